@@ -98,7 +98,8 @@ class Feed(Closing, Generic[Data]):
 
         Args:
             cursors: Partition to cursor.
-            options: The fields of `Wish`: page_size_hint, wait, headers, event_types, skip_event_types, cursor_set.
+            options: The fields of `Wish`: page_size_hint, wait, headers, event_types, skip_event_types, cursor_set, and
+                until (of a Penstock hub): a cursor to stop at for each partition.
 
         Raises:
             CursorExpired: the events after a cursor are gone.

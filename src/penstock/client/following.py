@@ -11,7 +11,7 @@ from penstock.wire.patience import DELAY_S_MAX
 from penstock.wire.reader.page import Page
 from penstock.wire.reader.partitions import Course
 from penstock.wire.reader.query import Wish
-from penstock.wire.reader.reading import FeedProtocol, turns
+from penstock.wire.reader.reading import FeedProtocol, refuse_until, turns
 from penstock.wire.retry import Backoff, is_passing
 
 ADVANCE_PAUSE_S: Final = 0.1
@@ -42,6 +42,7 @@ class Following:
         wish: Wish,
         poll_interval: float,
     ) -> None:
+        refuse_until(wish)
         self._feed = feed
         self._cursors = dict(cursors)
         self._chosen = chosen

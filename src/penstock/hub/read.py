@@ -39,6 +39,9 @@ class Wanted(NamedTuple):
     partition: int
     cursor: str
     until: str | None = None
+    """A cursor to stop at."""
+    until_parameter: str = "until"
+    """The name of *until* in errors."""
 
 
 class Range(NamedTuple):
@@ -363,7 +366,7 @@ def _view(feed: Feed, n: int, wanted: Wanted) -> View:
 
 def _track(feed: Feed, heads: Mapping[int, Head], view: View, wanted: Wanted) -> Track:
     offsets = resolve(feed, heads, view, wanted.cursor, wanted.parameter)
-    until = {} if wanted.until is None else resolve(feed, heads, view, wanted.until, "until")
+    until = {} if wanted.until is None else resolve(feed, heads, view, wanted.until, wanted.until_parameter)
     return Track(feed, view, offsets, heads, until)
 
 

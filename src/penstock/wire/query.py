@@ -1,5 +1,6 @@
 """Reads the parameters of a request: each is named, with its value and what is allowed, when it is wrong."""
 
+import math
 import re
 from collections.abc import Iterable
 from typing import Final
@@ -11,6 +12,7 @@ from penstock.errors import BadCursor, BadParameter
 TEXT_CHARS_MAX: Final = 8_192
 WHOLE_NUMBER_MAX: Final = 10**18 - 1
 SHOWN_CHARS: Final = 80
+_SECONDS: Final = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _NO_KIND: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
@@ -73,16 +75,13 @@ class Query:
         """Return the seconds of *name*, cut at *cut_at*; 0 when it is not there.
 
         Raises:
-            BadParameter: it is no number of seconds.
+            BadParameter: it is no finite number of seconds.
         """
         text = self.text(name)
         if text is None:
             return 0.0
-        try:
-            value = float(text) if text.isascii() else -1.0
-        except ValueError:
-            value = -1.0
-        if not value >= 0:  # NaN included.
+        value = float(text) if _SECONDS.fullmatch(text) else math.inf
+        if value == math.inf:
             raise BadParameter(parameter=name, value=shown(text), allowed=f"seconds, 0 or more (cut at {cut_at:g})")
         return min(value, cut_at)
 

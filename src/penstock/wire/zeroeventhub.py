@@ -4,7 +4,7 @@ Source: the ZeroEventHub specification (seed 000), with the decisions of design 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from operator import sub
 from typing import Any, Final, NamedTuple
 
@@ -23,6 +23,7 @@ CHUNK_EVENTS_MAX: Final = 100_000
 CURSORSET_CHARS_MAX: Final = 50
 
 _CURSOR_NAME: Final = re.compile(r"cursor(0|[1-9]\d{0,4})", re.ASCII)
+_UNTIL_NAME: Final = re.compile(r"until(0|[1-9]\d{0,4})", re.ASCII)
 _EXTENSIONS: Final = frozenset({"cursorset"})
 _encode: Final = msgspec.json.encode
 
@@ -34,6 +35,8 @@ class ReadRequest(NamedTuple):
     cursors: dict[int, str]
     """By partition; empty when it resumes."""
     resume: tuple[int, ...]
+    until: dict[int, str]
+    """By partition, cursors to stop at: the page has no event at or after them."""
     page_size: int
     headers: HeaderChoice | None
     kinds: tuple[frozenset[str], bool] | None
@@ -42,7 +45,7 @@ class ReadRequest(NamedTuple):
 
 
 def parse_read(query: Query) -> ReadRequest:
-    """Read a v1 request. Unknown parameters are ignored but for those that start with `cursor`.
+    """Read a v1 request. Unknown parameters are ignored but for those that start with `cursor` or `until`.
 
     Raises:
         BadPartitionCount: n works for no feed; whoever knows this one is to say which do, as for what has to fit n.
@@ -62,6 +65,7 @@ def parse_read(query: Query) -> ReadRequest:
         n=n,
         cursors=cursors,
         resume=resume,
+        until=_until(query, n, {*cursors, *resume}),
         page_size=page_size(query),
         headers=headers_of(query),
         kinds=kinds_of(query),
@@ -171,7 +175,7 @@ def parse_line(line: bytes, number: int) -> NewEvent:
     """
     try:
         event = _decode_line(line)
-        _refuse_duplicates(line, event, number)
+        _refuse_strange(line, event, number)
         return event
     except RecursionError:
         raise InvalidEvent(line=number, reason="the JSON is nested too deeply") from None
@@ -182,9 +186,15 @@ def parse_line(line: bytes, number: int) -> NewEvent:
         raise InvalidEvent(line=number, reason=f"not a feed line: {why}") from None
 
 
-def _refuse_duplicates(line: bytes, event: NewEvent, number: int) -> None:
-    """Raise InvalidEvent where a member or a header stands twice; only a line with room for that is looked into."""
+def _refuse_strange(line: bytes, event: NewEvent, number: int) -> None:
+    """Raise InvalidEvent where a member or a header stands twice; only a line with room for that is looked into.
+
+    A CloudEvent is refused, too: beside its `data` all that it says would be lost.
+    """
     members = _decode_members(line)
+    if "specversion" in members:
+        instead = '{"data": {...}, "headers": {"ce_id": ..., "ce_type": ...}}'
+        raise InvalidEvent(line=number, reason=f"a CloudEvent is not spoken here: send {instead}")
     is_longer = len(line) - len(_encode(members)) >= _MEMBER_BYTES_MIN
     if is_longer or (event.headers and len(members["headers"]) - len(_encode(event.headers)) >= _HEADER_BYTES_MIN):
         refuse_duplicate_keys(line, number)
@@ -215,6 +225,21 @@ def _cursors(query: Query, n: int) -> dict[int, str]:
         assert text is not None
         cursors[int(match[1])] = text
     return cursors
+
+
+def _until(query: Query, n: int, partitions: Collection[int]) -> dict[int, str]:
+    found = {}
+    for name in query.names():
+        if not name.startswith("until"):
+            continue
+        match = _UNTIL_NAME.fullmatch(name)
+        if match is None or int(match[1]) not in partitions:
+            value, allowed = shown(query.text(name) or ""), "until and the number of a partition that is read: until0"
+            raise BadParameter(parameter=shown(name), value=value, allowed=allowed, n=n)
+        text = query.cursor(name)
+        assert text is not None
+        found[int(match[1])] = text
+    return found
 
 
 def _cursorset(query: Query) -> str | None:

@@ -62,12 +62,14 @@ def test_a_number_that_must_be_there_is_missed() -> None:
     assert raised.value.fields["value"] is None
 
 
-@pytest.mark.parametrize(("text", "value"), [("0", 0), ("1.5", 1.5), ("60", 60), ("61", 60), ("inf", 60), ("1e9", 60)])
+@pytest.mark.parametrize(("text", "value"), [("0", 0), ("1.5", 1.5), ("60", 60), ("61", 60), (".5", 0.5), ("1e9", 60)])
 def test_seconds_are_cut(text: str, value: float) -> None:
     assert query(f"a={text}").seconds("a", cut_at=60) == value
 
 
-@pytest.mark.parametrize("text", ["", "-1", "nan", "x", "-inf", "%D9%A1", "1s"])
+@pytest.mark.parametrize(
+    "text", ["", "-1", "nan", "inf", "Infinity", "1e400", "1_0", "%201", ".", "x", "-inf", "%D9%A1", "1s"]
+)
 def test_what_is_no_number_of_seconds_is_refused(text: str) -> None:
     with pytest.raises(BadParameter):
         query(f"a={text}").seconds("a", cut_at=60)

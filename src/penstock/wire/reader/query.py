@@ -29,6 +29,8 @@ class Wish:
     """Kinds of events not wanted."""
     cursor_set: str | None = None
     """The name under which the server keeps the cursors that it is given."""
+    until: Mapping[int, str] | None = None
+    """Cursors to stop at, by partition. Only a Penstock hub knows them, and it does not wait then."""
 
     def __post_init__(self) -> None:
         if self.page_size_hint is not None and self.page_size_hint < 0:
@@ -39,6 +41,8 @@ class Wish:
             raise BadParameter(
                 parameter="skip_event_types", value=self.skip_event_types, allowed="no event_types beside"
             )
+        if self.until and self.wait:
+            raise BadParameter(parameter="wait", value=self.wait, allowed="0 beside until: such a read does not wait")
         if self.cursor_set is not None and not _is_name(self.cursor_set):
             allowed = f"1 to {CURSORSET_CHARS_MAX} printable ASCII characters"
             raise BadParameter(parameter="cursor_set", value=self.cursor_set, allowed=allowed)
@@ -53,6 +57,7 @@ class Options(TypedDict, total=False):
     event_types: Sequence[str]
     skip_event_types: Sequence[str]
     cursor_set: str | None
+    until: Mapping[int, str] | None
 
 
 def wish(options: Options) -> Wish:
@@ -80,6 +85,7 @@ def version_one_query(wish: Wish, n: int, cursors: Mapping[int, str], wait: floa
     query: Query = [("n", n), *((f"cursor{number}", cursor) for number, cursor in cursors.items())]
     if wish.cursor_set is not None:
         query.append(("cursorset", wish.cursor_set))
+    query += [(f"until{number}", wish.until[number]) for number in cursors if wish.until and number in wish.until]
     return query + _shared(wish, wait)
 
 
@@ -101,7 +107,10 @@ def version_two_query(wish: Wish, token: str, partition: int, cursor: str, wait:
     >>> version_two_query(Wish(event_types=["a", "b"]), "1-4", 0, "_first", 20)
     [('token', '1-4'), ('partition', 0), ('cursor', '_first'), ('wait', '20'), ('event-types', 'a;b')]
     """
-    return [("token", token), ("partition", partition), ("cursor", cursor), *_shared(wish, wait)]
+    query: Query = [("token", token), ("partition", partition), ("cursor", cursor)]
+    if wish.until and partition in wish.until:
+        query.append(("until", wish.until[partition]))
+    return query + _shared(wish, wait)
 
 
 def _shared(wish: Wish, wait: float) -> Query:

@@ -155,10 +155,13 @@ class FeedProtocol:
         """Read one page of the partitions that *cursors* names, and of those that follow from them."""
         if not cursors:
             raise BadParameter(parameter="cursors", value=cursors, allowed="one cursor for each partition to read")
+        if wish.until is not None:
+            self._check_until(wish.until, cursors)
         return (yield from self._patiently(lambda: self._read(cursors, wish)))
 
     def resume(self, wish: Wish, partitions: Sequence[int] | None) -> Exchange[Page]:
         """Read one page from where the cursors stand that the server keeps under the wish's cursor set."""
+        refuse_until(wish)
         return (yield from self._patiently(lambda: self.resume_once(wish, partitions)))
 
     def resume_once(self, wish: Wish, partitions: Sequence[int] | None) -> Exchange[Page]:
@@ -224,6 +227,12 @@ class FeedProtocol:
         except ConnectionLost as error:  # A server that breaks off each answer still gets the reader further.
             return reader.up_to(error)
 
+    def _check_until(self, until: Mapping[int, str], cursors: Mapping[int, str]) -> None:
+        if not self.merged:
+            raise BadParameter(parameter="until", value=until, allowed="feeds of a Penstock hub only: merged=True")
+        if strangers := until.keys() - cursors.keys():
+            raise BadParameter(parameter="until", value=sorted(strangers), allowed="partitions that cursors has")
+
     def _merges(self, discovery: Discovery, wish: Wish, count: int) -> bool:
         """Say whether *count* partitions are read by version 1."""
         if discovery.version == 1:
@@ -235,6 +244,12 @@ class FeedProtocol:
         if discovery.version == 1 or (self.merged and discovery.is_static):
             return discovery.partition_count
         raise BadParameter(f"{self.url} speaks FeedAPI, which keeps no cursors", parameter="cursor_set")
+
+
+def refuse_until(wish: Wish) -> None:
+    """Raise BadParameter where *wish* has `until`: only a read from given cursors can stop at others."""
+    if wish.until is not None:
+        raise BadParameter(parameter="until", value=wish.until, allowed="it goes with read alone")
 
 
 def turns(groups: Sequence[Sequence[int]], wait: float, turn: int) -> list[tuple[Sequence[int], float]]:
