@@ -75,7 +75,7 @@ def test_partitions_that_are_added(hubs: tuple[httpx2.Client, httpx2.Client]) ->
     here, there = hubs
     asked = {"data": {"n": 1}, "partition": 1}
     chosen = defined(partition_strategy="user_defined")
-    assert here.put(f"/event-types/{NAME}", json=chosen).status_code == 200
+    assert here.put(f"/event-types/{NAME}?allow_reordering=true", json=chosen).status_code == 200
     assert there.post(f"/feeds/{NAME}", json=asked).status_code == 422
     assert here.put(f"/event-types/{NAME}/partition-count", json={"partition_count": 2}).status_code == 204
 

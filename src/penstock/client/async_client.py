@@ -60,13 +60,15 @@ class AsyncClient(AsyncClosing):
         """Return one event type; see `Client.event_type`."""
         return await self._transport.carry_out(self._protocol.event_types.show(name))
 
-    async def replace_event_type(self, definition: Mapping[str, Any]) -> None:
+    async def replace_event_type(self, definition: Mapping[str, Any], *, allow_reordering: bool = False) -> None:
         """Let an event type be what *definition* says; see `Client.replace_event_type`."""
-        await self._transport.carry_out(self._protocol.event_types.replace(whole(definition)))
+        replaces = self._protocol.event_types.replace(whole(definition), allow_reordering=allow_reordering)
+        await self._transport.carry_out(replaces)
 
-    async def check_definition(self, definition: Mapping[str, Any]) -> None:
+    async def check_definition(self, definition: Mapping[str, Any], *, allow_reordering: bool = False) -> None:
         """Return if the hub would let an event type be what *definition* says; see `Client.check_definition`."""
-        await self._transport.carry_out(self._protocol.event_types.check(whole(definition)))
+        checks = self._protocol.event_types.check(whole(definition), allow_reordering=allow_reordering)
+        await self._transport.carry_out(checks)
 
     async def grow_partitions(self, name: str, count: int) -> None:
         """Give the event type partitions until it has *count*; see `Client.grow_partitions`."""

@@ -79,19 +79,22 @@ class Client(Closing):
         """
         return self._transport.carry_out(self._protocol.event_types.show(name))
 
-    def replace_event_type(self, definition: Mapping[str, Any]) -> None:
+    def replace_event_type(self, definition: Mapping[str, Any], *, allow_reordering: bool = False) -> None:
         """Let an event type be what *definition* says, in Nakadi's shape: all of it, its name included.
 
-        What it does not say becomes what it is by default; annotations, labels, statistic and retention stay.
+        What it does not say becomes what it is by default; annotations, labels, statistic and retention stay. Without
+        *allow_reordering* a change is refused that takes from the events of a key the order that they have: a change
+        away from the partition strategies `hash` and `user_defined`, and one to other key fields.
 
         Raises:
             EventTypeNotFound: there is none of that name.
             InvalidEventType: the definition breaks a rule, or changes what cannot be changed.
             IncompatibleSchema: the event type's mode does not allow the change of its schema.
         """
-        self._transport.carry_out(self._protocol.event_types.replace(whole(definition)))
+        replaces = self._protocol.event_types.replace(whole(definition), allow_reordering=allow_reordering)
+        self._transport.carry_out(replaces)
 
-    def check_definition(self, definition: Mapping[str, Any]) -> None:
+    def check_definition(self, definition: Mapping[str, Any], *, allow_reordering: bool = False) -> None:
         """Return if the hub would let an event type be what *definition* says, in Nakadi's shape; nothing is changed.
 
         It would be created where there is none of that name, else replaced, and given more partitions if it says so.
@@ -100,7 +103,8 @@ class Client(Closing):
             PenstockError: the hub would refuse that: whatever `create_event_type`, `replace_event_type` or
                 `grow_partitions` would raise, and GuidelinesBroken of a hub that refuses by guidelines.
         """
-        self._transport.carry_out(self._protocol.event_types.check(whole(definition)))
+        checks = self._protocol.event_types.check(whole(definition), allow_reordering=allow_reordering)
+        self._transport.carry_out(checks)
 
     def grow_partitions(self, name: str, count: int) -> None:
         """Give the event type partitions until it has *count*; harmless where it has so many.

@@ -1,6 +1,7 @@
 """The hub's event types, from afar."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Final, TypedDict
 
@@ -48,6 +49,8 @@ class Traits(TypedDict, total=False):
     category: str
     """undefined (any object), business, or data."""
     partition_count: int
+    max_event_bytes: int
+    """How long a line of its feed may be that has an event, with all headers."""
     partition_strategy: str
     """random, hash or user_defined."""
     partition_key_fields: Sequence[str]
@@ -157,16 +160,19 @@ class EventTypes:
         shown: dict[str, Any] = decoded((yield from self._got("event-types", name)), dict[str, Any])
         return shown
 
-    def replace(self, definition: Mapping[str, Any]) -> Exchange[None]:
+    def replace(self, definition: Mapping[str, Any], *, allow_reordering: bool = False) -> Exchange[None]:
         """Let the event type of that name be what *definition* says, in Nakadi's shape."""
         name = _name_in(definition)
         self.forget(name)
-        yield from self._json.done(self._put(definition, "event-types", name), is_undone, 200)
+        request = self._put(definition, "event-types", name)
+        request = replace(request, url=request.url + _asking(allow_reordering=allow_reordering))
+        yield from self._json.done(request, is_undone, 200)
 
-    def check(self, definition: Mapping[str, Any]) -> Exchange[None]:
+    def check(self, definition: Mapping[str, Any], *, allow_reordering: bool = False) -> Exchange[None]:
         """Ask whether the event type of that name could be what *definition* says, created if there is none."""
         body = msgspec.json.encode(dict(definition))
         url = hub_address(self._url, "event-types", _name_in(definition), "definition-check")
+        url += _asking(allow_reordering=allow_reordering)
         yield from self._json.done(Request(method="POST", url=url, headers=_JSON, body=body), is_passing, 204)
 
     def grow(self, name: str, count: int) -> Exchange[None]:
@@ -227,6 +233,10 @@ class EventTypes:
     def _put(self, value: Mapping[str, Any], *path: str) -> Request:
         body = msgspec.json.encode(dict(value))
         return Request(method="PUT", url=hub_address(self._url, *path), headers=_JSON, body=body)
+
+
+def _asking(*, allow_reordering: bool) -> str:
+    return "?allow_reordering=true" if allow_reordering else ""
 
 
 def _name_in(definition: Mapping[str, Any]) -> str:

@@ -1,7 +1,9 @@
 """One request to a hub and its answer, tried again where that is safe; answers in JSON are read into a type."""
 
+import logging
+import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -10,9 +12,13 @@ from penstock.wire.exchange import Answer, Exchange, Request, fetch, malformed
 from penstock.wire.patience import patiently
 from penstock.wire.refusal import is_page, refusal
 
+_log: Final = logging.getLogger("penstock.client")
+_WARNING: Final = re.compile(r'299 \S+ "([^"]*)"')
+_GUIDELINE: Final = re.compile("MUST |SHOULD ")
+
 
 class JsonExchange:
-    """Asks for up to *patience* seconds in all."""
+    """Asks for up to *patience* seconds in all, and logs what the hub warns of."""
 
     def __init__(self, patience: float, clock: Callable[[], float]) -> None:
         self._patience = patience
@@ -29,6 +35,8 @@ class JsonExchange:
             answer = yield from fetch(request)
             if answer.status not in expected:
                 raise refusal(answer)
+            for text in _WARNING.findall(answer.headers.get("warning", "")):
+                _log.log(logging.INFO if _GUIDELINE.match(text) else logging.WARNING, "%s", text)
             return answer
 
         return (yield from patiently(attempt, repeatable, self._patience, self._clock))

@@ -17,6 +17,7 @@ from penstock.core.event import (
     first_large,
 )
 from penstock.core.event_type import EventType
+from penstock.core.line_size import check_line_sizes
 from penstock.core.metadata import drop_server_members
 from penstock.core.placing import Placing
 from penstock.errors import InvalidEvent, PartitionRefused
@@ -70,7 +71,7 @@ def accept(
 ) -> Accepted:
     """Return what *event_type* makes of each event of *batch*; all of them are accepted, or none.
 
-    First all are validated, then all get a partition; the first event that fails ends it (digest of Nakadi's contract,
+    First all are validated, then all get a partition, then their lines are measured; the first event that fails ends it (digest of Nakadi's contract,
     3.2).
 
     Args:
@@ -91,7 +92,10 @@ def accept(
     if not validated:
         _validate(event_type, batch, tells=tells)
     partitions, keys = place(event_type, batch, placing)
-    return Accepted(partitions, keys, *_described(event_type, batch))
+    kinds, headers = _described(event_type, batch)
+    if not validated:
+        check_line_sizes(event_type, batch.events, batch.decoded, keys=keys, kinds=kinds, lines=batch.lines)
+    return Accepted(partitions, keys, kinds, headers)
 
 
 def place(event_type: EventType, batch: Batch, placing: Placing) -> tuple[Sequence[int], Sequence[str | None]]:

@@ -10,7 +10,7 @@ from typing import Any, Final, get_args
 from penstock.core.choices import Category, CleanupPolicy, Evolution, Mode, PartitionStrategy
 from penstock.core.document import unlike
 from penstock.core.effective import metadata_schema
-from penstock.core.event import form_of
+from penstock.core.event import EVENT_BYTES_MAX, form_of
 from penstock.core.fields import Definition, Fields, Violation, raise_wrong
 from penstock.core.labels import wrong_annotations, wrong_labels
 from penstock.core.limits import PENSTOCK, Limits
@@ -101,11 +101,13 @@ class _Reading(Fields):
         }
         if self.given.get("partition_count") is not None:
             known["partition_count"] = self._count("partition_count", 1, self._limits.partitions_max)
+        if self.given.get("max_event_bytes") is not None:
+            known["max_event_bytes"] = self._count("max_event_bytes", 1, EVENT_BYTES_MAX)
         if self.given.get("audience") is not None:
             known["audience"] = self.one_of("audience", AUDIENCES)
         if self.given.get("event_owner_selector") is not None:
             known["event_owner_selector"] = self._selector()
-        dropped = known.keys() | {"partition_count", "audience", "event_owner_selector"}
+        dropped = known.keys() | {"partition_count", "max_event_bytes", "audience", "event_owner_selector"}
         rest = {name: value for name, value in self.given.items() if name not in dropped}
         return known | rest, self._said(known)
 
@@ -173,9 +175,10 @@ class _Reading(Fields):
 
     def _options(self) -> Definition:
         given = self.object("options")
-        options: Definition = {"retention_time": self._limits.retention_default_ms} | given
-        if options["retention_time"] is None:
-            options["retention_time"] = self._limits.retention_default_ms
+        options = {name: value for name, value in given.items() if (name, value) != ("retention_time", None)}
+        if "retention_time" not in options:
+            if self._limits.retention_default_ms is not None:  # Clients of Nakadi's reckon with it where it is there.
+                options = {"retention_time": self._limits.retention_default_ms} | options
         else:
             low, high = self._limits.retention_ms
             self.counted("options.retention_time", options["retention_time"], low or 1, high or (1 << 62))

@@ -85,6 +85,12 @@ class EventType(msgspec.Struct, frozen=True, kw_only=True):
         return "consumers" if self.evolution == "consumers" else self.compatibility_mode
 
     @property
+    def max_event_bytes(self) -> int | None:
+        """How long a line of the feed may be: see `penstock.core.line_size`; None: as long as any."""
+        limit: int | None = self.definition.get("max_event_bytes")
+        return limit
+
+    @property
     def compacted(self) -> bool:
         """Whether events have a compaction key, and can be deleted by it."""
         return self.cleanup_policy != "delete"

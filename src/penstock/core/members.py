@@ -10,7 +10,7 @@ MEMBERS: Final[Mapping[str, frozenset[str]]] = {
     "": frozenset(
         [
             *("name", "owning_application", "category", "schema", "enrichment_strategies", "compatibility_mode"),
-            *("partition_strategy", "partition_key_fields", "partition_count", "default_statistic"),
+            *("partition_strategy", "partition_key_fields", "partition_count", "default_statistic", "max_event_bytes"),
             *("ordering_key_fields", "ordering_instance_ids", "options", "cleanup_policy", "audience"),
             *("authorization", "event_owner_selector", "annotations", "labels", "created_at", "updated_at"),
         ]

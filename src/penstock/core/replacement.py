@@ -35,10 +35,18 @@ class Replacement(NamedTuple):
 
 
 def replaced(
-    old: EventType, given: Any, *, admin: bool, limits: Limits = PENSTOCK, earlier: Earlier = _nothing
+    old: EventType,
+    given: Any,
+    *,
+    admin: bool,
+    allow_reordering: bool = False,
+    limits: Limits = PENSTOCK,
+    earlier: Earlier = _nothing,
 ) -> Replacement:
     """Return what *old* becomes by the definition *given*; an *admin* may change more than an owner.
 
+    Without *allow_reordering*, changes are refused that take from events the order that they have now: a change away
+    from the partition strategies `hash` and `user_defined`, and one to other key fields, which Nakadi lets pass.
     Without the *earlier* versions of the schema, it is not held against them.
 
     Raises:
@@ -53,7 +61,7 @@ def replaced(
         new = EventType.parse(whole, limits)
     except InvalidEventType as error:
         raise _with_changes(error, old, whole) from None
-    _check_fields(old, new, given, admin=admin, limits=limits)
+    _check_fields(old, new, given, admin=admin, allow_reordering=allow_reordering, limits=limits)
     verdict = None
     schema = old.definition["schema"]
     if new.definition["schema"]["schema"] != schema["schema"]:
@@ -146,7 +154,9 @@ def _check_partition_count(old: EventType, given: Definition) -> None:
         raise _wrong("partition_count", f"is {old.partition_count} and is raised by {path} alone")
 
 
-def _check_fields(old: EventType, new: EventType, given: Definition, *, admin: bool, limits: Limits) -> None:
+def _check_fields(
+    old: EventType, new: EventType, given: Definition, *, admin: bool, allow_reordering: bool, limits: Limits
+) -> None:
     before, after = old.definition, new.definition
     if new.name != old.name:
         raise _wrong("name", f"must be {old.name!r}, as in the path: an event type keeps its name")
@@ -163,6 +173,8 @@ def _check_fields(old: EventType, new: EventType, given: Definition, *, admin: b
         raise InvalidEventType(_AUTHORIZATION_GONE, field="authorization", reason="may not become null once it is set")
     _check_category(old, new)
     _check_statistic(old, after["default_statistic"], limits)
+    if not allow_reordering:
+        _check_order(old, new, limits)
     if admin:
         return
     if new.compatibility_mode not in (old.compatibility_mode, _NEXT_MODE.get(old.compatibility_mode)):
@@ -170,11 +182,21 @@ def _check_fields(old: EventType, new: EventType, given: Definition, *, admin: b
         raise _wrong("compatibility_mode", f"{way}, but by who administers the hub")
     if (old.evolution_rules, new.evolution_rules) == ("forward", "consumers"):
         raise _wrong("options.evolution", "cannot change from nakadi to consumers, but by who administers the hub")
-    if new.partition_strategy != old.partition_strategy != "random":
-        raise _wrong("partition_strategy", f"can change from random alone, not from {old.partition_strategy}")
     selector = before.get("event_owner_selector")
     if selector is not None and after.get("event_owner_selector") != selector:
         raise _wrong("event_owner_selector", "cannot change once it is set")
+
+
+def _check_order(old: EventType, new: EventType, limits: Limits) -> None:
+    """Raise where events that are in order now would not be any more."""
+    lost = "events that are in order now would fall in other partitions; to accept that, say allow_reordering"
+    if new.partition_strategy != old.partition_strategy != "random":
+        way = f"from {old.partition_strategy} to {new.partition_strategy}"
+        raise _wrong("partition_strategy", f"cannot change {way}: {lost}")
+    if limits.strict or old.partition_strategy != "hash" or new.partition_key_fields == old.partition_key_fields:
+        return
+    before, after = (", ".join(each.partition_key_fields) for each in (old, new))
+    raise _wrong("partition_key_fields", f"cannot change from {before} to {after}: {lost}")
 
 
 def _check_category(old: EventType, new: EventType) -> None:

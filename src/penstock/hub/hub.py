@@ -135,23 +135,23 @@ class Hub:
             raise NotOffered(feature="disable_event_type_creation")
         self._registry.create(definition, check=self.settings.check_changes)
 
-    def replace_event_type(self, name: str, definition: Any) -> None:
+    def replace_event_type(self, name: str, definition: Any, *, allow_reordering: bool = False) -> None:
         """Let an event type be what *definition* says: see `Registry.replace`, and `Settings.check_changes`."""
         self._prepare_change(name)
-        self._registry.replace(name, definition, admin=True)
+        self._registry.replace(name, definition, admin=True, allow_reordering=allow_reordering)
 
     def grow_event_type(self, name: str, count: Any) -> None:
         """Give an event type partitions until it has *count*: see `Registry.grow`, and `Settings.check_changes`."""
         self._prepare_change(name)
         self._registry.grow(name, count)
 
-    def check_event_type(self, name: str, definition: Any) -> None:
+    def check_event_type(self, name: str, definition: Any, *, allow_reordering: bool = False) -> None:
         """Return if an event type could be what *definition* says, created if there is none: see `Registry.check`.
 
         Raises:
             NotOffered, ChangesSwitchedOff: a feature rules it out.
         """
-        exists = self._registry.check(name, definition, admin=True)
+        exists = self._registry.check(name, definition, admin=True, allow_reordering=allow_reordering)
         if not exists and self.settings.is_on("disable_event_type_creation"):
             raise NotOffered(feature="disable_event_type_creation")
         self.settings.check_changes()

@@ -77,15 +77,21 @@ class Registry:
             now = self._clock()
             tx.feeds.insert(_dated(event_type, now), now)
 
-    def replace(self, name: str, definition: Any, *, admin: bool) -> Verdict | None:
+    def replace(self, name: str, definition: Any, *, admin: bool, allow_reordering: bool = False) -> Verdict | None:
         """Let the event type be what *definition* says; return what that means for its schema, None if that stays.
+
+        Unless it is to *allow_reordering*, events of one key keep their order: see `replaced`.
 
         Raises:
             EventTypeNotFound: there is none.
             InvalidEventType, IncompatibleSchema: it cannot become that: see `replaced`.
             GuidelinesBroken: it would break guidelines, and this hub takes none that does.
         """
-        return self._change(name, lambda old, _: self._replaced(old, definition, admin=admin)).verdict
+
+        def change(old: EventType, _: Feed) -> Replacement:
+            return self._replaced(old, definition, admin=admin, allow_reordering=allow_reordering)
+
+        return self._change(name, change).verdict
 
     def grow(self, name: str, count: Any) -> None:
         """Give the event type partitions until it has *count*; harmless where it has so many.
@@ -106,7 +112,7 @@ class Registry:
 
         self._change(name, grown)
 
-    def check(self, name: str, definition: Any, *, admin: bool) -> bool:
+    def check(self, name: str, definition: Any, *, admin: bool, allow_reordering: bool = False) -> bool:
         """Return whether there is an event type *name*, if it could become what *definition* says; nothing is done.
 
         Where there is none it would be created, else replaced; it may be given more partitions in the same go.
@@ -123,7 +129,7 @@ class Registry:
         given = dict(definition) if isinstance(definition, dict) else definition
         if isinstance(given, dict) and (count := given.pop("partition_count", None)) is not None:
             self._check_count(count, feed)
-        self._replaced(feed.event_type, given, admin=admin)
+        self._replaced(feed.event_type, given, admin=admin, allow_reordering=allow_reordering)
         return True
 
     def delete(self, name: str, *, with_subscriptions: bool = False) -> None:
@@ -277,14 +283,16 @@ class Registry:
         self._check_guidelines(event_type)
         return event_type
 
-    def _replaced(self, old: EventType, definition: Any, *, admin: bool) -> Replacement:
-        done = self._with(old, definition, admin=admin)
+    def _replaced(self, old: EventType, definition: Any, *, admin: bool, allow_reordering: bool = False) -> Replacement:
+        done = self._with(old, definition, admin=admin, allow_reordering=allow_reordering)
         self._check_guidelines(done.event_type)
         return done
 
-    def _with(self, old: EventType, definition: Any, *, admin: bool) -> Replacement:
+    def _with(self, old: EventType, definition: Any, *, admin: bool, allow_reordering: bool = False) -> Replacement:
         earlier = partial(self._earlier, old)
-        return replaced(old, definition, admin=admin, limits=self._limits, earlier=earlier)
+        return replaced(
+            old, definition, admin=admin, allow_reordering=allow_reordering, limits=self._limits, earlier=earlier
+        )
 
     def _earlier(self, event_type: EventType) -> Iterator[Definition]:
         """Yield the versions of a schema before the one that it has, with the same major number, newest first."""

@@ -1,4 +1,5 @@
 import json
+import logging
 import re
 from typing import Any
 
@@ -52,6 +53,31 @@ def test_an_event_type_is_created_in_nakadis_shape() -> None:
         "schema": {"type": "json_schema", "schema": '{"required":["order_id"]}'},
         "compatibility_mode": "forward",
     }
+
+
+def test_reordering_is_allowed_by_a_parameter_and_only_where_that_is_said() -> None:
+    script = Script(Reply(200), Reply(200), Reply(204), Reply(204))
+    known = event_types(script)
+
+    for allows in (False, True):
+        script.play(known.replace({"name": "a"}, allow_reordering=allows))
+    for allows in (False, True):
+        script.play(known.check({"name": "a"}, allow_reordering=allows))
+
+    assert [request.url.partition("?")[2] for request in script.requests] == ["", "allow_reordering=true"] * 2
+
+
+def test_warnings_of_the_hub_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    told = '299 penstock "a: authorization has no effect yet", 299 penstock "SHOULD x: y, z", 110 - "stale"'
+    script = Script(Reply(201, headers={"warning": told}))
+
+    with caplog.at_level(logging.INFO, "penstock.client"):
+        script.play(event_types(script).create({"name": "a"}))
+
+    assert [(each.levelname, each.message) for each in caplog.records] == [
+        ("WARNING", "a: authorization has no effect yet"),
+        ("INFO", "SHOULD x: y, z"),
+    ]
 
 
 def test_a_schema_can_be_given_as_text() -> None:

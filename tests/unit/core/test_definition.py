@@ -34,7 +34,7 @@ def test_the_defaults_are_nakadis() -> None:
         "ordering_instance_ids": [],
         "compatibility_mode": "forward",
         "default_statistic": None,
-        "options": {"retention_time": None},
+        "options": {},
         "cleanup_policy": "delete",
         "authorization": None,
         "annotations": {},

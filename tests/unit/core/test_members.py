@@ -9,7 +9,7 @@ from penstock.core.definition import STATISTICS, completed
 from penstock.core.members import MEMBERS, Stranger, strangers
 from penstock.testing.factories import an_event_type
 
-NAMED = {"audience": "external-public", "partition_count": 1}
+NAMED = {"audience": "external-public", "partition_count": 1, "max_event_bytes": 65_536}
 OWNED = {"event_owner_selector": {"type": "static", "name": "a", "value": "b"}}
 
 

@@ -40,8 +40,8 @@ def event_type(**members: Any) -> EventType:
     return EventType.parse(defined(**members))
 
 
-def put(before: dict[str, Any], after: dict[str, Any], *, admin: bool = False) -> EventType:
-    return replaced(event_type(**before), defined(**after), admin=admin).event_type
+def put(before: dict[str, Any], after: dict[str, Any], *, admin: bool = False, **more: Any) -> EventType:
+    return replaced(event_type(**before), defined(**after), admin=admin, **more).event_type
 
 
 ALLOWED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -51,10 +51,6 @@ ALLOWED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "labels": ({"labels": {"a": "b"}}, {"labels": {}}),
     "to hash": ({}, {"partition_strategy": "hash", "partition_key_fields": ["a"]}),
     "to user_defined": ({}, {"partition_strategy": "user_defined"}),
-    "key fields": (
-        {"partition_strategy": "hash", "partition_key_fields": ["a"]},
-        {"partition_strategy": "hash", "partition_key_fields": ["b"]},
-    ),
     "none to forward": ({"compatibility_mode": "none"}, {"compatibility_mode": "forward"}),
     "forward to compatible": ({}, {"compatibility_mode": "compatible"}),
     "audience": ({"audience": "company-internal"}, {"audience": "external-public"}),
@@ -75,16 +71,6 @@ FOR_ADMINS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "compatible to none": ({"compatibility_mode": "compatible"}, {"compatibility_mode": "none"}, "compatibility_mode"),
     "forward to none": ({}, {"compatibility_mode": "none"}, "compatibility_mode"),
     "none to compatible": ({"compatibility_mode": "none"}, {"compatibility_mode": "compatible"}, "compatibility_mode"),
-    "from hash": (
-        {"partition_strategy": "hash", "partition_key_fields": ["a"]},
-        {"partition_strategy": "random"},
-        "partition_strategy",
-    ),
-    "from user_defined": (
-        {"partition_strategy": "user_defined"},
-        {"partition_strategy": "hash", "partition_key_fields": ["a"]},
-        "partition_strategy",
-    ),
     "another selector": (
         {"event_owner_selector": SELECTOR},
         {"event_owner_selector": SELECTOR | {"value": "grace"}},
@@ -138,6 +124,32 @@ def test_nobody_may_change(before: dict[str, Any], after: dict[str, Any], field:
         put(before, after, admin=admin)
 
     assert refused.value.fields["field"].startswith(field)
+
+
+HASH: dict[str, Any] = {"partition_strategy": "hash", "partition_key_fields": ["a"]}
+REORDERING: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "from hash": (HASH, {"partition_strategy": "random"}, "partition_strategy"),
+    "from hash to user_defined": (HASH, {"partition_strategy": "user_defined"}, "partition_strategy"),
+    "from user_defined": ({"partition_strategy": "user_defined"}, HASH, "partition_strategy"),
+    "other key fields": (HASH, HASH | {"partition_key_fields": ["a", "b"]}, "partition_key_fields"),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "field"), REORDERING.values(), ids=REORDERING)
+@pytest.mark.parametrize("admin", [False, True], ids=["owner", "admin"])
+def test_change_that_loses_the_order_of_events_is_refused_unless_allowed(
+    before: dict[str, Any], after: dict[str, Any], field: str, admin: bool
+) -> None:
+    with pytest.raises(InvalidEventType, match="allow_reordering") as refused:
+        put(before, after, admin=admin)
+
+    assert refused.value.fields["field"] == field
+    changed = put(before, after, admin=admin, allow_reordering=True)
+    assert {name: changed.definition[name] for name in after} == after
+
+
+def test_key_fields_change_in_strict_mode_as_in_nakadi() -> None:
+    put(HASH, HASH | {"partition_key_fields": ["b"]}, limits=NAKADI)
 
 
 def test_the_name_stays() -> None:

@@ -115,6 +115,18 @@ def test_the_reason_speaks_of_the_row_and_of_no_line(store: Store, clock: Virtua
     assert "999008" in third
 
 
+def test_row_whose_line_would_be_longer_than_its_event_type_allows_is_put_aside(
+    store: Store, clock: VirtualClock
+) -> None:
+    created(store, "short", max_event_bytes=300)
+    into_outbox(store, [("short", "{}"), ("short", '{"x":"' + "x" * 300 + '"}')])
+
+    with store.write() as tx:
+        assert data(tx, clock, ["short"]) == [[b"{}"]]
+    (row,) = rejected(store)
+    assert "max_event_bytes" in row.reason
+
+
 def test_rows_of_an_event_type_that_does_not_exist_are_put_aside_all_together(
     store: Store, clock: VirtualClock
 ) -> None:
