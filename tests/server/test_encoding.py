@@ -43,6 +43,7 @@ def decoded(answer: httpx2.Response, body: bytes) -> bytes:
         ("zstd", "zstd"),
         ("gzip, deflate, br, zstd", "zstd"),
         ("GZIP", "gzip"),
+        ("x-gzip", "gzip"),
         ("zstd;q=0, gzip", "gzip"),
         ("zstd;q=0.1, gzip;q=0.9", "gzip"),
         ("identity", None),
@@ -131,6 +132,12 @@ def test_no_encoding_has_names_too(feed: Served, encoding: str) -> None:
 def test_a_bomb_is_refused_before_it_has_gone_off(feed: Served, encoding: str) -> None:
     bomb = (gzip.compress if encoding == "gzip" else zstd)(b"\n" * (300 << 20))
     assert problem_of(feed.post(bomb, {"content-encoding": encoding}), 413, "body-too-large")["limit"] == 50 << 20
+
+
+@pytest.mark.parametrize("name", ["x-gzip", "X-GZip"])
+def test_body_in_x_gzip_is_read_as_gzip(feed: Served, name: str) -> None:
+    assert feed.post(gzip.compress(b'{"data":{"id":7}}'), {"content-encoding": name}).status_code == 200
+    assert feed.read().ids == [7]
 
 
 def test_an_event_type_may_come_compressed_too(http: httpx2.Client) -> None:

@@ -71,8 +71,8 @@ def accept(
 ) -> Accepted:
     """Return what *event_type* makes of each event of *batch*; all of them are accepted, or none.
 
-    First all are validated, then all get a partition, then their lines are measured; the first event that fails ends it (digest of Nakadi's contract,
-    3.2).
+    First all are validated, then all get a partition, then the lines that they make are measured; the first event that
+    fails ends it (digest of Nakadi's contract, 3.2).
 
     Args:
         event_type: what the events have to be.

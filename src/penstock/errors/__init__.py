@@ -29,6 +29,7 @@
     │   ├── EncodingRefused
     │   ├── UnsupportedMediaType
     │   ├── MalformedRequest
+    │   ├── NotAcceptable
     │   ├── WrongCategory
     │   ├── EidMissing
     │   ├── OrderUnknown

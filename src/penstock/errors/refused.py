@@ -149,7 +149,7 @@ class EncodingRefused(Invalid):
 
 
 class UnsupportedMediaType(Invalid):
-    """A body or an answer was asked for in a form that is not spoken here. Fields: given, allowed."""
+    """A body is in a form that is not spoken here. Fields: given, allowed."""
 
     code = "unsupported-media-type"
     message = "{given} is not spoken here; use {allowed}"
@@ -168,6 +168,14 @@ class RequestTooSlow(PenstockError):
     code = "request-too-slow"
     message = "the {part} of the request did not arrive within {timeout_seconds} seconds"
     hint = "Send it again over a faster connection, or send less at a time."
+
+
+class NotAcceptable(Invalid):
+    """The answer has none of the forms that the header Accept names. Fields: accept, allowed (the forms it has)."""
+
+    code = "not-acceptable"
+    message = "Accept is {accept!r}, but the answer comes as {allowed} only"
+    hint = "Name one of these in Accept, or leave that header out."
 
 
 class TooLarge(PenstockError):

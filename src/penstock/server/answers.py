@@ -21,7 +21,7 @@ class JsonResponse(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it (ASGI)."""
-        self.headers["Vary"] = "Accept-Encoding"
+        self.headers.add_vary_header("Accept-Encoding")
         encoding = choose_encoding(Headers(scope=scope).get("accept-encoding"))
         if encoding is not None and len(self.body) >= COMPRESSED_FROM_BYTES:
             self.body = await run_in_threadpool(_compressed, bytes(self.body), encoding)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
@@ -16,12 +17,13 @@ from penstock.core.limits import Limits, limits_of
 from penstock.errors import HubStopped, OutcomeUnknown, PenstockError
 from penstock.hub.hub import Hub
 from penstock.server import batches, feeds, operations, parameters, shapes
-from penstock.server.access import Access
+from penstock.server.accept import choose_form
+from penstock.server.access import QUIET, Access
 from penstock.server.administration import ADMINISTRATION
 from penstock.server.arrival import arrived
 from penstock.server.idempotent import IDEMPOTENT
 from penstock.server.low_level import LOW_LEVEL
-from penstock.server.operation import Operation
+from penstock.server.operation import Handler, Operation
 from penstock.server.problems import on_defect, on_http_error, on_penstock_error, problem_response
 from penstock.server.proxies import TrustedProxies
 from penstock.server.registry import REGISTRY
@@ -94,7 +96,7 @@ class HubApp:
         self._state = State(opens)
         self._proxies = TrustedProxies(trusted_proxies)
         self._app = Starlette(
-            routes=[Route(each.route, each.handler, methods=[each.method]) for each in OPERATIONS],
+            routes=[Route(each.route, _endpoint(each), methods=[each.method]) for each in OPERATIONS],
             exception_handlers={
                 PenstockError: on_penstock_error,
                 HTTPException: on_http_error,
@@ -154,6 +156,23 @@ class HubApp:
         OutcomeUnknown when that cannot be said.
         """
         self._state.give_up(timeout_s)
+
+
+def _endpoint(operation: Operation) -> Handler:
+    """Return the handler of *operation*; where its answer has one form, the client has to accept that.
+
+    An operation with several forms chooses itself. Requests that change something are carried out whatever they accept,
+    and machines that look after the hub get their answer.
+    """
+    if operation.method != "GET" or len(operation.answer.content) != 1 or operation.path in QUIET:
+        return operation.handler
+    [media_type] = operation.answer.content
+
+    async def offering(request: Request) -> Any:
+        choose_form(request, media_type)
+        return await operation.handler(request)
+
+    return offering
 
 
 def _unfinished(method: str, access: Access) -> PenstockError:

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.core.event import NewEvent
+from penstock.core.without_effect import DELETIONS
 from penstock.errors import (
     EventTooLarge,
     InvalidEvent,
@@ -18,7 +19,6 @@ from penstock.errors import (
     PenstockError,
     UndeletableEvents,
     UnknownConsumer,
-    UnsupportedMediaType,
 )
 from penstock.hub.append import Published
 from penstock.server.access import access_of
@@ -26,7 +26,8 @@ from penstock.server.answers import json_response
 from penstock.server.body import read_body
 from penstock.server.event_types import asked
 from penstock.server.inline import INLINE_BYTES, submitted
-from penstock.server.partition_events import AVRO
+from penstock.server.media_types import refuse_foreign_body
+from penstock.server.warnings import warn
 from penstock.wire.nakadi import aborted_responses, batch_responses, parse_batch
 from penstock.wire.producers import refuse_numbers
 from penstock.wire.query import shown
@@ -74,13 +75,12 @@ async def _publish(request: Request, *, deletes: bool) -> Response:
         return await state.run(partial(_refused, events, error))  # There can be a million.
     access.events = len(events)
     state.metrics.published.add(name, len(events))
-    return Response(status_code=200)
+    return warn(Response(status_code=200), [DELETIONS] if deletes else [])
 
 
 def _check_headers(request: Request) -> None:
     """Raise for what is not spoken here, and for a tag of a subscription that is not there."""
-    if request.headers.get("content-type", "").split(";")[0].strip().lower() == AVRO:
-        raise UnsupportedMediaType(given="Avro", allowed="application/json")
+    refuse_foreign_body(request)
     tags = request.headers.getlist(CONSUMER_TAG)
     if tags:
         raise UnknownConsumer(subscription=shown(tags[0].partition("=")[2].strip()))

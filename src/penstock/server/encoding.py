@@ -30,6 +30,9 @@ _ENCODERS: Final[dict[str, Callable[[], Encoder]]] = {
     "gzip": lambda: zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, 16 + zlib.MAX_WBITS),
 }
 
+_OTHER_NAMES: Final = {"x-gzip": "gzip"}
+"""Names that mean the same encoding (RFC 9110, 8.4.1.3)."""
+
 _WHOLE: Final = {"zstd": zstandard.COMPRESSOBJ_FLUSH_BLOCK, "gzip": zlib.Z_SYNC_FLUSH}
 """How each is told to keep nothing back."""
 
@@ -37,10 +40,11 @@ _WHOLE: Final = {"zstd": zstandard.COMPRESSOBJ_FLUSH_BLOCK, "gzip": zlib.Z_SYNC_
 def choose_encoding(accept: str | None) -> str | None:
     """Return the encoding that a client likes best of those spoken here, zstd before gzip; None for none.
 
-    >>> choose_encoding("gzip, deflate, zstd"), choose_encoding("gzip;q=0.5, zstd;q=0"), choose_encoding("deflate")
+    >>> choose_encoding("gzip, deflate, zstd"), choose_encoding("x-gzip;q=0.5, zstd;q=0"), choose_encoding("deflate")
     ('zstd', 'gzip', None)
     """
-    liked = {"identity": 0.0} | weights(accept)
+    given = weights(accept)
+    liked = {"identity": 0.0} | {_OTHER_NAMES.get(name, name): weight for name, weight in given.items()}
     best = max(_ENCODERS, key=lambda name: liked.get(name, 0.0))
     return best if liked.get(best, 0.0) > 0 and liked[best] >= liked["identity"] else None
 
@@ -98,6 +102,7 @@ def decode_body(body: bytes, encoding: str, bytes_max: int) -> bytes:
         BadParameter: the body is not what its encoding says, or not all of it.
         BodyTooLarge: it would be larger than *bytes_max*; not much more than that is held.
     """
+    encoding = _OTHER_NAMES.get(encoding, encoding)
     if encoding not in _DECODERS:
         raise UnsupportedMediaType(given=f"Content-Encoding {encoding[:40]}", allowed="gzip, zstd or none")
     decoded, size, at = [], 0, 0

@@ -1,6 +1,6 @@
 """The routes of event types, in Nakadi's shape."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -16,12 +16,14 @@ from penstock.server.answers import json_response
 from penstock.server.body import parsed, read_body
 from penstock.server.caller import caller_of
 from penstock.server.state import State, event_type_of, state_of
+from penstock.server.warnings import warn, warn_of_no_effect
 from penstock.wire.nakadi import event_type_object
 from penstock.wire.query import Query, shown
 
 DEFINITION_BYTES_MAX: Final = 4 << 20
 """A schema of 1 MiB, written as a text within a text, can take several times as much."""
 WARNINGS_MAX: Final = 10
+"""So many guidelines an answer warns of."""
 
 
 async def list_event_types(request: Request) -> Response:
@@ -47,7 +49,7 @@ async def create_event_type(request: Request) -> Response:
     def create() -> Response:
         definition = parsed(body)
         state.hub.create_event_type(definition)
-        return _changed(state.hub, definition["name"], 201)
+        return _changed(state.hub, definition["name"], 201, definition)
 
     return await state.run(create)
 
@@ -61,11 +63,13 @@ async def show_event_type(request: Request) -> Response:
 async def replace_event_type(request: Request) -> Response:
     """PUT /event-types/{event_type}: change an event type, giving all of its definition."""
     state, name = await asked(request, "admin")
+    allow_reordering = _allows_reordering(request)
     body = await read_body(request, state, DEFINITION_BYTES_MAX)
 
     def replace() -> Response:
-        state.hub.replace_event_type(name, parsed(body))
-        return _changed(state.hub, name, 200)
+        definition = parsed(body)
+        state.hub.replace_event_type(name, definition, allow_reordering=allow_reordering)
+        return _changed(state.hub, name, 200, definition)
 
     return await state.run(replace)
 
@@ -93,8 +97,9 @@ async def grow_event_type(request: Request) -> Response:
 async def check_definition(request: Request) -> Response:
     """POST /event-types/{event_type}/definition-check: tell whether an event type could be so, and do nothing."""
     state, name = await asked(request, "admin")
+    allow_reordering = _allows_reordering(request)
     body = await read_body(request, state, DEFINITION_BYTES_MAX)
-    await state.run(lambda: state.hub.check_event_type(name, parsed(body)))
+    await state.run(lambda: state.hub.check_event_type(name, parsed(body), allow_reordering=allow_reordering))
     return Response(status_code=204)
 
 
@@ -110,18 +115,20 @@ async def asked(request: Request, operation: Operation) -> tuple[State, str]:
     return state, name
 
 
-def _changed(hub: Hub, name: str, status: int) -> Response:
-    """Return an answer, empty unless a feature says otherwise, that warns of guidelines which are not kept."""
+def _allows_reordering(request: Request) -> bool:
+    return Query(request.scope["query_string"]).flag("allow_reordering")
+
+
+def _changed(hub: Hub, name: str, status: int, given: Mapping[str, Any]) -> Response:
+    """Return an answer, empty unless a feature says otherwise.
+
+    It warns of what has no effect of the definition *given*, and of guidelines that the event type does not keep.
+    """
     feed = hub.event_type(name)
     shows = hub.settings.is_on("return_body_on_create_update_event_type")
     answer = json_response(_shown(feed), status) if shows else Response(status_code=status)
-    answer.headers.update(_warnings(feed))
-    return answer
-
-
-def _warnings(feed: Feed) -> dict[str, str]:
     found = [each for each in check(feed.event_type.whole) if each.waived is None and each.rule.level != "MAY"]
-    return {"Warning": ", ".join(f'299 penstock "{each.line()}"' for each in found[:WARNINGS_MAX])} if found else {}
+    return warn(warn_of_no_effect(answer, name, given), (each.line() for each in found[:WARNINGS_MAX]))
 
 
 def _attribute(query: Query, name: str) -> tuple[str, str] | None:

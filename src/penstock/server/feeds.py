@@ -15,7 +15,7 @@ from penstock.errors import BadParameter, BadPartitionCount, InvalidEvent, Malfo
 from penstock.hub.append import Published
 from penstock.hub.hub import Hub
 from penstock.hub.read import Reading, Wanted
-from penstock.server.accept import weights
+from penstock.server.accept import choose_form
 from penstock.server.access import access_of
 from penstock.server.answers import json_response
 from penstock.server.body import read_body
@@ -23,6 +23,7 @@ from penstock.server.caller import caller_of
 from penstock.server.encoding import choose_encoding
 from penstock.server.forms import ArrowForm, Form, LineForm
 from penstock.server.inline import INLINE_BYTES, submitted
+from penstock.server.media_types import refuse_foreign_body
 from penstock.server.page import Page
 from penstock.server.state import State, event_type_of, state_of
 from penstock.storage.store import KindFilter
@@ -41,6 +42,7 @@ async def read_feed(request: Request) -> Page | Response:
     access, state, name = access_of(request), await state_of(request), event_type_of(request)
     query = Query(request.scope["query_string"])
     if not query:
+        choose_form(request, "application/json")
         state.hub.check(caller_of(request), "view", name)
         feed = await state.run(lambda: state.hub.event_type(name))
         return json_response(feedapi.discovery(feed.epoch, feed.partition_count, feed.event_type.exactly_once))
@@ -60,7 +62,10 @@ async def read_feed(request: Request) -> Page | Response:
     kinds = _kind_filter(name, asked.kinds)
 
     def reopen(given: Mapping[int, str] | None) -> Reading:
-        wanted = [Wanted(f"cursor{v}", v, text) for v, text in sorted((given or cursors).items())]
+        wanted = [
+            Wanted(f"cursor{v}", v, text, asked.until.get(v), f"until{v}")
+            for v, text in sorted((given or cursors).items())
+        ]
         return state.hub.look(name, asked.n, wanted, asked.page_size, kinds)
 
     def opened(reading: Reading) -> None:
@@ -76,7 +81,7 @@ async def read_feed(request: Request) -> Page | Response:
         return found
 
     form = _form(request, asked.headers, version=1)
-    wait_s = asked.wait_s if asked.page_size else 0.0
+    wait_s = asked.wait_s if asked.page_size and not asked.until else 0.0
     return _page(request, state, form, reopen, headers, wait_s=wait_s, opened=opened)
 
 
@@ -127,6 +132,7 @@ async def publish(request: Request) -> Response:
     access, state, name = access_of(request), await state_of(request), event_type_of(request)
     access.event = "publish"
     state.hub.check(caller_of(request), "write", name)
+    refuse_foreign_body(request)
     refuse_numbers(request.headers, name)
     query = Query(request.scope["query_string"])
     chunk = query.integer("chunk", 0, low=0, high=zeroeventhub.CHUNK_EVENTS_MAX)
@@ -191,8 +197,7 @@ def cursors_after(published: Published) -> dict[int, str]:
 
 
 def _form(request: Request, headers: HeaderChoice | None, *, version: int) -> Form:
-    liked = weights(request.headers.get("accept"))
-    if liked.get(arrow.MEDIA_TYPE, 0.0) > 0 and liked[arrow.MEDIA_TYPE] >= liked.get(zeroeventhub.NDJSON, 0.0):
+    if choose_form(request, zeroeventhub.NDJSON, arrow.MEDIA_TYPE) == arrow.MEDIA_TYPE:
         return ArrowForm(headers)
     return LineForm(version=version, headers=headers)
 

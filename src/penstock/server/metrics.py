@@ -3,7 +3,7 @@
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -13,6 +13,9 @@ from penstock.hub.hub import Hub
 from penstock.storage.store import Store
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+DROPWIZARD: Final = "4.0.0"
+"""The version of the JSON format of Dropwizard's metrics library."""
+_KINDS: Final = ("gauges", "counters", "histograms", "meters", "timers")
 ROWS_COUNTED_MAX: Final = 10_000
 
 
@@ -73,11 +76,24 @@ class Metrics:
 
     def text(self, backlog: Backlog | None) -> bytes:
         """Return all of them as Prometheus reads them; without a *backlog* where it is not known."""
+        return generate_latest(self._registry(backlog))
+
+    def members(self, backlog: Backlog | None) -> dict[str, Any]:
+        """Return all of them in the JSON of Dropwizard, as Nakadi does; names have Prometheus' labels."""
+        found: dict[str, Any] = {"version": DROPWIZARD, **{kind: {} for kind in _KINDS}}
+        for family in self._registry(backlog).collect():
+            kind, member = ("counters", "count") if family.type == "counter" else ("gauges", "value")
+            for sample in family.samples:
+                labels = ",".join(f'{name}="{value}"' for name, value in sample.labels.items())
+                found[kind][f"{sample.name}{{{labels}}}" if labels else sample.name] = {member: int(sample.value)}
+        return found
+
+    def _registry(self, backlog: Backlog | None) -> CollectorRegistry:
         registry = CollectorRegistry()
         for each in (self.published, self.served, self, backlog):
             if each is not None:
                 registry.register(each)
-        return generate_latest(registry)
+        return registry
 
     def collect(self) -> Iterable[Metric]:
         """Return the gauges as Prometheus' library takes them."""

@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from penstock import __version__
+from penstock.server.accept import choose_form
 from penstock.server.answers import json_response
 from penstock.server.links import link, server_url
 from penstock.server.metrics import MEDIA_TYPE
@@ -43,9 +44,15 @@ async def version(_: Request) -> Response:
 
 
 async def metrics(request: Request) -> Response:
-    """GET /metrics: give Prometheus its numbers."""
+    """GET /metrics: give Prometheus its numbers; in JSON to one who prefers that."""
     state: State = request.app.state.penstock
-    return Response(state.metrics.text(await state.backlog()), media_type=MEDIA_TYPE)
+    form, backlog = choose_form(request, "text/plain", "application/json"), await state.backlog()
+    if form == "application/json":
+        answer = json_response(state.metrics.members(backlog))
+    else:
+        answer = Response(state.metrics.text(backlog), media_type=MEDIA_TYPE)
+    answer.headers["Vary"] = "Accept"
+    return answer
 
 
 async def openapi(request: Request) -> Response:

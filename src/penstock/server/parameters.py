@@ -35,6 +35,7 @@ _SHARED: Final = (
 V1: Final = (
     Parameter("n", "How many partitions you want to see: the feed's number, a divisor or a multiple of it.", _NUMBER),
     Parameter("cursor0", "A cursor for partition 0, `_first` or `_last`; likewise cursor1 and so on.", _CURSOR),
+    Parameter("until0", "Stop at this cursor of partition 0; likewise until1 and so on.", _CURSOR),
     Parameter("cursorset", "Your name, under which the cursors of this request are kept.", _NAME),
     Parameter("resume", "Partitions to go on with where the cursor set stands, separated by commas.", _TEXT),
     Parameter("store_cursor", "1 together with `pagesizehint=0`: only keep the cursors.", {"enum": [0, 1]}),
@@ -54,6 +55,13 @@ EVENT_TYPES: Final = (
         "writer",
         "Only those that this one may write: a data type, a colon, a value.",
         {"type": "string", "pattern": "^[^:]+:.+$"},
+    ),
+)
+REORDERING: Final = (
+    Parameter(
+        "allow_reordering",
+        "Accept that events of one key lose their order, by another `partition_strategy` or other key fields.",
+        {"type": "boolean", "default": False},
     ),
 )
 SCHEMAS: Final = (

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,7 +15,6 @@ from penstock.errors import (
     InvalidEvent,
     MalformedBatch,
     MalformedEvent,
-    UnsupportedMediaType,
 )
 from penstock.hub.append import Published
 from penstock.hub.hub import Hub
@@ -27,12 +26,11 @@ from penstock.server.body import read_body
 from penstock.server.event_types import asked
 from penstock.server.feeds import FLOW_ID, cursors_after
 from penstock.server.inline import INLINE_BYTES, submitted
+from penstock.server.media_types import media_type_of, refuse_foreign_body
 from penstock.server.producers import offsets_shown, partition_of
 from penstock.wire import producers as wire
 from penstock.wire.nakadi import parse_batch
 from penstock.wire.zeroeventhub import NDJSON, parse_lines, published
-
-AVRO: Final = "application/avro-binary"
 
 
 async def publish_to_partition(request: Request) -> Response:
@@ -40,9 +38,8 @@ async def publish_to_partition(request: Request) -> Response:
     access = access_of(request)
     state, name = await asked(request, "write")
     access.event = "publish"
-    media_type = request.headers.get("content-type", "").split(";")[0].strip().lower()
-    if media_type == AVRO:
-        raise UnsupportedMediaType(given="Avro", allowed="application/json")
+    refuse_foreign_body(request)
+    media_type = media_type_of(request)
     partition = await partition_of(request, state, name)
     by = wire.parse_headers(request.headers, request.headers.getlist)
     body = await read_body(request, state)

@@ -40,6 +40,7 @@ _STATUS: Final[dict[type[PenstockError], int]] = {
     errors.StorageFixed: 422,
     errors.EncodingRefused: 406,
     errors.UnsupportedMediaType: 415,
+    errors.NotAcceptable: 406,
     errors.TooLarge: 413,
     errors.TargetTooLong: 414,
     errors.HeadersTooLarge: 431,

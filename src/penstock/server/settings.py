@@ -6,11 +6,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.core.document import unlike
+from penstock.core.without_effect import ADMINISTRATORS
 from penstock.errors import BadParameter
 from penstock.hub.settings import FEATURES, LISTS
 from penstock.server.answers import json_response
 from penstock.server.body import parsed, read_body
 from penstock.server.caller import administered
+from penstock.server.warnings import warn
 from penstock.wire.query import shown
 
 SETTING_BYTES_MAX: Final = 256 * 1024
@@ -28,7 +30,7 @@ async def replace_administrators(request: Request) -> Response:
     state = await administered(request)
     body = await read_body(request, state, SETTING_BYTES_MAX)
     await state.run(lambda: state.hub.settings.administer(parsed(body)))
-    return Response(status_code=200)
+    return warn(Response(status_code=200), [ADMINISTRATORS])
 
 
 async def show_blacklist(request: Request) -> Response:

@@ -8,7 +8,7 @@ from typing import Final, get_args
 
 from penstock.core.choices import Category, CleanupPolicy, Evolution, Mode, PartitionStrategy
 from penstock.core.definition import AUDIENCES
-from penstock.core.event import HEADERS_BYTES_MAX, KEY_CHARS_MAX
+from penstock.core.event import EVENT_BYTES_MAX, HEADERS_BYTES_MAX, KEY_CHARS_MAX
 from penstock.core.limits import PENSTOCK
 from penstock.core.name import NAME_CHARS_MAX, NAME_PATTERN
 from penstock.server.operation import Answer, Schema, list_of, object_of
@@ -64,6 +64,12 @@ _EVENT_TYPE: Final = object_of(
     partition_strategy={"enum": [*get_args(PartitionStrategy)], "default": "random"},
     partition_key_fields={**_TEXTS, "description": "What `hash` goes by."},
     partition_count={"type": "integer", "minimum": 1, "maximum": PENSTOCK.partitions_max},
+    max_event_bytes={
+        "type": "integer",
+        "minimum": 1,
+        "maximum": EVENT_BYTES_MAX,
+        "description": "How long a line of its feed may be that has an event, with all headers.",
+    },
     ordering_key_fields=_TEXTS,
     ordering_instance_ids=_TEXTS,
     compatibility_mode={"enum": [*get_args(Mode)], "default": "forward"},
@@ -221,6 +227,17 @@ INDEX: Final = _answer(
     {JSON: object_of("name version docs", name=_STRING, version=_STRING, docs=_STRING)},
 )
 VERSION: Final = _answer("The version.", {JSON: object_of("name version", name=_STRING, version=_STRING)})
-METRICS: Final = _answer("In Prometheus' format.", {TEXT: _STRING})
+_MEASURED: Final = {"type": "object", "additionalProperties": {"type": "object"}}
+METRICS: Final = _answer(
+    "In Prometheus' format, or in Dropwizard's JSON.",
+    {
+        TEXT: _STRING,
+        JSON: object_of(
+            "version gauges counters histograms meters timers",
+            version=_STRING,
+            **dict.fromkeys(("gauges", "counters", "histograms", "meters", "timers"), _MEASURED),
+        ),
+    },
+)
 DESCRIPTION: Final = _answer("This document.", {JSON: {"type": "object"}})
 DOCS: Final = _answer("A page for a browser.", {HTML: _STRING})

@@ -16,6 +16,7 @@ from penstock.server.access import access_of
 from penstock.server.answers import json_response
 from penstock.server.body import read_body
 from penstock.server.event_types import asked
+from penstock.server.media_types import media_type_of
 from penstock.storage.staging import Batch
 from penstock.wire import staging as wire
 from penstock.wire.producers import check_group, parse_number
@@ -49,7 +50,7 @@ async def put_chunk(request: Request) -> Response:
     state, event_type = await asked(request, "write")
     upload, number = request.path_params["upload"], parse_number(request.path_params["chunk"], "chunk")
     rejects = Query(request.scope["query_string"]).flag("reject_invalid")
-    media_type = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    media_type = media_type_of(request)
     if media_type != NDJSON:
         raise UnsupportedMediaType(given=media_type or "nothing", allowed=NDJSON)
     body = await read_body(request, state)

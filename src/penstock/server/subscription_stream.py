@@ -16,16 +16,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from penstock.errors import DatabaseUnavailable, PenstockError, UnsupportedMediaType
+from penstock.errors import DatabaseUnavailable, PenstockError
 from penstock.hub.hub import Hub
 from penstock.hub.stream import Stream
+from penstock.server.accept import choose_form
 from penstock.server.access import Access, access_of
 from penstock.server.ahead import Piece
 from penstock.server.body import read_body
 from penstock.server.caller import caller_of
 from penstock.server.encoding import choose_encoding
 from penstock.server.gathering import Gathering, send_ahead
-from penstock.server.partition_events import AVRO
 from penstock.server.state import State, state_of, subscription_of
 from penstock.server.waiting import Leaving, leaving, unless, while_wanted
 from penstock.wire.nakadi_stream import MEDIA_TYPE
@@ -56,6 +56,7 @@ async def stream_by_query(request: Request) -> Any:
 
 async def stream_by_body(request: Request) -> Any:
     """POST /subscriptions/{subscription}/events: stream batches of a subscription's events, of chosen partitions."""
+    choose_form(request, MEDIA_TYPE)
     state = await state_of(request)
     return await _stream(request, given_by_body(await read_body(request, state, BODY_BYTES_MAX)))
 
@@ -64,8 +65,6 @@ async def _stream(request: Request, given: Given) -> Any:
     access, state = access_of(request), await state_of(request)
     subscription_id = access.consumer = subscription_of(request)
     access.event = "read"
-    if request.headers.get("accept", "").strip().lower() == AVRO:
-        raise UnsupportedMediaType(given="Avro", allowed=MEDIA_TYPE)
     hub, caller = state.hub, caller_of(request)
     hub.check(caller, "read")
     asked = asked_of(given, hub.limits)

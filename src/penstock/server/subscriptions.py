@@ -19,6 +19,7 @@ from penstock.server.caller import caller_of, subscription_asked
 from penstock.server.links import link, page_links
 from penstock.server.state import state_of
 from penstock.server.subscription_stats import statuses
+from penstock.server.warnings import warn_of_no_effect
 from penstock.storage.subscriptions import Subscription
 from penstock.wire.nakadi_cursors import Extent, readable
 from penstock.wire.nakadi_subscriptions import GivenSubscriptionCursor, list_pages
@@ -41,7 +42,8 @@ async def create_subscription(request: Request) -> Response:
     body = await read_body(request, state, BODY_BYTES_MAX)
 
     def create() -> Response:
-        hub, definition = state.hub, completed_subscription(parsed(body))
+        hub, given = state.hub, parsed(body)
+        definition = completed_subscription(given)
         for name in definition["event_types"]:
             hub.check(caller, "view", name)
         found, created = hub.subscriptions.alike(definition), False
@@ -54,7 +56,7 @@ async def create_subscription(request: Request) -> Response:
         answer.headers["Location"] = place
         if created:
             answer.headers["Content-Location"] = place
-        return answer
+        return warn_of_no_effect(answer, f"subscription {found.id}", given)
 
     return await state.run(create)
 
@@ -98,10 +100,13 @@ async def replace_subscription(request: Request) -> Response:
     """PUT /subscriptions/{subscription}: change who may read a subscription, and what is attached to it."""
     state, subscription_id = await subscription_asked(request, "admin")
     body = await read_body(request, state, BODY_BYTES_MAX)
-    await state.run(
-        lambda: state.hub.subscriptions.replace(subscription_id, parsed(body), state.hub.settings.check_changes)
-    )
-    return Response(status_code=204)
+
+    def replace() -> Response:
+        given = parsed(body)
+        state.hub.subscriptions.replace(subscription_id, given, state.hub.settings.check_changes)
+        return warn_of_no_effect(Response(status_code=204), f"subscription {subscription_id}", given)
+
+    return await state.run(replace)
 
 
 async def delete_subscription(request: Request) -> Response:

@@ -286,8 +286,10 @@ def test_the_health_is_told_in_plain_text(nakadi: Nakadi) -> None:
     assert answer.headers["content-type"].startswith("text/plain")
 
 
-def test_metrics_are_those_of_prometheus(nakadi: Nakadi) -> None:
-    """1.1; MetricsAT.whenGetMetricsThenStructureIsOk; a decision: Prometheus's text, where Nakadi has Dropwizard's."""
+def test_metrics_come_as_json_or_for_prometheus(nakadi: Nakadi) -> None:
+    """1.1; MetricsAT.whenGetMetricsThenStructureIsOk; a decision: Prometheus's text unless JSON is preferred."""
+    told = nakadi.http.get("/metrics", headers={"Accept": "application/json"}).json()
+    assert told.keys() == {"version", "gauges", "counters", "histograms", "meters", "timers"}
     answer = nakadi.http.get("/metrics")
     assert status(answer) == 200
     assert answer.headers["content-type"].startswith("text/plain; version=")
