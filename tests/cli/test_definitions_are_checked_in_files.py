@@ -212,6 +212,21 @@ def test_a_member_that_means_nothing_is_told_with_what_was_meant(penstock: Comma
     ] * 2
 
 
+def test_member_without_effect_is_told_with_its_line(penstock: Command) -> None:
+    retained = f"{GOOD}options:\n  retention_time: 86400000\n"
+
+    done = check(penstock, retained)
+    listed = check(penstock, retained, "-o", "json")
+    log = check(penstock, retained, "-o", "sarif").json
+
+    row = next(line for line in done.out.splitlines() if "retention_time" in line)
+    assert done.status == listed.status == 0
+    assert row.split()[:2] == ["a.yaml:14", "WARNING"]
+    [found] = listed.json["event_types"][0]["without_effect"]
+    assert (found["line"], found["member"]) == (14, "options.retention_time")
+    assert [(each["ruleId"], each["level"]) for each in log["runs"][0]["results"]] == [("no-effect", "warning")]
+
+
 def test_all_that_is_wrong_with_a_definition_is_told_at_once(penstock: Command) -> None:
     wrong = GOOD.replace("category: business", "category: events\npartition_count: many\nlabels: {a: b c}")
 

@@ -118,6 +118,31 @@ def test_a_member_that_means_nothing_is_told_and_taken(at_hub: Command, hub: Liv
     assert shown(hub, name_in(clicks))["partition_stratgy"] == "hash"
 
 
+def test_member_without_effect_is_told_by_the_hub_and_in_a_dry_run(at_hub: Command, clicks: str) -> None:
+    retained = f"{clicks}options: {{retention_time: 86400000}}\n"
+    said = "options.retention_time has no effect yet"
+    dry, done, again = (apply(at_hub, retained, *options) for options in (["--dry-run"], [], []))
+
+    assert [each.err.count(said) for each in (dry, done, again)] == [1, 1, 0]
+    assert f"<stdin>:5: {name_in(clicks)}: {said}" in dry.err
+    assert f"{name_in(clicks)}: {said}" in done.err
+
+
+def test_change_that_loses_the_order_of_keys_is_refused_unless_allowed(
+    at_hub: Command, hub: LiveHub, clicks: str
+) -> None:
+    apply(at_hub, f"{clicks}partition_strategy: hash\npartition_key_fields: [n]\n")
+    refused = apply(at_hub, clicks)
+    kept = shown(hub, name_in(clicks))["partition_strategy"]
+    dry = apply(at_hub, clicks, "--dry-run", "--allow-reordering")
+    done = apply(at_hub, clicks, "--allow-reordering")
+
+    assert (refused.status, kept) == (1, "hash")
+    assert "allow_reordering" in refused.err
+    assert (dry.status, done.status) == (0, 0)
+    assert shown(hub, name_in(clicks))["partition_strategy"] == "random"
+
+
 def test_a_dry_run_shows_the_difference_and_changes_nothing(at_hub: Command, hub: LiveHub, clicks: str) -> None:
     name = name_in(clicks)
     nothing_yet = apply(at_hub, clicks, "--dry-run")

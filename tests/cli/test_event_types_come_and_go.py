@@ -58,6 +58,16 @@ def test_a_definition_comes_from_a_file_and_options_go_before_it(at_hub: Command
     assert (from_pipe["name"], from_pipe["category"]) == ("from.pipe", "data")
 
 
+def test_limit_of_lines_and_members_without_effect_are_told(at_hub: Command) -> None:
+    given = json.dumps({"options": {"retention_time": 86_400_000}})
+    created = at_hub("event-type", "create", "short.lines", "--max-event-bytes", 65_536, "--file", "-", given=given)
+    shown = at_hub("event-type", "show", "short.lines")
+
+    assert (created.status, shown.status) == (0, 0)
+    assert "short.lines: options.retention_time has no effect yet" in created.err
+    assert "lines of its feed have at most 65536 bytes" in shown.out
+
+
 def test_deleting_asks_first(at_hub: Command, orders: str) -> None:
     at_hub("publish", orders, given='{"order_id":"a"}')
 

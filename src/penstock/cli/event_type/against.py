@@ -49,8 +49,10 @@ class Against:
         }
 
 
-def against(url: str, client: "Client", wanted: Mapping[str, Any]) -> Against:
+def against(url: str, client: "Client", wanted: Mapping[str, Any], *, allow_reordering: bool = False) -> Against:
     """Ask the hub what the valid definition *wanted* would do there; nothing is changed.
+
+    Without *allow_reordering* a change is refused that takes from events the order that they have now.
 
     Raises:
         PenstockError: it cannot be asked.
@@ -62,7 +64,7 @@ def against(url: str, client: "Client", wanted: Mapping[str, Any]) -> Against:
     except EventTypeNotFound:
         plan = planned(wanted, None)
         return Against(url, plan, None, None, (), (), tuple(_refusals(client, plan)))
-    plan = planned(wanted, registered)
+    plan = planned(wanted, registered, allow_reordering=allow_reordering)
     schema = client.check_compatibility(name, plan.schemas[1]) if plan.schemas else None
     said = [schema.error] if schema and schema.error and not schema.compatible else []
     return Against(
@@ -82,7 +84,7 @@ def _refusals(client: "Client", plan: Plan) -> list[str]:
         return []
     more = {"partition_count": plan.partitions[1]} if plan.partitions else {}
     try:
-        client.check_definition({**plan.body, **more})
+        client.check_definition({**plan.body, **more}, allow_reordering=plan.allow_reordering)
     except WrongAddress as error:
         raise Failure("the hub cannot tell what it would take: is it of another version than this command?") from error
     except (Invalid, Conflict, Forbidden, NotOffered, TooLarge) as error:

@@ -26,6 +26,13 @@ def apply(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be done; ends with 1 where it would be refused.")
     ] = False,
+    allow_reordering: Annotated[
+        bool,
+        typer.Option(
+            "--allow-reordering",
+            help="Accept that events of a key lose their order, by another partition_strategy or other key fields.",
+        ),
+    ] = False,
     url: UrlOption = URL,
     output: OutputOption = "text",
 ) -> None:
@@ -39,9 +46,9 @@ def apply(
     from penstock.cli.output import print_json
     from penstock.client import Client
 
-    definitions = _valid(files)
+    definitions = _valid(files, dry_run=dry_run)
     with Client(url, patience=0) as client:
-        plans = [against(url, client, each.value) for each in definitions]
+        plans = [against(url, client, each.value, allow_reordering=allow_reordering) for each in definitions]
         if not dry_run:
             _refuse(plans)
             plans = _carry_out(client, plans)
@@ -55,8 +62,10 @@ def apply(
         raise typer.Exit(1)
 
 
-def _valid(files: Sequence[Any]) -> "list[Definition]":
+def _valid(files: Sequence[Any], *, dry_run: bool) -> "list[Definition]":
     """Return the definitions in *files*.
+
+    Of what has no effect yet in them, the hub warns; in a *dry_run* this does.
 
     Raises:
         Failure: one of them is none that a hub would take.
@@ -77,6 +86,8 @@ def _valid(files: Sequence[Any]) -> "list[Definition]":
             tell(bare(f"{each.definition.name}: {note}"))
         for place, stranger in each.strangers:
             tell(bare(f"{place}: {each.definition.name}: {stranger}"))
+        for place, member in each.without_effect if dry_run else ():
+            tell(bare(f"{place}: {each.definition.name}: {member}"))
     _tell_broken(checks)
     return found
 
@@ -130,7 +141,7 @@ def _done(client: "Client", each: "Against") -> "Against":
     try:
         _do(client, each.plan)
     except EventTypeExists:
-        each = against(each.url, client, each.plan.body)
+        each = against(each.url, client, each.plan.body, allow_reordering=each.plan.allow_reordering)
         if not each.refused:
             _do(client, each.plan)
     return each
@@ -142,7 +153,7 @@ def _do(client: "Client", plan: "Plan") -> None:
             case "create":
                 client.create_event_type(plan.name, more=plan.body)
             case "replace":
-                client.replace_event_type(plan.body)
+                client.replace_event_type(plan.body, allow_reordering=plan.allow_reordering)
             case "grow":
                 assert plan.partitions  # There is no such step without them.
                 client.grow_partitions(plan.name, plan.partitions[1])

@@ -10,6 +10,7 @@ from penstock.cli.event_type.against import Against
 from penstock.core.event_type import EventType
 from penstock.core.guidelines import Finding, check
 from penstock.core.members import Stranger, strangers
+from penstock.core.without_effect import WithoutEffect, without_effect
 from penstock.errors import InvalidEventType, UnsupportedMediaType
 
 
@@ -40,6 +41,13 @@ class Checked:
         """Its members that mean nothing to a hub, which takes them all the same, and where each stands."""
         document, at = self.definition.document, self.definition.at
         return [(document.place((*at, *each.at)), each) for each in strangers(self.definition.value)]
+
+    @property
+    def without_effect(self) -> list[tuple[Place, WithoutEffect]]:
+        """What it says that has no effect yet, and where."""
+        if self.faults:
+            return []
+        return [(self.definition.field_at(each.field), each) for each in without_effect(self.definition.value)]
 
     @property
     def refusals(self) -> tuple[str, ...]:

@@ -45,6 +45,10 @@ def create(
         list[str] | None,
         typer.Option(metavar="PATH", help="A field whose value is part of the key, such as customer.id. Repeatable."),
     ] = None,
+    max_event_bytes: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="BYTES", help="How long a line of its feed may be; see the docs."),
+    ] = None,
     owning_application: Annotated[str | None, typer.Option(metavar="NAME", help="Who publishes these events.")] = None,
     file: Annotated[
         Path | None,
@@ -65,6 +69,7 @@ def create(
         "partition_count": partitions,
         "partition_strategy": partition_strategy or ("hash" if partition_key_field else None),
         "partition_key_fields": partition_key_field or None,
+        "max_event_bytes": max_event_bytes,
         "owning_application": owning_application,
     }
     definition = _read(file) if file is not None else {}
@@ -111,6 +116,8 @@ def show(name: NameArgument, *, url: UrlOption = URL, output: OutputOption = "te
     held = sum(each.head - each.oldest for each in partitions)
     say(f"{name}: {found['category']}, {_partitioning(found)}")
     say(f"owner {found.get('owning_application') or '-'}, created {found['created_at']}, {counted(held, 'event')}")
+    if (limit := found.get("max_event_bytes")) is not None:
+        say(f"lines of its feed have at most {limit} bytes")
     rows = [[each.partition, each.oldest, each.head, each.head - each.oldest] for each in partitions]
     print_table(("partition", "first offset", "next offset", "events"), rows)
 

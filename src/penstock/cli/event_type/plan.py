@@ -28,6 +28,8 @@ class Plan:
     steps: tuple[Step, ...]
     body: Mapping[str, Any]
     """What to create or to replace it with."""
+    allow_reordering: bool = False
+    """Whether events may lose the order that they have now."""
     partitions: tuple[int, int] | None = None
     """How many it has and how many it is to have, where there are to be more."""
     differences: tuple[Difference, ...] = ()
@@ -38,7 +40,7 @@ class Plan:
     """Why a hub would not do it, as far as that can be told from here."""
 
 
-def planned(wanted: Mapping[str, Any], registered: Mapping[str, Any] | None) -> Plan:
+def planned(wanted: Mapping[str, Any], registered: Mapping[str, Any] | None, *, allow_reordering: bool = False) -> Plan:
     """Return the plan that leads from *registered*, as a hub shows it, to the valid definition *wanted*.
 
     A schema that says the same with other spaces stays as it is, or it would become another version. Members that the
@@ -54,12 +56,12 @@ def planned(wanted: Mapping[str, Any], registered: Mapping[str, Any] | None) -> 
     try:
         kept = {member: value for member, value in registered.items() if member not in _OF_THE_HUB}
         old = EventType.of(kept, registered["partition_count"])
-        return _changed(wanted, old)
+        return _changed(wanted, old, allow_reordering=allow_reordering)
     except KeyError as missing:
         raise Failure(f"the hub shows {name} without {missing}: is it of another version than this command?") from None
 
 
-def _changed(wanted: Mapping[str, Any], old: EventType) -> Plan:
+def _changed(wanted: Mapping[str, Any], old: EventType, *, allow_reordering: bool) -> Plan:
     count = _asked_count(wanted) or old.partition_count
     refused = []
     if count < old.partition_count:
@@ -67,7 +69,7 @@ def _changed(wanted: Mapping[str, Any], old: EventType) -> Plan:
     body = _body(wanted, old.definition)
     texts = old.definition[_SCHEMA][_SCHEMA], body[_SCHEMA][_SCHEMA]
     try:
-        after = replaced(old, body, admin=True).event_type.definition
+        after = replaced(old, body, admin=True, allow_reordering=allow_reordering).event_type.definition
     except (IncompatibleSchema, InvalidEventType) as error:
         refused += reasons(error)
         after = EventType.parse(_with_what_stays(body, old.definition)).definition
@@ -78,6 +80,7 @@ def _changed(wanted: Mapping[str, Any], old: EventType) -> Plan:
         old.name,
         tuple(step for step, is_wanted in wanted_steps.items() if is_wanted),
         body,
+        allow_reordering=allow_reordering,
         partitions=(old.partition_count, count) if grows else None,
         differences=found,
         schemas=texts if texts[0] != texts[1] else None,

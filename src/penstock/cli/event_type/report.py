@@ -52,6 +52,9 @@ def _event_type(each: Checked) -> dict[str, Any]:
         "unknown_members": [
             {**place._asdict(), "member": ".".join(found.at), "meant": found.meant} for place, found in each.strangers
         ],
+        "without_effect": [
+            {**place._asdict(), "member": found.field, "reason": found.reason} for place, found in each.without_effect
+        ],
         "left_out": definition.notes,
         "against": each.against.as_object() if each.against else None,
     }
@@ -79,6 +82,10 @@ def _show(each: Checked) -> None:
     rows += [
         (place, "WARNING", "", f"`{'.'.join(found.at)}` means nothing to a hub", _advice(found.meant))
         for place, found in each.strangers
+    ]
+    rows += [
+        (place, "WARNING", "", f"`{found.field}` has no effect yet", f"{found.reason}.")
+        for place, found in each.without_effect
     ]
     if rows:
         print_table(_COLUMNS, [[bare(str(cell)) for cell in row] for row in rows])

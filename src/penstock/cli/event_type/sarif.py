@@ -15,10 +15,12 @@ LEVELS: Final = {"MUST": "error", "SHOULD": "warning", "MAY": "note"}
 INVALID: Final = "invalid-definition"
 REFUSED: Final = "refused-change"
 UNKNOWN: Final = "unknown-member"
+NO_EFFECT: Final = "no-effect"
 _OWN_RULES: Final = {
     INVALID: ("error", "A definition can be read, and is one that a hub takes."),
     REFUSED: ("error", "The hub would take it."),
     UNKNOWN: ("warning", "Every member of a definition means something to a hub."),
+    NO_EFFECT: ("warning", "Every member of a definition has an effect."),
 }
 _RULES: Final = {rule_id: number for number, rule_id in enumerate([*GUIDELINES, *_OWN_RULES])}
 
@@ -64,6 +66,8 @@ def _results(each: Checked) -> Iterator[dict[str, Any]]:
         yield _of_finding(each, finding)
     for place, stranger in each.strangers:
         yield _result(UNKNOWN, "warning", f"{name}: {stranger}", place)
+    for place, found in each.without_effect:
+        yield _result(NO_EFFECT, "warning", f"{name}: {found}", place)
 
 
 def _of_finding(each: Checked, finding: Finding) -> dict[str, Any]:
