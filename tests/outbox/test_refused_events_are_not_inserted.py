@@ -30,6 +30,7 @@ TYPES: dict[str, dict[str, Any]] = {
     "compacted": {"category": "business", "cleanup_policy": "compact"},
     "paid": {"category": "business", "schema": {"required": ["total"], "properties": {"total": {"type": "string"}}}},
     "changed": {"category": "data", "schema": {"required": ["id"]}},
+    "short": {"category": "business", "max_event_bytes": 1_200},
 }
 REFUSED: list[tuple[str, Any, dict[str, Any], type[PenstockError]]] = [
     ("order", {"customer": "Ada"}, {}, InvalidEvent),
@@ -46,6 +47,8 @@ REFUSED: list[tuple[str, Any, dict[str, Any], type[PenstockError]]] = [
     ("paid", {"total": "19.90", "metadata": METADATA | {"eid": "7"}}, {}, InvalidEvent),
     ("changed", {"data_type": "o", "data_op": "X", "data": {"id": 1}, "metadata": METADATA}, {}, InvalidEvent),
     ("changed", {"data_type": "o", "data_op": "C", "data": {}, "metadata": METADATA}, {}, InvalidEvent),
+    ("short", {"fill": "x" * 500, "metadata": METADATA}, {}, EventTooLarge),
+    ("short", {"metadata": METADATA}, {"headers": {"fill": "x" * 500}}, EventTooLarge),
 ]
 TAKEN: list[tuple[str, Any, dict[str, Any]]] = [
     ("order", {"order_id": 7}, {}),
@@ -55,6 +58,7 @@ TAKEN: list[tuple[str, Any, dict[str, Any]]] = [
     ("compacted", {"metadata": {"partition_compaction_key": "7"}}, {}),
     ("paid", {"total": "19.90"}, {}),
     ("changed", {"data_type": "o", "data_op": "C", "data": {"id": 1}}, {}),
+    ("short", {"fill": "x" * 100}, {"headers": {"fill": "x" * 100}}),
 ]
 
 
@@ -206,7 +210,9 @@ def test_events_that_wait_are_published_before_their_event_type_changes(hub_url:
     hub = Hub(open_store(hub_url))
     try:
         changes: dict[str, Callable[[], None]] = {
-            "replace": lambda: hub.replace_event_type("order", an_event_type("order", **definition)),
+            "replace": lambda: hub.replace_event_type(
+                "order", an_event_type("order", **definition), allow_reordering=True
+            ),
             "grow": lambda: hub.grow_event_type("order", 2),
             "add_schema": lambda: hub.add_schema("order", schema),
         }

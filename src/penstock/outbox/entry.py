@@ -156,8 +156,7 @@ def _at(index: int, count: int, error: InvalidEvent | EventTooLarge | PartitionR
     fields = {name: value for name, value in error.fields.items() if name != "line"}
     which = f"event {index}" if count > 1 else "the event"
     if isinstance(error, EventTooLarge):
-        size, limit = fields["size"], fields["limit"]
-        told = f"{which} has {size} bytes, more than the {limit} that one may have"
+        told = error.detail.partition(": ")[2].replace("the event", which, 1)
     else:
         told = f"{which}: {fields['reason']}"
     return type(error)(told, index=index, **fields)
