@@ -83,7 +83,7 @@ def test_another_cursor_without_events_is_handed_on_and_hardly_waited_for() -> N
 
 
 def test_it_survives_whatever_can_pass() -> None:
-    broken = event(0, 1)
+    broken = page({"partition": 0, "data": {"n": 1}})
     broken.lost = LOST
     failures = [AWAY, LOST, broken, Reply(500, b"oops"), Reply(429, b""), problem(503, "database-unavailable")]
     script = Script(*failures, event(0, 1))
