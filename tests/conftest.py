@@ -14,7 +14,7 @@ from penstock.testing.live_hub import LiveHub
 from penstock.testing.pgbouncer import PgBouncer, PgBouncerMissing
 from penstock.testing.postgres import PostgresCluster, PostgresMissing
 from tests.databases import Databases, EmptyDatabases
-from tests.exhaustive import PROFILE
+from tests.exhaustive import PROFILE, mark_combinations
 from tests.forks import FORKS
 from tests.jars import JarsMissing
 from tests.java import spark_options
@@ -24,6 +24,8 @@ pytest_plugins = ["pytester", "tests.no_skips"]
 
 TESTS = Path(__file__).parent
 BUILD = TESTS.parent / "build"
+EVERY_COMBINATION = ("unit", "promises", "docs")
+"""The folders whose tests run with each combination of their parameters in `make test`, too."""
 SLOWEST_FIRST = (
     "soak", "spark", "cli", "promises", "faults", "processing", "conformance", "client", "server", "outbox", "stores",
     "bench", "docs",
@@ -56,8 +58,18 @@ def pytest_collect_file() -> Iterator[list[pytest.Collector]]:
     return [each for each in found if not isinstance(each, DoctestModule)]
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    """Leave out combinations of parameters, unless they are cheap, or show a promise. Put the slowest tests first."""
+    every = [TESTS / folder for folder in EVERY_COMBINATION]
+    mark_combinations(
+        item for item in items if TESTS in item.path.parents and not any(each in item.path.parents for each in every)
+    )
+    yield
+    put_slowest_first(items)
+
+
+def put_slowest_first(items: list[pytest.Item]) -> None:
     """Put the tests of the slowest folders first, and those of one file in the order that they have."""
     ranks = {TESTS / folder: rank for rank, folder in enumerate(SLOWEST_FIRST)}
 

@@ -1,13 +1,17 @@
 """How much of a test runs in `make test`, and how much in `make test-all` only.
 
-A whole test that is for `make test-all` only bears `@pytest.mark.exhaustive`.
+A whole test that is for `make test-all` only bears `@pytest.mark.exhaustive`. `make test` runs few combinations of the
+parameters of a test: see `mark_combinations`.
 """
 
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import pytest
 from hypothesis import settings
 
+MARKER: Final = "exhaustive"
 PROFILE: Final = "exhaustive"
 """The Hypothesis profile of `make test-all`: many examples, other ones in each run."""
 
@@ -30,3 +34,42 @@ def is_exhaustive() -> bool:
 def examples(few: int, many: int) -> int:
     """Return how many examples a property is checked with: *few*, or *many* in `make test-all`."""
     return many if is_exhaustive() else few
+
+
+def mark_combinations(items: Iterable[pytest.Item]) -> None:
+    """Mark what `make test` leaves out of the combinations of each test's parameters.
+
+    The cases that stay have each value of each parameter at least once, and use the values equally often: with thirty
+    inputs and two databases, each input on one of the databases in turn. Cases that are marked anyway do not count.
+    """
+    tests: dict[str, list[pytest.Function]] = {}
+    for item in items:
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec") and not item.get_closest_marker(MARKER):
+            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cases in tests.values():
+        values = [frozenset(enumerate(case.callspec._idlist)) for case in cases]  # One id for each table of values.
+        kept = set(chosen(values))
+        for number, case in enumerate(cases):
+            if number not in kept:
+                case.add_marker(MARKER)
+
+
+def chosen(cases: Sequence[frozenset[Any]]) -> list[int]:
+    """Return the numbers of so few of the *cases* that each of their values is in one of them.
+
+    >>> chosen([frozenset({a, b}) for a in "xy" for b in "123"])
+    [0, 4, 2]
+    """
+    missing = {value for case in cases for value in case}
+    uses: Counter[Any] = Counter()
+    found = []
+    while missing:
+        best = min(range(len(cases)), key=lambda number: _cost(cases[number], missing, uses))
+        found.append(best)
+        missing -= cases[best]
+        uses.update(cases[best])
+    return found
+
+
+def _cost(case: frozenset[Any], missing: set[Any], uses: Mapping[Any, int]) -> tuple[int, int]:
+    return -len(case & missing), sum(uses[value] for value in case)

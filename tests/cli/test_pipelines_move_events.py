@@ -12,7 +12,6 @@ import pytest
 from penstock.client import Client
 from penstock.testing.live_hub import LiveHub
 from tests.cli.command import Command
-from tests.exhaustive import exhaustive
 from tests.kafka import connector
 
 
@@ -51,7 +50,8 @@ def test_feeds_go_into_a_lake_and_are_seen_among_the_groups(at_hub: Command, fil
     assert (group["name"], group["kind"], group["gap"]) == (f"lake:lake-{filled}", "spark", 0)
 
 
-@pytest.mark.parametrize("number", [exhaustive(signal.SIGINT), signal.SIGTERM])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_who_follows_is_ended_without_loss(
     at_hub: Command, client: Client, filled: str, tmp_path: Path, number: signal.Signals
 ) -> None:
