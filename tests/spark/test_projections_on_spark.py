@@ -184,6 +184,7 @@ def test_rows_are_the_same_as_in_one_process_which_goes_on_from_there(
     assert project(spark, DatabaseTarget(projection, database_url), hub.url, feed.name).events == 0
 
 
+@pytest.mark.exhaustive
 def test_files_hold_the_same_rows(
     spark: SparkSession, hub: LiveHub, feed: Feed, sqlite_url: str, tmp_path: Path
 ) -> None:

@@ -122,6 +122,7 @@ def test_a_small_event_type_is_not_kept_waiting_by_a_large_one(
     assert sum(each["numInputRows"] for each in progress) == 540
 
 
+@pytest.mark.exhaustive
 def test_an_event_type_that_is_added_is_read_from_its_beginning(
     query: Query, client: Client, event_type: str, publish: Publish
 ) -> None:
