@@ -117,6 +117,8 @@ def prepare(feed: Feed, handed: Handed, now: int, *, tells: bool = True) -> Prep
     partitions = accepted.partitions
     datas = one_line_each(batch.raws)
     if feed.event_type.category != "undefined":
+        if handed.validated:
+            _check_metadata(feed, batch)
         enrichment = Enrichment(
             event_type=feed.name,
             version=feed.event_type.schema_version,
@@ -126,6 +128,14 @@ def prepare(feed: Feed, handed: Handed, now: int, *, tells: bool = True) -> Prep
         datas = list(map(enrichment.complete, datas, batch.decoded, partitions))
     rows = zip(accepted.keys, accepted.kinds, accepted.headers, datas, strict=True)
     return Prepared(feed, len(datas), _by_partition(partitions, rows))
+
+
+def _check_metadata(feed: Feed, batch: Batch) -> None:
+    """Raise InvalidEvent for an event without metadata: it was validated while its event type needed none."""
+    for event, line in zip(batch.decoded, batch.lines, strict=True):
+        if type(event.get("metadata")) is not dict:
+            reason = f"it has no metadata, which events of the category {feed.event_type.category} need"
+            raise InvalidEvent(line=line, reason=reason)
 
 
 def ready(feed: Feed, handed: Handed, now: int, *, exact: bool = False, tells: bool = True) -> Prepared | Unfit:

@@ -340,6 +340,19 @@ def test_an_event_type_that_takes_no_such_events_any_more_is_told_and_nothing_is
     assert published(hub).batch.events == 2
 
 
+def test_staged_event_without_metadata_is_refused_once_its_event_type_needs_metadata(hub: Hub) -> None:
+    part = handed_in(hub, [events(range(2))])
+    definition = hub.event_type(NAME).event_type.definition
+    hub.replace_event_type(
+        NAME, {**definition, "category": "business", "enrichment_strategies": ["metadata_enrichment"]}
+    )
+
+    with pytest.raises(InvalidEvent, match="no metadata, which events of the category business need"):
+        published(hub, part)
+
+    assert stored(hub) == {0: [], 1: []}
+
+
 def test_an_upload_has_to_be_what_is_said(hub: Hub) -> None:
     part = handed_in(hub, [events(range(2)), events(range(2, 4))])
     other = handed_in(hub, [events(range(2))], FIRST._replace(group="other"))
