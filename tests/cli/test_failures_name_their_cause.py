@@ -100,7 +100,7 @@ def test_the_hub_of_the_demo_says_itself_why_it_did_not_start(penstock: Command,
     cause, advice = failed.err.splitlines()[-2:]
     assert failed.status == 1
     assert cause.startswith("penstock: the hub on sqlite:///demo/penstock.db did not start: ")
-    assert ("file is not a database" if text else "newer than the 5 that this Penstock knows") in cause
+    assert ("file is not a database" if text else "newer than the 6 that this Penstock knows") in cause
     assert advice == f"  Its log is in {Path('demo')}/hub.log."
 
 
