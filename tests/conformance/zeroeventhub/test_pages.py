@@ -89,8 +89,8 @@ def test_an_event_is_one_line_with_the_bytes_that_came(feed: Served) -> None:
     assert line == '{"partition":0,"data":' + sent.replace("\n", "") + "}"
 
 
-def test_the_media_type_is_that_of_lines_whatever_is_accepted(feed: Served) -> None:
-    for accept in ("*/*", NDJSON, "application/json", "text/html"):
+def test_media_type_is_that_of_lines_by_whatever_name_they_are_accepted(feed: Served) -> None:
+    for accept in ("*/*", NDJSON, "application/json", "application/jsonl"):
         assert feed.get(n=1, cursor0="_first", sending={"accept": accept}).headers["content-type"] == NDJSON
 
 

@@ -90,7 +90,7 @@ def test_a_wait_that_is_over_ends_with_cursors(feed4: Served, wait: str) -> None
     assert float(wait) <= time.monotonic() - begun < IN_TIME
 
 
-@pytest.mark.parametrize("wait", ["61", "3600", "1e300", "inf", "9" * 80])
+@pytest.mark.parametrize("wait", ["61", "3600", "1e300", "9" * 80])
 def test_a_wait_beyond_the_limit_is_cut_not_refused(feed: Served, wait: str, pool: ThreadPoolExecutor) -> None:
     future = waiting(feed, pool, lambda: feed.read(wait=wait))
     feed.publish_ids([1])
