@@ -55,11 +55,7 @@ def mark_combinations(items: Iterable[pytest.Item]) -> None:
 
 
 def chosen(cases: Sequence[frozenset[Any]]) -> list[int]:
-    """Return the numbers of so few of the *cases* that each of their values is in one of them.
-
-    >>> chosen([frozenset({a, b}) for a in "xy" for b in "123"])
-    [0, 4, 2]
-    """
+    """Return the numbers of so few of the *cases* that each of their values is in one of them."""
     missing = {value for case in cases for value in case}
     uses: Counter[Any] = Counter()
     found = []
