@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-START_SECONDS_MAX: Final = 120.0
+START_SECONDS_MAX: Final = 300.0
 
 
 def wait_until_it_listens(process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:

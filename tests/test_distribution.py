@@ -138,7 +138,7 @@ def texts() -> Iterator[Path]:
 
 
 def await_answer(hub: "subprocess.Popen[bytes]", port: int) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300
     while True:
         try:
             with urlopen(f"http://localhost:{port}/health/ready", timeout=1):

@@ -21,7 +21,7 @@ from tests.docs.examples import ROOT, blocks
 from tests.plugin import PLUGIN
 
 KINDS = ["projector", "reactor", "ingester", "forwarder"]
-SOON_S = 30.0
+SOON_S = 300.0
 
 
 @pytest.fixture(params=KINDS)

@@ -8,7 +8,7 @@ from typing import Final
 from tests.faults.consumed import at_the_same_time, lost, out_of_order, sent_again, skipped, story_of
 from tests.faults.consumers import Consumers, Publishing, disturb, heads_of, hubs_on, subscribed, unconsumed
 
-DRAIN_SECONDS_MAX: Final = 90.0
+DRAIN_SECONDS_MAX: Final = 300.0
 CONSUMERS: Final = 4
 EVENTS_A_SECOND: Final = 400
 

@@ -11,7 +11,7 @@ from penstock.processing import Local
 from penstock.processing.sharing import Held, Shared, held, left, released, renewed
 
 LEASE_S: Final = 8.0
-SOON_S: Final = 60.0
+SOON_S: Final = 300.0
 
 
 def until(check: Callable[[], object], *woken: Local) -> None:

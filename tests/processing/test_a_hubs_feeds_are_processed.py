@@ -290,7 +290,7 @@ def test_what_is_parked_of_a_feed_is_read_again_from_it(hub: LiveHub, client: Cl
     seen.broken = set()
     checkpoints.ask("order.placed-3", "retry")
     with Local(seen, FeedSource(hub.url, "order.placed"), checkpoints=checkpoints, rules=rules) as running:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 300
         while checkpoints.parked() and time.monotonic() < deadline:
             time.sleep(0.05)
         publish(client, range(250, 300))
@@ -313,7 +313,7 @@ def test_a_hub_that_is_away_is_said_once_for_each_pause_however_many_ask_it(
             found = [(each.created, each.getMessage()) for each in caplog.records if each.name == "penstock.client"]
             return [(at, float(text.rpartition("trying again in ")[2].split()[0])) for at, text in found]
 
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while len(said()) < 7 and time.monotonic() < deadline:
             time.sleep(0.05)
         pauses = said()
@@ -348,7 +348,7 @@ def test_what_comes_for_a_position_that_is_not_wanted_any_more_is_left_out(hub: 
         assert source.read({tranche: Want("1:10", 100)}, 0.05) == [], "a request waits at the hub from here on"
         client.publish("order.paid", [{"n": 10}])
         found: list[Batch] = []
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 300
         while not found and time.monotonic() < deadline:
             found += source.read({tranche: Want("1:3", 100)}, 0.5)  # The tranche was another's, and has come back.
     assert [(item.index, batch.end) for batch in found for item in batch.items][:1] == [(3, "1:11")]

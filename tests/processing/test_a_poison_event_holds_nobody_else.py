@@ -24,7 +24,7 @@ POISON = 7
 """The index of the eighth event of S1, which lies in the fourth batch."""
 AHEAD = [{"batches_ahead": 4}, {"events_ahead": 35}]
 """Both are four batches of ten: the last one is taken in while there is room for five events."""
-SECONDS_MAX = 20.0
+SECONDS_MAX = 300.0
 
 
 class Poisoned:

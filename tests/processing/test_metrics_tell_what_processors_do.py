@@ -15,7 +15,7 @@ from penstock.processing import FeedSource, FileSource, Local, Source, Together
 from penstock.processing.metrics import ProcessorMetrics
 from penstock.testing.live_hub import LiveHub, live_hub
 
-SOON_S: Final = 30.0
+SOON_S: Final = 300.0
 EVENTS: Final = 40
 SPUN_S: Final = 0.05
 

@@ -44,7 +44,7 @@ def publish(hub: LiveHub, numbers: range) -> None:
         client.publish("order.placed", [{"customer": str(n % CUSTOMERS), "n": n} for n in numbers])
 
 
-def until(check: Callable[[], bool], seconds: float = 80) -> None:
+def until(check: Callable[[], bool], seconds: float = 300) -> None:
     deadline = time.monotonic() + seconds
     while not check():
         assert time.monotonic() < deadline, "that has not come"

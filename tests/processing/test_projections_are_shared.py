@@ -100,7 +100,7 @@ def _append(source: MemorySource, n: int) -> None:
     source.append(f"S{n % KEYS}", [n], tranche=TRANCHES[n % KEYS % len(TRANCHES)])
 
 
-def until(check: Callable[[], bool], seconds: float = 60) -> None:
+def until(check: Callable[[], bool], seconds: float = 300) -> None:
     deadline = time.monotonic() + seconds
     while not check():
         assert time.monotonic() < deadline, "that has not come"

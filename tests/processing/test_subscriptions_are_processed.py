@@ -83,7 +83,7 @@ def local(handler: Any, source: SubscriptionSource, **options: Any) -> Local:
     return Local(handler, source, checkpoints=SubscriptionCheckpoints(source), **{"commit_s": 0.1, **options})
 
 
-def eventually(what: Callable[[], object], seconds: float = 30) -> None:
+def eventually(what: Callable[[], object], seconds: float = 300) -> None:
     deadline = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < deadline

@@ -184,7 +184,7 @@ def while_the_projection_lags(
     """Return what a program prints that has begun before a program with the projection, *until*, catches up."""
     with ThreadPoolExecutor() as beside, Client(hub.url) as client:
         running = beside.submit(runs, text)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 300
         while group not in [each.name for each in client.consumer_groups(kind="processor")]:
             assert time.monotonic() < deadline, "it has not begun"
             time.sleep(0.02)

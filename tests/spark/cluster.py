@@ -24,7 +24,7 @@ from tests.spark.daemons import daemon, environment, spark_home
 from tests.spark.drivers import Driver
 
 WORKERS = 2
-START_SECONDS_MAX = 120
+START_SECONDS_MAX = 300
 DRIVER_SECONDS_MAX = 600
 ROOT = Path(__file__).parents[2]
 DRIVER = Path(__file__).with_name("cluster_driver.py")

@@ -15,7 +15,7 @@ from penstock.testing.port import free_port
 from tests.spark.daemons import daemon
 
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
-START_SECONDS_MAX = 90
+START_SECONDS_MAX = 300
 STARTS_MAX = 5
 
 

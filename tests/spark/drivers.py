@@ -16,9 +16,9 @@ from tests.java import spark_options
 from tests.spark.daemons import spark_home
 
 SCRIPT = Path(__file__).with_name("processing_driver.py")
-START_SECONDS_MAX = 240
+START_SECONDS_MAX = 300
 END_SECONDS_MAX = 300
-GONE_SECONDS_MAX = 30
+GONE_SECONDS_MAX = 300
 EXECUTORS = {
     "master": "local-cluster[2,1,600]",
     "config": {"spark.executor.memory": "512m", "spark.executor.extraJavaOptions": spark_options()},

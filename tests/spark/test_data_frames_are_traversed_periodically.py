@@ -91,7 +91,7 @@ def test_traversals_come_on_an_interval_each_of_the_rows_that_there_are_then(
     monkeypatch.setattr(traversals, "rows", lambda spark: spark.range(next(sizes)))
     query = traversals.start(interval="2s")
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while len(traversals.written) < 3:
             assert time.monotonic() < deadline
             query.awaitTermination(0.1)

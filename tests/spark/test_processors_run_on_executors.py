@@ -94,7 +94,7 @@ def case(hub: LiveHub, client: Client, tmp_path: Path) -> Case:
     return Case(hub.url, client, name, Journal(tmp_path / "journal"), tmp_path)
 
 
-def until(check: Callable[[], bool], seconds: float = 60) -> None:
+def until(check: Callable[[], bool], seconds: float = 300) -> None:
     deadline = time.monotonic() + seconds
     while not check():
         assert time.monotonic() < deadline, "that has not come"

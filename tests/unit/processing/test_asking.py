@@ -6,7 +6,7 @@ import pytest
 
 from penstock.processing.asking import Asking, Ended
 
-SOON_S = 20.0
+SOON_S = 300.0
 
 
 def test_what_is_asked_is_done_by_the_loop_and_told() -> None:

@@ -15,7 +15,7 @@ from penstock.processing.view import View, live
 from tests.unit.processing.engine.items import batch, engine, things
 from tests.unit.processing.watched import Watched
 
-SOON_S = 30.0
+SOON_S = 300.0
 
 
 class Written(StringIO):

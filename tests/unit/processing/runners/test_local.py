@@ -29,7 +29,7 @@ from penstock.processing.engine.rules import Rules
 from penstock.processing.runners.local import LOOK_S, Local
 from penstock.processing.sources.memory import MemorySource
 
-SOON_S = 30.0
+SOON_S = 300.0
 QUICK = Backoff(first=0.01, most=0.05)
 
 
