@@ -25,6 +25,8 @@ from penstock.testing.store_contract import Database, database_at
 NAME = "order.placed"
 JOINED = Frame("", "\n", "")
 PATIENCE_S = 300.0
+IDLE_S = 3.0
+"""After which a connection is not used again: the hub closes it after five seconds."""
 
 
 @contextmanager
@@ -140,11 +142,14 @@ class Remote:
         self.name = name
         self.path = f"/feeds/{name}"
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+        self._used_at = time.monotonic()
 
     def ask(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> tuple[int, bytes, http.client.HTTPMessage]:
         """Ask once and return status, body and headers."""
+        if time.monotonic() - self._used_at > IDLE_S:
+            self._connection.close()
         try:
             self._connection.request(method, path, body, headers or {})
             answer = self._connection.getresponse()
@@ -152,6 +157,8 @@ class Remote:
         except (OSError, http.client.HTTPException):
             self._connection.close()
             raise
+        finally:
+            self._used_at = time.monotonic()
 
     def publish(self, *events: Any, partition: int = 0) -> tuple[int, Any]:
         """Publish in one request and return the status and what the answer says."""
