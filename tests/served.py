@@ -154,7 +154,9 @@ def as_new(http: httpx2.Client) -> None:
 
 @contextmanager
 def client_of(hub: LiveHub) -> Iterator[httpx2.Client]:
-    with httpx2.Client(base_url=hub.url, timeout=90, verify=False) as http:  # To load authorities takes 25 ms.
+    # To load certificate authorities takes 25 ms. The hub closes connections that were idle for five seconds.
+    limits = httpx2.Limits(keepalive_expiry=3.0)
+    with httpx2.Client(base_url=hub.url, timeout=300, verify=False, limits=limits) as http:
         yield http
 
 
