@@ -70,6 +70,11 @@ def test_what_others_have_ended_with_a_full_stop_has_one() -> None:
     assert ".." not in str(error)
 
 
+def test_error_with_a_field_called_part_names_it() -> None:
+    error = errors.RequestTooSlow(part="body", timeout_seconds=3)
+    assert error.detail == "the body of the request did not arrive within 3 seconds"
+
+
 @each_kind
 def test_an_error_survives_pickling_and_copying(kind: type[PenstockError]) -> None:
     error = kind(**FIELDS)

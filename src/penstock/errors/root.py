@@ -56,7 +56,7 @@ class _Said(dict[str, Any]):
         if name == "partitions" and "partitions" not in self:
             count = self["partition_count"]
             return "1 partition" if count == 1 else f"{count} partitions"
-        if name == "part":
+        if name == "part" and "part" not in self:
             partition, event_type = self.get("partition"), repr(self.get("event_type", "?"))
             return event_type if partition is None else f"partition {partition} of {event_type}"
         if name == "stands":

@@ -122,7 +122,7 @@ def played(impatient_front: Front) -> Iterator[dict[str, Future[Played]]]:
 @pytest.mark.parametrize("name", CUT_HEADS)
 def test_head_that_is_not_complete_in_time_ends_its_connection(played: dict[str, Future[Played]], name: str) -> None:
     for answer in played[name].result().answers:
-        problem(answer, 408)
+        assert problem(answer, 408)["detail"].startswith("the headers of the request did not arrive within ")
 
 
 @pytest.mark.parametrize("name", CUT_BODIES)
@@ -131,7 +131,7 @@ def test_body_that_is_too_slow_is_answered_408_and_not_stored(
 ) -> None:
     answers, feed = played[name].result()
     assert len(answers) == 1
-    problem(answers[0], 408)
+    assert problem(answers[0], 408)["detail"].startswith("the body of the request did not arrive within ")
     assert impatient_front.ids(feed) == ()
 
 
