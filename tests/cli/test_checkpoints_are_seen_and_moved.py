@@ -261,7 +261,7 @@ def test_a_file_that_is_no_database_and_tables_of_another_shape_are_told(
     notes.write_text("no database at all\n" * 100)
     wrong = penstock("checkpoint", *command, "--database", f"sqlite:///{notes}")
     assert (wrong.status, f"{notes} is not a SQLite database" in wrong.err) == (1, True)
-    assert wrong.err.splitlines()[1] == "  It is no SQLite database: correct --database."
+    assert wrong.err.splitlines()[1] == "  Correct --database; if the file was a database, put a backup back."
 
     with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
         connection.execute("CREATE TABLE penstock_checkpoints (processor TEXT, pos TEXT)")

@@ -97,7 +97,7 @@ def _advice(cause: BaseException) -> str:
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_IOERR")):
         return "Check that you may write to the file and to its directory, and that its disk is well."
     if name == "SQLITE_NOTADB":
-        return "It is no SQLite database: correct --database."
+        return "Correct --database; if the file was a database, put a backup back."
     if type(cause).__name__ == "InsufficientPrivilege":
         return "Name a role in --database that may do this, or grant it the right."
     return "Check --database, and that the database runs."

@@ -28,7 +28,10 @@ def translated() -> Iterator[None]:
 def _meaning(error: sqlite3.DatabaseError) -> Unavailable | SchemaMissing | None:
     """Return our error for *error*; None where it is not one of the database's state."""
     name = getattr(error, "sqlite_errorname", "")
-    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+    if name == "SQLITE_NOTADB":
+        reason = f"the file is not a SQLite database, or its beginning is damaged: {error} ({name})"
+        return DatabaseUnavailable(reason=reason, retry_after=60)
+    if name.startswith("SQLITE_CORRUPT"):
         return DatabaseUnavailable(reason=f"the file is damaged, put a backup back: {error} ({name})", retry_after=60)
     if name in ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE"):  # The latter: no room for the index of the write-ahead log.
         return DiskFull(reason=str(error), retry_after=5)
