@@ -129,8 +129,8 @@ def test_instruction_with_the_bare_name_is_found(instruction: str) -> None:
 
 
 def texts() -> Iterator[Path]:
-    """Yield the files of the repository that may say how to install it; the changelog tells also how it once was."""
-    yield from (path for path in ROOT.iterdir() if path.is_file() and path.name != "CHANGELOG.md")
+    """Yield the files of the repository that may say how to install it."""
+    yield from (path for path in ROOT.iterdir() if path.is_file())
     for folder in TEXTS:
         for path in (ROOT / folder).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:
