@@ -16,6 +16,7 @@ from penstock.testing.live_hub import LiveHub
 
 ROOT = Path(__file__).parent.parent.parent
 BATCH = 50
+PATIENCE_S = 300.0
 
 
 class Publisher(threading.Thread):
@@ -52,11 +53,11 @@ def killed_again_and_again(
     kills: int,
     accounts: int,
     together: int = 1,
-    look: Callable[[], object] = lambda: None,
+    has_begun: Callable[[], object] = lambda: True,
 ) -> None:
     """Run a program, so many *together*, and kill one or the hub so often, while numbers come in; at last all are dead.
 
-    One that has ended by itself is started again. Before each kill somebody may *look*.
+    One that has ended by itself is started again. The last kill waits until the work *has_begun*.
     """
     seed = random.randrange(1 << 32)
     sys.stdout.write(f"seed {seed}\n")
@@ -64,9 +65,11 @@ def killed_again_and_again(
     publisher = Publisher(hub.url, accounts)
     publisher.start()
     running = [_start(module, arguments) for _ in range(together)]
-    for _ in range(kills):
+    for left in reversed(range(kills)):
         time.sleep(chance.uniform(0.05, 0.6) * together)
-        look()
+        deadline = time.monotonic() + PATIENCE_S
+        while not left and not has_begun():
+            assert time.monotonic() < deadline, "nothing is done"
         if chance.random() < 0.7:
             _kill(running.pop(chance.randrange(together)))
             running.append(_start(module, arguments))

@@ -48,7 +48,6 @@ def test_each_event_is_written_once_in_order_whoever_was_killed(
         )
         arguments = [hub.url, database_url] if together == 1 else [hub.url, database_url, LEASE_S]
         program = "tests.processing.entries"
-        ahead: list[int] = []
         killed_again_and_again(
             hub,
             program,
@@ -56,10 +55,9 @@ def test_each_event_is_written_once_in_order_whoever_was_killed(
             kills=KILLS,
             accounts=ACCOUNTS,
             together=together,
-            look=lambda: ahead.append(count(database_url, AHEAD)),
+            has_begun=lambda: count(database_url, AHEAD) and count(database_url, "entries"),
         )
         assert count(database_url, "entries")
-        assert any(ahead), "nobody was ever ahead"
         with counter(hub.url, database_url) as last:
             last.wait_until_caught_up(300)
         found = numbers(client)
