@@ -28,11 +28,19 @@ def test_what_is_said_to_be_too_long_is_refused(declared: str) -> None:
         read(declared)
 
 
-@pytest.mark.parametrize("declared", ["4", "10", "²", "1²", "-1", "", "eleven"])
-def test_what_says_no_length_is_read_as_it_is(declared: str) -> None:
-    assert read(declared) == b"body"
+def test_body_of_its_declared_length_is_read() -> None:
+    assert read("4") == b"body"
+
+
+@pytest.mark.parametrize("declared", ["3", "10", "²", "1²", "-1", "", "eleven"])
+def test_body_of_another_length_than_declared_is_refused(declared: str) -> None:
+    with pytest.raises(BadParameter):
+        read(declared)
+
+
+def test_body_that_is_longer_than_declared_is_held_up_to_the_limit() -> None:
     with pytest.raises(BodyTooLarge):
-        read(declared, b"eleven bytes")
+        read("10", b"eleven bytes")
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b'"\xff"', b"[" * 100_000], ids=["none", "cut off", "no UTF-8", "deep"])
