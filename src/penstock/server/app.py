@@ -79,6 +79,7 @@ class HubApp:
             `X-Forwarded-Prefix`, `Forwarded` and `X-Forwarded-Host`/`-Proto` where one of them says so.
 
     Raises:
+        TypeError: *trusted_proxies* is a single string.
         ValueError: a trusted proxy is no address and no network.
     """
 

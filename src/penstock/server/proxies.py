@@ -30,8 +30,17 @@ class TrustedProxies:
         """Take IP addresses and networks, such as `127.0.0.1` and `10.0.0.0/8`.
 
         Raises:
+            TypeError: a single string is given in place of several.
             ValueError: one is neither.
+
+        >>> TrustedProxies("10.0.0.0/8")
+        Traceback (most recent call last):
+        TypeError: trusted proxies are a list of addresses and networks, such as ['10.0.0.0/8'], not one string
         """
+        if isinstance(addresses, str):
+            raise TypeError(
+                f"trusted proxies are a list of addresses and networks, such as [{addresses!r}], not one string"
+            )
         self._networks = [ip_network(each) for each in addresses]
 
     def __contains__(self, address: str) -> bool:
