@@ -309,7 +309,7 @@ def test_a_job_is_published_in_order_once(spark: SparkSession, client: Client, r
     [
         ("data", {"orderBy": "time"}, "option orderBy is 'time'; allowed: columns that have an order: data"),
         ("data, struct(data) AS x", {"orderBy": "x"}, "option orderBy is 'x'"),
-        ("data, 1 AS x", {}, "there is no column x int"),
+        ("data, 1 AS x", {}, "column x int is no part of an event"),
         ("data", {"onInvalid": "reject"}, "fail in mode direct"),
         ("data", {"eventType": "no.such"}, "no.such"),
         ("'[]' AS data", {"producerGroup": "g", "batchId": "0"}, "a row is no valid event"),

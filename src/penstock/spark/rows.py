@@ -185,8 +185,8 @@ def check_columns(schema: StructType) -> Mapping[str, DataType]:
         if name not in EVENT_COLUMNS and name.lower() in EVENT_COLUMNS:
             raise _bad_column(given, f"column {given} is to be called {name.lower()}: rename it")
         if not _is_column(name, kind):
-            wrong = f"column {given} has another type" if name in EVENT_COLUMNS else f"there is no column {given}"
-            raise _bad_column(given, wrong)
+            wrong = "has another type" if name in EVENT_COLUMNS else "is no part of an event"
+            raise _bad_column(given, f"column {given} {wrong}")
         kinds[name] = kind
     if "data" not in kinds:
         raise _bad_column(schema.simpleString(), "there is no column data")
