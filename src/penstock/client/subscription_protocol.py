@@ -75,7 +75,7 @@ class SubscriptionProtocol:
     ) -> Exchange[tuple[Subscription, bool]]:
         """Create a subscription, or find the one that there is; tell which."""
         given = {name: value for name, value in members.items() if value is not None}
-        given["event_types"] = list(event_types)
+        given["event_types"] = _names(event_types)
         if cursors := as_wire(initial_cursors):
             given = {"read_from": "cursors"} | given | {"initial_cursors": cursors}
         url = address(self._url, "subscriptions")
@@ -87,7 +87,7 @@ class SubscriptionProtocol:
         self, owning_application: str | None, event_types: Iterable[str], reader: str | None, *, status: bool
     ) -> Exchange[list[Subscription]]:
         """Return all subscriptions that are such, the newest first; all pages are asked for."""
-        asked: list[tuple[str, object]] = [("event_type", each) for each in event_types]
+        asked: list[tuple[str, object]] = [("event_type", each) for each in _names(event_types)]
         given = {"owning_application": owning_application, "reader": reader, "show_status": "true" if status else None}
         asked += [(name, value) for name, value in given.items() if value is not None]
         found: list[Subscription] = []
@@ -232,6 +232,21 @@ class _Page(msgspec.Struct):
 
 class _Retried(msgspec.Struct):
     retried: int
+
+
+def _names(event_types: Iterable[str]) -> list[str]:
+    """Return the names of event types as a list.
+
+    Raises:
+        TypeError: one name was given in place of several; it would be taken letter by letter.
+
+    >>> _names("order.placed")
+    Traceback (most recent call last):
+    TypeError: event types are a list of names, such as ['order.placed'], not one string
+    """
+    if isinstance(event_types, str):
+        raise TypeError(f"event types are a list of names, such as [{event_types!r}], not one string")
+    return list(event_types)
 
 
 def _offsets(rows: Iterable[WireCursor]) -> Mapping[int, int]:
