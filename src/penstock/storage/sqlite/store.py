@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from penstock.errors import EncodingUnsuitable, SchemaMissing
+from penstock.errors import DatabaseUnavailable, EncodingUnsuitable, SchemaMissing
 from penstock.storage.feeds import SqlFeeds
 from penstock.storage.group_rows import SqlGroups
 from penstock.storage.opening import Opening
@@ -83,7 +83,9 @@ class SqliteStore:
 
     def migrate(self) -> Sequence[str]:
         """See `Store.migrate`."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if not self.path.parent.is_dir():
+            reason = f"there is no directory {self.path.parent}; create it, or correct the name of the file"
+            raise DatabaseUnavailable(reason=reason)
         done = []
         with self._writer.transaction() as connection:
             (encoding,) = connection.execute("PRAGMA encoding").fetchone()

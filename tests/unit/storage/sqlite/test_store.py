@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.errors import DatabaseUnavailable
 from penstock.storage.sqlite.store import SqliteStore
 from penstock.testing.store_contract.database import created
 
@@ -13,17 +14,6 @@ def other(store: SqliteStore) -> Iterator[SqliteStore]:
     other = SqliteStore(store.path)
     yield other
     other.close()
-
-
-def test_folders_that_are_missing_are_made_when_the_tables_are(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "a" / "b" / "hub.db")
-    assert not store.path.parent.exists()
-
-    store.migrate()
-    store.check()
-
-    store.close()
-    assert store.path.exists()
 
 
 def test_a_watcher_is_quiet_while_nobody_writes(store: SqliteStore, other: SqliteStore) -> None:
@@ -47,3 +37,12 @@ def test_it_can_be_closed_twice_and_used_again(store: SqliteStore) -> None:
     created(store)
     with store.read() as tx:
         assert len(tx.feeds.list()) == 1
+
+
+def test_missing_directory_is_named_and_not_created(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "missing" / "hub.db")
+
+    with pytest.raises(DatabaseUnavailable, match="there is no directory .*missing; create it, or correct the name"):
+        store.migrate()
+
+    assert not (tmp_path / "missing").exists()
