@@ -56,7 +56,7 @@ def test_event_is_taken_up_to_the_limit_and_refused_above_it(bounded: Served) ->
 
 def test_lines_of_business_events_stay_below_it_with_what_the_hub_writes(either_http: httpx2.Client) -> None:
     feed = create(
-        either_http, 1, f"a{uuid.uuid4().hex}.{'b' * 200}",
+        either_http, 1, f"a{uuid.uuid4().hex}.{'b' * 221}",
         category="business", enrichment_strategies=["metadata_enrichment"], max_event_bytes=LIMIT,
     )  # fmt: skip
     refused = 0

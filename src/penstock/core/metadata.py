@@ -9,8 +9,8 @@ SERVER_MEMBERS: Final = frozenset(["received_at", "version", "published_by", "pa
 """Written by the hub whatever a producer says."""
 PUBLISHER: Final = "unauthenticated"
 """Who publishes, as long as nobody has to say who he is."""
-WRITTEN_BYTES_MAX: Final = 512
-"""More than the hub ever writes: the name of an event type has 255 characters, the rest is short."""
+WRITTEN_BYTES_MAX: Final = 640
+"""More than the hub ever writes: an event type's name has up to 255 characters, a flow id 128, the rest is short."""
 
 _split: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode: Final = msgspec.json.encode
