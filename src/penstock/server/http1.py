@@ -226,7 +226,8 @@ class Http1Protocol(asyncio.Protocol):
             self._upgrade_head = self._without_upgrade(method, version)
             return
         self._check_head(version)
-        exchange = Exchange(self, self._scope(method, version), expects_continue=self._expects_continue)
+        expects_continue = self._expects_continue and version == "1.1"  # HTTP/1.0 has no 100 (RFC 9110, 10.1.1).
+        exchange = Exchange(self, self._scope(method, version), expects_continue=expects_continue)
         exchange.keep_alive = version == "1.1" and parser.should_keep_alive()
         self._in_head = False
         self._reading = exchange

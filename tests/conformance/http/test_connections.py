@@ -155,6 +155,18 @@ def test_client_of_http_1_0_gets_an_answer_that_it_can_read(front: Front, each: 
         assert "transfer-encoding" not in answer.headers
 
 
+def test_client_of_http_1_0_is_not_told_to_go_on(direct: Front) -> None:
+    feed = direct.create()
+    head = raw(f"POST /feeds/{feed.name} HTTP/1.0", EXPECT, f"Content-Length: {len(EVENT)}")
+    with direct.connect() as connection:
+        connection.send(head)
+        assert direct.ids(feed) == ()  # By now the hub has read the head.
+        connection.send(EVENT)
+        answer = connection.answer()
+
+    assert (answer.status, answer.interim, direct.ids(feed)) == (200, False, (1,))
+
+
 @pytest.mark.parametrize("each", EXPECTING, ids=lambda each: each.name)
 def test_client_that_expects_100_is_told_to_go_on(front: Front, each: Case) -> None:
     front.check(each)
