@@ -67,6 +67,11 @@ def test_limit_of_lines_and_members_without_effect_are_told(at_hub: Command) -> 
     assert "short.lines: options.retention_time has no effect yet" in created.err
     assert "lines of its feed have at most 65536 bytes" in shown.out
 
+    refused = at_hub("publish", "short.lines", given=json.dumps({"text": "x" * 65_536}))
+    assert refused.status == 1
+    assert "line 1 of standard input: the event takes up to " in refused.err
+    assert "more than the max_event_bytes of 'short.lines', 65536\n" in refused.err
+
 
 def test_deleting_asks_first(at_hub: Command, orders: str) -> None:
     at_hub("publish", orders, given='{"order_id":"a"}')

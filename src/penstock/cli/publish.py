@@ -273,7 +273,8 @@ def _are_stored(count: int) -> str:
 
 
 def _reason(error: "PenstockError") -> str:
-    reason = error.fields.get("reason")
-    if reason is None and {"size", "limit"} <= error.fields.keys():
-        reason = f"the event has {error.fields['size']} bytes, more than the {error.fields['limit']} that are allowed"
-    return reason or error.detail
+    if reason := error.fields.get("reason"):
+        return str(reason)
+    detail = error.detail.partition(" (after ")[0]
+    line, _, reason = detail.partition(": ")
+    return reason if line.startswith("line ") else detail
