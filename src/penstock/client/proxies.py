@@ -33,8 +33,8 @@ class Proxy(NamedTuple):
 def proxy_for(url: str) -> Proxy | None:
     """Return the proxy through which *url* is asked; None: it is asked directly.
 
-    HTTP_PROXY, HTTPS_PROXY and ALL_PROXY name proxies, in lower case too. This machine (localhost, 127.0.0.0/8, ::1) is
-    always asked directly, and so are the hosts and networks in NO_PROXY.
+    HTTP_PROXY, HTTPS_PROXY and ALL_PROXY name proxies, in lower case too. This machine is always asked directly, and so
+    are the hosts and networks in NO_PROXY.
     """
     parts = urlsplit(url)
     host = (parts.hostname or "").removesuffix(".")
@@ -42,7 +42,7 @@ def proxy_for(url: str) -> Proxy | None:
     for kind in (parts.scheme, "all"):
         if named := proxies.get(kind):
             port = parts.port or PORTS.get(parts.scheme)
-            if is_loopback(host) or proxy_bypass(f"{host}:{port}") or _is_exempt(host, proxies.get("no", "")):
+            if is_this_machine(host) or proxy_bypass(f"{host}:{port}") or _is_exempt(host, proxies.get("no", "")):
                 return None
             return Proxy(named if "://" in named else f"http://{named}", _variable(f"{kind}_proxy"))
     return None
@@ -64,14 +64,22 @@ def connection_failure(url: str, reason: str, proxy: Proxy | None, *, is_unsent:
     return ConnectionLost(url=url, reason=f"{reason}, through the proxy {proxy.shown} that {proxy.variable} names")
 
 
-def is_loopback(host: str) -> bool:
-    """Return whether *host* is this machine.
+def is_this_machine(host: str) -> bool:
+    """Return whether *host* is this machine: a loopback address, one that means any address, or `localhost`.
 
-    >>> is_loopback("localhost"), is_loopback("127.1.2.3"), is_loopback("::1"), is_loopback("127.example")
-    (True, True, True, False)
+    Names that end in `.localhost` are loopback as well (RFC 6761, 6.3).
+
+    >>> is_this_machine("hub.localhost"), is_this_machine("127.1.2.3"), is_this_machine("::1")
+    (True, True, True)
+    >>> is_this_machine("0.0.0.0"), is_this_machine("::ffff:127.0.0.1"), is_this_machine("127.example")
+    (True, True, False)
     """
     address = _address(host)
-    return host == "localhost" if address is None else address.is_loopback
+    if address is None:
+        return host == "localhost" or host.endswith(".localhost")
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return address.is_loopback or address.is_unspecified
 
 
 def _is_exempt(host: str, no_proxy: str) -> bool:

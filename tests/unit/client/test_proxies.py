@@ -99,6 +99,7 @@ def server(handler: type[Answers]) -> Iterator[str]:
         (HUB, {"ALL_PROXY": "http://q", "HTTP_PROXY": "http://p"}, ("http://p", "HTTP_PROXY")),
         *((url, {"HTTP_PROXY": "http://p:1", "ALL_PROXY": "http://p:1"}, None) for url in (
             "http://localhost:8080", "http://localhost.:8080", "http://127.0.0.1:8080", "http://127.9.9.9", "http://[::1]:80",
+            "http://hub.localhost", "http://[::ffff:127.0.0.1]", "http://0.0.0.0:8080", "http://[::]:8080",
         )),
         *((HUB, {"ALL_PROXY": "http://p", "NO_PROXY": entry}, None) for entry in (
             "hub.example", "example", ".example", "*.example", "a.b, hub.example:80", "*", "a.b,*",
