@@ -56,7 +56,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def test_lines_are_events_byte_for_byte_each_once(imported: Import, place: Path) -> None:
-    (place / "a.json").write_text('{"n":  1.50}\n\n{"text": "é"}\n')
+    (place / "a.json").write_text('{"n":  1.50}\n\n \t\n{"text": "é"}\n')
     first = imported(Files(str(place)))
     (place / "b.json").write_text('{"n": 3}')
     os.utime(place / "b.json", (0, 0))  # As a file has it that is moved there.

@@ -93,6 +93,8 @@ def has_json(kind: DataType) -> bool:
 
 
 def _object(values: pa.Array, kind: StructType, name: str, as_text: Collection[str]) -> pa.Array:
+    if not kind.fields:
+        return pc.if_else(values.is_valid(), pa.scalar(b"{}", _TEXT), pa.scalar(None, _TEXT))
     members = []
     for place, field in enumerate(kind.fields):
         text = json_text(values.field(place), field.dataType, f"{name}.{field.name}", as_text)

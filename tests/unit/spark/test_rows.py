@@ -76,6 +76,16 @@ def test_what_is_null_is_left_out() -> None:
     assert bytes(event.data) == b"{}"
 
 
+def test_struct_without_members_is_an_empty_object() -> None:
+    kind = "struct<>"
+    whole, within = (
+        made(f"data:{kind}", {"data": {}}),
+        made(f"data:struct<l:array<{kind}>>", {"data": {"l": [{}, None]}}),
+    )
+
+    assert [bytes(event.data) for event in (*whole, *within)] == [b"{}", b'{"l":[{},null]}']
+
+
 @pytest.mark.parametrize(
     ("metadata", "given"),
     [

@@ -66,7 +66,7 @@ class Files:
 
         found = spark.readStream.format("text").options(**self._given()).load(self._place)
         key = lit(None).cast("string").alias("key")
-        return found.where("trim(value) <> ''").select(key, col("value"), _named().alias("headers"))
+        return found.where(col("value").rlike(r"\S")).select(key, col("value"), _named().alias("headers"))
 
     def events(self, spark: "SparkSession") -> "DataFrame":
         """Return the events of the files, in columns as `format("penstock")` takes them.
