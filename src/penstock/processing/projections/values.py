@@ -33,9 +33,8 @@ def wrong_value(value: Any) -> str | None:
     if isinstance(value, Decimal):
         return _wrong_decimal(value)
     if isinstance(value, datetime):
-        return (
-            None if str(value.tzinfo) == "UTC" else IN_UTC
-        )  # PostgreSQL keeps no zone: a fold would go on in another.
+        # PostgreSQL keeps no zone: a fold would go on in another.
+        return None if str(value.tzinfo) == "UTC" else IN_UTC
     return None
 
 

@@ -94,9 +94,8 @@ class Local(Processor):
         checkpoints, keeps_ahead = keeping(handler, checkpoints, source)
         if leases is not None:
             check_leases(leases, checkpoints, rules)
-            keeps_ahead |= not isinstance(
-                handler, Transactional
-            )  # Whoever is given a tranche handles none of it again.
+            # The next owner of a tranche does not handle again what is done behind its position.
+            keeps_ahead |= not isinstance(handler, Transactional)
         self._inbox = Inbox()
         progress = Progress(self.engine, source, checkpoints, keeps_ahead=keeps_ahead)
         observing = Observing(name_of(name, checkpoints), self.engine, progress.behind, stats_s, clock())
