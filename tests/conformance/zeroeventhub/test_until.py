@@ -58,14 +58,15 @@ def test_python_client_stops_at_until_in_one_request_and_in_several(feed4: Serve
         assert sorted(event.data["id"] for event in both.events) == [*range(7), *range(20, 27)]
         assert [event.data["id"] for event in one.events] == [*range(30, 37)]
         assert (over.events, over.cursors, over.since) == ([], {3: until[3]}, {3: until[3]})
-        for wrong in (
-            lambda: feed.read({0: "_first"}, until={1: until[1]}),
-            lambda: feed.read({0: "_first"}, until=until, wait=5),
-            lambda: feed.follow(until=until),
-            lambda: feed.resume("billing", until=until),
+        for parameter, wrong in (
+            ("until", lambda: feed.read({0: "_first"}, until={1: until[1]})),
+            ("wait", lambda: feed.read({0: "_first"}, until={0: until[0]}, wait=5)),
+            ("until", lambda: feed.follow(until=until)),
+            ("until", lambda: feed.resume("billing", until=until, wait=5)),
         ):
-            with pytest.raises(BadParameter):
+            with pytest.raises(BadParameter) as refused:
                 wrong()
+            assert refused.value.fields["parameter"] == parameter
 
 
 @pytest.mark.parametrize("wait", ["inf", "nan", "1e400", "-1", "1_0", "%20", "1s"])

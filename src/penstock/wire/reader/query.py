@@ -41,8 +41,6 @@ class Wish:
             raise BadParameter(
                 parameter="skip_event_types", value=self.skip_event_types, allowed="no event_types beside"
             )
-        if self.until and self.wait:
-            raise BadParameter(parameter="wait", value=self.wait, allowed="0 beside until: such a read does not wait")
         if self.cursor_set is not None and not _is_name(self.cursor_set):
             allowed = f"1 to {CURSORSET_CHARS_MAX} printable ASCII characters"
             raise BadParameter(parameter="cursor_set", value=self.cursor_set, allowed=allowed)

@@ -157,6 +157,9 @@ class FeedProtocol:
             raise BadParameter(parameter="cursors", value=cursors, allowed="one cursor for each partition to read")
         if wish.until is not None:
             self._check_until(wish.until, cursors)
+            if wish.until and wish.wait:
+                allowed = "0 beside until: such a read does not wait"
+                raise BadParameter(parameter="wait", value=wish.wait, allowed=allowed)
         return (yield from self._patiently(lambda: self._read(cursors, wish)))
 
     def resume(self, wish: Wish, partitions: Sequence[int] | None) -> Exchange[Page]:
