@@ -50,7 +50,7 @@ class Traits(TypedDict, total=False):
     """undefined (any object), business, or data."""
     partition_count: int
     max_event_bytes: int
-    """How long a line of its feed may be that has an event, with all headers."""
+    """The longest feed line that an event may make, in bytes, with all headers."""
     partition_strategy: str
     """random, hash or user_defined."""
     partition_key_fields: Sequence[str]

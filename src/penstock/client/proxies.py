@@ -1,4 +1,4 @@
-"""Which proxy a request goes through, by the environment: one rule for every HTTP library."""
+"""Choose the proxy of a request from the environment: one rule for every HTTP library."""
 
 import ipaddress
 import os
@@ -10,7 +10,7 @@ from penstock.errors import ConnectionLost, ProxyUnreachable, Unavailable, Unrea
 
 PORTS: Final = {"http": 80, "https": 443}
 SYSTEM: Final = "the system's settings"
-"""What names a proxy on macOS and Windows where no variable does."""
+"""The source of a proxy on macOS and Windows that no variable names."""
 
 
 class Proxy(NamedTuple):

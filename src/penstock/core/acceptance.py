@@ -50,7 +50,7 @@ class Batch(NamedTuple):
 
 
 class Accepted(NamedTuple):
-    """What an event type makes of each event of a batch."""
+    """The keys, kinds, headers and partitions of a batch, by event."""
 
     partitions: Sequence[int]
     keys: Sequence[str | None]

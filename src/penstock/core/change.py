@@ -82,7 +82,7 @@ _CONSUMERS_LIST: Final = {
     PROPERTY_REMOVED: "an optional property was removed: compatible for consumers by the event guidelines",
     ENUM: "a value was removed from an enum: compatible for consumers by the event guidelines",
 }
-"""What the event guidelines call compatible, as seen by consumers, and Nakadi's modes do not."""
+"""Changes that the event guidelines call compatible for consumers, and Nakadi's modes do not."""
 
 
 class Change(NamedTuple):
@@ -102,7 +102,7 @@ class Change(NamedTuple):
 
     @property
     def is_on_consumers_list(self) -> bool:
-        """Whether the event guidelines call it compatible, as seen by consumers, though Nakadi's modes refuse it."""
+        """True where the event guidelines call it compatible for consumers, though Nakadi's modes refuse it."""
         return self.consumers and self.rule in _CONSUMERS_LIST and self.old is not None
 
     def level(self, rules: EvolutionRules) -> Level:

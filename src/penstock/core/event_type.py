@@ -86,7 +86,7 @@ class EventType(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def max_event_bytes(self) -> int | None:
-        """How long a line of the feed may be: see `penstock.core.line_size`; None: as long as any."""
+        """The longest feed line of an event, in bytes (see `penstock.core.line_size`); None: no limit of its own."""
         limit: int | None = self.definition.get("max_event_bytes")
         return limit
 

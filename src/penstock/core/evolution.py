@@ -33,7 +33,7 @@ ON_THE_WAY_TO_COMPATIBLE: Final = frozenset(
 )
 """What may change together with the mode, from `forward` to `compatible`."""
 _DESCRIBING: Final = frozenset([PROPERTY_ADDED, ADDITIONAL_PROPERTIES_NARROWED, TYPE_NARROWED])
-"""What describes values that were not described, and may have been in an earlier version."""
+"""Changes that describe values which an earlier version may have described otherwise."""
 _INSTEAD: Final = "set `options.evolution` to `consumers`, which allows it"
 
 CHANGES_MAX: Final = 100

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, time, timedelta
 from typing import Any, Final, NamedTuple
 
 TIMES: Final = (datetime, time)
-"""What `msgspec.to_builtins` is to leave as it is, so that it can be looked at."""
+"""Types that `msgspec.to_builtins` leaves as they are, so that their values can be checked."""
 _NULL: Final = b"null"
 _CLOCK: Final = re.compile(rb":[0-5]\d:[0-5]\d")
 _MINUTE: Final = timedelta(minutes=1)
@@ -28,7 +28,7 @@ class Inexact(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """What is wrong with it."""
+        """The reason for the refusal."""
         if isinstance(self.value, float):
             return f"{self.path} is {self.value}, which JSON has no number for"
         advice = "convert it with .astimezone(UTC)" if isinstance(self.value, datetime) else "give it another zone"

@@ -1,4 +1,4 @@
-"""What a definition says that a hub takes and shows again, and that has no effect yet."""
+"""Members of a definition that the hub stores and shows, and that have no effect yet."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple

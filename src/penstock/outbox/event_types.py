@@ -14,9 +14,9 @@ from penstock.core.shelf import Shelf
 from penstock.core.validation import VALIDATORS
 
 KEPT_CHARS: Final = 8 << 20
-"""How long the definitions may be together that a process remembers."""
+"""The size of the cache: so many characters of definitions."""
 _SMALLEST_CHARS: Final = 2_000
-"""What even the shortest counts."""
+"""The size that even the shortest definition counts as."""
 
 
 class Known(NamedTuple):

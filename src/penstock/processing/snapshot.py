@@ -43,11 +43,11 @@ class TrancheFigures:
 
     Where nothing is read, and the source has more: since when that is known, and the tranche has made no progress."""
     events_done: int
-    """How many events were in pages that are done."""
+    """The number of events in pages that are done."""
     bytes_read: int | None = None
     """How much was read; None: its source does not say."""
     gap: int | None = None
-    """How many events are not done of those that the source had when it last answered; None: it does not say."""
+    """The number of events not done that the source had when it last answered; None: it does not tell."""
 
     def lag_s(self, now: float) -> float | None:
         """Return how old that event is at *now*, in seconds since 1970; 0 where all is done, None: nobody knows."""
@@ -151,7 +151,7 @@ class Snapshot:
 
     @property
     def gap(self) -> int | None:
-        """How many events are not done of those that the source had when it last answered; None: it does not say."""
+        """The number of events not done that the source had when it last answered; None: it does not tell."""
         found = [tranche.gap for tranche in self.tranches if tranche.gap is not None]
         return sum(found) if found else None
 

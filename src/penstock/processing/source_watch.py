@@ -11,7 +11,7 @@ SAID_S: Final = 15.0
 
 
 class Answer(NamedTuple):
-    """What a source has said about how many events are behind positions."""
+    """The last answer of a source about the number of events behind positions."""
 
     counts: Mapping[str, int | None]
     """By tranche; None: it cannot tell."""

@@ -52,7 +52,7 @@ class Tally:
         self.cpu = Cpu()
         """What its threads compute."""
         self.source = SourceWatch()
-        """What its source has answered, and when."""
+        """The last answer of its source, and the time of it."""
         self._pages: dict[str, deque[Page]] = defaultdict(deque)
         """Those that are under way, by tranche."""
         self._tranches: dict[str, Tranche] = {}

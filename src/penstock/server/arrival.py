@@ -23,8 +23,8 @@ class Arrival(NamedTuple):
     refusal: PenstockError | None
     """Why it is refused, whatever it asks for."""
     closes: bool
-    """Whether the connection is closed after the answer: of a request that offers an upgrade some servers read the body
-    as another request."""
+    """True where the connection has to be closed after the answer: some servers read the body of a request that offers
+    an upgrade as another request."""
 
 
 def arrived(scope: Scope) -> Arrival:

@@ -36,14 +36,14 @@ BODY_TIMEOUT: Final = 30.0
 BODY_BYTES_PER_SECOND_MIN: Final = 1024
 """A body gets its timeout, and a second more for each so many bytes that have arrived."""
 LINGER_SECONDS: Final = 2.0
-"""How long what a refused client still sends is read and thrown away: a reset could destroy the answer on its way."""
+"""The time in which bytes of a refused client are read and thrown away: a reset could destroy the answer on its way."""
 BUFFERED_BYTES_MAX: Final = 64 << 10
 """Reading pauses while the application has more of a body before it."""
 
 _NO_BODY: Final = frozenset({204, 304})
 _STATUS_LINES: Final = {each.value: f"HTTP/1.1 {each.value} {each.phrase}\r\n".encode() for each in HTTPStatus}
 _HOST: Final = re.compile(rb"[\w.~!$&'()*+,;=%:\[\]-]*", re.ASCII)
-"""What a host and a port can be made of (RFC 3986, 3.2.2); empty where the target has none (RFC 9112, 3.2)."""
+"""The characters of a host and a port (RFC 3986, 3.2.2); empty where the target has none (RFC 9112, 3.2)."""
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _log: Final = structlog.get_logger("penstock.http")
 
@@ -98,12 +98,12 @@ class Http1Protocol(asyncio.Protocol):
         self._reads = True
         self.writable = asyncio.Event()
         self._in_head = True
-        """Whether the next byte belongs to a head, or comes before one."""
+        """True where the next byte belongs to a head, or comes before one."""
         self._head_bytes = 0
         self.on_message_begin()
         self._head_begun = False
 
-    # What the transport calls.
+    # Called by the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin: the first request's head has to arrive in time."""
@@ -116,7 +116,7 @@ class Http1Protocol(asyncio.Protocol):
         self._start_timer(self.header_timeout, self._on_slow_head, "head")
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - So the transport calls it.
-        """End: whoever still works for this connection is told."""
+        """End, and tell the applications that still answer requests of this connection."""
         self.server_state.connections.discard(self)
         self._parser = None
         self._stop_timer()
@@ -183,13 +183,14 @@ class Http1Protocol(asyncio.Protocol):
             else:
                 return
 
-    # What the parser calls.
+    # Called by the parser.
 
     def on_message_begin(self) -> None:
         """Begin the head of a request."""
         self._head_begun = True
         self._target = b""
         self._headers: list[tuple[bytes, bytes]] = []
+        self._trailer_bytes = 0
         self._hosts = 0
         self._expects_continue = False
         self._upgrade_head: bytes | None = None
@@ -199,8 +200,11 @@ class Http1Protocol(asyncio.Protocol):
         self._target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; a trailer is not looked at (RFC 9110, 6.5.1)."""
+        """Take a header; a trailer is counted and thrown away (RFC 9110, 6.5.1)."""
         if not self._in_head:
+            self._trailer_bytes += len(name) + len(value)
+            if self._trailer_bytes > HEADERS_BYTES_MAX:
+                self._stop(HeadersTooLarge(limit=HEADERS_BYTES_MAX))
             return
         name, value = name.lower(), value.rstrip(b" \t")
         if name == b"upgrade":
@@ -338,12 +342,12 @@ class Http1Protocol(asyncio.Protocol):
 
     @property
     def default_headers(self) -> list[tuple[bytes, bytes]]:
-        """What every answer has: its date."""
+        """The headers of every answer: its date."""
         return self.server_state.default_headers
 
     @property
     def stopping(self) -> bool:
-        """Whether the connection is closed after the answer that is being made."""
+        """True where the connection is closed after the current answer."""
         return self._stopping
 
     def shutdown(self) -> None:
@@ -472,10 +476,10 @@ class Exchange:
         self._scope = scope
         self._began_at = protocol.loop.time()
         self.expects_continue = expects_continue
-        """Whether the client waits to be told to send its body (RFC 9110, 10.1.1)."""
+        """True while the client waits for 100 (Continue) before it sends its body (RFC 9110, 10.1.1)."""
         self.keep_alive = True
         self.started = False
-        """Whether the answer has begun."""
+        """True once the answer has begun."""
         self._body = bytearray()
         self._received = 0
         self._is_whole = False

@@ -16,7 +16,7 @@ _NODE: Final = re.compile(r"\[([^\]]*)\](?::\w+)?|([^:]*)(?::\w+)?", re.ASCII)
 
 
 class _Hop(NamedTuple):
-    """What one proxy says of the request that it received."""
+    """One proxy's account of the request that it received."""
 
     client: str
     scheme: str
@@ -64,7 +64,7 @@ class TrustedProxies:
 
         `X-Forwarded-Prefix` is the path that the proxy has removed; several are in the order in which they were
         removed. The origin comes from `Forwarded` (RFC 7239), else from `X-Forwarded-Host` and `X-Forwarded-Proto`.
-        Headers of other peers, and values that are malformed, change nothing.
+        Headers of other peers, and values that are malformed or a prefix that is percent-encoded, change nothing.
         """
         if not self._networks or (scope.get("client") or ("",))[0] not in self:
             return scope

@@ -1,4 +1,4 @@
-"""What queries learn of schemas: asked of the hub's registry once, when the query is made."""
+"""Asks the hub's registry for schemas, once for a query, when the query is made."""
 
 import json
 from collections.abc import Callable

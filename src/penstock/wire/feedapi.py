@@ -32,7 +32,7 @@ class ReadRequest(NamedTuple):
 
 
 def parse_read(query: Query) -> ReadRequest:
-    """Read a v2 request. Unknown parameters are ignored.
+    """Read a v2 request. Unknown parameters are ignored but for those that start with `until`.
 
     Raises:
         BadParameter, BadCursor: names the parameter, its value and what is allowed.
@@ -44,6 +44,10 @@ def parse_read(query: Query) -> ReadRequest:
         )
     if cursor is None:
         raise BadParameter(parameter="cursor", value=None, allowed="a cursor, _first or _last")
+    for name in query.names():
+        if name.startswith("until") and name != "until":
+            allowed = "until, since a request reads one partition; until0 and the like belong to version 1"
+            raise BadParameter(parameter=shown(name), value=shown(query.text(name) or ""), allowed=allowed)
     return ReadRequest(
         token=token,
         partition=query.integer("partition", None, low=0, high=32_767),

@@ -16,9 +16,11 @@ from tests.conformance.http.front import (
     Front,
     Outcome,
     case,
+    event,
     get,
     named,
     post,
+    post_chunked,
     problem,
     raw,
 )
@@ -217,6 +219,10 @@ REFUSED_BY_SIZE = {
     "a header of 8 MiB": (431, get(f"X-Note: {'y' * (8 << 20)}")),
     "a header's name of 8 MiB": (431, get(f"{'x' * (8 << 20)}: a")),
     "100 000 headers": (431, get(*["X-Note: a"] * 100_000)),
+    "trailers that are too long": (
+        431,
+        post_chunked(b"%x\r\n" % len(event(1)) + event(1) + b"\r\n0\r\n" + b"X-Note: a\r\n" * 10_000 + b"\r\n"),
+    ),
     "a head without an end": (431, get(f"X-Note: {'y' * (2 << 20)}")[:-4]),
 }
 

@@ -43,6 +43,12 @@ def test_until_of_no_partition_that_is_read_is_refused(feed4: Served, name: str)
     assert problem["parameter"] == name
 
 
+def test_until_of_version_1_is_refused_in_version_2(feed: Served) -> None:
+    problem = problem_of(feed.events(until0="_last"), 400, "bad-parameter")
+
+    assert problem["parameter"] == "until0"
+
+
 def test_until_that_is_no_cursor_is_named(feed4: Served) -> None:
     problem = problem_of(feed4.get(n=4, cursor0="_first", until0="garbage"), 400, "bad-cursor")
     assert problem["parameter"] == "until0"

@@ -44,7 +44,7 @@ class Checked:
 
     @property
     def without_effect(self) -> list[tuple[Place, WithoutEffect]]:
-        """What it says that has no effect yet, and where."""
+        """Members of the definition that have no effect yet, with their lines."""
         if self.faults:
             return []
         return [(self.definition.field_at(each.field), each) for each in without_effect(self.definition.value)]

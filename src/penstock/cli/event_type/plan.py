@@ -29,7 +29,7 @@ class Plan:
     body: Mapping[str, Any]
     """What to create or to replace it with."""
     allow_reordering: bool = False
-    """Whether events may lose the order that they have now."""
+    """Allow changes by which events of a key may lose their order."""
     partitions: tuple[int, int] | None = None
     """How many it has and how many it is to have, where there are to be more."""
     differences: tuple[Difference, ...] = ()

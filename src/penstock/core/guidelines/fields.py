@@ -7,7 +7,7 @@ from penstock.core.partitioning import Path
 from penstock.core.walk import COMBINED, NAMED, Pointer, Schema, children, steps, target
 
 DEFINED: Final = frozenset(["definitions", "$defs"])
-"""Where a schema holds what other parts of it refer to."""
+"""The members of a schema that other parts of it refer to."""
 _NAMING: Final = DEFINED | {"properties"}
 _NOT_WITHIN: Final = frozenset(["definitions", "not"])
 _STEPS_MAX: Final = 100

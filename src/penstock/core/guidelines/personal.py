@@ -11,7 +11,7 @@ Words = Sequence[str]
 
 
 class _Term(NamedTuple):
-    """What a name stands for."""
+    """The reading of a name."""
 
     kind: Kind
     of: str
@@ -61,9 +61,9 @@ class _Field:
         nearest = words(owners[0])[-_WORDS_MAX:] if owners else ()
         self._words = (*nearest, *self._own)
         self._first = len(nearest)
-        """Where the field's own words begin."""
+        """The index of the field's own first word."""
         self._tail = len(_without(self._words, _STILL))
-        """Where the words begin after which a name stands for the same thing."""
+        """The index of the first word that may be left out without changing the meaning."""
 
     def kind(self, format: str | None) -> Kind | None:
         """Return the kind of personal data that it holds, if it does."""

@@ -6,9 +6,8 @@ stands for every spelling of itself: `birth_date` for `birthDate` and `birthdate
 Spanish, Italian, Portuguese, Dutch, Norwegian, Danish and Swedish are covered, as far as a name is common in schemas;
 of other languages there are some identity numbers.
 
-The kinds follow the sources that each of them cites. The names are collected from the terms that those sources
-define,
-and from the languages' usual words for them.
+The kinds follow the sources that each of them cites. The names are collected from the terms that those sources define,
+and from the usual words of each language.
 """
 
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ class Kind(NamedTuple):
 
     id: str
     holds: str
-    """What a field of this kind holds: the end of a sentence."""
+    """A description of the data in such a field: the end of a sentence."""
     sources: tuple[str, ...]
     """The keys in `SOURCES` of what calls it personal, or defines its terms."""
     always: str = ""
@@ -49,7 +48,7 @@ SOURCES: Final[Mapping[str, tuple[str, str]]] = {
     "phone": ("ITU-T E.164", "https://www.itu.int/rec/T-REC-E.164"),
     "imei": ("3GPP TS 23.003", "https://www.3gpp.org/dynareport/23003.htm"),
 }
-"""What a reader can open: a title and an address by key."""
+"""Public sources: title and address by key."""
 
 KINDS: Final = (
     Kind(
@@ -264,7 +263,7 @@ PEOPLE: Final = """
     bruker bruger passasjer ansatt ansat medarbejder medarbeider pasient gjest gæst mottaker modtager avsender
     afsender kund användare passagerare anställd medarbetare mottagare avsändare köpare
 """
-"""Who has a name: of what belongs to one of those, it is personal."""
+"""Owners that are persons: a name that belongs to one of them is personal data."""
 
 THINGS: Final = """
     company organisation organization corporate corporation enterprise firma unternehmen entreprise société empresa
@@ -279,7 +278,7 @@ THINGS: Final = """
     product item price plan font series gift sim key graphics sd sensor meter printer scanner camera thermostat
     vehicle aircraft equipment
 """
-"""What is no person, though it may have an address, a phone or an account."""
+"""Owners that are no persons, though they may have an address, a phone or an account."""
 
 STILL: Final = """
     address addresses number numbers nummer numero número no nr num value values text string str list line lines full
@@ -295,7 +294,7 @@ ABOUT: Final = """
     accepts send sends verify verified show hide enable enabled disable disabled use uses count total max min avg
     number_of count_of
 """
-"""How a name begins that says something about such data, as in `has_passport`, and does not hold it."""
+"""First words of names that say something about personal data and hold none, as in `has_passport`."""
 
 OF: Final = "of the de du des d la le l del della dello di da do dos das van von der av af"
 """Words between a name and whose name it is, as in `nombre_del_cliente`."""
@@ -306,9 +305,9 @@ TRANSPARENT: Final = """
     addresses adresse adres adress anschrift dirección indirizzo endereço
     datos données dati dados daten gegevens
 """
-"""What may stand between a field and what it belongs to, as in `customer.details.name`."""
+"""Words that may stand between a field and its owner, as in `customer.details.name`."""
 
 HAPPENINGS: Final = """
     change changes event events update updates log stream feed v up in out off signup registration creation deletion
 """
-"""What may follow the entity in an event type's name, beside numbers and words that end with `ed`."""
+"""Words that may follow the entity in an event type's name, beside numbers and words that end with `ed`."""

@@ -112,7 +112,7 @@ class Inline:
 
     @property
     def snapshot(self) -> Snapshot:
-        """What it has under way now; what its source has, is asked for it. For the thread that takes its steps."""
+        """Return the state now, after asking the source for its heads. Call it from the thread that takes the steps."""
         found = self._snapshot()
         with suppress(PenstockError):  # What its source said last stands.
             counts = self._progress.behind({each.name: each.position for each in found.tranches})

@@ -18,7 +18,7 @@ from penstock.processing.source_watch import Answer
 from penstock.processing.tally import Tally
 
 ASK_S: Final = 5.0
-"""How often the source is asked what it has."""
+"""The interval between two questions to the source about its heads, in seconds."""
 ASK_SHARE: Final = 20
 """A source that takes long to say what it has is asked less often: of so many seconds one goes into that."""
 _log: Final = logging.getLogger("penstock.processing")

@@ -34,7 +34,7 @@ class Partitions(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """What each partition of a feed holds, as `Partitions` says."""
+    """Return the offsets that each partition of a feed holds, as `Partitions` tells them."""
 
     epoch: int
     floors: tuple[int, ...]

@@ -13,7 +13,7 @@ LOOK_S: Final = 0.2
 OBSERVED: Final = "penstock"
 """What a query observes under this name: `newest`, when the newest record came that it has read, in seconds."""
 PUBLISHED: Final = "penstock-published"
-"""What a query observes under this name: `events`, how many events it publishes, where these are not its rows."""
+"""The name of an observation: `events`, the number of events that a query publishes where these are not its rows."""
 STOP_S_MAX: Final = 30.0
 """So long a micro-batch that is under way may go on when the query is asked to end."""
 

@@ -144,7 +144,7 @@ class SparkProcessor(Processor):
         self._clock = clock
         self._committed_at = float("-inf")
         self._silent: SourceSilent | None = None
-        """That its source has not answered for longer than it may: it is closed, and nothing waits for it any more."""
+        """Fail because the source has not answered for longer than it may: it is closed, nothing waits for it."""
         self._is_careful = False
         """Whether each call is made in a process that may die: one has, and it is not known of which stream."""
 
