@@ -385,8 +385,8 @@ def test_a_hubs_group_of_another_kind_is_left_alone(hub: LiveHub) -> None:
 
 
 def test_an_address_that_is_none_is_told_without_its_password() -> None:
-    with pytest.raises(BadParameter, match=r"database is 'postgresql\+psycopg://…'; allowed: sqlite:///FILE") as told:
-        DatabaseCheckpoints("postgresql+psycopg://me:secret@host/db", "turnover")
+    with pytest.raises(BadParameter, match=r"database is 'mysql://…'; allowed: sqlite:///FILE") as told:
+        DatabaseCheckpoints("mysql://me:secret@host/db", "turnover")
     assert "secret" not in str(told.value)
 
 

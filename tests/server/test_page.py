@@ -115,11 +115,12 @@ def size_of_page(hub: LiveHub, feed: Served, accept: str) -> int:
 
 def read_to_end(connection: socket.socket) -> bytes:
     """Read a chunked answer until its last chunk."""
-    pieces = [b""]
-    while not pieces[-1].endswith(b"\r\n0\r\n\r\n"):
-        pieces.append(connection.recv(MIB))
-        assert pieces[-1]
-    return b"".join(pieces)
+    answer = bytearray()
+    while not answer.endswith(b"\r\n0\r\n\r\n"):
+        piece = connection.recv(MIB)
+        assert piece, "the answer broke off"
+        answer += piece
+    return bytes(answer)
 
 
 def test_a_page_that_fails_in_its_middle_is_cut_off_and_not_ended(hub: LiveHub, large: Served) -> None:

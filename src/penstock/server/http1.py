@@ -39,6 +39,8 @@ LINGER_SECONDS: Final = 2.0
 """The time in which bytes of a refused client are read and thrown away: a reset could destroy the answer on its way."""
 BUFFERED_BYTES_MAX: Final = 64 << 10
 """Reading pauses while the application has more of a body before it."""
+JOINED_BYTES_MAX: Final = 64 << 10
+"""Chunks up to this size are copied into one piece with their frame; larger ones are written as they are."""
 
 _NO_BODY: Final = frozenset({204, 304})
 _STATUS_LINES: Final = {each.value: f"HTTP/1.1 {each.value} {each.phrase}\r\n".encode() for each in HTTPStatus}
@@ -577,9 +579,8 @@ class Exchange:
             return
         if self._is_answered:
             raise RuntimeError(f"the answer is whole, and then comes {message['type']}")
-        body, more = message.get("body", b""), message.get("more_body", False)
-        if body:
-            self._send_piece(body)
+        more = message.get("more_body", False)
+        self._send_piece(message.get("body", b""), more=more)
         if not more:
             self._end()
 
@@ -617,10 +618,16 @@ class Exchange:
         self.keep_alive = False  # HTTP/1.0 has no chunks: the end of the connection ends the body (RFC 9112, 6.3).
         return "close"
 
-    def _send_piece(self, body: bytes) -> None:
+    def _send_piece(self, body: bytes, *, more: bool) -> None:
         transport = self._protocol.transport
         if self._framing == "chunks":
-            transport.writelines((b"%x\r\n" % len(body), body, b"\r\n"))
+            pieces = [b"%x\r\n" % len(body), body, b"\r\n"] if body else []
+            if not more:
+                pieces.append(b"0\r\n\r\n")
+            if len(body) <= JOINED_BYTES_MAX:
+                transport.write(b"".join(pieces))
+            else:
+                transport.writelines(pieces)
         elif self._framing == "length":
             self._left -= len(body)
             if self._left < 0:
@@ -632,8 +639,6 @@ class Exchange:
     def _end(self) -> None:
         if self._framing == "length" and self._left:
             raise RuntimeError("the answer is shorter than its Content-Length")
-        if self._framing == "chunks":
-            self._protocol.transport.write(b"0\r\n\r\n")
         self._is_answered = True
         self._changed.set()
         self._protocol.on_answered(self)

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -418,7 +419,7 @@ def test_a_coroutine_that_something_else_cancels_has_failed_and_its_stream_comes
     with Local(handle, source, rules=Rules(backoff=QUICK)) as running:
         running.wait_until_caught_up(SOON_S)
     assert sorted(seen) == [*range(30)]
-    assert running.engine.busy.failures == {"CancelledError": len(cancelled)}
+    assert running.engine.busy.failures == Counter({"CancelledError": len(cancelled)} if cancelled else {})
 
 
 @pytest.mark.parametrize("is_awaited", [False, True], ids=["thread", "coroutine"])
