@@ -146,3 +146,14 @@ def test_a_directory_of_another_run_is_refused(marked: Command) -> None:
     assert refused.status == 1
     assert "there are only 100" in refused.err
     assert left_running(marked) == []
+
+
+def test_demo_of_few_flights_comes_to_its_end_with_each_event_once(marked: Command) -> None:
+    finished = marked("demo", "--directory", "demo", "--rows", 2_000)
+
+    assert finished.status == 0, finished.err
+    assert left_running(marked) == []
+    assert re.search(r"8 796 rows in, 8 796 rows out, each once; 2 000 of them departures", finished.out)
+    assert "the last of each is what the lake adds up to" in finished.out
+    assert gaps(finished.out) == {"delays:daily": 0, "lake:flights": 0}
+    assert counted(marked.directory / "demo") == 2_000
