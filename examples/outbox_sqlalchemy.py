@@ -55,4 +55,6 @@ def main(url: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python examples/outbox_sqlalchemy.py sqlite:///shop.db")
     main(sys.argv[1])

@@ -25,4 +25,6 @@ def main(path: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python examples/outbox_sqlite3.py shop.db")
     main(sys.argv[1])

@@ -83,6 +83,15 @@ def test_hub_on_loopback_is_asked_directly_and_another_by_the_proxy_that_is_name
     assert "Is the hub running" not in far.err
 
 
+def test_https_address_of_a_hub_without_tls_is_told_to_be_http(at_hub: Command) -> None:
+    https = at_hub.environment["PENSTOCK_URL"].replace("http://", "https://")
+
+    failed = at_hub("event-type", "list", "--url", https)
+
+    assert failed.status == 1
+    assert "begin the address with http://" in failed.err
+
+
 @pytest.mark.parametrize("text", ["", "This is no database.\n" * 100])
 def test_the_hub_of_the_demo_says_itself_why_it_did_not_start(penstock: Command, text: str) -> None:
     directory = penstock.directory / "demo"

@@ -94,6 +94,8 @@ def _write_out() -> None:
 def told(error: PenstockError) -> tuple[str, str | None]:
     """Return what is wrong, and what to do about it, in the words of the command line."""
     detail, hint = (_of_nearest(known, error) for known in (_DETAILS, _HINTS))
+    if "WRONG_VERSION_NUMBER" in str(error.fields.get("reason", "")):
+        hint = "The server there speaks no TLS: begin the address with http://."
     return detail or error.detail, hint or error.hint
 
 

@@ -33,7 +33,7 @@ def findings(
     always = [
         Finding("database", True, f"{url}, PostgreSQL {one('SHOW server_version')}"),
         Finding("schema", found == wanted, f"version {found}, this Penstock needs {wanted}"),
-        Finding("durability", fsync == "on", f"fsync={fsync}, synchronous_commit={commit} (raised to on for appends)"),
+        Finding("durability", fsync == "on", _durability(fsync, commit)),
         Finding("long transactions", not long, told or f"none older than {long_transaction_s:g} s"),
     ]
     if one("SELECT to_regclass('penstock_outbox') IS NOT NULL"):  # A service may have made it.
@@ -41,3 +41,8 @@ def findings(
     if found:
         always.append(rejected_finding(one("SELECT count(*) FROM penstock_rejected")))
     return always
+
+
+def _durability(fsync: str, commit: str) -> str:
+    found = f"fsync={fsync}, synchronous_commit={commit} (raised to on for appends)"
+    return found if fsync == "on" else f"{found}; set fsync = on in postgresql.conf, or a crash can lose events"
