@@ -95,5 +95,5 @@ def test_what_writes_survives_pickling() -> None:
 
 
 def test_columns_that_are_none_of_an_event_are_refused_before_anything_runs() -> None:
-    with pytest.raises(BadParameter, match="there is no column offset bigint"):
+    with pytest.raises(BadParameter, match="column offset bigint is no part of an event"):
         source().writer(StructType().add("offset", LongType()), False)
