@@ -230,7 +230,7 @@ def test_ctrl_c_stops_it_well_wherever_it_is(client: Client, hub: LiveHub) -> No
     print("seed", seed)  # noqa: T201 - shown when the test fails
 
     assert set(interrupted("anywhere", hub.url, wanted, seed)) == {"interrupted 0 True"}
-    assert 0 < unconsumed(client, wanted) < 3_000
+    assert unconsumed(client, wanted) < 3_000, "a fast one consumes them all between two interruptions"
     # A stream that was interrupted before its id was known could not be given back: it has its time to commit.
     with Running(client.consumer(wanted, Seen(), batch_limit=100)):
         until(lambda: unconsumed(client, wanted) == 0)
