@@ -248,10 +248,7 @@ def test_thousands_of_values_are_compared_at_once() -> None:
     [
         ({}, {"$schema": "http://json-schema.org/draft-07/schema#"}),
         ({"$schema": "http://json-schema.org/draft-06/schema#"}, {}),
-        (
-            {"$schema": "http://json-schema.org/draft-04/schema"},
-            {"$schema": "http://json-schema.org/draft-06/schema"},
-        ),
+        ({"$schema": "http://json-schema.org/draft-04/schema"}, {"$schema": "http://json-schema.org/draft-06/schema"}),
     ],
     ids=["to draft 7", "from draft 6", "from 4 to 6"],
 )

@@ -140,10 +140,7 @@ MALFORMED: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown policy": ({"cleanup_policy": "keep"}, "cleanup_policy"),
     "an unknown audience": ({"audience": "everybody"}, "audience"),
     "an unknown selector": ({"event_owner_selector": {"type": "x", "name": "o"}}, "event_owner_selector.type"),
-    "unknown enrichment": (
-        BUSINESS | {"enrichment_strategies": ["metadata_enrichment", "x"]},
-        "enrichment_strategies",
-    ),
+    "unknown enrichment": (BUSINESS | {"enrichment_strategies": ["metadata_enrichment", "x"]}, "enrichment_strategies"),
     "a strategy that is a number": ({"partition_strategy": 5}, "partition_strategy"),
     "fields that are a text": ({"partition_key_fields": "id"}, "partition_key_fields"),
     "fields that are numbers": ({"ordering_key_fields": [1]}, "ordering_key_fields"),

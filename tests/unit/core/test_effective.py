@@ -29,10 +29,7 @@ def data(held: Any, **members: Any) -> dict[str, Any]:
 REFERRING: dict[str, Schema] = {
     "definitions": {"definitions": {"n": {"type": "integer"}}, "properties": {"n": {"$ref": "#/definitions/n"}}},
     "a property": {"properties": {"m": {"type": "integer"}, "n": {"$ref": "#/properties/m"}}},
-    "at its root": {
-        "definitions": {"it": {"properties": {"n": {"type": "integer"}}}},
-        "$ref": "#/definitions/it",
-    },
+    "at its root": {"definitions": {"it": {"properties": {"n": {"type": "integer"}}}}, "$ref": "#/definitions/it"},
     "beside an id": {
         "id": "http://example.com/order",
         "definitions": {"n": {"id": "#n", "type": "integer"}},

@@ -532,8 +532,7 @@ def test_who_turns_to_compatible_shuts_out_what_it_does_not_name(mode: Mode) -> 
 
 
 @pytest.mark.parametrize(
-    "reference",
-    ["#/definitions/d", "#/properties/p/items", "#/properties/q/items/0", "#/allOf/0"],
+    "reference", ["#/definitions/d", "#/properties/p/items", "#/properties/q/items/0", "#/allOf/0"]
 )
 def test_what_is_closed_where_it_stands_is_closed_for_who_refers_to_it(reference: str) -> None:
     def schema(node: Schema) -> Schema:

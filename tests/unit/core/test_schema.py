@@ -421,10 +421,7 @@ def test_what_is_let_in_judges_events_of_every_category(
         ),
         (
             {"properties": {"a": {"minProperties": 1}}},
-            {
-                "properties": {"a": {"minProperties": 1, "additionalProperties": False}},
-                "additionalProperties": False,
-            },
+            {"properties": {"a": {"minProperties": 1, "additionalProperties": False}}, "additionalProperties": False},
         ),
         (
             {"items": [{"type": "object"}, {"type": "string"}]},

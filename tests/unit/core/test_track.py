@@ -149,11 +149,7 @@ def test_many_batches_are_taken_at_once() -> None:
 
     assert track.take_batches(2, 5) == [Taken([b"0", b"1"], 2), Taken([b"2", b"3"], 4)]
     assert track.take_batches(2, 1) == []
-    assert track.take_batches(1, 9) == [
-        Taken([b"4"], 5),
-        Taken([b"5"], 6),
-        Taken([b"6"], 9, range(6, 7)),
-    ]
+    assert track.take_batches(1, 9) == [Taken([b"4"], 5), Taken([b"5"], 6), Taken([b"6"], 9, range(6, 7))]
     assert (track.waiting, track.size, track.ahead) == (0, 0, 9)
 
 

@@ -365,11 +365,7 @@ TOLD: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "several": (
         "business",
         {"bar": 1, "metadata": METADATA},
-        [
-            "#: 2 schema violations found",
-            "#: extraneous key [bar] is not permitted",
-            "#: required key [foo] not found",
-        ],
+        ["#: 2 schema violations found", "#: extraneous key [bar] is not permitted", "#: required key [foo] not found"],
     ),
     **{
         f"a time that is {why}": (

@@ -62,11 +62,7 @@ WORDS: dict[str, tuple[Schema, Any, str]] = {
     ),
     "required": ({"required": ["a"]}, {}, "#: required key [a] not found"),
     "dependencies": ({"dependencies": {"a": ["b"]}}, {"a": 1}, "#: property [b] is required"),
-    "dependencies, a schema": (
-        {"dependencies": {"a": {"required": ["b"]}}},
-        {"a": 1},
-        "#: required key [b] not found",
-    ),
+    "dependencies, a schema": ({"dependencies": {"a": {"required": ["b"]}}}, {"a": 1}, "#: required key [b] not found"),
     "propertyNames": ({"propertyNames": {"maxLength": 1}}, {"a/b": 1}, "#/a~1b: expected maxLength: 1, actual: 3"),
     "propertyNames, within": (
         {"properties": {"o": {"propertyNames": {"anyOf": [{"maxLength": 1}, {"const": "xyz"}]}}}},

@@ -34,11 +34,7 @@ def test_a_reset_is_of_all_or_of_what_it_names() -> None:
 
     assert everything == ([Reset(Goal(at=1_795_165_200_000_001))], None, True)
     assert named == (
-        [
-            Reset(Goal("begin"), "a"),
-            Reset(Goal(offset=0), "b", 0, ""),
-            Reset(Goal(at=0), "c", 1),
-        ],
+        [Reset(Goal("begin"), "a"), Reset(Goal(offset=0), "b", 0, ""), Reset(Goal(at=0), "c", 1)],
         "größer",
         False,
     )
@@ -64,13 +60,7 @@ def test_a_list_is_asked_for_by_kind_and_from_a_name_on() -> None:
 def test_only_a_subscription_shows_whose_it_is() -> None:
     group = ConsumerGroup(name="a", kind="b", event_types=[], gap=None, lag_seconds=None)
 
-    assert msgspec.to_builtins(group) == {
-        "name": "a",
-        "kind": "b",
-        "event_types": [],
-        "gap": None,
-        "lag_seconds": None,
-    }
+    assert msgspec.to_builtins(group) == {"name": "a", "kind": "b", "event_types": [], "gap": None, "lag_seconds": None}
     assert "consumer_group" in msgspec.to_builtins(msgspec.structs.replace(group, consumer_group="default"))
 
 

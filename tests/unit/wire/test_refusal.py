@@ -51,8 +51,7 @@ def test_what_retry_after_asks_for_is_a_field_of_the_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("5", 5.0), ("Mon, 01 Jan 2024 00:01:00 GMT", 60.0), ("Sun, 31 Dec 2023 00:00:00 GMT", 0.0)],
+    ("text", "seconds"), [("5", 5.0), ("Mon, 01 Jan 2024 00:01:00 GMT", 60.0), ("Sun, 31 Dec 2023 00:00:00 GMT", 0.0)]
 )
 def test_retry_after_is_understood_in_both_its_forms(text: str, seconds: float) -> None:
     assert retry_after({"retry-after": text}, NOW) == seconds

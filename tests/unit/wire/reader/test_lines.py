@@ -26,11 +26,7 @@ def test_it_does_not_matter_how_the_network_cuts_the_bytes(text: bytes, cuts: li
 
     lines = read(*(body[begin:end] for begin, end in pairwise(places)))
 
-    assert shown(lines) == [
-        (0, data.encode(), None),
-        (1, json.dumps(text.hex()).encode(), None),
-        (None, b"", "7"),
-    ]
+    assert shown(lines) == [(0, data.encode(), None), (1, json.dumps(text.hex()).encode(), None), (None, b"", "7")]
 
 
 def test_what_an_event_holds_is_handed_on_byte_for_byte() -> None:

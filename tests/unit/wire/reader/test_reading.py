@@ -265,8 +265,7 @@ def test_an_answer_without_end_is_left_at_a_cursor(monkeypatch: pytest.MonkeyPat
 
 def test_the_server_can_keep_the_cursors() -> None:
     script = Script(
-        page({"partition": 0, "cursor": "a"}, {"partition": 1, "cursor": "b"}),
-        page({"partition": 0, "cursor": "a"}),
+        page({"partition": 0, "cursor": "a"}, {"partition": 1, "cursor": "b"}), page({"partition": 0, "cursor": "a"})
     )
     feed = protocol(script, version=1, partition_count=2)
 
