@@ -1,12 +1,14 @@
-"""The three sorts of types give one schema, and whatever they are published as is valid by it, in every mode."""
+"""Schemas of Python types: Structs, dataclasses and pydantic models give one schema, valid for all their events."""
 
 import datetime as dt
 import enum
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, make_dataclass
 from decimal import Decimal
 from itertools import count
-from typing import Annotated, Any, Literal, NamedTuple, NotRequired
+from typing import Annotated, Any, Generic, Literal, NamedTuple, NotRequired, TypeVar
 from uuid import UUID
 
 import jsonschema_rs
@@ -14,16 +16,25 @@ import msgspec
 import pydantic
 import pydantic.dataclasses
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic.alias_generators import to_camel
 from typing_extensions import TypedDict  # Pydantic needs it before Python 3.12, and brings it.
 
 from penstock.core.data_change import DataChange
 from penstock.core.document import document
+from penstock.core.draft_four import ANYTHING, draft_four
 from penstock.core.evolution import judge
 from penstock.core.model_schema import entity, model_schema
-from penstock.core.schema import check_schema, closed
+from penstock.core.schema import check_schema, closed, dialect
+from tests.exhaustive import examples
+
+T = TypeVar("T")
+STRING, NULL = {"type": "string"}, {"type": "null"}
+
+
+def refer(name: str) -> dict[str, str]:
+    return {"$ref": f"#/definitions/{name}"}
 
 
 class Color(enum.Enum):
@@ -118,32 +129,28 @@ def whole(draw: Any, members: Any) -> Form:
     """Return a class with members, some of which have a default; no two have the same name."""
     name = f"Part{next(NUMBERS)}"
     fields = draw(st.lists(members, min_size=1, max_size=4))
-    names = [f"member_{number}" for number in range(len(fields))]
     with_default = draw(st.integers(0, len(fields)))  # So many of the last ones have one.
-    optionals = [optional(each) if number >= with_default else each for number, each in enumerate(fields)]
-    given = [(None,) if number >= with_default else () for number in range(len(fields))]
+    forms = {
+        f"member_{n}": (optional(each), True) if n >= with_default else (each, False) for n, each in enumerate(fields)
+    }
     struct = msgspec.defstruct(
-        name, [(n, each.struct, *default) for n, each, default in zip(names, optionals, given, strict=True)]
+        name, [(n, each.struct, None) if default else (n, each.struct) for n, (each, default) in forms.items()]
     )
     made = make_dataclass(
         name,
         [
             (n, each.dataclass, field(default=None)) if default else (n, each.dataclass)
-            for n, each, default in zip(names, optionals, given, strict=True)
+            for n, (each, default) in forms.items()
         ],
     )
-    parts: Any = {
-        n: (each.model, None) if default else (each.model, ...)
-        for n, each, default in zip(names, optionals, given, strict=True)
-    }
-    model = pydantic.create_model(name, **parts)
-    values = st.tuples(*(each.values for each in optionals)).map(
+    parts: Any = {n: (each.model, None if default else ...) for n, (each, default) in forms.items()}
+    kinds = (struct, made, pydantic.create_model(name, **parts))
+    values = st.tuples(*(each.values for each, _ in forms.values())).map(
         lambda drawn: tuple(
-            kind(**{n: one[number] for n, one in zip(names, drawn, strict=True)})
-            for number, kind in enumerate((struct, made, model))
+            kind(**{n: one[number] for n, one in zip(forms, drawn, strict=True)}) for number, kind in enumerate(kinds)
         )
     )
-    return Form(struct, made, model, values)
+    return Form(*kinds, values)
 
 
 MEMBERS = st.recursive(
@@ -153,8 +160,9 @@ MEMBERS = st.recursive(
 )
 
 
+@settings(max_examples=examples(10, 100))
 @given(st.data())
-def test_three_sorts_of_types_give_one_schema_and_all_their_events_are_valid_by_it(data: st.DataObject) -> None:
+def test_three_sorts_of_types_give_one_schema_for_which_their_events_are_valid(data: st.DataObject) -> None:
     form = data.draw(whole(MEMBERS))
     events = data.draw(form.values)
 
@@ -237,12 +245,10 @@ ORDER = {
 LINE = {
     "title": "StructLine",
     "type": "object",
-    "properties": {
-        "sku": {"type": "string", "pattern": "^[a-z]+$", "maxLength": 8, "description": "What is sold."},
-        "count": {"type": "integer", "minimum": 0, "exclusiveMinimum": True, "maximum": 100, "default": 1},
-    },
+    "properties": {"sku": {"type": "string", "pattern": "^[a-z]+$", "maxLength": 8, "description": "What is sold."},
+        "count": {"type": "integer", "minimum": 0, "exclusiveMinimum": True, "maximum": 100, "default": 1}},
     "required": ["sku"],
-}
+}  # fmt: skip
 
 
 def renamed(schema: Any, **names: str) -> Any:
@@ -261,7 +267,7 @@ def renamed(schema: Any, **names: str) -> Any:
     ],
     ids=["StructOrder", "DataclassOrder", "ModelOrder"],
 )
-def test_a_schema_has_names_bounds_defaults_and_descriptions_and_is_open(kind: Any, names: dict[str, str]) -> None:
+def test_schema_has_names_bounds_defaults_and_descriptions(kind: Any, names: dict[str, str]) -> None:
     schema = renamed(model_schema(kind), **names)
 
     assert schema == ORDER | {"definitions": {"StructLine": LINE, "StructOrder": ORDER}}
@@ -273,7 +279,7 @@ class Newer(StructOrder, rename="camel"):
     attributes: dict[str, int] = {}
 
 
-def test_a_new_member_with_a_default_can_be_added_in_every_mode() -> None:
+def test_new_member_with_a_default_is_a_compatible_change() -> None:
     newer = renamed(model_schema(Newer), Newer="StructOrder") | {"description": "An order that was placed."}
 
     verdict = judge(model_schema(StructOrder), newer, "compatible")
@@ -315,13 +321,11 @@ class ModelLog(pydantic.BaseModel, title="StructLog"):
     before: Step | None = None
 
 
-def test_a_member_can_be_one_of_several_classes() -> None:
+def test_member_of_several_classes_is_any_of_them() -> None:
     schema = model_schema(StructLog)
 
     assert schema == renamed(model_schema(ModelLog), PlacedModel="Placed", CancelledModel="Cancelled")
-    assert schema["properties"]["before"] == {
-        "anyOf": [{"$ref": "#/definitions/Cancelled"}, {"$ref": "#/definitions/Placed"}, {"type": "null"}]
-    }
+    assert schema["properties"]["before"] == {"anyOf": [refer("Cancelled"), refer("Placed"), NULL]}
     assert schema["definitions"]["Placed"]["properties"]["kind"] == {"enum": ["placed"], "type": "string"}
 
 
@@ -334,22 +338,19 @@ class Business(msgspec.Struct):
     metadata: Metadata
 
 
-def test_the_metadata_of_business_events_is_left_to_the_hub() -> None:
+def test_metadata_of_business_events_is_left_to_the_hub() -> None:
     business = model_schema(Business, business=True)
 
     assert business == {
-        "title": "Business",
-        "type": "object",
-        "properties": {"n": {"type": "integer"}},
-        "required": ["n"],
-    }
+        "title": "Business", "type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"],
+    }  # fmt: skip
     check_schema(business, compatible=True, business=True)
     assert model_schema(Business)["required"] == ["n", "metadata"]
     only = msgspec.defstruct("Only", [("metadata", Metadata)])
     assert model_schema(only, business=True) == {"title": "Only", "type": "object", "properties": {}}
 
 
-def test_the_schema_of_a_change_is_that_of_its_record() -> None:
+def test_schema_of_a_data_change_is_that_of_its_record() -> None:
     assert model_schema(DataChange[StructOrder]) == model_schema(StructOrder)
     assert entity(DataChange[StructOrder]) is StructOrder
     assert entity(StructOrder) is None
@@ -378,15 +379,80 @@ class Lacking(msgspec.Struct):
     note: str | msgspec.UnsetType = msgspec.UNSET
 
 
-def test_a_schema_is_of_what_is_written() -> None:
+class Written(pydantic.BaseModel):
+    """A model that says itself what it is in JSON."""
+
+    secret: str = pydantic.Field(exclude=True)
+
+    @pydantic.model_serializer
+    def as_written(self) -> dict[str, int]:
+        return {"length": len(self.secret)}
+
+
+def test_schema_describes_events_as_they_are_written() -> None:
     decimal = {"type": "string", "format": "decimal"}
 
     assert model_schema(PydanticDataclass)["properties"] == {"orderId": {"type": "integer"}}
     assert model_schema(Computed)["properties"] == {"price": decimal | {"default": "1.50"}, "double": decimal}
     assert model_schema(Computed)["required"] == ["double"]
+    assert model_schema(Written)["patternProperties"] == {".*": {"type": "integer"}}
     assert model_schema(Keyed)["required"] == ["n"]
-    assert model_schema(Lacking)["properties"] == {"note": {"type": "string"}}
+    assert model_schema(Lacking)["properties"] == {"note": STRING}
     assert model_schema(dict[str, int])["patternProperties"] == {".*": {"type": "integer"}}
+
+
+def test_schema_gives_times_their_formats_whatever_their_zone() -> None:
+    made = model_schema(msgspec.defstruct("Order", [("at", dt.datetime), ("day", dt.date), ("hour", dt.time)]))
+
+    dates = {name: STRING | {"format": form} for name, form in (("at", "date-time"), ("day", "date"))}
+    assert made["properties"] == dates | {"hour": STRING}
+
+
+class Currency(enum.Enum):
+    """Units of amounts."""
+
+    NOK = "NOK"
+
+
+class Box(msgspec.Struct, Generic[T]):
+    value: T
+
+
+class Money(pydantic.BaseModel):
+    """An amount."""
+
+    currency: Currency
+    parts: "list[Money]" = []
+
+
+@dataclass
+class Price:
+    money: Money
+    currency: Currency
+    box: Box[int]
+    boxes: list[Box[Box[str]]]
+
+
+def test_classes_are_defined_once_under_names_of_their_own() -> None:
+    made = model_schema(Price)
+    definitions = made["definitions"]
+
+    assert definitions.keys() == {
+        *("Money", "Money.Money", "Money.Currency", "Currency", "Box_int_", "Box_str_", "Box_Box_str__")
+    }
+    currency = {"title": "Currency", "description": "Units of amounts.", "enum": ["NOK"], "type": "string"}
+    assert definitions["Currency"] == definitions["Money.Currency"] == currency
+    assert definitions["Box_Box_str__"]["title"] == "Box[Box[str]]"
+    assert definitions["Money.Money"]["properties"]["currency"] == refer("Money.Currency")
+    assert definitions["Money"] == refer("Money.Money")
+
+
+def test_classes_of_one_name_are_distinguished_by_their_modules() -> None:
+    items = [(name, msgspec.defstruct("Item", [(name, int)], module=f"shop.{name}")) for name in "ab"]
+    made = model_schema(msgspec.defstruct("Order", items))
+
+    properties = {name: [*each["properties"]] for name, each in made["definitions"].items()}
+    assert properties == {"shop_a_Item": ["a"], "shop_b_Item": ["b"]}
 
 
 class Bare:
@@ -397,34 +463,50 @@ class Listed(msgspec.Struct, array_like=True):
     n: int
 
 
+class Called(pydantic.BaseModel):
+    above: "Called | None"
+    number: int
+    call: Callable[[], int]
+
+
+class Holder(pydantic.BaseModel):
+    called: list[Called]
+
+
+OBJECT = msgspec.defstruct("Inner", [("thing", object)])
+
+
 def holding(kind: Any) -> Any:
     return make_dataclass("Holding", [("item", list[kind])])
 
 
 @pytest.mark.parametrize(
-    ("kind", "wrong"),
+    ("kind", "reason"),
     [
         (Bare, "Bare'> has no schema: use a Struct, a dataclass or a pydantic model"),
         (holding(Bare), "Holding.item: .*Bare'> has no schema"),
+        (msgspec.defstruct("Outer", [("inner", OBJECT)]), r"Outer\.inner: Inner\.thing: .*object.* has no schema"),
         (holding(Listed), "Holding.item: Listed is written as an array"),
         (Listed, "written as an array"),
         (StructOrder | DataclassOrder, "a union is no event type's"),
         (list[StructOrder], "is no object in JSON"),
         (int, "int is no object in JSON"),
         (pydantic.RootModel[list[int]], r"RootModel\[list\[int\]\] is no object in JSON"),
-        (pydantic.create_model("Calling", call=(Callable[[], int], ...)), "Calling.call: "),
+        (Called, r"Called\.call: "),
+        (Holder, r"Called\.call: "),
         (StructOrder(1, []), "is no class"),
         ("StructOrder", "is no class"),
+        (5, "5"),
     ],
     ids=lambda value: None if isinstance(value, str) else getattr(value, "__name__", str(value)[:20]),
 )
-def test_what_no_schema_can_be_made_of_is_named(kind: Any, wrong: str) -> None:
-    with pytest.raises(TypeError, match=wrong):
+def test_type_without_a_schema_is_refused_with_its_member(kind: Any, reason: str) -> None:
+    with pytest.raises(TypeError, match=reason):
         model_schema(kind)
 
 
 @pytest.mark.parametrize("kind", [dt.datetime, dt.datetime | None])
-def test_default_without_a_time_zone_is_refused_by_name(kind: Any) -> None:
+def test_default_without_a_time_zone_is_refused_with_its_member(kind: Any) -> None:
     naive = dt.datetime(2026, 1, 1)  # noqa: DTZ001
     for model in (
         msgspec.defstruct("Order", [("placed_at", kind, naive)]),
@@ -432,3 +514,104 @@ def test_default_without_a_time_zone_is_refused_by_name(kind: Any) -> None:
     ):
         with pytest.raises(TypeError, match="placed_at: its default 2026-01-01T00:00:00 has no time zone; give it one"):
             model_schema(model)
+
+
+def test_pydantic_is_not_loaded_for_other_types() -> None:
+    program = """
+import sys
+from dataclasses import dataclass
+from penstock import AsyncClient, Client, DataChange
+from penstock.core.document import document
+from penstock.core.event_decoder import EventDecoder
+from penstock.core.model_schema import model_schema
+from penstock.outbox import publish
+
+@dataclass
+class Order:
+    number: int
+
+EventDecoder(DataChange[Order]).decode(document(DataChange("order", "C", Order(1))))
+model_schema(Order)
+print("pydantic" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+
+    assert done.stdout == "False\n"
+
+
+# The words of today's JSON Schema in those of draft 4.
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"const": "a"}, {"enum": ["a"], "type": "string"}),
+        ({"enum": ["b", None, "a"]}, {"enum": ["a", "b", None], "type": ["string", "null"]}),
+        ({"type": "integer", "exclusiveMinimum": 0}, {"type": "integer", "minimum": 0, "exclusiveMinimum": True}),
+        ({"minimum": 1, "exclusiveMinimum": 0}, {"minimum": 1}),
+        ({"minimum": 0, "exclusiveMinimum": 1}, {"minimum": 1, "exclusiveMinimum": True}),
+        ({"maximum": 9, "exclusiveMaximum": 9}, {"maximum": 9, "exclusiveMaximum": True}),
+        ({"maximum": 9, "exclusiveMaximum": True}, {"maximum": 9, "exclusiveMaximum": True}),
+        ({"anyOf": [STRING, NULL]}, {"type": ["string", "null"]}),
+        ({"anyOf": [NULL, STRING, {"type": "integer"}]}, {"type": ["integer", "string", "null"]}),
+        ({"anyOf": [{"const": 1}, NULL]}, {"enum": [1, None], "type": ["integer", "null"]}),
+        ({"anyOf": [{"type": "string", "maxLength": 3}, NULL]}, {"type": ["string", "null"], "maxLength": 3}),
+        ({"anyOf": [{"type": "string", "maxLength": 3}, {"type": "integer", "minimum": 1}, NULL]},
+         {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "maxLength": 3}, NULL]}),
+        ({"anyOf": [STRING], "description": "d"}, {"type": "string", "description": "d"}),
+        ({"allOf": [STRING, {"pattern": "a"}]}, {"allOf": [STRING, {"pattern": "a"}]}),
+        ({"oneOf": [STRING, {"type": "array"}]}, {"oneOf": [{"type": "array", "items": ANYTHING}, STRING]}),
+        ({"type": "object", "additionalProperties": STRING}, {"type": "object", "patternProperties": {".*": STRING}}),
+        ({"type": "object", "additionalProperties": True}, {"type": "object", "patternProperties": {".*": {}}}),
+        ({"type": "object", "additionalProperties": False}, {"type": "object"}),
+        ({"type": "object", "properties": {}, "additionalProperties": True}, {"type": "object", "properties": {}}),
+        ({"type": "object", "required": []}, {"type": "object"}),
+        ({"patternProperties": {"^a": STRING}, "propertyNames": {}}, {"patternProperties": {"^a": STRING}}),
+        ({"type": "array", "prefixItems": [STRING, {}], "items": False},
+         {"type": "array", "items": [STRING, ANYTHING], "minItems": 2, "maxItems": 2}),
+        ({"type": "array", "prefixItems": []}, {"type": "array", "minItems": 0, "maxItems": 0}),
+        ({"type": "string", "format": "time"}, STRING),
+        ({"type": "string", "format": "date", "examples": ["x"], "readOnly": True},
+         {"type": "string", "format": "date"}),
+        ({"type": "string", "contentEncoding": "base64", "deprecated": True}, STRING),
+        ({}, ANYTHING),
+        ({"description": "whatever", "default": 3}, ANYTHING | {"description": "whatever", "default": 3}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_keyword_of_a_later_draft_is_written_in_draft_4(given: Any, expected: Any) -> None:
+    assert draft_four({"type": "object", "properties": {"x": given}})["properties"]["x"] == expected
+
+
+@pytest.mark.parametrize(
+    ("default", "is_kept"), [(1, True), ("a", True), (False, True), (None, False), ([], False), (float("nan"), False)]
+)
+def test_default_is_kept_unless_null_compound_or_not_a_number(default: Any, is_kept: bool) -> None:
+    node = draft_four({"properties": {"x": STRING | {"default": default}}})["properties"]["x"]
+
+    assert ("default" in node) == is_kept
+
+
+def test_unused_definitions_are_left_out_and_the_root_is_inlined() -> None:
+    tree = {"type": "object", "properties": {"below": {"$ref": "#/$defs/Tree", "default": 1}}}
+
+    made = {"type": "object", "properties": {"below": refer("Tree")}}
+    given = {"$ref": "#/$defs/Tree", "$defs": {"Tree": tree, "Other": STRING}}
+    assert draft_four(given) == made | {"definitions": {"Tree": made}}
+
+
+def test_discriminated_branches_are_any_of_them() -> None:
+    definitions = {"A": {"type": "object", "required": ["a"]}, "B": {"type": "object", "required": ["b"]}}
+    either = {"oneOf": [{"$ref": "#/$defs/B"}, {"$ref": "#/$defs/A"}], "discriminator": {"propertyName": "kind"}}
+
+    made = draft_four({"type": "object", "properties": {"x": {"anyOf": [either, NULL]}}, "$defs": definitions})
+
+    assert made["properties"]["x"] == {"anyOf": [refer("A"), refer("B"), NULL]}
+
+
+@pytest.mark.parametrize("value", [1, "a", None, [], [{"a": 1}], {"a": {"b": 1}}], ids=str)
+def test_untyped_member_may_be_anything_in_the_mode_compatible(value: Any) -> None:
+    schema = draft_four({"type": "object", "properties": {"x": {}, "xs": {"type": "array"}}})
+    check_schema(schema, compatible=True, business=False)
+
+    assert dialect(schema)(closed(schema)).is_valid({"x": value, "xs": [value]})
