@@ -1,8 +1,9 @@
-"""What a producer may call an event, and what is filled in for it."""
+"""Documents: the JSON of an event that a producer publishes as a value of some type, and its metadata."""
 
 import datetime as dt
 import decimal
 import enum
+import pickle
 import types
 import uuid
 from collections.abc import Iterator
@@ -14,9 +15,10 @@ import pydantic
 import pydantic.dataclasses
 import pytest
 
+import penstock
 from penstock.core.data_change import DataChange
 from penstock.core.document import document, fill_metadata, is_one_event
-from penstock.errors import InvalidEvent
+from penstock.errors import BadParameter, InvalidEvent
 
 
 @dataclass
@@ -110,23 +112,28 @@ class Basket:
         return iter(self.sku)
 
 
-@pytest.mark.parametrize(
-    "event",
-    [
-        {"order_id": 7},
-        types.MappingProxyType({"order_id": 7}),
-        Order(7),
-        Struct(7),
-        Model(order_id=7),
-        '{"order_id":7}',
-        b'{"order_id":7}',
-        bytearray(b'{"order_id":7}'),
-        memoryview(b'{"order_id":7}'),
-        msgspec.Raw(b'{"order_id":7}'),
-    ],
-    ids=lambda event: type(event).__name__,
-)
-def test_every_shape_of_an_event_is_the_same_document(event: Any) -> None:
+class Written(pydantic.BaseModel):
+    """A model that says itself what it is in JSON."""
+
+    secret: str = pydantic.Field(exclude=True)
+
+    @pydantic.model_serializer
+    def as_written(self) -> dict[str, int]:
+        return {"length": len(self.secret)}
+
+
+def kind_of(value: Any) -> str:
+    return type(value).__name__
+
+
+ORDERS: list[Any] = [
+    {"order_id": 7}, types.MappingProxyType({"order_id": 7}), Order(7), Struct(7), Model(order_id=7), '{"order_id":7}',
+    b'{"order_id":7}', bytearray(b'{"order_id":7}'), memoryview(b'{"order_id":7}'), msgspec.Raw(b'{"order_id":7}'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("event", ORDERS, ids=kind_of)
+def test_every_form_of_an_event_is_the_same_document(event: Any) -> None:
     assert document(event) == b'{"order_id":7}'
 
 
@@ -154,7 +161,6 @@ def test_members_of_all_types_are_the_same_in_every_form(kind: Any, item: Any) -
         item=item,
         colors={Color.RED: 2},
     )
-
     assert document(event) == (
         b'{"at":"2026-11-20T10:00:00Z","day":"2026-11-20","id":"00000000-0000-0000-0000-000000000007","total":"19.90",'
         b'"color":"red","item":{"order_id":7},"note":null,"colors":{"red":2}}'
@@ -162,59 +168,55 @@ def test_members_of_all_types_are_the_same_in_every_form(kind: Any, item: Any) -
 
 
 @pytest.mark.parametrize(
-    "event",
-    [Renamed(7), Aliased(orderId=7), AliasedApart(id=7), AliasedDataclass(orderId=7)],
-    ids=lambda event: type(event).__name__,
+    "event", [Renamed(7), Aliased(orderId=7), AliasedApart(id=7), AliasedDataclass(orderId=7)], ids=kind_of
 )
-def test_members_have_the_names_that_they_are_given_for_json(event: Any) -> None:
+def test_members_have_their_names_in_json(event: Any) -> None:
     assert document(event) == b'{"orderId":7}'
-    assert document(DataChange("order", "U", event)) == (b'{"data_type":"order","data_op":"U","data":{"orderId":7}}')
+    if not isinstance(event, AliasedDataclass):  # Within another value it is written as any other dataclass.
+        assert document({"orders": [event]}) == b'{"orders":[{"orderId":7}]}'
+    assert document(DataChange("order", "U", event)) == b'{"data_type":"order","data_op":"U","data":{"orderId":7}}'
 
 
-@pytest.mark.parametrize("event", [Aliased(orderId=7), Renamed(7)], ids=lambda event: type(event).__name__)
-def test_a_model_within_something_else_has_them_too(event: Any) -> None:
-    assert document({"orders": [event]}) == b'{"orders":[{"orderId":7}]}'
+def test_document_is_written_by_the_serializer_of_a_model() -> None:
+    assert document(Written(secret="four")) == b'{"length":4}'
 
 
-def test_a_change_carries_its_metadata() -> None:
+def test_data_change_is_written_with_its_metadata() -> None:
     change = DataChange("order", "D", {"order_id": 7}, {"flow_id": "f"})
 
     assert document(change) == b'{"data_type":"order","data_op":"D","data":{"order_id":7},"metadata":{"flow_id":"f"}}'
+    assert pickle.loads(pickle.dumps(change)) == change
+    assert penstock.DataChange is DataChange
 
 
-@pytest.mark.parametrize(
-    ("value", "one"),
-    [
-        ({"a": 1}, True),
-        (b"{}", True),
-        ("{}", True),
-        (Order(1), True),
-        (Struct(1), True),
-        (Model(order_id=1), True),
-        (AliasedDataclass(orderId=1), True),
-        (Basket(), True),
-        (DataChange("order", "C", {}), True),
-        ([{"a": 1}], False),
-        ((Order(1), Order(2)), False),
-    ],
-    ids=lambda value: type(value).__name__ if not isinstance(value, bool) else str(value),
-)
-def test_an_event_is_told_from_several(value: Any, one: bool) -> None:
-    assert is_one_event(value) is one
+@pytest.mark.parametrize("operation", ["u", "update", "", None, 1])
+def test_data_change_has_one_of_four_operations(operation: Any) -> None:
+    with pytest.raises(BadParameter, match=r"data_op .* allowed: C \(created\), U \(updated\), D \(deleted\) or S"):
+        DataChange("order", operation, {})
 
 
-@pytest.mark.parametrize("kind", [Order, Struct, Model], ids=lambda kind: kind.__name__)
-def test_a_class_is_no_event(kind: type) -> None:
-    assert is_one_event(kind)
+def test_data_type_of_a_change_is_a_text() -> None:
+    with pytest.raises(BadParameter, match="data_type"):
+        DataChange(dict, "U", {})  # type: ignore[arg-type]
+
+
+def test_one_event_is_distinguished_from_several() -> None:
+    one = [*ORDERS[:8], AliasedDataclass(orderId=1), Basket(), DataChange("order", "C", {}), Order, Struct, Model]
+    assert all(map(is_one_event, one))
+    assert not any(map(is_one_event, ([{"a": 1}], (Order(1), Order(2)))))
+
+
+@pytest.mark.parametrize("kind", [Order, Struct, Model, Whole], ids=lambda kind: kind.__name__)
+def test_class_is_no_event(kind: type) -> None:
     with pytest.raises(TypeError, match=f"{kind.__name__} is a class: publish an instance"):
         document(kind)
 
 
-def test_bytes_and_text_are_not_touched() -> None:
+def test_bytes_and_text_stay_as_they_are() -> None:
     assert document('{ "a" : 1.50 }') == b'{ "a" : 1.50 }'
 
 
-def test_times_ids_and_amounts_have_a_form() -> None:
+def test_values_of_python_are_written_in_their_usual_form() -> None:
     event = {
         "at": dt.datetime(2026, 11, 20, 10, tzinfo=dt.UTC),
         "id": uuid.UUID(int=7),
@@ -226,10 +228,13 @@ def test_times_ids_and_amounts_have_a_form() -> None:
         b'{"at":"2026-11-20T10:00:00Z","id":"00000000-0000-0000-0000-000000000007","total":"19.90",'
         b'"orders":[{"order_id":7},{"order_id":8}]}'
     )
+    assert document({"a": None, "b": 1.5}) == b'{"a":null,"b":1.5}'
+    assert document(Anything(value=None)) == b'{"value":null}'
+    assert document([Anything(value={(1, 2): None})]) == b'[{"value":{"1,2":null}}]'
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
-def test_a_number_that_json_cannot_say_is_refused_and_not_lost(number: float) -> None:
+def test_number_without_a_form_in_json_is_refused_with_its_path(number: float) -> None:
     for path, event in {
         "a": {"a": number},
         r"a\[0\]\.b\[0\]": {"a": [{"b": (number,)}]},
@@ -248,7 +253,7 @@ BORN = dt.datetime(1930, 1, 1, 12, tzinfo=AMSTERDAM)
 IN_UTC = "1930-01-01T11:40:28Z"
 
 
-@pytest.mark.parametrize("seconds", [1, 20, 30, 45, -20, 60 * 19 + 32])
+@pytest.mark.parametrize("seconds", [1, 45, -20, 60 * 19 + 32])
 def test_time_with_seconds_in_its_zone_offset_keeps_its_instant(seconds: int) -> None:
     at = dt.datetime(1930, 1, 1, 12, 0, 0, 5, tzinfo=dt.timezone(dt.timedelta(seconds=seconds)))
 
@@ -258,7 +263,7 @@ def test_time_with_seconds_in_its_zone_offset_keeps_its_instant(seconds: int) ->
     assert dt.datetime.fromisoformat(written) == at
 
 
-def test_time_is_in_utc_only_where_its_offset_cannot_be_said() -> None:
+def test_time_is_in_utc_only_where_its_offset_cannot_be_written() -> None:
     oslo = dt.datetime(2026, 7, 1, 12, tzinfo=dt.timezone(dt.timedelta(hours=2)))
     event = Renamed({"born": BORN, "oslo": oslo, "naive": BORN.replace(tzinfo=None), BORN: None})  # type: ignore[arg-type]
 
@@ -283,63 +288,16 @@ def test_time_that_cannot_be_written_in_utc_is_refused_with_its_path(path: str, 
         document(event)
 
 
-def test_null_is_a_value() -> None:
-    assert document({"a": None, "b": 1.5}) == b'{"a":null,"b":1.5}'
-    assert document(Anything(value=None)) == b'{"value":null}'
-    assert document([Anything(value={(1, 2): None})]) == b'[{"value":{"1,2":null}}]'
-
-
 @pytest.mark.parametrize("event", ['{"a":"\ud800"}', {"a": "\ud800"}, Anything(value="\ud800")])
 def test_half_a_surrogate_pair_is_refused(event: Any) -> None:
     with pytest.raises(InvalidEvent, match="surrogate"):
         document(event)
 
 
-def test_what_has_no_form_in_json_is_a_mistake() -> None:
-    for event in ({"a": object()}, Anything(value=object()), {"a": [Anything(value=b"\xff")]}, Whole):
-        with pytest.raises(TypeError, match=r"no form in JSON|is a class"):
+def test_value_without_a_form_in_json_is_a_type_error() -> None:
+    for event in ({"a": object()}, Anything(value=object()), {"a": [Anything(value=b"\xff")]}):
+        with pytest.raises(TypeError, match="no form in JSON"):
             document(event)
-
-
-def fill(raw: bytes, moment: dt.datetime | None = None) -> bytes:
-    at = moment or dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
-    return fill_metadata(raw, eid=lambda: uuid.UUID(int=7), occurred_at=lambda: at)
-
-
-def test_complete_metadata_leaves_the_bytes_alone() -> None:
-    raw = b'{"n": 1.50, "metadata" : {"occurred_at":"t", "eid":"e"} }'
-
-    assert fill(raw) == raw
-
-
-def test_what_is_missing_or_null_is_filled_in_and_all_else_stays() -> None:
-    filled = fill(b'{"n":1.50,"metadata":{"eid":null,"flow_id":"\\u0041"}}')
-
-    assert filled == (
-        b'{"n":1.50,"metadata":{"eid":"00000000-0000-0000-0000-000000000007","flow_id":"\\u0041",'
-        b'"occurred_at":"2024-01-01T00:00:00.000Z"}}'
-    )
-
-
-def test_times_are_utc_to_the_millisecond() -> None:
-    moment = dt.datetime(2024, 1, 1, 2, 0, 0, 123_999, tzinfo=dt.timezone(dt.timedelta(hours=2)))
-
-    assert b'"2024-01-01T00:00:00.123Z"' in fill(b"{}", moment)
-
-
-def test_what_a_model_holds_no_value_for_is_as_if_it_were_not_there() -> None:
-    both = b'"eid":"00000000-0000-0000-0000-000000000007","occurred_at":"2024-01-01T00:00:00.000Z"'
-
-    assert fill(b'{"n":1,"metadata":null}') == b'{"n":1,"metadata":{%b}}' % both
-    assert fill(b'{"metadata":{"flow_id":null,"eid":"e","occurred_at":"t","parent_eids":null}}') == (
-        b'{"metadata":{"eid":"e","occurred_at":"t"}}'
-    )
-
-
-@pytest.mark.parametrize("raw", [b'{"metadata":3}', b'{"metadata":"null"}', b'{"metadata":[]}', b"[]"])
-def test_metadata_is_an_object(raw: bytes) -> None:
-    with pytest.raises(InvalidEvent, match="not an object"):
-        fill(raw)
 
 
 def itself() -> dict[str, Any]:
@@ -361,7 +319,7 @@ def nested(depth: int) -> dict[str, Any]:
      {"m": Anything(value=itself())}, {"null": None, "a": nested(980)}, DataChange("order", "U", itself())],
     ids=["itself", "deep", "mapping", "dataclass", "deep model", "model", "deep with null", "data change"],
 )  # fmt: skip
-def test_what_has_no_end_is_refused_in_plain_words(event: Any) -> None:
+def test_endless_event_is_refused_with_the_depth_allowed(event: Any) -> None:
     if isinstance(event, Whole):
         event.__dict__ |= {"item": event}
     with pytest.raises(InvalidEvent, match="it holds itself, or is nested too deeply: 256 levels are allowed"):
@@ -375,6 +333,45 @@ class Failing(pydantic.BaseModel):
         raise ValueError("no total yet")
 
 
-def test_what_a_models_own_code_raises_is_left_alone() -> None:
+def test_error_of_a_models_own_code_is_raised_as_it_is() -> None:
     with pytest.raises(ValueError, match="no total yet"):
         document(Failing())
+
+
+# Metadata.
+
+
+def fill(raw: bytes, moment: dt.datetime | None = None) -> bytes:
+    at = moment or dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+    return fill_metadata(raw, eid=lambda: uuid.UUID(int=7), occurred_at=lambda: at)
+
+
+def test_complete_metadata_stays_as_it_is() -> None:
+    raw = b'{"n": 1.50, "metadata" : {"occurred_at":"t", "eid":"e"} }'
+
+    assert fill(raw) == raw
+
+
+def test_missing_and_null_members_of_metadata_are_filled_in() -> None:
+    eid = b'"eid":"00000000-0000-0000-0000-000000000007"'
+    at = b'"occurred_at":"2024-01-01T00:00:00.000Z"'
+
+    assert fill(b'{"n":1.50,"metadata":{"eid":null,"flow_id":"\\u0041"}}') == (
+        b'{"n":1.50,"metadata":{%b,"flow_id":"\\u0041",%b}}' % (eid, at)
+    )
+    assert fill(b'{"n":1,"metadata":null}') == b'{"n":1,"metadata":{%b,%b}}' % (eid, at)
+    assert fill(b'{"metadata":{"flow_id":null,"eid":"e","occurred_at":"t","parent_eids":null}}') == (
+        b'{"metadata":{"eid":"e","occurred_at":"t"}}'
+    )
+
+
+def test_time_of_metadata_is_utc_to_the_millisecond() -> None:
+    moment = dt.datetime(2024, 1, 1, 2, 0, 0, 123_999, tzinfo=dt.timezone(dt.timedelta(hours=2)))
+
+    assert b'"2024-01-01T00:00:00.123Z"' in fill(b"{}", moment)
+
+
+@pytest.mark.parametrize("raw", [b'{"metadata":3}', b'{"metadata":"null"}', b'{"metadata":[]}', b"[]"])
+def test_metadata_other_than_an_object_is_refused(raw: bytes) -> None:
+    with pytest.raises(InvalidEvent, match="not an object"):
+        fill(raw)

@@ -1,4 +1,4 @@
-"""What events are read into, what is ignored on the way, and what is said of those that do not fit."""
+"""Decoding of events into types: members that are ignored, and the member at fault where an event does not fit."""
 
 import datetime as dt
 import pickle
@@ -15,6 +15,7 @@ import pytest
 from penstock.core.data_change import DataChange
 from penstock.core.document import document
 from penstock.core.event_decoder import EventDecoder
+from penstock.errors import RequirementMissing
 
 T = TypeVar("T")
 
@@ -93,7 +94,7 @@ def refused(kind: Any, event: Any) -> tuple[str, str]:
 
 
 @KINDS
-def test_an_event_becomes_an_instance(kind: Any) -> None:
+def test_event_becomes_an_instance(kind: Any) -> None:
     event = EventDecoder(kind).decode(raw(ORDER))
 
     assert type(event) is kind
@@ -102,7 +103,7 @@ def test_an_event_becomes_an_instance(kind: Any) -> None:
 
 
 @KINDS
-def test_members_that_the_type_does_not_know_are_ignored_at_every_depth(kind: Any) -> None:
+def test_unknown_members_are_ignored_at_every_depth(kind: Any) -> None:
     newer = ORDER | {"items": [{"sku": "a", "price": "1", "color": "red"}], "voucher": {"code": 1}, "metadata": {}}
 
     event = EventDecoder(kind).decode(raw(newer))
@@ -112,7 +113,7 @@ def test_members_that_the_type_does_not_know_are_ignored_at_every_depth(kind: An
 
 
 @KINDS
-def test_a_change_of_data_is_read_whole(kind: Any) -> None:
+def test_data_change_is_decoded_with_its_record(kind: Any) -> None:
     change = {"data_type": "order", "data_op": "U", "data": ORDER, "metadata": {"eid": "e"}, "new_member": 1}
 
     read = EventDecoder(DataChange[kind]).decode(raw(change))
@@ -123,7 +124,7 @@ def test_a_change_of_data_is_read_whole(kind: Any) -> None:
 
 
 @KINDS
-def test_the_member_at_fault_is_named(kind: Any) -> None:
+def test_member_at_fault_is_named(kind: Any) -> None:
     member, reason = refused(kind, ORDER | {"order_id": "seven"})
     assert member == "#/order_id"
     assert "int" in reason
@@ -135,8 +136,14 @@ def test_the_member_at_fault_is_named(kind: Any) -> None:
     assert refused(DataChange[kind], change) == ("#/data/items", "is missing")
 
 
+def test_number_of_further_faults_follows_the_first() -> None:
+    _, reason = refused(ModelOrder, {"order_id": "x", "items": []})
+
+    assert reason.endswith("(and 1 more)")
+
+
 @KINDS
-def test_a_change_that_was_not_expected_is_recognized(kind: Any) -> None:
+def test_unexpected_data_change_is_recognized(kind: Any) -> None:
     member, reason = refused(kind, {"data_type": "order", "data_op": "U", "data": ORDER})
 
     assert member == "#/order_id"
@@ -144,25 +151,24 @@ def test_a_change_that_was_not_expected_is_recognized(kind: Any) -> None:
 
 
 @KINDS
-@pytest.mark.parametrize("text", [b'"text"', b'{"order_id":"\xff"}', b"[]", b"7"])
-def test_what_is_no_such_object_is_refused(kind: Any, text: bytes) -> None:
+def test_bytes_other_than_an_object_are_refused(kind: Any) -> None:
     decoder = EventDecoder(kind)
+    for text in (b'"text"', b'{"order_id":"\xff"}', b"[]", b"7"):
+        with pytest.raises(decoder.failures) as caught:
+            decoder.decode(msgspec.Raw(text))
 
-    with pytest.raises(decoder.failures) as caught:
-        decoder.decode(msgspec.Raw(text))
-
-    member, reason = decoder.explain(caught.value, text)
-    assert member.startswith("#")
-    assert reason
+        member, reason = decoder.explain(caught.value, text)
+        assert member.startswith("#")
+        assert reason
 
 
-def test_a_change_is_refused_for_what_is_wrong_with_itself() -> None:
+def test_unknown_operation_of_a_data_change_is_refused() -> None:
     for kind in (DataChange[ModelItem], DataChange[StructItem]):
         member, _ = refused(kind, {"data_type": "order", "data_op": "X", "data": {"sku": "a", "price": "1"}})
         assert member == "#/data_op"
 
 
-def test_models_within_structs_are_read_too() -> None:
+def test_models_within_structs_are_decoded() -> None:
     decoder = EventDecoder(MixedStruct)
 
     assert decoder.decode(raw(ORDER)).items == [ModelItem(sku="a", price=Decimal("19.90"))]
@@ -175,7 +181,7 @@ class Keeping(pydantic.BaseModel, extra="allow"):
     item: ModelItem
 
 
-def test_a_model_that_keeps_what_it_does_not_know_still_does() -> None:
+def test_model_that_allows_unknown_members_keeps_them() -> None:
     event = EventDecoder(Keeping).decode(raw({"item": {"sku": "a", "price": "1", "x": 1}, "more": 2}))
 
     assert event.model_extra == {"more": 2}
@@ -194,18 +200,17 @@ class Holding(msgspec.Struct):
 
 
 @pytest.mark.parametrize("kind", [Closed, Holding, DataChange[Closed]], ids=str)
-def test_a_struct_that_forbids_what_it_does_not_know_is_refused_at_once(kind: Any) -> None:
+def test_struct_that_forbids_unknown_members_is_refused(kind: Any) -> None:
     with pytest.raises(TypeError, match=r"Closed forbids members .* subclass that has it False"):
         EventDecoder(kind)
-
-
-def test_a_subclass_can_be_open() -> None:
     assert EventDecoder(Opened).decode(raw({"n": 1, "m": 2})).n == 1
 
 
-def test_an_old_pydantic_that_cannot_ignore_them_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    from penstock.errors import RequirementMissing
+class Simple(pydantic.BaseModel):
+    n: int
 
+
+def test_old_pydantic_is_refused_where_it_cannot_ignore_members(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pydantic, "VERSION", "2.11.7")
 
     with pytest.raises(RequirementMissing, match=r"Pydantic 2\.12.*2\.11\.7 found"):
@@ -213,18 +218,14 @@ def test_an_old_pydantic_that_cannot_ignore_them_is_told_so(monkeypatch: pytest.
     assert EventDecoder(Simple).decode(raw({"n": 1, "m": 2})).n == 1
 
 
-class Simple(pydantic.BaseModel):
-    n: int
-
-
 class Plain:
-    """None of the classes that events can be read into."""
+    """None of the classes that events can be decoded into."""
 
 
 @pytest.mark.parametrize(
     "kind", [Plain, list[Plain], DataChange[Plain], 5, "StructOrder", Simple | StructItem], ids=str
 )
-def test_what_events_cannot_be_read_into_is_refused_at_once(kind: Any) -> None:
+def test_type_without_a_decoder_is_refused(kind: Any) -> None:
     with pytest.raises(TypeError, match=r"cannot be read|not supported|pydantic-core schema"):
         EventDecoder(kind)
 
@@ -251,7 +252,7 @@ BY_KIND = Annotated[PlacedModel | CancelledModel, pydantic.Field(discriminator="
 
 
 @pytest.mark.parametrize("kind", [Placed | Cancelled, PlacedModel | CancelledModel, BY_KIND], ids=["S", "P", "PA"])
-def test_one_of_several_types_is_told_by_its_members(kind: Any) -> None:
+def test_one_of_several_types_is_chosen_by_its_members(kind: Any) -> None:
     decoder = EventDecoder(kind)
 
     assert decoder.decode(raw({"kind": "placed", "n": 1, "new": 2})).n == 1
@@ -275,13 +276,13 @@ class BoxModel(pydantic.BaseModel, Generic[T]):
 
 
 @pytest.mark.parametrize("box", [BoxStruct, BoxDataclass, BoxModel], ids=lambda box: box.__name__)
-def test_generic_types_are_read(box: Any) -> None:
+def test_generic_types_are_decoded(box: Any) -> None:
     assert EventDecoder(box[int]).decode(raw({"value": 1})).value == 1
     assert EventDecoder(DataChange[box[int]]).decode(raw({"data_type": "t", "data_op": "S", "data": {"value": 1}})).data
     assert refused(box[int], {"value": "a"})[0] == "#/value"
 
 
-def test_a_decoder_can_be_sent_to_another_process() -> None:
+def test_decoder_can_be_sent_to_another_process() -> None:
     decoder = pickle.loads(pickle.dumps(EventDecoder(DataChange[ModelItem], "http://s/feed")))
 
     assert decoder.feed == "http://s/feed"

@@ -1,4 +1,4 @@
-"""A track is what a simple list of events is, however they were read and taken."""
+"""One partition of a stream: events that wait, are sent and are committed, compared with a simple list."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from tests.exhaustive import examples
 
 
 def read(*numbers: int, position: int | None = None, joined: bool = False) -> Read:
-    """Return what was read: an event at each of these offsets, up to a position."""
+    """Return a read with an event at each of these offsets, up to a position."""
     events: Sequence[bytes] = [b"%d" % number for number in numbers]
     if joined:
         events = Joined(b"\n".join(events), len(numbers))
@@ -24,7 +24,7 @@ def read(*numbers: int, position: int | None = None, joined: bool = False) -> Re
 
 
 def offsets_of(taken: Taken) -> list[int]:
-    """Return the offsets that the events hold; they are said where they do not follow from the position."""
+    """Return the offsets of the events; they are listed where they do not follow from the position."""
     found = [int(each) for each in taken.events]
     follow = range(taken.position - len(found), taken.position)
     assert [*(taken.offsets or follow)] == found
@@ -33,7 +33,7 @@ def offsets_of(taken: Taken) -> list[int]:
 
 
 class Model:
-    """The same as a list of offsets that wait."""
+    """The same, as a list of waiting offsets."""
 
     def __init__(self, committed: int) -> None:
         self.known = self.committed = self.sent = self.read = committed
@@ -77,9 +77,9 @@ steps = st.one_of(
 )
 
 
-@settings(max_examples=examples(100, 1000))
+@settings(max_examples=examples(40, 1000))
 @given(st.integers(0, 3), st.lists(steps, max_size=25))
-def test_it_is_what_a_list_is(committed: int, played: list[tuple[Any, ...]]) -> None:
+def test_partition_of_a_stream_behaves_like_a_list_of_events(committed: int, played: list[tuple[Any, ...]]) -> None:
     track, model = Track(committed, 0.0), Model(committed)
     for name, *how in played:
         if name == "add":
@@ -123,7 +123,7 @@ def test_it_is_what_a_list_is(committed: int, played: list[tuple[Any, ...]]) -> 
         assert track.size >= sum(EVENT_OVERHEAD + len(str(number)) for number in model.waiting)
 
 
-def test_what_is_sent_whole_is_sent_as_it_was_read() -> None:
+def test_events_that_are_sent_whole_are_not_copied() -> None:
     track, given = Track(0, 0.0), read(0, 1, 2, joined=True)
     track.add(given)
 
@@ -133,7 +133,7 @@ def test_what_is_sent_whole_is_sent_as_it_was_read() -> None:
     assert list(track.take(9, 10).events) == [b"4"]
 
 
-def test_what_is_read_at_several_times_is_taken_as_one() -> None:
+def test_events_of_several_reads_are_taken_as_one_batch() -> None:
     track = Track(0, 0.0)
     track.add(read(0, 1, joined=True))
     track.add(read(2))
@@ -143,7 +143,7 @@ def test_what_is_read_at_several_times_is_taken_as_one() -> None:
     assert (track.sent, track.waiting) == (5, 1)
 
 
-def test_many_batches_are_taken_at_once() -> None:
+def test_batches_are_taken_together_up_to_the_window() -> None:
     track = Track(0, 0.0)
     track.add(read(*range(7), position=9, joined=True))
 
@@ -153,7 +153,7 @@ def test_many_batches_are_taken_at_once() -> None:
     assert (track.waiting, track.size, track.ahead) == (0, 0, 9)
 
 
-def test_what_was_left_out_takes_no_room() -> None:
+def test_offsets_without_events_take_no_room_in_the_window() -> None:
     track = Track(0, 0.0)
     track.add(read(50, 51, position=60))
 
@@ -162,7 +162,7 @@ def test_what_was_left_out_takes_no_room() -> None:
     assert track.known == 0, "nothing of it is stored"
 
 
-def test_what_waits_is_measured() -> None:
+def test_size_counts_the_waiting_events() -> None:
     track = Track(0, 0.0)
     track.add(read(10, 11, 12))
     assert track.size == 3 * (EVENT_OVERHEAD + 2)
@@ -172,7 +172,7 @@ def test_what_waits_is_measured() -> None:
     assert (track.size, track.read) == (0, 11)
 
 
-def test_what_was_left_out_behind_all_events_is_not_read_again() -> None:
+def test_offsets_without_events_are_not_read_again() -> None:
     track = Track(0, 0.0)
     track.add(read(3, position=20))
     track.take(1, 99)
@@ -185,7 +185,7 @@ def test_what_was_left_out_behind_all_events_is_not_read_again() -> None:
 
 
 @pytest.mark.parametrize("at", [0, -1, 1, slice(None), slice(1, None), slice(0, 0)], ids=repr)
-def test_events_in_one_value_are_a_sequence(at: Any) -> None:
+def test_joined_events_are_a_sequence(at: Any) -> None:
     events = [b"a", b"", b"c"]
     joined = Joined(b"a\n\nc", 3)
 

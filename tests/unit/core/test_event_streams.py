@@ -1,4 +1,4 @@
-"""When a stream sends what: Nakadi's vectors, in virtual time (digest of its contract, 4.2)."""
+"""Streams of events without a subscription, in virtual time: the vectors of Nakadi's contract (4.2)."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -43,11 +43,11 @@ class Stream:
         self.now = until
 
     def of(self, partition: int) -> list[tuple[float, int, int]]:
-        """When a batch of the partition was sent, how many events it had, and the offset wanted after it."""
+        """Return the batches of a partition: the time, the number of events, and the next offset of each."""
         return [(at, len(batch.events), batch.position) for at, batch in self.sent if batch.partition == partition]
 
 
-def test_few_events_are_one_line_and_partitions_without_any_say_so() -> None:
+def test_few_events_are_one_batch_and_empty_partitions_get_keep_alives() -> None:
     stream = Stream(batch_limit=5, timeout_s=2, flush_s=2)
 
     stream.add(2, partition=3)
@@ -58,7 +58,7 @@ def test_few_events_are_one_line_and_partitions_without_any_say_so() -> None:
     assert [stream.of(partition) for partition in range(PARTITIONS) if partition != 3] == [[(2, 0, 0)]] * 7
 
 
-def test_more_events_than_a_batch_takes_are_several_lines() -> None:
+def test_events_beyond_the_batch_limit_are_several_batches() -> None:
     stream = Stream(batch_limit=5, timeout_s=2, flush_s=2)
 
     stream.add(8, partition=3)
@@ -68,7 +68,7 @@ def test_more_events_than_a_batch_takes_are_several_lines() -> None:
     assert len(stream.sent) == PARTITIONS + 1
 
 
-def test_a_stream_ends_after_so_many_keep_alives_on_every_partition() -> None:
+def test_keep_alive_limit_ends_the_stream_once_every_partition_has_reached_it() -> None:
     stream = Stream([7] * PARTITIONS, flush_s=1, keep_alive_limit=3)
 
     stream.wait(100)
@@ -77,7 +77,7 @@ def test_a_stream_ends_after_so_many_keep_alives_on_every_partition() -> None:
     assert [stream.of(partition) for partition in range(PARTITIONS)] == [[(1, 0, 7), (2, 0, 7), (3, 0, 7)]] * PARTITIONS
 
 
-def test_an_event_on_one_partition_begins_the_count_of_its_keep_alives_anew() -> None:
+def test_full_batch_resets_the_keep_alives_of_its_partition() -> None:
     stream = Stream([0, 0], flush_s=1, keep_alive_limit=2)
 
     stream.wait(1.5)
@@ -90,7 +90,7 @@ def test_an_event_on_one_partition_begins_the_count_of_its_keep_alives_anew() ->
     assert stream.batching.closed
 
 
-def test_so_does_one_that_is_sent_because_it_is_time() -> None:
+def test_flushed_batch_resets_the_keep_alives_of_its_partition() -> None:
     stream = Stream([0, 0], batch_limit=9, flush_s=1, keep_alive_limit=2)
 
     stream.wait(1.5)
@@ -101,7 +101,7 @@ def test_so_does_one_that_is_sent_because_it_is_time() -> None:
     assert stream.batching.closed
 
 
-def test_what_waits_when_the_keep_alives_end_a_stream_is_sent() -> None:
+def test_waiting_events_are_sent_when_keep_alives_end_the_stream() -> None:
     """Of two partitions in step, one gets an event after its last keep-alive, and the other has its last then."""
     stream = Stream([0, 0], batch_limit=9, flush_s=10, keep_alive_limit=1)
 
@@ -116,7 +116,7 @@ def test_what_waits_when_the_keep_alives_end_a_stream_is_sent() -> None:
     assert stream.of(1) == [(4, 9, 9), (14, 0, 9)]
 
 
-def test_a_partition_is_flushed_so_long_after_its_own_last_batch() -> None:
+def test_flush_timeout_begins_with_the_last_batch_of_a_partition() -> None:
     stream = Stream([0, 0], batch_limit=2, flush_s=10)
 
     stream.wait(4)
@@ -127,7 +127,7 @@ def test_a_partition_is_flushed_so_long_after_its_own_last_batch() -> None:
     assert stream.of(1) == [(10, 0, 0)]
 
 
-def test_a_full_batch_is_sent_at_once_and_what_is_left_waits() -> None:
+def test_full_batches_are_sent_at_once_and_the_rest_waits() -> None:
     stream = Stream([40], batch_limit=3)
 
     stream.add(1)
@@ -140,7 +140,7 @@ def test_a_full_batch_is_sent_at_once_and_what_is_left_waits() -> None:
 
 
 @pytest.mark.parametrize(("batch_limit", "sizes"), [(1, [1] * 10), (3, [3, 3, 3, 1]), (10, [10])])
-def test_a_stream_ends_with_the_event_that_its_limit_names(batch_limit: int, sizes: list[int]) -> None:
+def test_stream_limit_ends_the_stream_with_its_last_event(batch_limit: int, sizes: list[int]) -> None:
     stream = Stream([0, 0], batch_limit=batch_limit, stream_limit=10)
 
     assert stream.batching.left == 10
@@ -154,7 +154,7 @@ def test_a_stream_ends_with_the_event_that_its_limit_names(batch_limit: int, siz
     assert stream.of(1) == []
 
 
-def test_the_limit_counts_the_events_of_all_partitions() -> None:
+def test_stream_limit_counts_the_events_of_all_partitions() -> None:
     stream = Stream([0, 0, 0], batch_limit=4, stream_limit=5)
 
     stream.add(3, partition=0)
@@ -164,7 +164,7 @@ def test_the_limit_counts_the_events_of_all_partitions() -> None:
     assert [stream.of(partition) for partition in range(3)] == [[(0, 3, 3)], [], [(0, 2, 2)]]
 
 
-def test_nothing_is_taken_after_the_limit() -> None:
+def test_events_after_the_stream_limit_are_ignored() -> None:
     stream = Stream([0, 5], stream_limit=1)
     events = [b"{}"]
 
@@ -174,7 +174,7 @@ def test_nothing_is_taken_after_the_limit() -> None:
     assert stream.batching.take(stream.now) == [Batch(0, 1, events)]
 
 
-def test_time_that_is_up_sends_what_waits_and_ends_the_stream() -> None:
+def test_stream_timeout_flushes_and_ends_the_stream() -> None:
     stream = Stream([0, 0], batch_limit=9, flush_s=30, timeout_s=12)
 
     stream.wait(3)
@@ -187,7 +187,7 @@ def test_time_that_is_up_sends_what_waits_and_ends_the_stream() -> None:
     assert len(stream.sent) == 1
 
 
-def test_the_heaviest_partition_is_sent_early_when_too_much_waits() -> None:
+def test_largest_partition_is_flushed_when_memory_is_full() -> None:
     weight = 1_000 + EVENT_OVERHEAD
     stream = Stream([0, 0, 0], batch_limit=100, flush_s=11, bytes_max=10 * weight)
 
@@ -203,7 +203,7 @@ def test_the_heaviest_partition_is_sent_early_when_too_much_waits() -> None:
     assert (stream.of(0)[1:], stream.of(1)) == ([(11, 0, 4)], [(11, 4, 4)])
 
 
-def test_small_events_are_not_for_nothing() -> None:
+def test_small_events_count_with_an_overhead() -> None:
     stream = Stream([0], batch_limit=1_000_000, bytes_max=10_000)
 
     stream.add(1_000, event=b"{}")
@@ -211,7 +211,7 @@ def test_small_events_are_not_for_nothing() -> None:
     assert stream.of(0) == [(0, 1_000, 1_000)]
 
 
-def test_a_partition_that_left_events_out_goes_on_behind_them() -> None:
+def test_position_of_a_batch_lies_behind_filtered_events() -> None:
     stream = Stream([0], batch_limit=2, flush_s=5)
 
     stream.batching.add(0, [b"a", b"b", b"c"], [1, 4, 6], 9, stream.now)
@@ -227,7 +227,7 @@ def test_a_partition_that_left_events_out_goes_on_behind_them() -> None:
     ]
 
 
-def test_it_is_due_when_its_first_partition_is_or_when_its_time_is_up() -> None:
+def test_stream_is_due_with_its_first_partition_or_at_its_timeout() -> None:
     stream = Stream([0, 0], flush_s=10, timeout_s=12)
     assert stream.batching.due_at == stream.now + 10
 
@@ -242,7 +242,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9), st.floats(0, 3)
 
 
 @given(STEPS, st.integers(1, 5), st.sampled_from([0, 7, 20]), st.sampled_from([0, 200, 1 << 20]))
-def test_every_event_is_sent_once_and_in_order_whatever_happens(
+def test_events_are_sent_once_and_in_order_in_any_schedule(
     steps: list[tuple[int, int, float]], batch_limit: int, stream_limit: int, bytes_max: int
 ) -> None:
     stream = Stream(
