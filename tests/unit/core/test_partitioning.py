@@ -1,4 +1,4 @@
-"""Partitioning, bit for bit as Nakadi's: vectors computed independently of it."""
+"""Partitioning, bit for bit as in Nakadi: the vectors were computed independently of it."""
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,8 @@ from penstock.core.partitioning import (
     key_text,
     random_partitions,
     text_order,
-)
+)  # fmt: skip
+from penstock.core.stream_name import stream_name
 
 VECTORS = [
     (("",), 0, {3: 0, 4: 0, 8: 0, 12: 0}),
@@ -30,19 +31,15 @@ VECTORS = [
 
 
 @pytest.mark.parametrize(("texts", "total", "partitions"), VECTORS, ids=[",".join(v[0]) or "empty" for v in VECTORS])
-def test_keys_fall_where_the_vectors_say(texts: tuple[str, ...], total: int, partitions: dict[int, int]) -> None:
+def test_key_has_the_partition_of_its_hash(texts: tuple[str, ...], total: int, partitions: dict[int, int]) -> None:
     wrapped = sum(map(java_hash, texts)) & 0xFFFFFFFF
     assert (wrapped - (1 << 32) if wrapped >> 31 else wrapped) == total
     assert {count: hash_partition(texts, count) for count in partitions} == partitions
 
 
 @given(st.text(), st.integers(1, 256))
-def test_a_key_always_falls_in_the_same_existing_partition(key: str, count: int) -> None:
-    assert 0 <= hash_partition((key,), count) < count
-
-
-@given(st.text())
-def test_the_hash_is_that_of_utf_16_units(text: str) -> None:
+def test_any_key_has_an_existing_partition_by_the_hash_of_its_utf_16_units(text: str, count: int) -> None:
+    assert 0 <= hash_partition((text,), count) < count
     units = text.encode("utf-16-le", "surrogatepass")
     value = 0
     for at in range(0, len(units), 2):
@@ -55,37 +52,37 @@ def test_partitions_are_numbered_in_the_order_of_their_names_as_text() -> None:
     assert text_order(12) == (0, 1, 10, 11, 2, 3, 4, 5, 6, 7, 8, 9)
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ("x", "x"),
-        ("", ""),
-        (None, "null"),
-        (True, "true"),
-        (False, "false"),
-        (7, "7"),
-        (-7, "-7"),
-        (10**20, "1" + "0" * 20),
-        (1.0, "1.0"),
-        (-0.0, "-0.0"),
-        (1e10, "1.0E10"),
-        (1e-5, "1.0E-5"),
-        (1e7, "1.0E7"),
-        (9999999.0, "9999999.0"),
-        (0.001, "0.001"),
-        (0.00099, "9.9E-4"),
-        (1.5e300, "1.5E300"),
-        (123456789.125, "1.23456789125E8"),
-        ({"a": [1, "é"]}, '{"a":[1,"é"]}'),
-        ([], "[]"),
-    ],
-)
-def test_a_value_is_a_key_as_java_would_write_it(value: object, text: str) -> None:
+KEYS = [
+    ("x", "x"),
+    ("", ""),
+    (None, "null"),
+    (True, "true"),
+    (False, "false"),
+    (7, "7"),
+    (-7, "-7"),
+    (10**20, "1" + "0" * 20),
+    (1.0, "1.0"),
+    (-0.0, "-0.0"),
+    (1e10, "1.0E10"),
+    (1e-5, "1.0E-5"),
+    (1e7, "1.0E7"),
+    (9999999.0, "9999999.0"),
+    (0.001, "0.001"),
+    (0.00099, "9.9E-4"),
+    (1.5e300, "1.5E300"),
+    (123456789.125, "1.23456789125E8"),
+    ({"a": [1, "é"]}, '{"a":[1,"é"]}'),
+    ([], "[]"),
+]
+
+
+@pytest.mark.parametrize(("value", "text"), KEYS)
+def test_value_is_a_key_as_java_writes_it(value: object, text: str) -> None:
     assert key_text({"field": {"inner": value}}, ("field", "inner")) == text
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_a_number_that_java_wrote_is_the_same_number(value: float) -> None:
+def test_number_as_java_writes_it_is_the_same_number(value: float) -> None:
     assert float(java_double(value)) == value
 
 
@@ -102,16 +99,27 @@ def test_a_number_that_java_wrote_is_the_same_number(value: float) -> None:
         ("", ("",)),
     ],
 )
-def test_dots_separate_quotes_protect_and_a_backslash_escapes(field: str, path: tuple[str, ...]) -> None:
+def test_path_is_split_at_dots_unless_quoted_or_escaped(field: str, path: tuple[str, ...]) -> None:
     assert key_path(field) == path
 
 
 @pytest.mark.parametrize("event", [{}, {"order": None}, {"order": []}, {"order": "id"}, {"order": {"ID": 1}}])
-def test_what_is_missing_is_named(event: dict[str, object]) -> None:
+def test_missing_key_is_named(event: dict[str, object]) -> None:
     with pytest.raises(KeyError, match=r"order\.id"):
         key_text(event, ("order", "id"))
 
 
-def test_random_takes_every_partition_and_no_other() -> None:
+def test_random_partitions_are_all_partitions_and_no_others() -> None:
     assert set(random_partitions(1_000, 5)) == set(range(5))
     assert random_partitions(2, 1) == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("key", "is_hashed", "name"),
+    [("7", True, "order-7"), ("7", False, "order-3_7"), (None, True, "order-3_"), (None, False, "order-3_")],
+)
+def test_name_of_a_stream_has_its_partition_unless_the_key_decides_it(
+    key: str | None, is_hashed: bool, name: str
+) -> None:
+    assert stream_name("order", 3, key, is_hashed=is_hashed) == name
+    assert stream_name("order", 3, "", is_hashed=True) != stream_name("order", 3, None, is_hashed=True)

@@ -1,4 +1,4 @@
-"""Partitions are shared out evenly, and nothing moves that need not."""
+"""Assignment of partitions to sessions: even, and stable where it can be."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ def places(count: int, source: str = "orders") -> list[Place]:
 
 
 def slots(owners: str) -> list[Slot]:
-    """Return partitions that belong to these sessions, a letter each; `-` is nobody, `ab` with `>`: see `shown`."""
+    """Return partitions with these owners, a letter each; `-` is none."""
     return [
         Slot(place, None if owner == "-" else owner) for place, owner in zip(places(len(owners)), owners, strict=True)
     ]
@@ -53,18 +53,20 @@ CASES = {
 
 
 @pytest.mark.parametrize(("before", "now", "expected"), CASES.values(), ids=CASES)
-def test_partitions_are_shared_out(before: list[Slot], now: list[Session], expected: str) -> None:
+def test_partitions_are_assigned_evenly_and_stay_where_they_can(
+    before: list[Slot], now: list[Session], expected: str
+) -> None:
     assert shown(share_out(before, now)) == expected
 
 
-def test_who_still_holds_what_it_has_lets_go_of_it_first() -> None:
+def test_partition_of_a_gone_session_passes_on_once_it_is_released() -> None:
     assert shown(share_out(slots("xxaa"), sessions("ab"), holding={"x"})) == "x>b x>b a a"
     assert shown(share_out(slots("xxaa"), [], holding={"x"})) == "x x - -"
     assert Slot(("orders", 0), "x", "b").released() == Slot(("orders", 0), "b")
     assert Slot(("orders", 0), "x").released() == Slot(("orders", 0))
 
 
-def test_there_is_room_for_as_many_as_there_are_partitions() -> None:
+def test_sessions_are_accepted_up_to_the_number_of_partitions() -> None:
     all_ = places(3)
     assert room(all_, sessions("ab"), Session("c")) is None
     assert room(all_, sessions("abc"), Session("d")) == frozenset(all_)
@@ -81,7 +83,7 @@ scenes = st.lists(
 
 
 @given(count=st.integers(1, 12), scenes=scenes)
-def test_whoever_comes_and_goes_it_stays_even_and_still(
+def test_assignment_stays_even_and_stable_in_any_history(
     count: int, scenes: list[tuple[set[str], set[int], set[int]]]
 ) -> None:
     found: Sequence[Slot] = [Slot(place) for place in places(count)]
@@ -106,7 +108,7 @@ def test_whoever_comes_and_goes_it_stays_even_and_still(
 
 
 def holder(slot: Slot, who: set[str]) -> str | None:
-    """Return who of those there has a partition, or is about to."""
+    """Return the session among *who* that has the partition or is about to."""
     return next((each for each in (slot.heir, slot.owner) if each in who), None)
 
 

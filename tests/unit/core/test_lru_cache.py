@@ -1,4 +1,4 @@
-"""What was wanted lately is kept, as far as there is room."""
+"""The LRU cache of a process: values of a limited size together, each made once."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -9,7 +9,7 @@ from penstock.core.shelf import Shelf
 
 
 def made(shelf: Shelf[str], *keys: str, size: int = 1) -> list[str]:
-    """Ask for *keys* and return those that had to be made."""
+    """Use the values of *keys* and return the keys whose values had to be made."""
     asked: list[str] = []
 
     for key in keys:
@@ -22,13 +22,13 @@ def made(shelf: Shelf[str], *keys: str, size: int = 1) -> list[str]:
     return asked
 
 
-def test_what_was_made_is_made_once() -> None:
+def test_value_is_made_once() -> None:
     shelf = Shelf[str](2)
 
     assert made(shelf, "a", "b", "a", "b") == ["a", "b"]
 
 
-def test_what_was_not_wanted_for_longest_goes_first() -> None:
+def test_least_recently_used_value_is_removed_first() -> None:
     shelf = Shelf[str](3)
 
     made(shelf, "a", "b", "c", "a", "d")
@@ -37,7 +37,7 @@ def test_what_was_not_wanted_for_longest_goes_first() -> None:
     assert made(shelf, "b") == ["b"]
 
 
-def test_what_is_looked_for_is_wanted_and_not_made() -> None:
+def test_search_counts_as_use_and_makes_no_value() -> None:
     shelf = Shelf[str](2)
     assert shelf.find("a") is None
 
@@ -57,7 +57,7 @@ def test_room_is_a_sum_of_sizes() -> None:
     assert made(shelf, "a", size=4) == ["a"]
 
 
-def test_what_is_larger_than_the_room_is_kept_alone() -> None:
+def test_value_larger_than_the_room_is_kept_alone() -> None:
     shelf = Shelf[str](10)
 
     made(shelf, "a")
@@ -67,7 +67,7 @@ def test_what_is_larger_than_the_room_is_kept_alone() -> None:
     assert made(shelf, "a") == ["a"]
 
 
-def test_what_could_not_be_made_is_tried_again() -> None:
+def test_value_that_could_not_be_made_is_made_at_the_next_use() -> None:
     shelf = Shelf[str](10)
     with pytest.raises(ZeroDivisionError):
         shelf.get("a", 1, lambda: str(1 // 0))
@@ -75,7 +75,7 @@ def test_what_could_not_be_made_is_tried_again() -> None:
     assert made(shelf, "a") == ["a"]
 
 
-def test_two_that_make_the_same_take_its_room_once() -> None:
+def test_value_that_two_threads_make_takes_its_room_once() -> None:
     shelf = Shelf[str](2)
     both = Barrier(2)
 

@@ -19,11 +19,11 @@ class Clocks:
         return Timetable(interval_s, clock=lambda: self.now, elapsed=lambda: self.passed)
 
 
-def test_the_first_traversal_is_due_at_once() -> None:
+def test_first_traversal_is_due_at_once() -> None:
     assert Clocks().timetable().next_start(None) == 1_000_000
 
 
-def test_the_next_is_due_an_interval_after_the_start_of_the_last() -> None:
+def test_next_traversal_is_due_an_interval_after_the_start_of_the_last() -> None:
     clocks = Clocks()
     timetable = clocks.timetable()
     assert timetable.next_start(None) == 1_000_000
@@ -35,7 +35,7 @@ def test_the_next_is_due_an_interval_after_the_start_of_the_last() -> None:
     assert timetable.next_start(1_000_060) is None
 
 
-def test_a_query_that_is_started_again_goes_by_the_start_that_it_remembers() -> None:
+def test_restarted_query_continues_from_the_stored_start() -> None:
     clocks = Clocks()
     clocks.timetable().next_start(None)
 
@@ -49,7 +49,7 @@ def test_a_query_that_is_started_again_goes_by_the_start_that_it_remembers() -> 
     assert clocks.timetable().next_start(1_000_060) == 1_007_060
 
 
-def test_a_clock_that_jumps_while_a_query_runs_changes_no_interval() -> None:
+def test_jump_of_the_clock_while_a_query_runs_changes_no_interval() -> None:
     clocks = Clocks()
     timetable = clocks.timetable()
     timetable.next_start(None)
@@ -63,7 +63,7 @@ def test_a_clock_that_jumps_while_a_query_runs_changes_no_interval() -> None:
     assert timetable.next_start(1_000_001) is None
 
 
-def test_where_the_clock_has_gone_back_between_two_runs_a_traversal_is_due_and_does_not_go_back() -> None:
+def test_traversal_is_due_and_later_than_the_last_after_the_clock_has_gone_back() -> None:
     clocks = Clocks()
     clocks.advance(0, jump=-500_000)
     timetable = clocks.timetable()
@@ -73,7 +73,7 @@ def test_where_the_clock_has_gone_back_between_two_runs_a_traversal_is_due_and_d
 
 
 @given(st.lists(st.tuples(st.floats(0, 100), st.floats(-1_000, 1_000), st.booleans())))
-def test_starts_grow_whatever_the_clock_does(steps: list[tuple[float, float, bool]]) -> None:
+def test_starts_increase_with_any_clock(steps: list[tuple[float, float, bool]]) -> None:
     clocks = Clocks()
     timetable, last = clocks.timetable(10), 0
     for seconds, jump, is_restart in steps:

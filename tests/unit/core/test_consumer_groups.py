@@ -28,19 +28,19 @@ def standing(
     ],
     ids=["at the end", "behind", "at the beginning", "behind retention", "beyond", "of another epoch", "nowhere"],
 )
-def test_a_position_tells_what_is_left_and_what_is_lost(
+def test_position_shows_the_gap_to_the_end_and_the_lost_events(
     found: Standing, gap: int | None, lost: int | None, stuck: str | None
 ) -> None:
     assert (found.gap, found.lost, found.stuck) == (gap, lost, stuck)
 
 
-def test_the_lag_is_the_age_of_the_oldest_event_and_never_negative() -> None:
+def test_lag_is_the_age_of_the_oldest_event_and_never_negative() -> None:
     assert standing(60, received_at=400).lag(1_000) == 600
     assert standing(60, received_at=400).lag(300) == 0
     assert standing(100).lag(1_000) == 0
 
 
-def test_a_group_is_as_far_behind_as_its_slowest_slices_together() -> None:
+def test_group_is_behind_by_the_sum_of_its_slowest_slices() -> None:
     slices = [
         standing(90, slice="8/0", received_at=700),
         standing(40, slice="8/4", received_at=300),
@@ -57,10 +57,7 @@ def test_a_group_is_as_far_behind_as_its_slowest_slices_together() -> None:
     [("mailer", True), ("a/b, c", True), ("x" * 255, True), ("x" * 256, False), ("a\n", False), ("\x00", False)],
     ids=repr,
 )
-def test_names_are_printable_ascii(text: str, is_name: bool) -> None:
+def test_names_of_groups_and_slices_are_printable_ascii(text: str, is_name: bool) -> None:
     assert is_group_name(text) == is_slice(text) == is_name
-
-
-def test_a_part_that_is_not_cut_has_no_name() -> None:
     assert is_slice("")
     assert not is_group_name("")

@@ -1,11 +1,13 @@
-"""What becomes of numbered batches: vectors of the rules, and a model in which numbers never wrap around."""
+"""Idempotent producers: claims of epochs, and decisions on numbered batches."""
 
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from penstock.core.claim import EPOCH_MAX, Claim, Exhausted, Refused, grant
 from penstock.core.producer import (
     DIGEST_BYTES,
     MODULUS,
@@ -26,7 +28,103 @@ from penstock.core.producer import (
     decide,
     digests_of,
     given,
-)
+)  # fmt: skip
+from tests.exhaustive import examples
+
+# Claims.
+
+AT_7 = State(epoch=3, begin=2, next=7, last_offset=104, previous=Ending(1, 9, 99))
+NEXT = State(epoch=4, begin=0, next=0, previous=Ending(3, 7, 104))
+UNUSED = State(epoch=3, begin=5, next=5)
+GONE = State(epoch=3, begin=0, next=0, is_expired=True)
+LAST = State(epoch=EPOCH_MAX, begin=0, next=1)
+WRAPPED = State(epoch=3, begin=0, next=18)
+
+Vector = tuple[State | None, str | None, Claim, State | Refused | Exhausted]
+
+GRANTS: dict[str, Vector] = {
+    "the first of all": (None, None, Claim(), State(0, 0, 0)),
+    "the first, with an id": (None, None, Claim(claim_id="a"), State(0, 0, 0)),
+    "the first, from a number": (None, None, Claim(starting=5), State(0, 5, 5)),
+    "the first, at a level": (None, None, Claim(level=9), State(9, 0, 0)),
+    "the first, at level 0": (None, None, Claim(level=0), State(0, 0, 0)),
+    "the first, at a level from a number": (None, None, Claim(level=9, starting=5), State(9, 5, 5)),
+    "the first, at the last level": (None, None, Claim(level=EPOCH_MAX), State(EPOCH_MAX, 0, 0)),
+    "the first, if there is an epoch": (None, None, Claim(if_epoch=0), Refused(
+        "a claim that is to hold only while the epoch is 0")),
+    "the next": (AT_7, None, Claim(), NEXT),
+    "the next, from a number": (AT_7, None, Claim(starting=5), NEXT._replace(begin=5, next=5)),
+    "the next, while the epoch is this": (AT_7, None, Claim(if_epoch=3), NEXT),
+    "the next, while the epoch is one before": (AT_7, None, Claim(if_epoch=2), Refused(
+        "a claim that is to hold only while the epoch is 2")),
+    "the next, while the epoch is one to come": (AT_7, None, Claim(if_epoch=4), Refused(
+        "a claim that is to hold only while the epoch is 4")),
+    "the next after one that nobody has used": (UNUSED, None, Claim(), State(4, 0, 0, previous=Ending(3, 5, None))),
+    "the level that is the next": (AT_7, None, Claim(level=4), NEXT),
+    "a level much later": (AT_7, None, Claim(level=9), NEXT._replace(epoch=9)),
+    "a level much later, from a number": (AT_7, None, Claim(level=9, starting=1), State(9, 1, 1, None, AT_7.ending)),
+    "a higher level, while the epoch is another": (AT_7, None, Claim(level=9, if_epoch=4), Refused(
+        "a claim that is to hold only while the epoch is 4")),
+    "the current level": (AT_7, None, Claim(level=3), Refused("epoch 3 from number 0")),
+    "the current level, to go on": (AT_7, None, Claim(level=3, starting=7), AT_7),
+    "the current level, to go on while it is": (AT_7, None, Claim(level=3, starting=7, if_epoch=3), AT_7),
+    "the current level, from behind": (AT_7, None, Claim(level=3, starting=2), Refused("epoch 3 from number 2")),
+    "the current level, from ahead": (AT_7, None, Claim(level=3, starting=8), Refused("epoch 3 from number 8")),
+    "the current level, to begin with": (UNUSED, None, Claim(level=3, starting=5), UNUSED),
+    "a lower level": (AT_7, None, Claim(level=2), Refused("epoch 2 from number 0")),
+    "a lower level, to go on": (AT_7, None, Claim(level=2, starting=7), Refused("epoch 2 from number 7")),
+    "the current level, though it has no events": (State(3, 0, 0), None, Claim(level=3), Refused(
+        "epoch 3 from number 0")),
+    "the same again": (AT_7, "a", Claim(claim_id="a"), AT_7),
+    "the same again, at its level": (AT_7, "a", Claim(claim_id="a", level=3, starting=2), AT_7),
+    "the same again, at another level": (AT_7, "a", Claim(claim_id="a", level=9),
+        Refused("epoch 9 by the claim that epoch 3 was had by")),
+    "the same again, for the epoch before": (AT_7, "a", Claim(claim_id="a", if_epoch=1), AT_7),
+    "another's": (AT_7, "a", Claim(claim_id="b"), NEXT),
+    "without an id after one without": (AT_7, None, Claim(), NEXT),
+    "without an id after one with": (AT_7, "a", Claim(), NEXT),
+    "another's, for the epoch before": (AT_7, "a", Claim(claim_id="b", if_epoch=1), Refused(
+        "a claim that is to hold only while the epoch is 1")),
+    "the next after one that is forgotten": (GONE, None, Claim(), State(4, 0, 0)),
+    "the same again, after it is forgotten": (GONE, "a", Claim(claim_id="a"), State(4, 0, 0)),
+    "one that is forgotten": (GONE, None, Claim(level=3, starting=0), Refused("epoch 3 from number 0")),
+    "above one that is forgotten": (GONE, None, Claim(level=4, starting=5), State(4, 5, 5)),
+    "while one that is forgotten is the last": (GONE, None, Claim(if_epoch=3), State(4, 0, 0)),
+    "after the last": (LAST, None, Claim(), Exhausted()),
+    "after the last, while it is": (LAST, None, Claim(if_epoch=EPOCH_MAX), Exhausted()),
+    "the last, to go on": (LAST, None, Claim(level=EPOCH_MAX, starting=1), LAST),
+    "the last, again": (LAST, "a", Claim(claim_id="a"), LAST),
+    "the last but one is not": (LAST._replace(epoch=EPOCH_MAX - 1), None, Claim(), State(
+        EPOCH_MAX, 0, 0, previous=Ending(EPOCH_MAX - 1, 1, None))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("state", "last_claim", "claim", "granted"), GRANTS.values(), ids=GRANTS)
+def test_claim_is_granted_or_refused(
+    state: State | None, last_claim: str | None, claim: Claim, granted: State | Refused | Exhausted
+) -> None:
+    found = grant(state, last_claim, claim)
+
+    assert found == granted
+    if state is not None and isinstance(found, State):
+        assert found is state or found.epoch > state.epoch
+
+
+@pytest.mark.parametrize("claim", [Claim(claim_id="a"), Claim(level=3, starting=7)], ids=["again", "to go on"])
+def test_repeated_claim_returns_the_state_itself(claim: Claim) -> None:
+    assert grant(AT_7, "a", claim) is AT_7
+
+
+@pytest.mark.parametrize(("modulus", "starting"), [(8, 2), (16, 2), (MODULUS, 18)])
+def test_claim_to_go_on_names_the_number_as_it_is_sent(modulus: int, starting: int) -> None:
+    state = State(epoch=3, begin=0, next=18)
+    assert grant(state, None, Claim(level=3, starting=starting), modulus) is state
+    assert grant(state, None, Claim(level=3, starting=starting + 1), modulus) == Refused(
+        f"epoch 3 from number {starting + 1}"
+    )
+
+
+# Batches.
 
 AT_5 = State(epoch=3, begin=0, next=5, last_offset=104, previous=Ending(2, 9, 99))
 LATER = State(epoch=4, begin=0, next=0, previous=AT_5.ending)
@@ -54,18 +152,15 @@ DECISIONS: dict[str, tuple[State | None, Stamp, int, int, Decision]] = {
     "a repeat across the end of a round": (WRAPPED, Stamp(0, 7), 3, 8, Repeat(WRAPPED, 15, 3)),
     "too far after two rounds": (WRAPPED, Stamp(0, 4), 1, 8, Gap(2, WRAPPED)),
     "half a round off": (WRAPPED, Stamp(0, 6), 1, 8, Gap(2, WRAPPED)),
-    "before the number that was chosen to begin with": (
-        State(0, 4, 5),
-        Stamp(0, 3),
-        1,
-        MODULUS,
-        Gap(5, State(0, 4, 5)),
-    ),
-}
+    "before the number that was chosen to begin with": (State(0, 4, 5), Stamp(0, 3), 1, MODULUS,
+        Gap(5, State(0, 4, 5))),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("state", "stamp", "count", "modulus", "decision"), DECISIONS.values(), ids=DECISIONS)
-def test_a_batch_becomes(state: State | None, stamp: Stamp, count: int, modulus: int, decision: Decision) -> None:
+def test_batch_is_decided_by_its_epoch_and_number(
+    state: State | None, stamp: Stamp, count: int, modulus: int, decision: Decision
+) -> None:
     assert decide(state, stamp, count, modulus) == decision
 
 
@@ -96,11 +191,11 @@ COMPARED: dict[str, tuple[list[Stored], int, str, Any]] = {
 
 
 @pytest.mark.parametrize(("known", "first", "events", "found"), COMPARED.values(), ids=COMPARED)
-def test_what_is_repeated_is_compared_event_by_event(known: list[Stored], first: int, events: str, found: Any) -> None:
+def test_repeated_batch_is_compared_event_by_event(known: list[Stored], first: int, events: str, found: Any) -> None:
     assert compare(known, first, of(events)) == found
 
 
-def test_a_digest_has_its_size_and_is_of_the_bytes_alone() -> None:
+def test_digest_has_a_fixed_size_and_depends_on_the_bytes_alone() -> None:
     assert len(of("ab")) == 2 * DIGEST_BYTES
     assert of("ab") == of("a") + of("b") != of("ba")
 
@@ -116,19 +211,16 @@ def test_a_digest_has_its_size_and_is_of_the_bytes_alone() -> None:
         (9, 1, range(0)),
     ],
 )
-def test_who_is_shut_out_can_find_the_last_batch(sequence: int, count: int, numbers: range) -> None:
+def test_fenced_producer_finds_its_last_batch(sequence: int, count: int, numbers: range) -> None:
     assert given(Ending(0, 8, 9), sequence, count) == numbers
     wrapped = [number + 16 for number in numbers]
     assert list(given(Ending(0, 24, 9), sequence % 16, count, 16)) == wrapped
 
 
-def test_half_a_round_off_is_ahead() -> None:
+def test_number_half_a_round_off_is_ahead() -> None:
     assert not given(Ending(0, 24, 9), 0, 1, 16)
     assert given(Ending(0, 24, 9), 1, 1, 16) == range(17, 18)
-
-
-def test_nothing_was_given_before_the_first_number() -> None:
-    assert not given(Ending(0, 2, 9), MODULUS - 1, 2)
+    assert not given(Ending(0, 2, 9), MODULUS - 1, 2), "nothing was given before the first number"
 
 
 class Producers(RuleBasedStateMachine):
@@ -198,3 +290,4 @@ class Producers(RuleBasedStateMachine):
 
 
 TestProducers = Producers.TestCase
+TestProducers.settings = settings(max_examples=examples(20, 100))
