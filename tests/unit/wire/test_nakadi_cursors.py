@@ -1,4 +1,4 @@
-"""Nakadi's cursors: what is accepted, where they stand, and what is said of those that stand nowhere."""
+"""Nakadi's offsets, cursors, partitions and arrays of events: their texts, what they mean, and how they are refused."""
 
 from typing import Any
 
@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import BadParameter, UnusableCursor, UnusableStart
-from penstock.wire.nakadi import offset_text
+from penstock.core.event import EVENTS_MAX
+from penstock.errors import BadCursor, BadParameter, MalformedBatch, TooManyEvents, UnusableCursor, UnusableStart
+from penstock.wire.nakadi import event_type_object, offset_text, parse_batch, parse_offset, partition_object
 from penstock.wire.nakadi_cursors import (
     OFFSET_MAX,
     Extent,
@@ -26,58 +27,63 @@ from penstock.wire.nakadi_cursors import (
     place,
     readable,
     shifted,
-)
+)  # fmt: skip
 from penstock.wire.query import Query
 
 EXTENTS = [Extent(epoch=1, floor=5, next_offset=42), Extent(epoch=1, floor=0, next_offset=0)]
 SECOND = [Extent(epoch=2, floor=0, next_offset=42)]
+OLDEST, NEWEST = "001-0001-000000000000000005", "001-0001-000000000000000041"
 
 
 def cursor(offset: Any, partition: Any = "0") -> GivenCursor:
     return GivenCursor(partition, offset)
 
 
-@pytest.mark.parametrize(
-    ("offset", "position"),
-    [
-        ("001-0001-000000000000000007", 8),
-        ("001-0001-7", 8),
-        ("001-00001-7", 8),
-        ("001-0001--1", 0),
-        ("BEGIN", 5),
-        ("begin", 5),
-        ("Begin", 5),
-        ("7", 8),
-        ("-1", 0),
-        ("000000000000000007", 8),
-        (7, 8),
-        (-1, 0),
-        ("001-0001-" + "9" * 18, 10**18),
-    ],
-    ids=repr,
-)
-def test_a_cursor_names_the_last_event_consumed(offset: Any, position: int) -> None:
-    assert place(cursor(offset), EXTENTS) == Place(0, position)
-    assert place(cursor(offset, partition=0), EXTENTS) == Place(0, position)
+@given(st.integers(0, 0xFFFF), st.lists(st.integers(-1, 10**18 - 1), min_size=2))
+def test_offset_is_parsed_as_it_was_written_and_sorts_as_text(epoch: int, offsets: list[int]) -> None:
+    texts = [offset_text(epoch, offset) for offset in sorted(offsets)]
+
+    assert [parse_offset(text) for text in texts] == [(epoch, offset) for offset in sorted(offsets)]
+    if -1 not in offsets:
+        assert texts == sorted(texts)
 
 
-@pytest.mark.parametrize(
-    "offset",
-    [
-        *("", "END", "x", "001-0001", "001-0001-", "001-0001--2", "-2", "1.0", "002-0001-5", "001-1-5", "001-00g1-5"),
-        *("001-0001-5\n", " 5", "+5", "\u0665", "9" * 19, "001-0001-" + "9" * 19, "001-0001-5-6", 10**18, -3),
-    ],
-    ids=repr,
-)
-def test_any_other_text_is_no_offset(offset: Any) -> None:
-    with pytest.raises(UnusableCursor) as refused:
-        place(cursor(offset), EXTENTS)
-    assert refused.value.fields["reason"] == "it is neither of the form 001-0001-000000000000000041 nor BEGIN"
-    assert refused.value.fields["offset"] == str(offset)
+WRONG = ["", "001-0001", "001-0001-", "001-0001--2", "002-0001-5", "001-1-5", "001-00g1-5", "001-0001-5\n"]
+WRONG += ["001-0001-" + "9" * 19, "001-0001-5-6"]
+NOT_BEGIN: list[Any] = ["END", "x", "-2", "1.0", " 5", "+5", "\u0665", "9" * 19, 10**18, -3]
+
+
+def test_other_text_is_no_offset() -> None:
+    for text in ("BEGIN", *WRONG):
+        with pytest.raises(BadCursor):
+            parse_offset(text)
+    for offset in (*WRONG, *NOT_BEGIN):
+        with pytest.raises(UnusableCursor) as refused:
+            place(cursor(offset), EXTENTS)
+        assert refused.value.fields["reason"] == f"it is neither of the form {NEWEST} nor BEGIN"
+        assert refused.value.fields["offset"] == str(offset)
+
+
+OFFSETS: list[tuple[Any, int]] = [
+    ("001-0001-000000000000000007", 8), ("001-0001-7", 8), ("001-00001-7", 8), ("001-0001--1", 0), ("BEGIN", 5),
+    ("begin", 5), ("Begin", 5), ("7", 8), ("-1", 0), ("000000000000000007", 8), (7, 8), (-1, 0),
+    ("001-0001-" + "9" * 18, 10**18),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("offset", "position"), OFFSETS, ids=repr)
+def test_cursor_names_the_last_event_consumed(offset: Any, position: int) -> None:
+    assert place(cursor(offset), EXTENTS) == place(cursor(offset, partition=0), EXTENTS) == Place(0, position)
+
+
+@given(st.integers(0, OFFSET_MAX + 1), st.integers(1, 0xFFFF))
+def test_cursor_is_placed_as_it_was_written(position: int, epoch: int) -> None:
+    shown = cursor_object(epoch, Place(0, position))
+    assert place(GivenCursor(**shown), [Extent(epoch, 0, position)]) == Place(0, position)
 
 
 @pytest.mark.parametrize("offset", ["001-0001-000000000000000007", "001-0003-000000000000000007", "7", "-1"])
-def test_an_offset_of_another_epoch_is_unavailable(offset: str) -> None:
+def test_offset_of_another_epoch_is_unavailable(offset: str) -> None:
     with pytest.raises(UnusableCursor) as refused:
         place(cursor(offset), SECOND)
     assert "which is now 2" in refused.value.detail
@@ -85,15 +91,26 @@ def test_an_offset_of_another_epoch_is_unavailable(offset: str) -> None:
 
 
 @pytest.mark.parametrize("partition", ["2", "-1", "00", "0x0", "a", "", "\u0660", "9" * 99, "\x00", 2, -1], ids=repr)
-def test_a_partition_that_is_not_there_is_named(partition: Any) -> None:
+def test_missing_partition_is_named(partition: Any) -> None:
     with pytest.raises(UnusableStart) as refused:
         place(cursor("BEGIN", partition), EXTENTS, kind=UnusableStart)
     assert refused.value.detail == f"non existing partition {str(partition)[:80]}"
 
 
-@pytest.mark.parametrize(("offset", "position"), [("BEGIN", 5), ("4", 5), ("41", 42), ("7", 8)])
-def test_it_can_be_read_from_what_is_there_up_to_the_end(offset: str, position: int) -> None:
-    assert readable(cursor(offset), EXTENTS) == Place(0, position)
+@pytest.mark.parametrize("member", ["partition", "offset"])
+def test_missing_or_null_member_of_a_cursor_is_named(member: str) -> None:
+    whole = {"partition": "0", "offset": "BEGIN"}
+    for value in ({**whole, member: None}, {name: each for name, each in whole.items() if name != member}):
+        with pytest.raises(UnusableCursor) as refused:
+            place(GivenCursor(**value), EXTENTS, "[3]")
+        assert refused.value.detail == f'Field "[3].{member}" may not be null'
+
+
+def test_cursor_can_be_read_from_retained_events_up_to_the_end() -> None:
+    for offset, position in (("BEGIN", 5), ("4", 5), ("41", 42), ("7", 8)):
+        assert readable(cursor(offset), EXTENTS) == Place(0, position)
+    for offset in ("BEGIN", "-1"):
+        assert readable(cursor(offset, "1"), EXTENTS) == Place(1, 0)
 
 
 @pytest.mark.parametrize(
@@ -105,76 +122,14 @@ def test_it_can_be_read_from_what_is_there_up_to_the_end(offset: str, position: 
         ("001-0001-999999999999999999", "it is beyond the newest event"),
     ],
 )
-def test_it_cannot_be_read_from_what_is_gone_or_not_there_yet(offset: str, reason: str) -> None:
+def test_cursor_cannot_be_read_before_retained_events_or_beyond_the_end(offset: str, reason: str) -> None:
     with pytest.raises(UnusableStart) as refused:
         readable(cursor(offset), EXTENTS, kind=UnusableStart)
     assert refused.value.fields == {
-        "partition": "0",
-        "offset": offset,
-        "reason": reason,
-        "oldest_available_offset": "001-0001-000000000000000005",
-        "newest_available_offset": "001-0001-000000000000000041",
-    }
+        "partition": "0", "offset": offset, "reason": reason, "oldest_available_offset": OLDEST,
+        "newest_available_offset": NEWEST,
+    }  # fmt: skip
     assert reason in refused.value.detail
-
-
-def test_an_empty_partition_is_read_from_before_its_first_event() -> None:
-    for offset in ("BEGIN", "-1"):
-        assert readable(cursor(offset, "1"), EXTENTS) == Place(1, 0)
-
-
-@given(st.integers(0, OFFSET_MAX + 1), st.integers(1, 0xFFFF))
-def test_a_place_is_itself_again_after_its_cursor(position: int, epoch: int) -> None:
-    extent = Extent(epoch, 0, position)
-    shown = cursor_object(epoch, Place(0, position))
-    assert place(GivenCursor(**shown), [extent]) == Place(0, position)
-
-
-NO_LISTS = ["", "x", "{", "[", "{}", "7", "null", '"x"', "[1]", '[{"partition":{}}]', '[{"offset":1.5}]', "\xff"]
-NO_LISTS += ['[{"partition":"\\ud800"}]', '[{"partition":true}]', "[] []"]
-
-
-class TestHeader:
-    def test_it_is_a_list_of_cursors_of_which_more_may_be_said(self) -> None:
-        found = parse_header('[{"partition":"0","offset":"BEGIN","x":1}, {"partition":1,"offset":7}]')
-        assert [(each.partition, each.offset) for each in found] == [("0", "BEGIN"), (1, 7)]
-        assert parse_header(" [] ") == []
-
-    @pytest.mark.parametrize("text", [*NO_LISTS, "[" * 9999], ids=lambda text: repr(text[:20]))
-    def test_what_is_no_such_list_has_an_incorrect_syntax(self, text: str) -> None:
-        with pytest.raises(BadParameter) as refused:
-            parse_header(text)
-        assert refused.value.detail == "incorrect syntax of X-nakadi-cursors header"
-        assert len(refused.value.fields["value"]) <= 80
-
-    def test_a_cursor_that_is_null_is_none(self) -> None:
-        with pytest.raises(UnusableStart) as refused:
-            parse_header('[{"partition":"0","offset":"BEGIN"},null]')
-        assert refused.value.detail == 'Field "[1]" may not be null'
-
-
-@pytest.mark.parametrize(
-    ("text", "detail"),
-    [
-        ("", "cursors is not a JSON array"),
-        ("{}", "cursors is not a JSON array"),
-        ("\udcff", "cursors is not a JSON array"),
-        ("[null]", 'Field "cursors[0]" may not be null'),
-    ],
-)
-def test_cursors_of_the_query_are_refused_as_one_kind_of_error(text: str, detail: str) -> None:
-    with pytest.raises(UnusableCursor) as refused:
-        parse_list(text, "cursors")
-    assert detail in refused.value.detail
-
-
-@pytest.mark.parametrize("member", ["partition", "offset"])
-def test_a_member_that_is_null_or_missing_is_named(member: str) -> None:
-    given = {"partition": "0", "offset": "BEGIN"}
-    for value in ({**given, member: None}, {name: each for name, each in given.items() if name != member}):
-        with pytest.raises(UnusableCursor) as refused:
-            place(GivenCursor(**value), EXTENTS, "[3]")
-        assert refused.value.detail == f'Field "[3].{member}" may not be null'
 
 
 def test_two_cursors_of_one_partition_are_refused() -> None:
@@ -184,33 +139,68 @@ def test_two_cursors_of_one_partition_are_refused() -> None:
     assert refused.value.fields["partition"] == "0"
 
 
-BEYOND = b'[{"shift":%d}]' % 2**64
+# Lists of cursors: in a header, in a query, in a body.
+
+NO_LISTS = ["", "x", "{", "[", "{}", "7", "null", '"x"', "[1]", '[{"partition":{}}]', '[{"offset":1.5}]', "\xff"]
+NO_LISTS += ['[{"partition":"\\ud800"}]', '[{"partition":true}]', "[] []", "[" * 9999]
 
 
-@pytest.mark.parametrize("member", ["offset", "partition", "shift"])
-@pytest.mark.parametrize("digits", [20, 400, 5000])
-def test_a_number_that_is_beyond_all_numbers_is_refused(member: str, digits: int) -> None:
-    with pytest.raises(BadParameter):
-        parse_body(b'[{"%b":%b}]' % (member.encode(), b"9" * digits), GivenShift)
+def test_header_is_a_list_of_cursors_with_any_other_members() -> None:
+    found = parse_header('[{"partition":"0","offset":"BEGIN","x":1}, {"partition":1,"offset":7}]')
+    assert [(each.partition, each.offset) for each in found] == [("0", "BEGIN"), (1, 7)]
+    assert parse_header(" [] ") == []
+    with pytest.raises(UnusableStart) as refused:
+        parse_header('[{"partition":"0","offset":"BEGIN"},null]')
+    assert refused.value.detail == 'Field "[1]" may not be null'
 
 
-def test_a_body_is_a_list_without_null() -> None:
+@pytest.mark.parametrize("text", NO_LISTS, ids=lambda text: repr(text[:20]))
+def test_header_other_than_a_list_of_cursors_is_refused(text: str) -> None:
+    with pytest.raises(BadParameter) as refused:
+        parse_header(text)
+    assert refused.value.detail == "incorrect syntax of X-nakadi-cursors header"
+    assert len(refused.value.fields["value"]) <= 80
+
+
+@pytest.mark.parametrize(
+    ("text", "detail"),
+    [
+        *((text, "cursors is not a JSON array") for text in ("", "{}", "\udcff")),
+        ("[null]", 'Field "cursors[0]" may not be null'),
+    ],
+)
+def test_query_other_than_a_list_of_cursors_is_refused(text: str, detail: str) -> None:
+    with pytest.raises(UnusableCursor) as refused:
+        parse_list(text, "cursors")
+    assert detail in refused.value.detail
+
+
+def test_body_is_a_list_without_null() -> None:
     (found,) = parse_body(b'[{"partition":"0","offset":"1","shift":-2}]', GivenShift)
     assert (found.partition, found.offset, found.shift) == ("0", "1", -2)
     assert parse_body(b"[]", GivenPair) == []
     with pytest.raises(UnusableCursor):
         parse_body(b"[null]", GivenPair)
-    for body in (b"", b"{}", b'[{"shift":1.5}]', b'[{"shift":"1"}]', BEYOND, b"\xff", b"[" * 9999):
+    numbers = [
+        b'[{"%b":%b}]' % (member, b"9" * digits)
+        for member in (b"offset", b"partition", b"shift")
+        for digits in (20, 400, 5000)
+    ]
+    beyond = b'[{"shift":%d}]' % 2**64
+    for body in (b"", b"{}", b'[{"shift":1.5}]', b'[{"shift":"1"}]', beyond, b"\xff", b"[" * 9999, *numbers):
         with pytest.raises(BadParameter) as refused:
             parse_body(body, GivenShift)
         assert refused.value.fields["parameter"] == "body"
+
+
+# Distances, shifts, times.
 
 
 @pytest.mark.parametrize(
     ("initial", "final", "between"),
     [("7", "7", 0), ("7", "8", 1), ("8", "7", -1), ("BEGIN", "41", 37), ("-1", "99", 100), ("0", "BEGIN", 4)],
 )
-def test_a_distance_is_the_number_of_events_between(initial: str, final: str, between: int) -> None:
+def test_distance_is_the_number_of_events_between_two_cursors(initial: str, final: str, between: int) -> None:
     assert distance(GivenPair(cursor(initial), cursor(final, 0)), EXTENTS, "[0]") == {
         "initial_cursor": {"partition": "0", "offset": initial},
         "final_cursor": {"partition": "0", "offset": final},
@@ -218,31 +208,30 @@ def test_a_distance_is_the_number_of_events_between(initial: str, final: str, be
     }
 
 
-def test_there_is_no_distance_between_partitions_or_from_nowhere() -> None:
-    for pair, said in (
+@pytest.mark.parametrize(
+    ("pair", "detail"),
+    [
         (GivenPair(cursor("7"), cursor("-1", "1")), "[0]: the two cursors are of different partitions"),
         (GivenPair(cursor("7")), 'Field "[0].final_cursor" may not be null'),
         (GivenPair(final_cursor=cursor("7")), 'Field "[0].initial_cursor" may not be null'),
         (GivenPair(cursor("7"), GivenCursor("0")), 'Field "[0].final_cursor.offset" may not be null'),
-    ):
-        with pytest.raises(UnusableCursor) as refused:
-            distance(pair, EXTENTS, "[0]")
-        assert refused.value.detail == said
-
-
-@pytest.mark.parametrize(
-    ("offset", "shift", "found"),
-    [
-        ("BEGIN", 0, 4),
-        ("BEGIN", None, 4),
-        ("-1", 1, 0),
-        ("7", 1, 8),
-        ("41", 10, 51),
-        ("7", -8, -1),
-        ("0", OFFSET_MAX, OFFSET_MAX),
     ],
+    ids=["partitions", "no final one", "no initial one", "no offset"],
 )
-def test_a_cursor_is_shifted_beyond_the_end_too(offset: str, shift: int | None, found: int) -> None:
+def test_distance_needs_two_cursors_of_one_partition(pair: GivenPair, detail: str) -> None:
+    with pytest.raises(UnusableCursor) as refused:
+        distance(pair, EXTENTS, "[0]")
+    assert refused.value.detail == detail
+
+
+SHIFTS: list[tuple[str, int | None, int]] = [
+    ("BEGIN", 0, 4), ("BEGIN", None, 4), ("-1", 1, 0), ("7", 1, 8), ("41", 10, 51), ("7", -8, -1),
+    ("0", OFFSET_MAX, OFFSET_MAX),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("offset", "shift", "found"), SHIFTS)
+def test_cursor_is_shifted_within_all_possible_offsets(offset: str, shift: int | None, found: int) -> None:
     given = GivenShift("0", offset, shift)
     assert shifted(given, EXTENTS, "[0]") == {"partition": "0", "offset": offset_text(1, found)}
 
@@ -250,7 +239,7 @@ def test_a_cursor_is_shifted_beyond_the_end_too(offset: str, shift: int | None, 
 @pytest.mark.parametrize(
     ("offset", "shift"), [("-1", -1), ("7", -9), ("1", OFFSET_MAX), ("0", -(2**63)), ("0", 2**63 - 1)]
 )
-def test_a_cursor_is_not_shifted_to_where_no_offset_is(offset: str, shift: int) -> None:
+def test_shift_to_an_impossible_offset_is_refused(offset: str, shift: int) -> None:
     with pytest.raises(UnusableCursor) as refused:
         shifted(GivenShift("0", offset, shift), EXTENTS, "[0]")
     assert refused.value.fields["reason"] == f"{shift} events from it there is no offset"
@@ -268,7 +257,7 @@ def test_a_cursor_is_not_shifted_to_where_no_offset_is(offset: str, shift: int) 
         ("9999-12-31T23:59:59-14:00", 253_402_300_799_000_000 + 14 * 3_600_000_000),
     ],
 )
-def test_a_time_has_a_zone(text: str, at: int) -> None:
+def test_time_with_a_zone_is_parsed(text: str, at: int) -> None:
     assert parse_at(Query(f"at={text}".encode())) == at
 
 
@@ -276,17 +265,64 @@ def test_a_time_has_a_zone(text: str, at: int) -> None:
     "query",
     ["", "at=", "at=7", "at=2026-11-20", "at=2026-11-20T10:00:00", "at=2026-11-20T10:00:00+01:00", "at=%FF", "at=x"],
 )
-def test_what_is_no_time_is_named(query: str) -> None:
+def test_other_text_is_no_time(query: str) -> None:
     with pytest.raises(BadParameter) as refused:
         parse_at(Query(query.encode()))
     assert refused.value.fields["parameter"] == "at"
 
 
-def test_a_partition_tells_what_a_consumer_has_not_had() -> None:
-    assert partition_shown(EXTENTS[0], 0) == {
-        "partition": "0",
-        "oldest_available_offset": "001-0001-000000000000000005",
-        "newest_available_offset": "001-0001-000000000000000041",
-    }
+# Partitions and event types.
+
+
+def test_partition_shows_its_first_and_last_offset_and_the_unconsumed_events() -> None:
+    available = {"oldest_available_offset": OLDEST, "newest_available_offset": NEWEST}
+    assert partition_shown(EXTENTS[0], 0) == {"partition": "0"} | available
     assert partition_shown(EXTENTS[0], 0, 40)["unconsumed_events"] == 2
     assert partition_shown(EXTENTS[1], 1, 0)["unconsumed_events"] == 0
+    assert partition_object(1, 7, 5, 42).items() >= ({"partition": "7"} | available).items()
+    assert partition_object(1, 7, 0, 0)["newest_available_offset"] == "001-0001--1"
+
+
+def test_event_type_is_shown_as_defined_with_the_members_of_the_store() -> None:
+    given = {"name": "n", "x": 1, "labels": {"a": "b"}}
+
+    shown = event_type_object(given, partition_count=4, created_at="then", updated_at="now")
+
+    assert shown == given | {"partition_count": 4, "created_at": "then", "updated_at": "now"}
+
+
+# Arrays of events.
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"\xef\xbb\xbf[]", r"The body is not valid JSON: it begins with a UTF-8 byte order mark \(EF BB BF\)"),
+        (b'[{"a":1},{"a":2} {"a":3}]', r"The body is not valid JSON: .*expected ',' or ']' \(byte 17\)"),
+        (b'[{"a":1},{"a":}]', r"The body is not valid JSON: .*\(byte 14\)"),
+        (b'[{"a":1}', "The body is not valid JSON: it ends in the middle"),
+        (b'{"a":1}', r"The body is an array of events: it begins with \["),
+        (b"", r"The body is an array of events: it begins with \["),
+        (b"[" * 100_000, "The JSON is nested too deeply"),
+    ],
+    ids=["byte order mark", "no comma", "no value", "cut", "an object", "nothing", "deep"],
+)
+def test_body_other_than_an_array_is_refused_without_an_event(body: bytes, reason: str) -> None:
+    with pytest.raises(MalformedBatch, match=rf"^Error occurred when parsing event\(s\)\. {reason}") as refused:
+        parse_batch(body)
+
+    assert "line" not in refused.value.fields
+
+
+MOST = b",".join([b"{}"] * EVENTS_MAX)
+
+
+def test_array_has_a_limited_number_of_events_whatever_braces_they_hold() -> None:
+    assert len(parse_batch(b"[" + MOST + b" ]")) == EVENTS_MAX
+    assert len(parse_batch(b" [ " + b" ,\n".join([b'{"a":"{","b":[{},{},{}]}'] * 100_000) + b"]")) == 100_000
+    for end in (b"]", b",", b""):
+        with pytest.raises(TooManyEvents, match="250000"):
+            parse_batch(b"[" + MOST + b",{}" + end)
+    for body in (b"[{}{}", b"[{},[", b"[{},{]"):
+        with pytest.raises(MalformedBatch):
+            parse_batch(body + b"{" * (EVENTS_MAX + 1))

@@ -37,20 +37,20 @@ def test_shares_are_contiguous_cover_each_partition_once_and_differ_by_one_at_mo
 
 
 @pytest.mark.parametrize(("workers", "worker"), [(0, 0), (2, 2), (2, -1)])
-def test_a_worker_that_does_not_exist_has_no_share(workers: int, worker: int) -> None:
+def test_worker_that_does_not_exist_has_no_share(workers: int, worker: int) -> None:
     with pytest.raises(BadParameter):
         share(4, workers, worker)
 
 
-def test_a_whole_feed_is_begun_at_the_start_that_was_asked_for() -> None:
+def test_whole_feed_begins_at_the_requested_start() -> None:
     assert open_course({}, Partition(0), Partition(1), start=LAST).cursors == {0: LAST, 1: LAST}
 
 
-def test_a_partition_that_was_added_while_nobody_looked_is_read_from_its_beginning() -> None:
+def test_partition_added_between_two_reads_is_read_from_its_beginning() -> None:
     assert open_course({0: "x"}, Partition(0), Partition(1), start=LAST).cursors == {0: "x", 1: FIRST}
 
 
-def test_a_partition_that_appears_later_is_read_from_its_beginning() -> None:
+def test_partition_added_during_a_read_is_read_from_its_beginning() -> None:
     course = open_course({}, Partition(0), start=LAST)
 
     course.meet(found(Partition(0), Partition(1)))
@@ -58,7 +58,7 @@ def test_a_partition_that_appears_later_is_read_from_its_beginning() -> None:
     assert course.cursors == {0: LAST, 1: FIRST}
 
 
-def test_a_share_keeps_to_its_own_partitions_and_their_heirs() -> None:
+def test_share_keeps_to_its_own_partitions_and_their_heirs() -> None:
     partitions = Partition(0), Partition(1, closed=True), Partition(4, starts_after=3), Partition(3, cursor_from=(1,))
 
     course = open_course({0: "x", 1: "y", 2: "z"}, *partitions, chosen={1})
@@ -66,7 +66,7 @@ def test_a_share_keeps_to_its_own_partitions_and_their_heirs() -> None:
     assert course.cursors == {1: "y", 4: FIRST, 3: "y"}
 
 
-def test_a_partition_that_takes_over_history_takes_over_the_nearest_cursor() -> None:
+def test_heir_takes_over_the_cursor_of_its_nearest_ancestor() -> None:
     course = open_course(
         {0: "old", 1: "parent", 2: "own"}, Partition(3, cursor_from=(1, 0)), Partition(2, cursor_from=(0,))
     )
@@ -74,7 +74,7 @@ def test_a_partition_that_takes_over_history_takes_over_the_nearest_cursor() -> 
     assert course.cursors == {3: "parent", 2: "own"}
 
 
-def test_a_share_does_not_take_over_cursors_of_others() -> None:
+def test_share_takes_over_no_cursors_of_others() -> None:
     course = open_course({0: "theirs", 1: "mine"}, Partition(5, cursor_from=(0, 1)), chosen={1})
 
     assert course.cursors == {5: "mine"}
@@ -95,7 +95,7 @@ def test_children_wait_until_their_parent_has_been_read_to_its_end() -> None:
     assert course.readable() == [2]
 
 
-def test_an_open_partition_never_ends() -> None:
+def test_open_partition_never_ends() -> None:
     course = open_course({}, Partition(0))
 
     end(course, 0)
@@ -103,7 +103,7 @@ def test_an_open_partition_never_ends() -> None:
     assert course.readable() == [0]
 
 
-def test_readers_of_one_feed_know_from_each_other_where_a_partition_ends() -> None:
+def test_readers_of_one_feed_share_the_ends_of_partitions() -> None:
     ends: dict[int, str] = {}
     partitions = found(Partition(0, closed=True), Partition(1, starts_after=0))
     first = Course({0: "x"}, None, FIRST, ends)
@@ -119,12 +119,12 @@ def test_readers_of_one_feed_know_from_each_other_where_a_partition_ends() -> No
     assert third.readable() == [0]
 
 
-def test_a_child_whose_parent_is_read_by_nobody_here_does_not_wait() -> None:
+def test_child_does_not_wait_for_a_parent_outside_of_its_share() -> None:
     course = open_course({1: "x"}, Partition(0, closed=True), Partition(1, starts_after=0), chosen={1})
 
     assert course.readable() == [1]
 
 
-def test_partitions_that_are_not_there_are_named() -> None:
+def test_missing_partitions_are_named() -> None:
     with pytest.raises(BadParameter, match=r"\[9\].*\[0, 1\]"):
         open_course({9: "x"}, Partition(0), Partition(1), chosen={9})

@@ -1,3 +1,5 @@
+"""Reading of feeds over either protocol: discovery, queries, pages that break off, and cursors that a server keeps."""
+
 import json
 from typing import Any
 
@@ -8,13 +10,16 @@ from penstock.errors import (
     BadParameter,
     BadPartitionCount,
     ConnectionLost,
+    EventTypeNotFound,
     MalformedAnswer,
     ServerError,
     StaleSplit,
     Unavailable,
-)
+    WrongAddress,
+)  # fmt: skip
+from penstock.wire.reader.discovery import Discovery, Partition, discover, version_one
 from penstock.wire.reader.page import Page
-from penstock.wire.reader.query import Wish
+from penstock.wire.reader.query import Wish, version_two_query, wish
 from penstock.wire.reader.reading import FeedProtocol
 from tests.unit.wire.script import NDJSON, Reply, Script, problem
 
@@ -40,7 +45,123 @@ def data(result: Page) -> list[Any]:
 V1 = {"version": 1, "partition_count": 4}
 
 
-def test_zeroeventhub_brings_all_partitions_in_one_answer() -> None:
+# Discovery.
+
+
+def find(document: Any, partition_count: int | None = None) -> Discovery:
+    reply = Reply(200, json.dumps(document).encode())
+    result: Discovery = Script(reply).play(discover("http://s/feed", partition_count))
+    return result
+
+
+def test_discovery_is_a_get_without_parameters() -> None:
+    script = Script(Reply(400, b"n is missing"))
+
+    assert script.play(discover("http://s/feed", 4)) == version_one(4)
+    assert [(request.method, request.url) for request in script.requests] == [("GET", "http://s/feed")]
+
+
+def test_partition_count_is_required_for_zeroeventhub_and_in_range() -> None:
+    with pytest.raises(BadParameter, match="partition_count"):
+        Script(Reply(400, b"n is missing")).play(discover("http://s/feed"))
+    for count in (0, -1, 32769):
+        with pytest.raises(BadParameter):
+            version_one(count)
+
+
+def test_partitions_of_feedapi_are_discovered() -> None:
+    partitions = [
+        {"id": "0", "closed": True, "unknown": 1},
+        {"id": "16000", "startsAfterPartition": "0"},
+        {"id": 7, "cursorFromPartitions": ["5", "4"]},
+    ]
+    found = find({"token": "t", "partitions": partitions, "exactlyOnce": True})
+
+    expected = (Partition(0, True), Partition(16000, starts_after=0), Partition(7, cursor_from=(5, 4)))
+    assert found == Discovery(2, expected, "t", True)
+    assert not found.is_static
+    assert find({"token": "1-2", "partitions": [{"id": "0"}, {"id": "1"}]}).is_static
+
+
+def test_members_of_the_examples_of_feedapi_are_recognized() -> None:
+    partitions = [{"id": "1", "startsAfterParent": "0"}, {"id": "2", "splitFromAncestors": ["24001"]}]
+    found = find({"token": "t", "partitions": partitions})
+
+    assert found.partitions == (Partition(1, starts_after=0), Partition(2, cursor_from=(24001,)))
+    assert not found.exactly_once
+
+
+NO_DISCOVERIES = [
+    [], {"partitions": []}, {"token": "t", "partitions": []},
+    *({"token": "t", "partitions": partitions} for partitions in (
+        [{"id": "x"}], [{"id": "40000"}], [{"id": "-1"}], [{"id": "1"}, {"id": "01"}],
+        [{"id": "1", "startsAfterPartition": "y"}],
+    )),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("document", NO_DISCOVERIES)
+def test_malformed_discovery_is_refused(document: Any) -> None:
+    with pytest.raises(MalformedAnswer):
+        find(document)
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "detail"),
+    [
+        (Reply(200, b"<html>welcome</html>"), WrongAddress, "no feed answers at http://s/feed, .* 200: <html>"),
+        (Reply(404, b"Not Found"), WrongAddress, "no feed answers at http://s/feed, .* 404: Not Found"),
+        (Reply(400, b"<html>plain HTTP was sent to an HTTPS port</html>"), WrongAddress, "400: <html>"),
+        (Reply(403, b"no"), ServerError, "403"),
+        (problem(404, "event-type-not-found", event_type="x"), EventTypeNotFound, "event-type-not-found"),
+    ],
+    ids=["a page", "nothing", "a refusal for a browser", "forbidden", "no event type"],
+)
+def test_answer_without_a_discovery_is_raised_as_its_error(reply: Reply, kind: type[Exception], detail: str) -> None:
+    with pytest.raises(kind, match=detail):
+        Script(reply).play(discover("http://s/feed", None if reply.status == 400 else 4))
+
+
+# Queries.
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"page_size_hint": -1},
+        {"wait": -1},
+        {"wait": float("inf")},
+        {"wait": float("nan")},
+        {"event_types": ["a"], "skip_event_types": ["b"]},
+        {"cursor_set": ""},
+        {"cursor_set": "x" * 51},
+        {"cursor_set": "søster"},
+        {"cursor_set": "a\nb"},
+    ],
+)
+def test_option_that_no_server_can_grant_is_refused_by_name(options: dict[str, Any]) -> None:
+    with pytest.raises(BadParameter, match=list(options)[-1]):
+        Wish(**options)
+
+
+@pytest.mark.parametrize(("option", "hint"), [("pagesizehint", "did you mean 'page_size_hint'?"), ("x", "which has ")])
+def test_unknown_option_is_named_with_the_one_that_was_meant(option: str, hint: str) -> None:
+    with pytest.raises(TypeError, match=f"'{option}' is no option of a read") as refused:
+        wish({option: 1})  # type: ignore[misc]
+
+    assert hint in str(refused.value)
+
+
+def test_query_has_the_options_of_a_read() -> None:
+    assert ("pagesizehint", 0) in version_two_query(Wish(page_size_hint=0), "t", 0, "x", 0)
+    assert version_two_query(Wish(), "t", 0, "x", 0.25)[-1] == ("wait", "0.25")
+    assert version_two_query(Wish(headers="_all"), "t", 0, "x", 0)[-1] == ("headers", "_all")
+
+
+# Reading.
+
+
+def test_zeroeventhub_is_read_in_one_request_for_all_partitions() -> None:
     script = Script(page({"partition": 2, "data": {"n": 1}}, {"partition": 2, "cursor": "b"}))
     wish = Wish(page_size_hint=10, wait=2, headers=["ce_id", "ce_type"], event_types=["a", "b"], cursor_set="me")
 
@@ -69,7 +190,7 @@ def test_feedapi_is_discovered_once_and_read_by_its_token() -> None:
     ]
 
 
-def test_a_server_of_either_protocol_can_be_met_with_a_partition_count_in_hand() -> None:
+def test_server_of_either_protocol_is_read_with_a_partition_count() -> None:
     script = Script(Reply(400, b"n missing"), page({"partition": 0, "cursor": "a"}))
 
     script.play(protocol(script, partition_count=1).read({0: "_first"}, Wish()))
@@ -77,7 +198,7 @@ def test_a_server_of_either_protocol_can_be_met_with_a_partition_count_in_hand()
     assert script.urls == ["/feed", "/feed?n=1&cursor0=_first"]
 
 
-def test_several_partitions_of_feedapi_share_the_page_size() -> None:
+def test_partitions_of_feedapi_share_the_page_size() -> None:
     script = Script(
         discovery("t", "0", "1", "2"), page({"cursor": "a"}), page({"data": {"n": 1}}, {"cursor": "b"}), page()
     )
@@ -89,7 +210,7 @@ def test_several_partitions_of_feedapi_share_the_page_size() -> None:
     assert [url.rpartition("=")[2] for url in script.urls[1:]] == ["3", "3", "3"]
 
 
-def test_several_partitions_of_feedapi_are_waited_for_in_turn() -> None:
+def test_partitions_of_feedapi_are_waited_for_in_turn() -> None:
     quiet = {0: page(seconds=1), 1: page()}
     script = Script(
         discovery("t", "0", "1"), page(), page(), quiet[0], quiet[1], page({"data": {}}, {"cursor": "b"}), page()
@@ -102,7 +223,7 @@ def test_several_partitions_of_feedapi_are_waited_for_in_turn() -> None:
     assert [url[url.index("partition=") + 10] for url in script.urls[1:]] == ["0", "1", "1", "0", "0", "1"]
 
 
-def test_a_server_that_does_not_wait_is_not_asked_all_the_time() -> None:
+def test_server_that_does_not_wait_is_asked_at_intervals() -> None:
     script = Script(discovery("t", "0", "1"), *[page()] * 100)
 
     result = script.play(protocol(script).read({0: "x", 1: "y"}, Wish(wait=5)))
@@ -112,7 +233,7 @@ def test_a_server_that_does_not_wait_is_not_asked_all_the_time() -> None:
     assert script.now == pytest.approx(1005, abs=1)
 
 
-def test_a_penstock_hub_merges_several_partitions_and_reads_one_by_feedapi() -> None:
+def test_hub_is_read_by_feedapi_for_one_partition_and_merged_for_several() -> None:
     script = Script(discovery("1-4", *"0123"), page({"partition": 1, "cursor": "b"}), page({"cursor": "c"}))
     feed = protocol(script, merged=True)
 
@@ -122,7 +243,7 @@ def test_a_penstock_hub_merges_several_partitions_and_reads_one_by_feedapi() -> 
     assert script.urls[1:] == ["/feed?n=4&cursor0=x&cursor1=y", "/feed/events?token=1-4&partition=1&cursor=y"]
 
 
-def test_a_stale_token_leads_to_a_new_discovery_and_the_heirs() -> None:
+def test_stale_token_leads_to_a_discovery_and_the_heirs_of_a_partition() -> None:
     heirs = [{"id": "1", "cursorFromPartitions": ["0"]}, {"id": "2", "cursorFromPartitions": ["0"]}]
     script = Script(
         discovery("old", "0"),
@@ -139,7 +260,7 @@ def test_a_stale_token_leads_to_a_new_discovery_and_the_heirs() -> None:
     assert script.pauses == []
 
 
-def test_partitions_that_never_hold_still_are_given_up_with_patience() -> None:
+def test_partitions_that_change_all_the_time_are_given_up_after_the_retry_timeout() -> None:
     stale, again = Reply(409, b"no"), discovery("another", "0")
     script = Script(again, *[stale, again, stale, again, stale, again, stale] * 100)
 
@@ -162,14 +283,14 @@ def test_readers_of_one_feed_keep_to_the_partitions_that_each_has_met() -> None:
     assert script.urls[-1] == "/feed/events?token=old&partition=0&cursor=x"
 
 
-def test_a_conflict_that_is_not_about_the_token_is_raised() -> None:
+def test_conflict_other_than_a_stale_token_is_raised() -> None:
     script = Script(discovery("t", "0"), problem(409, "stale-split", n=4))
 
     with pytest.raises(StaleSplit):
         script.play(protocol(script).read({0: "x"}, Wish()))
 
 
-def test_a_merged_read_whose_count_is_no_longer_right_discovers_again() -> None:
+def test_merged_read_after_a_change_of_the_partition_count_discovers_again() -> None:
     script = Script(
         discovery("1-2", "0", "1"),
         problem(400, "bad-partition-count", n=2),
@@ -182,7 +303,7 @@ def test_a_merged_read_whose_count_is_no_longer_right_discovers_again() -> None:
     assert script.urls[-1] == "/feed?n=3&cursor0=x&cursor1=y"
 
 
-def test_a_wrong_count_that_the_caller_chose_is_the_callers_error() -> None:
+def test_wrong_partition_count_of_the_caller_is_raised() -> None:
     script = Script(problem(400, "bad-partition-count", n=4))
 
     with pytest.raises(BadPartitionCount):
@@ -241,7 +362,7 @@ def test_resumed_page_that_breaks_off_is_read_again_unless_each_partition_has_a_
     assert result.cursors == {0: "a", 1: "x"}
 
 
-def test_what_cannot_pass_is_raised_at_once() -> None:
+def test_final_error_is_raised_at_once() -> None:
     script = Script(problem(400, "bad-cursor", parameter="cursor0"), Reply(401, b"who are you"))
     feed = protocol(script, **V1)
 
@@ -252,7 +373,7 @@ def test_what_cannot_pass_is_raised_at_once() -> None:
     assert script.pauses == []
 
 
-def test_an_answer_without_end_is_left_at_a_cursor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endless_answer_is_cut_at_a_cursor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.wire.reader.reading.PAGE_EVENTS_MAX", 3)
     lines = [line for n in range(100) for line in ({"partition": 0, "data": {}}, {"partition": 0, "cursor": str(n)})]
     script = Script(page(*lines))
@@ -263,7 +384,7 @@ def test_an_answer_without_end_is_left_at_a_cursor(monkeypatch: pytest.MonkeyPat
     assert result.cursors == {0: str(len(result.events) - 1)}
 
 
-def test_the_server_can_keep_the_cursors() -> None:
+def test_server_keeps_the_cursors_of_a_cursor_set() -> None:
     script = Script(
         page({"partition": 0, "cursor": "a"}, {"partition": 1, "cursor": "b"}), page({"partition": 0, "cursor": "a"})
     )
@@ -279,7 +400,7 @@ def test_the_server_can_keep_the_cursors() -> None:
     ]
 
 
-def test_a_resumption_that_brings_no_cursor_for_a_partition_cannot_be_used() -> None:
+def test_resumed_page_without_a_cursor_for_a_partition_is_refused() -> None:
     script = Script(page({"partition": 0, "cursor": "a"}))
 
     with pytest.raises(MalformedAnswer, match=r"\[1\]"):
@@ -296,7 +417,7 @@ def test_feedapi_alone_keeps_no_cursors() -> None:
         script.play(feed.read({0: "x"}, Wish(cursor_set="me")))
 
 
-def test_a_hub_keeps_the_cursor_of_a_single_partition_too() -> None:
+def test_hub_keeps_the_cursor_of_a_single_partition() -> None:
     script = Script(discovery("1-2", "0", "1"), page({"partition": 1, "cursor": "b"}))
 
     script.play(protocol(script, merged=True).read({1: "a"}, Wish(cursor_set="me")))
@@ -305,11 +426,11 @@ def test_a_hub_keeps_the_cursor_of_a_single_partition_too() -> None:
 
 
 @pytest.mark.parametrize("options", [{"version": 3}, {"version": 1}, {"version": 1, "partition_count": 0}])
-def test_what_makes_no_sense_is_refused_before_anything_is_sent(options: dict[str, Any]) -> None:
+def test_contradictory_protocol_options_are_refused_before_a_request(options: dict[str, Any]) -> None:
     with pytest.raises(BadParameter):
         protocol(Script(), **options)
 
 
-def test_a_read_needs_cursors() -> None:
+def test_read_without_cursors_is_refused() -> None:
     with pytest.raises(BadParameter, match="cursors"):
         Script().play(protocol(Script()).read({}, Wish()))

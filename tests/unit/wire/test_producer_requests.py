@@ -1,7 +1,8 @@
-"""What requests of idempotent producers say: headers, envelopes, claims; good ones, and what is told of bad ones."""
+"""Requests of idempotent producers: headers, envelopes, claims and staged uploads, and how wrong ones are refused."""
 
 import json
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from penstock.core.claim import Claim
 from penstock.core.event import EVENTS_MAX
 from penstock.core.producer import Stamp
 from penstock.errors import BadParameter, BadProducerHeaders, Invalid, MalformedBatch, PartitionRequired, TooManyEvents
+from penstock.wire import staging
 from penstock.wire.producers import (
     DEADLINE,
     DEADLINE_MS_MAX,
@@ -33,7 +35,8 @@ from penstock.wire.producers import (
     parse_headers,
     parse_number,
     refuse_numbers,
-)
+)  # fmt: skip
+from penstock.wire.staging import OpenUpload, Part, PublishBatch, parse_begin, parse_complete, parse_open, parse_publish
 
 WHOLE = {GROUP: "g", EPOCH: "3", SEQUENCE: "7"}
 AT = Stamp(3, 7)
@@ -56,26 +59,24 @@ GOOD: dict[str, tuple[dict[str, str], Given | None]] = {
     "others": ({"Producer": "g", "Content-Type": "x"}, None),
     "the three": (WHOLE, Given("g", AT)),
     "the smallest numbers": (WHOLE | {EPOCH: "0", SEQUENCE: "0"}, Given("g", Stamp(0, 0))),
-    "the largest numbers": (
-        WHOLE | {EPOCH: str(NUMBER_MAX), SEQUENCE: str(NUMBER_MAX)},
-        Given("g", Stamp(2**53 - 1, 2**53 - 1)),
-    ),
+    "the largest numbers": (WHOLE | {EPOCH: str(NUMBER_MAX), SEQUENCE: str(NUMBER_MAX)},
+        Given("g", Stamp(2**53 - 1, 2**53 - 1))),
     "the longest group": (WHOLE | {GROUP: "x" * 128}, Given("x" * 128, AT)),
     "all that a group may have": (WHOLE | {GROUP: "aZ09._:~-"}, Given("aZ09._:~-", AT)),
     "overlaps refused": (WHOLE | {OVERLAP: "reject"}, Given("g", AT)),
     "overlaps trimmed": (WHOLE | {OVERLAP: "trim"}, Given("g", AT, trims=True)),
     "no time": (WHOLE | {DEADLINE: "0"}, Given("g", AT, deadline_ms=0)),
     "as much time as there may be": (WHOLE | {DEADLINE: "3600000"}, Given("g", AT, deadline_ms=DEADLINE_MS_MAX)),
-}
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("headers", "given"), GOOD.values(), ids=GOOD)
-def test_headers_say(headers: dict[str, str], given: Given | None) -> None:
-    assert parse(*headers.items()) == given
+@pytest.mark.parametrize(("headers", "expected"), GOOD.values(), ids=GOOD)
+def test_headers_are_parsed(headers: dict[str, str], expected: Given | None) -> None:
+    assert parse(*headers.items()) == expected
 
 
 def but(**others: str | None) -> list[tuple[str, str]]:
-    """Return good headers, with others in their place: those that are None are not there."""
+    """Return good headers with *others* in their place; None leaves one out."""
     named = {f"Producer-{name.replace('_', '-')}": value for name, value in others.items()}
     return [(name, value) for name, value in (WHOLE | named).items() if value is not None]
 
@@ -99,24 +100,28 @@ BAD: dict[str, tuple[list[tuple[str, str]], str, str | None, str]] = {
     "another overlap": (but(Overlap="TRIM"), OVERLAP, "TRIM", "reject or trim"),
     "a deadline that is too late": (but(Deadline_Ms="3600001"), DEADLINE, "3600001", ALLOWED_TIME),
     "a deadline that is no number": (but(Deadline_Ms="1s"), DEADLINE, "1s", ALLOWED_TIME),
-} | {
-    f"{name} {value!r}": (but(**{name: value}), f"Producer-{name}", value, ALLOWED_NUMBER)
-    for name in ("Epoch", "Sequence")
-    for value in ["", " 1", "1 ", "+1", "-1", "-0", "00", "01", "1.0", "1e3", "1abc", "0x1", "1_0", "²", "\u0661", OVER]
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("headers", "parameter", "value", "allowed"), BAD.values(), ids=BAD)
-def test_headers_that_are_wrong_are_named(
-    headers: list[tuple[str, str]], parameter: str, value: str | None, allowed: str
-) -> None:
-    with pytest.raises(BadProducerHeaders) as raised:
+def test_wrong_header_is_named(headers: list[tuple[str, str]], parameter: str, value: str | None, allowed: str) -> None:
+    with pytest.raises(BadProducerHeaders) as refused:
         parse(*headers)
-    assert raised.value.fields == {"parameter": parameter, "value": value, "allowed": allowed}
+    assert refused.value.fields == {"parameter": parameter, "value": value, "allowed": allowed}
+
+
+def test_epoch_and_sequence_are_decimal_digits_without_leading_zeros() -> None:
+    wrong = ["", " 1", "1 ", "+1", "-1", "-0", "00", "01", "1.0", "1e3", "1abc", "0x1", "1_0", "²", "\u0661", OVER]
+    for name in ("Epoch", "Sequence"):
+        for value in wrong:
+            with pytest.raises(BadProducerHeaders) as refused:
+                parse(*but(**{name: value}))
+            fields = {"parameter": f"Producer-{name}", "value": value, "allowed": ALLOWED_NUMBER}
+            assert refused.value.fields == fields
 
 
 @given(st.lists(st.tuples(st.sampled_from([GROUP, EPOCH, SEQUENCE, OVERLAP, DEADLINE]), st.text()), max_size=6))
-def test_any_headers_are_read_or_refused_and_the_refusal_can_be_written(headers: list[tuple[str, str]]) -> None:
+def test_any_headers_are_parsed_or_refused_with_a_writable_error(headers: list[tuple[str, str]]) -> None:
     try:
         found = parse(*headers)
     except BadProducerHeaders as error:
@@ -127,40 +132,36 @@ def test_any_headers_are_read_or_refused_and_the_refusal_can_be_written(headers:
 
 
 @pytest.mark.parametrize("name", [GROUP, EPOCH, SEQUENCE, OVERLAP, DEADLINE])
-def test_who_numbers_events_names_the_partition(name: str) -> None:
-    with pytest.raises(PartitionRequired) as raised:
+def test_numbered_events_need_a_partition(name: str) -> None:
+    with pytest.raises(PartitionRequired) as refused:
         refuse_numbers({name: ""}, "order.placed")
-    assert raised.value.fields == {"event_type": "order.placed"}
+    assert refused.value.fields == {"event_type": "order.placed"}
     refuse_numbers({"Producer": "x"}, "order.placed")
 
 
-def test_a_group_is_read_from_a_path_as_from_a_header() -> None:
-    for text in ("a:b~c", "...", ".a", "a."):
-        assert check_group(text) == text
-    for text in ("a b", ".", "..", "..\n"):
-        with pytest.raises(BadParameter) as raised:
-            check_group(text, "producer_group")
-        assert raised.value.fields == {"parameter": "producer_group", "value": text, "allowed": ALLOWED_GROUP}
-        assert type(raised.value) is BadParameter
+IN_PATHS: list[tuple[Callable[[str], Any], str, str, dict[str, Any], list[str]]] = [
+    (lambda text: check_group(text, "producer_group"), "producer_group", ALLOWED_GROUP,
+     {text: text for text in ("a:b~c", "...", ".a", "a.")}, ["a b", ".", "..", "..\n"]),
+    (lambda text: parse_number(text, "first"), "first", ALLOWED_NUMBER,
+     {"7": 7}, ["", "x", "07", "9007199254740992", "9" * 40]),
+    (parse_after, "after", ALLOWED_GROUP, {"a:b": "a:b"}, ["", "\0", "a b", "x" * 129]),
+]  # fmt: skip
 
 
-def test_a_number_in_a_path_is_named_by_the_parameter() -> None:
-    assert parse_number("7", "first") == 7
-    for text in ("", "x", "07", "9007199254740992", "9" * 40):
-        with pytest.raises(BadParameter) as raised:
-            parse_number(text, "first")
-        assert raised.value.fields == {"parameter": "first", "value": text, "allowed": ALLOWED_NUMBER}
+@pytest.mark.parametrize(("read", "parameter", "allowed", "good", "bad"), IN_PATHS, ids=["group", "number", "after"])
+def test_text_of_a_path_or_query_is_read_as_in_a_header(
+    read: Callable[[str], Any], parameter: str, allowed: str, good: dict[str, Any], bad: list[str]
+) -> None:
+    assert {text: read(text) for text in good} == good
+    for text in bad:
+        with pytest.raises(BadParameter) as refused:
+            read(text)
+        assert refused.value.fields == {"parameter": parameter, "value": text[:80], "allowed": allowed}
+        assert type(refused.value) is BadParameter
+    assert parse_after(None) == ""
 
 
-def test_a_list_begins_after_a_group_or_with_the_first() -> None:
-    assert (parse_after(None), parse_after("a:b")) == ("", "a:b")
-    for text in ("", "\0", "a b", "x" * 129):
-        with pytest.raises(BadParameter) as raised:
-            parse_after(text)
-        assert raised.value.fields == {"parameter": "after", "value": text[:80], "allowed": ALLOWED_GROUP}
-
-
-# Envelopes
+# Envelopes.
 
 BY = {"group": "g", "epoch": 3, "sequence": 7}
 
@@ -169,27 +170,25 @@ def envelope(producer: Any = BY, events: str = '[{"a":1}]', more: str = "") -> b
     return f'{{"producer":{json.dumps(producer)},"events":{events}{more}}}'.encode()
 
 
-def test_an_envelope_says_who_publishes_what() -> None:
+def test_envelope_has_a_producer_and_events_byte_for_byte() -> None:
     by, events = parse_envelope(envelope(events='[{"a": 1.50} , {"b":"]"}]'))
     assert by == Given("g", AT)
-    assert [bytes(each.data) for each in events] == [b'{"a": 1.50}', b'{"b":"]"}'], "not a byte is changed"
+    assert [bytes(each.data) for each in events] == [b'{"a": 1.50}', b'{"b":"]"}']
     more = BY | {"overlap": "trim", "deadline_ms": 5}
     assert parse_envelope(envelope(more))[0] == Given("g", AT, trims=True, deadline_ms=5)
     assert parse_envelope(envelope(BY | {"deadline_ms": None, "overlap": "reject"}))[0] == Given("g", AT)
 
 
-def test_what_an_envelope_holds_is_not_looked_at() -> None:
-    """Whoever publishes them does: so all events are held to the same, whatever they came in."""
-    assert [bytes(each.data) for each in parse_envelope(envelope(events='[1,{"a":1,"a":2}]'))[1]] == [
-        b"1", b'{"a":1,"a":2}',
-    ]  # fmt: skip
+def test_events_of_an_envelope_are_not_checked() -> None:
+    """The publishing checks them, as events of any other body."""
+    events = parse_envelope(envelope(events='[1,{"a":1,"a":2}]'))[1]
+    assert [bytes(each.data) for each in events] == [b"1", b'{"a":1,"a":2}']
     assert parse_envelope(envelope(events="[]"))[1] == []
 
 
 @pytest.mark.parametrize("spaces", ["", " ", "\n\t"])
-def test_an_envelope_may_be_spaced_and_ordered_as_one_likes(spaces: str) -> None:
-    by_whom = json.dumps(BY, indent=2)
-    text = spaces.join(["{", '"events"', ":", '[{"a":1}]', ',"producer":', by_whom, "}"])
+def test_envelope_has_any_spaces_and_order(spaces: str) -> None:
+    text = spaces.join(["{", '"events"', ":", '[{"a":1}]', ',"producer":', json.dumps(BY, indent=2), "}"])
     by, events = parse_envelope(text.encode())
     assert (by, [bytes(each.data) for each in events]) == (Given("g", AT), [b'{"a":1}'])
 
@@ -205,25 +204,23 @@ BAD_ENVELOPES: dict[str, tuple[bytes, str]] = {
     "no group": (envelope({"epoch": 0, "sequence": 0}), "Object missing required field `group` - at `$.producer`"),
     "another member": (envelope(more=',"x":1'), "Object contains unknown field `x`"),
     "a member twice": (envelope(more=',"events":[]'), "the body: the key 'events' stands twice in one object"),
-    "a number twice": (
-        envelope().replace(b'"epoch": 3', b'"epoch": 3, "epoch": 4'),
-        "the body: the key 'epoch' stands twice in one object",
-    ),
+    "a number twice": (envelope().replace(b'"epoch": 3', b'"epoch": 3, "epoch": 4'),
+        "the body: the key 'epoch' stands twice in one object"),
     "a number as text": (envelope(BY | {"epoch": "3"}), "Expected `int`, got `str` - at `$.producer.epoch`"),
     "a fraction": (envelope(BY | {"epoch": 3.0}), "Expected `int`, got `float` - at `$.producer.epoch`"),
     "true": (envelope(BY | {"epoch": True}), "Expected `int`, got `bool` - at `$.producer.epoch`"),
     "another overlap": (envelope(BY | {"overlap": "x"}), "Invalid enum value 'x' - at `$.producer.overlap`"),
     "events that are no array": (envelope(events="{}"), "Expected `array`, got `object` - at `$.events`"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("body", "reason"), BAD_ENVELOPES.values(), ids=BAD_ENVELOPES)
-def test_an_envelope_that_is_none_is_told_so(body: bytes, reason: str) -> None:
-    with pytest.raises(MalformedBatch) as raised:
+def test_malformed_envelope_is_refused_without_an_event(body: bytes, reason: str) -> None:
+    with pytest.raises(MalformedBatch) as refused:
         parse_envelope(body)
-    assert raised.value.fields.keys() == {"reason"}, "no event is named"
-    assert raised.value.detail == raised.value.fields["reason"]
-    assert raised.value.fields["reason"].endswith(reason)
+    assert refused.value.fields.keys() == {"reason"}
+    assert refused.value.detail == refused.value.fields["reason"]
+    assert refused.value.fields["reason"].endswith(reason)
 
 
 @pytest.mark.parametrize(
@@ -238,24 +235,22 @@ def test_an_envelope_that_is_none_is_told_so(body: bytes, reason: str) -> None:
         ("deadline_ms", 3_600_001, DEADLINE, ALLOWED_TIME),
     ],
 )
-def test_what_an_envelope_says_of_its_producer_is_held_to_the_same(
-    member: str, value: Any, name: str, allowed: str
-) -> None:
-    with pytest.raises(BadProducerHeaders) as raised:
+def test_producer_of_an_envelope_has_the_rules_of_headers(member: str, value: Any, name: str, allowed: str) -> None:
+    with pytest.raises(BadProducerHeaders) as refused:
         parse_envelope(envelope(BY | {member: value}))
-    assert raised.value.fields == {"parameter": name, "value": str(value), "allowed": allowed}
+    assert refused.value.fields == {"parameter": name, "value": str(value), "allowed": allowed}
 
 
-def test_an_envelope_has_as_many_events_as_any_body() -> None:
+def test_envelope_has_as_many_events_as_any_body() -> None:
     most = "[" + ",".join(["{}"] * EVENTS_MAX) + "]"
     assert len(parse_envelope(envelope(events=most))[1]) == EVENTS_MAX
-    with pytest.raises(TooManyEvents) as raised:
+    with pytest.raises(TooManyEvents) as refused:
         parse_envelope(envelope(events=most[:-1] + ",{}]"))
-    assert raised.value.fields == {"limit": EVENTS_MAX}
+    assert refused.value.fields == {"limit": EVENTS_MAX}
 
 
 @given(st.binary(max_size=40) | st.text(alphabet='{}[]",:producvents0', max_size=60).map(str.encode))
-def test_any_bytes_are_an_envelope_or_a_claim_or_refused(body: bytes) -> None:
+def test_any_bytes_are_parsed_or_refused_with_a_writable_error(body: bytes) -> None:
     for read in (parse_envelope, parse_claim):
         try:
             read(body)
@@ -264,7 +259,7 @@ def test_any_bytes_are_an_envelope_or_a_claim_or_refused(body: bytes) -> None:
             error.detail.encode()
 
 
-# Claims
+# Claims.
 
 
 @pytest.mark.parametrize(
@@ -278,37 +273,31 @@ def test_any_bytes_are_an_envelope_or_a_claim_or_refused(body: bytes) -> None:
         (b'{"owner_level":9007199254740991}', Claim(level=2**53 - 1)),
         (b'{"starting_sequence":0}', Claim(starting=0)),
         (b'{"starting_sequence":null,"claim_id":null,"if_epoch":null}', Claim()),
-        (
-            b'{"claim_id":"6f1b2c1e-0000-4000-8000-000000000000"}',
-            Claim(claim_id="6f1b2c1e-0000-4000-8000-000000000000"),
-        ),
+        (b'{"claim_id":"6f1b2c1e-0000-4000-8000-000000000000"}',
+         Claim(claim_id="6f1b2c1e-0000-4000-8000-000000000000")),
         (b'{"if_epoch":0,"pinned":true}', Claim(if_epoch=0, is_pinned=True)),
     ],
-)
-def test_a_claim_says(body: bytes, claim: Claim) -> None:
+)  # fmt: skip
+def test_claim_is_parsed(body: bytes, claim: Claim) -> None:
     assert parse_claim(body) == claim
 
 
 @pytest.mark.parametrize(
-    ("body", "fields"),
-    [
-        (b'{"owner_level":-1}', {"parameter": "owner_level", "value": -1}),
-        (b'{"owner_level":9007199254740992}', {"parameter": "owner_level", "value": 2**53}),
-        (b'{"starting_sequence":-1}', {"parameter": "starting_sequence", "value": -1}),
-        (b'{"if_epoch":9007199254740992}', {"parameter": "if_epoch", "value": 2**53}),
-    ],
+    ("parameter", "value"),
+    [("owner_level", -1), ("owner_level", 2**53), ("starting_sequence", -1), ("if_epoch", 2**53)],
 )
-def test_a_number_of_a_claim_that_is_out_of_range_is_named(body: bytes, fields: dict[str, Any]) -> None:
-    with pytest.raises(BadParameter) as raised:
-        parse_claim(body)
-    assert raised.value.fields == fields | {"allowed": "a whole number from 0 to 9007199254740991"}
+def test_number_of_a_claim_out_of_range_is_named(parameter: str, value: int) -> None:
+    with pytest.raises(BadParameter) as refused:
+        parse_claim(json.dumps({parameter: value}).encode())
+    allowed = "a whole number from 0 to 9007199254740991"
+    assert refused.value.fields == {"parameter": parameter, "value": value, "allowed": allowed}
 
 
 @pytest.mark.parametrize("text", ["", "a b", "x" * 129, "ü"])
-def test_the_id_of_a_claim_that_is_none_is_named(text: str) -> None:
-    with pytest.raises(BadParameter) as raised:
+def test_wrong_id_of_a_claim_is_named(text: str) -> None:
+    with pytest.raises(BadParameter) as refused:
         parse_claim(json.dumps({"claim_id": text}).encode())
-    assert raised.value.fields == {"parameter": "claim_id", "value": text[:80], "allowed": ALLOWED_GROUP}
+    assert refused.value.fields == {"parameter": "claim_id", "value": text[:80], "allowed": ALLOWED_GROUP}
 
 
 MEMBERS = "owner_level (a number, or next), starting_sequence, claim_id, if_epoch, pinned"
@@ -316,48 +305,86 @@ BAD_CLAIMS: dict[str, tuple[bytes, str, str]] = {
     "cut off": (b"{", "the body is not JSON: it ends in the middle", "JSON"),
     "no UTF-8": (b"\xff", "the body is not JSON: byte 1 of it (FF) is not UTF-8", "JSON"),
     "too deep": (b"[" * 100_000, "the body is not JSON: it is nested too deeply", "JSON"),
-    "a member twice": (
-        b'{"pinned":true,"pinned":false}',
-        "the body: the key 'pinned' stands twice in one object",
-        "strict JSON",
-    ),
+    "a member twice": (b'{"pinned":true,"pinned":false}', "the body: the key 'pinned' stands twice in one object",
+        "strict JSON"),
     "an array": (b"[]", f"the body: Expected `object`, got `array`; allowed: {MEMBERS}", MEMBERS),
     "another member": (b'{"x":1}', f"the body: Object contains unknown field `x`; allowed: {MEMBERS}", MEMBERS),
-    "a fraction": (
-        b'{"if_epoch":1.0}',
-        f"the body: Expected `int | null`, got `float` - at `$.if_epoch`; allowed: {MEMBERS}",
-        MEMBERS,
-    ),
-    "another word": (
-        b'{"owner_level":"last"}',
-        f"the body: Invalid enum value 'last' - at `$.owner_level`; allowed: {MEMBERS}",
-        MEMBERS,
-    ),
-}
+    "a fraction": (b'{"if_epoch":1.0}',
+        f"the body: Expected `int | null`, got `float` - at `$.if_epoch`; allowed: {MEMBERS}", MEMBERS),
+    "another word": (b'{"owner_level":"last"}',
+        f"the body: Invalid enum value 'last' - at `$.owner_level`; allowed: {MEMBERS}", MEMBERS),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("body", "detail", "allowed"), BAD_CLAIMS.values(), ids=BAD_CLAIMS)
-def test_a_claim_that_is_none_is_told_so(body: bytes, detail: str, allowed: str) -> None:
-    with pytest.raises(BadParameter) as raised:
+def test_malformed_claim_is_refused_with_the_reason(body: bytes, detail: str, allowed: str) -> None:
+    with pytest.raises(BadParameter) as refused:
         parse_claim(body)
-    assert raised.value.detail == detail
-    assert raised.value.fields == {"parameter": "body", "allowed": allowed}
+    assert refused.value.detail == detail
+    assert refused.value.fields == {"parameter": "body", "allowed": allowed}
 
 
-# Answers
+# Answers.
 
 
-def test_a_result_has_offsets_or_ranges() -> None:
+def test_result_has_offsets_or_ranges() -> None:
     numbers = Numbers(1, 2, 3)
     one = {"outcome": "appended", "epoch": 0, "sequence": {"first": 1, "last": 2, "next": 3}}
-    assert msgspec.to_builtins(Result("appended", 0, numbers, Offsets(4, 5))) == one | {
-        "offsets": {"first": 4, "last": 5}
-    }
-    ranges = [Offsets(4, 4), Offsets(6, 6)]
-    assert msgspec.to_builtins(Result("appended", 0, numbers, None, ranges)) == one | {
-        "ranges": [{"first": 4, "last": 4}, {"first": 6, "last": 6}]
-    }
+    offsets = one | {"offsets": {"first": 4, "last": 5}}
+    ranges = one | {"ranges": [{"first": 4, "last": 4}, {"first": 6, "last": 6}]}
 
-
-def test_what_is_not_known_is_said_to_be() -> None:
+    assert msgspec.to_builtins(Result("appended", 0, numbers, Offsets(4, 5))) == offsets
+    assert msgspec.to_builtins(Result("appended", 0, numbers, None, [Offsets(4, 4), Offsets(6, 6)])) == ranges
     assert msgspec.json.encode(Found(3, None, [])) == b'{"epoch":3,"stored":null,"ranges":[]}'
+
+
+# Staged uploads.
+
+OPEN = {"producer_group": "g", "batch": 7, "query": "q"}
+PART = {"upload": "u", "chunks": 2, "events": 9, "digest": "0" * 32}
+
+
+def encode(body: Any) -> bytes:
+    return json.dumps(body).encode()
+
+
+def test_requests_of_staged_publishing_are_parsed() -> None:
+    assert parse_open(encode(OPEN | {"batch": NUMBER_MAX})) == OpenUpload("g", NUMBER_MAX, "q")
+    assert parse_publish(encode({"query": "q", "uploads": [PART]})) == PublishBatch("q", [Part("u", 2, 9, "0" * 32)])
+    assert parse_begin(b'{"query":"q"}').query == "q"
+    assert parse_complete(b'{"query":"q","events":{"0":3,"12":0}}') == ("q", {0: 3, 12: 0})
+
+
+COUNTS: dict[str, Any] = {"query": "q", "events": {}}
+STAGED: list[tuple[Callable[[bytes], Any], Any, str]] = [
+    *((parse_open, OPEN | change, parameter) for change,
+        parameter in [({"producer_group": "a b"}, "producer_group"), ({"batch": -1}, "batch"),
+        ({"batch": NUMBER_MAX + 1}, "batch"), ({"batch": "7"}, "body"), ({"query": ""}, "query"),
+        ({"query": "a b"}, "query"), ({"query": "q" * 201}, "query"), ({"more": 1}, "body")]),
+    *((parse_publish, {"query": "q", "uploads": [PART | change]}, parameter) for change,
+        parameter in [({"chunks": -1}, "chunks"), ({"events": -1}, "events"), ({"digest": "0" * 31}, "digest"),
+        ({"digest": "X" * 32}, "digest"), ({"more": 1}, "body")]),
+    *((parse_complete, body, parameter) for body,
+        parameter in [({"query": "q"}, "body"), (COUNTS | {"query": "a b"}, "query"),
+        (COUNTS | {"events": {"x": 1}}, "events"), (COUNTS | {"events": {"01": 1}}, "events"),
+        (COUNTS | {"events": {"0": -1}}, "events"), (COUNTS | {"more": 1}, "body")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("read", "body", "parameter"), STAGED)
+def test_wrong_parameter_of_staged_publishing_is_named(read: Callable[[bytes], Any], body: Any, parameter: str) -> None:
+    with pytest.raises(BadParameter) as refused:
+        read(encode(body))
+    assert refused.value.fields["parameter"] == parameter
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"query":"q","query":"r","uploads":[]}', b'{"query":"\xff"}'])
+def test_body_of_staged_publishing_is_strict_json(body: bytes) -> None:
+    with pytest.raises(BadParameter, match="body"):
+        parse_publish(body)
+
+
+def test_batch_has_a_limited_number_of_uploads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "UPLOADS_MAX", 1)
+    with pytest.raises(BadParameter, match="up to 1"):
+        parse_publish(encode({"query": "q", "uploads": [PART, PART]}))

@@ -1,0 +1,459 @@
+"""Streams in Nakadi's form, with and without a subscription: their parameters, cursors and lines (5.4, 5.6 and 10)."""
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.core import batching
+from penstock.core.delivery import Batch
+from penstock.core.limits import NAKADI, PENSTOCK
+from penstock.core.proof import ParkedSpan, parked_token_of, token_of
+from penstock.core.subscription import Search
+from penstock.errors import BadParameter, BadStreamParameter, PenstockError, UnusableCursor
+from penstock.wire import nakadi_stream
+from penstock.wire.nakadi_batches import BATCHES, BatchLine
+from penstock.wire.nakadi_cursors import Extent
+from penstock.wire.nakadi_stream import PART_BYTES, Asked, parse_stream
+from penstock.wire.nakadi_subscriptions import (
+    TIMEOUT_SECONDS,
+    Given,
+    GivenSubscriptionCursor,
+    Lines,
+    asked_of,
+    committed_place,
+    cursor_shown,
+    given_by_body,
+    given_by_query,
+    list_pages,
+    parse_cursors,
+    parse_release,
+    parse_subscription_reset,
+    reset_place,
+    results_shown,
+)  # fmt: skip
+from penstock.wire.query import Query
+
+NAME = "order.placed"
+EXTENTS = [Extent(epoch=1, floor=5, next_offset=42), Extent(epoch=1, floor=0, next_offset=0)]
+SECRET = b"secret"
+NO_NUMBERS = ["", "x", "1.5", "\u0661", "1e3", " 1", "+1", "--1", "9" * 10, "1" * 5000, "2147483648", "-2147483648"]
+
+# Parameters of a stream without a subscription.
+
+DEFAULTS = Asked(batch_limit=1, stream_limit=0, batch_flush_timeout=30, stream_timeout=None, stream_keep_alive_limit=0)
+
+
+def differences(text: str) -> dict[str, Any]:
+    """Return the parameters of a query that differ from the defaults."""
+    found = parse_stream(Query(text.encode()))
+    names = Asked.__struct_fields__
+    return {name: getattr(found, name) for name in names if getattr(found, name) != getattr(DEFAULTS, name)}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", {}),
+        ("unknown=7", {}),
+        ("batch_limit=5&stream_limit=5", {"batch_limit": 5, "stream_limit": 5}),
+        ("batch_flush_timeout=0", {}),
+        ("batch_flush_timeout=7", {"batch_flush_timeout": 7}),
+        ("stream_timeout=30", {"stream_timeout": 30}),
+        ("stream_timeout=4200", {"stream_timeout": 4200}),
+        ("stream_timeout=4201", {}),
+        ("stream_timeout=0", {}),
+        ("stream_timeout=-1", {}),
+        ("batch_flush_timeout=2&stream_timeout=2", {"batch_flush_timeout": 2, "stream_timeout": 2}),
+        ("batch_flush_timeout=5000", {"batch_flush_timeout": 5000}),
+        ("stream_keep_alive_limit=3", {"stream_keep_alive_limit": 3}),
+    ],
+)
+def test_parameters_of_a_stream_have_defaults_and_limits(text: str, found: dict[str, int]) -> None:
+    assert differences(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "parameter", "detail"),
+    [
+        ("batch_limit=0", "batch_limit", "batch_limit can't be lower than 1"),
+        ("batch_limit=-5", "batch_limit", "batch_limit can't be lower than 1"),
+        ("batch_limit=5&stream_limit=4", "stream_limit", "stream_limit can't be lower than batch_limit"),
+        ("stream_limit=-1", "stream_limit", "stream_limit can't be lower than batch_limit"),
+        ("stream_timeout=5", "stream_timeout", "stream_timeout can't be lower than batch_flush_timeout"),
+        ("stream_timeout=5&batch_flush_timeout=10", "stream_timeout",
+         "stream_timeout can't be lower than batch_flush_timeout"),
+        ("batch_flush_timeout=-1", "batch_flush_timeout", "batch_flush_timeout can't be lower than 0"),
+        ("stream_keep_alive_limit=-1", "stream_keep_alive_limit", "stream_keep_alive_limit can't be lower than 0"),
+    ],
+)  # fmt: skip
+def test_contradictory_parameter_of_a_stream_is_named(text: str, parameter: str, detail: str) -> None:
+    with pytest.raises(BadStreamParameter) as refused:
+        differences(text)
+    assert (refused.value.detail, refused.value.fields["parameter"]) == (detail, parameter)
+    assert refused.value.fields["allowed"].endswith(" or more")
+
+
+@pytest.mark.parametrize("parameter", Asked.__struct_fields__)
+def test_parameter_of_a_stream_that_is_no_number_is_named(parameter: str) -> None:
+    for value in (*NO_NUMBERS, f"1&{parameter}=2"):
+        with pytest.raises(BadParameter) as refused:
+            differences(f"{parameter}={value}")
+        assert refused.value.fields["parameter"] == parameter
+
+
+# Parameters of a stream of a subscription.
+
+
+def test_defaults_of_a_subscription_stream_are_those_of_nakadi() -> None:
+    rules, wants = asked_of(Given(), PENSTOCK)
+
+    assert (rules.max_uncommitted, rules.batch_limit, rules.stream_limit, rules.keep_alive_limit) == (10, 1, 0, 0)
+    assert (rules.flush_s, rules.timespan_s, rules.commit_s, rules.bytes_max) == (30, 0, 60, 50_000_000)
+    assert TIMEOUT_SECONDS[0] <= rules.timeout_s <= TIMEOUT_SECONDS[1]
+    assert not math.isinf(rules.timeout_s)
+    assert wants == ()
+
+
+def test_query_and_body_have_the_same_parameters() -> None:
+    values = {
+        "max_uncommitted_events": 9, "batch_limit": 8, "stream_limit": 7, "batch_flush_timeout": 6,
+        "batch_timespan": 5, "stream_timeout": 4, "stream_keep_alive_limit": 3, "commit_timeout": 2,
+    }  # fmt: skip
+    by_query = given_by_query(Query("&".join(f"{name}={value}" for name, value in values.items()).encode()))
+
+    assert by_query == given_by_body(json.dumps(values).encode()) == Given(**values)
+    rules = asked_of(by_query, NAKADI).rules
+    assert (rules.max_uncommitted, rules.batch_limit, rules.stream_limit, rules.flush_s) == (9, 8, 7, 6)
+    assert (rules.timespan_s, rules.timeout_s, rules.keep_alive_limit, rules.commit_s) == (5, 4, 3, 2)
+
+
+def test_body_may_be_empty() -> None:
+    for body in (b"", b" \n", b"{}", b'{"partitions":[]}', b'{"partitions":null,"x":1}'):
+        assert asked_of(given_by_body(body), PENSTOCK).wants == ()
+
+
+def test_number_that_cannot_be_read_is_refused() -> None:
+    for text in NO_NUMBERS:
+        with pytest.raises(BadParameter) as refused:
+            given_by_query(Query(b"batch_limit=" + text.encode()))
+        assert refused.value.fields["parameter"] == "batch_limit"
+    numbers = (b'{"batch_limit":"1"}', b'{"batch_limit":1.5}', b'{"batch_limit":2147483648}')
+    for body in (b"[]", b"{", *numbers, b"\xff", b'{"partitions":{}}'):
+        with pytest.raises(BadParameter):
+            given_by_body(body)
+
+
+LEAST = {
+    "max_uncommitted_events": 1, "batch_limit": 1, "stream_limit": 0, "batch_flush_timeout": 0, "batch_timespan": 0,
+    "stream_keep_alive_limit": 0, "commit_timeout": 0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "least"), LEAST.items())
+def test_number_below_its_least_value_is_named(name: str, least: int) -> None:
+    asked_of(Given(**{name: least}), PENSTOCK)
+    with pytest.raises(BadStreamParameter, match=f"{name} can't be lower than {least}") as refused:
+        asked_of(Given(**{name: least - 1}), PENSTOCK)
+    assert (refused.value.fields["parameter"], refused.value.fields["value"]) == (name, least - 1)
+
+
+@pytest.mark.parametrize(("limits", "most"), [(PENSTOCK, 3_600), (NAKADI, 60)], ids=["by default", "strictly"])
+def test_commit_timeout_has_a_maximum(limits: Any, most: int) -> None:
+    assert asked_of(Given(commit_timeout=most), limits).rules.commit_s == most
+    with pytest.raises(BadStreamParameter, match=f"can't be higher than {most}"):
+        asked_of(Given(commit_timeout=most + 1), limits)
+
+
+@pytest.mark.parametrize("timeout", [None, 0, -1, 4_201], ids=repr)
+def test_stream_timeout_is_random_unless_it_is_in_range(timeout: int | None) -> None:
+    """Streams that began together do not end together."""
+    found = {asked_of(Given(stream_timeout=timeout), PENSTOCK).rules.timeout_s for _ in range(9)}
+
+    assert all(TIMEOUT_SECONDS[0] <= each <= TIMEOUT_SECONDS[1] for each in found)
+    assert len(found) > 1
+    assert asked_of(Given(stream_timeout=4_200), PENSTOCK).rules.timeout_s == 4_200
+
+
+def test_partitions_are_requested_by_number_or_text() -> None:
+    one, other = b'{"event_type":"a","partition":"1"}', b'{"event_type":"b","partition":0}'
+
+    for first, second, wants in ((one, other, (("a", 1), ("b", 0))), (other, one, (("b", 0), ("a", 1)))):
+        assert asked_of(given_by_body(b'{"partitions":[%b,%b]}' % (first, second)), PENSTOCK).wants == wants
+
+
+def of_a(partition: Any) -> dict[str, Any]:
+    return {"event_type": "a", "partition": partition}
+
+
+NO_PARTITIONS = {
+    "nothing": [{}], "no partition": [{"event_type": "a"}], "no event type": [{"partition": "1"}],
+    "no number": [of_a("x")], "below zero": [of_a(-1)], "too long": [of_a("1" * 10)], "twice": [of_a("1"), of_a(1)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("partitions", NO_PARTITIONS.values(), ids=NO_PARTITIONS)
+def test_request_for_wrong_partitions_is_refused(partitions: list[dict[str, Any]]) -> None:
+    with pytest.raises(BadStreamParameter):
+        asked_of(given_by_body(json.dumps({"partitions": partitions}).encode()), PENSTOCK)
+
+
+# Cursors of a subscription.
+
+
+def extents(name: str) -> Sequence[Extent]:
+    assert name == NAME
+    return EXTENTS
+
+
+def cursor(offset: Any = "7", partition: Any = "0", event_type: str | None = NAME) -> GivenSubscriptionCursor:
+    return GivenSubscriptionCursor(partition, offset, event_type)
+
+
+def no_time(name: str, text: str) -> NoReturn:
+    raise BadParameter(parameter="offset", value=text, allowed="a time")
+
+
+COMMITTED = {
+    "as it was sent": (cursor("001-0001-000000000000000007"), 8), "a number": (cursor("7"), 8),
+    "the beginning": (cursor("BEGIN"), 5), "before all": (cursor("-1"), 0),
+    "a partition as a number": (cursor("7", partition=0), 8), "beyond the end": (cursor("10000"), 10_001),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "position"), COMMITTED.values(), ids=COMMITTED)
+def test_cursor_is_committed_by_the_last_event_before_it(given: GivenSubscriptionCursor, position: int) -> None:
+    assert committed_place(given, extents, "items[0]") == ((NAME, 0), position)
+
+
+NO_CURSORS = {
+    "null": (None, "items[0]"), "no event type": (cursor(event_type=None), "items[0].event_type"),
+    "no offset": (cursor(offset=None), ""), "no partition": (cursor(partition=None), ""),
+    "another partition": (cursor(partition="2"), ""), "no offset's text": (cursor("x"), ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "at"), NO_CURSORS.values(), ids=NO_CURSORS)
+def test_wrong_cursor_is_refused_for_a_commit_and_for_a_reset(given: GivenSubscriptionCursor | None, at: str) -> None:
+    for read in (committed_place, lambda *asked: reset_place(*asked[:2], no_time, asked[2])):
+        with pytest.raises(UnusableCursor) as refused:
+            read(given, extents, "items[0]")
+        assert at in str(refused.value)
+
+
+@pytest.mark.parametrize("offset", ["-5", "END", "001-0007-000000000000000041"], ids=repr)
+def test_refused_commit_names_no_available_offsets(offset: str) -> None:
+    with pytest.raises(UnusableCursor) as refused:
+        committed_place(cursor(offset), extents, "items[0]")
+
+    assert refused.value.fields.keys() == {"partition", "offset", "reason"}
+    assert str(refused.value).startswith(f"offset {offset} of partition 0 cannot be used: it is ")
+
+
+@pytest.mark.parametrize("offset", ["-5", "noon", "2026-11-20", "2026-11-20T10:00:00"], ids=repr)
+def test_refused_reset_names_the_available_offsets_and_forms(offset: str) -> None:
+    with pytest.raises(UnusableCursor) as refused:
+        reset_place(cursor(offset), extents, no_time, "items[0]")
+
+    assert refused.value.fields == {
+        "partition": "0",
+        "offset": offset,
+        "oldest_available_offset": "001-0001-000000000000000005",
+        "newest_available_offset": "001-0001-000000000000000041",
+        "reason": "it is neither of the form 001-0001-000000000000000041 nor BEGIN, END or a time such as "
+        "2026-11-20T10:00:00Z",
+    }
+
+
+TIME = "2023-11-14T22:13:20Z"
+
+
+@pytest.mark.parametrize(
+    ("offset", "position"),
+    [("7", 8), ("BEGIN", 5), ("END", 42), ("end", 42), (TIME, 17), ("2023-11-14t22:13:20+01:00", 17), ("41", 42)],
+    ids=repr,
+)
+def test_reset_goes_to_an_offset_an_end_or_a_time(offset: str, position: int) -> None:
+    def since(name: str, text: str) -> list[int]:
+        assert (name, text) == (NAME, offset)
+        return [17, 0]
+
+    assert reset_place(cursor(offset), extents, since, "items[0]") == ((NAME, 0), position)
+
+
+def test_reset_to_unreadable_offsets_and_missing_partitions_is_refused() -> None:
+    for offset in ("3", "42", "10000"):
+        with pytest.raises(PenstockError):
+            reset_place(cursor(offset), extents, lambda *_: [], "items[0]")
+    for offset in ("END", TIME):
+        with pytest.raises(UnusableCursor):
+            reset_place(cursor(offset, partition="2"), extents, lambda *_: [1, 2], "items[0]")
+
+
+ITEM = b'{"event_type":"a","partition":"0","offset":"7"}'
+
+
+def test_cursors_are_parsed_with_their_tokens() -> None:
+    assert parse_cursors(b'{"items":[%b,null],"more":1}' % ITEM.replace(b"}", b',"cursor_token":"t"}')).items == [
+        GivenSubscriptionCursor("0", "7", "a", "t"), None,
+    ]  # fmt: skip
+    assert parse_cursors(b"{}").items is None
+    for wrong in (b"", b"[]", b'{"items":{}}', b'{"items":[1]}', b'{"items":[{"cursor_token":1}]}', b"[" * 9_999):
+        with pytest.raises(BadParameter):
+            parse_cursors(wrong)
+
+
+def test_reset_has_a_reason_and_no_unknown_members() -> None:
+    found = parse_subscription_reset(b'{"items":[%b],"reason":"r"}' % ITEM)
+
+    assert (found.items, found.reason, found.dry_run) == ([GivenSubscriptionCursor("0", "7", "a")], "r", False)
+    assert parse_subscription_reset(b'{"dry_run":true}').dry_run
+    for wrong in (b'{"items":[],"dryrun":true}', b'{"items":[],"reason":"\\u0000"}', b'{"items":[1]}', b"[]"):
+        with pytest.raises(BadParameter):
+            parse_subscription_reset(wrong)
+
+
+def test_release_names_the_partitions_that_are_kept_and_that_failed() -> None:
+    one = b'[{"event_type":"a","partition":"1"}]'
+
+    assert parse_release(b"") == parse_release(b"{}") == ((), None)
+    assert parse_release(b'{"keep":%b,"failed":[]}' % one) == ((("a", 1),), ())
+    assert parse_release(b'{"failed":%b}' % one) == ((), (("a", 1),))
+    with pytest.raises(BadStreamParameter):
+        parse_release(b'{"keep":[{}]}')
+
+
+def test_results_are_shown_with_the_cursors_as_they_were_given() -> None:
+    given = [GivenSubscriptionCursor("0", "7", "a", "t"), GivenSubscriptionCursor(0, "BEGIN", "a")]
+
+    first = {"partition": "0", "offset": "7", "event_type": "a", "cursor_token": "t"}
+    second = {"partition": 0, "offset": "BEGIN", "event_type": "a"}
+    assert results_shown(given, [True, False]) == {
+        "items": [{"cursor": first, "result": "committed"}, {"cursor": second, "result": "outdated"}]
+    }
+    assert cursor_shown((NAME, 3), 1, 0, "t")["offset"] == "001-0001--1"
+
+
+def test_pages_of_subscriptions_link_to_each_other_with_the_search() -> None:
+    search = Search("s h", ["a", "b"], ("user", "x&y"))
+    pages = list_pages(search, shows=True, limit=2, offset=3, token=None, last="z")
+
+    asked = [("event_type", "a"), ("event_type", "b"), ("reader", "user:x&y"), ("owning_application", "s h")]
+    assert pages == {
+        "prev": [*asked, ("show_status", "true"), ("offset", 1), ("limit", 2)],
+        "next": [*asked, ("show_status", "true"), ("offset", 5), ("limit", 2)],
+    }
+    none = Search()
+    assert list_pages(none, shows=False, limit=9, offset=0, token=None, last=None) == {}
+    assert list_pages(none, shows=False, limit=9, offset=0, token="", last="z") == {
+        "next": [("token", "z"), ("limit", 9)]
+    }
+
+
+# Lines of a stream.
+
+
+def parts(*batches: batching.Batch, epoch: int = 1) -> list[bytes]:
+    return [*nakadi_stream.Lines(epoch).parts(batches)]
+
+
+def test_line_of_a_stream_is_written_byte_for_byte() -> None:
+    events = [b'{"a": 1}', b'{"b":"\xc3\xa9"}']
+    place = b'"partition":"3","offset":"001-0001-000000000000000007"'
+    assert parts(batching.Batch(3, 8, events)) == [b'{"cursor":{%b},"events":[%b]}\n' % (place, b",".join(events))]
+    for batch, epoch, keep_alive in (
+        (batching.Batch(0, 1, []), 0x2A, b'{"cursor":{"partition":"0","offset":"001-002a-000000000000000000"}}\n'),
+        (batching.Batch(11, 0, []), 2, b'{"cursor":{"partition":"11","offset":"001-0002--1"}}\n'),
+    ):
+        assert parts(batch, epoch=epoch) == [keep_alive]
+
+
+@given(st.lists(st.sampled_from([1, 10, 1_000, PART_BYTES // 3, PART_BYTES, 3 * PART_BYTES]), min_size=1, max_size=40))
+def test_large_line_comes_in_parts_of_limited_size(sizes: list[int]) -> None:
+    found = parts(batching.Batch(0, 99, [b'"%b"' % (b"x" * size) for size in sizes]))
+    line = b"".join(found)
+
+    assert json.loads(line)["events"] == ["x" * size for size in sizes]
+    assert line.index(b"\n") == len(line) - 1
+    if len(set(sizes)) == 1:
+        assert max(map(len, found)) <= PART_BYTES + max(PART_BYTES, sizes[0]) + len(sizes) + 100
+
+
+def lines(*batches: Batch) -> list[dict[str, Any]]:
+    sent = b"".join(Lines(SECRET, lambda _: 2).parts(batches))
+    assert sent.endswith(b"\n")
+    return [json.loads(line) for line in sent.splitlines()]
+
+
+def test_batch_of_a_subscription_has_a_cursor_and_the_token_that_proves_it() -> None:
+    [batch] = lines(Batch((NAME, 3), 8, [b'{"n":1}', b'{"n":2}']))
+
+    place = {"partition": "3", "offset": "001-0002-000000000000000007", "event_type": NAME}
+    assert batch["cursor"] == place | {"cursor_token": token_of(SECRET, (NAME, 3), 8)}
+    assert batch["events"] == [{"n": 1}, {"n": 2}]
+    [escaped] = lines(Batch(('a "b" \\ é', 0), 1, [b"{}"]))
+    assert escaped["cursor"]["event_type"] == 'a "b" \\ é'
+
+
+def test_keep_alive_has_no_events_and_a_reason_beside_it() -> None:
+    reason = 'a "reason" \\ é\n'
+    silent, last, both = lines(
+        Batch((NAME, 0), 0), Batch((NAME, 0), 0, (), reason), Batch((NAME, 0), 1, [b"{}"], reason)
+    )
+
+    assert list(silent) == ["cursor"]
+    assert silent["cursor"]["offset"] == "001-0002--1"
+    assert (list(last), last["info"]) == (["cursor", "info"], {"debug": reason})
+    assert (both["events"], both["info"]) == ([{}], {"debug": reason})
+
+
+def test_events_that_are_not_consecutive_have_their_offsets_beside_them() -> None:
+    [batch] = lines(Batch((NAME, 0), 8, [b"1", b"2"], offsets=[3, 7]))
+
+    assert (batch["cursor"]["offset"], batch["info"]) == ("001-0002-000000000000000007", {"offsets": [3, 7]})
+
+
+def test_parked_events_have_a_token_of_their_own() -> None:
+    span = ParkedSpan(3, 17)
+
+    [batch] = lines(Batch((NAME, 0), 8, [b"{}"], "Parked events", span, [17]))
+
+    assert batch["info"] == {"debug": "Parked events", "offsets": [17]}
+    assert batch["cursor"]["cursor_token"] == parked_token_of(SECRET, span)
+    assert batch["cursor"]["offset"] == "001-0002-000000000000000007"
+
+
+# Lines as a client reads them.
+
+
+def read(rest: bytes = b"") -> BatchLine:
+    place = b'"partition":"0","offset":"001-0001-000000000000000004","event_type":"a.b","cursor_token":"t"'
+    return BATCHES.decode(b'{"cursor":{%b}%b}' % (place, rest))
+
+
+def test_events_are_handed_on_byte_for_byte() -> None:
+    events = read(rb',"events":[{"n" : 1.50,"t":"\u00e4"},{"n":1,"n":2}]').events
+
+    assert [bytes(each) for each in events or ()] == [rb'{"n" : 1.50,"t":"\u00e4"}', b'{"n":1,"n":2}']
+
+
+@pytest.mark.parametrize(
+    ("rest", "reason"),
+    [
+        (b"", None),
+        (b',"info":{"debug":"Commit timeout reached"}', "Commit timeout reached"),
+        (b',"info":{"debug":"Stream started; skipped events due to retention time passed, count: 3"}', None),
+        (b',"events":[{}],"info":{"debug":"Stream parameters are causing overflow"}', None),
+        (b',"info":{}', None),
+    ],
+)
+def test_line_without_events_gives_the_reason_of_the_end(rest: bytes, reason: str | None) -> None:
+    found = read(rest)
+
+    assert found.reason == reason
+    if not rest:
+        assert (found.events, found.debug) == (None, None)
