@@ -1,9 +1,7 @@
-"""Definitions that keep every guideline, and what changes of them break."""
+"""Definitions that keep every guideline."""
 
 import json
-from typing import Any, NamedTuple
-
-from penstock.core.guidelines import check
+from typing import Any
 
 TEXT = {"type": "string"}
 COUNT = {"type": "integer"}
@@ -33,14 +31,10 @@ DATA: dict[str, Any] = {
     "partition_strategy": "hash",
     "partition_key_fields": ["order_id"],
     "ordering_key_fields": ["data.version"],
-    "default_statistic": {
-        "messages_per_minute": 10,
-        "message_size": 100,
-        "read_parallelism": 4,
-        "write_parallelism": 2,
-    },
+    "default_statistic": {"messages_per_minute": 10, "message_size": 100, "read_parallelism": 4,
+        "write_parallelism": 2},
     "schema": schema("order_id", "version", order_id=TEXT, version=COUNT, total=TEXT),
-}
+}  # fmt: skip
 UNDEFINED: dict[str, Any] = {
     "name": "clicks",
     "owning_application": "shop",
@@ -50,27 +44,3 @@ UNDEFINED: dict[str, Any] = {
     "partition_count": 8,
     "schema": schema("event_id", "n", event_id=TEXT, n=COUNT),
 }
-
-
-class Row(NamedTuple):
-    """A change of one of the definitions above, and the guideline that it breaks, or none."""
-
-    name: str
-    definition: dict[str, Any]
-    rule: str | None = None
-    pointer: str = ""
-    found: str = ""
-
-
-def broken(definition: Any) -> list[tuple[str, str]]:
-    """Return by id and pointer what *definition* breaks and does not waive."""
-    return [(finding.rule.id, finding.pointer) for finding in check(definition) if finding.waived is None]
-
-
-def assert_as_the_row_says(row: Row) -> None:
-    findings = [finding for finding in check(row.definition) if finding.waived is None]
-    if row.rule is None:
-        assert not findings
-    else:
-        assert [(each.rule.id, each.pointer) for each in findings] == [(row.rule, row.pointer)]
-        assert row.found in findings[0].found

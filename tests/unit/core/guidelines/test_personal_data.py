@@ -122,7 +122,7 @@ def field(path: str) -> tuple[str, list[str]]:
 
 
 @pytest.mark.parametrize("kind", PERSONAL)
-def test_names_of_personal_data_are_recognised(kind: str) -> None:
+def test_names_of_personal_data_are_recognized(kind: str) -> None:
     found = {path: personal_kind(*field(path)) for path in PERSONAL[kind].split()}
 
     assert {path: each and each.id for path, each in found.items()} == dict.fromkeys(found, kind)
@@ -134,13 +134,13 @@ def test_names_of_other_data_are_not_taken_for_personal() -> None:
     assert found == {}
 
 
-def test_the_tables_are_long_enough_to_mean_something() -> None:
+def test_tables_of_names_are_long_and_cover_every_kind() -> None:
     assert sum(len(set(names.split())) for names in PERSONAL.values()) >= 150
     assert len(set(NOT_PERSONAL.split())) >= 150
     assert PERSONAL.keys() == {kind.id for kind in KINDS}
 
 
-def test_every_kind_cites_sources_that_can_be_opened() -> None:
+def test_every_kind_cites_sources_on_the_web() -> None:
     assert {source for kind in KINDS for source in kind.sources} == SOURCES.keys()
     assert all(kind.sources for kind in KINDS)
     assert all(address.startswith("https://") for _, address in SOURCES.values())
@@ -160,7 +160,7 @@ def test_every_kind_cites_sources_that_can_be_opened() -> None:
         ("", ""),
     ],
 )
-def test_the_last_noun_of_an_event_type_is_its_entity(event_type: str, entity: str) -> None:
+def test_last_noun_of_an_event_type_is_its_entity(event_type: str, entity: str) -> None:
     assert entity_of(event_type) == entity
 
 
@@ -180,7 +180,7 @@ PARTY = {"party": object_of(name=TEXT, phone=TEXT)}
 NAME, PHONE = "#/definitions/party/properties/name", "#/definitions/party/properties/phone"
 
 
-def test_a_name_belongs_to_the_object_that_it_lies_in() -> None:
+def test_name_belongs_to_the_object_that_it_lies_in() -> None:
     named = {each: object_of(name=TEXT) for each in ("customer", "person", "user", "passenger", "employee")}
     things = {each: object_of(name=TEXT) for each in ("product", "airline", "airport", "event", "host", "device")}
 
@@ -190,14 +190,14 @@ def test_a_name_belongs_to_the_object_that_it_lies_in() -> None:
     ]
 
 
-def test_a_name_belongs_to_what_the_event_type_is_about() -> None:
+def test_name_belongs_to_the_entity_of_the_event_type() -> None:
     assert broken("crm.customers", name=TEXT) == ["#/properties/name"]
     assert broken("user.registered", name=TEXT) == ["#/properties/name"]
     assert broken("customer.order.placed", name=TEXT) == []
     assert broken("shop.stores", name=TEXT, phone=TEXT, address=TEXT) == []
 
 
-def test_a_definition_belongs_to_its_own_name_or_else_to_the_fields_that_refer_to_it() -> None:
+def test_definition_belongs_to_its_name_or_else_to_the_fields_that_refer_to_it() -> None:
     assert broken(definitions=PARTY, airline=REFERENCE) == []
     assert broken(definitions=PARTY, airline=REFERENCE, customer=REFERENCE) == [NAME, PHONE]
     customer = {"$ref": "#/definitions/Customer"}
@@ -206,7 +206,7 @@ def test_a_definition_belongs_to_its_own_name_or_else_to_the_fields_that_refer_t
     ]
 
 
-def test_an_object_is_reported_without_its_parts() -> None:
+def test_object_is_reported_without_its_parts() -> None:
     address = object_of(street=TEXT, postal_code=TEXT, phone=TEXT)
 
     assert broken(address=address) == ["#/properties/address", "#/properties/address/properties/phone"]
@@ -221,24 +221,24 @@ def test_an_object_is_reported_without_its_parts() -> None:
         {"type": "string", "const": "none"},
     ],
 )
-def test_a_field_with_fixed_values_holds_no_personal_data(schema: dict[str, Any]) -> None:
+def test_field_with_fixed_values_holds_no_personal_data(schema: dict[str, Any]) -> None:
     assert broken(address=schema, phone=schema) == []
 
 
-def test_a_number_of_things_is_no_personal_data() -> None:
+def test_number_of_things_is_no_personal_data() -> None:
     count = {"type": "integer"}
 
     assert broken(emails=count, passports=count, phone=count) == ["#/properties/phone"]
 
 
 @pytest.mark.parametrize("format", ["email", "idn-email", "IPv4", "ipv6"])
-def test_a_format_says_it_where_the_name_does_not(format: str) -> None:
+def test_format_of_personal_data_is_recognized_without_a_name(format: str) -> None:
     value = TEXT | {"format": format}
 
     assert broken(reach=value, many={"items": value}, server=value) == ["#/properties/reach", "#/properties/many"]
 
 
-def test_a_name_of_very_many_words_is_passed_over() -> None:
+def test_name_of_very_many_words_is_ignored() -> None:
     assert personal_kind("address_" * 100_000, ["airport_" * 100_000]) is None
 
 
@@ -249,7 +249,7 @@ def definitions_shown() -> Iterator[Any]:
         yield from (block.text for block in blocks(page) if block.language == "yaml" and "\nschema:" in block.text)
 
 
-def test_the_event_types_of_the_demo_and_of_the_documentation_hold_no_personal_data(tmp_path: Any) -> None:
+def test_event_types_of_the_demo_and_the_documentation_hold_no_personal_data(tmp_path: Any) -> None:
     files = []
     for number, each in enumerate(definitions_shown()):
         path = each if not isinstance(each, str) else tmp_path / f"{number}.yaml"
