@@ -54,9 +54,8 @@ def test_cursor_with_another_character_is_refused_or_another(cursor: Cursor, dat
         assert parse_cursor(other, "cursor0", FEED) != cursor
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_cursor_that_no_hub_has_given_out_is_refused() -> None:
+    rows: list[str] = [
         "1-{m}-1-4-3-0-0",  # 3 neither divides 4 nor is a multiple of it
         "1-{m}-1-4-2-0-0",  # two partitions, one offset
         "1-{m}-1-4-4-4-0",
@@ -67,12 +66,11 @@ def test_cursor_with_another_character_is_refused_or_another(cursor: Cursor, dat
         "1-{m}-1-4-4-0-0 ",
         "1-{m}-1-4-4-0-\u0661",
         "1-{m}-1-4-4-0-0\n",
-    ],
-)
-def test_cursor_that_no_hub_has_given_out_is_refused(text: str) -> None:
-    with pytest.raises(BadCursor) as refused:
-        parse_cursor(text.format(m=feed_mark(FEED)), "cursor7", FEED)
-    assert refused.value.fields["parameter"] == "cursor7"
+    ]
+    for text in rows:
+        with pytest.raises(BadCursor) as refused:
+            parse_cursor(text.format(m=feed_mark(FEED)), "cursor7", FEED)
+        assert refused.value.fields["parameter"] == "cursor7"
 
 
 def test_cursor_of_another_feed_is_refused() -> None:
@@ -134,23 +132,24 @@ def test_feed_is_read_in_as_many_partitions_as_divide_it_or_multiply_it() -> Non
         check_view(n, count)
 
 
-@pytest.mark.parametrize(("n", "count"), [(0, 6), (4, 6), (5, 6), (7, 6), (9, 6), (32_772, 6), (32_769, 1), (-1, 1)])
-def test_other_partition_count_is_refused_with_the_divisors(n: int, count: int) -> None:
-    with pytest.raises(BadPartitionCount) as refused:
-        check_view(n, count)
-    assert refused.value.fields["partition_count"] == count
-    assert refused.value.fields["divisors"][-1] == count
+def test_other_partition_count_is_refused_with_the_divisors() -> None:
+    rows: list[tuple[int, int]] = [(0, 6), (4, 6), (5, 6), (7, 6), (9, 6), (32_772, 6), (32_769, 1), (-1, 1)]
+    for n, count in rows:
+        with pytest.raises(BadPartitionCount) as refused:
+            check_view(n, count)
+        assert refused.value.fields["partition_count"] == count
+        assert refused.value.fields["divisors"][-1] == count
 
 
 # Slices of a stored position.
 
 
-@pytest.mark.parametrize(("n", "partition"), [(4, 3), (2, 1), (1, 0), (8, 5), (4_096, 4_095)], ids=str)
-def test_slice_covers_the_partitions_of_its_view(n: int, partition: int) -> None:
-    view = View(n, partition, 4)
+def test_slice_covers_the_partitions_of_its_view() -> None:
+    for n, partition in [(4, 3), (2, 1), (1, 0), (8, 5), (4_096, 4_095)]:
+        view = View(n, partition, 4)
 
-    assert view_of(slice_of(view), 4) == view
-    assert covered("cursorset", slice_of(view), 4, []) == set(view.physical)
+        assert view_of(slice_of(view), 4) == view
+        assert covered("cursorset", slice_of(view), 4, []) == set(view.physical)
 
 
 def test_slice_of_no_view_covers_the_known_partitions() -> None:
@@ -191,10 +190,10 @@ def test_token_proves_no_other_cursor(secret: bytes, place: tuple[str, int], pos
     assert not is_proven(token_of(SECRET, PLACE, 7), secret, place, position)
 
 
-@pytest.mark.parametrize("token", ["", "x", "é", "\U0001f6b0" * 9, "\x00", "0" * 36], ids=repr)
-def test_other_text_proves_nothing(token: str) -> None:
-    assert not is_proven(token, SECRET, PLACE, 7)
-    assert parked_span(token, SECRET) is None
+def test_other_text_proves_nothing() -> None:
+    for token in ["", "x", "é", "\U0001f6b0" * 9, "\x00", "0" * 36]:
+        assert not is_proven(token, SECRET, PLACE, 7)
+        assert parked_span(token, SECRET) is None
 
 
 def test_token_of_parked_events_names_them() -> None:

@@ -189,10 +189,10 @@ def test_data_change_is_written_with_its_metadata() -> None:
     assert penstock.DataChange is DataChange
 
 
-@pytest.mark.parametrize("operation", ["u", "update", "", None, 1])
-def test_data_change_has_one_of_four_operations(operation: Any) -> None:
-    with pytest.raises(BadParameter, match=r"data_op .* allowed: C \(created\), U \(updated\), D \(deleted\) or S"):
-        DataChange("order", operation, {})
+def test_data_change_has_one_of_four_operations() -> None:
+    for operation in ["u", "update", "", None, 1]:
+        with pytest.raises(BadParameter, match=r"data_op .* allowed: C \(created\), U \(updated\), D \(deleted\) or S"):
+            DataChange("order", operation, {})
 
 
 def test_data_type_of_a_change_is_a_text() -> None:
@@ -206,10 +206,10 @@ def test_one_event_is_distinguished_from_several() -> None:
     assert not any(map(is_one_event, ([{"a": 1}], (Order(1), Order(2)))))
 
 
-@pytest.mark.parametrize("kind", [Order, Struct, Model, Whole], ids=lambda kind: kind.__name__)
-def test_class_is_no_event(kind: type) -> None:
-    with pytest.raises(TypeError, match=f"{kind.__name__} is a class: publish an instance"):
-        document(kind)
+def test_class_is_no_event() -> None:
+    for kind in [Order, Struct, Model, Whole]:
+        with pytest.raises(TypeError, match=f"{kind.__name__} is a class: publish an instance"):
+            document(kind)
 
 
 def test_bytes_and_text_stay_as_they_are() -> None:
@@ -253,14 +253,14 @@ BORN = dt.datetime(1930, 1, 1, 12, tzinfo=AMSTERDAM)
 IN_UTC = "1930-01-01T11:40:28Z"
 
 
-@pytest.mark.parametrize("seconds", [1, 45, -20, 60 * 19 + 32])
-def test_time_with_seconds_in_its_zone_offset_keeps_its_instant(seconds: int) -> None:
-    at = dt.datetime(1930, 1, 1, 12, 0, 0, 5, tzinfo=dt.timezone(dt.timedelta(seconds=seconds)))
+def test_time_with_seconds_in_its_zone_offset_keeps_its_instant() -> None:
+    for seconds in [1, 45, -20, 60 * 19 + 32]:
+        at = dt.datetime(1930, 1, 1, 12, 0, 0, 5, tzinfo=dt.timezone(dt.timedelta(seconds=seconds)))
 
-    written = msgspec.json.decode(document({"days": [{"at": at}]}))["days"][0]["at"]
+        written = msgspec.json.decode(document({"days": [{"at": at}]}))["days"][0]["at"]
 
-    assert written.endswith("Z")
-    assert dt.datetime.fromisoformat(written) == at
+        assert written.endswith("Z")
+        assert dt.datetime.fromisoformat(written) == at
 
 
 def test_time_is_in_utc_only_where_its_offset_cannot_be_written() -> None:
@@ -288,10 +288,10 @@ def test_time_that_cannot_be_written_in_utc_is_refused_with_its_path(path: str, 
         document(event)
 
 
-@pytest.mark.parametrize("event", ['{"a":"\ud800"}', {"a": "\ud800"}, Anything(value="\ud800")])
-def test_half_a_surrogate_pair_is_refused(event: Any) -> None:
-    with pytest.raises(InvalidEvent, match="surrogate"):
-        document(event)
+def test_half_a_surrogate_pair_is_refused() -> None:
+    for event in ['{"a":"\ud800"}', {"a": "\ud800"}, Anything(value="\ud800")]:
+        with pytest.raises(InvalidEvent, match="surrogate"):
+            document(event)
 
 
 def test_value_without_a_form_in_json_is_a_type_error() -> None:
@@ -371,7 +371,7 @@ def test_time_of_metadata_is_utc_to_the_millisecond() -> None:
     assert b'"2024-01-01T00:00:00.123Z"' in fill(b"{}", moment)
 
 
-@pytest.mark.parametrize("raw", [b'{"metadata":3}', b'{"metadata":"null"}', b'{"metadata":[]}', b"[]"])
-def test_metadata_other_than_an_object_is_refused(raw: bytes) -> None:
-    with pytest.raises(InvalidEvent, match="not an object"):
-        fill(raw)
+def test_metadata_other_than_an_object_is_refused() -> None:
+    for raw in [b'{"metadata":3}', b'{"metadata":"null"}', b'{"metadata":[]}', b"[]"]:
+        with pytest.raises(InvalidEvent, match="not an object"):
+            fill(raw)

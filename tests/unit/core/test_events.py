@@ -118,11 +118,11 @@ def test_first_event_that_is_too_large_is_named_with_its_size() -> None:
     assert refused.value.fields == {"line": 2, "size": EVENT_BYTES_MAX + 1, "limit": EVENT_BYTES_MAX}
 
 
-@pytest.mark.parametrize("number", [1 << 63, -(1 << 63) - 1, 1 << 64, 10**30], ids=lambda number: f"{number:.0e}")
-def test_integer_of_more_than_64_bits_is_named(number: int) -> None:
-    for where in ('{"a":%s}', '{"a":[{"b":[1,%s]}]}', '{ "a" : %s }'):
-        with pytest.raises(MalformedEvent, match=f"line 7: the number {number} does not fit into 64 bits"):
-            check_events([b"{}", (where % number).encode()], [3, 7])
+def test_integer_of_more_than_64_bits_is_named() -> None:
+    for number in [1 << 63, -(1 << 63) - 1, 1 << 64, 10**30]:
+        for where in ('{"a":%s}', '{"a":[{"b":[1,%s]}]}', '{ "a" : %s }'):
+            with pytest.raises(MalformedEvent, match=f"line 7: the number {number} does not fit into 64 bits"):
+                check_events([b"{}", (where % number).encode()], [3, 7])
 
 
 def test_digits_of_texts_names_and_fractions_are_no_large_integers() -> None:
@@ -309,16 +309,16 @@ def test_bytes_that_a_hub_adds_are_not_counted_as_the_events_own() -> None:
     assert written_bytes(done) == len(done) - len(raw) < WRITTEN_BYTES_MAX
 
 
-@pytest.mark.parametrize("member", ["flow_id", "event_type", "version"])
-def test_bytes_that_a_hub_can_have_added_are_limited(member: str) -> None:
-    raw = json.dumps({"metadata": METADATA | {member: "x" * 1_000_000}}).encode()
+def test_bytes_that_a_hub_can_have_added_are_limited() -> None:
+    for member in ["flow_id", "event_type", "version"]:
+        raw = json.dumps({"metadata": METADATA | {member: "x" * 1_000_000}}).encode()
 
-    assert written_bytes(raw) == WRITTEN_BYTES_MAX
-    with pytest.raises(EventTooLarge):
-        check_size(raw, 1)
+        assert written_bytes(raw) == WRITTEN_BYTES_MAX
+        with pytest.raises(EventTooLarge):
+            check_size(raw, 1)
 
 
-@pytest.mark.parametrize("metadata", [None, 5, "x", [], {"eid": 1, "occurred_at": None, "span_ctx": "x"}])
-def test_headers_are_derived_from_texts_alone(metadata: object) -> None:
-    found = derived_headers({"metadata": metadata}, event_type="t", kind=None, key=None)
-    assert found == {"ce_type": "t", "ce_source": "/event-types/t"}
+def test_headers_are_derived_from_texts_alone() -> None:
+    for metadata in [None, 5, "x", [], {"eid": 1, "occurred_at": None, "span_ctx": "x"}]:
+        found = derived_headers({"metadata": metadata}, event_type="t", kind=None, key=None)
+        assert found == {"ce_type": "t", "ce_source": "/event-types/t"}

@@ -109,10 +109,10 @@ def test_all_wrong_fields_are_named() -> None:
     assert wrong(define(**policy(count="11", policy="skip_event"))) == [OF_COUNT, OF_POLICY]
 
 
-@pytest.mark.parametrize("body", [None, [], "x", 7], ids=str)
-def test_definition_other_than_an_object_is_malformed(body: Any) -> None:
-    with pytest.raises(MalformedSubscription, match="a subscription is a JSON object"):
-        completed_subscription(body)
+def test_definition_other_than_an_object_is_malformed() -> None:
+    for body in [None, [], "x", 7]:
+        with pytest.raises(MalformedSubscription, match="a subscription is a JSON object"):
+            completed_subscription(body)
 
 
 def test_authorization_and_annotations_can_be_changed() -> None:
@@ -133,14 +133,14 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("field", OTHERS)
-def test_other_fields_cannot_be_changed(field: str) -> None:
-    old = completed_subscription(define(**AUTHORIZATION))
+def test_other_fields_cannot_be_changed() -> None:
+    for field, value in OTHERS.items():
+        old = completed_subscription(define(**AUTHORIZATION))
 
-    with pytest.raises(InvalidSubscription) as refused:
-        replaced_subscription(old, old | {field: OTHERS[field]})
+        with pytest.raises(InvalidSubscription) as refused:
+            replaced_subscription(old, old | {field: value})
 
-    assert refused.value.fields["field"] == field
+        assert refused.value.fields["field"] == field
 
 
 @pytest.mark.parametrize(

@@ -139,14 +139,14 @@ def test_business_event_has_metadata_beside_its_own_members() -> None:
     assert not accepts(given, business(n=1, more=1))
 
 
-@pytest.mark.parametrize("member", ["metadata", "data_type", "data_op", "data"])
-def test_data_change_has_four_members_and_no_others(member: str) -> None:
-    change = data({"n": 1})
+def test_data_change_has_four_members_and_no_others() -> None:
+    for member in ["metadata", "data_type", "data_op", "data"]:
+        change = data({"n": 1})
 
-    assert accepts({}, change, "data")
-    assert not accepts({}, {name: value for name, value in change.items() if name != member}, "data")
-    assert not accepts({}, change | {member: 5}, "data")
-    assert not accepts({}, change | {"more": 1}, "data")
+        assert accepts({}, change, "data")
+        assert not accepts({}, {name: value for name, value in change.items() if name != member}, "data")
+        assert not accepts({}, change | {member: 5}, "data")
+        assert not accepts({}, change | {"more": 1}, "data")
 
 
 def test_data_change_has_one_of_four_operations() -> None:

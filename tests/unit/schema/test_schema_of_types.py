@@ -583,13 +583,19 @@ def test_keyword_of_a_later_draft_is_written_in_draft_4(given: Any, expected: An
     assert draft_four({"type": "object", "properties": {"x": given}})["properties"]["x"] == expected
 
 
-@pytest.mark.parametrize(
-    ("default", "is_kept"), [(1, True), ("a", True), (False, True), (None, False), ([], False), (float("nan"), False)]
-)
-def test_default_is_kept_unless_null_compound_or_not_a_number(default: Any, is_kept: bool) -> None:
-    node = draft_four({"properties": {"x": STRING | {"default": default}}})["properties"]["x"]
+def test_default_is_kept_unless_null_compound_or_not_a_number() -> None:
+    rows: list[tuple[Any, bool]] = [
+        (1, True),
+        ("a", True),
+        (False, True),
+        (None, False),
+        ([], False),
+        (float("nan"), False),
+    ]
+    for default, is_kept in rows:
+        node = draft_four({"properties": {"x": STRING | {"default": default}}})["properties"]["x"]
 
-    assert ("default" in node) == is_kept
+        assert ("default" in node) == is_kept
 
 
 def test_unused_definitions_are_left_out_and_the_root_is_inlined() -> None:
@@ -609,9 +615,9 @@ def test_discriminated_branches_are_any_of_them() -> None:
     assert made["properties"]["x"] == {"anyOf": [refer("A"), refer("B"), NULL]}
 
 
-@pytest.mark.parametrize("value", [1, "a", None, [], [{"a": 1}], {"a": {"b": 1}}], ids=str)
-def test_untyped_member_may_be_anything_in_the_mode_compatible(value: Any) -> None:
-    schema = draft_four({"type": "object", "properties": {"x": {}, "xs": {"type": "array"}}})
-    check_schema(schema, compatible=True, business=False)
+def test_untyped_member_may_be_anything_in_the_mode_compatible() -> None:
+    for value in [1, "a", None, [], [{"a": 1}], {"a": {"b": 1}}]:
+        schema = draft_four({"type": "object", "properties": {"x": {}, "xs": {"type": "array"}}})
+        check_schema(schema, compatible=True, business=False)
 
-    assert dialect(schema)(closed(schema)).is_valid({"x": value, "xs": [value]})
+        assert dialect(schema)(closed(schema)).is_valid({"x": value, "xs": [value]})

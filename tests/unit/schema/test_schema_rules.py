@@ -63,11 +63,11 @@ UNREADABLE: dict[str, tuple[str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("text", "schema"), READABLE.values(), ids=READABLE)
-def test_strict_json_is_read(text: str, schema: Schema) -> None:
-    found = parse_schema(text)
+def test_strict_json_is_read() -> None:
+    for text, schema in READABLE.values():
+        found = parse_schema(text)
 
-    assert found == schema or not schema
+        assert found == schema or not schema
 
 
 @pytest.mark.parametrize(("text", "reason"), UNREADABLE.values(), ids=UNREADABLE)
@@ -198,15 +198,15 @@ NEITHER = ["a{2000}", "(", "[", "*", "a++", "(?>a)", "\\u0041", "\\cA"]
 LACKING = ["(?=a)", "(?!a)", "(?<=a)b", "(?<!a)b", "(a)\\1", "(?P<n>a)(?P=n)", "(a)\\k<1>"]
 
 
-@pytest.mark.parametrize("pattern", [*NEITHER, *LACKING])
-def test_pattern_beyond_re2_is_refused_with_its_place_and_without_a_log_line(pattern: str, capfd: Any) -> None:
-    for node in ({"pattern": pattern}, {"patternProperties": {pattern: {}}}):
-        with pytest.raises(InvalidEventType, match=r"at #/properties/a~1b/items that is not taken") as refused:
-            check_patterns({"properties": {"a/b": {"items": node}}})
-        is_lacking = refused.value.detail.endswith(" (RE2 has no look-around and no back-references)")
-        assert is_lacking == (pattern in LACKING)
+def test_pattern_beyond_re2_is_refused_with_its_place_and_without_a_log_line(capfd: Any) -> None:
+    for pattern in [*NEITHER, *LACKING]:
+        for node in ({"pattern": pattern}, {"patternProperties": {pattern: {}}}):
+            with pytest.raises(InvalidEventType, match=r"at #/properties/a~1b/items that is not taken") as refused:
+                check_patterns({"properties": {"a/b": {"items": node}}})
+            is_lacking = refused.value.detail.endswith(" (RE2 has no look-around and no back-references)")
+            assert is_lacking == (pattern in LACKING)
 
-    assert capfd.readouterr().err == ""
+        assert capfd.readouterr().err == ""
 
 
 def test_patterns_of_linear_time_are_accepted() -> None:

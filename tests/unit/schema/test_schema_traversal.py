@@ -1,8 +1,5 @@
 """Traversal of schemas: the nodes within, the pointers to them, references, and copies with changes."""
 
-from typing import Any
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -92,10 +89,10 @@ def test_nodes_that_a_change_removes_are_not_visited() -> None:
     assert found == {"items": [{"items": []}]}
 
 
-@pytest.mark.parametrize("node", [True, 5, None, ["a"], "x"], ids=repr)
-def test_value_other_than_an_object_has_no_children_and_stays(node: Any) -> None:
-    assert rebuilt(node, lambda _: {}) is node
-    assert list(children(node)) == []
+def test_value_other_than_an_object_has_no_children_and_stays() -> None:
+    for node in [True, 5, None, ["a"], "x"]:
+        assert rebuilt(node, lambda _: {}) is node
+        assert list(children(node)) == []
 
 
 def test_schema_of_any_depth_is_rebuilt() -> None:
@@ -118,13 +115,21 @@ def test_references_are_followed_to_the_end() -> None:
     assert followed(root, {"$ref": "#/definitions/c"}) is followed(root, root) is root
 
 
-@pytest.mark.parametrize(
-    "reference",
-    ["x", "#a", "http://example.com/#", "#/b", "#/a/x", "#/a/2", "#/a/-1", "#/a/01x", "#/a/²", f"#/a/{'9' * 5_000}"],
-    ids=lambda reference: reference[:9],
-)
-def test_target_of_a_reference_to_nothing_is_missing(reference: str) -> None:
-    assert target({"a": [{}, {}]}, reference) is MISSING
+def test_target_of_a_reference_to_nothing_is_missing() -> None:
+    rows: list[str] = [
+        "x",
+        "#a",
+        "http://example.com/#",
+        "#/b",
+        "#/a/x",
+        "#/a/2",
+        "#/a/-1",
+        "#/a/01x",
+        "#/a/²",
+        f"#/a/{'9' * 5_000}",
+    ]
+    for reference in rows:
+        assert target({"a": [{}, {}]}, reference) is MISSING
 
 
 def test_pointer_counts_the_items_of_a_list() -> None:

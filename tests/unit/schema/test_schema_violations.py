@@ -161,12 +161,12 @@ def test_violation_counts_as_those_of_its_branches(schema: Schema, count: int) -
     assert found.splitlines()[0] == f"#: {count + 1} schema violations found"
 
 
-@pytest.mark.parametrize("line_end", ["\n", "\r", "\x85", "\u2028", "\x00"], ids=ascii)
-def test_line_end_within_a_value_or_a_name_is_escaped(line_end: str) -> None:
-    found = words({"additionalProperties": {"pattern": "^$"}}, {f"a{line_end}b": f"c{line_end}d"})
+def test_line_end_within_a_value_or_a_name_is_escaped() -> None:
+    for line_end in ["\n", "\r", "\x85", "\u2028", "\x00"]:
+        found = words({"additionalProperties": {"pattern": "^$"}}, {f"a{line_end}b": f"c{line_end}d"})
 
-    shown = f"\\u{ord(line_end):04x}"
-    assert found == f"#/a{shown}b: string [c{shown}d] does not match pattern ^$"
+        shown = f"\\u{ord(line_end):04x}"
+        assert found == f"#/a{shown}b: string [c{shown}d] does not match pattern ^$"
 
 
 def test_violations_of_many_branches_are_reported_in_part() -> None:
@@ -207,15 +207,14 @@ def test_all_violations_of_an_ordinary_event_are_reported() -> None:
     assert found.splitlines()[0] == "#: 6 schema violations found"
 
 
-@pytest.mark.parametrize(
-    "rule", [{"enum": [1]}, {"const": 1}, {"pattern": "^a"}, {"format": "date-time"}, {"format": "email"}], ids=repr
-)
-def test_long_value_is_reported_in_part(rule: Schema) -> None:
-    found = words({"properties": {"a": rule}}, {"a": "x" * 10_000})
+def test_long_value_is_reported_in_part() -> None:
+    rows: list[Schema] = [{"enum": [1]}, {"const": 1}, {"pattern": "^a"}, {"format": "date-time"}, {"format": "email"}]
+    for rule in rows:
+        found = words({"properties": {"a": rule}}, {"a": "x" * 10_000})
 
-    assert found.startswith("#/a: ")
-    assert len(found.splitlines()) == 1
-    assert len(found) < 400
+        assert found.startswith("#/a: ")
+        assert len(found.splitlines()) == 1
+        assert len(found) < 400
 
 
 LONG = "x" * 900_000

@@ -131,12 +131,12 @@ def test_any_headers_are_parsed_or_refused_with_a_writable_error(headers: list[t
         assert found is None or {GROUP, EPOCH, SEQUENCE} <= {name for name, _ in headers}
 
 
-@pytest.mark.parametrize("name", [GROUP, EPOCH, SEQUENCE, OVERLAP, DEADLINE])
-def test_numbered_events_need_a_partition(name: str) -> None:
-    with pytest.raises(PartitionRequired) as refused:
-        refuse_numbers({name: ""}, "order.placed")
-    assert refused.value.fields == {"event_type": "order.placed"}
-    refuse_numbers({"Producer": "x"}, "order.placed")
+def test_numbered_events_need_a_partition() -> None:
+    for name in [GROUP, EPOCH, SEQUENCE, OVERLAP, DEADLINE]:
+        with pytest.raises(PartitionRequired) as refused:
+            refuse_numbers({name: ""}, "order.placed")
+        assert refused.value.fields == {"event_type": "order.placed"}
+        refuse_numbers({"Producer": "x"}, "order.placed")
 
 
 IN_PATHS: list[tuple[Callable[[str], Any], str, str, dict[str, Any], list[str]]] = [
@@ -186,11 +186,11 @@ def test_events_of_an_envelope_are_not_checked() -> None:
     assert parse_envelope(envelope(events="[]"))[1] == []
 
 
-@pytest.mark.parametrize("spaces", ["", " ", "\n\t"])
-def test_envelope_has_any_spaces_and_order(spaces: str) -> None:
-    text = spaces.join(["{", '"events"', ":", '[{"a":1}]', ',"producer":', json.dumps(BY, indent=2), "}"])
-    by, events = parse_envelope(text.encode())
-    assert (by, [bytes(each.data) for each in events]) == (Given("g", AT), [b'{"a":1}'])
+def test_envelope_has_any_spaces_and_order() -> None:
+    for spaces in ["", " ", "\n\t"]:
+        text = spaces.join(["{", '"events"', ":", '[{"a":1}]', ',"producer":', json.dumps(BY, indent=2), "}"])
+        by, events = parse_envelope(text.encode())
+        assert (by, [bytes(each.data) for each in events]) == (Given("g", AT), [b'{"a":1}'])
 
 
 BAD_ENVELOPES: dict[str, tuple[bytes, str]] = {
@@ -282,22 +282,25 @@ def test_claim_is_parsed(body: bytes, claim: Claim) -> None:
     assert parse_claim(body) == claim
 
 
-@pytest.mark.parametrize(
-    ("parameter", "value"),
-    [("owner_level", -1), ("owner_level", 2**53), ("starting_sequence", -1), ("if_epoch", 2**53)],
-)
-def test_number_of_a_claim_out_of_range_is_named(parameter: str, value: int) -> None:
-    with pytest.raises(BadParameter) as refused:
-        parse_claim(json.dumps({parameter: value}).encode())
-    allowed = "a whole number from 0 to 9007199254740991"
-    assert refused.value.fields == {"parameter": parameter, "value": value, "allowed": allowed}
+def test_number_of_a_claim_out_of_range_is_named() -> None:
+    rows: list[tuple[str, int]] = [
+        ("owner_level", -1),
+        ("owner_level", 2**53),
+        ("starting_sequence", -1),
+        ("if_epoch", 2**53),
+    ]
+    for parameter, value in rows:
+        with pytest.raises(BadParameter) as refused:
+            parse_claim(json.dumps({parameter: value}).encode())
+        allowed = "a whole number from 0 to 9007199254740991"
+        assert refused.value.fields == {"parameter": parameter, "value": value, "allowed": allowed}
 
 
-@pytest.mark.parametrize("text", ["", "a b", "x" * 129, "ü"])
-def test_wrong_id_of_a_claim_is_named(text: str) -> None:
-    with pytest.raises(BadParameter) as refused:
-        parse_claim(json.dumps({"claim_id": text}).encode())
-    assert refused.value.fields == {"parameter": "claim_id", "value": text[:80], "allowed": ALLOWED_GROUP}
+def test_wrong_id_of_a_claim_is_named() -> None:
+    for text in ["", "a b", "x" * 129, "ü"]:
+        with pytest.raises(BadParameter) as refused:
+            parse_claim(json.dumps({"claim_id": text}).encode())
+        assert refused.value.fields == {"parameter": "claim_id", "value": text[:80], "allowed": ALLOWED_GROUP}
 
 
 MEMBERS = "owner_level (a number, or next), starting_sequence, claim_id, if_epoch, pinned"
@@ -378,10 +381,11 @@ def test_wrong_parameter_of_staged_publishing_is_named(read: Callable[[bytes], A
     assert refused.value.fields["parameter"] == parameter
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"query":"q","query":"r","uploads":[]}', b'{"query":"\xff"}'])
-def test_body_of_staged_publishing_is_strict_json(body: bytes) -> None:
-    with pytest.raises(BadParameter, match="body"):
-        parse_publish(body)
+def test_body_of_staged_publishing_is_strict_json() -> None:
+    rows: list[bytes] = [b"", b"[]", b"{", b'{"query":"q","query":"r","uploads":[]}', b'{"query":"\xff"}']
+    for body in rows:
+        with pytest.raises(BadParameter, match="body"):
+            parse_publish(body)
 
 
 def test_batch_has_a_limited_number_of_uploads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,10 +100,10 @@ NO_DISCOVERIES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("document", NO_DISCOVERIES)
-def test_malformed_discovery_is_refused(document: Any) -> None:
-    with pytest.raises(MalformedAnswer):
-        find(document)
+def test_malformed_discovery_is_refused() -> None:
+    for document in NO_DISCOVERIES:
+        with pytest.raises(MalformedAnswer):
+            find(document)
 
 
 @pytest.mark.parametrize(
@@ -425,10 +425,10 @@ def test_hub_keeps_the_cursor_of_a_single_partition() -> None:
     assert script.urls[-1] == "/feed?n=2&cursor1=a&cursorset=me"
 
 
-@pytest.mark.parametrize("options", [{"version": 3}, {"version": 1}, {"version": 1, "partition_count": 0}])
-def test_contradictory_protocol_options_are_refused_before_a_request(options: dict[str, Any]) -> None:
-    with pytest.raises(BadParameter):
-        protocol(Script(), **options)
+def test_contradictory_protocol_options_are_refused_before_a_request() -> None:
+    for options in [{"version": 3}, {"version": 1}, {"version": 1, "partition_count": 0}]:
+        with pytest.raises(BadParameter):
+            protocol(Script(), **options)
 
 
 def test_read_without_cursors_is_refused() -> None:
