@@ -113,7 +113,7 @@ class Basket:
 
 
 class Written(pydantic.BaseModel):
-    """A model that says itself what it is in JSON."""
+    """A model with a serializer of its own."""
 
     secret: str = pydantic.Field(exclude=True)
 

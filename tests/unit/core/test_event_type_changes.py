@@ -1,4 +1,4 @@
-"""Changes of an event type: what its owner may change, what an administrator, and what its mode allows of a schema."""
+"""Changes of an event type: those of its owner, those of an administrator, and those of its schema."""
 
 import json
 from typing import Any

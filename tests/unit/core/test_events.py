@@ -105,7 +105,7 @@ def test_bytes_other_than_a_json_object_are_refused_with_their_line(raw: bytes) 
         ]),
     ],
 )  # fmt: skip
-def test_refusal_of_an_event_says_what_is_wrong(raw: bytes, reason: str) -> None:
+def test_refusal_of_an_event_names_the_reason(raw: bytes, reason: str) -> None:
     with pytest.raises(InvalidEvent, match=reason):
         check_events([raw])
 

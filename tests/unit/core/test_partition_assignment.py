@@ -113,7 +113,7 @@ def holder(slot: Slot, who: set[str]) -> str | None:
 
 
 def stayed(before: Sequence[Slot], now: Sequence[Slot], who: set[str]) -> int:
-    """Return how many partitions of those who have not asked for any stay where they were."""
+    """Return how many partitions stay with sessions that have not asked for any."""
     return sum(
         holder(old, who) is not None and (new.heir or new.owner) == holder(old, who)
         for old, new in zip(before, now, strict=True)

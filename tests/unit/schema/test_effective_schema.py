@@ -81,7 +81,7 @@ def test_recursive_schema_describes_the_part_of_the_owner(category: str) -> None
 
 
 @CATEGORIES
-def test_recursive_schema_whose_root_is_a_reference_keeps_its_shape(category: str) -> None:
+def test_recursive_schema_with_a_reference_at_its_root_keeps_its_shape(category: str) -> None:
     tree: Schema = {
         "definitions": {"node": {"properties": {"child": {"$ref": "#"}}, "additionalProperties": False}},
         "$ref": "#/definitions/node",

@@ -239,7 +239,7 @@ def wrapped(event: Any, names: list[str]) -> Any:
 
 
 def applications(schema: Schema, event: Any) -> Counter[tuple[Any, ...]]:
-    """Count how many schemas are applied to each value of *event* by one who leaves nothing out."""
+    """Count how many schemas a validator applies to each value of *event* if it leaves nothing out."""
     counts: Counter[tuple[Any, ...]] = Counter()
     waiting: list[tuple[Any, Any, tuple[Any, ...]]] = [(schema, event, ())]
     while waiting:
@@ -328,7 +328,7 @@ def texts(count: int, size: int) -> dict[str, str]:
 
 
 def judge(schema: Schema, event: dict[str, Any]) -> str | None:
-    """Return what is wrong with *event*, validated as a hub does; None: nothing."""
+    """Return the reason why *event* is invalid, validated as a hub does; None if it is valid."""
     validator, raw = Validator(schema), msgspec.json.encode(event)
     return None if validator.first_invalid([event], [raw]) is None else validator.why(event)
 

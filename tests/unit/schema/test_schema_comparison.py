@@ -105,7 +105,7 @@ ESCAPED = {"$ref": "#/definitions/a%20b"}
          {"definitions": {"a": {"$id": "#a", "type": "null"}}} | within({"$ref": "#a"}), "type-changed"),
     ],
 )  # fmt: skip
-def test_change_behind_a_reference_is_a_change_of_what_refers(old: Schema, new: Schema, rule: str) -> None:
+def test_change_behind_a_reference_is_a_change_of_the_referring_node(old: Schema, new: Schema, rule: str) -> None:
     assert rules(old, new) == [rule]
     assert compare(old, copy.deepcopy(old)) == []
 

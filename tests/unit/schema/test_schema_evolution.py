@@ -1,4 +1,4 @@
-"""Evolution of a schema: the level of each change in every mode (Nakadi's contract, 2.5), and who can stay as is."""
+"""Evolution of a schema: the level of each change in every mode, and its effect on producers and consumers."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -432,7 +432,7 @@ UNTYPED: dict[str, tuple[Schema, Schema]] = {
 }  # fmt: skip
 
 
-def test_event_whose_schema_did_not_say_object_was_open() -> None:
+def test_event_of_a_schema_without_the_type_object_was_open() -> None:
     """Nakadi's strict validation knows an object by its keywords (its contract, 2.3), be it the event itself."""
     for old, new in UNTYPED.values():
         verdict = judge(old, new, "compatible")

@@ -113,9 +113,9 @@ EDITS: dict[str, Callable[[Schema], Any]] = {
 }
 """Which nodes can be changed how."""
 GENTLE = (*["add"] * 9, *["neutral"] * 3, "title", "replace", "required", "depend", "items")
-"""What is mostly taken by the mode `compatible`."""
+"""Edits that the mode `compatible` mostly accepts."""
 BOUNDED = (*["bound"] * 6, *["type"] * 3, *["branch"] * 3, "items", "open", "depend", "enum")
-"""What mostly makes a schema looser or tighter, and no more."""
+"""Edits that mostly make a schema looser or tighter, and no more."""
 GONE = object()
 BOUNDS: dict[str, list[Any]] = {
     **{keyword: [0, 1, 0.5, GONE] for keyword in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")},
@@ -131,7 +131,7 @@ BOUNDS: dict[str, list[Any]] = {
     "contains": [STRING, NUMBER, GONE],
     "propertyNames": [{"pattern": "^a"}, {"maxLength": 0}, GONE],
 }
-"""What keywords can become."""
+"""The values that keywords can get."""
 KEYWORD_EDITS = ("bound", "neutral", "type", "branch")
 NEUTRAL: dict[str, Any] = {"minLength": 0, "minItems": 0, "minProperties": 0, "uniqueItems": False}
 
@@ -151,7 +151,7 @@ def edited(draw: st.DrawFn, given: Schema, nodes: st.SearchStrategy[Schema], edi
 
 
 def _places(holder: Any, name: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield the places of a node and of all within it, each by what holds it."""
+    """Yield the places of a node and of all within it, each with its holder and name."""
     yield holder, name
     node = holder[name]
     for keyword in ("properties", "patternProperties", "dependencies", "anyOf", "oneOf", "allOf", "items"):
@@ -166,7 +166,7 @@ def _places(holder: Any, name: Any) -> Iterator[tuple[Any, Any]]:
 
 @st.composite
 def _edit(draw: st.DrawFn, node: Schema, nodes: st.SearchStrategy[Schema], edit: str) -> Schema:
-    """What becomes of some members of *node*."""
+    """Other values of some members of *node*."""
     name = draw(st.sampled_from(NAMES))
     properties = node.get("properties", {})
     if edit == "add":
@@ -191,7 +191,7 @@ def _edit(draw: st.DrawFn, node: Schema, nodes: st.SearchStrategy[Schema], edit:
 
 @st.composite
 def _keyword(draw: st.DrawFn, node: Schema, nodes: st.SearchStrategy[Schema], edit: str) -> Schema:
-    """What becomes of a keyword that lets more or less pass by that, or says nothing."""
+    """Another value of a keyword, which makes *node* looser or tighter, or is neutral."""
     if edit == "neutral":
         return dict([draw(st.sampled_from(sorted(NEUTRAL.items())))])
     if edit == "bound":

@@ -101,7 +101,7 @@ LEAVES = st.sampled_from(
 
 
 def threefold(values: Any, make: Any) -> Any:
-    """Return a strategy of what *make* makes of each of three values apart."""
+    """Return a strategy that applies *make* to each of three values."""
     return values.map(lambda each: tuple(make([one[number] for one in each]) for number in range(3)))
 
 
@@ -380,7 +380,7 @@ class Lacking(msgspec.Struct):
 
 
 class Written(pydantic.BaseModel):
-    """A model that says itself what it is in JSON."""
+    """A model with a serializer of its own."""
 
     secret: str = pydantic.Field(exclude=True)
 

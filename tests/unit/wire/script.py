@@ -13,7 +13,7 @@ PROBLEM = {"content-type": "application/problem+json"}
 
 @dataclass
 class Reply:
-    """One answer, or what goes wrong instead of it or after a part of it."""
+    """One answer, or an error instead of it or after a part of it."""
 
     status: int = 200
     body: bytes = b""

@@ -1,4 +1,4 @@
-"""Nakadi's offsets, cursors, partitions and arrays of events: their texts, what they mean, and how they are refused."""
+"""Nakadi's offsets, cursors, partitions and arrays of events: their texts, meaning and refusals."""
 
 from typing import Any
 

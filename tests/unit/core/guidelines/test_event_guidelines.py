@@ -372,7 +372,7 @@ COURIER = "the courier calls"
         ({"personal-data.phone": " ", "personal-data": "else"}, ["else", "else", "else"]),
     ],
 )
-def test_waiver_of_a_field_holds_for_that_field_and_what_is_in_it(
+def test_waiver_of_a_field_holds_for_that_field_and_its_members(
     waivers: dict[str, str], reasons: list[str | None]
 ) -> None:
     stop = {"type": "object", "properties": {"address": TEXT, "contact": {"properties": {"email": TEXT}}}}

@@ -1,4 +1,4 @@
-"""Fields in the eyes of the guidelines: where a schema describes them, whose they are, and what their names say."""
+"""Fields for the guidelines: their place in a schema, their owner, and the meaning of their names."""
 
 from typing import Any
 

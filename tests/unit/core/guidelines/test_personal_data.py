@@ -116,7 +116,7 @@ NOT_PERSONAL = """
 
 
 def field(path: str) -> tuple[str, list[str]]:
-    """Return the name of the field at *path*, and what it lies in, from the nearest on."""
+    """Return the name of the field at *path*, and its owners, from the nearest on."""
     *owners, name = path.split(".")
     return name, owners[::-1]
 
