@@ -182,7 +182,7 @@ def test_schema_that_takes_too_many_looks_to_judge_is_refused(looks: int, monkey
 
     def entangled(looks: int) -> Schema:
         names = looks // 100
-        many = {"allOf": [{"title": str(number)} for number in range(98)]}  # With what holds them, 100 looks.
+        many = {"allOf": [{"title": str(number)} for number in range(97)]}  # With their holders, 100 looks.
         each = {"properties": {f"p{n}": {"allOf": [{"$ref": "#/definitions/many"}]} for n in range(names)}}
         return {"definitions": {"many": many}, **each}
 
