@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock.core import batching
@@ -373,6 +373,7 @@ def test_line_of_a_stream_is_written_byte_for_byte() -> None:
 
 
 @given(st.lists(st.sampled_from([1, 10, 1_000, PART_BYTES // 3, PART_BYTES, 3 * PART_BYTES]), min_size=1, max_size=40))
+@example([PART_BYTES // 3] * 40)
 def test_large_line_comes_in_parts_of_limited_size(sizes: list[int]) -> None:
     found = parts(batching.Batch(0, 99, [b'"%b"' % (b"x" * size) for size in sizes]))
     line = b"".join(found)
