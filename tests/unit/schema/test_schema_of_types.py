@@ -401,11 +401,13 @@ def test_schema_describes_events_as_they_are_written() -> None:
     assert model_schema(dict[str, int])["patternProperties"] == {".*": {"type": "integer"}}
 
 
-def test_schema_gives_times_their_formats_whatever_their_zone() -> None:
-    made = model_schema(msgspec.defstruct("Order", [("at", dt.datetime), ("day", dt.date), ("hour", dt.time)]))
+def test_schema_gives_times_their_formats_unless_they_have_no_zone() -> None:
+    times = [("at", dt.datetime), ("naive", NAIVE), ("day", dt.date), ("hour", dt.time)]
 
-    dates = {name: STRING | {"format": form} for name, form in (("at", "date-time"), ("day", "date"))}
-    assert made["properties"] == dates | {"hour": STRING}
+    formats = {"at": {"format": "date-time"}, "naive": {}, "day": {"format": "date"}, "hour": {}}
+    assert model_schema(msgspec.defstruct("Order", times))["properties"] == {
+        name: STRING | form for name, form in formats.items()
+    }
 
 
 class Currency(enum.Enum):
