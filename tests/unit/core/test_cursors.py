@@ -174,20 +174,13 @@ def test_token_proves_its_own_cursor() -> None:
     assert str(uuid.UUID(token)) == token, "clients may take it for what Nakadi's is"
 
 
-@pytest.mark.parametrize(
-    ("secret", "place", "position"),
-    [
-        (b"another", PLACE, 7),
-        (SECRET, ("order.sent", 3), 7),
-        (SECRET, ("order.placed", 4), 7),
-        (SECRET, PLACE, 8),
-        (SECRET, ("7 order.placed", 3), 0),
-        (SECRET, ("order.placed", 37), 0),
-    ],
-    ids=["another stream", "event type", "partition", "position", "what runs together", "numbers that run together"],
-)
-def test_token_proves_no_other_cursor(secret: bytes, place: tuple[str, int], position: int) -> None:
-    assert not is_proven(token_of(SECRET, PLACE, 7), secret, place, position)
+def test_token_proves_no_other_cursor() -> None:
+    rows: list[tuple[bytes, tuple[str, int], int]] = [
+        (b"another", PLACE, 7), (SECRET, ("order.sent", 3), 7), (SECRET, ("order.placed", 4), 7), (SECRET, PLACE, 8),
+        (SECRET, ("7 order.placed", 3), 0), (SECRET, ("order.placed", 37), 0),
+    ]  # fmt: skip
+    for secret, other, position in rows:
+        assert not is_proven(token_of(SECRET, PLACE, 7), secret, other, position)
 
 
 def test_other_text_proves_nothing() -> None:
@@ -225,6 +218,6 @@ FORGERIES: dict[str, Callable[[str], str]] = {
 }
 
 
-@pytest.mark.parametrize("forge", FORGERIES.values(), ids=FORGERIES)
-def test_token_of_parked_events_cannot_be_forged(forge: Callable[[str], str]) -> None:
-    assert parked_span(forge(parked_token_of(SECRET, SPAN)), SECRET) is None
+def test_token_of_parked_events_cannot_be_forged() -> None:
+    for forge in FORGERIES.values():
+        assert parked_span(forge(parked_token_of(SECRET, SPAN)), SECRET) is None

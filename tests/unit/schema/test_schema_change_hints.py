@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from penstock.core.choices import Mode
 from penstock.core.evolution import judge
 from penstock.core.place import AROUND, BESIDE, NOWHERE, Place
@@ -19,9 +17,8 @@ def within(node: Schema, **others: Any) -> Schema:
     return OBJECT | described(node, **others)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "pointer", "hint"),
-    [
+def test_refused_change_has_a_hint_that_its_place_allows() -> None:
+    rows: list[tuple[Schema, Schema, str, str]] = [
         ({}, DRAFT_7, "#/$schema", "leave it as it is: by another draft"),
         ({"id": "a"}, {}, "#/id", "leave it as it is"),
         *((within(STRING), within(STRING) | {name: value}, f"#/{name}", NOWHERE) for name,
@@ -68,15 +65,13 @@ def within(node: Schema, **others: Any) -> Schema:
         (within(STRING), within(STRING, additionalProperties=False), "#/additionalProperties", "leave it as it is"),
         (within(ARRAY), within(ARRAY | {"additionalItems": False}), "#/properties/a/additionalItems",
          "leave it as it is"),
-    ],
-)  # fmt: skip
-def test_refused_change_has_a_hint_that_its_place_allows(old: Schema, new: Schema, pointer: str, hint: str) -> None:
-    check_hint(old, new, pointer, hint, "forward")
+    ]  # fmt: skip
+    for old, new, pointer, hint in rows:
+        check_hint(old, new, pointer, hint, "forward")
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "pointer", "hint"),
-    [
+def test_mode_compatible_has_hints_of_its_own() -> None:
+    rows: list[tuple[Schema, Schema, str, str]] = [
         (within({}), within({}, required=["a"]), "#/required", "leave it optional"),
         (within(STRING), within(STRING, additionalProperties=NUMBER), "#/additionalProperties", "leave it as it is"),
         (within({}), within(STRING), "#/properties/a", BESIDE),
@@ -89,10 +84,9 @@ def test_refused_change_has_a_hint_that_its_place_allows(old: Schema, new: Schem
          "#/properties/a/patternProperties/^b/properties/a", AROUND),
         (within({"patternProperties": {"^b": {}}}), within({"patternProperties": {"^b": {}}, "minProperties": 0}),
          "#/properties/a/additionalProperties", "leave the type and the keywords beside it as they are"),
-    ],
-)  # fmt: skip
-def test_mode_compatible_has_hints_of_its_own(old: Schema, new: Schema, pointer: str, hint: str) -> None:
-    check_hint(old, new, pointer, hint, "compatible")
+    ]  # fmt: skip
+    for old, new, pointer, hint in rows:
+        check_hint(old, new, pointer, hint, "compatible")
 
 
 def check_hint(old: Schema, new: Schema, pointer: str, hint: str, mode: Mode) -> None:

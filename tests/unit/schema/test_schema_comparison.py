@@ -21,9 +21,8 @@ def rules(old: Schema, new: Schema, **how: Any) -> list[str]:
     return [change.rule.name for change in compare(old, new, **how)]
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
+def test_schemas_of_the_same_meaning_have_no_changes() -> None:
+    rows: list[tuple[Schema, Schema]] = [
         (within(NUMBER | {"maximum": 1}), within(NUMBER | {"maximum": 1, "exclusiveMaximum": False})),
         ({}, {}),
         ({"type": "object"}, {}),
@@ -43,10 +42,9 @@ def rules(old: Schema, new: Schema, **how: Any) -> list[str]:
         ({}, {"minProperties": 0, "required": [], "properties": {}, "dependencies": {}, "patternProperties": {}}),
         (within(NUMBER | {"minimum": 1}), within(NUMBER | {"minimum": 1, "exclusiveMinimum": False})),
         (within({"not": False}), within({"then": {}, "else": True, "propertyNames": True})),
-    ],
-)  # fmt: skip
-def test_schemas_of_the_same_meaning_have_no_changes(old: Schema, new: Schema) -> None:
-    assert compare(old, new) == compare(new, old) == []
+    ]  # fmt: skip
+    for old, new in rows:
+        assert compare(old, new) == compare(new, old) == []
 
 
 def test_each_difference_is_reported_at_its_place() -> None:
@@ -243,50 +241,28 @@ def test_long_lists_of_values_are_compared() -> None:
 # Values and nodes.
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "equal"),
-    [
-        (1, 1.0, True),
-        (1, True, False),
-        (0, False, False),
-        (0, None, False),
-        ("1", 1, False),
-        ([], {}, False),
-        ([1, 2], [2, 1], False),
-        ({"a": 1, "b": [True]}, {"b": [True], "a": 1.0}, True),
-        ({"a": [1]}, {"a": [True]}, False),
-        ({"a": None}, {}, False),
-        ([False, 5], 5, False),
-    ],
-    ids=repr,
-)
-def test_values_are_equal_by_the_rules_of_json(one: Any, other: Any, equal: bool) -> None:
-    assert same(one, other) is same(other, one) is equal
-    assert len({key_of(one), key_of(other)}) == (1 if equal else 2)
+def test_values_are_equal_by_the_rules_of_json() -> None:
+    rows: list[tuple[Any, Any, bool]] = [
+        (1, 1.0, True), (1, True, False), (0, False, False), (0, None, False), ("1", 1, False), ([], {}, False),
+        ([1, 2], [2, 1], False), ({"a": 1, "b": [True]}, {"b": [True], "a": 1.0}, True),
+        ({"a": [1]}, {"a": [True]}, False), ({"a": None}, {}, False), ([False, 5], 5, False),
+    ]  # fmt: skip
+    for one, other, equal in rows:
+        assert same(one, other) is same(other, one) is equal
+        assert len({key_of(one), key_of(other)}) == (1 if equal else 2)
 
 
-@pytest.mark.parametrize(
-    ("node", "kind"),
-    [
-        ({}, EMPTY),
-        ({"title": "t", "minLength": 0}, EMPTY),
-        ({"type": "string"}, "string"),
-        ({"type": ["string"]}, "string"),
-        ({"type": ["string", "null"]}, ("null", "string")),
-        ({"required": []}, "object"),
-        ({"propertyNames": {"minLength": 1}}, "object"),
-        ({"uniqueItems": True}, "array"),
-        ({"uniqueItems": False, "maximum": 1}, "number"),
-        ({"format": "date"}, "string"),
-        ({"enum": [1]}, "values"),
-        ({"$ref": "#", "type": "object"}, REFERENCE),
-        ({"anyOf": [{}], "type": "string"}, ("combined", "string")),
+def test_kind_of_a_node_follows_from_its_type_or_keywords() -> None:
+    rows: list[tuple[dict[str, Any], object]] = [
+        ({}, EMPTY), ({"title": "t", "minLength": 0}, EMPTY), ({"type": "string"}, "string"),
+        ({"type": ["string"]}, "string"), ({"type": ["string", "null"]}, ("null", "string")),
+        ({"required": []}, "object"), ({"propertyNames": {"minLength": 1}}, "object"), ({"uniqueItems": True}, "array"),
+        ({"uniqueItems": False, "maximum": 1}, "number"), ({"format": "date"}, "string"), ({"enum": [1]}, "values"),
+        ({"$ref": "#", "type": "object"}, REFERENCE), ({"anyOf": [{}], "type": "string"}, ("combined", "string")),
         ({"oneOf": [{}]}, ("combined", EMPTY)),
-    ],
-    ids=str,
-)
-def test_kind_of_a_node_follows_from_its_type_or_keywords(node: dict[str, Any], kind: object) -> None:
-    assert kind_of(node) == kind
+    ]  # fmt: skip
+    for node, kind in rows:
+        assert kind_of(node) == kind
 
 
 def test_booleans_are_nodes() -> None:

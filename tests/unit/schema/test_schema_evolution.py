@@ -171,9 +171,8 @@ def test_removal_that_suits_consumers_is_refused_by_the_modes_of_nakadi_alone(ol
     assert "`options.evolution`" in hint
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "rule"),
-    [
+def test_change_that_may_not_suit_consumers_is_refused() -> None:
+    rows: list[tuple[Schema, Schema, str]] = [
         (within(STRING) | REQUIRED_A, OBJECT, "property-removed"),
         (within(STRING) | REQUIRED_A, within(STRING), "required-reduced"),
         (within(STRING), {"patternProperties": {"^a": NUMBER}}, "property-removed"),
@@ -186,10 +185,9 @@ def test_removal_that_suits_consumers_is_refused_by_the_modes_of_nakadi_alone(ol
         (within(STRING), ENUM_A, "enum"),
         (ENUM_A, within(STRING), "enum"),
         (within(STRING | {"maxLength": 2}), within(STRING | {"maxLength": 1}), "attribute"),
-    ],
-)
-def test_change_that_may_not_suit_consumers_is_refused(old: Schema, new: Schema, rule: str) -> None:
-    assert rule in {change.rule.name for change in judge(old, new, "consumers").refused}
+    ]
+    for old, new, rule in rows:
+        assert rule in {change.rule.name for change in judge(old, new, "consumers").refused}
 
 
 @pytest.mark.parametrize(
@@ -276,9 +274,9 @@ NAMING: dict[str, tuple[Schema, Schema]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("old", "new"), NAMING.values(), ids=NAMING)
-def test_new_name_may_not_suit_consumers_where_another_schema_also_judges_the_value(old: Schema, new: Schema) -> None:
-    assert not judge(draft(7) | old, draft(7) | new, "forward").consumers
+def test_new_name_may_not_suit_consumers_where_another_schema_also_judges_the_value() -> None:
+    for old, new in NAMING.values():
+        assert not judge(draft(7) | old, draft(7) | new, "forward").consumers
 
 
 UNIQUE = ARRAY | {"uniqueItems": True}
@@ -367,9 +365,8 @@ def test_producers_and_consumers_have_verdicts_of_their_own(
     assert (verdict.producers, verdict.consumers) == (producers, consumers)
 
 
-@pytest.mark.parametrize(
-    ("loose", "tight"),
-    [
+def test_looser_keyword_suits_producers_and_a_tighter_one_consumers() -> None:
+    rows: list[tuple[Schema, Schema]] = [
         (STRING | {"minLength": 1}, STRING | {"minLength": 2}),
         (STRING, STRING | {"minLength": 1}),
         (STRING | {"maxLength": 2}, STRING | {"maxLength": 1}),
@@ -392,17 +389,15 @@ def test_producers_and_consumers_have_verdicts_of_their_own(
         ({"type": ["string", "number"]}, {"type": ["integer", "string"]}),
         ({"items": [{}]}, {"items": [{}], "additionalItems": False}),
         (NUMBER | {"multipleOf": 3}, NUMBER | {"multipleOf": 6}),
-    ],
-)
-def test_looser_keyword_suits_producers_and_a_tighter_one_consumers(loose: Schema, tight: Schema) -> None:
-    for old, new, is_looser in ((tight, loose, True), (loose, tight, False)):
-        verdict = judge(within(old), within(new), "forward")
-        assert (verdict.producers, verdict.consumers) == (is_looser, not is_looser)
+    ]
+    for loose, tight in rows:
+        for old, new, is_looser in ((tight, loose, True), (loose, tight, False)):
+            verdict = judge(within(old), within(new), "forward")
+            assert (verdict.producers, verdict.consumers) == (is_looser, not is_looser)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "modes", "producers"),
-    [
+def test_schema_is_closed_by_the_mode_compatible_before_and_after() -> None:
+    rows: list[tuple[Schema, Schema, tuple[Mode, Mode | None], bool]] = [
         (within(STRING), OBJECT, ("compatible", "compatible"), False),
         (within(STRING), OBJECT, ("compatible", None), False),
         (within(STRING), OBJECT, ("compatible", "forward"), True),
@@ -415,12 +410,9 @@ def test_looser_keyword_suits_producers_and_a_tighter_one_consumers(loose: Schem
         (within(STRING), within(STRING) | {"title": "t"}, ("forward", "compatible"), False),
         (within(STRING), within(STRING) | {"title": "t"}, ("compatible", "none"), True),
         (within(STRING), within(STRING) | {"title": "t"}, ("compatible", "forward"), True),
-    ],
-)
-def test_schema_is_closed_by_the_mode_compatible_before_and_after(
-    old: Schema, new: Schema, modes: tuple[Mode, Mode | None], producers: bool
-) -> None:
-    assert judge(old, new, *modes).producers == producers
+    ]
+    for old, new, modes, producers in rows:
+        assert judge(old, new, *modes).producers == producers
 
 
 UNTYPED: dict[str, tuple[Schema, Schema]] = {

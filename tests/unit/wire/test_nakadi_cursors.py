@@ -71,9 +71,9 @@ OFFSETS: list[tuple[Any, int]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("offset", "position"), OFFSETS, ids=repr)
-def test_cursor_names_the_last_event_consumed(offset: Any, position: int) -> None:
-    assert place(cursor(offset), EXTENTS) == place(cursor(offset, partition=0), EXTENTS) == Place(0, position)
+def test_cursor_names_the_last_event_consumed() -> None:
+    for offset, position in OFFSETS:
+        assert place(cursor(offset), EXTENTS) == place(cursor(offset, partition=0), EXTENTS) == Place(0, position)
 
 
 @given(st.integers(0, OFFSET_MAX + 1), st.integers(1, 0xFFFF))
@@ -197,16 +197,16 @@ def test_body_is_a_list_without_null() -> None:
 # Distances, shifts, times.
 
 
-@pytest.mark.parametrize(
-    ("initial", "final", "between"),
-    [("7", "7", 0), ("7", "8", 1), ("8", "7", -1), ("BEGIN", "41", 37), ("-1", "99", 100), ("0", "BEGIN", 4)],
-)
-def test_distance_is_the_number_of_events_between_two_cursors(initial: str, final: str, between: int) -> None:
-    assert distance(GivenPair(cursor(initial), cursor(final, 0)), EXTENTS, "[0]") == {
-        "initial_cursor": {"partition": "0", "offset": initial},
-        "final_cursor": {"partition": "0", "offset": final},
-        "distance": between,
-    }
+def test_distance_is_the_number_of_events_between_two_cursors() -> None:
+    rows: list[tuple[str, str, int]] = [
+        ("7", "7", 0), ("7", "8", 1), ("8", "7", -1), ("BEGIN", "41", 37), ("-1", "99", 100), ("0", "BEGIN", 4),
+    ]  # fmt: skip
+    for initial, final, between in rows:
+        assert distance(GivenPair(cursor(initial), cursor(final, 0)), EXTENTS, "[0]") == {
+            "initial_cursor": {"partition": "0", "offset": initial},
+            "final_cursor": {"partition": "0", "offset": final},
+            "distance": between,
+        }
 
 
 @pytest.mark.parametrize(
@@ -231,10 +231,10 @@ SHIFTS: list[tuple[str, int | None, int]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("offset", "shift", "found"), SHIFTS)
-def test_cursor_is_shifted_within_all_possible_offsets(offset: str, shift: int | None, found: int) -> None:
-    given = GivenShift("0", offset, shift)
-    assert shifted(given, EXTENTS, "[0]") == {"partition": "0", "offset": offset_text(1, found)}
+def test_cursor_is_shifted_within_all_possible_offsets() -> None:
+    for offset, shift, found in SHIFTS:
+        given = GivenShift("0", offset, shift)
+        assert shifted(given, EXTENTS, "[0]") == {"partition": "0", "offset": offset_text(1, found)}
 
 
 def test_shift_to_an_impossible_offset_is_refused() -> None:
@@ -245,33 +245,21 @@ def test_shift_to_an_impossible_offset_is_refused() -> None:
         assert refused.value.fields["reason"] == f"{shift} events from it there is no offset"
 
 
-@pytest.mark.parametrize(
-    ("text", "at"),
-    [
-        ("1970-01-01T00:00:00Z", 0),
-        ("1970-01-01T00:00:01.000001Z", 1_000_001),
-        ("1970-01-01T01:00:00%2B01:00", 0),
-        ("1969-12-31T23:59:59.5Z", -500_000),
-        ("2026-11-20T10:00:00-05:30", 1_795_188_600_000_000),
+def test_time_with_a_zone_is_parsed() -> None:
+    rows: list[tuple[str, int]] = [
+        ("1970-01-01T00:00:00Z", 0), ("1970-01-01T00:00:01.000001Z", 1_000_001), ("1970-01-01T01:00:00%2B01:00", 0),
+        ("1969-12-31T23:59:59.5Z", -500_000), ("2026-11-20T10:00:00-05:30", 1_795_188_600_000_000),
         ("0001-01-01T00:00:00%2B14:00", -62_135_596_800_000_000 - 14 * 3_600_000_000),
         ("9999-12-31T23:59:59-14:00", 253_402_300_799_000_000 + 14 * 3_600_000_000),
-    ],
-)
-def test_time_with_a_zone_is_parsed(text: str, at: int) -> None:
-    assert parse_at(Query(f"at={text}".encode())) == at
+    ]  # fmt: skip
+    for text, at in rows:
+        assert parse_at(Query(f"at={text}".encode())) == at
 
 
 def test_other_text_is_no_time() -> None:
     rows: list[str] = [
-        "",
-        "at=",
-        "at=7",
-        "at=2026-11-20",
-        "at=2026-11-20T10:00:00",
-        "at=2026-11-20T10:00:00+01:00",
-        "at=%FF",
-        "at=x",
-    ]
+        "", "at=", "at=7", "at=2026-11-20", "at=2026-11-20T10:00:00", "at=2026-11-20T10:00:00+01:00", "at=%FF", "at=x",
+    ]  # fmt: skip
     for query in rows:
         with pytest.raises(BadParameter) as refused:
             parse_at(Query(query.encode()))

@@ -55,26 +55,18 @@ def differences(text: str) -> dict[str, Any]:
     return {name: getattr(found, name) for name in names if getattr(found, name) != getattr(DEFAULTS, name)}
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("", {}),
-        ("unknown=7", {}),
-        ("batch_limit=5&stream_limit=5", {"batch_limit": 5, "stream_limit": 5}),
-        ("batch_flush_timeout=0", {}),
-        ("batch_flush_timeout=7", {"batch_flush_timeout": 7}),
-        ("stream_timeout=30", {"stream_timeout": 30}),
-        ("stream_timeout=4200", {"stream_timeout": 4200}),
-        ("stream_timeout=4201", {}),
-        ("stream_timeout=0", {}),
-        ("stream_timeout=-1", {}),
+def test_parameters_of_a_stream_have_defaults_and_limits() -> None:
+    rows: list[tuple[str, dict[str, int]]] = [
+        ("", {}), ("unknown=7", {}), ("batch_limit=5&stream_limit=5", {"batch_limit": 5, "stream_limit": 5}),
+        ("batch_flush_timeout=0", {}), ("batch_flush_timeout=7", {"batch_flush_timeout": 7}),
+        ("stream_timeout=30", {"stream_timeout": 30}), ("stream_timeout=4200", {"stream_timeout": 4200}),
+        ("stream_timeout=4201", {}), ("stream_timeout=0", {}), ("stream_timeout=-1", {}),
         ("batch_flush_timeout=2&stream_timeout=2", {"batch_flush_timeout": 2, "stream_timeout": 2}),
         ("batch_flush_timeout=5000", {"batch_flush_timeout": 5000}),
         ("stream_keep_alive_limit=3", {"stream_keep_alive_limit": 3}),
-    ],
-)
-def test_parameters_of_a_stream_have_defaults_and_limits(text: str, found: dict[str, int]) -> None:
-    assert differences(text) == found
+    ]  # fmt: skip
+    for text, found in rows:
+        assert differences(text) == found
 
 
 @pytest.mark.parametrize(
@@ -225,9 +217,9 @@ COMMITTED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("given", "position"), COMMITTED.values(), ids=COMMITTED)
-def test_cursor_is_committed_by_the_last_event_before_it(given: GivenSubscriptionCursor, position: int) -> None:
-    assert committed_place(given, extents, "items[0]") == ((NAME, 0), position)
+def test_cursor_is_committed_by_the_last_event_before_it() -> None:
+    for committed, position in COMMITTED.values():
+        assert committed_place(committed, extents, "items[0]") == ((NAME, 0), position)
 
 
 NO_CURSORS = {

@@ -124,9 +124,8 @@ def draft(category: str, **more: Any) -> Draft:
     return Draft({"category": category, "schema": described(PAYLOAD)} | more)
 
 
-@pytest.mark.parametrize(
-    ("category", "text", "path", "is_so"),
-    [
+def test_field_belongs_to_the_payload_or_to_the_hub() -> None:
+    rows: list[tuple[str, str, tuple[str, ...], tuple[bool, bool, bool]]] = [
         ("business", "metadata.eid", ("metadata", "eid"), (True, True, True)),
         ("business", "metadata.flow_id", ("metadata", "flow_id"), (True, True, False)),
         ("business", "metadata.colour", ("metadata", "colour"), (False, False, False)),
@@ -138,14 +137,11 @@ def draft(category: str, **more: Any) -> Draft:
         ("data", "data.at", ("at",), (False, True, False)),
         ("data", "id", ("id",), (False, True, True)),
         ("data", "data", ("data",), (False, True, False)),
-    ],
-)
-def test_field_belongs_to_the_payload_or_to_the_hub(
-    category: str, text: str, path: tuple[str, ...], is_so: tuple[bool, bool, bool]
-) -> None:
-    field = draft(category).field(text)
+    ]
+    for category, text, path, is_so in rows:
+        field = draft(category).field(text)
 
-    assert (field.path, (field.is_own, field.is_known, field.is_required)) == (path, is_so)
+        assert (field.path, (field.is_own, field.is_known, field.is_required)) == (path, is_so)
 
 
 def test_key_of_a_data_change_lies_in_its_payload() -> None:
@@ -172,21 +168,13 @@ def test_odd_members_of_a_definition_are_ignored() -> None:
 # Names.
 
 
-@pytest.mark.parametrize(
-    ("name", "found"),
-    [
-        ("", ()),
-        ("orderID", ("order", "id")),
-        ("HTMLBody", ("html", "body")),
-        ("e-mail", ("e", "mail")),
-        ("Straße_2b", ("strasse", "2", "b")),
-        ("Größe", ("grosse",)),
-        ("имя_2", ("имя", "2")),
-        ("__", ()),
-    ],
-)
-def test_name_is_split_into_words(name: str, found: tuple[str, ...]) -> None:
-    assert words(name) == found
+def test_name_is_split_into_words() -> None:
+    rows: list[tuple[str, tuple[str, ...]]] = [
+        ("", ()), ("orderID", ("order", "id")), ("HTMLBody", ("html", "body")), ("e-mail", ("e", "mail")),
+        ("Straße_2b", ("strasse", "2", "b")), ("Größe", ("grosse",)), ("имя_2", ("имя", "2")), ("__", ()),
+    ]  # fmt: skip
+    for name, found in rows:
+        assert words(name) == found
 
 
 def test_names_of_times_and_processes_are_recognized() -> None:
@@ -196,17 +184,10 @@ def test_names_of_times_and_processes_are_recognized() -> None:
     assert [name for name in names if says_process_id(name)] == names[:2]
 
 
-@pytest.mark.parametrize(
-    ("name", "event_type", "is_one"),
-    [
-        ("category_id", "shop.categories", True),
-        ("address_id", "addresses", True),
-        ("box_id", "boxes", True),
-        ("status_id", "orders", False),
-        ("number", "orders", False),
-        ("sku", "stock", True),
-        ("", "orders", False),
-    ],
-)
-def test_name_of_an_id_is_recognized_by_the_entity_of_its_event_type(name: str, event_type: str, is_one: bool) -> None:
-    assert says_entity_id(name, event_type) == is_one
+def test_name_of_an_id_is_recognized_by_the_entity_of_its_event_type() -> None:
+    rows: list[tuple[str, str, bool]] = [
+        ("category_id", "shop.categories", True), ("address_id", "addresses", True), ("box_id", "boxes", True),
+        ("status_id", "orders", False), ("number", "orders", False), ("sku", "stock", True), ("", "orders", False),
+    ]  # fmt: skip
+    for name, event_type, is_one in rows:
+        assert says_entity_id(name, event_type) == is_one

@@ -234,11 +234,9 @@ def test_text_fits_no_type() -> None:
 
 def test_metadata_is_available_with_any_type() -> None:
     rows: list[tuple[str, dict[str, str]]] = [
-        ('{"n":1,"metadata":{"eid":"e","flow_id":"f"}}', {"eid": "e", "flow_id": "f"}),
-        ('{"n":1}', {}),
-        ('{"n":1,"metadata":"mine"}', {}),
-        ('{"n":1,"metadata":null}', {}),
-    ]
+        ('{"n":1,"metadata":{"eid":"e","flow_id":"f"}}', {"eid": "e", "flow_id": "f"}), ('{"n":1}', {}),
+        ('{"n":1,"metadata":"mine"}', {}), ('{"n":1,"metadata":null}', {}),
+    ]  # fmt: skip
     for data, metadata in rows:
         for kind in (None, Numbered):
             page = read(f'{{"partition":0,"data":{data}}}\n{cursor(0, "a")}', FIRST, kind)
