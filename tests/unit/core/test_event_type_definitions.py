@@ -1,6 +1,7 @@
 """Definitions of event types: defaults, the rule of each field, and all violations reported together."""
 
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from penstock.client.event_types import Traits
 from penstock.core.definition import AUDIENCES, STATISTICS, completed, partition_count_of
 from penstock.core.event_type import EventType
+from penstock.core.fields import Fields
 from penstock.core.labels import wrong_annotations, wrong_labels
 from penstock.core.limits import NAKADI, PENSTOCK
 from penstock.core.members import MEMBERS, Stranger, strangers
@@ -282,6 +284,46 @@ def test_producers_of_undefined_events_choose_no_partitions_in_strict_mode() -> 
 def test_partition_count_follows_from_parallelism(members: dict[str, Any], partitions: int, nakadis: int) -> None:
     assert partition_count_of(completed(define(**members))) == partitions
     assert partition_count_of(completed(define(**members), NAKADI), NAKADI) == nakadis
+
+
+# Readers of a field.
+
+READ: list[tuple[Callable[[Fields], Any], Any, Any, type[InvalidEventType] | None]] = [
+    (lambda f: f.text("x"), "é", "é", None),
+    (lambda f: f.text("x"), None, "", None),
+    (lambda f: f.text("x", required=True), None, "", InvalidEventType),
+    (lambda f: f.text("x", required=True), "", "", None),
+    (lambda f: f.text("x"), 1, "", MalformedEventType),
+    (lambda f: f.texts("x"), ["a", "b"], ["a", "b"], None),
+    (lambda f: f.texts("x"), None, [], None),
+    (lambda f: f.texts("x"), ["a", ""], ["a", ""], InvalidEventType),
+    *((lambda f: f.texts("x"), value, [], MalformedEventType) for value in ("ab", ["a", 1])),
+    (lambda f: f.one_of("x", ("a", "b")), "B", "b", None),
+    (lambda f: f.one_of("x", ("a", "b"), "b"), None, "b", None),
+    (lambda f: f.one_of("x", ("a", "b")), None, "a", InvalidEventType),
+    (lambda f: f.one_of("x", ("a", "b"), "b"), "c", "b", MalformedEventType),
+    (lambda f: f.one_of("x", ("a", "b")), ["a"], "a", MalformedEventType),
+    (lambda f: f.object("x"), {"a": 1}, {"a": 1}, None),
+    (lambda f: f.object("x"), None, {}, None),
+    (lambda f: f.object("x"), [], {}, MalformedEventType),
+    (lambda f: f.counted("x", f.given["x"], 2, 4), 4, 4, None),
+    *((lambda f: f.counted("x", f.given["x"], 2, 4), value, 2, InvalidEventType) for value in (1, 5, None)),
+    *((lambda f: f.counted("x", f.given["x"], 2, 4), value, 2, MalformedEventType) for value in (True, 3.0, "3")),
+]
+
+
+def test_reader_of_a_wrong_field_returns_a_value_of_its_type_and_notes_the_violation() -> None:
+    for read, value, found, wrong in READ:
+        fields = Fields({"x": value})
+
+        assert read(fields) == found
+        if wrong is None:
+            fields.raise_if_wrong(InvalidEventType, MalformedEventType)
+        else:
+            with pytest.raises(wrong) as refused:
+                fields.raise_if_wrong(InvalidEventType, MalformedEventType)
+            assert type(refused.value) is wrong
+            assert [each["field"] for each in refused.value.fields["violations"]] == ["x"]
 
 
 # Event types.
