@@ -220,12 +220,13 @@ def test_all_violations_are_reported_together(
     assert type(error) is kind
     assert [violation["field"] for violation in error.fields["violations"]] == fields
     assert error.fields["field"] == fields[0]
-    assert [line.split('"')[1] for line in error.detail.splitlines()] == fields
+    assert [line.split('"')[:2] for line in error.detail.splitlines()] == [["Field ", field] for field in fields]
 
 
-def test_choices_are_listed_where_another_value_is_refused() -> None:
+def test_allowed_values_are_listed_where_another_is_refused() -> None:
     detail = refusal(define(category="click")).detail
     assert detail == 'Field "category" must be one of undefined, business, data, not "click"'
+    assert "1 to 256" in refusal(define(partition_count=257)).detail
 
 
 @pytest.mark.parametrize(

@@ -70,34 +70,33 @@ JSON = st.recursive(
     lambda within: st.lists(within, max_size=2) | st.dictionaries(st.text(max_size=3), within, max_size=2),
     max_leaves=4,
 )
-LEAVES = st.sampled_from(
-    [
-        same(int, st.integers(-(2**40), 2**40)),
-        same(float, st.floats(allow_nan=False, allow_infinity=False)),
-        same(str, st.text(max_size=5)),
-        same(bool, st.booleans()),
-        same(dt.datetime, TIMES),
-        Form(NAIVE, NAIVE, pydantic.NaiveDatetime, st.datetimes(min_value=YEAR_1000).map(lambda at: (at, at, at))),
-        same(dt.date, st.dates(min_value=YEAR_1000.date())),
-        same(dt.time, st.times()),
-        same(dt.timedelta, st.timedeltas(min_value=dt.timedelta(0), max_value=dt.timedelta(days=999))),
-        same(UUID, st.uuids()),
-        same(Decimal, st.decimals(allow_nan=False, allow_infinity=False, places=2, min_value=-999, max_value=999)),
-        same(Color, st.sampled_from(Color)),
-        same(Size, st.sampled_from(Size)),
-        same(Literal["a", "b"], st.sampled_from(["a", "b"])),
-        same(Literal["only"], st.just("only")),
-        same(Literal[1, 2] | None, st.sampled_from([1, 2, None])),
-        same(Any, JSON),
-        same(dict[str, Any], st.dictionaries(st.text(max_size=3), JSON, max_size=2)),
-        same(list[Any], st.lists(JSON, max_size=2)),
-        same(set[int], st.sets(st.integers(0, 9), max_size=3)),
-        same(tuple[int, str], st.tuples(st.integers(0, 9), st.text(max_size=3))),
-        same(int | str, st.integers(0, 9) | st.text(max_size=3)),
-        same(int | str | None, st.none() | st.integers(0, 9) | st.text(max_size=3)),
-        same(bytes, st.text(max_size=3).map(str.encode)),
-    ]
-)
+FORMS: list[Form] = [
+    same(int, st.integers(-(2**40), 2**40)),
+    same(float, st.floats(allow_nan=False, allow_infinity=False)),
+    same(str, st.text(max_size=5)),
+    same(bool, st.booleans()),
+    same(dt.datetime, TIMES),
+    Form(NAIVE, NAIVE, pydantic.NaiveDatetime, st.datetimes(min_value=YEAR_1000).map(lambda at: (at, at, at))),
+    same(dt.date, st.dates(min_value=YEAR_1000.date())),
+    same(dt.time, st.times()),
+    same(dt.timedelta, st.timedeltas(min_value=dt.timedelta(0), max_value=dt.timedelta(days=999))),
+    same(UUID, st.uuids()),
+    same(Decimal, st.decimals(allow_nan=False, allow_infinity=False, places=2, min_value=-999, max_value=999)),
+    same(Color, st.sampled_from(Color)),
+    same(Size, st.sampled_from(Size)),
+    same(Literal["a", "b"], st.sampled_from(["a", "b"])),
+    same(Literal["only"], st.just("only")),
+    same(Literal[1, 2] | None, st.sampled_from([1, 2, None])),
+    same(Any, JSON),
+    same(dict[str, Any], st.dictionaries(st.text(max_size=3), JSON, max_size=2)),
+    same(list[Any], st.lists(JSON, max_size=2)),
+    same(set[int], st.sets(st.integers(0, 9), max_size=3)),
+    same(tuple[int, str], st.tuples(st.integers(0, 9), st.text(max_size=3))),
+    same(int | str, st.integers(0, 9) | st.text(max_size=3)),
+    same(int | str | None, st.none() | st.integers(0, 9) | st.text(max_size=3)),
+    same(bytes, st.text(max_size=3).map(str.encode)),
+]
+LEAVES = st.sampled_from(FORMS)
 
 
 def threefold(values: Any, make: Any) -> Any:
@@ -174,6 +173,15 @@ def test_three_sorts_of_types_give_one_schema_for_which_their_events_are_valid(d
         written = msgspec.json.decode(document(event))
         for schema in (schemas[0], closed(schemas[0])):
             jsonschema_rs.Draft4Validator(schema, validate_formats=True).validate(written)
+
+
+def test_members_of_every_type_have_the_same_schema_in_three_sorts_of_types() -> None:
+    forms = {f"member_{number}": form for number, form in enumerate(FORMS)}
+    parts: Any = {name: (form.model, ...) for name, form in forms.items()}
+
+    struct = model_schema(msgspec.defstruct("All", [(name, form.struct) for name, form in forms.items()]))
+    made = model_schema(make_dataclass("All", [(name, form.dataclass) for name, form in forms.items()]))
+    assert struct == made == model_schema(pydantic.create_model("All", **parts))
 
 
 class StructLine(msgspec.Struct):
