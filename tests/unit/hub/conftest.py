@@ -1,20 +1,33 @@
 """What the hub's unit tests share: a real store in a file of its own, and a clock that stands still."""
 
+import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from penstock.storage import Store, open_store
 from penstock.testing.clock import VirtualClock
+from tests.unit.hub.committing import Log
 from tests.unit.hub.forwarding import ForwardingStore
 
 
+@pytest.fixture(scope="session")
+def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An SQLite file with a hub's tables, which is copied sooner than another one is migrated."""
+    file = tmp_path_factory.mktemp("migrated") / "hub.db"
+    with closing(open_store(f"sqlite:///{file}")) as store:
+        store.migrate()
+    return file
+
+
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
+def store(tmp_path: Path, migrated_file: Path) -> Iterator[Store]:
     """A store with its tables."""
+    for file in migrated_file.parent.iterdir():
+        shutil.copy(file, tmp_path)
     store = open_store(f"sqlite:///{tmp_path}/hub.db")
-    store.migrate()
     yield store
     store.close()
 
@@ -38,3 +51,11 @@ def either_store(migrated_url: str) -> Iterator[Store]:
     store.migrate()
     yield store
     store.close()
+
+
+@pytest.fixture
+def log(store: Store) -> Iterator[Log]:
+    """An event type, and a committer of its own."""
+    log = Log(store)
+    yield log
+    log.committer.stop()

@@ -30,7 +30,7 @@ def a_feed(partition_count: int = 1, *, epoch: int = 1, revision: int = 1, **def
     )
 
 
-def heads_of(feed: Feed, *next_offsets: int, floor: int = 0) -> dict[int, Head]:
+def make_heads(feed: Feed, *next_offsets: int, floor: int = 0) -> dict[int, Head]:
     """Return the heads of *feed*, whose partitions end at *next_offsets*."""
     return {
         partition_id: Head(feed.revision, floor, next_offset, START_AT)
@@ -38,15 +38,28 @@ def heads_of(feed: Feed, *next_offsets: int, floor: int = 0) -> dict[int, Head]:
     }
 
 
-def created(store: Store, name: str = NAME, partition_count: int = 1, **definition: Any) -> Feed:
+def create_feed(store: Store, name: str = NAME, partition_count: int = 1, **definition: Any) -> Feed:
     """Create an event type in *store*, its partitions chosen by who publishes, and return its feed."""
     given = {"partition_count": partition_count, "partition_strategy": "user_defined"} | definition
     with store.write() as tx:
         tx.feeds.insert(EventType.parse(an_event_type(name, **given)), START_AT)
-    return found(store, name)
+    return find_feed(store, name)
 
 
-def found(store: Store, name: str = NAME) -> Feed:
+def recreate_feed(store: Store, name: str = NAME, partition_count: int = 1, **definition: Any) -> Feed:
+    """Drop an event type of *store*, and create another one of that name, as another process does it."""
+    with store.write() as tx:
+        tx.feeds.delete(name)
+    return create_feed(store, name, partition_count, **definition)
+
+
+def raise_epochs(store: Store) -> None:
+    """Change all event types, as after a backup was put back."""
+    with store.write() as tx:
+        tx.feeds.raise_epochs()
+
+
+def find_feed(store: Store, name: str = NAME) -> Feed:
     """Return the feed as *store* has it."""
     with store.read() as tx:
         feed = tx.feeds.find(name)
@@ -54,12 +67,12 @@ def found(store: Store, name: str = NAME) -> Feed:
     return feed
 
 
-def ready(feed: Feed, *events: NewEvent, at: int = START_AT) -> Prepared:
+def prepare_events(feed: Feed, *events: NewEvent, at: int = START_AT) -> Prepared:
     """Return *events* ready to be appended."""
     return prepare(feed, Handed(events), at)
 
 
-def stored(store: Store, partition_id: int) -> list[str]:
+def read_data(store: Store, partition_id: int) -> list[str]:
     """Return the data of all events of a partition."""
     with store.read() as tx:
         head = tx.events.heads([partition_id])[partition_id]
@@ -77,9 +90,9 @@ def into_outbox(store: Store, rows: Sequence[tuple[str, str]]) -> None:
         service.commit()
 
 
-def filled(store: Store, *, partition_count: int, events: int) -> Feed:
+def fill_feed(store: Store, *, partition_count: int, events: int) -> Feed:
     """Create a feed with so many events in each partition, one a second."""
-    feed = created(store, partition_count=partition_count)
+    feed = create_feed(store, partition_count=partition_count)
     with store.write() as tx:
         tx.events.append(
             Block(partition_id, n, START_AT + n * 1_000_000, [(None, None, None, b"{}")])
@@ -89,7 +102,7 @@ def filled(store: Store, *, partition_count: int, events: int) -> Feed:
     return feed
 
 
-def subscribed(store: Store, name: str, event_type_id: int) -> None:
+def insert_subscription(store: Store, name: str, event_type_id: int) -> None:
     """Create a subscription that has not begun."""
     definition = {"owning_application": "shop", "event_types": [NAME], "consumer_group": "default"}
     with store.write() as tx:

@@ -16,20 +16,20 @@ from penstock.storage.producers import Batch, Producer
 from penstock.storage.store import Store
 from penstock.testing.clock import START_AT
 from penstock.testing.factories import a_new_event
-from tests.unit.hub.feeds import ready
+from tests.unit.hub.feeds import prepare_events
 
 UNFIT = InvalidEvent(line=1, reason="it is no good")
 
 
-def lettered(letters: str, partition: int = 0) -> list[NewEvent]:
+def make_events(letters: str, partition: int = 0) -> list[NewEvent]:
     """Return an event for each letter."""
     return [a_new_event({"n": letter}, partition=partition) for letter in letters]
 
 
-def numbered(feed: Feed, epoch: int, sequence: int, letters: str, **others: Any) -> Request:
+def a_batch(feed: Feed, epoch: int, sequence: int, letters: str, **others: Any) -> Request:
     """Return a request of a producer; *others* are group, partition, trims, deadline, and fits."""
     partition, group = others.get("partition", 0), others.get("group", "g")
-    events = lettered(letters, partition)
+    events = make_events(letters, partition)
     stamped = Stamped(
         Who(feed.name, partition, group),
         Stamp(epoch, sequence),
@@ -37,14 +37,14 @@ def numbered(feed: Feed, epoch: int, sequence: int, letters: str, **others: Any)
         others.get("trims", False),
         others.get("deadline"),
     )
-    found = ready(feed, *events) if others.get("fits", True) else Unfit(feed, UNFIT)
+    found = prepare_events(feed, *events) if others.get("fits", True) else Unfit(feed, UNFIT)
     return Request(feed.name, Handed(events, partition=partition), found, stamped=stamped)
 
 
-def plain(feed: Feed, letters: str, partition: int = 0) -> Request:
-    """Return a request of nobody in particular."""
-    events = lettered(letters, partition)
-    return Request(feed.name, Handed(events), ready(feed, *events))
+def a_publish(feed: Feed, letters: str, partition: int = 0, **others: Any) -> Request:
+    """Return a request without a producer."""
+    events = make_events(letters, partition)
+    return Request(feed.name, Handed(events), prepare_events(feed, *events), **others)
 
 
 def settle(
@@ -63,19 +63,19 @@ def settle(
         return record(tx, verdicts, results, at, modulus)
 
 
-def fill(store: Store, feed: Feed) -> None:
+def fill_log(store: Store, feed: Feed) -> None:
     """Make a log: offset 0 is nobody's, epoch 2 has u and v, epoch 3 has a to c, and after one of nobody d and e."""
     for request in (
-        plain(feed, "x"),
-        numbered(feed, 2, 0, "uv"),
-        numbered(feed, 3, 0, "abc"),
-        plain(feed, "y"),
-        numbered(feed, 3, 3, "de"),
+        a_publish(feed, "x"),
+        a_batch(feed, 2, 0, "uv"),
+        a_batch(feed, 3, 0, "abc"),
+        a_publish(feed, "y"),
+        a_batch(feed, 3, 3, "de"),
     ):
         settle(store, request)
 
 
-def known(store: Store, feed: Feed, group: str = "g", partition: int = 0) -> Producer | None:
+def find_producer(store: Store, feed: Feed, group: str = "g", partition: int = 0) -> Producer | None:
     """Return what is known of a producer."""
     key = (feed.partition_ids[partition], group)
     with store.read() as tx:
@@ -84,7 +84,7 @@ def known(store: Store, feed: Feed, group: str = "g", partition: int = 0) -> Pro
 
 def change(store: Store, feed: Feed, group: str = "g", **changes: Any) -> Producer:
     """Change a producer as somebody else does, and return what it is then."""
-    producer = known(store, feed, group)
+    producer = find_producer(store, feed, group)
     assert producer is not None
     producer = producer._replace(**changes)
     with store.write() as tx:
@@ -94,14 +94,14 @@ def change(store: Store, feed: Feed, group: str = "g", **changes: Any) -> Produc
 
 def expire(store: Store, feed: Feed, group: str = "g") -> None:
     """Let a producer expire, as the sweeper does."""
-    producer = known(store, feed, group)
+    producer = find_producer(store, feed, group)
     assert producer is not None
     change(store, feed, group, state=State(producer.state.epoch, 0, 0, is_expired=True), claim_id=None, is_pinned=False)
 
 
 def forget_batches(store: Store, feed: Feed, epoch: int, *numbers: int, group: str = "g") -> None:
     """Forget batches of a producer, by the numbers of their first events."""
-    producer = known(store, feed, group)
+    producer = find_producer(store, feed, group)
     assert producer is not None
     with store.write() as tx:
         tx.producers.forget_batches([Batch(producer.id, epoch, number) for number in numbers])

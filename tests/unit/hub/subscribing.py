@@ -21,7 +21,7 @@ from penstock.storage import Store
 from penstock.storage.subscriptions import Slot
 from penstock.testing.clock import VirtualClock
 from penstock.testing.store_contract import database_at
-from tests.unit.hub.feeds import NAME, created
+from tests.unit.hub.feeds import NAME, create_feed
 
 P: Place = (NAME, 0)
 Q: Place = (NAME, 1)
@@ -29,11 +29,11 @@ Q: Place = (NAME, 1)
 
 def subscribed(store: Store, partitions: int = 2, **members: Any) -> str:
     """Create an event type, and a subscription that reads it from its beginning; return its id."""
-    created(store, partition_count=partitions)
-    return another(store, **members)
+    create_feed(store, partition_count=partitions)
+    return subscribe(store, **members)
 
 
-def another(store: Store, group: str = "default", **members: Any) -> str:
+def subscribe(store: Store, group: str = "default", **members: Any) -> str:
     """Create a subscription of an event type that is there; return its id."""
     given = {"owning_application": "shop", "event_types": [NAME], "consumer_group": group, "read_from": "begin"}
     made, is_new = Subscriptions(store, VirtualClock()).create(completed_subscription(given | members))
@@ -46,30 +46,30 @@ def sessions_of(store: Store, hub_id: str = "hub", limits: Limits = PENSTOCK) ->
     return Sessions(store, Retries(VirtualClock(), limits), hub_id)
 
 
-def opened(sessions: Sessions, id: str, *wants: Place, batch_limit: int = 10, commit_s: float = 60) -> Opened:
+def open_stream(sessions: Sessions, id: str, *wants: Place, batch_limit: int = 10, commit_s: float = 60) -> Opened:
     """Begin a stream."""
     return sessions.open(id, frozenset(wants), batch_limit=batch_limit, commit_ms=round(commit_s * 1_000))
 
 
-def ended(hold_s: float = 0.0, retried: Sequence[int] = (), **sent: int) -> Ended:
+def an_end(hold_s: float = 0.0, retried: Sequence[int] = (), **sent: int) -> Ended:
     """Say how a stream has ended: how far it was sent partitions p0, p1, …, and what it holds that for."""
     return Ended({(NAME, int(name[1:])): each for name, each in sent.items()}, round(hold_s * 1e6), retried)
 
 
-def slots(store: Store, id: str) -> list[Slot]:
+def read_slots(store: Store, id: str) -> list[Slot]:
     """Return the partitions of a subscription."""
     with store.read() as tx:
         return list(tx.subscriptions.slots(id))
 
 
-def owners(store: Store, id: str) -> list[str | None]:
+def read_owners(store: Store, id: str) -> list[str | None]:
     """Return who has each partition."""
-    return [slot.owner for slot in slots(store, id)]
+    return [slot.owner for slot in read_slots(store, id)]
 
 
-def offsets(store: Store, id: str) -> list[int]:
+def read_offsets(store: Store, id: str) -> list[int]:
     """Return the offset wanted next of each partition."""
-    return [slot.offset for slot in slots(store, id)]
+    return [slot.offset for slot in read_slots(store, id)]
 
 
 def move(store: Store, id: str, **to: int) -> None:
@@ -109,7 +109,7 @@ class Played:
         given = {"max_uncommitted": 100, "batch_limit": 10, "flush_s": 30, "commit_s": 60, "bytes_max": 1 << 20}
         asked = Rules(**given | rules)
         self.live.renew()
-        found = opened(self.sessions, id, *wants, batch_limit=asked.batch_limit, commit_s=asked.commit_s)
+        found = open_stream(self.sessions, id, *wants, batch_limit=asked.batch_limit, commit_s=asked.commit_s)
         parts = Parts(self.store, self.reader, self.hub.watch(), self.live, self.sessions, self.commits)
         return Stream(parts, found, asked, self.live.lapses, allowed=allowed, clock=lambda: self.now)
 
@@ -128,7 +128,7 @@ class Played:
         self.live.stop()
 
 
-def told(stream: Stream, *, light: bool = False) -> list[str]:
+def deliver(stream: Stream, *, light: bool = False) -> list[str]:
     """Return in short what is sent now: partition, position, events, and what is said besides."""
     return [
         f"{place[1]}:{position}[{' '.join(str(each.decode()[5:-1]) for each in events)}]"

@@ -25,15 +25,15 @@ from tests.unit.hub.forwarding import ForwardingStore, Gate
 from tests.unit.hub.subscribing import (
     P,
     Q,
-    another,
-    ended,
+    an_end,
     let_time_pass,
     lose_hub,
-    offsets,
-    opened,
-    owners,
+    open_stream,
+    read_offsets,
+    read_owners,
+    read_slots,
     sessions_of,
-    slots,
+    subscribe,
     subscribed,
 )
 
@@ -48,7 +48,7 @@ class Scene:
         self.store = store
         self.id = subscribed(store, partitions)
         self.sessions = sessions_of(store)
-        self.stream = opened(self.sessions, self.id)
+        self.stream = open_stream(self.sessions, self.id)
         self.known: dict[str, int] = {self.stream.session.id: SENT}
         """How far the streams of this hub were sent each of their partitions."""
         self.moved: list[Moved] = []
@@ -78,8 +78,8 @@ def test_each_cursor_is_told_whether_it_has_moved_its_position(scene: Scene) -> 
 
     assert scene.commit(*(Commit(*each) for each in given)) == [True, False, False, True, True, False, True, False]
 
-    assert offsets(scene.store, scene.id) == [12, 9]
-    assert [slot.committed_at for slot in slots(scene.store, scene.id)] == [START_AT, START_AT]
+    assert read_offsets(scene.store, scene.id) == [12, 9]
+    assert [slot.committed_at for slot in read_slots(scene.store, scene.id)] == [START_AT, START_AT]
 
 
 def test_what_has_moved_is_told_with_its_revision(scene: Scene) -> None:
@@ -109,7 +109,7 @@ def test_all_cursors_of_a_request_are_committed_or_none(scene: Scene) -> None:
         assert (fields["event_type"], fields["partition"]) == (wrong.place[0], str(wrong.place[1]))
         assert fields["offset"] == wrong.position - 1
 
-    assert offsets(scene.store, scene.id) == [0, 0]
+    assert read_offsets(scene.store, scene.id) == [0, 0]
     assert scene.moved == []
 
 
@@ -143,7 +143,7 @@ def test_streams_of_other_hubs_prove_what_they_were_sent(scene: Scene) -> None:
 
 def test_of_a_stream_that_has_ended_it_is_known_how_far_it_was_sent(scene: Scene) -> None:
     scene.known.clear()
-    scene.sessions.end(scene.id, scene.stream.session.id, ended(hold_s=60, p0=7, p1=9))
+    scene.sessions.end(scene.id, scene.stream.session.id, an_end(hold_s=60, p0=7, p1=9))
 
     with pytest.raises(CommitRefused):
         scene.commit(Commit(P, 8))
@@ -156,21 +156,21 @@ def test_a_strict_hub_and_a_hub_itself_commit_what_was_not_sent(store: Store, ho
 
     assert scene.commit(Commit(P, 1 << 60), trusted=how == "trusted") == [True]
 
-    assert offsets(store, scene.id) == [1 << 60, 0]
+    assert read_offsets(store, scene.id) == [1 << 60, 0]
     scene.commits.stop()
 
 
 @pytest.mark.parametrize("is_strict", [False, True], ids=["by default", "strictly"])
 def test_partitions_of_others_and_of_nobody_cannot_be_committed(store: Store, *, is_strict: bool) -> None:
     scene = Scene(store, strict=is_strict)
-    second = opened(scene.sessions, scene.id)
+    second = open_stream(scene.sessions, scene.id)
     scene.sessions.release(scene.id, scene.stream.session.id, [P, Q])
-    theirs = next(slot.place for slot in slots(store, scene.id) if slot.owner == second.session.id)
+    theirs = next(slot.place for slot in read_slots(store, scene.id) if slot.owner == second.session.id)
 
     with pytest.raises(CommitRefused, match="another stream has it by now"):
         scene.commit(Commit(theirs, 1), trusted=True)
-    scene.sessions.end(scene.id, second.session.id, ended(hold_s=60, **{f"p{theirs[1]}": 7}))
-    scene.sessions.end(scene.id, scene.stream.session.id, ended(hold_s=60, **{f"p{1 - theirs[1]}": 7}))
+    scene.sessions.end(scene.id, second.session.id, an_end(hold_s=60, **{f"p{theirs[1]}": 7}))
+    scene.sessions.end(scene.id, scene.stream.session.id, an_end(hold_s=60, **{f"p{1 - theirs[1]}": 7}))
     with store.write() as tx:
         free = [slot._replace(owner=None) for slot in tx.subscriptions.slots(scene.id) if slot.place == theirs]
         tx.subscriptions.put(scene.id, free)
@@ -186,18 +186,18 @@ def test_a_commit_that_is_made_again_moves_nothing_of_a_partition_that_another_s
     """The answer to the first one was lost. Nakadi refuses it."""
     scene = Scene(store, strict=is_strict)
     scene.commit(Commit(P, 7), Commit(Q, 7))
-    second = opened(scene.sessions, scene.id)
+    second = open_stream(scene.sessions, scene.id)
     scene.known[second.session.id] = SENT
     scene.sessions.release(scene.id, scene.stream.session.id, [P, Q])
-    theirs = next(slot.place for slot in slots(store, scene.id) if slot.owner == second.session.id)
-    before = slots(store, scene.id), list(scene.moved)
+    theirs = next(slot.place for slot in read_slots(store, scene.id) if slot.owner == second.session.id)
+    before = read_slots(store, scene.id), list(scene.moved)
 
     if is_strict:
         with pytest.raises(CommitRefused, match="another stream has it by now"):
             scene.commit(Commit(theirs, 7))
     else:
         assert scene.commit(Commit(theirs, 7), Commit(theirs, 3)) == [False, False]
-    assert (slots(store, scene.id), scene.moved) == before
+    assert (read_slots(store, scene.id), scene.moved) == before
 
     assert scene.commit(Commit(theirs, 9), stream=second) == [True]
     with pytest.raises(CommitRefused, match="another stream has it by now"):
@@ -206,7 +206,7 @@ def test_a_commit_that_is_made_again_moves_nothing_of_a_partition_that_another_s
 
 
 def test_who_is_not_there_cannot_commit(scene: Scene) -> None:
-    other = opened(scene.sessions, another(scene.store, "other"))
+    other = open_stream(scene.sessions, subscribe(scene.store, "other"))
 
     for wrong in ("nobody", other.session.id):
         with pytest.raises(StreamNotFound, match=wrong):
@@ -216,7 +216,7 @@ def test_who_is_not_there_cannot_commit(scene: Scene) -> None:
 
 
 def test_a_stream_that_has_ended_may_commit_until_its_time_is_over(scene: Scene) -> None:
-    scene.sessions.end(scene.id, scene.stream.session.id, ended(hold_s=60, p0=7, p1=9))
+    scene.sessions.end(scene.id, scene.stream.session.id, an_end(hold_s=60, p0=7, p1=9))
     let_time_pass(scene.store.url, 59)
     assert scene.commit(Commit(P, 3)) == [True]
 
@@ -224,13 +224,13 @@ def test_a_stream_that_has_ended_may_commit_until_its_time_is_over(scene: Scene)
 
     with pytest.raises(StreamNotFound):
         scene.commit(Commit(P, 4))
-    assert offsets(scene.store, scene.id) == [3, 0]
+    assert read_offsets(scene.store, scene.id) == [3, 0]
 
 
 def test_a_stream_whose_hub_is_gone_may_commit_what_nobody_else_has(scene: Scene) -> None:
     lose_hub(scene.store.url)
-    direct = opened(sessions_of(scene.store, "other"), scene.id, Q).session.id
-    assert owners(scene.store, scene.id) == [scene.stream.session.id, direct]
+    direct = open_stream(sessions_of(scene.store, "other"), scene.id, Q).session.id
+    assert read_owners(scene.store, scene.id) == [scene.stream.session.id, direct]
 
     assert scene.commit(Commit(P, 3)) == [True]
     with pytest.raises(CommitRefused, match="another stream has it by now"):
@@ -242,17 +242,17 @@ def test_a_stream_whose_hub_is_gone_may_commit_what_nobody_else_has(scene: Scene
 
 def test_what_has_ended_lets_go_of_each_partition_once_it_is_committed(scene: Scene) -> None:
     first = scene.stream.session.id
-    scene.sessions.end(scene.id, first, ended(hold_s=60, p0=7, p1=9))
-    second = opened(scene.sessions, scene.id).session.id
-    assert owners(scene.store, scene.id) == [first, first]
+    scene.sessions.end(scene.id, first, an_end(hold_s=60, p0=7, p1=9))
+    second = open_stream(scene.sessions, scene.id).session.id
+    assert read_owners(scene.store, scene.id) == [first, first]
 
     scene.commit(Commit(P, 6))
-    assert owners(scene.store, scene.id) == [first, first]
+    assert read_owners(scene.store, scene.id) == [first, first]
     scene.commit(Commit(P, 7))
-    assert owners(scene.store, scene.id) == [second, first]
+    assert read_owners(scene.store, scene.id) == [second, first]
     scene.commit(Commit(Q, 9))
 
-    assert owners(scene.store, scene.id) == [second, second]
+    assert read_owners(scene.store, scene.id) == [second, second]
     assert [each.id for each in scene.sessions.look(scene.id).sessions] == [second]
     assert [each.shared_out for each in scene.moved] == [False, True, True]
     with pytest.raises(StreamNotFound):
@@ -261,12 +261,12 @@ def test_what_has_ended_lets_go_of_each_partition_once_it_is_committed(scene: Sc
 
 def test_what_is_committed_in_time_has_not_failed(scene: Scene) -> None:
     """Though its stream had ended before, which counted as a failure of all that it left."""
-    scene.sessions.end(scene.id, scene.stream.session.id, ended(hold_s=60, p0=7, p1=9))
-    assert [slot.failed for slot in slots(scene.store, scene.id)] == [1, 1]
+    scene.sessions.end(scene.id, scene.stream.session.id, an_end(hold_s=60, p0=7, p1=9))
+    assert [slot.failed for slot in read_slots(scene.store, scene.id)] == [1, 1]
 
     scene.commit(Commit(P, 7))
 
-    assert [(slot.owner is None, slot.failed) for slot in slots(scene.store, scene.id)] == [(True, 0), (False, 1)]
+    assert [(slot.owner is None, slot.failed) for slot in read_slots(scene.store, scene.id)] == [(True, 0), (False, 1)]
 
 
 def test_a_commit_forgets_what_has_failed_of_its_own_partition(store: Store) -> None:
@@ -276,7 +276,7 @@ def test_a_commit_forgets_what_has_failed_of_its_own_partition(store: Store) -> 
 
     scene.commit(Commit(P, 1))
 
-    assert [slot.failed for slot in slots(store, scene.id)] == [0, 2]
+    assert [slot.failed for slot in read_slots(store, scene.id)] == [0, 2]
     scene.commits.stop()
 
 
@@ -289,7 +289,7 @@ def test_parked_events_are_acknowledged_by_their_token_and_move_no_position(scen
 
     assert scene.commit(Commit(P, 90, token)) == [True]
 
-    assert offsets(scene.store, scene.id) == [0, 0]
+    assert read_offsets(scene.store, scene.id) == [0, 0]
     assert [(each.id, each.first) for each in scene.sessions.look(scene.id).parked] == [(a.id, 5), (b.id, 4)]
     assert [each.shared_out for each in scene.moved] == [True]
 
@@ -302,8 +302,8 @@ def test_what_queues_is_committed_in_one_transaction_and_each_is_told_its_own(st
     scene = Scene(store)
     forwarding.at_write = gate
     commits = scene.committer(forwarding)
-    other = another(store, "other")
-    theirs = opened(scene.sessions, other)
+    other = subscribe(store, "other")
+    theirs = open_stream(scene.sessions, other)
     scene.known[theirs.session.id] = SENT
 
     first = commits.submit(scene.id, scene.stream.session.id, [Commit(P, 1)])
@@ -325,7 +325,7 @@ def test_what_queues_is_committed_in_one_transaction_and_each_is_told_its_own(st
     assert [type(each) for each in told[1:4]] == [CommitRefused, SubscriptionNotFound, StreamNotFound]
     assert told[4] == [True, True]
     assert forwarding.writes == 2
-    assert (offsets(store, scene.id), offsets(store, other)) == ([2, 5], [4, 0])
+    assert (read_offsets(store, scene.id), read_offsets(store, other)) == ([2, 5], [4, 0])
     commits.stop()
 
 
@@ -336,8 +336,8 @@ def test_many_who_commit_for_many_subscriptions_at_once_never_deadlock(either_st
                                    lambda _: None)]  # fmt: skip
     streams = {first.id: first.stream.session.id}
     for n in range(5):
-        sub = another(either_store, f"group {n}")
-        streams[sub] = opened(first.sessions, sub).session.id
+        sub = subscribe(either_store, f"group {n}")
+        streams[sub] = open_stream(first.sessions, sub).session.id
     first.known = dict.fromkeys(streams.values(), SENT)
     go = threading.Barrier(8)
 
@@ -352,7 +352,7 @@ def test_many_who_commit_for_many_subscriptions_at_once_never_deadlock(either_st
         told = [each.result(300) for done in threads.map(commit, range(8)) for each in done]
 
     assert sum(moved for [moved] in told) >= len(streams)
-    assert [offsets(either_store, sub) for sub in streams] == [[8]] * len(streams)
+    assert [read_offsets(either_store, sub) for sub in streams] == [[8]] * len(streams)
     for each in hubs:
         each.stop()
     second_store.close()
@@ -418,7 +418,7 @@ def test_whoever_brings_down_a_transaction_is_found_and_the_others_are_committed
 
     assert good.result(300) == [True]
     assert bad.exception(60) is not None
-    assert offsets(store, scene.id) == [1, 3]
+    assert read_offsets(store, scene.id) == [1, 3]
     commits.stop()
 
 

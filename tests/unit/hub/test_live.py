@@ -13,7 +13,7 @@ from penstock.hub.look import LEASE_S
 from penstock.storage import Store
 from penstock.storage.store import Tx
 from tests.unit.hub.forwarding import ForwardingStore
-from tests.unit.hub.subscribing import P, Q, another, opened, sessions_of, subscribed
+from tests.unit.hub.subscribing import P, Q, open_stream, sessions_of, subscribe, subscribed
 
 
 class Noting:
@@ -133,7 +133,7 @@ def test_a_commit_by_which_partitions_change_hands_is_looked_at_at_once(scene: S
 
 
 def test_streams_hear_of_their_own_subscription_alone(scene: Scene) -> None:
-    other = another(scene.store, "other")
+    other = subscribe(scene.store, "other")
     first, second, theirs = scene.joined(), scene.joined("second"), scene.joined("theirs", other)
     scene.live.moved(Moved(other, scene.revise(other), {P: 1}, shared_out=False))
     scene.live.changed(scene.sub)
@@ -184,7 +184,7 @@ def test_who_has_left_hears_nothing_and_nothing_is_asked_for_nobody(scene: Scene
 
 def test_all_subscriptions_are_looked_at_in_one_query(scene: Scene) -> None:
     for n in range(9):
-        scene.joined(f"stream {n}", another(scene.store, f"group {n}"))
+        scene.joined(f"stream {n}", subscribe(scene.store, f"group {n}"))
     asked: list[object] = []
 
     class Asked:
@@ -426,8 +426,8 @@ def test_a_stream_of_this_hub_that_nobody_sends_is_ended(
 ) -> None:
     """The connection broke while its opening was committed, which got through all the same."""
     monkeypatch.setattr(living, "ORPHAN_ROUNDS", 1)
-    orphan, other = (opened(sessions_of(scene.store, hub), scene.sub).session.id for hub in ("hub", "other hub"))
-    known = opened(sessions_of(scene.store, "hub"), another(scene.store, "third")).session.id
+    orphan, other = (open_stream(sessions_of(scene.store, hub), scene.sub).session.id for hub in ("hub", "other hub"))
+    known = open_stream(sessions_of(scene.store, "hub"), subscribe(scene.store, "third")).session.id
     ended: list[tuple[str, str]] = []
     done = Times()
 
@@ -451,7 +451,7 @@ def test_a_stream_that_is_just_about_to_begin_is_not_taken_for_one_that_nobody_s
 ) -> None:
     monkeypatch.setattr(living, "ORPHAN_ROUNDS", 1)
     scene, looked = Scene(either_store), Times()
-    opening = opened(sessions_of(scene.store, "hub"), scene.sub).session.id
+    opening = open_stream(sessions_of(scene.store, "hub"), scene.sub).session.id
     ended: list[tuple[str, str]] = []
     live = Live(scene.store, scene.swept.append, "hub", lambda: scene.now, lambda *each: ended.append(each))
     stream = Noting(scene.sub, opening)

@@ -7,7 +7,7 @@ from penstock.storage.groups import Intervention
 from penstock.testing.clock import START_AT, VirtualClock
 from penstock.testing.store_contract import database_at
 from tests.unit.hub.feeds import NAME
-from tests.unit.hub.subscribing import P, Played, another, move, opened, sessions_of, slots, subscribed
+from tests.unit.hub.subscribing import P, Played, move, open_stream, read_slots, sessions_of, subscribe, subscribed
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def parking(store: Store, clock: VirtualClock) -> Parking:
 def sub(store: Store) -> str:
     """A subscription with events 0 to 3 of which key a waits at 0 and 2, b at 1, and one without a key at 3."""
     sub = subscribed(store, partitions=1)
-    opened(sessions_of(store), sub)
+    open_stream(sessions_of(store), sub)
     hub = Played(store)
     hub.publish(0, 1, 2, 3, keys="aba.")
     with store.write() as tx:
@@ -33,7 +33,7 @@ def test_keys_are_listed_in_the_order_in_which_they_were_parked(parking: Parking
     assert [(each.key, each.first, each.last, each.events) for each in parking.list(sub)] == [
         ("a", 0, 2, 2), ("b", 1, 1, 1), (None, 3, 3, 1)
     ]  # fmt: skip
-    assert parking.list(another(store, "other")) == []
+    assert parking.list(subscribe(store, "other")) == []
 
 
 def test_the_first_events_of_a_key_are_shown(parking: Parking, sub: str) -> None:
@@ -61,7 +61,7 @@ def test_one_or_all_are_sent_again_and_streams_hear_of_it(parking: Parking, stor
     assert parking.retry(sub) == 3
     assert [each.is_retried for each in parking.list(sub)] == [True] * 3
     assert sessions.look(sub).subscription.revision == before + 2
-    assert parking.retry(another(store, "other")) == 0
+    assert parking.retry(subscribe(store, "other")) == 0
 
 
 def test_a_key_that_is_skipped_waits_no_longer_and_it_is_known_why(parking: Parking, store: Store, sub: str) -> None:
@@ -92,12 +92,12 @@ def test_those_ahead_of_the_position_are_not_skipped_but_sent_in_their_turn(
     assert (left.first, left.last, left.is_retried) == (90, 91, True)
     with store.read() as tx:
         [done] = tx.groups.history(sub, before=None, limit=9)
-    [slot] = [each for each in slots(store, sub) if each.place == a.place]
+    [slot] = [each for each in read_slots(store, sub) if each.place == a.place]
     assert (done.came_from, done.went_to) == (a.first, slot.offset)
 
 
 def test_what_is_not_parked_is_not_found(parking: Parking, store: Store, sub: str) -> None:
-    theirs, known = another(store, "other"), parking.list(sub)[0].id
+    theirs, known = subscribe(store, "other"), parking.list(sub)[0].id
 
     for act in (parking.find, parking.retry, lambda *which: parking.skip(*which, "why")):
         with pytest.raises(ParkedNotFound):

@@ -17,9 +17,20 @@ from penstock.storage.opening import Opening
 from penstock.testing.clock import START_AT
 from penstock.testing.store_contract import database_at
 from penstock.testing.store_contract.producers_together import until_waiting
-from tests.unit.hub.feeds import NAME, found, stored
+from tests.unit.hub.feeds import NAME, find_feed, read_data
 from tests.unit.hub.forwarding import ForwardingStore, Gate
-from tests.unit.hub.subscribing import P, Played, Q, another, ended, offsets, opened, slots, subscribed, told
+from tests.unit.hub.subscribing import (
+    P,
+    Played,
+    Q,
+    an_end,
+    deliver,
+    open_stream,
+    read_offsets,
+    read_slots,
+    subscribe,
+    subscribed,
+)
 
 POLICIES = {
     "skipped": {SEND_COUNT: "2", POLICY: "SKIP_EVENT"},
@@ -35,9 +46,9 @@ def fail(hub: Played, sub: str, times: int = 1, **rules: Any) -> list[list[str]]
         stream = hub.stream(sub, **({"batch_limit": 2, "max_uncommitted": 2, "flush_s": 0.001} | rules))
         lines: list[str] = []
         while lines[-1:] != ["failed"]:
-            sent = told(stream)
+            sent = deliver(stream)
             hub.now += 0.002
-            batches = [each.partition(" Stream started")[0] for each in sent + told(stream) if "[]" not in each]
+            batches = [each.partition(" Stream started")[0] for each in sent + deliver(stream) if "[]" not in each]
             lines += batches or ["failed"]
             for each in batches:
                 position, _, events = each[2:-1].partition("[")
@@ -71,7 +82,7 @@ def test_a_poison_event_is_searched_and_given_up(hub: Played, store: Store, poli
     seen = fail(hub, sub, 5)
 
     assert seen == [["0:2[1 2]"], ["0:2[1 2]"], ["0:1[1]", "0:2[2]"], ["0:2[2]"], ["0:3[3]"]]
-    assert offsets(store, sub) == [3]
+    assert read_offsets(store, sub) == [3]
     parked = [(each.key, each.first, each.last, each.attempts) for each in hub.sessions.look(sub).parked]
     assert parked == ([("b", 1, 1, 2)] if policy == "parked" else [])
     with store.read() as tx:
@@ -122,7 +133,7 @@ def letters(store: Store) -> list[str]:
     """Return the dead letters."""
     with store.read() as tx:
         feed = tx.feeds.find(DEAD_LETTERS)
-    return [] if feed is None else [each for number in feed.partition_ids for each in stored(store, number)]
+    return [] if feed is None else [each for number in feed.partition_ids for each in read_data(store, number)]
 
 
 def test_dead_letters_are_kept_with_the_very_transaction_that_gives_up(store: Store) -> None:
@@ -135,11 +146,11 @@ def test_dead_letters_are_kept_with_the_very_transaction_that_gives_up(store: St
     undoing.undo = True
     with pytest.raises(DatabaseUnavailable):
         hub.sessions.open(sub, frozenset(), batch_limit=2, commit_ms=1_000)
-    assert (letters(store), offsets(store, sub)) == ([], [0])
+    assert (letters(store), read_offsets(store, sub)) == ([], [0])
     undoing.undo = False
     hub.sessions.open(sub, frozenset(), batch_limit=2, commit_ms=1_000)
 
-    assert (len(letters(store)), offsets(store, sub)) == (1, [1])
+    assert (len(letters(store)), read_offsets(store, sub)) == (1, [1])
     hub.stop()
 
 
@@ -158,14 +169,14 @@ class Undoing(ForwardingStore):
 
 def test_the_dead_letters_go_on_where_they_have_begun(hub: Played, store: Store) -> None:
     sub = subscribed(store, partitions=1, annotations=POLICIES["kept"])
-    other = another(store, "other", annotations=POLICIES["kept"])
+    other = subscribe(store, "other", annotations=POLICIES["kept"])
     hub.publish(2)
 
     for each in (sub, other):
         fail(hub, each, 5)
 
     assert [json.loads(each)["subscription_id"] for each in letters(store)] == [sub, other]
-    assert found(store, DEAD_LETTERS).event_type.category == "business"
+    assert find_feed(store, DEAD_LETTERS).event_type.category == "business"
     hub.stop()
 
 
@@ -174,7 +185,7 @@ def test_a_partition_without_a_policy_is_never_given_up(hub: Played, store: Stor
     hub.publish(1, 2)
 
     assert fail(hub, sub, 9) == [["0:2[1 2]"]] * 9
-    assert [(each.failed, each.single_until, each.offset) for each in slots(store, sub)] == [(1, 0, 0)]
+    assert [(each.failed, each.single_until, each.offset) for each in read_slots(store, sub)] == [(1, 0, 0)]
     hub.stop()
 
 
@@ -182,7 +193,7 @@ def test_a_policy_that_is_taken_away_is_forgotten_with_the_next_stream(hub: Play
     sub = subscribed(store, partitions=1, annotations=POLICIES["skipped"])
     hub.publish(1, 2)
     fail(hub, sub, 3)
-    assert slots(store, sub)[0].single_until == 2
+    assert read_slots(store, sub)[0].single_until == 2
     with store.write() as tx:
         subscription = tx.subscriptions.find(sub)
         assert subscription is not None
@@ -190,19 +201,19 @@ def test_a_policy_that_is_taken_away_is_forgotten_with_the_next_stream(hub: Play
 
     assert fail(hub, sub, 2) == [["0:2[2]"]] * 2
 
-    assert (slots(store, sub)[0].single_until, offsets(store, sub)) == (0, [1])
+    assert (read_slots(store, sub)[0].single_until, read_offsets(store, sub)) == (0, [1])
     hub.stop()
 
 
 def given_up(store: Store, sub: str, hub: Played, **slot: Any) -> list[int]:
     """Let one event be given up from where a partition stands; return where its partitions stand then."""
     session = hub.sessions.open(sub, frozenset(), batch_limit=2, commit_ms=1_000).session
-    hub.sessions.end(sub, session.id, ended())
+    hub.sessions.end(sub, session.id, an_end())
     with store.write() as tx:
         p, *others = tx.subscriptions.slots(sub)
         tx.subscriptions.put(sub, [p._replace(failed=2, single_until=99, **slot), *others])
     hub.sessions.open(sub, frozenset(), batch_limit=2, commit_ms=1_000)
-    return offsets(store, sub)
+    return read_offsets(store, sub)
 
 
 @pytest.mark.parametrize(
@@ -260,16 +271,16 @@ def test_who_commits_for_several_at_once_locks_all_of_them_before_the_dead_lette
     with closing(open_store(migrated_postgres_url)) as store, closing(open_store(migrated_postgres_url)) as other:
         store.migrate()
         ids = [subscribed(store, 2, annotations=POLICIES["kept"])]
-        ids += [another(store, f"group {n}", annotations=POLICIES["kept"]) for n in range(2)]
+        ids += [subscribe(store, f"group {n}", annotations=POLICIES["kept"]) for n in range(2)]
         forwarding, gate = ForwardingStore(store), Gate()
         hub = Played(forwarding)
         hub.publish(*range(4))
         hub.publish(*range(4), partition=1)
         first, second, third = sorted(ids)
         given_up(store, third, hub)  # So there are dead letters.
-        leaving = {each: opened(hub.sessions, each) for each in (first, second)}
-        hub.sessions.end(first, leaving[first].session.id, ended(hold_s=60, p0=1))
-        opened(hub.sessions, first)
+        leaving = {each: open_stream(hub.sessions, each) for each in (first, second)}
+        hub.sessions.end(first, leaving[first].session.id, an_end(hold_s=60, p0=1))
+        open_stream(hub.sessions, first)
         with store.write() as tx:  # Once it is shared out anew, an event of the second partition is given up.
             p, q = tx.subscriptions.slots(first)
             tx.subscriptions.put(first, [p, q._replace(owner="gone", heir=None, failed=2, single_until=99)])

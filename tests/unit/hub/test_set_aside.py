@@ -22,14 +22,14 @@ from tests.unit.hub.subscribing import (
     P,
     Played,
     Q,
-    ended,
+    an_end,
+    deliver,
     let_time_pass,
-    offsets,
-    opened,
-    owners,
-    slots,
+    open_stream,
+    read_offsets,
+    read_owners,
+    read_slots,
     subscribed,
-    told,
 )
 
 
@@ -75,8 +75,8 @@ def retry(hub: Played, sub: str) -> None:
 def pass_over(hub: Played, stream: Stream, position: int) -> None:
     """Let a stream commit what it has left out, which it does soon where parked events wait for that."""
     hub.now += PAUSE_S
-    told(stream)
-    until(lambda: offsets(hub.store, stream.subscription_id) == [position], f"it has passed {position}")
+    deliver(stream)
+    until(lambda: read_offsets(hub.store, stream.subscription_id) == [position], f"it has passed {position}")
     until(lambda: stream.unread, "the stream has heard of it")
 
 
@@ -84,7 +84,7 @@ def flushed(hub: Played, stream: Stream) -> list[str]:
     """Return what is sent up to the next flush, without keep-alives."""
     hub.now += 1
     hub.live.renew()
-    return [each.partition(" Stream started")[0] for each in told(stream) if "[]" not in each]
+    return [each.partition(" Stream started")[0] for each in deliver(stream) if "[]" not in each]
 
 
 def test_a_parked_keys_events_wait_and_the_others_flow(hub: Played, store: Store, sub: str) -> None:
@@ -92,13 +92,13 @@ def test_a_parked_keys_events_wait_and_the_others_flow(hub: Played, store: Store
     park(store, sub)
     stream = hub.stream(sub, batch_limit=1)
 
-    assert [each.partition(" ")[0] for each in told(stream)] == ["0:2[2]", "0:4[4]", "0:5[5]"]
+    assert [each.partition(" ")[0] for each in deliver(stream)] == ["0:2[2]", "0:4[4]", "0:5[5]"]
     assert waits(store, sub) == {"a": [0, 2]}
     hub.publish(6, 7, keys="a.")
 
-    assert told(stream) == ["0:7[7]"]
+    assert deliver(stream) == ["0:7[7]"]
     assert waits(store, sub) == {"a": [0, 2, 5]}
-    assert offsets(store, sub) == [1]
+    assert read_offsets(store, sub) == [1]
 
 
 def test_what_is_read_twice_waits_once(hub: Played, store: Store, sub: str) -> None:
@@ -107,7 +107,7 @@ def test_what_is_read_twice_waits_once(hub: Played, store: Store, sub: str) -> N
 
     for _ in range(2):
         stream = hub.stream(sub, batch_limit=1)
-        assert told(stream) == ["0:2[2] Stream started"]
+        assert deliver(stream) == ["0:2[2] Stream started"]
         stream.end("left")
         stream.close()
         for each in hub.sessions.look(sub).sessions:
@@ -119,11 +119,11 @@ def test_what_is_read_twice_waits_once(hub: Played, store: Store, sub: str) -> N
 def test_one_event_without_a_key_that_waits_keeps_no_other(hub: Played, store: Store, sub: str) -> None:
     hub.publish(1, 2, keys="..")
     park(store, sub, None, 0)
-    hub.sessions.end(sub, opened(hub.sessions, sub).session.id, ended())
+    hub.sessions.end(sub, open_stream(hub.sessions, sub).session.id, an_end())
     with store.write() as tx:
         tx.subscriptions.move(sub, {P: 1}, 0)
 
-    assert told(hub.stream(sub, batch_limit=1)) == ["0:2[2] Stream started"]
+    assert deliver(hub.stream(sub, batch_limit=1)) == ["0:2[2] Stream started"]
     assert waits(store, sub) == {None: [0]}
 
 
@@ -134,7 +134,7 @@ def test_nothing_is_looked_at_where_no_key_waits(hub: Played, store: Store, sub:
     stream = hub.stream(sub, batch_limit=1)
     before = hub.store.writes
 
-    assert told(stream) == ["0:1[1] Stream started"]
+    assert deliver(stream) == ["0:1[1] Stream started"]
     assert hub.store.writes == before
 
 
@@ -144,26 +144,26 @@ def test_a_key_is_sent_again_in_its_order_and_flows_once_all_of_it_is_committed(
     hub.publish(1, 2, 3, keys="aba")
     parked_id = park(store, sub)
     stream = hub.stream(sub, batch_limit=1)
-    told(stream)
+    deliver(stream)
     retry(hub, sub)
 
-    assert told(stream) == ["0:3[1] Parked events"], "as many as make a batch; its position is where others are"
+    assert deliver(stream) == ["0:3[1] Parked events"], "as many as make a batch; its position is where others are"
     hub.publish(4, keys="a")
-    assert told(stream) == []
+    assert deliver(stream) == []
     acknowledge(hub, stream, parked_id, 0)
-    assert told(stream) == [], "what is behind an event that is not committed would be read again by the next stream"
+    assert deliver(stream) == [], "what is behind an event that is not committed would be read again by the next stream"
     hub.commits.submit(sub, stream.session_id, [Commit(P, 3)], trusted=True).result(300)
-    assert told(stream) == ["0:3[3] Parked events"]
+    assert deliver(stream) == ["0:3[3] Parked events"]
     acknowledge(hub, stream, parked_id, 2)
-    assert told(stream) == []
+    assert deliver(stream) == []
     pass_over(hub, stream, 4)
-    assert told(stream) == ["0:4[4] Parked events"]
+    assert deliver(stream) == ["0:4[4] Parked events"]
     acknowledge(hub, stream, parked_id, 3)
-    assert told(stream) == []
+    assert deliver(stream) == []
 
     hub.publish(5, keys="a")
-    assert told(stream) == ["0:5[5]"]
-    assert (waits(store, sub), offsets(store, sub)) == ({}, [4])
+    assert deliver(stream) == ["0:5[5]"]
+    assert (waits(store, sub), read_offsets(store, sub)) == ({}, [4])
 
 
 def test_of_a_key_only_those_are_sent_again_that_the_position_has_passed(hub: Played, store: Store, sub: str) -> None:
@@ -176,17 +176,17 @@ def test_of_a_key_only_those_are_sent_again_that_the_position_has_passed(hub: Pl
     assert flushed(hub, stream) == ["0:4[2]"]
     retry(hub, sub)
 
-    assert told(stream) == ["0:4[1] Parked events"]
+    assert deliver(stream) == ["0:4[1] Parked events"]
     acknowledge(hub, stream, parked_id, 0)
-    assert told(stream) == []
+    assert deliver(stream) == []
     hub.commits.submit(sub, stream.session_id, [Commit(P, 3)]).result(300)
-    assert told(stream) == ["0:4[3] Parked events"]
+    assert deliver(stream) == ["0:4[3] Parked events"]
     acknowledge(hub, stream, parked_id, 2)
     hub.commits.submit(sub, stream.session_id, [Commit(P, 4)]).result(300)
-    assert told(stream) == ["0:4[4] Parked events"]
+    assert deliver(stream) == ["0:4[4] Parked events"]
     acknowledge(hub, stream, parked_id, 3)
 
-    assert (waits(store, sub), offsets(store, sub)) == ({}, [4])
+    assert (waits(store, sub), read_offsets(store, sub)) == ({}, [4])
 
 
 def test_an_event_of_a_key_that_waits_no_longer_is_sent_though_the_stream_thinks_it_waits(
@@ -196,13 +196,13 @@ def test_an_event_of_a_key_that_waits_no_longer_is_sent_though_the_stream_thinks
     hub.publish(1, keys="a")
     parked_id = park(store, sub)
     stream = hub.stream(sub, batch_limit=1)
-    told(stream)
+    deliver(stream)
     with store.write() as tx:
         tx.subscriptions.lock(sub)
         tx.parked.acknowledge(parked_id, 0)
     hub.publish(2, 3, keys="ab")
 
-    assert told(stream) == ["0:2[2] Stream started", "0:3[3]"]
+    assert deliver(stream) == ["0:2[2] Stream started", "0:3[3]"]
 
     assert waits(store, sub) == {}
     assert stream.unread, "it looks then"
@@ -212,7 +212,7 @@ def test_a_key_that_is_parked_again_under_another_id_waits_all_the_same(hub: Pla
     hub.publish(1, keys="a")
     first = park(store, sub)
     stream = hub.stream(sub, batch_limit=1)
-    told(stream)
+    deliver(stream)
     with store.write() as tx:
         tx.parked.clear(sub, P)
     second = park(store, sub)
@@ -220,7 +220,7 @@ def test_a_key_that_is_parked_again_under_another_id_waits_all_the_same(hub: Pla
     stream.changed()
     hub.publish(2, keys="a")
 
-    assert told(stream) == []
+    assert deliver(stream) == []
     assert waits(store, sub) == {"a": [0, 1]}
 
 
@@ -234,17 +234,17 @@ def test_what_cannot_be_set_aside_is_read_again(hub: Played, store: Store, sub: 
 
     hub.store.at_write = away
     with pytest.raises(DatabaseUnavailable):
-        told(stream)
+        deliver(stream)
     hub.store.at_write = lambda _: None
 
-    assert told(stream) == ["0:3[3] Stream started"]
+    assert deliver(stream) == ["0:3[3] Stream started"]
 
 
 def test_what_could_not_be_read_to_be_sent_again_is_sent_later(hub: Played, store: Store, sub: str) -> None:
     hub.publish(1, keys="a")
     park(store, sub)
     stream = hub.stream(sub, batch_limit=1)
-    told(stream)
+    deliver(stream)
     retry(hub, sub)
     before = hub.store.reads
 
@@ -254,10 +254,10 @@ def test_what_could_not_be_read_to_be_sent_again_is_sent_later(hub: Played, stor
 
     hub.store.at_read = away
     with pytest.raises(DatabaseUnavailable):
-        told(stream)
+        deliver(stream)
     assert stream.needs() is not None
 
-    assert told(stream) == ["0:1[1] Stream started"]
+    assert deliver(stream) == ["0:1[1] Stream started"]
 
 
 DONE = "Stream timeout reached"
@@ -272,7 +272,7 @@ def test_what_is_sent_again_in_vain_is_parked_again_and_counted(
     parked_id = park(store, sub)
     retry(hub, sub)
     stream = hub.stream(sub, batch_limit=1)
-    assert told(stream) == ["0:1[1] Stream started"]
+    assert deliver(stream) == ["0:1[1] Stream started"]
     if reason is not None:
         stream.end(reason)
 
@@ -282,7 +282,7 @@ def test_what_is_sent_again_in_vain_is_parked_again_and_counted(
     if reason in (STOPPING, TIME_OVER, DONE):
         again = again._replace(attempts=2, is_retried=True)  # The next stream sends it, which nobody need ask for.
     assert hub.sessions.look(sub, counts=True).parked == [again]
-    assert slots(store, sub)[0].failed == 0, "the partition itself has not failed"
+    assert read_slots(store, sub)[0].failed == 0, "the partition itself has not failed"
 
 
 def test_what_was_sent_again_can_be_committed_after_the_end_of_its_stream_and_belongs_to_it_until_then(
@@ -292,16 +292,16 @@ def test_what_was_sent_again_can_be_committed_after_the_end_of_its_stream_and_be
     parked_id = park(store, sub, "a", 0, 1)
     retry(hub, sub)
     first = hub.stream(sub, batch_limit=1)
-    assert told(first) == ["0:2[1] Stream started"]
+    assert deliver(first) == ["0:2[1] Stream started"]
     first.end(DONE)
     first.close()
     second = hub.stream(sub, batch_limit=1)
-    assert (told(second), slots(store, sub)[0].owner) == ([], first.session_id)
+    assert (deliver(second), read_slots(store, sub)[0].owner) == ([], first.session_id)
 
     acknowledge(hub, first, parked_id, 0)
 
-    assert slots(store, sub)[0].owner == second.session_id
-    assert told(second) == ["0:2[2] Stream started"], "the rest of the key comes with the next stream"
+    assert read_slots(store, sub)[0].owner == second.session_id
+    assert deliver(second) == ["0:2[2] Stream started"], "the rest of the key comes with the next stream"
 
 
 @pytest.mark.parametrize("is_first", [True, False], ids=["the position first", "the key first"])
@@ -312,7 +312,7 @@ def test_a_stream_that_has_ended_keeps_a_partition_until_all_that_it_was_sent_is
     parked_id = park(store, sub)
     retry(hub, sub)
     stream = hub.stream(sub, batch_limit=1)
-    assert told(stream) == ["0:1[1] Stream started", "0:2[2]"]
+    assert deliver(stream) == ["0:1[1] Stream started", "0:2[2]"]
     stream.end(DONE)
     stream.close()
     steps = [
@@ -322,11 +322,11 @@ def test_a_stream_that_has_ended_keeps_a_partition_until_all_that_it_was_sent_is
     first, second = steps if is_first else reversed(steps)
 
     first()
-    assert owners(store, sub) == [stream.session_id]
-    assert slots(store, sub)[0].failed == 1 - is_first
+    assert read_owners(store, sub) == [stream.session_id]
+    assert read_slots(store, sub)[0].failed == 1 - is_first
     second()
-    assert owners(store, sub) == [None]
-    assert (waits(store, sub), offsets(store, sub)) == ({}, [2])
+    assert read_owners(store, sub) == [None]
+    assert (waits(store, sub), read_offsets(store, sub)) == ({}, [2])
 
 
 def test_a_stream_that_has_ended_keeps_what_it_was_sent_again_no_longer_than_its_time(
@@ -336,12 +336,12 @@ def test_a_stream_that_has_ended_keeps_what_it_was_sent_again_no_longer_than_its
     park(store, sub)
     retry(hub, sub)
     first = hub.stream(sub, batch_limit=1)
-    told(first)
+    deliver(first)
     first.end(DONE)
     first.close()
     let_time_pass(store.url, 61)
 
-    assert told(hub.stream(sub, batch_limit=1)) == ["0:1[1] Stream started"]
+    assert deliver(hub.stream(sub, batch_limit=1)) == ["0:1[1] Stream started"]
 
 
 def test_a_partition_is_not_let_go_while_parked_events_of_it_are_under_way(hub: Played, store: Store) -> None:
@@ -350,16 +350,16 @@ def test_a_partition_is_not_let_go_while_parked_events_of_it_are_under_way(hub: 
     parked_id = park(store, sub)
     retry(hub, sub)
     first = hub.stream(sub, batch_limit=1)
-    told(first)
+    deliver(first)
     second = hub.stream(sub, P, batch_limit=1)
     hub.live.changed(sub)
 
-    assert told(first) == []
-    assert slots(store, sub)[0].owner == first.session_id
+    assert deliver(first) == []
+    assert read_slots(store, sub)[0].owner == first.session_id
     acknowledge(hub, first, parked_id, 0)
-    told(first)
+    deliver(first)
 
-    assert slots(store, sub)[0].owner == second.session_id
+    assert read_slots(store, sub)[0].owner == second.session_id
 
 
 def test_nothing_is_sent_again_of_a_partition_that_others_are_to_have(hub: Played, store: Store) -> None:
@@ -367,30 +367,30 @@ def test_nothing_is_sent_again_of_a_partition_that_others_are_to_have(hub: Playe
     hub.publish(1, 2, keys="ab")
     park(store, sub)
     first = hub.stream(sub, batch_limit=1)
-    assert told(first) == ["0:2[2] Stream started"]
+    assert deliver(first) == ["0:2[2] Stream started"]
     second = hub.stream(sub, P, batch_limit=1)
-    assert told(second) == []
+    assert deliver(second) == []
 
     retry(hub, sub)
 
-    assert told(first) == []
+    assert deliver(first) == []
     hub.commits.submit(sub, first.session_id, [Commit(P, 2)]).result(300)
-    told(first)
-    assert slots(store, sub)[0].owner == second.session_id
-    assert told(second) == ["0:2[1] Stream started"]
+    deliver(first)
+    assert read_slots(store, sub)[0].owner == second.session_id
+    assert deliver(second) == ["0:2[1] Stream started"]
 
 
 def test_what_was_left_out_is_committed_at_the_end(hub: Played, store: Store, sub: str) -> None:
     hub.publish(1, 2, 3, keys="aaa")
     park(store, sub)
     stream = hub.stream(sub, batch_limit=1)
-    assert told(stream) == []
-    assert offsets(store, sub) == [1]
+    assert deliver(stream) == []
+    assert read_offsets(store, sub) == [1]
     stream.end("left")
 
     stream.close()
 
-    assert offsets(store, sub) == [3]
+    assert read_offsets(store, sub) == [3]
     assert waits(store, sub) == {"a": [0, 1, 2]}
 
 

@@ -17,7 +17,19 @@ from penstock.storage import Store
 from penstock.testing.store_contract import database_at
 from tests.unit.hub.feeds import NAME
 from tests.unit.hub.forwarding import ForwardingStore
-from tests.unit.hub.subscribing import P, Played, Q, another, lose_hub, move, offsets, owners, slots, subscribed, told
+from tests.unit.hub.subscribing import (
+    P,
+    Played,
+    Q,
+    deliver,
+    lose_hub,
+    move,
+    read_offsets,
+    read_owners,
+    read_slots,
+    subscribe,
+    subscribed,
+)
 
 
 @pytest.fixture
@@ -54,14 +66,14 @@ def test_what_is_there_is_sent_and_then_what_arrives(hub: Played, store: Store) 
     sub = subscribed(store)
     hub.publish(1, 2)
     stream = hub.stream(sub, batch_limit=1)
-    assert told(stream) == ["0:1[1] Stream started", "0:2[2]"]
+    assert deliver(stream) == ["0:1[1] Stream started", "0:2[2]"]
     assert not stream.unread
 
     hub.publish(3)
     hub.publish(4, partition=1)
 
     assert stream.unread
-    assert told(stream) == ["0:3[3]", "1:1[4]"]
+    assert deliver(stream) == ["0:3[3]", "1:1[4]"]
 
 
 def test_a_step_goes_on_for_as_long_as_there_is_something_to_be_read(hub: Played, store: Store) -> None:
@@ -97,12 +109,12 @@ def test_what_is_committed_while_a_step_lasts_is_in_time(hub: Played, store: Sto
     assert not stream.over
     hub.now += 5
     hub.live.renew()
-    assert told(stream)[-1].endswith(COMMIT_TIMEOUT)
+    assert deliver(stream)[-1].endswith(COMMIT_TIMEOUT)
 
 
 def test_a_lease_that_is_extended_while_a_step_lasts_is_heard_of(hub: Played, store: Store) -> None:
     stream = hub.stream(subscribed(store), commit_s=5)
-    told(stream)
+    deliver(stream)
     hub.sessions.extend(stream.subscription_id, stream.session_id)
     stream.changed()
     hub.now += 3
@@ -116,10 +128,10 @@ def test_a_lease_that_is_extended_while_a_step_lasts_is_heard_of(hub: Played, st
 
 def test_it_is_woken_by_what_arrives_and_by_what_is_committed(hub: Played, store: Store) -> None:
     stream = hub.stream(subscribed(store))
-    told(stream)
+    deliver(stream)
     woken: list[str] = []
     stream.on_wake(lambda: woken.append("woken"))
-    for act in (lambda: hub.publish(1), lambda: told(stream), lambda: stream.committed({P: 1}), stream.changed):
+    for act in (lambda: hub.publish(1), lambda: deliver(stream), lambda: stream.committed({P: 1}), stream.changed):
         act()
 
     assert woken == ["woken"] * 3
@@ -129,13 +141,13 @@ def test_only_what_it_was_sent_can_be_committed(hub: Played, store: Store) -> No
     sub = subscribed(store)
     hub.publish(1, 2, 3)
     stream = hub.stream(sub, batch_limit=2)
-    told(stream)
+    deliver(stream)
     assert [stream.was_sent(P, each) for each in (2, 3)] == [True, False]
     assert stream.was_sent(("nothing", 0), 0) is False
 
     assert commit(hub, stream, 2)
 
-    assert (stream.epoch(NAME), offsets(store, sub)) == (1, [2, 0])
+    assert (stream.epoch(NAME), read_offsets(store, sub)) == (1, [2, 0])
 
 
 def test_partitions_go_to_another_stream_once_all_is_committed(hub: Played, store: Store) -> None:
@@ -143,39 +155,39 @@ def test_partitions_go_to_another_stream_once_all_is_committed(hub: Played, stor
     hub.publish(1)
     hub.publish(2, partition=1)
     first = hub.stream(sub, batch_limit=1)
-    told(first)
+    deliver(first)
     second = hub.stream(sub, Q, batch_limit=1)
     hub.live.changed(sub)
     hub.publish(3, partition=1)
-    assert told(first) == []
-    assert told(second) == []
+    assert deliver(first) == []
+    assert deliver(second) == []
 
     commit(hub, first, 1, Q)
-    assert told(first, light=True) == []
+    assert deliver(first, light=True) == []
     assert first.unread
-    assert told(first) == []
-    assert owners(store, sub) == [first.session_id, second.session_id]
+    assert deliver(first) == []
+    assert read_owners(store, sub) == [first.session_id, second.session_id]
 
-    assert told(second) == ["1:2[3] Stream started"]
+    assert deliver(second) == ["1:2[3] Stream started"]
     hub.publish(4, partition=1)
-    assert told(first) == []
+    assert deliver(first) == []
 
 
 def test_what_is_left_uncommitted_is_sent_again_to_the_next(hub: Played, store: Store) -> None:
     sub = subscribed(store, partitions=1)
     hub.publish(1, 2, 3)
     first = hub.stream(sub, batch_limit=1)
-    told(first)
+    deliver(first)
     commit(hub, first, 1)
-    told(first)
+    deliver(first)
     hub.now += 61
     hub.live.renew()
-    assert told(first)[-1:] == ["0:3[] Commit timeout reached"]
+    assert deliver(first)[-1:] == ["0:3[] Commit timeout reached"]
     first.close()
 
     second = hub.stream(sub, batch_limit=1)
 
-    assert told(second) == ["0:2[2] Stream started", "0:3[3]"]
+    assert deliver(second) == ["0:2[2] Stream started", "0:3[3]"]
 
 
 # What it costs
@@ -184,24 +196,24 @@ def test_what_is_left_uncommitted_is_sent_again_to_the_next(hub: Played, store: 
 def test_a_light_step_never_asks_the_store(hub: Played, store: Store) -> None:
     sub = subscribed(store)
     stream = hub.stream(sub, batch_limit=1)
-    told(stream)
+    deliver(stream)
 
     def never(_: int) -> None:
         raise AssertionError("the store was asked")
 
     hub.store.at_read = hub.store.at_write = never
-    assert (stream.unread, stream.needs(), told(stream, light=True)) == (False, None, [])
+    assert (stream.unread, stream.needs(), deliver(stream, light=True)) == (False, None, [])
     hub.store.at_read = hub.store.at_write = lambda _: None
     hub.publish(1)
     hub.store.at_read = hub.store.at_write = never
-    assert told(stream, light=True) == []
+    assert deliver(stream, light=True) == []
     stream.committed({P: 0})
     stream.changed()
-    assert told(stream, light=True) == []
+    assert deliver(stream, light=True) == []
     assert stream.unread, "what was left is done by the next step"
     hub.store.at_read = hub.store.at_write = lambda _: None
 
-    assert told(stream) == ["0:1[1] Stream started"]
+    assert deliver(stream) == ["0:1[1] Stream started"]
 
 
 def test_what_has_to_be_read_is_known_before_it_is_read(hub: Played, store: Store) -> None:
@@ -209,7 +221,7 @@ def test_what_has_to_be_read_is_known_before_it_is_read(hub: Played, store: Stor
     sub = subscribed(store, partitions=1)
     stream = hub.stream(sub)
     assert stream.needs() is not None, "it has to look first"
-    told(stream)
+    deliver(stream)
     assert stream.needs() is None
 
     hub.publish(1)
@@ -218,17 +230,17 @@ def test_what_has_to_be_read_is_known_before_it_is_read(hub: Played, store: Stor
 
 
 def test_streams_that_wait_at_one_place_share_what_one_of_them_has_read(hub: Played, store: Store) -> None:
-    ids = [subscribed(store, partitions=1), another(store, "other"), another(store, "third")]
+    ids = [subscribed(store, partitions=1), subscribe(store, "other"), subscribe(store, "third")]
     streams = [hub.stream(sub, batch_limit=1) for sub in ids]
     assert len({stream.needs() for stream in streams}) == 3, "each has its own look"
-    assert all(told(stream) == [] for stream in streams)
+    assert all(deliver(stream) == [] for stream in streams)
     hub.publish(1, 2)
     before = hub.store.reads
 
     assert {stream.needs() for stream in streams} == {((P, 0, 2),)}
-    assert told(streams[0]) == ["0:1[1] Stream started", "0:2[2]"]
+    assert deliver(streams[0]) == ["0:1[1] Stream started", "0:2[2]"]
     assert [stream.needs() for stream in streams] == [None] * 3
-    assert [told(stream, light=True) for stream in streams[1:]] == [["0:1[1] Stream started", "0:2[2]"]] * 2
+    assert [deliver(stream, light=True) for stream in streams[1:]] == [["0:1[1] Stream started", "0:2[2]"]] * 2
 
     assert hub.store.reads == before + 1
 
@@ -237,7 +249,7 @@ def test_streams_that_wait_at_one_place_share_what_one_of_them_has_read(hub: Pla
 def test_what_is_much_work_is_not_shared(hub: Played, store: Store, rules: dict[str, Any]) -> None:
     count = rules.pop("count", 1)
     stream = hub.stream(subscribed(store, partitions=1), **rules)
-    told(stream)
+    deliver(stream)
 
     hub.publish(*range(count))
 
@@ -256,26 +268,26 @@ def test_a_look_that_fails_is_done_again(hub: Played, store: Store, read: int) -
     stream = hub.stream(sub, batch_limit=1)
 
     with away(hub, read), pytest.raises(DatabaseUnavailable):
-        told(stream)
+        deliver(stream)
 
     assert stream.unread
     assert stream.needs() is not None
-    assert told(stream) == ["0:1[1] Stream started"]
+    assert deliver(stream) == ["0:1[1] Stream started"]
     assert not stream.over
 
 
 def test_partitions_that_come_later_are_loaded_though_the_database_was_away(hub: Played, store: Store) -> None:
     sub = subscribed(store)
     first, second = hub.stream(sub), hub.stream(sub, Q, batch_limit=1)
-    told(first), told(second)
+    deliver(first), deliver(second)
     hub.publish(1, partition=1)
     first.end("left")
     first.close()
 
     with away(hub, 2), pytest.raises(DatabaseUnavailable):
-        told(second)
+        deliver(second)
 
-    assert told(second) == ["1:1[1] Stream started"]
+    assert deliver(second) == ["1:1[1] Stream started"]
 
 
 def test_what_was_read_before_the_database_went_away_is_sent_once(hub: Played, store: Store) -> None:
@@ -289,22 +301,22 @@ def test_what_was_read_before_the_database_went_away_is_sent_once(hub: Played, s
         with pytest.raises(DatabaseUnavailable):
             list(step)
 
-    assert told(stream) == ["1:1[2]"]
+    assert deliver(stream) == ["1:1[2]"]
 
 
 def test_nothing_is_sent_once_the_lease_is_over_and_all_goes_on_once_it_holds(hub: Played, store: Store) -> None:
     sub = subscribed(store)
     stream = hub.stream(sub, batch_limit=1)
-    told(stream)
+    deliver(stream)
     hub.publish(1)
     hub.now += LEASE_S
 
-    assert (told(stream), stream.unread, stream.over) == ([], False, False)
+    assert (deliver(stream), stream.unread, stream.over) == ([], False, False)
     assert stream.idle_seconds > 0, "it does not ask again and again meanwhile"
 
     hub.live.renew()
     assert stream.unread
-    assert told(stream) == ["0:1[1] Stream started"]
+    assert deliver(stream) == ["0:1[1] Stream started"]
 
 
 @pytest.mark.parametrize(
@@ -339,18 +351,18 @@ def test_in_the_midst_of_a_step_nothing_more_is_sent_once(hub: Played, store: St
 def test_one_that_others_count_as_gone_meanwhile_ends(hub: Played, store: Store) -> None:
     sub = subscribed(store, partitions=1)
     stream = hub.stream(sub)
-    told(stream)
+    deliver(stream)
     hub.now += LEASE_S
     lose_hub(store.url)
     other = Played(store, "other")
     theirs = other.stream(sub)
-    assert owners(store, sub) == [theirs.session_id]
+    assert read_owners(store, sub) == [theirs.session_id]
 
     hub.live.renew()
 
-    assert told(stream) == [f"0:0[] {TIME_OVER}"]
+    assert deliver(stream) == [f"0:0[] {TIME_OVER}"]
     stream.close()
-    assert owners(store, sub) == [theirs.session_id]
+    assert read_owners(store, sub) == [theirs.session_id]
     other.stop()
 
 
@@ -359,47 +371,47 @@ def test_one_that_has_lost_some_meanwhile_ends_and_the_rest_may_still_be_committ
     hub.publish(1)
     hub.publish(2, partition=1)
     stream = hub.stream(sub, batch_limit=1)
-    told(stream)
+    deliver(stream)
     hub.now += LEASE_S
     lose_hub(store.url)
     other = Played(store, "other")
     theirs = other.stream(sub, P)
     hub.live.renew()
 
-    assert told(stream) == [f"0:1[] {TIME_OVER}"]
+    assert deliver(stream) == [f"0:1[] {TIME_OVER}"]
     stream.close()
 
-    assert owners(store, sub) == [theirs.session_id, stream.session_id]
-    assert [slot.failed for slot in slots(store, sub)][1] == 1
+    assert read_owners(store, sub) == [theirs.session_id, stream.session_id]
+    assert [slot.failed for slot in read_slots(store, sub)][1] == 1
     assert commit(hub, stream, 1, Q)
-    assert (offsets(store, sub), owners(store, sub)) == ([0, 1], [theirs.session_id, None])
+    assert (read_offsets(store, sub), read_owners(store, sub)) == ([0, 1], [theirs.session_id, None])
     other.stop()
 
 
 def test_a_hub_that_is_cut_off_for_long_ends_its_streams_when_their_time_is_over(hub: Played, store: Store) -> None:
     stream = hub.stream(subscribed(store, partitions=1), batch_limit=1, commit_s=30)
     hub.publish(1, 2)
-    told(stream)
+    deliver(stream)
     hub.now += LEASE_S
     hub.publish(3)
-    assert (told(stream), stream.over) == ([], False)
+    assert (deliver(stream), stream.over) == ([], False)
     hub.now += 30
 
-    assert told(stream) == [f"0:2[] {COMMIT_TIMEOUT}"]
+    assert deliver(stream) == [f"0:2[] {COMMIT_TIMEOUT}"]
 
 
 def test_after_a_lease_was_over_who_shares_out_just_now_is_waited_for(hub: Played, store: Store) -> None:
     """Who counts the hub as gone may have begun before the hub was seen again, and end after."""
     sub = subscribed(store, partitions=1)
     stream = hub.stream(sub)
-    told(stream)
+    deliver(stream)
     hub.publish(1)
     hub.now += LEASE_S
     hub.live.renew()
     with ThreadPoolExecutor(1) as pool:
         with store.write() as tx:
             assert tx.subscriptions.lock(sub) is not None
-            step = pool.submit(told, stream)
+            step = pool.submit(deliver, stream)
             with pytest.raises(TimeoutError):
                 step.result(0.2)
             tx.subscriptions.close([stream.session_id])
@@ -428,13 +440,13 @@ def test_what_retention_has_removed_is_skipped_and_counted(hub: Played, store: S
         hub.store.at_read = lambda _: remove(store, 3) if hub.store.reads == 3 + skipped else None
         skipped = hub.store.reads
 
-    assert told(stream) == []
+    assert deliver(stream) == []
     hub.store.at_read = lambda _: None
     hub.now += 30
     hub.live.renew()
 
     skips = "skipped events due to retention time passed, count: 3"
-    assert told(stream) == [f"0:5[3 4] Stream started; {skips}"]
+    assert deliver(stream) == [f"0:5[3 4] Stream started; {skips}"]
 
 
 # Its end
@@ -442,7 +454,7 @@ def test_what_retention_has_removed_is_skipped_and_counted(hub: Played, store: S
 
 def test_nothing_says_that_it_is_to_end_while_nobody_can_be_asked(hub: Played, store: Store) -> None:
     stream = hub.stream(subscribed(store))
-    told(stream)
+    deliver(stream)
     stream.changed()
     assert stream.interrupted() is None, "that was no end"
     with away(hub, 1):
@@ -453,9 +465,9 @@ def test_it_ends_for_every_reason_that_others_give(hub: Played, store: Store) ->
     reasons = [RESETTING, TIME_OVER, GIVEN_BACK, GROWN, DELETED]
     ended, interrupted = [], []
     for n in range(5):
-        sub = another(store, f"group {n}") if n else subscribed(store, partitions=1)
+        sub = subscribe(store, f"group {n}") if n else subscribed(store, partitions=1)
         stream = hub.stream(sub)
-        told(stream)
+        deliver(stream)
         with store.write() as tx:
             if n == 0:
                 tx.subscriptions.reset_until(sub, 1 << 60)
@@ -468,13 +480,13 @@ def test_it_ends_for_every_reason_that_others_give(hub: Played, store: Store) ->
                 tx.subscriptions.begin(sub, [slot._replace(place=Q)], 0)
             else:
                 tx.subscriptions.delete(sub)
-        assert told(stream) == [], "nobody has told it yet"
+        assert deliver(stream) == [], "nobody has told it yet"
         assert stream.interrupted() is None, "nor does it ask"
         stream.changed()
         interrupted.append(stream.interrupted())
         assert not stream.over, "a step may be under way"
-        ended += told(stream)
-        assert (stream.over, told(stream)) == (True, [])
+        ended += deliver(stream)
+        assert (stream.over, deliver(stream)) == (True, [])
         stream.close()
 
     assert ended == [f"0:0[] {each}" for each in reasons]
@@ -507,7 +519,7 @@ def test_it_says_why_it_ends_before_it_has_looked_at_all(hub: Played, store: Sto
     if reason == STOPPING:
         hub.hub.drain()
 
-    assert told(stream) == [f"0:0[] {reason}"]
+    assert deliver(stream) == [f"0:0[] {reason}"]
     assert (stream.over, stream.epoch(NAME)) == (True, 1)
 
 
@@ -519,22 +531,22 @@ def test_it_ends_when_its_reader_may_no_longer_read_or_the_hub_stops(hub: Played
             raise Blocked(reason="blocked")
 
     stream, other = hub.stream(sub, allowed=allowed), hub.stream(sub)
-    told(stream), told(other)
+    deliver(stream), deliver(other)
     assert stream.interrupted() is None
     may[0] = False
     assert stream.interrupted() == BLOCKED
-    assert told(stream) == [f"0:0[] {BLOCKED}"]
+    assert deliver(stream) == [f"0:0[] {BLOCKED}"]
     assert other.interrupted() is None
     hub.hub.drain()
     assert other.interrupted() == STOPPING
-    assert told(other) == [f"1:0[] {STOPPING}"]
+    assert deliver(other) == [f"1:0[] {STOPPING}"]
 
 
 def test_what_it_leaves_can_be_committed_as_long_as_there_was_time(hub: Played, store: Store) -> None:
     sub = subscribed(store, partitions=1)
     hub.publish(1)
     stream = hub.stream(sub, batch_limit=1, commit_s=60)
-    told(stream)
+    deliver(stream)
     hub.now += 20
     stream.end("left")
     stream.close()
@@ -551,7 +563,7 @@ def test_what_it_leaves_can_be_committed_as_long_as_there_was_time(hub: Played, 
 def test_one_that_cannot_tell_that_it_has_ended_can_be_closed_again(hub: Played, store: Store) -> None:
     sub = subscribed(store, partitions=1)
     stream = hub.stream(sub)
-    told(stream)
+    deliver(stream)
 
     def fail(_: int) -> None:
         raise DatabaseUnavailable(reason="away", retry_after=1)
@@ -559,24 +571,24 @@ def test_one_that_cannot_tell_that_it_has_ended_can_be_closed_again(hub: Played,
     hub.store.at_write = fail
     with pytest.raises(DatabaseUnavailable):
         stream.close()
-    assert owners(store, sub) == [stream.session_id]
+    assert read_owners(store, sub) == [stream.session_id]
     hub.store.at_write = lambda _: None
     stream.close()
 
-    assert owners(store, sub) == [None]
+    assert read_owners(store, sub) == [None]
 
 
 def test_a_commit_by_another_hub_is_found_by_a_look(hub: Played, store: Store) -> None:
     sub = subscribed(store, partitions=1)
     hub.publish(1, 2, 3)
     stream = hub.stream(sub, batch_limit=1, max_uncommitted=1)
-    assert told(stream) == ["0:1[1] Stream started"]
+    assert deliver(stream) == ["0:1[1] Stream started"]
     move(store, sub, p0=2)
     with store.write() as tx:
         tx.subscriptions.revise(sub)
-    assert told(stream) == []
+    assert deliver(stream) == []
 
     with store.read() as tx:
         assert hub.live.look(tx)
 
-    assert told(stream) == ["0:3[3]"]
+    assert deliver(stream) == ["0:3[3]"]

@@ -24,8 +24,8 @@ from penstock.storage.groups import Intervention
 from penstock.testing.clock import START_AT, VirtualClock
 from penstock.testing.store_contract import database_at
 from tests.promises.scene import until
-from tests.unit.hub.feeds import NAME, filled
-from tests.unit.hub.subscribing import P, Q, another, offsets, owners, slots, told
+from tests.unit.hub.feeds import NAME, fill_feed
+from tests.unit.hub.subscribing import P, Q, deliver, read_offsets, read_owners, read_slots, subscribe
 
 RULES = Rules(max_uncommitted=100, batch_limit=9, flush_s=30, commit_s=60, bytes_max=1 << 20)
 
@@ -33,7 +33,7 @@ RULES = Rules(max_uncommitted=100, batch_limit=9, flush_s=30, commit_s=60, bytes
 @pytest.fixture
 def hub(store: Store, clock: VirtualClock) -> Iterator[Hub]:
     """A hub that is not started, over nine events in each of two partitions."""
-    filled(store, partition_count=2, events=9)
+    fill_feed(store, partition_count=2, events=9)
     hub = Hub(store, clock=clock)
     yield hub
     hub.streams.stop()
@@ -44,16 +44,16 @@ def stream(hub: Hub, sub: str, *wants: Any) -> Stream:
 
 
 def test_whoever_opens_a_stream_keeps_its_lease(hub: Hub, store: Store) -> None:
-    sub = another(store)
+    sub = subscribe(store)
     assert not hub.streams.live.holds
 
     opened = stream(hub, sub)
 
     assert hub.streams.live.holds
     assert hub.streams.live.streams == 1
-    assert owners(store, sub) == [opened.session_id] * 2
+    assert read_owners(store, sub) == [opened.session_id] * 2
     opened.close()
-    assert (hub.streams.live.streams, owners(store, sub)) == (0, [None, None])
+    assert (hub.streams.live.streams, read_owners(store, sub)) == (0, [None, None])
 
 
 def test_who_opens_a_stream_when_the_lease_is_nearly_over_renews_it(hub: Hub, store: Store) -> None:
@@ -63,7 +63,7 @@ def test_who_opens_a_stream_when_the_lease_is_nearly_over_renews_it(hub: Hub, st
     lease._valid_until = uptime() + RENEW_S / 2
     assert lease.holds
 
-    opened = stream(hub, another(store))
+    opened = stream(hub, subscribe(store))
 
     assert lease._valid_until > uptime() + 2 * RENEW_S
     opened.close()
@@ -73,7 +73,7 @@ def test_one_that_was_opened_before_a_lapse_of_the_lease_looks_who_has_what(
     hub: Hub, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Others may have had its partitions between its being opened and its beginning."""
-    sub = another(store)
+    sub = subscribe(store)
     open_session = hub.streams.sessions.open
 
     def lapse(*args: Any, **options: Any) -> Opened:
@@ -90,7 +90,7 @@ def test_one_that_was_opened_before_a_lapse_of_the_lease_looks_who_has_what(
 
 
 def test_one_for_which_there_is_no_room_leaves_nothing(hub: Hub, store: Store) -> None:
-    sub = another(store)
+    sub = subscribe(store)
     opened = [stream(hub, sub) for _ in range(2)]
 
     with pytest.raises(NoFreeSlots):
@@ -101,9 +101,9 @@ def test_one_for_which_there_is_no_room_leaves_nothing(hub: Hub, store: Store) -
 
 
 def test_the_streams_of_a_hub_hear_of_a_newcomer_at_once(hub: Hub, store: Store) -> None:
-    sub = another(store)
+    sub = subscribe(store)
     first = stream(hub, sub)
-    told(first)
+    deliver(first)
     assert not first.unread
 
     stream(hub, sub)
@@ -112,21 +112,21 @@ def test_the_streams_of_a_hub_hear_of_a_newcomer_at_once(hub: Hub, store: Store)
 
 
 def test_time_is_given_and_partitions_given_back_by_the_id_of_a_stream(hub: Hub, store: Store) -> None:
-    sub = another(store)
+    sub = subscribe(store)
     opened = stream(hub, sub)
-    told(opened)
+    deliver(opened)
 
     hub.streams.extend(sub, opened.session_id)
     assert (opened.unread, hub.streams.look(sub).sessions[0].extensions) == (True, 1)
-    told(opened)
+    deliver(opened)
     assert not hub.streams.give_back(sub, opened.session_id), "it has yet to end"
-    told(opened)
+    deliver(opened)
     assert opened.over
     opened.close()
     assert hub.streams.give_back(sub, opened.session_id)
     with pytest.raises(StreamNotFound):
         hub.streams.extend(sub, opened.session_id)
-    assert owners(store, sub) == [None, None]
+    assert read_owners(store, sub) == [None, None]
 
 
 def test_a_stream_whose_opening_was_never_answered_is_ended(
@@ -135,16 +135,16 @@ def test_a_stream_whose_opening_was_never_answered_is_ended(
     """Its commit got through, and whoever asked for it was told that it may not have."""
     monkeypatch.setattr(live, "SWEEP_S", 0.001)
     monkeypatch.setattr(live, "ORPHAN_ROUNDS", 1)
-    sub = another(store)
+    sub = subscribe(store)
     sent = stream(hub, sub)
-    told(sent)
+    deliver(sent)
     assert not sent.unread
     hub.streams.sessions.open(sub, frozenset(), batch_limit=9, commit_ms=60_000)
 
     until(lambda: sent.unread, "the stream that is sent hears of it")
 
     assert [each.id for each in hub.streams.look(sub).sessions] == [sent.session_id]
-    assert [(slot.owner, slot.heir, slot.failed) for slot in slots(store, sub)] == [(sent.session_id, None, 0)] * 2
+    assert [(slot.owner, slot.heir, slot.failed) for slot in read_slots(store, sub)] == [(sent.session_id, None, 0)] * 2
 
 
 def test_the_age_of_what_is_wanted_is_by_the_hubs_clock(hub: Hub, clock: VirtualClock) -> None:
@@ -159,19 +159,19 @@ def test_the_age_of_what_is_wanted_is_by_the_hubs_clock(hub: Hub, clock: Virtual
 
 
 def test_a_reset_of_nothing_begins_a_subscription(hub: Hub, store: Store) -> None:
-    sub = another(store)
+    sub = subscribe(store)
 
     assert hub.streams.begin_reset(sub, {}) is False
 
-    assert offsets(store, sub) == [0, 0]
+    assert read_offsets(store, sub) == [0, 0]
     assert hub.streams.look(sub).subscription.resetting_until is None
 
 
 def test_a_rehearsal_tells_of_which_epoch_its_partitions_are_and_begins_nothing(hub: Hub, store: Store) -> None:
-    sub = another(store)
+    sub = subscribe(store)
 
     assert hub.streams.rehearse_reset(sub, {P: 0}) == {P: 1, Q: 1}
-    assert offsets(store, sub) == []
+    assert read_offsets(store, sub) == []
 
     hub.streams.begin_reset(sub, {})
     assert hub.streams.rehearse_reset(sub, {P: 0}) == {P: 1, Q: 1}
@@ -179,9 +179,9 @@ def test_a_rehearsal_tells_of_which_epoch_its_partitions_are_and_begins_nothing(
 
 
 def test_a_reset_waits_for_streams_and_moves_its_partitions_alone(hub: Hub, store: Store) -> None:
-    sub = another(store)
+    sub = subscribe(store)
     opened = stream(hub, sub)
-    told(opened)
+    deliver(opened)
     hub.streams.commit(sub, opened.session_id, [Commit(P, 9), Commit(Q, 9)]).result(300)
 
     assert hub.streams.begin_reset(sub, {P: 0})
@@ -191,21 +191,21 @@ def test_a_reset_waits_for_streams_and_moves_its_partitions_alone(hub: Hub, stor
             reset(sub, {Q: 2})
     with pytest.raises(ResetUnderWay):
         stream(hub, sub)
-    assert told(opened) == [f"0:9[] {RESETTING}"]
+    assert deliver(opened) == [f"0:9[] {RESETTING}"]
     opened.close()
     assert hub.streams.end_reset(sub, {P: 0}, "a bug")
 
-    assert offsets(store, sub) == [0, 9]
+    assert read_offsets(store, sub) == [0, 9]
     look = hub.streams.look(sub)
     assert (look.subscription.resetting_until, look.sessions) == (None, [])
     with store.read() as tx:
         history = [each._replace(id=0) for each in tx.groups.history(sub, before=None, limit=9)]
     assert history == [Intervention(NAME, "", 0, "reset", 1, 9, 0, "a bug", START_AT)]
-    assert told(stream(hub, sub))[0].startswith("0:9[")
+    assert deliver(stream(hub, sub))[0].startswith("0:9[")
 
 
 def test_of_what_is_reset_nothing_has_failed_or_waits(hub: Hub, store: Store) -> None:
-    sub = another(store)
+    sub = subscribe(store)
     hub.streams.begin_reset(sub, {})
     with store.write() as tx:
         tx.subscriptions.put(
@@ -217,14 +217,14 @@ def test_of_what_is_reset_nothing_has_failed_or_waits(hub: Hub, store: Store) ->
 
     assert hub.streams.end_reset(sub, {P: 5})
 
-    p, q = slots(store, sub)
+    p, q = read_slots(store, sub)
     assert (p.owner, p.sent, p.failed, p.single_until) == (None, None, 0, 0)
     assert (q.owner, q.sent, q.failed, q.single_until) == (None, None, 2, 9)
     assert [(each.place, each.last) for each in hub.streams.look(sub).parked] == [(Q, 6)]
 
 
 def test_streams_that_do_not_end_are_in_the_way_and_nothing_is_set(hub: Hub, store: Store) -> None:
-    sub = another(store)
+    sub = subscribe(store)
     stream(hub, sub)
     hub.streams.begin_reset(sub, {P: 2})
     database_at(store.url).run("UPDATE penstock_subscription SET resetting_until = 1")
@@ -233,27 +233,27 @@ def test_streams_that_do_not_end_are_in_the_way_and_nothing_is_set(hub: Hub, sto
         hub.streams.end_reset(sub, {P: 2})
 
     assert told_.value.fields["streams"] == 1
-    assert offsets(store, sub) == [0, 0]
+    assert read_offsets(store, sub) == [0, 0]
 
 
 def test_streams_begin_again_at_once_after_a_reset_that_has_failed(hub: Hub, store: Store) -> None:
-    sub = another(store)
+    sub = subscribe(store)
     hub.streams.begin_reset(sub, {P: 2})
     with pytest.raises(ResetUnderWay):
         stream(hub, sub)
 
     hub.streams.abandon_reset(sub)
 
-    assert told(stream(hub, sub))[0].startswith("0:9[")
-    assert offsets(store, sub) == [0, 0]
+    assert deliver(stream(hub, sub))[0].startswith("0:9[")
+    assert read_offsets(store, sub) == [0, 0]
     assert hub.streams.begin_reset(sub, {P: 2}), "another reset may begin at once, too"
     hub.streams.abandon_reset("nobody")
 
 
 def test_those_that_may_still_commit_are_not_waited_for_and_cannot_afterwards(hub: Hub, store: Store) -> None:
-    sub = another(store)
+    sub = subscribe(store)
     opened = stream(hub, sub)
-    told(opened)
+    deliver(opened)
     opened.end("left")
     opened.close()
     assert hub.streams.look(sub).sessions[0].holds_until is not None
@@ -263,11 +263,11 @@ def test_those_that_may_still_commit_are_not_waited_for_and_cannot_afterwards(hu
 
     with pytest.raises(StreamNotFound):
         hub.streams.commit(sub, opened.session_id, [Commit(P, 9)]).result(300)
-    assert owners(store, sub) == [None, None]
+    assert read_owners(store, sub) == [None, None]
 
 
 def test_only_what_it_has_can_be_reset(hub: Hub, store: Store) -> None:
-    sub = another(store)
+    sub = subscribe(store)
 
     for reset in (hub.streams.begin_reset, hub.streams.rehearse_reset):
         with pytest.raises(InvalidSubscription):

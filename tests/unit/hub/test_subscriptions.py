@@ -13,8 +13,8 @@ from penstock.storage import Store, open_store
 from penstock.testing.clock import START_AT, VirtualClock
 from penstock.testing.factories import an_event_type
 from penstock.testing.store_contract import database_at
-from tests.unit.hub.feeds import NAME, created, filled, found
-from tests.unit.hub.subscribing import P, Q, offsets
+from tests.unit.hub.feeds import NAME, create_feed, fill_feed, find_feed
+from tests.unit.hub.subscribing import P, Q, read_offsets
 
 
 def asked(*names: str, **members: Any) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def subscriptions(store: Store, clock: VirtualClock) -> Subscriptions:
 
 
 def test_of_one_application_event_types_and_group_there_is_one(subscriptions: Subscriptions, store: Store) -> None:
-    created(store), created(store, "invoice")
+    create_feed(store), create_feed(store, "invoice")
     first, is_new = subscriptions.create(asked(NAME, "invoice", read_from="begin"))
     assert is_new
 
@@ -40,7 +40,7 @@ def test_of_one_application_event_types_and_group_there_is_one(subscriptions: Su
 
 
 def test_of_many_who_create_it_at_once_one_does_and_all_have_it(either_store: Store, migrated_url: str) -> None:
-    created(either_store)
+    create_feed(either_store)
     other, go = open_store(migrated_url), Barrier(4)
 
     def create(at: int) -> tuple[str, bool]:
@@ -57,7 +57,7 @@ def test_of_many_who_create_it_at_once_one_does_and_all_have_it(either_store: St
 
 
 def test_event_types_that_are_not_there_are_named(subscriptions: Subscriptions, store: Store) -> None:
-    created(store)
+    create_feed(store)
 
     for make in (subscriptions.create, subscriptions.sources):
         with pytest.raises(InvalidSubscription) as told:
@@ -67,7 +67,7 @@ def test_event_types_that_are_not_there_are_named(subscriptions: Subscriptions, 
 
 
 def test_there_is_an_end_to_partitions(store: Store, clock: VirtualClock) -> None:
-    created(store, partition_count=64), created(store, "invoice", 37)
+    create_feed(store, partition_count=64), create_feed(store, "invoice", 37)
 
     with pytest.raises(InvalidSubscription, match="is 101, but the maximum partition count is 100"):
         Subscriptions(store, clock, NAKADI).create(asked(NAME, "invoice"))
@@ -75,7 +75,7 @@ def test_there_is_an_end_to_partitions(store: Store, clock: VirtualClock) -> Non
 
 
 def test_what_is_changed_was_changed_later(subscriptions: Subscriptions, store: Store, clock: VirtualClock) -> None:
-    created(store)
+    create_feed(store)
     made, _ = subscriptions.create(asked())
     clock.advance(seconds=-9)
 
@@ -86,7 +86,7 @@ def test_what_is_changed_was_changed_later(subscriptions: Subscriptions, store: 
 
 
 def test_what_it_may_not_be_is_not_stored(subscriptions: Subscriptions, store: Store) -> None:
-    created(store)
+    create_feed(store)
     made, _ = subscriptions.create(asked())
 
     def refuse() -> None:
@@ -107,7 +107,7 @@ def test_one_that_is_not_there_is_not_found(subscriptions: Subscriptions, act: s
 
 
 def test_one_that_was_dropped_can_be_made_again(subscriptions: Subscriptions, store: Store) -> None:
-    created(store)
+    create_feed(store)
     first, _ = subscriptions.create(asked())
     subscriptions.delete(first.id)
 
@@ -123,40 +123,40 @@ def test_one_that_was_dropped_can_be_made_again(subscriptions: Subscriptions, st
 def test_it_begins_once_at_what_is_there_then(
     subscriptions: Subscriptions, store: Store, read_from: str, starts: list[int]
 ) -> None:
-    filled(store, partition_count=2, events=9)
+    fill_feed(store, partition_count=2, events=9)
     database_at(store.url).run("UPDATE penstock_partition SET floor = 4")
     made, _ = subscriptions.create(asked(read_from=read_from))
-    assert offsets(store, made.id) == []
+    assert read_offsets(store, made.id) == []
 
     for _ in range(2):
         with store.write() as tx:
             begin(tx, made, START_AT)
-        assert offsets(store, made.id) == starts
+        assert read_offsets(store, made.id) == starts
         database_at(store.url).run("UPDATE penstock_partition SET floor = 5")
 
 
 def test_one_that_begins_at_cursors_has_begun(subscriptions: Subscriptions, store: Store) -> None:
-    filled(store, partition_count=2, events=9)
+    fill_feed(store, partition_count=2, events=9)
 
     made, _ = subscriptions.create(asked(), {P: 3, Q: 0})
 
-    assert offsets(store, made.id) == [3, 0]
+    assert read_offsets(store, made.id) == [3, 0]
     again, is_new = subscriptions.create(asked(), {P: 7, Q: 7})
-    assert (again, is_new, offsets(store, made.id)) == (made, False, [3, 0])
+    assert (again, is_new, read_offsets(store, made.id)) == (made, False, [3, 0])
 
 
 def test_those_that_have_begun_have_partitions_that_are_added(subscriptions: Subscriptions, store: Store) -> None:
-    filled(store, partition_count=2, events=9)
+    fill_feed(store, partition_count=2, events=9)
     begun, _ = subscriptions.create(asked(), {P: 3, Q: 0})
     idle, _ = subscriptions.create(asked(consumer_group="idle"))
-    feed = found(store)
+    feed = find_feed(store)
 
     with store.write() as tx:
         tx.feeds.update(feed, EventType.parse(an_event_type(NAME, partition_count=3)), START_AT)
         grow(tx, feed, 3, START_AT)
-        grow(tx, found(store), 2, START_AT)
+        grow(tx, find_feed(store), 2, START_AT)
 
-    assert (offsets(store, begun.id), offsets(store, idle.id)) == ([3, 0, 0], [])
+    assert (read_offsets(store, begun.id), read_offsets(store, idle.id)) == ([3, 0, 0], [])
     assert [subscriptions.find(each.id).revision for each in (begun, idle)] == [1, 0]
 
 
@@ -173,6 +173,6 @@ def test_those_that_have_begun_have_partitions_that_are_added(subscriptions: Sub
 def test_only_an_archives_goes_with_its_event_type(
     subscriptions: Subscriptions, store: Store, members: dict[str, str], *, goes: bool
 ) -> None:
-    created(store)
+    create_feed(store)
 
     assert is_deletable(subscriptions.create(asked(**members))[0]) is goes

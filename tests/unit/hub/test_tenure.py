@@ -14,7 +14,7 @@ from penstock.hub.stream_parts import Parts
 from penstock.hub.tenure import Tenure
 from penstock.storage import Store
 from tests.unit.hub.forwarding import ForwardingStore
-from tests.unit.hub.subscribing import P, Played, Q, lose_hub, opened, subscribed
+from tests.unit.hub.subscribing import P, Played, Q, lose_hub, open_stream, subscribed
 
 
 class Scene:
@@ -27,7 +27,7 @@ class Scene:
         self.hub = Played(store)
         self.other = Played(store, "other")
         self.hub.live.renew()
-        self.opened = opened(self.hub.sessions, self.sub)
+        self.opened = open_stream(self.hub.sessions, self.sub)
         self.extended = 0
         self.tenure = self._tenure(self.opened)
         self.tenure.look()

@@ -1,0 +1,463 @@
+"""Staged batches: tasks hand in uploads, and the named ones are published as one batch, once, whatever fails."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from penstock.core.event import NewEvent
+from penstock.errors import (
+    BatchNotFound,
+    BatchOfAnotherQuery,
+    BatchSuperseded,
+    BatchUnfinished,
+    ChunkDiffers,
+    DatabaseUnavailable,
+    EventTypeNotFound,
+    InvalidEvent,
+    OutcomeUnknown,
+    PartitionRefused,
+    PenstockError,
+    TooManyUploads,
+    UploadIncomplete,
+    UploadNotFound,
+    UploadTaken,
+)
+from penstock.hub import staging
+from penstock.hub.hub import Hub
+from penstock.hub.ledger import Turns
+from penstock.hub.publish import Handed
+from penstock.hub.staged import BatchName, Piece
+from penstock.hub.staging import Done, Part, digest_of
+from penstock.storage import Store
+from penstock.storage.staging import BatchKey, Chunk
+from penstock.storage.store import Frame
+from penstock.testing.clock import START_AT
+from penstock.testing.factories import an_event_type
+from tests.unit.hub.feeds import create_feed
+from tests.unit.hub.forwarding import ForwardingStore
+
+NAME = "order.placed"
+FIRST = BatchName(NAME, "g", 0)
+SCHEMA = {"properties": {"n": {"type": "integer"}}, "required": ["n"]}
+PIECE = 10
+"""How many events go into the log in one transaction here."""
+
+
+def make_hub(store: Store, monkeypatch: pytest.MonkeyPatch) -> Hub:
+    monkeypatch.setattr(type(store), "batch_events_max", PIECE)
+    hub = Hub(ForwardingStore(store))
+    definition = an_event_type(NAME, partition_count=2, partition_strategy="user_defined", schema=a_schema())
+    hub.create_event_type(definition)
+    return hub
+
+
+@pytest.fixture
+def hub(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    hub = make_hub(store, monkeypatch)
+    yield hub
+    hub.stop()
+
+
+@pytest.fixture
+def either_hub(either_store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """A hub over SQLite and over PostgreSQL in turn."""
+    hub = make_hub(either_store, monkeypatch)
+    yield hub
+    hub.stop()
+
+
+def a_schema(**more: Any) -> dict[str, str]:
+    return {"type": "json_schema", "schema": json.dumps(SCHEMA | more)}
+
+
+def make_events(numbers: range) -> list[NewEvent]:
+    """Return events that are numbers, the odd ones in partition 1."""
+    return [NewEvent.of(b'{"n":%d}' % number, partition=number % 2) for number in numbers]
+
+
+def upload(
+    hub: Hub, *chunks: Sequence[NewEvent], name: BatchName = FIRST, query: str = "q", rejects: bool = False
+) -> Part:
+    """Hand in chunks, and return the upload as a batch names it."""
+    opened = hub.staging.open(name, query)
+    assert isinstance(opened, str)
+    digests, valid = [], 0
+    for number, chunk in enumerate(chunks):
+        digest = digest_of(b"".join(bytes(each.data) for each in chunk))
+        kept, _ = hub.staging.add(name.event_type, opened, number, Handed(chunk), digest, rejects=rejects)
+        digests.append(digest)
+        valid += kept.events
+    return Part(opened, len(chunks), valid, digest_of(b"".join(digests)))
+
+
+def upload_numbers(hub: Hub, count: int, chunk: int = 4) -> Part:
+    """Hand in the events 0 to *count*, so many in a chunk."""
+    return upload(hub, *[make_events(range(at, min(at + chunk, count))) for at in range(0, count, chunk)])
+
+
+def publish(hub: Hub, *parts: Part, name: BatchName = FIRST, query: str = "q") -> Done:
+    return hub.staging.publish(name, query, parts)
+
+
+def read_numbers(hub: Hub) -> dict[int, list[int]]:
+    """Return the numbers in the log, by partition, in their order."""
+    feed, heads = hub.heads(NAME)
+    found = {}
+    with hub.store.read() as tx:
+        for number, partition_id in enumerate(feed.partition_ids):
+            stop = heads[partition_id].next_offset
+            body = tx.events.lines(partition_id, 0, stop, Frame("", "\n", ""), None).body
+            found[number] = [json.loads(line)["n"] for line in body.splitlines()]
+    return found
+
+
+def split(count: int) -> dict[int, list[int]]:
+    """Return the numbers 0 to *count* as partitions have them."""
+    return {0: [*range(0, count, 2)], 1: [*range(1, count, 2)]}
+
+
+def fail_at_write(hub: Hub, number: int) -> None:
+    """Let the database be away at one of the next writes, from 1."""
+    store: Any = hub.store
+    failing = store.writes + number
+
+    def fail(each: int) -> None:
+        if each == failing:
+            raise DatabaseUnavailable(reason="away", retry_after=1)
+
+    store.at_write = fail
+
+
+# A batch is published once
+
+
+def test_batch_is_published_in_the_order_of_its_named_uploads(either_hub: Hub) -> None:
+    upload(either_hub, make_events(range(100, 104)))
+    second = upload(either_hub, make_events(range(4, 6)), make_events(range(6, 8)))
+    first = upload(either_hub, make_events(range(4)))
+    assert read_numbers(either_hub) == {0: [], 1: []}
+
+    done = publish(either_hub, first, second)
+
+    assert read_numbers(either_hub) == split(8)
+    assert done.appended == done.batch.events == 8
+    assert json.loads(done.batch.offsets) == {"0": [[0, 3]], "1": [[0, 3]]}
+    with pytest.raises((UploadTaken, UploadNotFound)):
+        either_hub.staging.add(NAME, first.name, 1, Handed(make_events(range(1))), b"0" * 16, rejects=False)
+
+
+def test_batch_that_is_published_again_stays_the_same_whatever_is_handed_in(hub: Hub) -> None:
+    before = publish(hub, upload_numbers(hub, 4))
+
+    assert hub.staging.open(FIRST, "q") == before.batch
+    assert publish(hub, Part("0" * 32, 1, 99, b"0" * 16)) == Done(before.batch, 0)
+    assert hub.staging.batch(FIRST) == before.batch
+    assert read_numbers(hub) == split(4)
+
+
+def test_empty_batch_is_in_the_ledger(hub: Hub) -> None:
+    assert publish(hub, upload(hub)).batch.is_done
+    assert publish(hub, name=FIRST._replace(number=1)).batch.is_done
+    assert [each.number for each in hub.staging.batches(NAME, "g", 9)] == [1, 0]
+
+
+@pytest.mark.parametrize("failing", [[1, 2, 3, 4], [3, 3, 3], [5]], ids=str)
+def test_interrupted_batch_is_published_on_from_whole_pieces(either_hub: Hub, failing: list[int]) -> None:
+    """The writes of an attempt: one that looks the batch up, and one for each piece that is left."""
+    part = upload_numbers(either_hub, 32)
+
+    for number in failing:
+        fail_at_write(either_hub, number)
+        with pytest.raises(DatabaseUnavailable):
+            publish(either_hub, part)
+        assert sum(map(len, read_numbers(either_hub).values())) % 8 == 0
+    done = publish(either_hub, part)
+
+    assert read_numbers(either_hub) == split(32)
+    assert (done.batch.events, done.batch.chunks) == (32, 8)
+
+
+def test_offsets_of_a_batch_leave_out_events_that_came_between_its_pieces(hub: Hub) -> None:
+    part = upload_numbers(hub, 20)
+    fail_at_write(hub, 3)
+    with pytest.raises(DatabaseUnavailable):
+        publish(hub, part)
+    hub.publish(NAME, [NewEvent.of(b'{"n":99}', partition=0)])
+
+    done = publish(hub, part)
+
+    assert json.loads(done.batch.offsets) == {"0": [[0, 3], [5, 10]], "1": [[0, 9]]}
+    assert done.batch.events == 20
+
+
+def test_concurrent_publishers_in_two_hubs_publish_a_batch_once(either_hub: Hub) -> None:
+    other = Hub(either_hub.store)
+    part = upload_numbers(either_hub, 40)
+
+    with ThreadPoolExecutor(4) as pool:
+        done = list(pool.map(lambda hub: publish(hub, part), [either_hub, either_hub, other, other]))
+
+    assert read_numbers(either_hub) == split(40)
+    assert sum(each.appended for each in done) == 40
+    assert {each.batch.id for each in done} == {done[0].batch.id}
+
+
+def test_piece_of_a_batch_has_its_turn_once(store: Store) -> None:
+    key = BatchKey(create_feed(store).id, "g", 0, "q")
+    with store.write() as tx:
+        tx.staging.begin(key, [], 3, START_AT)
+        batch = tx.staging.batch(*key[:3])
+    assert batch is not None
+
+    def piece(**changes: int) -> Piece:
+        return Piece(batch._replace(**changes), [Chunk(1, 0, 1)], ())
+
+    with store.write() as tx:
+        turns = Turns(tx, [piece(), piece(), piece(id=99)], [])
+        assert [turns.take(each) for each in (piece(), piece(), piece(id=99))] == [True, False, False]
+        assert not Turns(tx, [piece(done=1)], []).take(piece(done=1))
+
+
+def test_commit_with_an_unknown_outcome_is_looked_up(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    part = upload_numbers(hub, 4)
+    submit: Callable[..., Any] = hub._committer.submit
+
+    def lose(request: Any) -> Any:
+        future = submit(request)
+        future.exception()
+        future._exception = OutcomeUnknown(reason="the line broke")
+        return future
+
+    monkeypatch.setattr(hub.staging, "_submit", lose)
+
+    assert publish(hub, part).batch.is_done
+    assert read_numbers(hub) == split(4)
+
+
+def test_batch_without_progress_fails_after_some_attempts(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    part = upload_numbers(hub, 4)
+    monkeypatch.setattr(hub.staging, "_request", lambda *_: None)
+
+    with pytest.raises(DatabaseUnavailable, match="does not get any further"):
+        publish(hub, part)
+
+
+# Batches follow each other
+
+
+@pytest.mark.parametrize(
+    ("name", "query", "error"),
+    [
+        (FIRST, "other", BatchOfAnotherQuery),
+        (FIRST._replace(number=8), "other", BatchOfAnotherQuery),
+        (FIRST._replace(number=3), "q", BatchSuperseded),
+        (FIRST._replace(event_type="other"), "q", EventTypeNotFound),
+    ],
+)
+def test_impossible_batch_is_refused_before_and_after_its_uploads(
+    hub: Hub, name: BatchName, query: str, error: type[PenstockError]
+) -> None:
+    late = upload(hub, make_events(range(100, 102)), name=FIRST._replace(number=3))
+    for number in (0, 5):
+        each = FIRST._replace(number=number)
+        publish(hub, upload(hub, make_events(range(2)), name=each), name=each)
+    before = read_numbers(hub)
+
+    with pytest.raises(error):
+        hub.staging.open(name, query)
+    with pytest.raises(error):
+        publish(hub, late, name=name, query=query)
+    assert read_numbers(hub) == before
+
+
+def test_batches_of_other_groups_are_independent(hub: Hub) -> None:
+    for group, query in (("g", "q"), ("h", "r")):
+        name = BatchName(NAME, group, 0)
+        publish(hub, upload(hub, make_events(range(2)), name=name, query=query), name=name, query=query)
+
+    assert read_numbers(hub) == {0: [0, 0], 1: [1, 1]}
+
+
+def test_batch_is_refused_until_the_one_before_is_published_to_its_end(hub: Hub) -> None:
+    part, next_one = upload_numbers(hub, 16), FIRST._replace(number=1)
+    fail_at_write(hub, 3)
+    with pytest.raises(DatabaseUnavailable):
+        publish(hub, part)
+
+    with pytest.raises(BatchUnfinished) as refused:
+        publish(hub, name=next_one)
+    assert refused.value.fields["newest"] == 0
+    with pytest.raises(BatchUnfinished):
+        hub.staging.open(next_one, "q")
+    assert not isinstance(hub.staging.open(FIRST, "q"), str), "its uploads are settled"
+    publish(hub)
+    assert publish(hub, name=next_one).batch.is_done
+    assert read_numbers(hub) == split(16)
+
+
+def test_forgotten_batches_let_another_query_publish(hub: Hub) -> None:
+    publish(hub, upload_numbers(hub, 2))
+
+    assert hub.staging.forget(NAME, "g") == 1
+    with pytest.raises(BatchNotFound):
+        hub.staging.batch(FIRST)
+    publish(hub, upload(hub, make_events(range(2)), query="new"), query="new")
+    assert read_numbers(hub) == {0: [0, 0], 1: [1, 1]}
+
+
+def test_event_type_that_was_created_again_has_no_batches(hub: Hub) -> None:
+    publish(hub, upload_numbers(hub, 2))
+    waiting = upload(hub, make_events(range(2)), name=FIRST._replace(number=1))
+    definition = hub.event_type(NAME).event_type.definition
+    hub.delete_event_type(NAME)
+    hub.create_event_type({**definition, "partition_count": 2})
+
+    with pytest.raises(BatchNotFound):
+        hub.staging.batch(FIRST)
+    with pytest.raises(UploadNotFound):
+        publish(hub, waiting, name=FIRST._replace(number=1))
+    publish(hub, upload_numbers(hub, 4))
+    assert read_numbers(hub) == split(4)
+
+
+# Events are validated when they are handed in, and placed when they are published
+
+
+def test_invalid_event_refuses_its_chunk(hub: Hub) -> None:
+    opened = hub.staging.open(FIRST, "q")
+    assert isinstance(opened, str)
+    wrong = [*make_events(range(2)), NewEvent.of(b'{"n":"x"}', partition=0)]
+
+    with pytest.raises(InvalidEvent, match="line 3"):
+        hub.staging.add(NAME, opened, 0, Handed(wrong), b"0" * 16, rejects=False)
+    with hub.store.read() as tx:
+        found = tx.staging.find(NAME, opened)
+        assert found is not None
+        assert tx.staging.chunks([found.id]) == []
+
+
+def test_rejected_events_are_kept_once_their_batch_is_published(either_hub: Hub) -> None:
+    wrong = NewEvent.of(b'{"n":"x"}', partition=0, key="k", headers={"h": "1"})
+    part = upload(either_hub, [*make_events(range(2)), wrong], [wrong], rejects=True)
+    assert part.events == 2
+    with either_hub.store.read() as tx:
+        assert tx.rejected.count(9) == 0
+
+    done = publish(either_hub, part)
+    publish(either_hub, part)
+
+    assert (done.batch.events, done.batch.rejected) == (2, 2)
+    assert read_numbers(either_hub) == split(2)
+    with either_hub.store.read() as tx:
+        rows = tx.rejected.list(9, newest=False)
+    assert [(row.event_type, row.data, row.key, row.headers, row.partition) for row in rows] == [
+        (NAME, '{"n":"x"}', "k", '{"h":"1"}', 0)
+    ] * 2
+    assert "Integer" in rows[0].reason
+
+
+def test_events_valid_when_handed_in_are_published_under_a_stricter_schema(hub: Hub) -> None:
+    part = upload_numbers(hub, 2)
+    hub.add_schema(NAME, a_schema(required=["n", "more"]))
+
+    publish(hub, part)
+
+    assert read_numbers(hub) == split(2)
+
+
+def test_events_are_placed_and_completed_when_they_are_published(hub: Hub) -> None:
+    name = BatchName("order.changed", "g", 0)
+    strategy: dict[str, Any] = {"partition_strategy": "hash", "partition_key_fields": ["n"]}
+    hub.create_event_type(an_event_type(name.event_type, category="business", **strategy))
+    metadata = b'"metadata":{"eid":"105a76d8-db49-4144-ace7-e683e8f4ba46","occurred_at":"2026-11-20T10:00:00Z"}'
+    part = upload(hub, [NewEvent.of(b'{"n":%d,%s}' % (n, metadata)) for n in range(8)], name=name)
+    hub.grow_event_type(name.event_type, 4)
+
+    done = publish(hub, part, name=name)
+
+    assert len(json.loads(done.batch.offsets)) > 1, "among the partitions that there are now"
+    feed, heads = hub.heads(name.event_type)
+    with hub.store.read() as tx:
+        partition = next(number for number, each in enumerate(feed.partition_ids) if heads[each].next_offset)
+        body = tx.events.lines(feed.partition_ids[partition], 0, 1, Frame("", "\n", ""), None).body
+    assert json.loads(body)["metadata"]["partition"] == str(partition)
+
+
+def test_batch_that_the_changed_event_type_refuses_can_be_published_after_another_change(hub: Hub) -> None:
+    part = upload_numbers(hub, 2)
+    definition = hub.event_type(NAME).event_type.definition
+    hashed = {**definition, "partition_strategy": "hash", "partition_key_fields": ["missing"]}
+    hub.replace_event_type(NAME, hashed, allow_reordering=True)
+    with pytest.raises(PartitionRefused):
+        publish(hub, part)
+    assert read_numbers(hub) == {0: [], 1: []}
+
+    keyed = {**hub.event_type(NAME).event_type.definition, "partition_key_fields": ["n"]}
+    hub.replace_event_type(NAME, keyed, allow_reordering=True)
+    assert publish(hub).batch.events == 2
+
+
+def test_staged_event_without_metadata_is_refused_once_its_event_type_needs_metadata(hub: Hub) -> None:
+    part = upload_numbers(hub, 2)
+    definition = hub.event_type(NAME).event_type.definition
+    enriched = {"category": "business", "enrichment_strategies": ["metadata_enrichment"]}
+    hub.replace_event_type(NAME, {**definition, **enriched})
+
+    with pytest.raises(InvalidEvent, match="no metadata, which events of the category business need"):
+        publish(hub, part)
+
+    assert read_numbers(hub) == {0: [], 1: []}
+
+
+# Uploads
+
+
+def test_upload_other_than_its_part_says_is_refused(hub: Hub) -> None:
+    part = upload_numbers(hub, 4, chunk=2)
+    other = upload(hub, make_events(range(2)), name=FIRST._replace(group="other"))
+    for wrong in ({"chunks": 1}, {"chunks": 3}, {"events": 5}, {"digest": b"0" * 16}):
+        with pytest.raises(UploadIncomplete):
+            publish(hub, part._replace(**wrong))
+    for unknown in (part._replace(name="0" * 32), other):
+        with pytest.raises(UploadNotFound):
+            publish(hub, unknown)
+    with pytest.raises(UploadIncomplete, match="named twice"):
+        publish(hub, part, part)
+    with pytest.raises(BatchNotFound):
+        hub.staging.batch(FIRST)
+
+    assert publish(hub, part).batch.events == 4
+
+
+def test_repeated_chunk_is_kept_once_and_another_one_of_its_number_refused(hub: Hub) -> None:
+    part, events = upload_numbers(hub, 2), make_events(range(2))
+    same = digest_of(b"".join(bytes(each.data) for each in events))
+
+    kept, _ = hub.staging.add(NAME, part.name, 0, Handed(events), same, rejects=False)
+    assert kept.events == 2
+    with pytest.raises(ChunkDiffers):
+        hub.staging.add(NAME, part.name, 0, Handed(make_events(range(3))), b"1" * 16, rejects=False)
+
+
+def test_dropped_upload_is_not_found(hub: Hub) -> None:
+    part = upload_numbers(hub, 2)
+    hub.staging.drop(NAME, part.name)
+
+    with pytest.raises(UploadNotFound):
+        publish(hub, part)
+    with pytest.raises(UploadNotFound):
+        hub.staging.drop(NAME, part.name)
+
+
+def test_waiting_uploads_are_limited(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "UPLOADS_MAX", 2)
+    part = upload_numbers(hub, 2)
+    upload(hub)
+
+    with pytest.raises(TooManyUploads):
+        hub.staging.open(FIRST, "q")
+    publish(hub, part)
+    assert isinstance(hub.staging.open(FIRST._replace(number=1), "q"), str)

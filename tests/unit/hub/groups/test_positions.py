@@ -1,0 +1,240 @@
+"""Positions of consumer groups: committed by processors and Spark, and reset by operators."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from penstock.core.consumer_group import CURSOR_SET
+from penstock.core.position import Commit, Goal, Reset
+from penstock.errors import (
+    BadParameter,
+    DatabaseUnavailable,
+    GroupKindDiffers,
+    GroupNotFound,
+    OutcomeUnknown,
+    PositionMoved,
+    UnusablePosition,
+)
+from penstock.hub.positions import Positions
+from penstock.storage import Store
+from penstock.storage.groups import Intervention, Place
+from penstock.storage.opening import Opening
+from penstock.storage.store import Position, Tx
+from penstock.testing.clock import START_AT, VirtualClock
+from penstock.testing.store_contract import database_at
+from tests.unit.hub.feeds import NAME, create_feed, fill_feed, find_feed, insert_subscription, raise_epochs
+from tests.unit.hub.forwarding import ForwardingStore
+
+GROUP = "projection"
+SECOND = 1_000_000
+
+
+@pytest.fixture
+def positions(store: Store, clock: VirtualClock) -> Positions:
+    """Positions in nine events in each of four partitions, the first three gone by retention in partition 3."""
+    feed = fill_feed(store, partition_count=4, events=9)
+    create_feed(store, "empty", 2)
+    database_at(store.url).run("UPDATE penstock_partition SET floor = 3 WHERE id = ?", feed.partition_ids[3])
+    return Positions(store, clock)
+
+
+def read_positions(store: Store, group: str = GROUP) -> dict[int, Position]:
+    with store.read() as tx:
+        return dict(tx.positions.find(group, NAME, ""))
+
+
+def test_positions_are_stored_with_the_epoch_of_the_feed(positions: Positions, store: Store) -> None:
+    raise_epochs(store)
+    epoch = find_feed(store).epoch
+
+    stored = positions.commit(GROUP, "processor", [Commit(NAME, 1, 9), Commit(NAME, 0, 2)])
+
+    assert stored == [Place(NAME, "", 0, epoch, 2), Place(NAME, "", 1, epoch, 9)]
+    assert read_positions(store) == {0: Position(0, epoch, 2), 1: Position(1, epoch, 9)}
+
+
+def test_position_from_before_a_restored_backup_is_not_the_expected_one(positions: Positions, store: Store) -> None:
+    positions.commit(GROUP, "processor", [Commit(NAME, 0, 2)])
+    raise_epochs(store)
+
+    with pytest.raises(PositionMoved) as refused:
+        positions.commit(GROUP, None, [Commit(NAME, 0, 3, compares=True, expected=2)])
+    with pytest.raises(UnusablePosition, match="which is now"):
+        positions.commit(GROUP, None, [Commit(NAME, 0, 3, epoch=1)])
+
+    assert (refused.value.fields["offset"], refused.value.fields["epoch"]) == (2, 1)
+
+
+def test_refused_first_commit_creates_no_group(positions: Positions, store: Store) -> None:
+    with pytest.raises(BadParameter):
+        positions.commit(GROUP, None, [Commit(NAME, 0, 2)])
+    with pytest.raises(PositionMoved):
+        positions.commit(GROUP, "spark", [Commit(NAME, 0, 2, compares=True, expected=1)])
+
+    with store.read() as tx:
+        assert tx.groups.find(GROUP) is None
+
+
+def test_subscription_is_committed_and_reset_by_its_own_routes(positions: Positions, store: Store) -> None:
+    insert_subscription(store, "s1", find_feed(store).id)
+
+    with pytest.raises(GroupKindDiffers) as committed:
+        positions.commit("s1", None, [Commit(NAME, 0, 2)])
+    with pytest.raises(GroupKindDiffers) as moved:
+        positions.reset("s1", [Reset(Goal("end"))], None, dry_run=True)
+
+    assert "POST /subscriptions/s1/cursors" in committed.value.fields["reason"]
+    assert "PATCH /subscriptions/s1/cursors" in moved.value.fields["reason"]
+
+
+@pytest.mark.parametrize(
+    ("compares", "error"), [(False, DatabaseUnavailable), (True, OutcomeUnknown)], ids=["blindly", "compared"]
+)
+def test_commit_with_an_unknown_outcome_may_be_repeated_unless_it_compares(
+    positions: Positions, store: Store, clock: VirtualClock, *, compares: bool, error: type[Exception]
+) -> None:
+    class Breaking(ForwardingStore):
+        @contextmanager
+        def write(self, *, patient: bool = True, opening: Opening | None = None) -> Iterator[Tx]:
+            with super().write(patient=patient, opening=opening) as tx:
+                yield tx
+            raise OutcomeUnknown(reason="the connection broke")
+
+    del positions
+    with pytest.raises(error):
+        Positions(Breaking(store), clock).commit(GROUP, "spark", [Commit(NAME, 0, 2, compares=compares)])
+    assert read_positions(store) == {0: Position(0, 1, 2)}
+
+
+def test_reset_is_recorded_and_a_dry_run_changes_nothing(
+    positions: Positions, store: Store, clock: VirtualClock
+) -> None:
+    positions.commit(GROUP, "processor", [Commit(NAME, 0, 2)])
+    at = clock.advance(seconds=60)
+    resets = [Reset(Goal(offset=5), NAME, 1), Reset(Goal("end"), NAME, 0)]
+
+    tried = positions.reset(GROUP, resets, "a bug", dry_run=True)
+    assert read_positions(store) == {0: Position(0, 1, 2)}
+    moved = positions.reset(GROUP, resets, "a bug", dry_run=False)
+
+    assert tried == moved
+    assert [(each.place, each.came_from) for each in moved] == [
+        (Place(NAME, "", 0, 1, 9), 2),
+        (Place(NAME, "", 1, 1, 5), None),
+    ]
+    assert read_positions(store) == {0: Position(0, 1, 9), 1: Position(1, 1, 5)}
+    with store.read() as tx:
+        history = [each._replace(id=0) for each in tx.groups.history(GROUP, before=None, limit=9)]
+    assert history == [
+        Intervention(NAME, "", 1, "reset", 1, None, 5, "a bug", at),
+        Intervention(NAME, "", 0, "reset", 1, 2, 9, "a bug", at),
+    ]
+
+
+@pytest.mark.parametrize("name", ["nobody", "\x00"], ids=repr)
+def test_unknown_group_is_not_reset(positions: Positions, name: str) -> None:
+    with pytest.raises(GroupNotFound):
+        positions.reset(name, [Reset(Goal("end"))], None, dry_run=False)
+
+
+# The positions that a reset moves
+
+
+def move(
+    positions: Positions, store: Store, kind: str, places: list[Place], *resets: Reset
+) -> dict[tuple[str, str, int], tuple[int | None, int]]:
+    """Let a group of that kind have *places*; return where resets would move them from and to."""
+    with store.write() as tx:
+        tx.groups.lock(GROUP, kind=kind, at=START_AT)
+        tx.groups.put(GROUP, places, START_AT)
+    moved = positions.reset(GROUP, resets, None, dry_run=True)
+    return {each.place[:3]: (each.came_from, each.place.offset) for each in moved}
+
+
+def a_place(part: str, partition: int, offset: int = 5, *, source: str = NAME, epoch: int = 1) -> Place:
+    return Place(source, part, partition, epoch, offset)
+
+
+def test_reset_moves_all_partitions_of_all_event_types_of_a_processor(positions: Positions, store: Store) -> None:
+    places = [a_place("", 0), a_place("", 1, 9, source="empty", epoch=0), a_place("", 0, source="gone")]
+
+    assert move(positions, store, "processor", places, Reset(Goal("begin"))) == {
+        (NAME, "", 0): (5, 0),
+        (NAME, "", 1): (None, 0),
+        (NAME, "", 2): (None, 0),
+        (NAME, "", 3): (None, 3),
+        ("empty", "", 0): (None, 0),
+        ("empty", "", 1): (None, 0),
+    }
+
+
+def test_reset_moves_the_whole_views_of_a_cursor_set(positions: Positions, store: Store) -> None:
+    places = [a_place("2/1", 3), a_place("8/4", 0), a_place("3/0", 2)]
+
+    assert move(positions, store, CURSOR_SET, places, Reset(Goal("end"))) == {
+        (NAME, "2/1", 1): (None, 9),
+        (NAME, "2/1", 3): (5, 9),
+        (NAME, "8/4", 0): (5, 9),
+        (NAME, "3/0", 2): (5, 9),
+    }
+
+
+def test_reset_moves_a_processors_own_parts_where_they_are(positions: Positions, store: Store) -> None:
+    places = [a_place("worker 7", 1), a_place("2/0", 2)]
+
+    assert move(positions, store, "processor", places, Reset(Goal("end"), NAME)) == {
+        (NAME, "worker 7", 1): (5, 9),
+        (NAME, "2/0", 2): (5, 9),
+    }
+    own = Reset(Goal(offset=1), NAME, 0, "worker 7")
+    assert move(positions, store, "processor", places, own) == {(NAME, "worker 7", 0): (None, 1)}
+
+
+def test_reset_by_name_gives_a_position_to_a_partition_without_one(positions: Positions, store: Store) -> None:
+    assert move(positions, store, "spark", [], Reset(Goal(offset=4), NAME, 2)) == {(NAME, "", 2): (None, 4)}
+    assert move(positions, store, "spark", [], Reset(Goal("end"))) == {}
+
+
+def test_each_item_of_a_reset_has_its_own_goal(positions: Positions, store: Store) -> None:
+    times = [START_AT + 4 * SECOND, START_AT + 99 * SECOND, START_AT - SECOND, START_AT - SECOND]
+    resets = [Reset(Goal(at=at), NAME, partition) for partition, at in enumerate(times)]
+
+    moved = move(positions, store, "processor", [a_place("", 0)], *resets, Reset(Goal(at=0), "empty"))
+
+    assert [offset for _, offset in moved.values()] == [0, 0, 4, 9, 0, 3]
+
+
+UNUSABLE: dict[str, tuple[str, Reset, str]] = {
+    "beyond": ("processor", Reset(Goal(offset=10), NAME, 0), "10 is beyond its end, which is 9"),
+    "negative": ("processor", Reset(Goal(offset=-1), NAME, 0), "there is no offset -1"),
+    "below the floor": (
+        "processor", Reset(Goal(offset=2), NAME, 3), "retention has removed what is before 3, and with that 2"),
+    "partition too high": ("processor", Reset(Goal("end"), NAME, 4), "partitions are numbered from 0 to 3"),
+    "partition too low": ("processor", Reset(Goal("end"), NAME, -1), "partitions are numbered from 0 to 3"),
+    "no event type": ("processor", Reset(Goal("end"), "gone"), "there is no such event type"),
+    "no name": ("processor", Reset(Goal("end"), "\x00"), "there is no such event type"),
+    "no part": ("processor", Reset(Goal("end"), NAME, 0, "\x00"), "the slice that is named does not hold it"),
+    "another view": (CURSOR_SET, Reset(Goal("end"), NAME, 0, "2/1"), "the slice that is named does not hold it"),
+    "nowhere": (CURSOR_SET, Reset(Goal("end"), NAME),
+        "the group has no position there: say in which slice it is to have one"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "reset", "reason"), UNUSABLE.values(), ids=UNUSABLE)
+def test_unusable_reset_is_refused_by_its_item(
+    positions: Positions, store: Store, kind: str, reset: Reset, reason: str
+) -> None:
+    good = Reset(Goal("end"), "empty", 0, "1/0" if kind == CURSOR_SET else None)
+
+    with pytest.raises(UnusablePosition) as refused:
+        move(positions, store, kind, [], good, reset)
+
+    assert (refused.value.fields["item"], refused.value.fields["reason"]) == (1, reason)
+
+
+def test_reset_that_names_a_partition_twice_is_refused(positions: Positions, store: Store) -> None:
+    resets = Reset(Goal("end"), NAME), Reset(Goal("begin"), NAME, 2)
+
+    with pytest.raises(UnusablePosition, match="named twice"):
+        move(positions, store, "processor", [a_place("", 0)], *resets)

@@ -1,0 +1,307 @@
+"""The outbox: rows that services have committed go into the log before later publishes, and before reads."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, suppress
+
+import pytest
+
+from penstock.core.cursor import FIRST
+from penstock.errors import DatabaseUnavailable, OutboxBacklog, OutcomeUnknown
+from penstock.hub import commit, outbox
+from penstock.hub.commit import Request
+from penstock.hub.hub import Hub, not_settled
+from penstock.hub.outbox import RowGoneError, reject, take
+from penstock.hub.read import Wanted
+from penstock.storage import Store, open_store
+from penstock.storage.outbox import RejectedRow
+from penstock.storage.store import Tx
+from penstock.testing.clock import VirtualClock
+from penstock.testing.factories import a_new_event, an_event_type
+from tests.unit.hub.committing import GROUP_EVENTS_MAX, Log, read_next_offsets
+from tests.unit.hub.feeds import NAME, create_feed, into_outbox
+from tests.unit.hub.forwarding import ForwardingStore, Gate
+from tests.unit.hub.numbering import a_publish
+
+ROWS = [(NAME, f'{{"n":"{letter}"}}') for letter in "uvwx"]
+"""One more than fit into a transaction of `small_moves`."""
+
+
+@pytest.fixture
+def small_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a transaction move three rows."""
+    monkeypatch.setattr(outbox, "MOVE_BYTES", 3 * len(ROWS[0][1]))
+
+
+def read_rejected(store: Store) -> list[RejectedRow]:
+    with store.read() as tx:
+        return list(tx.rejected.list(100, newest=False))
+
+
+# Before a publish
+
+
+def test_waiting_rows_go_before_a_publish_and_do_not_count_in_its_answer(log: Log) -> None:
+    into_outbox(log.store, ROWS[:1])
+
+    assert read_next_offsets(log.queue(a_publish(log.feed, "a"), Request(NAME))) == [{0: 2}, None]
+    assert log.letters() == "ua"
+
+
+@pytest.mark.usefixtures("small_moves")
+def test_publish_waits_for_all_transactions_of_its_outbox(log: Log) -> None:
+    other = create_feed(log.store, "another")
+    into_outbox(log.store, ROWS)
+
+    answers = log.queue(a_publish(log.feed, "a"), a_publish(other, "a"), a_publish(log.feed, "b"))
+
+    assert read_next_offsets(answers) == [{0: 5}, {0: 1}, {0: 6}]
+    assert log.letters() == "uvwxab"
+
+
+@pytest.mark.usefixtures("small_moves")
+def test_publish_does_not_wait_for_the_outbox_of_another_event_type(log: Log) -> None:
+    other = create_feed(log.store, "another")
+    [mine], [others] = log.feed.partition_ids, other.partition_ids
+    into_outbox(log.store, ROWS)
+
+    answers = log.queue(*[a_publish(feed, "a" * GROUP_EVENTS_MAX) for feed in (log.feed, other, log.feed, other)])
+
+    assert read_next_offsets(answers) == [{0: 9}, {0: 5}, {0: 14}, {0: 10}]
+    assert log.appended == [{}, {mine: 3}, {others: 5}, {others: 10}, {mine: 9}, {mine: 14}]
+
+
+@pytest.mark.usefixtures("small_moves")
+def test_publish_behind_a_backlog_fails_after_its_time_and_moved_rows_stay_moved(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit, "MOVE_SECONDS_MAX", -1.0)
+    into_outbox(log.store, ROWS)
+
+    [answer] = log.submit(a_publish(log.feed, "a"))
+
+    assert isinstance(answer.exception(300), OutboxBacklog)
+    assert log.letters() == "uvw"
+    assert read_next_offsets(log.submit(a_publish(log.feed, "b"))) == [{0: 5}]
+
+
+@pytest.mark.usefixtures("small_moves")
+def test_publish_behind_a_backlog_is_not_stored_after_the_stop_has_failed_it(log: Log) -> None:
+    into_outbox(log.store, ROWS)
+    committed = Gate()
+    log.committer = log.make_committer(lambda _offsets: committed(1))
+    [answer] = log.submit(a_publish(log.feed, "a"))
+    committed.await_write()  # The outbox has filled the transaction: the request is to wait for the next one.
+
+    assert not log.committer.stop(timeout_s=0)
+
+    assert isinstance(answer.exception(0), OutcomeUnknown)
+    committed.open()
+    assert log.committer.stop()
+    assert log.letters() == "uvw"
+
+
+def test_rows_that_the_log_refuses_are_rejected_and_the_others_moved_in_few_transactions(log: Log) -> None:
+    with closing(sqlite3.connect(log.store.url.removeprefix("sqlite:///"))) as service:
+        service.execute(
+            "CREATE TRIGGER refusing BEFORE INSERT ON penstock_event WHEN NEW.data LIKE '%poison%' "
+            "BEGIN SELECT RAISE(ABORT, 'poison'); END"
+        )
+    rows = [f'{{"n":{n}}}' for n in range(500)]
+    rows[200] = rows[201] = rows[499] = '{"n":"poison"}'
+    into_outbox(log.store, [(NAME, row) for row in rows])
+
+    read_next_offsets(log.submit(a_publish(log.feed, "a")))
+
+    assert log.lines() == [row for row in rows if "poison" not in row] + ['{"n":"a"}']
+    assert [row.reason for row in read_rejected(log.store)] == ["the log refused it: poison"] * 3
+    assert log.writes < 80
+
+
+# Taking rows out of it
+
+
+@pytest.fixture
+def feed(store: Store) -> None:
+    create_feed(store)
+
+
+def take_data(tx: Tx, clock: VirtualClock, names: list[str], **limits: int) -> list[list[bytes]]:
+    """Take rows and return the data of each batch."""
+    moved = take(tx, names, clock, **limits)
+    return [[row[3] for rows in batch.rows.values() for row in rows] for batch in moved.batches]
+
+
+@pytest.mark.usefixtures("feed")
+def test_rows_of_the_named_event_types_are_taken_in_their_order(store: Store, clock: VirtualClock) -> None:
+    for name in ("c", "a", "b"):
+        create_feed(store, name)
+    with store.write() as tx:
+        assert take(tx, ["a", "unheard.of"], clock) == ([], None, [])
+    into_outbox(store, [("c", "{}"), ("a", '{"n":0}'), (NAME, "{}"), ("b", "{}"), ("a", '{"n":1}')])
+
+    with store.write() as tx:
+        moved = take_data(tx, clock, ["b", "c", "a"])
+        assert moved == [[b'{"n":0}', b'{"n":1}'], [b"{}"], [b"{}"]], "by name, so that locks have one order"
+        assert tx.outbox.waiting(None) == [NAME]
+
+
+@pytest.mark.usefixtures("feed")
+def test_limited_take_returns_the_row_that_it_ended_with_and_the_last_one(store: Store, clock: VirtualClock) -> None:
+    into_outbox(store, [(NAME, f'{{"n":{n}}}') for n in range(6)])
+
+    with store.write() as tx:
+        first, second = (take(tx, [NAME], clock, rows_max=3) for _ in range(2))
+
+    assert first.left == (NAME, first.row_ids[-1], second.row_ids[-1])
+    assert (len(first.row_ids), len(second.row_ids), second.left) == (3, 3, None)
+
+
+@pytest.mark.usefixtures("feed")
+def test_event_type_behind_a_full_transaction_is_still_known_to_wait(store: Store, clock: VirtualClock) -> None:
+    """Otherwise a publish would come before its rows."""
+    for name in ("other", "zebra"):
+        create_feed(store, name)
+    into_outbox(store, [(NAME, "{}")] * 3 + [("other", "{}")] * 2 + [("zebra", "{}")])
+
+    with store.write() as tx:
+        moved = take(tx, [NAME, "other", "zebra"], clock, rows_max=3)
+
+    assert moved.left is not None
+    with store.read() as tx:
+        assert moved.left.name in tx.outbox.waiting(None)
+
+
+def test_unpublishable_rows_are_rejected_with_a_reason_and_the_others_taken(store: Store, clock: VirtualClock) -> None:
+    create_feed(store, max_event_bytes=300)
+    long = '{"x":"' + "x" * 300 + '"}'
+    into_outbox(store, [(NAME, data) for data in ('{"n":0}', "[]", "{", long, '{"n":2}')])
+    clock.advance(seconds=5)
+
+    with store.write() as tx:
+        taken = take_data(tx, clock, [NAME])
+
+    assert [each for batch in taken for each in batch] == [b'{"n":0}', b'{"n":2}']
+    rejected = read_rejected(store)
+    assert [row.data for row in rejected] == ["[]", "{", long]
+    assert rejected[0].rejected_at[:19].replace(" ", "T") == "2023-11-14T22:13:25"
+    array, malformed, large = (row.reason for row in rejected)
+    assert array == "an event is a JSON object, this is an array"
+    assert malformed.startswith("not valid JSON")
+    assert "max_event_bytes" in large
+
+
+def test_rows_of_an_unknown_event_type_are_all_rejected(store: Store, clock: VirtualClock) -> None:
+    into_outbox(store, [("unheard.of", "{}")] * 3)
+
+    with store.write() as tx:
+        moved = take(tx, ["unheard.of"], clock)
+
+    assert (moved.batches, moved.left, len(moved.row_ids)) == ([], None, 3)
+    assert ["unheard.of" in row.reason for row in read_rejected(store)] == [True] * 3
+
+
+@pytest.mark.usefixtures("feed")
+def test_first_waiting_row_is_rejected_with_its_reason(store: Store, clock: VirtualClock) -> None:
+    into_outbox(store, ROWS[:2])
+    with suppress(ZeroDivisionError), store.write() as tx:  # It stays where it is.
+        [row_id] = take(tx, [NAME], clock, rows_max=1).row_ids
+        raise ZeroDivisionError
+
+    with store.write() as tx:
+        reject(tx, NAME, row_id, "the log refused it", clock)
+
+    assert [(row.data, row.reason) for row in read_rejected(store)] == [(ROWS[0][1], "the log refused it")]
+    with store.write() as tx:
+        assert take_data(tx, clock, [NAME]) == [[ROWS[1][1].encode()]]
+
+
+@pytest.mark.usefixtures("feed")
+@pytest.mark.parametrize("others", [0, 1])
+def test_row_that_another_hub_has_moved_is_not_rejected(store: Store, clock: VirtualClock, others: int) -> None:
+    into_outbox(store, [(NAME, "{}")] * (1 + others))
+    with store.write() as tx:  # Another hub.
+        [row_id] = take(tx, [NAME], clock, rows_max=1).row_ids
+
+    with pytest.raises(RowGoneError), store.write() as tx:
+        reject(tx, NAME, row_id, "the log refused it", clock)
+
+    assert read_rejected(store) == []
+    with store.read() as tx:
+        assert len(tx.outbox.waiting([NAME])) == others
+
+
+# Before a read
+
+
+PAGE = (NAME, None, [Wanted("cursor0", 0, FIRST)])
+
+
+@pytest.fixture
+def hub(forwarding: ForwardingStore) -> Iterator[Hub]:
+    hub = Hub(forwarding)
+    hub.create_event_type(an_event_type(NAME))
+    yield hub
+    hub.stop()
+
+
+def test_settle_moves_waiting_rows_and_returns_if_there_were_any(hub: Hub) -> None:
+    assert (hub.waits_in_outbox(NAME), hub.settle(NAME)) == (False, False)
+
+    into_outbox(hub.store, ROWS)
+
+    assert (hub.waits_in_outbox(NAME), hub.settle(NAME), hub.waits_in_outbox(NAME)) == (True, True, False)
+
+
+def test_read_writes_nothing_while_the_outbox_is_empty(hub: Hub, forwarding: ForwardingStore) -> None:
+    writes = forwarding.writes
+
+    hub.open(*PAGE, 10)
+    hub.heads(NAME)
+
+    assert forwarding.writes == writes
+
+
+def test_page_that_reaches_the_head_moves_the_outbox_and_no_other(hub: Hub) -> None:
+    hub.publish(NAME, [a_new_event() for _ in range(10)])
+    into_outbox(hub.store, ROWS[:1])
+
+    assert hub.look(*PAGE, 10).reaches_head
+    before = hub.open(*PAGE, 9)
+    assert hub.waits_in_outbox(NAME)
+    after = hub.open(*PAGE, 10)
+
+    assert not hub.waits_in_outbox(NAME)
+    assert (before.tracks[0].stops, after.tracks[0].stops) == ({0: 10}, {0: 11})
+
+
+def test_heads_include_the_outbox(hub: Hub) -> None:
+    into_outbox(hub.store, ROWS)
+
+    assert [head.next_offset for head in hub.heads(NAME)[1].values()] == [4]
+
+
+def test_rows_that_another_hub_moves_while_a_page_is_opened_are_in_the_page(
+    hub: Hub, forwarding: ForwardingStore
+) -> None:
+    other = Hub(open_store(forwarding.url))
+    into_outbox(hub.store, ROWS[:1])
+    before = forwarding.reads
+
+    def move(number: int) -> None:
+        if number > before + 1:
+            other.settle(NAME)
+
+    forwarding.at_read = move
+
+    assert [list(track.quotas.values()) for track in hub.open(*PAGE, 10).tracks] == [[1]]
+    other.stop()
+
+
+def test_read_whose_outbox_could_not_be_moved_can_be_repeated() -> None:
+    late = not_settled(NAME, TimeoutError())
+    unknown = not_settled(NAME, OutcomeUnknown(reason="the line was cut"))
+
+    assert isinstance(late, OutboxBacklog) and late.fields["event_type"] == NAME
+    assert isinstance(unknown, DatabaseUnavailable) and unknown.fields["reason"] == "the line was cut"
+    assert late.retryable and unknown.retryable

@@ -1,0 +1,165 @@
+"""A producer finds out how much of a batch is stored, by its numbers and its digests."""
+
+from typing import Any
+
+import pytest
+
+from penstock.core.event_type import Feed
+from penstock.core.producer import MODULUS, Ending, Range, Stamp, State, digests_of
+from penstock.hub.committed import Committed, find_committed, ranges_told
+from penstock.hub.stamped import Stamped, Who, handed_bytes
+from penstock.storage import Store
+from penstock.testing.factories import a_new_event
+from tests.unit.hub.feeds import create_feed
+from tests.unit.hub.numbering import (
+    a_batch,
+    change,
+    expire,
+    fill_log,
+    find_producer,
+    forget_batches,
+    make_events,
+    settle,
+)
+
+
+@pytest.fixture
+def feed(store: Store) -> Feed:
+    """An event type with a log, see `fill_log`: epoch 2 is at 1 and 2, epoch 3 at 3 to 5 and 7 to 8."""
+    feed = create_feed(store)
+    fill_log(store, feed)
+    return feed
+
+
+def ask(store: Store, feed: Feed, stamp: tuple[int, int], events: str | int, modulus: int = MODULUS) -> Committed:
+    """Return how much is stored of a batch, by its letters or by how many events it has."""
+    producer = find_producer(store, feed)
+    assert producer is not None
+    given = events if isinstance(events, int) else digests_of(map(handed_bytes, make_events(events)))
+    with store.read() as tx:
+        return find_committed(tx, producer, Stamp(*stamp), given, modulus)
+
+
+def stored(*ranges: tuple[int, int]) -> Committed:
+    return Committed(True, [Range(*each) for each in ranges])
+
+
+def half(*ranges: tuple[int, int]) -> Committed:
+    return Committed(False, [Range(*each) for each in ranges])
+
+
+NOTHING, UNKNOWN = Committed(False), Committed(None)
+FOUND: dict[str, tuple[tuple[int, int], str, Committed, Committed | None]] = {
+    "the last batch": ((3, 3), "de", stored((7, 8)), None),
+    "an event": ((3, 1), "b", stored((4, 4)), None),
+    "all": ((3, 0), "abcde", stored((3, 5), (7, 8)), None),
+    "half": ((3, 4), "ef", half((8, 8)), None),
+    "the next": ((3, 5), "f", NOTHING, None),
+    "one far ahead": ((3, 99), "f", NOTHING, None),
+    "before the first": ((3, MODULUS - 1), "f", NOTHING, None),
+    "another one": ((3, 3), "d!", NOTHING, stored((7, 8))),
+    "half of another one": ((3, 4), "!f", NOTHING, half((8, 8))),
+    "the epoch before": ((2, 0), "uv", stored((1, 2)), None),
+    "the end of the epoch before": ((2, 1), "vw", half((2, 2)), None),
+    "after the epoch before": ((2, 2), "w", NOTHING, None),
+    "an epoch to come": ((4, 0), "a", NOTHING, None),
+    "an unknown epoch": ((1, 0), "a", UNKNOWN, None),
+}
+"""Stamp, events; what is found by their digests; and by how many they are, where that is something else."""
+
+
+@pytest.mark.parametrize(("stamp", "letters", "by_digests", "by_count"), FOUND.values(), ids=FOUND)
+def test_batch_is_found_by_its_digests_or_by_its_count(
+    store: Store, feed: Feed, *, stamp: tuple[int, int], letters: str, by_digests: Committed, by_count: Committed | None
+) -> None:
+    assert ask(store, feed, stamp, letters) == by_digests
+    assert ask(store, feed, stamp, len(letters)) == (by_count or by_digests)
+
+
+def test_epochs_that_were_skipped_or_never_used_have_no_batch(store: Store, feed: Feed) -> None:
+    settle(store, a_batch(feed, 9, 0, "a"))
+    found = [ask(store, feed, (epoch, 0), 1) for epoch in (9, 8, 4, 3, 2, 1)]
+    assert found == [stored((9, 9)), NOTHING, NOTHING, stored((3, 3)), stored((1, 1)), UNKNOWN]
+
+    change(store, feed, state=State(5, 7, 7, previous=Ending(4, 0, None)))
+    assert [ask(store, feed, stamp, 1) for stamp in [(5, 7), (5, 8), (4, 0), (4, 5), (3, 5)]] == [NOTHING] * 5
+
+
+@pytest.mark.parametrize("events", [2, "de"], ids=["by count", "by digests"])
+def test_forgotten_batch_is_unknown_unless_some_of_it_is_surely_new(
+    store: Store, feed: Feed, events: str | int
+) -> None:
+    forget_batches(store, feed, 3, 0)
+    assert [ask(store, feed, (3, 0), 3), ask(store, feed, (3, 2), 2)] == [UNKNOWN, UNKNOWN]
+    assert ask(store, feed, (3, 3), events) == stored((7, 8))
+
+    forget_batches(store, feed, 2, 0)
+    assert [ask(store, feed, (2, 0), 2), ask(store, feed, (2, 1), 2)] == [UNKNOWN, NOTHING]
+
+
+def test_batches_of_an_expired_producer_are_found_until_they_are_forgotten(store: Store, feed: Feed) -> None:
+    expire(store, feed)
+    assert ask(store, feed, (3, 3), "de") == stored((7, 8))
+    assert ask(store, feed, (3, 5), 1) == ask(store, feed, (4, 0), 1) == NOTHING
+    assert ask(store, feed, (2, 0), "uv") == stored((1, 2))
+
+    forget_batches(store, feed, 3, 0, 3)
+    forget_batches(store, feed, 2, 0)
+    assert [ask(store, feed, (epoch, 0), 1) for epoch in (2, 3, 4)] == [UNKNOWN, UNKNOWN, NOTHING]
+
+
+def test_latest_batch_of_a_number_is_found_after_numbers_have_wrapped_around(store: Store) -> None:
+    feed = create_feed(store)
+    for number in range(0, 18, 3):
+        settle(store, a_batch(feed, 0, number % 8, "abc"), modulus=8)
+
+    asked = [(7, 3), (1, 1), (1, 2), (2, 1), (5, 1), (7, 1)]
+    found = [ask(store, feed, (0, sequence), count, 8) for sequence, count in asked]
+    assert found == [stored((15, 17)), stored((17, 17)), half((17, 17)), NOTHING, NOTHING, stored((15, 15))]
+
+
+def test_stored_ranges_are_told_in_the_fields_of_an_error() -> None:
+    assert UNKNOWN.fields == {"committed": None, "ranges": []}
+    ranges = [{"first": 1, "last": 2}, {"first": 5, "last": 5}]
+    assert stored((1, 2), (5, 5)).fields == {"committed": True, "ranges": ranges}
+    assert ranges_told([]) == []
+
+
+# The bytes that digests are made of
+
+DISTINCT: list[dict[str, Any]] = [
+    {},
+    {"event": b'{"n":2}'},
+    {"event": b'{"n": 1}'},
+    {"key": "k"},
+    {"key": "l"},
+    {"key": ""},
+    {"headers": {"a": "1"}},
+    {"headers": {"a": "2"}},
+    {"headers": {"b": "1"}},
+    {"headers": {"a": "1", "b": "1"}},
+    {"key": "k", "headers": {"a": "1"}},
+    {"key": '{"a":"1"}'},
+    {"key": 'k",{"a":"1'},
+]
+
+
+def make_bytes(event: bytes = b'{"n":1}', **others: Any) -> bytes:
+    return handed_bytes(a_new_event(event, **others))
+
+
+def test_digested_bytes_differ_where_a_reader_sees_a_difference() -> None:
+    assert len({make_bytes(**others) for others in DISTINCT}) == len(DISTINCT)
+
+
+def test_digested_bytes_are_the_same_where_a_reader_sees_none() -> None:
+    assert make_bytes(b' {"n":1}\t') == b' {"n":1}\t'
+    assert make_bytes(headers={"a": "1", "b": "2"}) == make_bytes(headers={"b": "2", "a": "1"})
+    assert make_bytes(partition=3) == make_bytes()
+
+
+@pytest.mark.parametrize("count", [0, 1, 7])
+def test_batch_has_as_many_events_as_digests(count: int) -> None:
+    digests = digests_of(b"%d" % n for n in range(count))
+
+    assert Stamped(Who("a", 0, "g"), Stamp(0, 0), digests).events == count
