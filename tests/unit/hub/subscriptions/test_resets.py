@@ -1,3 +1,5 @@
+"""Streams of a hub that are opened and given back, and resets of a subscription's cursors, which wait for them."""
+
 from collections.abc import Iterator
 from typing import Any
 
@@ -39,115 +41,109 @@ def hub(store: Store, clock: VirtualClock) -> Iterator[Hub]:
     hub.streams.stop()
 
 
-def stream(hub: Hub, sub: str, *wants: Any) -> Stream:
-    return hub.streams.open(sub, frozenset(wants), RULES, hub.watch())
+@pytest.fixture
+def sub(hub: Hub) -> str:
+    return subscribe(hub.store)
 
 
-def test_whoever_opens_a_stream_keeps_its_lease(hub: Hub, store: Store) -> None:
-    sub = subscribe(store)
+def begin(hub: Hub, sub: str) -> Stream:
+    return hub.streams.open(sub, frozenset(), RULES, hub.watch())
+
+
+# Opening
+
+
+def test_opened_stream_has_a_lease_until_it_is_closed(hub: Hub, store: Store, sub: str) -> None:
     assert not hub.streams.live.holds
 
-    opened = stream(hub, sub)
+    stream = begin(hub, sub)
 
     assert hub.streams.live.holds
     assert hub.streams.live.streams == 1
-    assert read_owners(store, sub) == [opened.session_id] * 2
-    opened.close()
+    assert read_owners(store, sub) == [stream.session_id] * 2
+    stream.close()
     assert (hub.streams.live.streams, read_owners(store, sub)) == (0, [None, None])
 
 
-def test_who_opens_a_stream_when_the_lease_is_nearly_over_renews_it(hub: Hub, store: Store) -> None:
-    """Nobody has while nothing was sent, and its first events would be held back, or cut off, a moment later."""
+def test_opening_renews_a_lease_that_is_nearly_over(hub: Hub, sub: str) -> None:
+    """Nothing has renewed it while nothing was sent; the first events would be held back a moment later."""
     lease = hub.streams.live
     lease.renew()
     lease._valid_until = uptime() + RENEW_S / 2
-    assert lease.holds
 
-    opened = stream(hub, subscribe(store))
+    stream = begin(hub, sub)
 
     assert lease._valid_until > uptime() + 2 * RENEW_S
-    opened.close()
+    stream.close()
 
 
-def test_one_that_was_opened_before_a_lapse_of_the_lease_looks_who_has_what(
-    hub: Hub, store: Store, monkeypatch: pytest.MonkeyPatch
+def test_stream_whose_lease_lapsed_between_opening_and_beginning_looks_first(
+    hub: Hub, sub: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others may have had its partitions between its being opened and its beginning."""
-    sub = subscribe(store)
     open_session = hub.streams.sessions.open
 
     def lapse(*args: Any, **options: Any) -> Opened:
-        found = open_session(*args, **options)
+        opened = open_session(*args, **options)
         hub.streams.live.lapses += 1
-        return found
+        return opened
 
     monkeypatch.setattr(hub.streams.sessions, "open", lapse)
-    found = stream(hub, sub)
+    stream = begin(hub, sub)
 
-    assert not found.certain
-    assert found.interrupted() is None
-    assert found.certain
-
-
-def test_one_for_which_there_is_no_room_leaves_nothing(hub: Hub, store: Store) -> None:
-    sub = subscribe(store)
-    opened = [stream(hub, sub) for _ in range(2)]
-
-    with pytest.raises(NoFreeSlots):
-        stream(hub, sub)
-
-    assert hub.streams.live.streams == 2
-    assert {each.id for each in hub.streams.look(sub).sessions} == {each.session_id for each in opened}
+    assert not stream.certain
+    assert stream.interrupted() is None
+    assert stream.certain
 
 
-def test_the_streams_of_a_hub_hear_of_a_newcomer_at_once(hub: Hub, store: Store) -> None:
-    sub = subscribe(store)
-    first = stream(hub, sub)
+def test_refused_stream_leaves_nothing_and_others_hear_of_a_new_stream_at_once(hub: Hub, sub: str) -> None:
+    first = begin(hub, sub)
     deliver(first)
     assert not first.unread
-
-    stream(hub, sub)
-
+    second = begin(hub, sub)
     assert first.unread
 
+    with pytest.raises(NoFreeSlots):
+        begin(hub, sub)
 
-def test_time_is_given_and_partitions_given_back_by_the_id_of_a_stream(hub: Hub, store: Store) -> None:
-    sub = subscribe(store)
-    opened = stream(hub, sub)
-    deliver(opened)
+    assert hub.streams.live.streams == 2
+    assert {each.id for each in hub.streams.look(sub).sessions} == {first.session_id, second.session_id}
 
-    hub.streams.extend(sub, opened.session_id)
-    assert (opened.unread, hub.streams.look(sub).sessions[0].extensions) == (True, 1)
-    deliver(opened)
-    assert not hub.streams.give_back(sub, opened.session_id), "it has yet to end"
-    deliver(opened)
-    assert opened.over
-    opened.close()
-    assert hub.streams.give_back(sub, opened.session_id)
+
+def test_stream_is_extended_and_given_back_by_its_id(hub: Hub, store: Store, sub: str) -> None:
+    stream = begin(hub, sub)
+    deliver(stream)
+
+    hub.streams.extend(sub, stream.session_id)
+    assert (stream.unread, hub.streams.look(sub).sessions[0].extensions) == (True, 1)
+    deliver(stream)
+    assert not hub.streams.give_back(sub, stream.session_id), "it has yet to end"
+    deliver(stream)
+    assert stream.over
+    stream.close()
+    assert hub.streams.give_back(sub, stream.session_id)
     with pytest.raises(StreamNotFound):
-        hub.streams.extend(sub, opened.session_id)
+        hub.streams.extend(sub, stream.session_id)
     assert read_owners(store, sub) == [None, None]
 
 
-def test_a_stream_whose_opening_was_never_answered_is_ended(
-    hub: Hub, store: Store, monkeypatch: pytest.MonkeyPatch
+def test_session_whose_opening_was_never_answered_is_ended(
+    hub: Hub, store: Store, sub: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its commit got through, and whoever asked for it was told that it may not have."""
     monkeypatch.setattr(live, "SWEEP_S", 0.001)
     monkeypatch.setattr(live, "ORPHAN_ROUNDS", 1)
-    sub = subscribe(store)
-    sent = stream(hub, sub)
-    deliver(sent)
-    assert not sent.unread
+    stream = begin(hub, sub)
+    deliver(stream)
+    assert not stream.unread
     hub.streams.sessions.open(sub, frozenset(), batch_limit=9, commit_ms=60_000)
 
-    until(lambda: sent.unread, "the stream that is sent hears of it")
+    until(lambda: stream.unread, "the stream hears of it")
 
-    assert [each.id for each in hub.streams.look(sub).sessions] == [sent.session_id]
-    assert [(slot.owner, slot.heir, slot.failed) for slot in read_slots(store, sub)] == [(sent.session_id, None, 0)] * 2
+    assert [each.id for each in hub.streams.look(sub).sessions] == [stream.session_id]
+    slots = [(slot.owner, slot.heir, slot.failed) for slot in read_slots(store, sub)]
+    assert slots == [(stream.session_id, None, 0)] * 2
 
 
-def test_the_age_of_what_is_wanted_is_by_the_hubs_clock(hub: Hub, clock: VirtualClock) -> None:
+def test_age_of_wanted_events_is_by_the_hubs_clock(hub: Hub, clock: VirtualClock) -> None:
     first, second = hub.event_type(NAME).partition_ids
     clock.advance(seconds=7)
 
@@ -155,21 +151,17 @@ def test_the_age_of_what_is_wanted_is_by_the_hubs_clock(hub: Hub, clock: Virtual
     assert hub.streams.ages({first: 9}) == {}
 
 
-# Resets
+# Resetting
 
 
-def test_a_reset_of_nothing_begins_a_subscription(hub: Hub, store: Store) -> None:
-    sub = subscribe(store)
-
+def test_reset_of_no_partition_begins_a_subscription(hub: Hub, store: Store, sub: str) -> None:
     assert hub.streams.begin_reset(sub, {}) is False
 
     assert read_offsets(store, sub) == [0, 0]
     assert hub.streams.look(sub).subscription.resetting_until is None
 
 
-def test_a_rehearsal_tells_of_which_epoch_its_partitions_are_and_begins_nothing(hub: Hub, store: Store) -> None:
-    sub = subscribe(store)
-
+def test_rehearsal_of_a_reset_returns_epochs_and_begins_nothing(hub: Hub, store: Store, sub: str) -> None:
     assert hub.streams.rehearse_reset(sub, {P: 0}) == {P: 1, Q: 1}
     assert read_offsets(store, sub) == []
 
@@ -178,11 +170,10 @@ def test_a_rehearsal_tells_of_which_epoch_its_partitions_are_and_begins_nothing(
     assert hub.streams.look(sub).subscription.resetting_until is None
 
 
-def test_a_reset_waits_for_streams_and_moves_its_partitions_alone(hub: Hub, store: Store) -> None:
-    sub = subscribe(store)
-    opened = stream(hub, sub)
-    deliver(opened)
-    hub.streams.commit(sub, opened.session_id, [Commit(P, 9), Commit(Q, 9)]).result(300)
+def test_reset_waits_for_streams_and_moves_its_partitions_alone(hub: Hub, store: Store, sub: str) -> None:
+    stream = begin(hub, sub)
+    deliver(stream)
+    hub.streams.commit(sub, stream.session_id, [Commit(P, 9), Commit(Q, 9)]).result(300)
 
     assert hub.streams.begin_reset(sub, {P: 0})
     assert not hub.streams.end_reset(sub, {P: 0})
@@ -190,9 +181,9 @@ def test_a_reset_waits_for_streams_and_moves_its_partitions_alone(hub: Hub, stor
         with pytest.raises(ResetUnderWay):
             reset(sub, {Q: 2})
     with pytest.raises(ResetUnderWay):
-        stream(hub, sub)
-    assert deliver(opened) == [f"0:9[] {RESETTING}"]
-    opened.close()
+        begin(hub, sub)
+    assert deliver(stream) == [f"0:9[] {RESETTING}"]
+    stream.close()
     assert hub.streams.end_reset(sub, {P: 0}, "a bug")
 
     assert read_offsets(store, sub) == [0, 9]
@@ -201,11 +192,10 @@ def test_a_reset_waits_for_streams_and_moves_its_partitions_alone(hub: Hub, stor
     with store.read() as tx:
         history = [each._replace(id=0) for each in tx.groups.history(sub, before=None, limit=9)]
     assert history == [Intervention(NAME, "", 0, "reset", 1, 9, 0, "a bug", START_AT)]
-    assert deliver(stream(hub, sub))[0].startswith("0:9[")
+    assert deliver(begin(hub, sub))[0].startswith("0:9[")
 
 
-def test_of_what_is_reset_nothing_has_failed_or_waits(hub: Hub, store: Store) -> None:
-    sub = subscribe(store)
+def test_reset_partition_loses_its_failures_and_parked_keys(hub: Hub, store: Store, sub: str) -> None:
     hub.streams.begin_reset(sub, {})
     with store.write() as tx:
         tx.subscriptions.put(
@@ -223,52 +213,49 @@ def test_of_what_is_reset_nothing_has_failed_or_waits(hub: Hub, store: Store) ->
     assert [(each.place, each.last) for each in hub.streams.look(sub).parked] == [(Q, 6)]
 
 
-def test_streams_that_do_not_end_are_in_the_way_and_nothing_is_set(hub: Hub, store: Store) -> None:
-    sub = subscribe(store)
-    stream(hub, sub)
+def test_reset_fails_while_streams_do_not_end(hub: Hub, store: Store, sub: str) -> None:
+    begin(hub, sub)
     hub.streams.begin_reset(sub, {P: 2})
     database_at(store.url).run("UPDATE penstock_subscription SET resetting_until = 1")
 
-    with pytest.raises(StreamsInTheWay) as told_:
+    with pytest.raises(StreamsInTheWay) as refused:
         hub.streams.end_reset(sub, {P: 2})
 
-    assert told_.value.fields["streams"] == 1
+    assert refused.value.fields["streams"] == 1
     assert read_offsets(store, sub) == [0, 0]
 
 
-def test_streams_begin_again_at_once_after_a_reset_that_has_failed(hub: Hub, store: Store) -> None:
-    sub = subscribe(store)
+def test_streams_and_resets_begin_at_once_after_an_abandoned_reset(hub: Hub, store: Store, sub: str) -> None:
     hub.streams.begin_reset(sub, {P: 2})
     with pytest.raises(ResetUnderWay):
-        stream(hub, sub)
+        begin(hub, sub)
 
     hub.streams.abandon_reset(sub)
 
-    assert deliver(stream(hub, sub))[0].startswith("0:9[")
+    assert deliver(begin(hub, sub))[0].startswith("0:9[")
     assert read_offsets(store, sub) == [0, 0]
-    assert hub.streams.begin_reset(sub, {P: 2}), "another reset may begin at once, too"
+    assert hub.streams.begin_reset(sub, {P: 2})
     hub.streams.abandon_reset("nobody")
 
 
-def test_those_that_may_still_commit_are_not_waited_for_and_cannot_afterwards(hub: Hub, store: Store) -> None:
-    sub = subscribe(store)
-    opened = stream(hub, sub)
-    deliver(opened)
-    opened.end("left")
-    opened.close()
+def test_reset_does_not_wait_for_ended_streams_and_they_cannot_commit_after_it(
+    hub: Hub, store: Store, sub: str
+) -> None:
+    stream = begin(hub, sub)
+    deliver(stream)
+    stream.end("left")
+    stream.close()
     assert hub.streams.look(sub).sessions[0].holds_until is not None
 
     hub.streams.begin_reset(sub, {P: 2})
     assert hub.streams.end_reset(sub, {P: 2})
 
     with pytest.raises(StreamNotFound):
-        hub.streams.commit(sub, opened.session_id, [Commit(P, 9)]).result(300)
+        hub.streams.commit(sub, stream.session_id, [Commit(P, 9)]).result(300)
     assert read_owners(store, sub) == [None, None]
 
 
-def test_only_what_it_has_can_be_reset(hub: Hub, store: Store) -> None:
-    sub = subscribe(store)
-
+def test_reset_of_an_unknown_partition_or_subscription_is_refused(hub: Hub, sub: str) -> None:
     for reset in (hub.streams.begin_reset, hub.streams.rehearse_reset):
         with pytest.raises(InvalidSubscription):
             reset(sub, {(NAME, 2): 0})

@@ -1,3 +1,5 @@
+"""Subscriptions: created once for each application, event types and group; begun at a position; deleted."""
+
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import Any
@@ -17,7 +19,7 @@ from tests.unit.hub.feeds import NAME, create_feed, fill_feed, find_feed
 from tests.unit.hub.subscribing import P, Q, read_offsets
 
 
-def asked(*names: str, **members: Any) -> dict[str, Any]:
+def define(*names: str, **members: Any) -> dict[str, Any]:
     """Return a definition as the hub has it."""
     return completed_subscription({"owning_application": "shop", "event_types": list(names) or [NAME]} | members)
 
@@ -27,25 +29,31 @@ def subscriptions(store: Store, clock: VirtualClock) -> Subscriptions:
     return Subscriptions(store, clock)
 
 
-def test_of_one_application_event_types_and_group_there_is_one(subscriptions: Subscriptions, store: Store) -> None:
+def test_subscription_is_unique_for_its_application_event_types_and_group(
+    subscriptions: Subscriptions, store: Store
+) -> None:
     create_feed(store), create_feed(store, "invoice")
-    first, is_new = subscriptions.create(asked(NAME, "invoice", read_from="begin"))
+    first, is_new = subscriptions.create(define(NAME, "invoice", read_from="begin"))
     assert is_new
 
-    assert subscriptions.create(asked("invoice", NAME, annotations={"a": "b"})) == (first, False)
-    assert subscriptions.alike(asked("invoice", NAME)) == first
-    others = [asked(NAME), asked(NAME, "invoice", consumer_group="x"), asked(NAME, "invoice", owning_application="x")]
+    assert subscriptions.create(define("invoice", NAME, annotations={"a": "b"})) == (first, False)
+    assert subscriptions.alike(define("invoice", NAME)) == first
+    others = [
+        define(NAME),
+        define(NAME, "invoice", consumer_group="x"),
+        define(NAME, "invoice", owning_application="x"),
+    ]
     assert [subscriptions.alike(each) for each in others] == [None] * 3
     assert all(subscriptions.create(each)[1] for each in others)
 
 
-def test_of_many_who_create_it_at_once_one_does_and_all_have_it(either_store: Store, migrated_url: str) -> None:
+def test_concurrent_creations_make_one_subscription(either_store: Store, migrated_url: str) -> None:
     create_feed(either_store)
     other, go = open_store(migrated_url), Barrier(4)
 
     def create(at: int) -> tuple[str, bool]:
         go.wait()
-        subscription, is_new = Subscriptions((either_store, other)[at % 2], VirtualClock()).create(asked())
+        subscription, is_new = Subscriptions((either_store, other)[at % 2], VirtualClock()).create(define())
         return subscription.id, is_new
 
     with ThreadPoolExecutor(4) as threads:
@@ -56,27 +64,30 @@ def test_of_many_who_create_it_at_once_one_does_and_all_have_it(either_store: St
     assert sum(is_new for _, is_new in made) == 1
 
 
-def test_event_types_that_are_not_there_are_named(subscriptions: Subscriptions, store: Store) -> None:
+def test_missing_event_types_of_a_subscription_are_named(subscriptions: Subscriptions, store: Store) -> None:
     create_feed(store)
 
     for make in (subscriptions.create, subscriptions.sources):
-        with pytest.raises(InvalidSubscription) as told:
-            make(asked(NAME, "b", "a"))
-        assert told.value.fields["missing"] == ["a", "b"]
+        with pytest.raises(InvalidSubscription) as refused:
+            make(define(NAME, "b", "a"))
+        assert refused.value.fields["missing"] == ["a", "b"]
     assert subscriptions.newest(Search(), limit=9, offset=0) == []
 
 
-def test_there_is_an_end_to_partitions(store: Store, clock: VirtualClock) -> None:
+def test_partitions_of_a_subscription_are_limited(store: Store, clock: VirtualClock) -> None:
     create_feed(store, partition_count=64), create_feed(store, "invoice", 37)
+    subscriptions = Subscriptions(store, clock, NAKADI)
 
     with pytest.raises(InvalidSubscription, match="is 101, but the maximum partition count is 100"):
-        Subscriptions(store, clock, NAKADI).create(asked(NAME, "invoice"))
-    assert Subscriptions(store, clock, NAKADI).create(asked("invoice"))[1]
+        subscriptions.create(define(NAME, "invoice"))
+    assert subscriptions.create(define("invoice"))[1]
 
 
-def test_what_is_changed_was_changed_later(subscriptions: Subscriptions, store: Store, clock: VirtualClock) -> None:
+def test_change_of_a_subscription_is_later_than_the_one_before_by_any_clock(
+    subscriptions: Subscriptions, store: Store, clock: VirtualClock
+) -> None:
     create_feed(store)
-    made, _ = subscriptions.create(asked())
+    made, _ = subscriptions.create(define())
     clock.advance(seconds=-9)
 
     subscriptions.replace(made.id, made.definition | {"annotations": {"a": "b"}})
@@ -85,9 +96,9 @@ def test_what_is_changed_was_changed_later(subscriptions: Subscriptions, store: 
     assert subscriptions.find(made.id) == made._replace(updated_at=made.updated_at + 2)
 
 
-def test_what_it_may_not_be_is_not_stored(subscriptions: Subscriptions, store: Store) -> None:
+def test_refused_change_of_a_subscription_is_not_stored(subscriptions: Subscriptions, store: Store) -> None:
     create_feed(store)
-    made, _ = subscriptions.create(asked())
+    made, _ = subscriptions.create(define())
 
     def refuse() -> None:
         raise PenstockError("no")
@@ -101,17 +112,17 @@ def test_what_it_may_not_be_is_not_stored(subscriptions: Subscriptions, store: S
 
 
 @pytest.mark.parametrize("act", ["find", "delete", "replace"])
-def test_one_that_is_not_there_is_not_found(subscriptions: Subscriptions, act: str) -> None:
+def test_unknown_subscription_is_not_found(subscriptions: Subscriptions, act: str) -> None:
     with pytest.raises(SubscriptionNotFound, match="nobody"):
         getattr(subscriptions, act)("nobody", *([{}] if act == "replace" else []))
 
 
-def test_one_that_was_dropped_can_be_made_again(subscriptions: Subscriptions, store: Store) -> None:
+def test_deleted_subscription_can_be_created_again_under_another_id(subscriptions: Subscriptions, store: Store) -> None:
     create_feed(store)
-    first, _ = subscriptions.create(asked())
+    first, _ = subscriptions.create(define())
     subscriptions.delete(first.id)
 
-    second, is_new = subscriptions.create(asked())
+    second, is_new = subscriptions.create(define())
 
     assert is_new
     assert second.id != first.id
@@ -120,12 +131,12 @@ def test_one_that_was_dropped_can_be_made_again(subscriptions: Subscriptions, st
 
 
 @pytest.mark.parametrize(("read_from", "starts"), [("begin", [4, 4]), ("end", [9, 9])])
-def test_it_begins_once_at_what_is_there_then(
+def test_subscription_begins_once_at_the_begin_or_the_end(
     subscriptions: Subscriptions, store: Store, read_from: str, starts: list[int]
 ) -> None:
     fill_feed(store, partition_count=2, events=9)
     database_at(store.url).run("UPDATE penstock_partition SET floor = 4")
-    made, _ = subscriptions.create(asked(read_from=read_from))
+    made, _ = subscriptions.create(define(read_from=read_from))
     assert read_offsets(store, made.id) == []
 
     for _ in range(2):
@@ -135,20 +146,15 @@ def test_it_begins_once_at_what_is_there_then(
         database_at(store.url).run("UPDATE penstock_partition SET floor = 5")
 
 
-def test_one_that_begins_at_cursors_has_begun(subscriptions: Subscriptions, store: Store) -> None:
+def test_subscription_with_cursors_has_begun_and_has_added_partitions(
+    subscriptions: Subscriptions, store: Store
+) -> None:
     fill_feed(store, partition_count=2, events=9)
-
-    made, _ = subscriptions.create(asked(), {P: 3, Q: 0})
-
-    assert read_offsets(store, made.id) == [3, 0]
-    again, is_new = subscriptions.create(asked(), {P: 7, Q: 7})
-    assert (again, is_new, read_offsets(store, made.id)) == (made, False, [3, 0])
-
-
-def test_those_that_have_begun_have_partitions_that_are_added(subscriptions: Subscriptions, store: Store) -> None:
-    fill_feed(store, partition_count=2, events=9)
-    begun, _ = subscriptions.create(asked(), {P: 3, Q: 0})
-    idle, _ = subscriptions.create(asked(consumer_group="idle"))
+    begun, _ = subscriptions.create(define(), {P: 3, Q: 0})
+    assert read_offsets(store, begun.id) == [3, 0]
+    again, is_new = subscriptions.create(define(), {P: 7, Q: 7})
+    assert (again, is_new, read_offsets(store, begun.id)) == (begun, False, [3, 0])
+    idle, _ = subscriptions.create(define(consumer_group="idle"))
     feed = find_feed(store)
 
     with store.write() as tx:
@@ -160,19 +166,15 @@ def test_those_that_have_begun_have_partitions_that_are_added(subscriptions: Sub
     assert [subscriptions.find(each.id).revision for each in (begun, idle)] == [1, 0]
 
 
+ARCHIVER, ARCHIVE = {"owning_application": "nakadi_archiver"}, {"consumer_group": "nakadi_to_s3"}
+
+
 @pytest.mark.parametrize(
-    ("members", "goes"),
-    [
-        ({}, False),
-        ({"owning_application": "nakadi_archiver"}, False),
-        ({"consumer_group": "nakadi_to_s3"}, False),
-        ({"owning_application": "nakadi_archiver", "consumer_group": "nakadi_to_s3"}, True),
-    ],
-    ids=["any", "of the archive's application", "of the archive's group", "the archive's own"],
+    ("members", "goes"), [({}, False), (ARCHIVER, False), (ARCHIVE, False), (ARCHIVER | ARCHIVE, True)], ids=str
 )
-def test_only_an_archives_goes_with_its_event_type(
+def test_only_an_archives_subscription_is_deleted_with_its_event_type(
     subscriptions: Subscriptions, store: Store, members: dict[str, str], *, goes: bool
 ) -> None:
     create_feed(store)
 
-    assert is_deletable(subscriptions.create(asked(**members))[0]) is goes
+    assert is_deletable(subscriptions.create(define(**members))[0]) is goes

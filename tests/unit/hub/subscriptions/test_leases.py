@@ -1,0 +1,552 @@
+"""A hub's lease: streams are sent only while it holds, and hear of all that others change."""
+
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, cast
+
+import pytest
+
+from penstock.core.assignment import Place
+from penstock.errors import DatabaseUnavailable
+from penstock.hub import live as living
+from penstock.hub.commits import Moved
+from penstock.hub.live import MARGIN_S, RENEW_S, Live
+from penstock.hub.look import LEASE_S, LEASE_US, Look, has_lapsed, holds, is_being_sent, is_live, may_commit
+from penstock.hub.reasons import GIVEN_BACK, GROWN, RESETTING, TIME_OVER
+from penstock.storage import Store
+from penstock.storage.store import Tx
+from penstock.storage.subscriptions import Session, Slot, Subscription
+from tests.unit.hub.forwarding import ForwardingStore
+from tests.unit.hub.subscribing import P, Q, open_stream, sessions_of, subscribe, subscribed
+
+
+class Noting:
+    """A stream that notes what it hears."""
+
+    def __init__(self, subscription_id: str, session_id: str = "stream") -> None:
+        self.session_id = session_id
+        self.subscription_id = subscription_id
+        self.heard: list[Any] = []
+
+    def committed(self, offsets: Mapping[Place, int]) -> None:
+        self.heard.append(dict(offsets))
+
+    def changed(self) -> None:
+        self.heard.append("look")
+
+    def was_sent(self, place: Place, position: int) -> bool:
+        return place == P and position <= 7
+
+
+class Scene:
+    """The streams of one hub, and a clock that goes on by hand."""
+
+    def __init__(self, store: Store) -> None:
+        self.now = 1_000.0
+        self.store = ForwardingStore(store)
+        self.sub = subscribed(store)
+        self.live = self.make_live(lambda _: None)
+
+    def make_live(self, sweep: Callable[[list[str]], None], end: Callable[[str, str], None] = lambda *_: None) -> Live:
+        return Live(self.store, sweep, "hub", lambda: self.now, end)
+
+    def revise(self, sub: str | None = None) -> int:
+        """Change a subscription, as any hub does."""
+        with self.store.write() as tx:
+            return tx.subscriptions.revise(sub or self.sub)
+
+    def commit(self, position: int, place: Place = P, sub: str | None = None, *, shared_out: bool = False) -> None:
+        """Commit in this hub."""
+        sub = sub or self.sub
+        self.live.moved(Moved(sub, self.revise(sub), {place: position}, shared_out=shared_out))
+
+    def look(self) -> bool:
+        with self.store.read() as tx:
+            return self.live.look(tx)
+
+    def join(self, session_id: str = "stream", sub: str | None = None) -> Noting:
+        stream = Noting(sub or self.sub, session_id)
+        self.live.join(stream, 0)
+        return stream
+
+
+@pytest.fixture
+def scene(store: Store) -> Iterator[Scene]:
+    scene = Scene(store)
+    yield scene
+    assert scene.live.stop(300)
+
+
+# Streams hear of changes
+
+
+def test_change_by_another_hub_is_found_once(scene: Scene) -> None:
+    stream = scene.join()
+    assert not scene.look()
+
+    scene.revise()
+
+    assert scene.look()
+    assert not scene.look()
+    assert stream.heard == ["look"]
+
+
+def test_own_commits_cause_no_look_and_a_change_between_them_does(scene: Scene) -> None:
+    stream = scene.join()
+    scene.commit(1)
+    scene.commit(2)
+    assert not scene.look()
+    assert stream.heard == [{P: 1}, {P: 2}]
+
+    scene.revise()
+    scene.commit(3)
+
+    assert scene.look()
+    assert not scene.look()
+    assert stream.heard[2:] == [{P: 3}, "look"]
+
+
+def test_own_commit_during_a_look_causes_no_other_look(scene: Scene) -> None:
+    """The look found an older revision than its streams have heard of by then."""
+    stream = scene.join()
+
+    class Between:
+        """Answers, and while the answer is on its way the hub commits."""
+
+        subscriptions: Any
+
+        def revisions(self, known: Collection[str]) -> Mapping[str, int]:
+            for n in (1, 2):
+                scene.commit(n)
+            return {scene.sub: 1} if known else {}
+
+    tx = Between()
+    tx.subscriptions = tx
+    assert not scene.live.look(cast(Tx, tx))
+
+    assert not scene.look()
+    assert stream.heard == [{P: 1}, {P: 2}]
+
+
+def test_commit_that_hands_over_partitions_causes_a_look_at_once(scene: Scene) -> None:
+    stream = scene.join()
+
+    scene.commit(3, Q, shared_out=True)
+
+    assert stream.heard == [{Q: 3}, "look"]
+
+
+def test_streams_hear_of_their_own_subscription_alone(scene: Scene) -> None:
+    other = subscribe(scene.store, "other")
+    first, second, theirs = scene.join(), scene.join("second"), scene.join("theirs", other)
+    scene.commit(1, sub=other)
+    scene.live.changed(scene.sub)
+    scene.live.changed("nobody")
+    scene.live.moved(Moved("nobody", 7, {P: 1}, shared_out=True))
+
+    assert (first.heard, second.heard, theirs.heard) == (["look"], ["look"], [{P: 1}])
+    scene.revise()
+    scene.look()
+    assert (first.heard, second.heard, theirs.heard) == (["look"] * 2, ["look"] * 2, [{P: 1}])
+
+
+def test_stream_that_joins_after_a_change_since_its_begin_hears_of_it(scene: Scene) -> None:
+    scene.live.join(Noting(scene.sub, "early"), scene.revise())
+    assert not scene.look()
+
+    late = scene.join("late")
+
+    assert scene.look()
+    assert late.heard == ["look"]
+
+
+def test_streams_of_a_deleted_subscription_look_once(scene: Scene) -> None:
+    stream = scene.join()
+    with scene.store.write() as tx:
+        tx.subscriptions.delete(scene.sub)
+
+    assert scene.look()
+    assert not scene.look()
+    assert stream.heard == ["look"]
+
+
+def test_stream_that_has_left_hears_nothing_and_causes_no_query(scene: Scene) -> None:
+    first, second = scene.join("first"), scene.join("second")
+    assert scene.live.streams == 2
+    for _ in range(2):
+        scene.live.leave(first)
+    scene.revise()
+    assert scene.look()
+    assert (first.heard, second.heard) == ([], ["look"])
+
+    scene.live.leave(second)
+
+    assert scene.live.streams == 0
+    assert scene.live.look(cast(Tx, None)) is False
+
+
+def test_all_subscriptions_are_looked_up_in_one_query(scene: Scene) -> None:
+    for n in range(4):
+        scene.join(f"stream {n}", subscribe(scene.store, f"group {n}"))
+    calls: list[object] = []
+
+    class Asked:
+        class subscriptions:  # noqa: N801
+            @staticmethod
+            def revisions(ids: Mapping[str, int]) -> dict[str, int]:
+                calls.append(ids)
+                return dict.fromkeys(ids, 1)
+
+    assert scene.live.look(cast(Tx, Asked))
+    assert len(calls) == 1
+
+
+def test_positions_sent_to_streams_of_this_hub_are_known(scene: Scene) -> None:
+    scene.join()
+
+    assert [scene.live.was_sent("stream", P, each) for each in (7, 8)] == [True, False]
+    assert scene.live.was_sent("another", P, 1) is None
+
+
+# The lease
+
+
+def test_lease_holds_for_less_long_than_other_hubs_assume(scene: Scene) -> None:
+    assert not scene.live.holds
+    scene.live.renew()
+
+    for after, is_held in ((0.0, True), (LEASE_S - MARGIN_S - 0.001, True), (LEASE_S - MARGIN_S, False)):
+        scene.now = 1_000.0 + after
+        assert scene.live.holds is is_held
+
+
+def test_lease_lasts_if_it_holds_until_its_next_renewal(scene: Scene) -> None:
+    assert not scene.live.lasts
+    scene.live.renew()
+
+    for after, lasts in ((0.0, True), (RENEW_S + 0.1, True), (LEASE_S - MARGIN_S - RENEW_S, False)):
+        scene.now = 1_000.0 + after
+        assert scene.live.holds
+        assert scene.live.lasts is lasts
+
+
+def test_lease_begins_before_the_database_is_asked(scene: Scene) -> None:
+    def slow(_: int) -> None:
+        scene.now += 5
+
+    scene.store.at_write = slow
+
+    scene.live.renew()
+
+    scene.now += LEASE_S - MARGIN_S - 5 - 0.001
+    assert scene.live.holds
+    scene.now += 0.001
+    assert not scene.live.holds
+
+
+def test_late_renewal_does_not_shorten_the_lease(scene: Scene) -> None:
+    """Of two threads that renew it, the one that has asked first may hear last."""
+    scene.live.renew()
+    scene.now += 3
+
+    def overtake(_: int) -> None:
+        scene.store.at_write = lambda _: None
+        scene.now += 2
+        scene.live.renew()
+
+    scene.store.at_write = overtake
+
+    scene.live.renew()
+
+    scene.now += LEASE_S - MARGIN_S - 0.001
+    assert scene.live.holds
+
+
+def test_lease_that_cannot_be_renewed_ends_in_its_time(scene: Scene) -> None:
+    scene.live.renew()
+    scene.now += 5
+
+    def fail(_: int) -> None:
+        raise DatabaseUnavailable(reason="away", retry_after=1)
+
+    scene.store.at_write = fail
+    with pytest.raises(DatabaseUnavailable):
+        scene.live.renew()
+
+    assert scene.live.holds
+    scene.now += LEASE_S - MARGIN_S - 5
+    assert not scene.live.holds
+
+
+def test_streams_look_after_a_lapse_and_before_the_lease_holds_again(scene: Scene) -> None:
+    """Otherwise a stream would be sent events in between that other streams have been sent."""
+    stream = scene.join()
+    scene.live.renew()
+    stream.heard.clear()
+    scene.now += LEASE_S / 2
+    scene.live.renew()
+    assert stream.heard == []
+    scene.now += LEASE_S
+    seen: list[tuple[bool, int]] = []
+    stream.changed = lambda: seen.append((scene.live.holds, scene.live.lapses))  # type: ignore[method-assign]
+
+    scene.live.renew()
+
+    assert seen == [(False, 2)]
+    assert scene.live.holds
+
+
+# In the background
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RENEW_S", "SWEEP_S"):
+        monkeypatch.setattr(living, name, 0.001)
+    monkeypatch.setattr(living, "ORPHAN_ROUNDS", 2)
+
+
+class Calls:
+    """Counts calls from the background, and lets a test wait for them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._more = threading.Condition()
+
+    def __call__(self, *_: object) -> None:
+        with self._more:
+            self.count += 1
+            self._more.notify_all()
+
+    def await_number(self, number: int) -> None:
+        with self._more:
+            assert self._more.wait_for(lambda: self.count >= number, 300), f"only {self.count} calls"
+
+    def await_more(self, more: int) -> None:
+        self.await_number(self.count + more)
+
+
+def await_renewals(scene: Scene, live: Live, renewals: Calls) -> None:
+    """Let half a lease pass three times, and wait each time until it was renewed from then on."""
+    for _ in range(3):
+        scene.now += LEASE_S / 2
+        renewals.await_more(3)  # The next one may have begun before.
+        assert live.holds
+
+
+class Rounds(threading.Event):
+    """The event that a hub's threads wait for between two rounds; it counts those of the lease."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of_lease = Calls()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if threading.current_thread().name == "penstock-lease":
+            self.of_lease()
+        return super().wait(timeout)
+
+
+@pytest.mark.usefixtures("quick")
+def test_lease_is_renewed_while_there_are_streams(scene: Scene) -> None:
+    scene.live._stopping = rounds = Rounds()
+    scene.store.at_write = renewals = Calls()
+    stream = scene.join()
+    scene.live.renew()
+    await_renewals(scene, scene.live, renewals)
+
+    scene.live.leave(stream)
+    rounds.of_lease.await_more(2)
+    before = renewals.count
+    rounds.of_lease.await_more(3)
+
+    assert renewals.count == before
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("how", ["hangs", "fails"])
+def test_lease_is_renewed_while_sweeping_hangs_or_fails(scene: Scene, how: str) -> None:
+    """Sweeping waits for a hub that has locked the subscription."""
+    swept, freed = Calls(), threading.Event()
+
+    def sweep(_: list[str]) -> None:
+        swept()
+        if how == "fails":
+            raise ZeroDivisionError
+        assert freed.wait(300)
+
+    live = scene.make_live(sweep)
+    live.join(Noting(scene.sub), 0)
+    live.renew()
+    swept.await_number(1)
+    scene.store.at_write = renewals = Calls()
+
+    await_renewals(scene, live, renewals)
+    if how == "fails":
+        swept.await_more(1)
+    freed.set()
+    assert live.stop(300)
+
+
+@pytest.mark.usefixtures("quick")
+def test_failed_renewal_is_repeated(scene: Scene) -> None:
+    renewals = Calls()
+
+    def fail(number: int) -> None:
+        if 1 < number < 5:
+            raise DatabaseUnavailable(reason="away", retry_after=1)
+        renewals()
+
+    scene.store.at_write = fail
+    scene.join()
+    scene.live.renew()
+
+    await_renewals(scene, scene.live, renewals)
+
+
+@pytest.mark.usefixtures("quick")
+def test_subscriptions_of_the_streams_are_swept(scene: Scene) -> None:
+    swept: list[list[str]] = []
+    calls = Calls()
+
+    def sweep(subs: list[str]) -> None:
+        swept.append(subs)
+        calls()
+
+    live = scene.make_live(sweep)
+    live.join(Noting(scene.sub), 0)
+    live.renew()
+
+    calls.await_number(2)
+
+    assert swept[0] == [scene.sub]
+    assert live.stop(300)
+
+
+@pytest.mark.usefixtures("quick")
+def test_session_of_this_hub_without_a_stream_is_ended(scene: Scene) -> None:
+    """The connection broke while its opening was committed."""
+    orphan, _ = (open_stream(sessions_of(scene.store, hub), scene.sub).session.id for hub in ("hub", "other hub"))
+    known = open_stream(sessions_of(scene.store, "hub"), subscribe(scene.store, "third")).session.id
+    ended: list[tuple[str, str]] = []
+    calls = Calls()
+
+    def end(subscription_id: str, session_id: str) -> None:
+        ended.append((subscription_id, session_id))
+        calls()
+
+    live = scene.make_live(lambda _: None, end)
+    live.join(Noting(scene.sub, known), 0)
+    live.renew()
+
+    calls.await_number(2)
+    assert live.stop(300)
+
+    assert set(ended) == {(scene.sub, orphan)}
+
+
+@pytest.mark.usefixtures("quick")
+def test_session_whose_stream_is_about_to_begin_is_not_ended(scene: Scene) -> None:
+    looks = Calls()
+    opening = open_stream(sessions_of(scene.store, "hub"), scene.sub).session.id
+    ended: list[tuple[str, str]] = []
+    live = scene.make_live(lambda _: None, lambda *each: ended.append(each))
+    stream = Noting(scene.sub, opening)
+
+    def begin(number: int) -> None:
+        if number == 2:  # The first look has found it without a stream.
+            live.join(stream, 0)
+        looks()
+
+    scene.store.at_read = begin
+    live.renew()
+    looks.await_number(4)
+    assert ended == []
+
+    live.leave(stream)
+    looks.await_more(4)
+    assert live.stop(300)
+    assert set(ended) == {(scene.sub, opening)}
+
+
+@pytest.mark.usefixtures("quick")
+def test_stream_that_cannot_be_closed_is_closed_later_and_delays_no_other(scene: Scene) -> None:
+    done: list[str] = []
+    first = Calls()
+    tries = 0
+
+    def close() -> None:
+        nonlocal tries
+        tries += 1
+        if tries < 3:
+            raise DatabaseUnavailable(reason="away", retry_after=1)
+        done.append("first")
+        first()
+
+    scene.live.close_later(close)
+    scene.live.close_later(lambda: done.append("second"))
+    first.await_number(1)
+
+    assert (done, tries) == (["second", "first"], 3)
+
+
+# The state of a stream follows from the lease of its hub
+
+NOW = 10 * LEASE_US
+
+
+def a_session(**members: Any) -> Session:
+    given = dict.fromkeys(Session._fields) | {"id": "a", "commit_ms": 60_000, "seen_at": NOW}
+    return Session(**given | members)  # type: ignore[arg-type]
+
+
+def a_slot(sent: int | None = None) -> Slot:
+    return Slot(**dict.fromkeys(Slot._fields) | {"place": P, "owner": "a", "sent": sent})  # type: ignore[arg-type]
+
+
+def a_look(session: Session, sent: int | None = None, resetting_until: int | None = None) -> Look:
+    given = dict.fromkeys(Subscription._fields) | {"id": "s", "resetting_until": resetting_until}
+    return Look(Subscription(**given), [a_slot(sent)], [session], (), NOW)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("members", "sent", "states"),
+    [
+        ({}, None, "live, may commit"),
+        ({"seen_at": NOW - LEASE_US + 1}, None, "live, may commit"),
+        ({"seen_at": NOW - LEASE_US}, None, "lapsed, may commit"),
+        ({"seen_at": NOW - 60_000_000 + 1}, None, "lapsed, may commit"),
+        ({"seen_at": NOW - 60_000_000}, None, "may commit"),
+        ({"holds_until": NOW + 1}, 5, "holds, may commit"),
+        ({"holds_until": NOW}, 5, ""),
+        ({"holds_until": NOW}, None, "holds, is being sent"),
+        ({"holds_until": NOW, "seen_at": NOW - LEASE_US}, None, ""),
+    ],
+    ids=str,
+)
+def test_state_of_a_stream_follows_from_its_times(members: dict[str, Any], sent: int | None, states: str) -> None:
+    session, slots = a_session(**members), [a_slot(sent)]
+    found = {
+        "live": is_live(session, NOW), "lapsed": has_lapsed(session, NOW), "holds": holds(session, slots, NOW),
+        "may commit": may_commit(session, NOW), "is being sent": is_being_sent(session, slots, NOW),
+    }  # fmt: skip
+
+    assert {each for each, is_so in found.items() if is_so} == set(filter(None, states.split(", ")))
+    is_present = bool({"live", "lapsed", "holds"} & set(states.split(", ")))
+    assert list(a_look(session, sent).present) == ["a"] * is_present
+
+
+@pytest.mark.parametrize(
+    ("look", "known", "reason"),
+    [
+        (a_look(a_session()), {P}, None),
+        (a_look(a_session()), {P, Q}, GROWN),
+        (a_look(a_session(id="b")), {P, Q}, TIME_OVER),
+        (a_look(a_session(holds_until=1)), {P, Q}, GIVEN_BACK),
+        (a_look(a_session(), resetting_until=NOW + 1), {P, Q}, RESETTING),
+        (a_look(a_session(), resetting_until=NOW), {P}, None),
+    ],
+    ids=["as before", "grown", "gone", "given back", "resetting", "was reset"],
+)
+def test_stream_ends_for_a_reason_that_the_look_tells(look: Look, known: set[Place], reason: str | None) -> None:
+    assert look.ends("a", known) == reason
