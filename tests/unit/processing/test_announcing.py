@@ -1,3 +1,5 @@
+"""Announcements in the log: news of streams, figures, and the end; so many lines of a kind."""
+
 import logging
 from typing import Any
 
@@ -10,6 +12,19 @@ from penstock.processing.engine.outcome import Failure, done, retry
 from penstock.processing.quota import Quota
 from tests.unit.processing.engine.items import batch, engine, things
 from tests.unit.processing.watched import Watched
+
+
+def test_lines_of_a_kind_beyond_the_quota_are_counted() -> None:
+    quota = Quota(lines_max=2, every_s=10.0)
+
+    assert [quota.allows("failing", now) for now in (0.0, 1.0, 2.0, 9.0)] == [True, True, False, False]
+    assert quota.allows("parked", 9.0)
+    assert quota.left_out(9.9) == {}
+    assert quota.left_out(10.0) == {"failing": 2}
+    assert quota.allows("failing", 11.0), "another while has begun"
+    assert quota.left_out(20.0) == {}, "and is not over yet"
+    assert quota.left_out(21.0) == {}, "nothing was left out in it"
+
 
 BROKEN = Failure("ValueError", "no such customer")
 
@@ -29,7 +44,7 @@ def settle(ours: Any, announcing: Announcing, result: Any, now: float) -> None:
     announcing.look(now)
 
 
-def test_it_is_said_once_that_a_stream_fails_and_once_that_it_has_recovered(caplog: pytest.LogCaptureFixture) -> None:
+def test_failure_and_recovery_of_a_stream_are_announced_once_each(caplog: pytest.LogCaptureFixture) -> None:
     ours = engine()
     announcing = Announcing("mailer", ours, Quota())
     ours.ingest(batch(1, things("A0E7")), 0.0)
@@ -44,7 +59,7 @@ def test_it_is_said_once_that_a_stream_fails_and_once_that_it_has_recovered(capl
     )  # fmt: skip
 
 
-def test_what_an_error_says_is_one_line_without_control_characters(caplog: pytest.LogCaptureFixture) -> None:
+def test_error_is_announced_in_one_line_without_control_characters(caplog: pytest.LogCaptureFixture) -> None:
     ours = engine(attempts_max=1, exhausted="park")
     announcing = Announcing("mailer", ours, Quota())
     ours.ingest(batch(1, things("A0E7")), 0.0)
@@ -58,7 +73,7 @@ def test_what_an_error_says_is_one_line_without_control_characters(caplog: pytes
     ]
 
 
-def test_a_failure_that_is_over_before_anybody_looks_is_said_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_failure_that_is_over_before_a_look_is_announced_too(caplog: pytest.LogCaptureFixture) -> None:
     ours = engine()
     announcing = Announcing("mailer", ours, Quota())
     ours.ingest(batch(1, things("A0E0")), 0.0)
@@ -71,7 +86,7 @@ def test_a_failure_that_is_over_before_anybody_looks_is_said_too(caplog: pytest.
     assert said(caplog) == ["mailer: A0 fails at 0: ValueError: no such customer", "mailer: A0 fails no more"]
 
 
-def test_a_call_that_is_overdue_fails(caplog: pytest.LogCaptureFixture) -> None:
+def test_overdue_call_is_announced_as_a_failure(caplog: pytest.LogCaptureFixture) -> None:
     ours = engine(timeout_s=1.0)
     announcing = Announcing("mailer", ours, Quota())
     ours.ingest(batch(1, things("A0E0")), 0.0)
@@ -82,7 +97,7 @@ def test_a_call_that_is_overdue_fails(caplog: pytest.LogCaptureFixture) -> None:
     assert said(caplog) == ["mailer: A0 fails at 0: timeout: the handler was not done after 1 s"]
 
 
-def test_who_waits_once_does_not_stall_and_who_gets_nowhere_does(caplog: pytest.LogCaptureFixture) -> None:
+def test_stream_that_defers_repeatedly_is_announced_as_stalled(caplog: pytest.LogCaptureFixture) -> None:
     ours = engine()
     announcing = Announcing("mailer", ours, Quota())
     ours.ingest(batch(1, things("A0E0")), 0.0)
@@ -97,7 +112,7 @@ def test_who_waits_once_does_not_stall_and_who_gets_nowhere_does(caplog: pytest.
     ]  # fmt: skip
 
 
-def test_what_is_parked_and_no_more_is_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_parked_and_resumed_streams_are_announced(caplog: pytest.LogCaptureFixture) -> None:
     ours = engine(attempts_max=2, exhausted="park")
     announcing = Announcing("mailer", ours, Quota())
     ours.ingest(batch(1, things("A0E3")), 0.0)
@@ -113,7 +128,7 @@ def test_what_is_parked_and_no_more_is_said(caplog: pytest.LogCaptureFixture) ->
     ]
 
 
-def test_what_was_retried_in_vain_is_said_to_be_parked_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_retry_is_announced_as_parked_again(caplog: pytest.LogCaptureFixture) -> None:
     ours = engine(attempts_max=1, exhausted="park")
     announcing = Announcing("mailer", ours, Quota())
     ours.ingest(page := batch(1, things("A0E3")), 0.0)
@@ -132,7 +147,7 @@ def test_what_was_retried_in_vain_is_said_to_be_parked_again(caplog: pytest.LogC
     ]
 
 
-def test_of_very_many_that_fail_some_are_named_and_the_others_counted(caplog: pytest.LogCaptureFixture) -> None:
+def test_some_of_many_failures_are_named_and_the_others_counted(caplog: pytest.LogCaptureFixture) -> None:
     ours = engine(concurrency=100)
     announcing = Announcing("mailer", ours, Quota(lines_max=3, every_s=60.0))
     ours.ingest(batch(9, things(*(f"S{number}E{number}" for number in range(40)))), 0.0)
@@ -143,7 +158,7 @@ def test_of_very_many_that_fail_some_are_named_and_the_others_counted(caplog: py
     assert said(caplog)[-1] == "mailer: 37 more streams have begun to fail in the last while"
 
 
-def test_a_line_of_figures_tells_what_went_on_and_how_it_stands(caplog: pytest.LogCaptureFixture) -> None:
+def test_line_of_figures_tells_activity_and_state(caplog: pytest.LogCaptureFixture) -> None:
     watched = Watched("mailer", engine())
     announcing = Announcing("mailer", watched.engine, Quota())
     watched.engine.ingest(batch(1, things("A0E0", "B0E1")), 0.0)
@@ -166,7 +181,7 @@ def test_a_line_of_figures_tells_what_went_on_and_how_it_stands(caplog: pytest.L
     )  # fmt: skip
 
 
-def test_the_end_is_said_with_what_has_brought_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_end_is_announced_with_its_cause(caplog: pytest.LogCaptureFixture) -> None:
     announcing = Announcing("mailer", engine(), Quota())
     announcing.ended(None)
     announcing.ended(SystemExit(3))
@@ -178,7 +193,7 @@ def test_the_end_is_said_with_what_has_brought_it(caplog: pytest.LogCaptureFixtu
     assert [record.levelname for record in caplog.records] == ["INFO", "ERROR", "ERROR"]
 
 
-def test_of_more_news_than_are_kept_none_is_left_out_that_still_fails(caplog: pytest.LogCaptureFixture) -> None:
+def test_dropped_news_leave_out_no_stream_that_still_fails(caplog: pytest.LogCaptureFixture) -> None:
     ours = engine(concurrency=1_000)
     announcing = Announcing("mailer", ours, Quota(lines_max=1_000))
     ours.ingest(batch(9, things(*(f"S{number}E{number}" for number in range(NEWS_MAX + 50)))), 0.0)
@@ -192,7 +207,7 @@ def test_of_more_news_than_are_kept_none_is_left_out_that_still_fails(caplog: py
     )
 
 
-def test_a_round_that_goes_on_is_told_with_its_age(caplog: pytest.LogCaptureFixture) -> None:
+def test_running_round_is_announced_with_its_age(caplog: pytest.LogCaptureFixture) -> None:
     watched = Watched("scores", engine(), now=12.0)
     announcing = Announcing("scores", watched.engine, Quota())
     watched.tally.begin_round(4.0)

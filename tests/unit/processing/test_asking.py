@@ -9,7 +9,7 @@ from penstock.processing.asking import Asking, Ended
 SOON_S = 300.0
 
 
-def test_what_is_asked_is_done_by_the_loop_and_told() -> None:
+def test_request_is_carried_out_by_the_loop_and_answered() -> None:
     woken = threading.Event()
     asking, over = Asking(woken.set), threading.Event()
     did: list[str] = []
@@ -35,7 +35,7 @@ def test_what_is_asked_is_done_by_the_loop_and_told() -> None:
     thread.join()
 
 
-def test_nobody_waits_for_what_has_ended() -> None:
+def test_request_to_an_ended_loop_returns() -> None:
     asking = Asking(lambda: None)
     waiting = threading.Event()
 

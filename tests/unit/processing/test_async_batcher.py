@@ -57,7 +57,7 @@ async def begun(*work: Coroutine[Any, Any, Any]) -> list[asyncio.Task[Any]]:
     return tasks
 
 
-def test_what_comes_during_a_call_goes_together_into_the_next() -> None:
+def test_items_of_a_running_call_go_together_into_the_next() -> None:
     async def work() -> None:
         target = Target()
         batcher = AsyncBatcher[Any](target, each=True, most=2)
@@ -73,7 +73,7 @@ def test_what_comes_during_a_call_goes_together_into_the_next() -> None:
     run(work())
 
 
-def test_a_call_lingers_by_the_loops_clock_unless_it_is_full() -> None:
+def test_call_lingers_by_the_loops_clock_unless_it_is_full() -> None:
     async def work() -> None:
         calls: list[tuple[float, list[int]]] = []
         loop = asyncio.get_running_loop()
@@ -93,7 +93,7 @@ def test_a_call_lingers_by_the_loops_clock_unless_it_is_full() -> None:
     run(work())
 
 
-def test_who_is_cancelled_takes_his_item_back_unless_it_is_in_a_call() -> None:
+def test_cancelled_waiter_takes_its_item_back_unless_it_is_in_a_call() -> None:
     async def work() -> None:
         target = Target()
         batcher = AsyncBatcher[Any](target)
@@ -111,7 +111,7 @@ def test_who_is_cancelled_takes_his_item_back_unless_it_is_in_a_call() -> None:
     run(work())
 
 
-def test_where_something_is_cancelled_that_a_call_waits_for_its_items_fail_and_the_next_call_is_made() -> None:
+def test_cancellation_inside_a_call_fails_its_items_and_the_next_call_is_made() -> None:
     async def call(items: list[str]) -> str:
         if "first" in items:
             waited_for = asyncio.ensure_future(asyncio.sleep(60))
@@ -129,7 +129,7 @@ def test_where_something_is_cancelled_that_a_call_waits_for_its_items_fail_and_t
     run(work())
 
 
-def test_who_cancels_the_task_that_calls_leaves_nobody_waiting() -> None:
+def test_cancellation_of_the_calling_task_leaves_no_other_waiting() -> None:
     async def work() -> None:
         target = Target()
         batcher = AsyncBatcher[Any](target)
@@ -146,7 +146,7 @@ def test_who_cancels_the_task_that_calls_leaves_nobody_waiting() -> None:
     run(work())
 
 
-def test_for_what_is_taken_back_nothing_lingers() -> None:
+def test_withdrawn_item_causes_no_lingering() -> None:
     async def work() -> None:
         ended: list[float] = []
         loop = asyncio.get_running_loop()
@@ -159,7 +159,7 @@ def test_for_what_is_taken_back_nothing_lingers() -> None:
     run(work())
 
 
-def test_results_that_are_not_one_for_each_are_refused() -> None:
+def test_results_of_another_number_are_refused() -> None:
     async def work() -> None:
         async def call(_: list[int]) -> list[int]:
             return []
@@ -170,7 +170,7 @@ def test_results_that_are_not_one_for_each_are_refused() -> None:
     run(work())
 
 
-def test_a_call_that_is_no_coroutine_is_made_once_all_the_same() -> None:
+def test_call_without_a_coroutine_is_made_once() -> None:
     written: list[list[int]] = []
 
     async def work() -> None:
@@ -208,7 +208,7 @@ def test_many_tasks_have_each_item_written_once_in_their_order() -> None:
     run(work())
 
 
-def test_it_is_of_one_event_loop_as_long_as_it_is_at_work() -> None:
+def test_batcher_belongs_to_one_event_loop_while_it_works() -> None:
     async def call(items: list[str]) -> str:
         if items == ["first"]:
             with pytest.raises(RuntimeError, match="at work in another event loop: give each loop one, or threads a"):
@@ -220,7 +220,7 @@ def test_it_is_of_one_event_loop_as_long_as_it_is_at_work() -> None:
         assert asyncio.run(batcher.submit(item)) == f"['{item}']"
 
 
-def test_each_key_has_a_gate_of_its_own_which_is_kept_as_long_as_its_call_goes_on() -> None:
+def test_each_key_has_its_own_gate_for_as_long_as_its_call_runs() -> None:
     async def work() -> None:
         calls: list[tuple[str, list[int]]] = []
         go_on = asyncio.Event()

@@ -23,7 +23,7 @@ def change(order: int, version: Any, data_op: str = "U", **members: Any) -> dict
     return a_data_event(order, data_op=data_op, version=version, **members)
 
 
-def test_the_newest_change_of_each_entity_takes_effect() -> None:
+def test_newest_change_of_each_entity_takes_effect() -> None:
     events = [a_feed_event(change(*each)) for each in ((1, 9), (2, 5), (1, 10), (1, 8), (3, 1))]
 
     newest = CHANGES.newest(events, {2: 5, 3: 0})
@@ -33,13 +33,13 @@ def test_the_newest_change_of_each_entity_takes_effect() -> None:
 
 
 @pytest.mark.parametrize("data_op", ["C", "U", "S"])
-def test_whatever_shows_a_record_is_a_repeat_where_the_key_is_known(data_op: str) -> None:
+def test_change_with_a_known_key_is_a_repeat(data_op: str) -> None:
     assert CHANGES.newest([change(1, 5, data_op)], {1: 5}) == []
     assert CHANGES.newest([change(1, 5, data_op)], {1: Known(5, deleted=True)}) == []
     assert CHANGES.newest([change(1, 5, data_op)], {1: 4})[0].deletes is False
 
 
-def test_a_late_update_does_not_bring_back_what_was_deleted() -> None:
+def test_late_update_does_not_bring_back_a_deleted_entity() -> None:
     deleted = CHANGES.newest([change(1, 6, "D")], {1: 5})
 
     assert [each.deletes for each in deleted] == [True]
@@ -47,7 +47,7 @@ def test_a_late_update_does_not_bring_back_what_was_deleted() -> None:
     assert len(CHANGES.newest([change(1, 7, "C")], {1: Known(6, deleted=True)})) == 1
 
 
-def test_a_deletion_wins_over_an_update_with_its_key_whichever_comes_first() -> None:
+def test_deletion_wins_over_an_update_with_its_key_in_any_order() -> None:
     update, deletion = change(1, 5), change(1, 5, "D")
 
     for events in ([update, deletion], [deletion, update]):
@@ -75,13 +75,13 @@ def test_keys_of_several_fields_are_tuples() -> None:
     [("order_id", 7), ("data.order_id", 7), ("shop , address.'a.b'", ("de", 1)), ("data_type, order_id", ("order", 7))],
     ids=["in the payload", "in the whole event", "several", "beside the payload"],
 )
-def test_the_annotation_names_the_entity_before_all_else(annotation: str, entity: Any) -> None:
+def test_annotation_names_the_entity_before_all_else(annotation: str, entity: Any) -> None:
     changes = Changes({**DEFINITION, "annotations": {"penstock/entity-key-fields": annotation}})
 
     assert changes.entities([a_data_event(7, shop="de", address={"a.b": 1})]) == [entity]
 
 
-def test_fields_of_your_own_come_before_the_definitions() -> None:
+def test_own_fields_come_before_those_of_the_definition() -> None:
     changes = Changes(DEFINITION, entity=["data.shop"], order_by=["data.order_id"])
 
     assert [(each.entity, each.order) for each in changes.newest([a_data_event(7, shop="de")], {})] == [("de", 7)]
@@ -93,7 +93,7 @@ class Order(msgspec.Struct):
     order_id: int
 
 
-def test_events_that_are_read_into_a_type_are_looked_at_as_json_has_them() -> None:
+def test_events_read_into_a_type_are_read_as_json() -> None:
     raw = msgspec.Raw(document(change(7, 5)))
     fit = TypedEvent[DataChange[Order]](0, raw, None, EventDecoder(DataChange[Order]), (None, 1))
     unfit = TypedEvent[int](0, raw, None, EventDecoder(int), (None, 2))
@@ -115,11 +115,11 @@ def test_fields_can_be_functions() -> None:
     assert [(each.entity, each.order) for each in changes.newest(events, {})] == [("a", 10)]
 
 
-def test_the_entities_of_a_batch_are_named_once_each() -> None:
+def test_entities_of_a_batch_are_named_once_each() -> None:
     assert CHANGES.entities([change(2, 1), change(1, 1), change(2, 2)]) == [2, 1]
 
 
-def test_an_event_type_without_changes_is_refused_by_name() -> None:
+def test_event_type_without_changes_is_refused_by_name() -> None:
     for category in ("business", "undefined"):
         definition = {**DEFINITION, "category": category}
         with pytest.raises(WrongCategory, match=f"category of 'order.changed' is {category}, not data"):
@@ -127,7 +127,7 @@ def test_an_event_type_without_changes_is_refused_by_name() -> None:
 
 
 @pytest.mark.parametrize("member", ["ordering_key_fields", "ordering_instance_ids"])
-def test_fields_that_nobody_names_are_asked_for(member: str) -> None:
+def test_missing_fields_are_asked_for(member: str) -> None:
     definition = {name: value for name, value in DEFINITION.items() if name != member}
 
     with pytest.raises(BadParameter, match=f"is missing; allowed: fields, .* since the definition has no {member}"):
@@ -153,7 +153,7 @@ def test_fields_that_nobody_names_are_asked_for(member: str) -> None:
         "text",
     ],
 )  # fmt: skip
-def test_an_event_that_cannot_be_placed_is_named(event: Any, told: str) -> None:
+def test_event_without_an_order_is_named(event: Any, told: str) -> None:
     events = [change(1, 5), a_feed_event(event, partition=3)]
 
     with pytest.raises(OrderUnknown) as raised:
@@ -163,6 +163,6 @@ def test_an_event_that_cannot_be_placed_is_named(event: Any, told: str) -> None:
     assert told in raised.value.detail
 
 
-def test_so_is_one_that_cannot_be_compared_with_what_is_known() -> None:
+def test_event_that_cannot_be_compared_with_the_known_key_is_named() -> None:
     with pytest.raises(OrderUnknown, match=r"event 0 .* its ordering key \[5\] cannot be compared with \['5'\]"):
         CHANGES.newest([change(1, 5)], {1: "5"})

@@ -5,7 +5,7 @@ import time
 from penstock.processing.clock import system_clock
 
 
-def test_it_is_now() -> None:
+def test_clock_gives_the_current_time() -> None:
     before = time.time()
 
     assert before - 1 <= system_clock() / 1_000_000 <= time.time() + 1

@@ -35,7 +35,7 @@ def counted(state: Count, _: object) -> Count:
     return Count(state.n + 1)
 
 
-def test_a_file_in_a_directory_that_is_not_there_is_told_with_that_directory(tmp_path: Path) -> None:
+def test_file_in_a_missing_directory_is_refused_with_that_directory(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/missing/x.db"
     told = rf"missing/x\.db cannot be opened: there is no directory {tmp_path}/missing; create it, or correct the name"
 
@@ -54,12 +54,12 @@ def test_url_is_taken_without_line_break_and_driver(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["shop.db"]
 
 
-def test_a_directory_is_told_from_a_file(tmp_path: Path) -> None:
+def test_directory_is_told_from_a_file(tmp_path: Path) -> None:
     with pytest.raises(DatabaseUnavailable, match="it is a directory; name a file in it"):
         connector(f"sqlite:///{tmp_path}")()
 
 
-def test_a_file_that_is_no_database_is_told_with_its_name(tmp_path: Path) -> None:
+def test_file_that_is_no_database_is_refused_with_its_name(tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("no database at all\n" * 100)
     told = rf"{file} is not a SQLite database; name another file"
@@ -76,7 +76,7 @@ def test_a_file_that_is_no_database_is_told_with_its_name(tmp_path: Path) -> Non
     assert file.read_text().startswith("no database"), "it is left as it is"
 
 
-def test_nobody_writes_to_a_file_beside_a_transaction_though_its_connection_had_begun_one_before(
+def test_no_other_connection_writes_to_a_file_during_a_transaction(
     tmp_path: Path,
 ) -> None:
     def begun() -> sqlite3.Connection:  # As it is with `autocommit=False`, from Python 3.12 on.
@@ -92,7 +92,7 @@ def test_nobody_writes_to_a_file_beside_a_transaction_though_its_connection_had_
         assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("ours",)]
 
 
-def test_what_opening_a_connection_has_begun_is_committed_before(postgres_url: str) -> None:
+def test_transaction_begun_by_opening_a_connection_is_committed_before(postgres_url: str) -> None:
     def begun() -> "psycopg.Connection":
         connection = psycopg.connect(postgres_url)
         connection.execute("SET search_path TO public")
@@ -104,7 +104,7 @@ def test_what_opening_a_connection_has_begun_is_committed_before(postgres_url: s
 
 
 @pytest.mark.parametrize("database", ["sqlite:///:memory:", ":memory:"])
-def test_a_database_in_memory_is_refused_where_it_is_given(database: str) -> None:
+def test_database_in_memory_is_refused_at_once(database: str) -> None:
     given: list[Callable[[], object]] = [
         lambda: DatabaseCheckpoints(database, "mailer"),
         lambda: DatabaseLeases(database, "mailer"),
@@ -117,17 +117,17 @@ def test_a_database_in_memory_is_refused_where_it_is_given(database: str) -> Non
             give()
 
 
-def test_what_is_no_text_is_no_database(tmp_path: Path) -> None:
+def test_database_that_is_no_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadParameter, match=r"parameter database is .*; allowed: sqlite:///FILE, postgresql://"):
         DatabaseCheckpoints(tmp_path / "shop.db", "mailer")  # type: ignore[arg-type]
 
 
-def test_a_statement_that_is_wrong_is_no_database_that_is_away(tmp_path: Path) -> None:
+def test_wrong_statement_is_not_taken_for_an_outage(tmp_path: Path) -> None:
     with pytest.raises(sqlite3.OperationalError, match="no such column: missing"):
         carried_out(connector(f"sqlite:///{tmp_path}/a.db"), lambda each: each.execute("SELECT missing"), "own")
 
 
-def test_a_server_that_does_not_answer_is_told_in_one_line() -> None:
+def test_unreachable_server_is_reported_in_one_line() -> None:
     with (
         pytest.raises(DatabaseUnavailable, match=r"the database cannot be used now: .*refused") as told,
         transaction(connector("postgresql://me:secret@127.0.0.1:1/none")),
@@ -148,17 +148,17 @@ def test_a_server_that_does_not_answer_is_told_in_one_line() -> None:
         ("postgresql+psycopg://host/shop", "postgresql://host/shop\n", True),
     ],
 )
-def test_a_database_that_is_not_named_may_be_the_one_that_is(*, first: str, second: str, may_be: bool) -> None:
+def test_unnamed_database_may_be_the_named_one(*, first: str, second: str, may_be: bool) -> None:
     assert (may_be_one(first, second), may_be_one(second, first)) == (may_be, may_be)
 
 
-def test_a_url_that_cannot_be_read_is_refused_without_what_it_says() -> None:
+def test_malformed_url_is_refused_without_quoting_it() -> None:
     with pytest.raises(BadParameter, match=r"database is 'postgresql://…'; allowed: postgresql://USER") as told:
         may_be_one("postgresql://me:my secret@host/shop", "postgresql://host/shop")
     assert "my secret" not in f"{told.value}{told.value.__cause__}"
 
 
-def test_a_driver_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with (
         pytest.raises(

@@ -15,11 +15,11 @@ def spin(seconds: float) -> None:
         pass
 
 
-def test_what_a_thread_computes_is_counted_and_what_it_waits_for_is_not() -> None:
+def test_computing_of_a_thread_is_counted_and_waiting_is_not() -> None:
     cpu = Cpu()
 
     def run() -> None:
-        spin(0.05)
+        spin(0.02)
         threading.Event().wait(0.2)
 
     for activity in ("handle", "handle", "commit"):
@@ -29,12 +29,12 @@ def test_what_a_thread_computes_is_counted_and_what_it_waits_for_is_not() -> Non
 
     found = cpu.seconds()
     assert {*found} == {"handle", "commit"}
-    assert 0.1 <= found["handle"] < 0.2
-    assert 0.05 <= found["commit"] < 0.15
+    assert 0.04 <= found["handle"] < 0.2
+    assert 0.02 <= found["commit"] < 0.15
 
 
 @pytest.mark.skipif(not hasattr(time, "pthread_getcpuclockid"), reason="nobody reads another thread's clock here")
-def test_a_call_that_goes_on_is_seen_while_nothing_ends() -> None:
+def test_running_call_is_counted_before_it_ends() -> None:
     cpu, is_over = Cpu(), threading.Event()
 
     def run() -> None:
@@ -45,33 +45,33 @@ def test_a_call_that_goes_on_is_seen_while_nothing_ends() -> None:
     thread.start()
     deadline = time.monotonic() + SOON_S
     seen = [0.0]
-    while seen[-1] < 0.1 and time.monotonic() < deadline:
+    while seen[-1] < 0.02 and time.monotonic() < deadline:
         seen.append(cpu.seconds().get("handle", 0.0))
     is_over.set()
     thread.join(SOON_S)
 
-    assert seen[-1] >= 0.1
+    assert seen[-1] >= 0.02
     assert seen == sorted(seen)
     assert cpu.seconds()["handle"] >= seen[-1], "what it has come to when it ends is no less"
 
 
-def test_what_was_computed_elsewhere_is_added() -> None:
+def test_seconds_computed_elsewhere_are_added() -> None:
     cpu = Cpu()
-    cpu.counted("commit", lambda: spin(0.01))()
+    cpu.counted("commit", lambda: spin(0.005))()
     cpu.add("handle", 2.5)
     cpu.add("handle", 1.0)
 
     assert cpu.seconds()["handle"] == 3.5
-    assert cpu.seconds()["commit"] >= 0.01
+    assert cpu.seconds()["commit"] >= 0.005
 
 
-def test_what_a_thread_raises_is_raised_and_its_time_counted() -> None:
+def test_failed_call_is_counted_and_its_error_raised() -> None:
     cpu = Cpu()
 
     def fail() -> None:
-        spin(0.01)
+        spin(0.005)
         raise ValueError("broken")
 
     with pytest.raises(ValueError, match="broken"):
         cpu.counted("read", fail)()
-    assert cpu.seconds()["read"] >= 0.01
+    assert cpu.seconds()["read"] >= 0.005

@@ -28,14 +28,14 @@ def add(*eids: str) -> Plan[list[str]]:
     return sorted(eid for (eid,) in rows)
 
 
-def test_a_plan_is_given_the_rows_that_its_steps_find(connection: sqlite3.Connection) -> None:
+def test_plan_receives_the_rows_that_its_steps_find(connection: sqlite3.Connection) -> None:
     database = Database(connection, "seen")
 
     assert database.carry_out(add("a", "b")) == ["a", "b"]
     assert database.carry_out(add("b", "c")) == ["c"]
 
 
-def test_a_driver_that_begins_transactions_by_itself_is_left_to_it(connection: sqlite3.Connection) -> None:
+def test_driver_that_begins_transactions_by_itself_is_left_to_it(connection: sqlite3.Connection) -> None:
     Database(connection, "seen").carry_out(add("a"))
 
     assert connection.in_transaction
@@ -53,7 +53,7 @@ def test_nothing_is_written_outside_a_transaction(connection: sqlite3.Connection
     assert database.carry_out(add("a")) == ["a"]
 
 
-def test_what_only_reads_needs_no_transaction(connection: sqlite3.Connection) -> None:
+def test_reading_needs_no_transaction(connection: sqlite3.Connection) -> None:
     connection.isolation_level = None
 
     def find() -> Plan[int]:
@@ -69,7 +69,7 @@ def test_row_and_text_factories_of_the_service_do_not_matter(connection: sqlite3
     assert Database(connection, "seen").carry_out(add("ø")) == ["ø"]
 
 
-def test_a_plan_that_fails_leaves_the_transaction_to_its_owner(connection: sqlite3.Connection) -> None:
+def test_failed_plan_leaves_the_transaction_to_its_owner(connection: sqlite3.Connection) -> None:
     def fail() -> Plan[None]:
         yield from add("a")
         raise ZeroDivisionError
@@ -81,17 +81,17 @@ def test_a_plan_that_fails_leaves_the_transaction_to_its_owner(connection: sqlit
 
 
 @pytest.mark.parametrize("kind", [Database, AsyncDatabase], ids=lambda kind: kind.__name__)
-def test_another_kind_of_connection_is_refused_by_name(kind: Any) -> None:
+def test_connection_of_another_kind_is_refused_by_name(kind: Any) -> None:
     with pytest.raises(TypeError, match=r"is wanted, not a builtins\.dict"):
         kind({}, "seen")
 
 
-def test_a_table_name_is_a_name(connection: sqlite3.Connection) -> None:
+def test_table_name_is_a_name(connection: sqlite3.Connection) -> None:
     with pytest.raises(BadParameter, match="table"):
         Database(connection, "seen; DROP TABLE seen")
 
 
-def test_a_table_can_lie_in_an_attached_database(tmp_path: Path, connection: sqlite3.Connection) -> None:
+def test_table_can_be_in_an_attached_database(tmp_path: Path, connection: sqlite3.Connection) -> None:
     connection.execute("ATTACH ? AS other", [str(tmp_path / "other.db")])
     database = Database(connection, "other.seen")
     database.create("seen_create")

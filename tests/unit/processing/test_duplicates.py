@@ -35,7 +35,7 @@ def remembered(connection: sqlite3.Connection) -> int:
     return count
 
 
-def test_an_undefined_event_type_is_refused_by_name() -> None:
+def test_undefined_event_type_is_refused_by_name() -> None:
     with pytest.raises(WrongCategory) as raised:
         Duplicates(None, an_event_type("clicks"), "billing")
 
@@ -47,7 +47,7 @@ def test_an_undefined_event_type_is_refused_by_name() -> None:
         AsyncDuplicates(None, an_event_type("clicks"), "billing")
 
 
-def test_of_a_feed_that_is_known_by_name_alone_the_first_event_without_an_id_is(connection: sqlite3.Connection) -> None:
+def test_first_event_without_an_id_is_refused_of_a_feed_known_by_name(connection: sqlite3.Connection) -> None:
     clicks = Duplicates(connection, "clicks", "billing")
 
     with pytest.raises(EidMissing, match="event 1 of the batch, of 'clicks', partition 2 has no id"):
@@ -56,7 +56,7 @@ def test_of_a_feed_that_is_known_by_name_alone_the_first_event_without_an_id_is(
     assert remembered(connection) == 0
 
 
-def test_events_are_fresh_once_each_and_in_their_order(connection: sqlite3.Connection) -> None:
+def test_events_are_fresh_once_each_in_their_order(connection: sqlite3.Connection) -> None:
     duplicates = Duplicates(connection, PLACED, "billing")
 
     assert numbers(duplicates.fresh(orders(3, 1, 3, 2, 1))) == [3, 1, 2]
@@ -64,13 +64,13 @@ def test_events_are_fresh_once_each_and_in_their_order(connection: sqlite3.Conne
     assert duplicates.fresh(orders(1)) == duplicates.fresh([]) == []
 
 
-def test_what_is_returned_is_what_was_handed_in(connection: sqlite3.Connection) -> None:
+def test_fresh_events_are_the_same_objects(connection: sqlite3.Connection) -> None:
     event = a_feed_event(a_business_event())
 
     assert Duplicates(connection, PLACED, "billing").fresh(iter([event])) == [event]
 
 
-def test_an_event_is_remembered_for_so_many_more_of_its_partition(connection: sqlite3.Connection) -> None:
+def test_event_is_remembered_for_a_number_of_later_events_of_its_partition(connection: sqlite3.Connection) -> None:
     duplicates = Duplicates(connection, PLACED, "billing", window_events=3)
     for number in (1, 2, 3):
         duplicates.fresh(orders(number))
@@ -93,14 +93,14 @@ def test_repeats_shorten_no_window(connection: sqlite3.Connection) -> None:
     assert numbers(duplicates.fresh(orders(1, 2, 3, 4))) == [4]
 
 
-def test_of_a_batch_that_is_larger_than_the_window_the_end_is_remembered(connection: sqlite3.Connection) -> None:
+def test_end_of_a_batch_larger_than_the_window_is_remembered(connection: sqlite3.Connection) -> None:
     duplicates = Duplicates(connection, PLACED, "billing", window_events=2)
 
     assert numbers(duplicates.fresh(orders(1, 2, 3, 4, 1))) == [1, 2, 3, 4]
     assert numbers(duplicates.fresh(orders(3, 4))) == []
 
 
-def test_an_event_is_remembered_for_so_many_seconds(connection: sqlite3.Connection) -> None:
+def test_event_is_remembered_for_a_number_of_seconds(connection: sqlite3.Connection) -> None:
     clock = VirtualClock()
     duplicates = Duplicates(connection, PLACED, "billing", window_events=None, window_seconds=1.5, clock=clock)
     duplicates.fresh(orders(1))
@@ -115,7 +115,7 @@ def test_an_event_is_remembered_for_so_many_seconds(connection: sqlite3.Connecti
     assert numbers(duplicates.fresh(orders(1, 2))) == [1]
 
 
-def test_what_is_older_than_the_window_is_not_known_though_nothing_has_come_since(
+def test_event_older_than_the_window_is_forgotten_though_nothing_has_come_since(
     connection: sqlite3.Connection,
 ) -> None:
     clock = VirtualClock()
@@ -135,7 +135,7 @@ def test_what_is_older_than_the_window_is_not_known_though_nothing_has_come_sinc
     assert numbers(duplicates.fresh(orders(1, 2))) == []
 
 
-def test_both_bounds_hold_at_one_time(connection: sqlite3.Connection) -> None:
+def test_both_bounds_hold_together(connection: sqlite3.Connection) -> None:
     clock = VirtualClock()
     duplicates = Duplicates(connection, PLACED, "billing", window_events=2, window_seconds=10, clock=clock)
     duplicates.fresh(orders(1, 2, 3))
@@ -158,7 +158,7 @@ def test_consumers_and_feeds_remember_each_for_themselves(connection: sqlite3.Co
     assert seen([]) == set()
 
 
-def test_what_was_seen_can_be_forgotten(connection: sqlite3.Connection) -> None:
+def test_seen_events_can_be_forgotten(connection: sqlite3.Connection) -> None:
     duplicates, others = (Duplicates(connection, PLACED, consumer) for consumer in ("billing", "mail"))
     duplicates.fresh(orders(1))
     others.fresh(orders(1))
@@ -169,7 +169,7 @@ def test_what_was_seen_can_be_forgotten(connection: sqlite3.Connection) -> None:
     assert others.fresh(orders(1)) == []
 
 
-def test_the_cursor_of_the_transaction_is_not_passed_by_what_is_remembered(connection: sqlite3.Connection) -> None:
+def test_events_are_remembered_inside_a_transaction_alone(connection: sqlite3.Connection) -> None:
     connection.isolation_level = None
 
     with pytest.raises(OutsideTransaction):
@@ -178,7 +178,7 @@ def test_the_cursor_of_the_transaction_is_not_passed_by_what_is_remembered(conne
     assert remembered(connection) == 0
 
 
-def test_a_window_can_be_longer_than_all_time(connection: sqlite3.Connection) -> None:
+def test_window_can_be_longer_than_all_time(connection: sqlite3.Connection) -> None:
     duplicates = Duplicates(connection, PLACED, "billing", window_seconds=1e300)
 
     assert numbers(duplicates.fresh(orders(1))) == [1]
@@ -199,6 +199,6 @@ def test_a_window_can_be_longer_than_all_time(connection: sqlite3.Connection) ->
     ],
     ids=str,
 )
-def test_a_window_has_an_end(window: dict[str, Any]) -> None:
+def test_window_has_a_bound(window: dict[str, Any]) -> None:
     with pytest.raises(BadParameter, match="window"):
         Duplicates(None, PLACED, "billing", **window)

@@ -25,7 +25,7 @@ def test_one_call_at_a_time_takes_all_that_has_queued_meanwhile() -> None:
     assert gate.wait(3.0) is None
 
 
-def test_a_call_lingers_from_its_first_entry_on_unless_it_is_full() -> None:
+def test_call_lingers_from_its_first_entry_on_unless_it_is_full() -> None:
     gate: Gate[str] = Gate(linger=2.0, most=2)
     assert gate.wait(0.0) is None
     gate.add("a", 10.0)
@@ -40,7 +40,7 @@ def test_a_call_lingers_from_its_first_entry_on_unless_it_is_full() -> None:
     assert gate.take(12.5) == ["c"]
 
 
-def test_what_is_withdrawn_is_in_no_call() -> None:
+def test_withdrawn_entry_is_in_no_call() -> None:
     gate: Gate[Entry] = Gate()
     first, second = Entry(), Entry()
     gate.add(first, 0.0)
@@ -51,7 +51,7 @@ def test_what_is_withdrawn_is_in_no_call() -> None:
 
 
 @pytest.mark.parametrize("options", [{"linger": -1.0}, {"most": 0}, {"linger": float("nan")}])
-def test_what_cannot_be_is_refused(options: dict[str, float]) -> None:
+def test_impossible_gate_is_refused(options: dict[str, float]) -> None:
     with pytest.raises(BadParameter):
         Gate(**options)  # type: ignore[arg-type]
 
@@ -61,7 +61,7 @@ def test_what_cannot_be_is_refused(options: dict[str, float]) -> None:
     linger=st.sampled_from([0.0, 1.0, 2.5]),
     most=st.none() | st.integers(1, 4),
 )
-def test_each_is_taken_once_in_order_whatever_happens(steps: list[str], linger: float, most: int | None) -> None:
+def test_each_entry_is_taken_once_in_order_whatever_happens(steps: list[str], linger: float, most: int | None) -> None:
     gate: Gate[int] = Gate(linger, most)
     now, added, taken, withdrawn, is_busy = 0.0, 0, [], set(), False
     for step in steps:

@@ -31,7 +31,7 @@ def failing(error: BaseException) -> Any:
 
 
 @pytest.mark.parametrize("returned", [8, done_to(8), done_to(100), -1])
-def test_only_skipping_passes_over_what_was_not_seen(returned: Any) -> None:
+def test_only_skipping_passes_over_unseen_events(returned: Any) -> None:
     failure = Handling(lambda *_: returned)(call("a", "a"))
 
     assert isinstance(failure, Failure)
@@ -40,7 +40,7 @@ def test_only_skipping_passes_over_what_was_not_seen(returned: Any) -> None:
     assert Handling(lambda *_: done_to(7))(call("a", "a")) == done_to(7)
 
 
-def test_what_yields_is_no_handler() -> None:
+def test_generator_is_refused_as_a_handler() -> None:
     def yields(_: str, events: Sequence[Any]) -> Any:
         yield from events
 
@@ -52,7 +52,7 @@ def test_what_yields_is_no_handler() -> None:
             Handling(given)
 
 
-def test_a_mere_number_beyond_the_run_of_its_kind_passes_over_nothing() -> None:
+def test_number_beyond_the_run_of_its_kind_passes_over_nothing() -> None:
     handle = by_kind({"a": lambda _, events: events[-1].next + 1}, otherwise=lambda *_: None)
     failure = Handling(handle)(call("a", "a", "b", "b"))
 
@@ -63,7 +63,7 @@ def test_a_mere_number_beyond_the_run_of_its_kind_passes_over_nothing() -> None:
     assert Handling(skipping)(call("a", "a", "b", "b")) == skip_to(8)
 
 
-def test_a_handler_is_given_the_stream_and_its_span() -> None:
+def test_handler_receives_the_stream_and_its_span() -> None:
     given = []
     handling = Handling(lambda stream, events: given.append((stream, [event.index for event in events])))
 
@@ -71,7 +71,7 @@ def test_a_handler_is_given_the_stream_and_its_span() -> None:
     assert given == [("S1", [5, 6])]
 
 
-def test_what_classify_returns_that_is_no_text_is_told_and_the_failure_with_it() -> None:
+def test_malformed_class_of_a_failure_is_reported_with_the_failure() -> None:
     handle = Handling(failing(ValueError("no such customer")), lambda _: 5)  # type: ignore[arg-type, return-value]
     failure = handle(call("a"))
 
@@ -81,7 +81,7 @@ def test_what_classify_returns_that_is_no_text_is_told_and_the_failure_with_it()
     assert failure.detail == f"parameter classify is 5; allowed: {told}"
 
 
-def test_a_handler_that_cannot_be_called_as_it_would_be_is_refused_before_anything_runs() -> None:
+def test_handler_with_other_parameters_is_refused_before_anything_runs() -> None:
     def one(event: Any) -> None: ...
 
     async def classify(error: Exception) -> None: ...
@@ -103,7 +103,7 @@ def test_a_handler_that_cannot_be_called_as_it_would_be_is_refused_before_anythi
             by_kind(given)  # type: ignore[arg-type]
 
 
-def test_what_does_not_say_what_it_takes_is_let_through() -> None:
+def test_callable_without_a_signature_is_accepted() -> None:
     @wraps(lambda event: event)
     def wrapping(*given: Any) -> Any:
         return given
@@ -112,21 +112,21 @@ def test_what_does_not_say_what_it_takes_is_let_through() -> None:
         Handling(handler)
 
 
-def test_a_coroutine_is_awaited() -> None:
+def test_coroutine_is_awaited() -> None:
     async def handle(stream: str, events: Sequence[Any]) -> int:
         return int(events[1].index)
 
     assert Handling(handle)(call("a", "a")) == done_to(6)
 
 
-def test_whatever_is_raised_is_a_failure_under_its_own_name_or_the_users() -> None:
+def test_raised_error_is_a_failure_under_its_own_name_or_the_users() -> None:
     assert Handling(failing(ValueError("no")))(call("a")) == Failure("ValueError", "no")
     assert Handling(failing(TimeoutError()))(call("a")) == Failure("TimeoutError", "TimeoutError")
     rated = Handling(failing(OSError("429")), lambda error: "rateLimited" if "429" in str(error) else None)
     assert rated(call("a")) == Failure("rateLimited", "429")
 
 
-def test_what_is_no_outcome_is_a_failure() -> None:
+def test_malformed_outcome_is_a_failure() -> None:
     found = Handling(lambda *_: "done")(call("a"))
     assert isinstance(found, Failure)
     assert found.tag == "BadOutcome"
@@ -146,18 +146,18 @@ def test_each_run_of_a_kind_goes_to_its_handler() -> None:
     assert seen == [("a", [5, 6]), ("b", [5]), ("other", [5])]
 
 
-def test_what_a_handler_of_a_kind_leaves_is_left() -> None:
+def test_events_left_by_the_handler_of_a_kind_are_left() -> None:
     handle = by_kind({"a": lambda *_: done_to(6, after=3.0, tag="half")})
     assert handle("S1", call("a", "a", "b").events) == done_to(6, after=3.0, tag="half")
 
 
-def test_a_kind_that_nobody_is_there_for_is_told() -> None:
+def test_kind_without_a_handler_is_reported() -> None:
     with pytest.raises(KindUnexpected, match="S1: the event at 5 is of kind 'b', for which there is no handler"):
         by_kind({"a": lambda *_: None})("S1", call("b").events)
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError("a part of it")])
-def test_what_would_end_a_thread_or_a_task_is_a_failure_as_well(error: BaseException) -> None:
+def test_error_that_would_end_a_thread_or_a_task_is_a_failure(error: BaseException) -> None:
     async def handle(stream: str, events: Sequence[Any]) -> None:
         raise error
 
@@ -166,7 +166,7 @@ def test_what_would_end_a_thread_or_a_task_is_a_failure_as_well(error: BaseExcep
     assert asyncio.run(Handling(handle).awaited(call("a"))) == wanted
 
 
-def test_a_call_that_is_cancelled_itself_ends() -> None:
+def test_cancelled_call_ends() -> None:
     async def cancelled() -> None:
         task = asyncio.create_task(Handling(waiting).awaited(call("a")))
         await asyncio.sleep(0)
@@ -180,7 +180,7 @@ def test_a_call_that_is_cancelled_itself_ends() -> None:
     asyncio.run(cancelled())
 
 
-def test_where_the_users_name_for_it_fails_that_is_the_failure() -> None:
+def test_failed_classification_is_the_failure() -> None:
     def classify(error: Exception) -> str:
         raise KeyError("no name")
 
@@ -194,7 +194,7 @@ class Unspeakable(Exception):
         raise SystemExit(3)
 
 
-def test_what_would_end_the_program_is_a_failure_too_where_it_is_named_or_put_into_words() -> None:
+def test_error_that_would_end_the_program_during_classification_is_a_failure() -> None:
     def classify(error: Exception) -> str:
         raise SystemExit(3)
 
@@ -204,7 +204,7 @@ def test_what_would_end_the_program_is_a_failure_too_where_it_is_named_or_put_in
 
 
 @pytest.mark.parametrize("kind", ["named", "put into words"])
-def test_who_interrupts_the_main_thread_while_a_failure_is_noted_is_heeded(kind: str) -> None:
+def test_interrupt_of_the_main_thread_during_a_failure_is_raised(kind: str) -> None:
     class Interrupted(Exception):
         def __str__(self) -> str:
             raise KeyboardInterrupt
@@ -218,7 +218,7 @@ def test_who_interrupts_the_main_thread_while_a_failure_is_noted_is_heeded(kind:
         Handling(failing(Interrupted() if kind != "named" else ValueError("no")), classify)(call("a"))
 
 
-def test_where_it_was_raised_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_origin_of_a_failure_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG", "penstock.processing")
     Handling(failing(ValueError("no")))(call("a"))
 
@@ -227,7 +227,7 @@ def test_where_it_was_raised_is_in_the_log(caplog: pytest.LogCaptureFixture) -> 
     assert "ValueError: no" in caplog.text
 
 
-def test_a_mere_number_beyond_the_span_passes_over_nothing() -> None:
+def test_number_beyond_the_span_passes_over_nothing() -> None:
     assert Handling(lambda _, __: 7)(call("a", "b")) == done_to(7)
     found = Handling(lambda _, __: 8)(call("a", "b"))
     assert isinstance(found, Failure)
@@ -244,7 +244,7 @@ class Called:
 
 
 @pytest.mark.parametrize("runner", [Inline, Local])
-def test_what_is_awaited_can_be_handled_by_kind_wrapped_or_an_object(runner: Any) -> None:
+def test_coroutine_handlers_can_be_by_kind_wrapped_or_an_object(runner: Any) -> None:
     async def paid(stream: str, events: Sequence[Any]) -> Any:
         await asyncio.sleep(0)
         return done(paid=len(events))
@@ -291,7 +291,7 @@ def test_what_is_awaited_can_be_handled_by_kind_wrapped_or_an_object(runner: Any
     ],
     ids=["cannot be printed", "fits", "is cut", "is cut as it is printed"],
 )
-def test_what_a_failure_says_can_be_kept_and_shown_anywhere(said: str, detail: str) -> None:
+def test_failure_text_can_be_stored_and_shown(said: str, detail: str) -> None:
     failure = Handling(failing(ValueError(said)), lambda _: said)(call("a"))
 
     assert isinstance(failure, Failure)

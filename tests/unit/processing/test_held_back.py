@@ -19,7 +19,7 @@ def page(cursor: int, *events: dict[str, Any]) -> Page:
     return Page([a_feed_event(event) for event in events], {0: str(cursor)}, {0: str(cursor - 1)})
 
 
-def test_an_event_waits_for_its_parents() -> None:
+def test_event_waits_for_its_parents() -> None:
     held = HeldBack[Any]()
 
     assert names(held.take([step("c", "b"), step("x"), step("b", "a")]).events) == "x"
@@ -30,7 +30,7 @@ def test_an_event_waits_for_its_parents() -> None:
     assert (history.missing, held.events) == ({}, [])
 
 
-def test_parents_that_came_out_before_are_known() -> None:
+def test_parents_released_before_are_known() -> None:
     held = HeldBack[Any](remembered=2)
     held.take([step("a"), step("b"), step("c")])
 
@@ -40,13 +40,13 @@ def test_parents_that_came_out_before_are_known() -> None:
     assert names(held.take([], known=["b"]).events) == "e"  # and can be said.
 
 
-def test_the_case_of_known_uuids_does_not_matter() -> None:
+def test_case_of_known_uuids_is_ignored() -> None:
     parent = str(uuid.uuid4())
 
     assert len(HeldBack[Any]().take([step("a", parent)], known=[parent.upper()]).events) == 1
 
 
-def test_a_repeat_is_passed_over() -> None:
+def test_repeat_is_passed_over() -> None:
     held = HeldBack[Any]()
     held.take([step("a"), step("c", "b"), step("c", "b")])
 
@@ -54,7 +54,7 @@ def test_a_repeat_is_passed_over() -> None:
     assert names(held.take([step("b")]).events) == "bc"
 
 
-def test_an_event_comes_out_without_its_parents_after_so_many_others() -> None:
+def test_event_is_released_without_its_parents_after_so_many_others() -> None:
     held = HeldBack[Any](limit=3)
     held.take([step("c", "x", "a", "y"), step("a")])
 
@@ -66,7 +66,7 @@ def test_an_event_comes_out_without_its_parents_after_so_many_others() -> None:
     assert names(held.take([step("x")]).events) == "x"
 
 
-def test_those_that_come_out_late_are_in_order_as_far_as_can_be() -> None:
+def test_late_events_are_ordered_as_far_as_possible() -> None:
     held = HeldBack[Any](limit=5)
     held.take([step("c", "b"), step("b", "x"), step("d", "z", "c")])
     history = held.take([step("1"), step("2"), step("3"), step("4"), step("z", "w")])
@@ -76,7 +76,7 @@ def test_those_that_come_out_late_are_in_order_as_far_as_can_be() -> None:
     assert names(held.events) == "z"  # It came later, and may wait on.
 
 
-def test_the_rest_comes_out_in_order_at_the_end() -> None:
+def test_remaining_events_are_released_in_order_at_the_end() -> None:
     held = HeldBack[Any]()
     held.take([step("c", "b"), step("b", "x"), step("d")])
 
@@ -86,7 +86,7 @@ def test_the_rest_comes_out_in_order_at_the_end() -> None:
     assert held.rest().events == held.events == []
 
 
-def test_on_a_quiet_feed_events_are_held_until_the_rest_is_asked_for() -> None:
+def test_events_of_a_quiet_feed_are_held_until_the_rest_is_requested() -> None:
     held = HeldBack[Any](limit=2)
     held.take(page(1, step("a"), step("c", "b")))
     held.take(page(2, step("d")))
@@ -102,7 +102,7 @@ def test_on_a_quiet_feed_events_are_held_until_the_rest_is_asked_for() -> None:
     assert names(held.take([step("c", "b"), step("b"), step("e", "b", "c")]).events) == "be"
 
 
-def test_a_circle_is_named_and_nothing_is_taken() -> None:
+def test_circle_is_named_and_nothing_is_taken() -> None:
     held = HeldBack[Any]()
     held.take([step("a", "b"), step("b", "c")])
 
@@ -113,7 +113,7 @@ def test_a_circle_is_named_and_nothing_is_taken() -> None:
     assert names(held.take([step("x"), step("c")]).events) == "xcba"
 
 
-def test_an_event_without_an_id_is_named_and_nothing_is_taken() -> None:
+def test_event_without_an_id_is_named_and_nothing_is_taken() -> None:
     held = HeldBack[Any]()
 
     with pytest.raises(EidMissing, match="event 1 of the batch"):
@@ -128,7 +128,7 @@ def test_bounds_are_positive(bounds: dict[str, int]) -> None:
         HeldBack(**bounds)
 
 
-def test_cursors_are_settled_when_all_before_them_has_come_out() -> None:
+def test_cursor_is_settled_when_all_events_before_it_are_released() -> None:
     held = HeldBack[Any]()
 
     held.take(page(1, step("a")))
@@ -142,7 +142,7 @@ def test_cursors_are_settled_when_all_before_them_has_come_out() -> None:
     assert held.settled() == Page((), {0: "5"}, {0: "3"})
 
 
-def test_partitions_that_take_over_are_settled_from_where_they_began() -> None:
+def test_partitions_that_take_over_are_settled_from_their_beginning() -> None:
     held = HeldBack[Any]()
     held.take(Page([], {0: "1", 1: "1"}, {0: "0"}))
     held.take(Page([], {1: "2"}, {1: "1"}))
@@ -163,7 +163,7 @@ def test_feeds_are_settled_each_by_itself() -> None:
 
 
 @given(graphs(), st.integers(1, 5))
-def test_taken_in_parts_events_come_out_as_from_the_whole(parents: dict[str, list[str]], size: int) -> None:
+def test_events_taken_in_parts_are_released_as_from_the_whole(parents: dict[str, list[str]], size: int) -> None:
     whole = {eid: [each for each in named if each in parents] for eid, named in parents.items()}
     events = [step(eid, *named) for eid, named in whole.items()]
     held = HeldBack[Any]()
@@ -175,7 +175,9 @@ def test_taken_in_parts_events_come_out_as_from_the_whole(parents: dict[str, lis
 
 
 @given(graphs(), st.integers(1, 5), st.integers(1, 8))
-def test_whatever_is_missing_all_come_out_once_and_say_so(parents: dict[str, list[str]], size: int, limit: int) -> None:
+def test_all_events_are_released_once_with_a_note_of_missing_parents(
+    parents: dict[str, list[str]], size: int, limit: int
+) -> None:
     events = [step(eid, *named) for eid, named in parents.items()]
     held = HeldBack[Any](limit)
     parts = [held.take(events[start : start + size]) for start in range(0, len(events), size)]

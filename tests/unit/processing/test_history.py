@@ -21,7 +21,7 @@ def names(events: list[Any]) -> str:
     return "".join(event["metadata"]["eid"] for event in events)
 
 
-def test_events_are_grouped_by_what_they_are_about() -> None:
+def test_events_are_grouped_by_their_subject() -> None:
     events = [a_feed_event(a_data_event(version, shop=shop)) for shop, version in ((7, 3), (8, 2), (7, 1))]
 
     groups = grouped(events, ["data.shop"])
@@ -30,22 +30,22 @@ def test_events_are_grouped_by_what_they_are_about() -> None:
     assert in_order(groups[7], ["data.order_id"]) == [events[2], events[0]]
 
 
-def test_a_group_of_several_fields_is_a_tuple() -> None:
+def test_group_of_several_fields_is_a_tuple() -> None:
     assert list(grouped([{"a": 1, "b": "x"}], ["a", "b"])) == [(1, "x")]
 
 
-def test_an_event_that_is_about_nothing_is_named() -> None:
+def test_event_without_a_subject_is_named() -> None:
     with pytest.raises(OrderUnknown, match=r"event 1 of the batch.*order_id is missing"):
         grouped([{"order_id": 1}, {}], ["order_id"])
 
 
-def test_a_history_by_ordering_key_has_each_event_once() -> None:
+def test_history_by_ordering_key_has_each_event_once() -> None:
     events = [a_data_event(number, version=number) for number in (10, 9, 10, 2, 9)]
 
     assert [event["data"]["version"] for event in in_order(events, ["data.version"])] == [2, 9, 10]
 
 
-def test_events_without_an_id_can_have_an_order_too() -> None:
+def test_events_without_an_id_are_ordered_too() -> None:
     assert in_order([{"n": 2, "x": 1}, {"n": 1}, {"n": 2, "x": 2}], ["n"]) == [
         {"n": 1},
         {"n": 2, "x": 1},
@@ -53,7 +53,7 @@ def test_events_without_an_id_can_have_an_order_too() -> None:
     ]
 
 
-def test_an_event_without_its_ordering_key_is_named_by_its_place_in_the_batch() -> None:
+def test_event_without_its_ordering_key_is_named_by_its_place_in_the_batch() -> None:
     events = [a_data_event(1, version=1), a_data_event(1, version=1), a_data_event(2)]
 
     with pytest.raises(OrderUnknown, match=r"event 2 of the batch.*data\.version is missing"):
@@ -73,14 +73,14 @@ def test_an_event_without_its_ordering_key_is_named_by_its_place_in_the_batch() 
     ],
     ids=["backwards", "concurrent", "diamond", "as early as it can", "repeats", "parent twice", "nothing"],
 )
-def test_parents_come_first_and_all_else_as_it_came(came: list[Any], ordered: str) -> None:
+def test_parents_come_first_and_the_rest_in_its_order(came: list[Any], ordered: str) -> None:
     history = by_parents(came)
 
     assert names(history.events) == ordered
     assert history.missing == {}
 
 
-def test_a_parent_that_is_not_there_is_reported() -> None:
+def test_missing_parent_is_reported() -> None:
     history = by_parents([step("d", "c", "x", "y"), step("c", "z"), step("a")])
 
     assert names(history.events) == "cda"
@@ -96,7 +96,7 @@ def test_a_parent_that_is_not_there_is_reported() -> None:
     ],
     ids=["itself", "three", "with a tail"],
 )
-def test_a_circle_is_named(events: list[Any], told: str) -> None:
+def test_circle_is_named(events: list[Any], told: str) -> None:
     with pytest.raises(OrderUnknown) as raised:
         by_parents(events)
 
@@ -104,12 +104,12 @@ def test_a_circle_is_named(events: list[Any], told: str) -> None:
     assert raised.value.fields["eid"] == "a"
 
 
-def test_a_history_by_parents_needs_ids() -> None:
+def test_history_by_parents_needs_ids() -> None:
     with pytest.raises(EidMissing, match="event 1 of the batch"):
         by_parents([step("a"), {"n": 1}])
 
 
-def test_a_long_chain_is_put_in_order_without_recursion() -> None:
+def test_long_chain_is_ordered_without_recursion() -> None:
     chain = [step("0"), *(step(str(n), str(n - 1)) for n in range(1, 5_000))]
 
     assert by_parents(chain[::-1]).events == chain
@@ -142,7 +142,7 @@ def reference(parents: dict[str, list[str]]) -> list[str]:
 
 
 @given(graphs())
-def test_any_history_is_in_the_order_of_the_standard_library(parents: dict[str, list[str]]) -> None:
+def test_history_is_in_the_order_of_the_standard_library(parents: dict[str, list[str]]) -> None:
     history = by_parents([step(eid, *named) for eid, named in parents.items()])
 
     assert [event["metadata"]["eid"] for event in history.events] == reference(parents)
@@ -151,7 +151,7 @@ def test_any_history_is_in_the_order_of_the_standard_library(parents: dict[str, 
 
 
 @given(graphs())
-def test_what_waits_for_what_is_not_there_is_left_out(parents: dict[str, list[str]]) -> None:
+def test_events_waiting_for_missing_parents_are_left_out(parents: dict[str, list[str]]) -> None:
     order = arranged(parents)
 
     done: set[str] = set()
@@ -162,7 +162,7 @@ def test_what_waits_for_what_is_not_there_is_left_out(parents: dict[str, list[st
 
 
 @given(st.lists(st.integers(), unique=True), st.randoms())
-def test_any_history_by_ordering_key_is_sorted(versions: list[int], chance: random.Random) -> None:
+def test_history_by_ordering_key_is_sorted(versions: list[int], chance: random.Random) -> None:
     events = [a_data_event(number, version=version) for number, version in enumerate(versions)]
     events += chance.choices(events, k=len(events)) if events else []
     chance.shuffle(events)

@@ -31,7 +31,7 @@ def applied(latest: Latest, *events: dict[str, Any]) -> list[tuple[Any, Any, boo
     return [(each.entity, each.order, each.deletes) for each in latest.newest(events)]
 
 
-def test_the_newest_change_of_each_entity_takes_effect_once(connection: sqlite3.Connection) -> None:
+def test_newest_change_of_each_entity_takes_effect_once(connection: sqlite3.Connection) -> None:
     latest = Latest(connection, CHANGES, "search")
 
     assert applied(latest, change(1, 9), change(2, 1), change(1, 10)) == [(1, 10, False), (2, 1, False)]
@@ -71,7 +71,7 @@ def test_deletions_can_be_forgotten_after_a_while(connection: sqlite3.Connection
     ],
     ids=["large", "digits", "fractions", "text", "negative", "moments"],
 )  # fmt: skip
-def test_keys_are_kept_as_the_values_that_they_are(connection: sqlite3.Connection, earlier: Any, later: Any) -> None:
+def test_keys_are_kept_with_their_types(connection: sqlite3.Connection, earlier: Any, later: Any) -> None:
     latest = Latest(connection, CHANGES, "search")
 
     assert applied(latest, change(1, earlier)) == [(1, earlier, False)]
@@ -112,14 +112,14 @@ def test_all_can_be_forgotten(connection: sqlite3.Connection) -> None:
     assert applied(latest, change(1, 1)) == [(1, 1, False)]
 
 
-def test_what_is_wrong_with_an_event_is_said_before_anything_is_written(connection: sqlite3.Connection) -> None:
+def test_malformed_event_is_refused_before_anything_is_written(connection: sqlite3.Connection) -> None:
     with pytest.raises(OrderUnknown, match="event 1 of the batch"):
         Latest(connection, CHANGES, "search").newest([change(1, 1), change(2, None)])
 
     assert not connection.in_transaction
 
 
-def test_a_key_that_cannot_be_compared_with_the_last_is_named(connection: sqlite3.Connection) -> None:
+def test_key_that_cannot_be_compared_with_the_last_is_named(connection: sqlite3.Connection) -> None:
     latest = Latest(connection, CHANGES, "search")
     latest.newest([change(1, "5")])
 
@@ -128,7 +128,7 @@ def test_a_key_that_cannot_be_compared_with_the_last_is_named(connection: sqlite
             latest.newest([change(2, 1), change(1, other)])
 
 
-def test_what_names_an_entity_is_not_too_long(connection: sqlite3.Connection) -> None:
+def test_entity_name_has_a_maximum_length(connection: sqlite3.Connection) -> None:
     latest = Latest(connection, CHANGES, "search")
 
     assert latest.newest([change("x" * 1_020, 1)])

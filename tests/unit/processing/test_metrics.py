@@ -19,7 +19,7 @@ from penstock.processing.sources.memory import MemorySource
 from tests.unit.processing.engine.items import batch, engine, things
 from tests.unit.processing.watched import Watched
 
-SOON_S = 30.0
+SOON_S = 300.0
 Scraped = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
@@ -44,7 +44,7 @@ def registry_of(*processors: Any) -> CollectorRegistry:
     return registry
 
 
-def test_a_processor_is_seen_with_all_that_it_does() -> None:
+def test_processor_is_exported_with_all_its_activity() -> None:
     watched = Watched("mailer", engine("order.placed/0"))
     watched.engine.ingest(batch(9, things("A0E0", "A0E1", "B0E2", "C0E3"), "order.placed/0"), 0.0)
     watched.tally.read(batch(9, things("A0E0", "A0E1", "B0E2", "C0E3"), "order.placed/0"))
@@ -82,7 +82,7 @@ def test_a_processor_is_seen_with_all_that_it_does() -> None:
     assert found("feed_items_total", tranche="order.placed/0") == 4
 
 
-def test_a_feeds_position_is_its_offset_and_what_is_no_number_is_left_out() -> None:
+def test_position_of_a_feed_is_its_offset_and_other_positions_are_left_out() -> None:
     watched = Watched("mailer", engine())
     watched.engine.open("order.placed/0", "2:17")
     watched.engine.open("files", "part-3.json")
@@ -92,7 +92,7 @@ def test_a_feeds_position_is_its_offset_and_what_is_no_number_is_left_out() -> N
     assert registry.get_sample_value("penstock_feed_position", {"group": "mailer", "tranche": "files"}) is None
 
 
-def test_processors_come_and_go_and_none_has_the_name_of_another() -> None:
+def test_processors_come_and_go_under_unique_names() -> None:
     mailer, ledger = Watched("mailer", engine()), Watched("ledger", engine())
     metrics = ProcessorMetrics(mailer, mailer)
     metrics.add(ledger)
@@ -107,7 +107,7 @@ def test_processors_come_and_go_and_none_has_the_name_of_another() -> None:
         metrics.add(Watched("mailer", engine()))
 
 
-def test_a_handler_that_hangs_is_seen_while_nothing_else_ends() -> None:
+def test_hanging_handler_is_counted_while_nothing_else_ends() -> None:
     has_begun, let_go = threading.Event(), threading.Event()
     source = MemorySource()
     source.append("S0", [1])
@@ -123,8 +123,8 @@ def test_a_handler_that_hangs_is_seen_while_nothing_else_ends() -> None:
         serve_metrics(0, mailer, ledger) as url,
     ):
         assert has_begun.wait(SOON_S)
-        seconds = ages(url, "active", 3 * LOOK_S)
-        assert seconds[-1] >= 3 * LOOK_S
+        seconds = ages(url, "active", 1.5 * LOOK_S)
+        assert seconds[-1] >= 1.5 * LOOK_S
         assert value(scraped(url), "penstock_scheduler_busy_count", group="mailer", state="active") == 1
         assert value(scraped(url), "penstock_scheduler_busy_count", group="ledger", state="active") == 0
         let_go.set()
@@ -136,7 +136,7 @@ def test_a_handler_that_hangs_is_seen_while_nothing_else_ends() -> None:
     assert mailer.snapshot.is_running is ledger.snapshot.is_running is False
 
 
-def test_metrics_are_at_their_path_alone() -> None:
+def test_metrics_are_served_at_their_path_alone() -> None:
     with serve_metrics(0, Watched("mailer", engine("0"))) as url:
         assert b"penstock_processor_up" in urlopen(url, timeout=SOON_S).read()
         assert b"penstock_processor_up" in urlopen(f"{url}?x=1", timeout=SOON_S).read()
@@ -147,7 +147,7 @@ def test_metrics_are_at_their_path_alone() -> None:
                 urlopen(f"{url}{path}", timeout=SOON_S)
 
 
-def test_a_port_that_is_taken_is_named() -> None:
+def test_taken_port_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         told = f"port is {port}; allowed: one of 127.0.0.1 on which nothing else listens.* or 0 for any.*already in use"
@@ -155,7 +155,7 @@ def test_a_port_that_is_taken_is_named() -> None:
             pass
 
 
-def test_an_address_where_nobody_can_listen_is_named() -> None:
+def test_impossible_address_is_named() -> None:
     for host in ("192.0.2.1", "nowhere.invalid"):
         with (
             pytest.raises(BadParameter, match=f"host is '{host}'; allowed: an address of this"),
@@ -169,7 +169,7 @@ def test_an_address_where_nobody_can_listen_is_named() -> None:
 
 
 @pytest.mark.parametrize("processor", [9464, None, Local, MemorySource()], ids=["number", "none", "class", "source"])
-def test_what_is_no_processor_has_no_metrics(processor: Any) -> None:
+def test_metrics_of_another_object_are_refused(processor: Any) -> None:
     told = "processors is .*; allowed: a processor, such as Local"
     with pytest.raises(BadParameter, match=told), serve_metrics(0, processor):
         pass
@@ -197,12 +197,12 @@ def ages(url: str, state: str, least: float) -> list[float]:
     labels = {"group": "mailer", "kind": "oldest", "state": state}
     found = [0.0]
     while found[-1] < least:
-        threading.Event().wait(0.02)
+        threading.Event().wait(0.1)
         found.append(value(scraped(url), "penstock_scheduler_busy_seconds", **labels))
     return found
 
 
-def test_failing_stalled_and_parked_streams_of_a_running_processor_are_seen() -> None:
+def test_failing_stalled_and_parked_streams_of_a_running_processor_are_exported() -> None:
     source = MemorySource()
     for stream in ("bad", "stuck", "good"):
         source.append(stream, [1, 2])
@@ -216,7 +216,7 @@ def test_failing_stalled_and_parked_streams_of_a_running_processor_are_seen() ->
     with Local(handle, source, rules=rules, name="mailer") as mailer, serve_metrics(0, mailer) as url:
         while value(found := scraped(url), "penstock_processor_parked_streams", group="mailer") < 1:
             threading.Event().wait(0.02)
-        ages(url, "stalled", 0.5)
+        ages(url, "stalled", 0.2)
     assert value(found, "penstock_scheduler_exceptions_total", group="mailer", tag="ValueError") == 3
     assert value(found, "penstock_scheduler_handler_seconds_count", group="mailer", kind="ValueError") == 3
     assert value(found, "penstock_scheduler_events", group="mailer", state="parked") == 2

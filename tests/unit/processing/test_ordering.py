@@ -43,7 +43,7 @@ BY_VERSION = Ordering(["data.version"], "order.changed")
         "code points", "other texts",
     ],
 )  # fmt: skip
-def test_values_are_compared_as_what_they_are(ascending: tuple[Any, ...]) -> None:
+def test_values_are_compared_by_their_kind(ascending: tuple[Any, ...]) -> None:
     for earlier, later in pairwise(ascending):
         assert (compare(earlier, later), compare(later, earlier), compare(later, later)) == (-1, 1, 0)
 
@@ -56,7 +56,7 @@ def test_values_are_compared_as_what_they_are(ascending: tuple[Any, ...]) -> Non
         "20240501T100000Z", "20240501T1200+0200", "2024-05-01T10:00:00,0Z",
     ],
 )  # fmt: skip
-def test_a_moment_is_one_however_it_is_spelled(spelling: str) -> None:
+def test_equal_moments_are_equal_in_any_spelling(spelling: str) -> None:
     assert compare(spelling, "2024-05-01T10:00:00Z") == compare("2024-05-01T10:00:00Z", spelling) == 0
 
 
@@ -77,11 +77,11 @@ def test_moments_are_in_the_order_of_time(one: tuple[datetime, str], other: tupl
 
 
 @given(st.lists(st.integers() | st.floats(-1e15, 1e15), min_size=3, max_size=3))
-def test_numbers_are_in_one_order_as_numbers(numbers: list[float]) -> None:
+def test_numbers_are_in_one_order(numbers: list[float]) -> None:
     assert compare(numbers[0], numbers[1]) == (numbers[0] > numbers[1]) - (numbers[0] < numbers[1])
 
 
-def test_the_first_field_is_the_weightiest() -> None:
+def test_first_field_weighs_most() -> None:
     ordering = Ordering(["data.epoch", "data.version"])
     events = [a_data_event(epoch=epoch, version=version) for epoch, version in ((2, 1), (1, 9), (1, 10))]
 
@@ -90,14 +90,14 @@ def test_the_first_field_is_the_weightiest() -> None:
     assert [(event["data"]["epoch"], event["data"]["version"]) for event in ordered] == [(1, 9), (1, 10), (2, 1)]
 
 
-def test_equal_keys_stay_as_they_came() -> None:
+def test_equal_keys_keep_their_order() -> None:
     events = [a_data_event(number, version=number % 2) for number in range(4)]
 
     assert [event["data"]["order_id"] for event in BY_VERSION.sort(enumerate(events))] == [0, 2, 1, 3]
 
 
 @pytest.mark.parametrize("value", [1e16, float("inf"), float("nan"), -(2.0**53)], ids=repr)
-def test_a_number_that_is_not_exact_is_no_key(value: float) -> None:
+def test_inexact_number_is_refused_as_a_key(value: float) -> None:
     event = {"data": {"version": value}}
 
     with pytest.raises(OrderUnknown, match=r"event 3 of the batch, of 'order\.changed'.* is not told exactly"):
@@ -105,7 +105,7 @@ def test_a_number_that_is_not_exact_is_no_key(value: float) -> None:
 
 
 @pytest.mark.parametrize("value", [None, True, [1], {"n": 1}], ids=repr)
-def test_what_is_neither_number_nor_text_is_no_key(value: Any) -> None:
+def test_value_other_than_number_or_text_is_refused_as_a_key(value: Any) -> None:
     event = {"data": {"version": value}}
 
     with pytest.raises(OrderUnknown, match=r"data\.version (is missing; it )?must be a number or a text"):
@@ -164,7 +164,7 @@ values = st.integers(-2, 12) | st.floats(-2, 12) | st.text("019a-", max_size=3) 
 
 @settings(max_examples=examples(100, 1000))
 @given(values, values, values)
-def test_there_is_one_order_of_all_values_of_a_kind(a: Any, b: Any, c: Any) -> None:
+def test_values_of_a_kind_have_one_order(a: Any, b: Any, c: Any) -> None:
     ab, bc, ac = compare(a, b), compare(b, c), compare(a, c)
 
     assert compare(b, a) == (None if ab is None else -ab)

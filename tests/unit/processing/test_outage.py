@@ -38,7 +38,7 @@ def named(given: object) -> str:
     ],
     ids=named,
 )
-def test_what_may_succeed_later_unchanged_passes(kind: type[Exception]) -> None:
+def test_temporary_error_passes(kind: type[Exception]) -> None:
     assert is_passing(kind("now"))
 
 
@@ -59,12 +59,12 @@ def test_what_may_succeed_later_unchanged_passes(kind: type[Exception]) -> None:
     ],
     ids=named,
 )
-def test_what_stays_wrong_does_not_pass(kind: type[Exception]) -> None:
+def test_permanent_error_does_not_pass(kind: type[Exception]) -> None:
     assert not is_passing(kind("ever"))
     assert not is_nobodys(kind("ever"))
 
 
-def test_what_a_file_says_of_a_wrong_statement_does_not_pass(tmp_path: Path) -> None:
+def test_wrong_statement_to_a_file_does_not_pass(tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "a.db")
     with pytest.raises(sqlite3.OperationalError) as wrong:
         connection.execute("SELECT missing")
@@ -74,7 +74,7 @@ def test_what_a_file_says_of_a_wrong_statement_does_not_pass(tmp_path: Path) -> 
     assert is_passing(away.value)
 
 
-def test_nobody_is_to_blame_for_a_file_that_is_only_to_be_read(tmp_path: Path) -> None:
+def test_read_only_file_is_not_blamed_on_the_statement(tmp_path: Path) -> None:
     sqlite3.connect(tmp_path / "a.db").execute("CREATE TABLE t (n)")
     connection = sqlite3.connect(f"file:{tmp_path}/a.db?mode=ro", uri=True)
     with pytest.raises(sqlite3.OperationalError) as refused:
@@ -102,18 +102,16 @@ def test_nobody_is_to_blame_for_a_file_that_is_only_to_be_read(tmp_path: Path) -
     ],
     ids=named,
 )
-def test_time_outs_and_what_does_not_say_more_are_of_whoever_had_the_transaction(
-    kind: type[Exception], *, nobodys: bool
-) -> None:
+def test_server_error_is_blamed_on_no_transaction_and_a_time_out_is(kind: type[Exception], *, nobodys: bool) -> None:
     assert is_nobodys(kind("what")) == nobodys
 
 
-def test_who_cannot_connect_is_not_to_blame() -> None:
+def test_failed_connection_is_not_blamed_on_the_caller() -> None:
     with pytest.raises(psycopg.OperationalError) as refused:
         psycopg.connect("postgresql://127.0.0.1:1/none")
     assert is_nobodys(refused.value)
 
 
-def test_a_transaction_that_was_ended_for_its_length_is_told_from_others() -> None:
+def test_transaction_ended_for_its_length_is_told_from_others() -> None:
     assert is_overdue(errors.IdleInTransactionSessionTimeout("late"))
     assert not is_overdue(errors.AdminShutdown("gone"))

@@ -59,7 +59,7 @@ def refused(call: Any) -> tuple[str, Any]:
 
 
 @pytest.mark.parametrize("value", ["x", "5", 0, -1, 1.5, True, None, float("nan")], ids=repr)
-def test_a_number_of_events_is_a_whole_one_from_1(connection: sqlite3.Connection, value: Any) -> None:
+def test_number_of_events_is_whole_and_positive(connection: sqlite3.Connection, value: Any) -> None:
     assert refused(lambda: check_count("limit", value))[0] == "limit"
     assert refused(lambda: HeldBack(limit=value))[0] == "limit"
     assert refused(lambda: HeldBack(remembered=value))[0] == "remembered"
@@ -67,7 +67,7 @@ def test_a_number_of_events_is_a_whole_one_from_1(connection: sqlite3.Connection
 
 
 @pytest.mark.parametrize("value", ["x", -1, -0.5, True, None, float("nan"), float("inf")], ids=repr)
-def test_a_span_is_told_in_seconds(connection: sqlite3.Connection, value: Any) -> None:
+def test_span_is_in_seconds(connection: sqlite3.Connection, value: Any) -> None:
     latest = Latest(connection, CHANGES, "search")
 
     assert refused(lambda: check_seconds("seconds", value))[0] == "seconds"
@@ -76,28 +76,28 @@ def test_a_span_is_told_in_seconds(connection: sqlite3.Connection, value: Any) -
         assert refused(lambda: Duplicates(connection, "a", "b", window_seconds=value))[0] == "window_seconds"
 
 
-def test_deletions_may_be_forgotten_at_once_but_a_window_is_more_than_nothing(connection: sqlite3.Connection) -> None:
+def test_deletions_may_be_forgotten_at_once_but_a_window_is_positive(connection: sqlite3.Connection) -> None:
     Latest(connection, CHANGES, "search").forget_deleted(0)
 
     assert refused(lambda: Duplicates(connection, "a", "b", window_seconds=0)) == ("window_seconds", 0)
 
 
 @pytest.mark.parametrize("name", [None, "", 5, b"search", "  ", "a\nb", "a\x00", "\ud800"], ids=repr)
-def test_a_consumer_has_a_name(connection: sqlite3.Connection, name: Any) -> None:
+def test_consumer_has_a_name(connection: sqlite3.Connection, name: Any) -> None:
     assert refused(lambda: check_name("consumer", name)) == ("consumer", name)
     assert refused(lambda: Latest(connection, CHANGES, name)) == ("consumer", name)
     assert refused(lambda: Duplicates(connection, "a", name)) == ("consumer", name)
 
 
 @pytest.mark.parametrize("name", [None, "", 5], ids=repr)
-def test_a_name_that_is_none_is_refused_under_the_name_of_its_parameter(name: Any) -> None:
+def test_malformed_name_is_refused_under_the_name_of_its_parameter(name: Any) -> None:
     assert refused(lambda: DatabaseCheckpoints("sqlite:///shop.db", name)) == ("processor", name)
     assert refused(lambda: DatabaseLeases("sqlite:///shop.db", name)) == ("processor", name)
     assert refused(lambda: HubCheckpoints(HUB, name)) == ("group", name)
     assert refused(lambda: MemoryCheckpoints(name)) == ("group", name)
 
 
-def test_an_address_of_a_hub_is_looked_at_when_it_is_given() -> None:
+def test_address_of_a_hub_is_checked_at_once() -> None:
     assert refused(lambda: HubCheckpoints("localhost:8080", "mailer")) == ("url", "localhost:8080")
 
 
@@ -118,13 +118,13 @@ PROJECTION = Projection("counts", Count, lambda state, event: state)  # noqa: AR
 
 @pytest.mark.parametrize("run", RUNNERS.values(), ids=[*RUNNERS])
 @pytest.mark.parametrize("source", ["http://me:secret@localhost:8080", None, MemorySource], ids=str)
-def test_what_is_no_source_is_refused_by_whoever_is_given_it(run: Callable[..., object], source: Any) -> None:
+def test_another_object_than_a_source_is_refused_everywhere(run: Callable[..., object], source: Any) -> None:
     with pytest.raises(BadParameter, match=r"source .*; allowed: a source, such as FeedSource\(url, '") as told:
         run(source)
     assert "secret" not in str(told.value)
 
 
-def test_what_a_source_of_ones_own_lacks_is_named() -> None:
+def test_missing_methods_of_a_custom_source_are_named() -> None:
     class Half:
         is_dense = is_replayable = False
         tranches = beginning = reread = close = print
@@ -135,24 +135,24 @@ def test_what_a_source_of_ones_own_lacks_is_named() -> None:
 
 @pytest.mark.parametrize("run", [RUNNERS["inline"], RUNNERS["local"]], ids=["inline", "local"])
 @pytest.mark.parametrize("checkpoints", ["postgresql://me:secret@host/db", MemoryCheckpoints, 5], ids=str)
-def test_what_are_no_checkpoints_is_refused_by_whoever_is_given_it(run: Any, checkpoints: Any) -> None:
+def test_another_object_than_checkpoints_is_refused_everywhere(run: Any, checkpoints: Any) -> None:
     with pytest.raises(BadParameter, match=r"checkpoints is .*; allowed: DatabaseCheckpoints\(database, '") as told:
         run(MemorySource(), checkpoints=checkpoints)
     assert "secret" not in str(told.value)
 
 
 @pytest.mark.parametrize("checkpoints", [HubCheckpoints(HUB, "mailer"), MemoryCheckpoints(), "sqlite:///shop.db"])
-def test_a_transactional_keeps_its_positions_in_its_database(checkpoints: Any) -> None:
+def test_transactional_keeps_its_positions_in_its_database(checkpoints: Any) -> None:
     with pytest.raises(BadParameter, match=r"checkpoints is .*; allowed: DatabaseCheckpoints of the same database"):
         Transactional("sqlite:///shop.db", lambda connection, spans: None, checkpoints)  # noqa: ARG005
 
 
-def test_a_subscriptions_positions_are_those_of_its_source() -> None:
+def test_positions_of_a_subscription_are_those_of_its_source() -> None:
     assert refused(lambda: SubscriptionCheckpoints(HUB))[0] == "source"  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("names", [["order.placed"], ("order.placed",), 5, ""], ids=repr)
-def test_event_types_are_named_one_after_the_other(names: Any) -> None:
+def test_event_types_are_listed_one_by_one(names: Any) -> None:
     with pytest.raises(
         BadParameter, match=r"event_types is .*; allowed: the names of event types, one after the other"
     ):
@@ -160,14 +160,14 @@ def test_event_types_are_named_one_after_the_other(names: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["", 5, b"mailer"], ids=repr)
-def test_a_processor_and_a_producer_group_have_a_text_for_a_name(name: Any) -> None:
+def test_name_of_a_processor_or_producer_group_is_a_text(name: Any) -> None:
     for run in (RUNNERS["inline"], RUNNERS["local"]):
         assert refused(lambda run=run: run(MemorySource(), name=name)) == ("name", name)
     with Client(HUB) as client:
         assert refused(lambda: Publisher(client, name)) == ("group", name)
 
 
-def test_an_effect_has_an_event_type_and_what_it_is_called_are_texts() -> None:
+def test_effect_has_an_event_type_and_texts_for_names() -> None:
     for event_type in (3, "", None):
         assert refused(lambda event_type=event_type: Effect(event_type, {})) == ("event_type", event_type)
     assert refused(lambda: Effect("mail.sent", {}, name=5)) == ("name", 5)  # type: ignore[arg-type]
@@ -175,9 +175,7 @@ def test_an_effect_has_an_event_type_and_what_it_is_called_are_texts() -> None:
     assert [*inspect.signature(Effect).parameters] == ["event_type", "data", "name", "key"]
 
 
-def test_leases_are_in_the_database_that_the_checkpoints_are_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_leases_are_in_the_database_of_the_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # They are looked for there.
 
     def sharing(database: str) -> object:

@@ -36,14 +36,14 @@ SPAN = [StreamEvent("S", at, "k", b"{}") for at in (3, 4, 5)]
         (Partial(5, 1), done_to(5, tag="partial", written=1, duplicate=1, waiting=1)),
     ],
 )
-def test_what_the_target_has_attained_is_done(attained: Attained, outcome: Outcome) -> None:
+def test_events_attained_by_the_target_are_done(attained: Attained, outcome: Outcome) -> None:
     target = Target(attained, attained)
     assert sync(target, dense=True)("S", SPAN) == outcome
     assert sync(target, dense=False)("S", SPAN) == outcome
     assert target.expected == [3, None]
 
 
-def test_a_stream_whose_beginning_is_missing_waits_longer_and_longer_until_it_is_there() -> None:
+def test_stream_without_its_beginning_waits_longer_and_longer_until_it_comes() -> None:
     missing = PrefixMissing(1)
     handler = sync(
         Target(missing, missing, missing, Written(6), missing),
@@ -56,7 +56,7 @@ def test_a_stream_whose_beginning_is_missing_waits_longer_and_longer_until_it_is
     assert found[0] == retry(1.0, tag="prefix-missing", waiting=3)
 
 
-def test_a_target_that_gets_nowhere_is_not_asked_again_at_once() -> None:
+def test_target_without_progress_is_not_asked_again_at_once() -> None:
     outcome = sync(Target(Written(3)), dense=False)("S", SPAN)
     assert outcome.after is not None
     assert outcome.after > 0

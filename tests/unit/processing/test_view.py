@@ -38,7 +38,7 @@ def picture(view: View, width: int = 160) -> str:
     return console.file.getvalue()
 
 
-def test_the_picture_has_tranches_with_their_gap_and_streams_with_their_trouble() -> None:
+def test_picture_has_tranches_with_their_gap_and_streams_with_their_trouble() -> None:
     watched = Watched("mailer", engine("order.placed/0", "order.placed/1"))
     watched.tell_behind({"order.placed/0": 128})
     watched.engine.ingest(batch(17, things("A0E3", "B0E4"), "order.placed/0"), 0.0)
@@ -57,7 +57,7 @@ def test_the_picture_has_tranches_with_their_gap_and_streams_with_their_trouble(
     assert any(line.split()[:3] == ["B0", "active", "4"] for line in lines)
 
 
-def test_where_names_and_reasons_are_long_they_are_cut_and_no_figure_is() -> None:
+def test_long_names_and_reasons_are_cut_and_figures_are_not() -> None:
     long = "a-customer-with-a-name-" * 20
     watched = Watched("mailer", engine(f"order.{long}/0"))
     watched.engine.ingest(batch(17, things(f"{long}A0E3"), f"order.{long}/0"), 0.0)
@@ -78,7 +78,7 @@ def test_where_names_and_reasons_are_long_they_are_cut_and_no_figure_is() -> Non
     assert tranche[1:4] == ["0", "17", "1"]
 
 
-def test_rates_are_told_once_time_has_passed() -> None:
+def test_rates_are_shown_once_time_has_passed() -> None:
     watched = Watched("mailer", engine())
     view = View(watched)
     assert view.line() == "mailer: 0 events handled, 0 read ahead, 0 active, 0 failing, 0 stalled"
@@ -93,7 +93,7 @@ def test_rates_are_told_once_time_has_passed() -> None:
     assert "/s, " in view.line()
 
 
-def test_of_many_tranches_those_are_shown_that_are_behind_most() -> None:
+def test_tranches_that_are_most_behind_are_shown_first() -> None:
     names = [f"order.placed/{number}" for number in range(40)]
     view = View(watched := Watched("mailer", engine(*names)))
     watched.tell_behind({names[33]: 7, names[35]: 9})
@@ -105,14 +105,14 @@ def test_of_many_tranches_those_are_shown_that_are_behind_most() -> None:
     assert len(watched.snapshot.tranches) == 40
 
 
-def test_a_gap_that_cannot_be_told_is_left_out() -> None:
+def test_unknown_gap_is_left_out() -> None:
     watched = Watched("mailer", engine())
     watched.tell_behind({"t": None})
 
     assert "behind" not in View(watched).line()
 
 
-def test_a_source_that_is_silent_is_told() -> None:
+def test_silent_source_is_reported() -> None:
     watched = Watched("mailer", engine())
     watched.tally.source.begin(0.0)
     watched.now = 14.0
@@ -122,7 +122,7 @@ def test_a_source_that_is_silent_is_told() -> None:
     assert "the source has not answered for 90 s" in View(watched).line()
 
 
-def test_where_there_is_no_terminal_there_are_lines_now_and_then_and_one_at_the_end() -> None:
+def test_without_a_terminal_lines_are_written_at_intervals_and_at_the_end() -> None:
     written = Written()
     source = MemorySource()
     with (
@@ -140,7 +140,7 @@ def test_where_there_is_no_terminal_there_are_lines_now_and_then_and_one_at_the_
 
 
 @pytest.mark.parametrize("is_terminal", [False, True])
-def test_what_is_shown_last_is_how_it_stands_in_the_end(*, is_terminal: bool) -> None:
+def test_last_picture_shows_the_final_state(*, is_terminal: bool) -> None:
     class Late(Watched):
         """Takes a snapshot now and then, as a loop does: the fifth time that somebody looks after all was handled."""
 
@@ -171,19 +171,19 @@ def test_what_is_shown_last_is_how_it_stands_in_the_end(*, is_terminal: bool) ->
 
 
 @pytest.mark.parametrize("processor", [None, Local, "mailer"], ids=str)
-def test_what_is_no_processor_is_not_shown(processor: Any) -> None:
+def test_another_object_than_a_processor_is_refused(processor: Any) -> None:
     told = "processor is .*; allowed: a processor, such as Local"
     with pytest.raises(BadParameter, match=told), live(processor):
         pass
 
 
-def test_how_often_there_is_a_line_is_a_time() -> None:
+def test_interval_of_lines_is_positive() -> None:
     told = "every_s is 0; allowed: more than 0"
     with pytest.raises(BadParameter, match=told), live(Watched("mailer", engine()), every_s=0):
         pass
 
 
-def test_on_a_terminal_it_is_drawn_again_and_again() -> None:
+def test_picture_on_a_terminal_is_drawn_repeatedly() -> None:
     written = Written()
     console = Console(file=written, force_terminal=True, width=120)
     with Local(lambda *_: None, MemorySource(), name="mailer") as running, live(running, console=console):

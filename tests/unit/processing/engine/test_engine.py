@@ -40,13 +40,13 @@ def test_events_of_several_batches_are_one_call() -> None:
     assert running.is_idle
 
 
-def test_a_batch_without_events_moves_the_position_on() -> None:
+def test_batch_without_events_moves_the_position() -> None:
     running = engine()
     running.ingest(batch(7), 0.0)
     assert running.positions() == {"t": 7}
 
 
-def test_a_repeat_changes_nothing() -> None:
+def test_repeat_changes_nothing() -> None:
     """The sequence S1E0, S1E1, S1E2, S1E1, S1E3."""
     running = engine(is_dense=True)
     seen = []
@@ -61,9 +61,7 @@ def test_a_repeat_changes_nothing() -> None:
 @pytest.mark.parametrize("is_dense", [False, True])
 @pytest.mark.parametrize("before", ["nothing", "as a repeat", "parked", "in another tranche"])
 @pytest.mark.parametrize("index", [-1, 2**63 - 1])
-def test_an_index_that_cannot_be_kept_is_refused_and_no_position_passes_it(
-    before: str, index: int, *, is_dense: bool
-) -> None:
+def test_impossible_index_is_refused_and_no_position_passes_it(before: str, index: int, *, is_dense: bool) -> None:
     running = engine("t", "u", is_dense=is_dense, attempts_max=1, exhausted="park")
     if before != "nothing":
         running.ingest(batch(1, things("S1E0"), "u" if before == "in another tranche" else "t"), 0.0)
@@ -84,7 +82,7 @@ def test_an_index_that_cannot_be_kept_is_refused_and_no_position_passes_it(
 
 
 @pytest.mark.parametrize("failed", [False, True])
-def test_a_repeat_of_what_is_with_a_handler_is_not_handed_out_twice(failed: bool) -> None:
+def test_repeat_of_events_in_a_running_call_is_not_handed_out_twice(failed: bool) -> None:
     running = engine(is_dense=True)
     running.ingest(batch(2, things("S1E0", "S1E1")), 0.0)
     calls = running.take(1, 0.0)
@@ -97,7 +95,7 @@ def test_a_repeat_of_what_is_with_a_handler_is_not_handed_out_twice(failed: bool
     assert running.positions() == {"t": 3}
 
 
-def test_a_repeat_that_waits_holds_its_batch_until_it_is_done() -> None:
+def test_waiting_repeat_holds_its_batch_until_it_is_done() -> None:
     running = engine(is_dense=True)
     running.ingest(batch(2, things("S1E0", "S1E1")), 0.0)
     running.ingest(batch(3, things("S1E0")), 0.0)
@@ -109,7 +107,7 @@ def test_a_repeat_that_waits_holds_its_batch_until_it_is_done() -> None:
     assert running.positions() == {"t": 3}
 
 
-def test_one_poisoned_stream_holds_the_position_and_nobody_else() -> None:
+def test_poisoned_stream_holds_the_position_and_no_other_stream() -> None:
     """Five streams, one of which fails from its eighth event on, and a read-ahead of four batches of ten."""
     running = engine(batches_ahead=4)
     events = [Thing(f"S{at % 5}", at) for at in range(400)]
@@ -152,7 +150,7 @@ def test_one_poisoned_stream_holds_the_position_and_nobody_else() -> None:
     assert running.busy.figures(now)["failing"].streams == 0
 
 
-def test_what_holds_one_tranche_holds_no_other() -> None:
+def test_held_tranche_holds_back_no_other_tranche() -> None:
     running = engine("a", "b")
     running.ingest(batch(1, [Thing("A", 0)], "a"), 0.0)
     settle(running, running.take(1, 0.0), BROKEN)
@@ -162,7 +160,7 @@ def test_what_holds_one_tranche_holds_no_other() -> None:
     assert running.positions() == {"a": 0, "b": 1}
 
 
-def test_a_stream_that_is_parked_holds_nobody_and_its_later_events_wait_with_it() -> None:
+def test_parked_stream_holds_back_no_other_and_its_later_events_wait_with_it() -> None:
     running = engine(attempts_max=2, exhausted="park")
     running.ingest(batch(3, things("S1E0", "S1E1", "S2E2")), 0.0)
     for now in (0.0, 10.0):
@@ -178,7 +176,7 @@ def test_a_stream_that_is_parked_holds_nobody_and_its_later_events_wait_with_it(
     assert running.busy.figures(20.0)["failing"].streams == 0
 
 
-def test_an_event_that_was_tried_often_enough_stops_the_processor() -> None:
+def test_event_beyond_its_attempts_stops_the_processor() -> None:
     running = engine(attempts_max=2)
     running.ingest(batch(1, things("S1E0")), 0.0)
     settle(running, running.take(1, 0.0), BROKEN)
@@ -188,7 +186,7 @@ def test_an_event_that_was_tried_often_enough_stops_the_processor() -> None:
     assert running.positions() == {"t": 0}
 
 
-def test_delays_grow_while_a_stream_fails_and_begin_anew_when_it_has_succeeded() -> None:
+def test_delays_grow_while_a_stream_fails_and_start_over_after_a_success() -> None:
     running = engine()
     running.ingest(batch(2, things("S1E0", "S1E1")), 0.0)
     tried: list[float] = []
@@ -220,7 +218,7 @@ def test_failing_streams_leave_most_handlers_to_healthy_ones() -> None:
     assert len(handled(running, 10.0)) == 60 - 8
 
 
-def test_with_one_handler_they_take_turns() -> None:
+def test_failing_and_healthy_streams_alternate_with_one_handler() -> None:
     running = engine(concurrency=1)
     running.ingest(batch(3, things("F1E0", "F2E1", "F3E2")), 0.0)
     for _ in range(3):
@@ -235,7 +233,7 @@ def test_with_one_handler_they_take_turns() -> None:
     assert "".join(order) in ("FHFHFH", "HFHFHF")
 
 
-def test_who_holds_the_position_comes_before_the_others() -> None:
+def test_stream_that_holds_the_position_comes_first() -> None:
     running = engine(concurrency=1)
     running.ingest(batch(1, things("S1E0")), 0.0)
     [call] = running.take(1, 0.0)
@@ -245,7 +243,7 @@ def test_who_holds_the_position_comes_before_the_others() -> None:
     assert [call.stream for call in running.take(1, 2.0)] == ["S1"]
 
 
-def test_a_call_that_lasts_too_long_has_failed_though_its_stream_waits_for_its_end() -> None:
+def test_overdue_call_has_failed_and_its_stream_waits_for_its_end() -> None:
     running = engine(timeout_s=5.0, concurrency=1)
     running.ingest(batch(2, things("S1E0", "S2E1")), 0.0)
     [slow] = running.take(1, 0.0)
@@ -265,7 +263,7 @@ def test_a_call_that_lasts_too_long_has_failed_though_its_stream_waits_for_its_e
     assert [indices(call) for call in running.take(8, 101.0)] == [[0, 2]]
 
 
-def test_a_call_that_is_late_and_succeeds_has_succeeded() -> None:
+def test_overdue_call_that_succeeds_has_succeeded() -> None:
     running = engine(timeout_s=5.0)
     running.ingest(batch(1, things("S1E0")), 0.0)
     [slow] = running.take(1, 0.0)
@@ -276,7 +274,7 @@ def test_a_call_that_is_late_and_succeeds_has_succeeded() -> None:
     assert running.busy.figures(8.0)["failing"].streams == 0
 
 
-def test_a_dense_stream_is_parked_in_each_tranche_that_it_lies_in() -> None:
+def test_dense_stream_is_parked_in_each_of_its_tranches() -> None:
     running = engine("a", "b", is_dense=True, attempts_max=1, exhausted="park")
     running.ingest(batch(3, things("S1E0", "S1E1"), "a"), 0.0)
     running.ingest(batch(5, things("S1E2"), "b"), 0.0)
@@ -295,7 +293,7 @@ def test_a_dense_stream_is_parked_in_each_tranche_that_it_lies_in() -> None:
     assert not running.parking.streams
 
 
-def test_a_stream_whose_page_goes_with_its_tranche_is_tried_on_in_the_tranches_that_stay() -> None:
+def test_retried_stream_whose_page_goes_with_its_tranche_continues_in_the_others() -> None:
     running = engine("a", "b", is_dense=True, attempts_max=1, exhausted="park")
     running.ingest(batch(3, things("S1E0", "S1E1"), "a"), 0.0)
     running.ingest(batch(5, things("S1E2"), "b"), 0.0)
@@ -314,7 +312,7 @@ def test_a_stream_whose_page_goes_with_its_tranche_is_tried_on_in_the_tranches_t
     assert not running.parking.streams
 
 
-def test_a_call_that_never_ends_can_stop_the_processor_or_be_parked() -> None:
+def test_call_without_end_stops_the_processor_or_is_parked() -> None:
     running = engine(timeout_s=5.0, attempts_max=1)
     running.ingest(batch(1, things("S1E0")), 0.0)
     running.take(1, 0.0)
@@ -332,7 +330,7 @@ def test_a_call_that_never_ends_can_stop_the_processor_or_be_parked() -> None:
     assert "S1" in running.parking.streams, "its end comes too late"
 
 
-def test_a_missing_index_is_waited_for_where_all_are_required() -> None:
+def test_missing_index_is_awaited_where_all_are_required() -> None:
     running = engine(is_dense=True, require_all=True)
     running.ingest(batch(3, things("S1E0", "S1E2", "S2E1")), 0.0)
 
@@ -346,7 +344,7 @@ def test_a_missing_index_is_waited_for_where_all_are_required() -> None:
     assert running.positions() == {"t": 4}
 
 
-def test_what_fails_and_is_passed_over_meanwhile_is_nobodys_concern() -> None:
+def test_failed_call_that_was_passed_over_meanwhile_is_ignored() -> None:
     running = engine(attempts_max=1)
     running.ingest(batch(1, things("S1E0")), 0.0)
     calls = running.take(1, 0.0)
@@ -358,12 +356,12 @@ def test_what_fails_and_is_passed_over_meanwhile_is_nobodys_concern() -> None:
     assert running.busy.failing == {}
 
 
-def test_all_cannot_be_required_where_nobody_can_tell_what_is_missing() -> None:
+def test_all_events_cannot_be_required_of_a_source_with_gaps() -> None:
     with pytest.raises(BadParameter, match="require_all is True; allowed: False of a source whose indices have gaps"):
         engine(require_all=True)
 
 
-def test_elsewhere_a_hole_ends_a_span_and_nothing_more() -> None:
+def test_gap_ends_a_span_where_events_are_not_required() -> None:
     running = engine(is_dense=True)
     running.ingest(batch(3, things("S1E3", "S1E4", "S1E7")), 0.0)
 
@@ -371,7 +369,7 @@ def test_elsewhere_a_hole_ends_a_span_and_nothing_more() -> None:
     assert running.positions() == {"t": 3}
 
 
-def test_who_has_seen_further_is_not_given_what_comes_below() -> None:
+def test_skipped_indices_are_not_handed_out() -> None:
     running = engine()
     running.ingest(batch(1, things("S1E0")), 0.0)
     settle(running, running.take(1, 0.0), skip_to(5))
@@ -383,7 +381,7 @@ def test_who_has_seen_further_is_not_given_what_comes_below() -> None:
     assert not running._streams
 
 
-def test_what_is_left_comes_again_at_once_or_when_it_was_said() -> None:
+def test_rest_of_a_call_comes_again_at_once_or_after_its_delay() -> None:
     running = engine()
     running.ingest(batch(3, things("S1E0", "S1E1", "S1E2")), 0.0)
     settle(running, running.take(1, 0.0), done_to(1))
@@ -395,7 +393,7 @@ def test_what_is_left_comes_again_at_once_or_when_it_was_said() -> None:
     assert indices(call) == [2]
 
 
-def test_a_handler_that_defers_stalls_and_does_not_fail() -> None:
+def test_deferring_handler_stalls_and_does_not_fail() -> None:
     running = engine()
     running.ingest(batch(1, things("S1E0")), 0.0)
     for now in (0.0, 2.0):
@@ -409,7 +407,7 @@ def test_a_handler_that_defers_stalls_and_does_not_fail() -> None:
     assert [running.busy.figures(5.0)[state].streams for state in ("stalled", "failing")] == [0, 1], "one at a time"
 
 
-def test_one_that_gets_nowhere_without_a_word_is_held_back_as_if_it_failed() -> None:
+def test_call_without_progress_is_delayed_like_a_failure() -> None:
     running = engine()
     running.ingest(batch(1, things("S1E0")), 0.0)
     settle(running, running.take(1, 0.0), done_to(0))
@@ -418,14 +416,14 @@ def test_one_that_gets_nowhere_without_a_word_is_held_back_as_if_it_failed() -> 
     assert running.due == 3.0
 
 
-def test_a_call_has_so_many_events_at_most() -> None:
+def test_events_of_a_call_are_limited() -> None:
     running = engine(events_per_call=2)
     running.ingest(batch(5, [Thing("S1", n) for n in range(5)]), 0.0)
 
     assert handled(running) == [("S1", [0, 1]), ("S1", [2, 3]), ("S1", [4])]
 
 
-def test_no_more_is_read_ahead_than_was_said() -> None:
+def test_read_ahead_is_limited() -> None:
     running = engine(batches_ahead=2, events_ahead=5)
     assert running.room("t") == 5
     running.ingest(batch(3, things("S1E0", "S1E1", "S1E2")), 0.0)
@@ -437,7 +435,7 @@ def test_no_more_is_read_ahead_than_was_said() -> None:
     assert running.room("t") == 4
 
 
-def test_of_streams_that_rest_so_many_are_remembered() -> None:
+def test_resting_streams_are_remembered_up_to_a_limit() -> None:
     running = engine(is_dense=True, remember=10)
     for number in range(100):
         running.ingest(batch(number + 1, [Thing(f"S{number}", 0)]), 0.0)
@@ -449,7 +447,7 @@ def test_of_streams_that_rest_so_many_are_remembered() -> None:
     assert running.repeats == 1
 
 
-def test_streams_of_feeds_are_forgotten_when_they_rest() -> None:
+def test_resting_streams_of_feeds_are_forgotten() -> None:
     running = engine()
     for number in range(100):
         running.ingest(batch(number + 1, [Thing(f"S{number}", number)]), 0.0)
@@ -457,7 +455,7 @@ def test_streams_of_feeds_are_forgotten_when_they_rest() -> None:
         assert len(running._streams) == 0
 
 
-def test_a_processor_that_gets_nowhere_for_too_long_is_unhealthy() -> None:
+def test_processor_without_progress_for_too_long_is_unhealthy() -> None:
     running = engine(health=Health(failing_s_max=60.0, stalled_s_max=30.0))
     running.ingest(batch(2, things("S1E0", "S2E1")), 0.0)
     first, second = running.take(2, 0.0)
@@ -473,7 +471,7 @@ def test_a_processor_that_gets_nowhere_for_too_long_is_unhealthy() -> None:
 
 
 @pytest.mark.parametrize("health", [Health(failing_s_max=60.0), Health(stalled_s_max=60.0)], ids=["failing", "stalled"])
-def test_a_stream_that_fails_and_defers_by_turns_is_as_old_as_it_first_did_so(health: Health) -> None:
+def test_stream_that_fails_and_defers_in_turns_keeps_its_age(health: Health) -> None:
     running = engine(health=health, events_per_call=1)
     running.ingest(batch(2, things("S1E0", "S1E1")), 0.0)
     settle(running, running.take(1, 0.0), BROKEN)
@@ -492,7 +490,7 @@ def test_a_stream_that_fails_and_defers_by_turns_is_as_old_as_it_first_did_so(he
     assert running.busy.figures(200.0)["failing"].streams == running.busy.figures(200.0)["stalled"].streams == 0
 
 
-def test_outcomes_are_measured_under_their_tags_and_count_what_they_say() -> None:
+def test_outcomes_are_measured_by_tag_and_their_counts_added() -> None:
     running = engine()
     results: list[Outcome | Failure] = [done(sent=2), done(tag="skipped"), BROKEN, done(sent=3, kept=1)]
     for at, result in enumerate(results):
@@ -504,7 +502,7 @@ def test_outcomes_are_measured_under_their_tags_and_count_what_they_say() -> Non
     assert {kind: each and each.count for kind, each in found.items()} == {"ok": 2, "skipped": 1, "ValueError": 1}
 
 
-def test_what_is_dropped_while_it_waits_to_be_tried_again_is_not_taken_for_what_comes_then() -> None:
+def test_dropped_retry_is_not_taken_for_later_events() -> None:
     running = engine("t", "u", attempts_max=1, exhausted="park")
     running.ingest(batch(1, things("S1E0")), 0.0)
     settle(running, running.take(1, 0.0), BROKEN)
@@ -518,7 +516,7 @@ def test_what_is_dropped_while_it_waits_to_be_tried_again_is_not_taken_for_what_
     assert running.positions() == {"t": 1, "u": 1}
 
 
-def test_streams_that_get_nowhere_leave_most_handlers_to_healthy_ones() -> None:
+def test_stalled_streams_leave_most_handlers_to_healthy_ones() -> None:
     running = engine(concurrency=4)
     running.ingest(batch(4, [Thing(f"D{n}", n) for n in range(4)]), 0.0)
     settle(running, running.take(4, 0.0), retry(0.0))
@@ -532,7 +530,7 @@ def test_streams_that_get_nowhere_leave_most_handlers_to_healthy_ones() -> None:
     assert seen["H"] == 100
 
 
-def test_where_all_events_are_required_every_stream_is_remembered() -> None:
+def test_all_streams_are_remembered_where_all_events_are_required() -> None:
     running = engine(remember=2, require_all=True, is_dense=True)
     running.ingest(batch(10, [Thing(f"S{n}", 0) for n in range(10)]), 0.0)
     handled(running)
@@ -552,7 +550,7 @@ def given_up() -> tuple[Engine, Call]:
     return running, call
 
 
-def test_a_stream_that_was_given_up_has_no_second_call_while_the_first_goes_on() -> None:
+def test_parked_stream_has_no_second_call_while_the_first_goes_on() -> None:
     running, call = given_up()
     running.drop("S1")
     running.ingest(batch(2, things("S1E1"), "a"), 2.0)
@@ -563,14 +561,14 @@ def test_a_stream_that_was_given_up_has_no_second_call_while_the_first_goes_on()
     assert running.positions() == {"a": 2}
 
 
-def test_a_tranche_is_active_as_long_as_a_call_that_was_given_up_goes_on() -> None:
+def test_tranche_is_active_while_a_parked_call_goes_on() -> None:
     running, call = given_up()
     assert running.is_active("a")
     running.settle(call, BROKEN, 3.0, 3.0)
     assert not running.is_active("a")
 
 
-def test_a_call_that_nobody_has_begun_with_is_not_overdue() -> None:
+def test_call_that_has_not_begun_is_not_overdue() -> None:
     running = engine(timeout_s=1.0)
     running.ingest(batch(2, things("S1E0", "S2E0")), 0.0)
     first, second = running.take(2, 0.0)
@@ -581,7 +579,7 @@ def test_a_call_that_nobody_has_begun_with_is_not_overdue() -> None:
     assert running.overdue(6.5) == [second]
 
 
-def test_a_patient_engine_parks_a_stream_when_its_call_has_ended() -> None:
+def test_patient_engine_parks_a_stream_when_its_call_has_ended() -> None:
     running = Engine(Rules(attempts_max=1, exhausted="park", timeout_s=1.0), Random(1), is_dense=False, is_patient=True)
     running.open("t", 0)
     running.ingest(batch(2, things("S1E0", "S2E0")), 0.0)
@@ -595,7 +593,7 @@ def test_a_patient_engine_parks_a_stream_when_its_call_has_ended() -> None:
 
 
 @pytest.mark.parametrize("is_patient", [False, True])
-def test_what_an_overdue_call_comes_to_counts_though_it_has_stopped_the_processor(is_patient: bool) -> None:
+def test_outcome_of_an_overdue_call_counts_after_it_has_stopped_the_processor(is_patient: bool) -> None:
     rules = Rules(attempts_max=1, exhausted="stop", timeout_s=1.0)
     running = Engine(rules, Random(1), is_dense=False, is_patient=is_patient)
     running.open("t", 0)

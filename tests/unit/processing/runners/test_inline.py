@@ -53,7 +53,7 @@ def seen() -> Seen:
     return Seen()
 
 
-def test_all_there_is_is_handled_and_committed(source: MemorySource, seen: Seen) -> None:
+def test_all_events_are_handled_and_committed(source: MemorySource, seen: Seen) -> None:
     checkpoints = MemoryCheckpoints()
     source.append("S1", [1, 2])
     source.append("S2", [3])
@@ -64,7 +64,7 @@ def test_all_there_is_is_handled_and_committed(source: MemorySource, seen: Seen)
     assert checkpoints.positions() == {"0": 2}
 
 
-def test_what_handlers_append_is_handled_too(source: MemorySource) -> None:
+def test_events_appended_by_handlers_are_handled_too(source: MemorySource) -> None:
     def react(stream: str, events: Sequence[Any]) -> None:
         for event in events:
             if event.data["n"]:
@@ -77,7 +77,7 @@ def test_what_handlers_append_is_handled_too(source: MemorySource) -> None:
     assert running.engine.handled == 4
 
 
-def test_who_starts_again_is_given_exactly_what_was_not_handled(source: MemorySource, seen: Seen) -> None:
+def test_restarted_processor_handles_exactly_the_unhandled_events(source: MemorySource, seen: Seen) -> None:
     checkpoints = MemoryCheckpoints()
     for number in range(3):
         source.append("S1", [number])
@@ -96,7 +96,7 @@ def test_who_starts_again_is_given_exactly_what_was_not_handled(source: MemorySo
     assert seen.spans == []
 
 
-def test_time_passes_when_somebody_says_so(source: MemorySource, seen: Seen) -> None:
+def test_time_passes_on_demand(source: MemorySource, seen: Seen) -> None:
     seen.broken = {"S1"}
     running = Inline(seen, source, rules=Rules(backoff=Backoff(first=10.0, jitter=0.0)))
     source.append("S1", [1])
@@ -113,7 +113,7 @@ def test_time_passes_when_somebody_says_so(source: MemorySource, seen: Seen) -> 
     assert (len(seen.spans), running.now) == (3, 30.0)
 
 
-def test_a_handler_that_defers_is_called_when_it_has_said(source: MemorySource) -> None:
+def test_deferred_stream_is_handled_when_its_handler_said(source: MemorySource) -> None:
     times = []
 
     def defer(stream: str, events: Sequence[Any]) -> Any:
@@ -127,7 +127,7 @@ def test_a_handler_that_defers_is_called_when_it_has_said(source: MemorySource) 
     assert times == [0.0, 7.0, 14.0]
 
 
-def test_a_tranche_that_comes_while_it_runs_is_read(source: MemorySource, seen: Seen) -> None:
+def test_tranche_that_comes_during_a_run_is_read(source: MemorySource, seen: Seen) -> None:
     running = Inline(seen, source)
     running.drain()
     source.append("S1", [1], tranche="new")
@@ -137,7 +137,7 @@ def test_a_tranche_that_comes_while_it_runs_is_read(source: MemorySource, seen: 
     assert running.engine.positions() == {"0": 0, "new": 1}
 
 
-def test_the_sequence_with_a_repeat_changes_nothing_at_the_repeat(source: MemorySource, seen: Seen) -> None:
+def test_repeated_event_changes_nothing(source: MemorySource, seen: Seen) -> None:
     for name in ("S1E0", "S1E1", "S1E2", "S1E1", "S1E3"):
         source.deliver(things(name))
     running = Inline(seen, source)
@@ -147,7 +147,7 @@ def test_the_sequence_with_a_repeat_changes_nothing_at_the_repeat(source: Memory
     assert running.engine.positions() == {"0": 5}
 
 
-def test_a_processor_that_is_to_stop_says_why(source: MemorySource, seen: Seen) -> None:
+def test_stopping_handler_gives_its_reason(source: MemorySource, seen: Seen) -> None:
     seen.broken = {"S1"}
     source.append("S1", [1])
 
@@ -159,7 +159,7 @@ class Forgetful(MemoryCheckpoints):
     keeps_parked = False
 
 
-def test_no_stream_is_parked_where_nobody_would_find_it_again(source: MemorySource, seen: Seen) -> None:
+def test_parking_without_checkpoints_is_refused(source: MemorySource, seen: Seen) -> None:
     rules = Rules(attempts_max=3, exhausted="park")
     with pytest.raises(BadParameter, match="exhausted is 'park'; allowed: 'stop', since these checkpoints keep no "):
         Inline(seen, source, rules=rules, checkpoints=Forgetful())
@@ -168,7 +168,7 @@ def test_no_stream_is_parked_where_nobody_would_find_it_again(source: MemorySour
         Inline(seen, source, rules=rules)
 
 
-def test_a_parked_stream_waits_with_what_comes_and_goes_on_in_order_when_it_is_tried_again(
+def test_parked_stream_waits_with_later_events_and_continues_in_order_when_retried(
     source: MemorySource, seen: Seen
 ) -> None:
     checkpoints = MemoryCheckpoints()
@@ -205,7 +205,7 @@ def test_a_parked_stream_waits_with_what_comes_and_goes_on_in_order_when_it_is_t
     assert seen.handled["S1"] == [0, 1, 2, 3, 4]
 
 
-def test_what_waits_of_a_parked_stream_can_be_dropped(source: MemorySource, seen: Seen) -> None:
+def test_waiting_events_of_a_parked_stream_can_be_dropped(source: MemorySource, seen: Seen) -> None:
     checkpoints = MemoryCheckpoints()
     seen.broken = {"S1"}
     running = Inline(seen, source, checkpoints=checkpoints, rules=Rules(attempts_max=1, exhausted="park"))
@@ -255,7 +255,7 @@ class Flaky(MemoryCheckpoints):
 
 
 @pytest.mark.parametrize("also", ["0", "1"])
-def test_commits_that_fail_one_after_the_other_are_made_up_for(seen: Seen, also: str) -> None:
+def test_failed_commits_are_made_up_for(seen: Seen, also: str) -> None:
     source, checkpoints, failures = MemorySource("0", "1"), Flaky(), 0
     running = Inline(seen, source, checkpoints=checkpoints)
     for tranche in ("0", also, "0", "0", "0"):
@@ -270,7 +270,7 @@ def test_commits_that_fail_one_after_the_other_are_made_up_for(seen: Seen, also:
     assert seen.handled["S0"] == [*range(10 if also == "0" else 8)]
 
 
-def test_it_is_seen_as_it_is_now(source: MemorySource, seen: Seen) -> None:
+def test_snapshot_shows_the_current_state(source: MemorySource, seen: Seen) -> None:
     seen.broken = {"S1"}
     running = Inline(seen, source, checkpoints=MemoryCheckpoints("orders"))
     source.append("S1", [1, 2])
@@ -290,7 +290,7 @@ def test_it_is_seen_as_it_is_now(source: MemorySource, seen: Seen) -> None:
     assert (running.snapshot.handled, running.snapshot.commits["ok"], running.behind()) == (3, 2, {"0": 0})
 
 
-def test_commits_that_fail_are_seen(source: MemorySource, seen: Seen) -> None:
+def test_failed_commits_are_shown(source: MemorySource, seen: Seen) -> None:
     running = Inline(seen, source, checkpoints=Flaky(), name="mine")
     source.append("S1", [1])
     with pytest.raises(OutcomeUnknown):
@@ -303,7 +303,9 @@ def test_commits_that_fail_are_seen(source: MemorySource, seen: Seen) -> None:
 
 
 @pytest.mark.parametrize("advance", [False, True])
-def test_what_is_to_come_again_at_once_for_ever_ends_with_its_name(source: MemorySource, advance: bool) -> None:
+def test_events_that_come_again_at_once_without_end_stop_the_processor_with_their_name(
+    source: MemorySource, advance: bool
+) -> None:
     source.append("S1", [1])
     source.append("S2", [1])
 
@@ -314,7 +316,7 @@ def test_what_is_to_come_again_at_once_for_ever_ends_with_its_name(source: Memor
         Inline(handle, source).drain(advance=advance)
 
 
-def test_what_comes_again_at_once_a_few_times_is_handled(source: MemorySource) -> None:
+def test_events_that_come_again_at_once_a_few_times_are_handled(source: MemorySource) -> None:
     source.append("S1", [1])
     calls: list[str] = []
 
@@ -327,7 +329,7 @@ def test_what_comes_again_at_once_a_few_times_is_handled(source: MemorySource) -
     assert len(calls) == 900
 
 
-def test_what_a_handler_has_raised_is_the_cause_of_the_end(source: MemorySource, seen: Seen) -> None:
+def test_error_of_a_handler_is_the_cause_of_the_end(source: MemorySource, seen: Seen) -> None:
     source.append("S1", [1])
     seen.broken.add("S1")
     with pytest.raises(StreamExhausted) as caught:

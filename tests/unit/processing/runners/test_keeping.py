@@ -29,11 +29,11 @@ def handle(*_: Any) -> None:
     """Do nothing."""
 
 
-def test_positions_are_in_memory_where_nobody_says_otherwise() -> None:
+def test_positions_are_in_memory_by_default() -> None:
     assert isinstance(keeping(handle, None, MemorySource()).checkpoints, MemoryCheckpoints)
 
 
-def test_a_transaction_keeps_who_is_ahead_unless_what_it_does_can_be_repeated(tmp_path: Path) -> None:
+def test_transaction_keeps_streams_ahead_unless_its_effects_can_be_repeated(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/app.db"
     own = DatabaseCheckpoints(url, "mailer")
     for is_idempotent in (True, False):
@@ -44,9 +44,7 @@ def test_a_transaction_keeps_who_is_ahead_unless_what_it_does_can_be_repeated(tm
         keeping(handler, DatabaseCheckpoints(url, "mailer"), MemorySource())
 
 
-def test_a_subscription_is_told_what_is_done_by_what_belongs_to_it(
-    subscription: SubscriptionSource, tmp_path: Path
-) -> None:
+def test_subscription_hears_of_its_own_completed_events(subscription: SubscriptionSource, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/app.db"
     in_database = DatabaseCheckpoints(url, "mailer")
     own, of_another = SubscriptionCheckpoints(subscription), SubscriptionCheckpoints(SubscriptionSource(HUB, "mails"))

@@ -15,7 +15,7 @@ from penstock.processing.runners.observing import Observing
 from penstock.processing.sources.memory import MemorySource
 from tests.unit.processing.engine.items import batch, engine, things
 
-SOON_S = 30.0
+SOON_S = 300.0
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.name == "penstock.processing"]
 
 
-def test_a_call_that_is_overdue_is_counted_once_whatever_comes_of_it() -> None:
+def test_overdue_call_is_counted_once_whatever_its_outcome() -> None:
     ours = engine(timeout_s=1.0)
     observing = Observing("mailer", ours, dict, None, 0.0)
     ours.ingest(batch(2, things("A0E0", "B0E1")), 0.0)
@@ -49,7 +49,7 @@ def test_a_call_that_is_overdue_is_counted_once_whatever_comes_of_it() -> None:
     assert observing.snapshot.failures == {"timeout": 3}
 
 
-def test_figures_are_told_as_often_as_they_are_to_be(caplog: pytest.LogCaptureFixture) -> None:
+def test_figures_are_logged_at_their_interval(caplog: pytest.LogCaptureFixture) -> None:
     often, never = (
         Observing(name, engine(), dict, stats_s, 0.0) for name, stats_s in (("often", 60.0), ("never", None))
     )
@@ -62,7 +62,7 @@ def test_figures_are_told_as_often_as_they_are_to_be(caplog: pytest.LogCaptureFi
     assert [line[:12] for line in said(caplog)[2:]] == ["often: 0 eve", "often was st", "never was st"]
 
 
-def test_a_snapshot_is_another_one_each_time_and_never_changed() -> None:
+def test_snapshots_are_separate_and_never_change() -> None:
     ours = engine()
     observing = Observing("mailer", ours, dict, None, 0.0)
     first = observing.snapshot
@@ -73,7 +73,7 @@ def test_a_snapshot_is_another_one_each_time_and_never_changed() -> None:
     assert (observing.snapshot.events_ahead, observing.snapshot.is_running) == (1, True)
 
 
-def test_what_ends_a_processor_is_said_and_seen(caplog: pytest.LogCaptureFixture) -> None:
+def test_cause_of_the_end_is_logged_and_shown(caplog: pytest.LogCaptureFixture) -> None:
     source, checkpoints = MemorySource(), MemoryCheckpoints("mailer")
     source.append("S0", [1])
 
@@ -95,7 +95,7 @@ def test_what_ends_a_processor_is_said_and_seen(caplog: pytest.LogCaptureFixture
     assert running.snapshot.failures == {"ValueError": 2}
 
 
-def test_a_snapshot_may_be_read_by_any_thread_while_streams_come_and_go(
+def test_snapshot_may_be_read_by_any_thread_while_streams_come_and_go(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("penstock.processing.runners.local.LOOK_S", 0.002)

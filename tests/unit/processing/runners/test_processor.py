@@ -10,7 +10,7 @@ from penstock.processing.runners.local import Local
 from penstock.processing.sources.memory import MemorySource
 from penstock.processing.together import Together
 
-SOON_S = 30.0
+SOON_S = 300.0
 
 
 def handle(stream: str, events: Sequence[Any]) -> None: ...
@@ -30,7 +30,7 @@ class Closing(MemorySource):
 
 
 @pytest.mark.parametrize("timeout", [None, "5", True, float("nan")], ids=repr)
-def test_who_waits_says_for_how_long_in_seconds(timeout: Any) -> None:
+def test_timeout_of_a_wait_is_in_seconds(timeout: Any) -> None:
     with Local(handle, MemorySource()) as running:
         with pytest.raises(BadParameter, match=r"timeout is .*; allowed: a number of seconds"):
             running.wait_until_caught_up(timeout)
@@ -40,7 +40,7 @@ def test_who_waits_says_for_how_long_in_seconds(timeout: Any) -> None:
         running.wait_until_caught_up(float("inf"))
 
 
-def test_one_that_is_not_started_says_so_to_who_waits_for_it() -> None:
+def test_wait_for_a_processor_that_is_not_started_fails() -> None:
     processor = Local(handle, MemorySource())
     with pytest.raises(Unavailable, match=r"the processor is not started: start\(\) does that"):
         processor.wait_until_caught_up(SOON_S)
@@ -52,7 +52,7 @@ def test_one_that_is_not_started_says_so_to_who_waits_for_it() -> None:
         processor.wait_until_caught_up(SOON_S)
 
 
-def test_a_processor_is_started_once() -> None:
+def test_processor_is_started_once() -> None:
     checkpoints = MemoryCheckpoints("mailer")
     with Local(handle, MemorySource(), checkpoints=checkpoints) as running:
         with pytest.raises(AlreadyStarted, match=r"mailer was started or stopped before.* Make another one"):
@@ -63,7 +63,7 @@ def test_a_processor_is_started_once() -> None:
 
 
 @pytest.mark.parametrize("way", ["a function", "a coroutine", "several streams"])
-def test_a_handler_may_stop_its_processor_and_what_it_has_come_to_counts(way: str) -> None:
+def test_handler_may_stop_its_processor_and_its_outcome_counts(way: str) -> None:
     source, checkpoints = MemorySource(), MemoryCheckpoints("mailer")
     source.append("S1", [1])
 
@@ -82,7 +82,7 @@ def test_a_handler_may_stop_its_processor_and_what_it_has_come_to_counts(way: st
 
 
 @pytest.mark.parametrize("handler", [handle, handle_async])
-def test_one_that_was_never_started_closes_what_is_open_when_it_is_stopped(
+def test_stopped_processor_that_was_never_started_closes_its_source(
     handler: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loops, make = list[asyncio.AbstractEventLoop](), asyncio.new_event_loop

@@ -18,7 +18,7 @@ from penstock.processing.stream_event import StreamEvent
 from penstock.processing.tally import Tally
 
 ALL = frozenset({"0", "1"})
-SOON_S = 30.0
+SOON_S = 300.0
 
 
 class Sharing:
@@ -60,7 +60,7 @@ def sharing() -> Sharing:
     return Sharing()
 
 
-def test_what_was_asked_for_before_a_tranche_was_begun_with_anew_is_left_out(sharing: Sharing) -> None:
+def test_request_from_before_a_tranche_began_again_is_left_out(sharing: Sharing) -> None:
     sharing.source.append("S", [0, 1])
     sharing.begin()
     sharing.reading.ask(0.0)
@@ -72,7 +72,7 @@ def test_what_was_asked_for_before_a_tranche_was_begun_with_anew_is_left_out(sha
     assert sharing.engine.take(1, 0.0) == [], "another has done it"
 
 
-def test_what_was_to_be_read_again_of_a_tranche_before_it_was_begun_with_anew_is_left_out(sharing: Sharing) -> None:
+def test_replay_from_before_a_tranche_began_again_is_left_out(sharing: Sharing) -> None:
     sharing.begin()
     for tranche in ("0", "1"):
         sharing.source.append("S", [0], tranche=tranche)
@@ -102,7 +102,7 @@ class Subscribed(SubscriptionSource):
         self.failed = failed
 
 
-def test_where_a_stream_fails_or_its_call_goes_on_a_subscription_is_told_so_but_of_nobody_elses_tranche() -> None:
+def test_subscription_hears_of_failing_and_running_streams_of_its_own_tranches_alone() -> None:
     source, engine = Subscribed(), Engine(Rules(), Random(0), is_dense=True)
     for tranche in ("0", "1", "2", "3"):
         engine.open(tranche, 0)

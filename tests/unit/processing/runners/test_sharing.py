@@ -16,7 +16,7 @@ from penstock.processing.runners.sharing import PAUSE_S
 from penstock.processing.sharing import Held
 from penstock.processing.sources.memory import MemorySource
 
-SOON_S = 30.0
+SOON_S = 300.0
 
 
 class Away(DatabaseLeases):
@@ -39,7 +39,7 @@ def url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/app.db"
 
 
-def test_a_database_that_is_away_is_asked_now_and_then(url: str) -> None:
+def test_unavailable_database_is_asked_at_intervals(url: str) -> None:
     source, leases, seen = MemorySource(), Away(url, times=2), list[str]()
     source.append("S", ["it came"])
     checkpoints = DatabaseCheckpoints(url, "mailer")
@@ -54,7 +54,7 @@ def test_a_database_that_is_away_is_asked_now_and_then(url: str) -> None:
 
 
 @pytest.mark.parametrize("table", ["penstock_checkpoints", "penstock_checkpoints_leases"])
-def test_a_processor_whose_tables_are_gone_ends_and_says_so(url: str, table: str) -> None:
+def test_processor_without_its_tables_ends_and_says_so(url: str, table: str) -> None:
     source, leases = MemorySource(), DatabaseLeases(url, "mailer", lease_s=1.0)
     processor = Local(print, source, checkpoints=DatabaseCheckpoints(url, "mailer"), leases=leases, commit_s=0.01)
     processor.start()

@@ -18,7 +18,7 @@ from penstock.processing.runners.tasks import Tasks
 from penstock.processing.runners.threads import Threads
 from penstock.processing.stream_event import StreamEvent
 
-SOON_S = 30.0
+SOON_S = 300.0
 
 
 class Handler:
@@ -69,7 +69,7 @@ def settle(inbox: Inbox, count: int) -> None:
 
 
 @pytest.mark.parametrize("is_awaited", [False, True], ids=["threads", "tasks"])
-def test_as_many_go_on_at_once_after_a_call_was_stuck_as_before(is_awaited: bool) -> None:
+def test_stuck_call_does_not_reduce_concurrency(is_awaited: bool) -> None:
     handler, inbox = Handler(), Inbox()
     workers: Threads | Tasks
     if is_awaited:

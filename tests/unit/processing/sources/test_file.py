@@ -62,7 +62,7 @@ COMPRESS = {
 
 
 @pytest.mark.parametrize("name", list(COMPRESS))
-def test_each_line_is_an_event_and_who_starts_again_goes_on_behind_it(
+def test_each_line_is_an_event_and_a_restart_continues_behind_it(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file_module, "BATCH_EVENTS", 7)
@@ -111,7 +111,7 @@ def test_stream_and_kind_are_fields_or_functions(tmp_path: Path) -> None:
         ('{"n": 1}', {"stream": lambda line: line["id"]}, "KeyError: 'id'"),
     ],
 )
-def test_a_line_that_is_no_event_is_named_and_what_is_before_it_is_handled(
+def test_malformed_line_is_named_after_the_lines_before_it_are_handled(
     tmp_path: Path, line: str, options: dict[str, Any], reason: str
 ) -> None:
     path, good = tmp_path / "events.ndjson", '{"id": "1", "type": "x", "n": 5}\n'
@@ -128,7 +128,7 @@ def test_a_line_that_is_no_event_is_named_and_what_is_before_it_is_handled(
     assert seen.numbers == {"1": [5]}
 
 
-def test_compressed_files_that_are_cut_off_are_noticed(tmp_path: Path) -> None:
+def test_truncated_compressed_file_is_noticed(tmp_path: Path) -> None:
     for name, compress in list(COMPRESS.items())[1:]:
         path = tmp_path / name
         whole = compress(lines(range(5_000)))
@@ -137,7 +137,7 @@ def test_compressed_files_that_are_cut_off_are_noticed(tmp_path: Path) -> None:
             Inline(Seen(), source(path)).drain()
 
 
-def test_files_that_appear_while_it_runs_are_read(tmp_path: Path) -> None:
+def test_files_that_appear_later_are_read(tmp_path: Path) -> None:
     seen, checkpoints = Seen(), MemoryCheckpoints()
     (tmp_path / "a.ndjson").write_bytes(lines(range(10)))
     with Local(seen, source(tmp_path / "*.ndjson"), checkpoints=checkpoints) as running:
@@ -151,7 +151,7 @@ def test_files_that_appear_while_it_runs_are_read(tmp_path: Path) -> None:
     assert len(checkpoints.positions()) == 4
 
 
-def test_a_file_that_has_several_names_is_read_once(tmp_path: Path) -> None:
+def test_file_with_several_names_is_read_once(tmp_path: Path) -> None:
     path, link, seen, checkpoints = tmp_path / "b.ndjson", tmp_path / "a.ndjson", Seen(), MemoryCheckpoints()
     path.write_bytes(lines(range(10)))
     link.symlink_to(path)
@@ -161,7 +161,7 @@ def test_a_file_that_has_several_names_is_read_once(tmp_path: Path) -> None:
     assert list(read.behind(checkpoints.positions())) == list(read.tranches()) == [str(path)]  # type: ignore[arg-type]
 
 
-def test_who_waits_where_a_pattern_names_no_file_is_told_that(tmp_path: Path) -> None:
+def test_wait_on_a_pattern_without_files_says_so(tmp_path: Path) -> None:
     with (
         Local(Seen(), source(tmp_path / "*.ndjson")) as running,
         pytest.raises(Unavailable, match="behind is what may come: it has begun with no tranche of its source"),
@@ -169,7 +169,7 @@ def test_who_waits_where_a_pattern_names_no_file_is_told_that(tmp_path: Path) ->
         running.wait_until_caught_up(0.05)
 
 
-def test_many_files_have_their_turns(tmp_path: Path) -> None:
+def test_many_files_take_turns(tmp_path: Path) -> None:
     count = 3 * FILES_AT_ONCE
     for number in range(count):
         (tmp_path / f"{number:03}.ndjson").write_bytes(lines([number]))
@@ -178,7 +178,7 @@ def test_many_files_have_their_turns(tmp_path: Path) -> None:
     assert {stream: sorted(numbers) for stream, numbers in seen.numbers.items()} == wanted(range(count))
 
 
-def test_a_file_that_grows_is_followed_by_whole_lines(tmp_path: Path) -> None:
+def test_growing_file_is_followed_by_whole_lines(tmp_path: Path) -> None:
     path, seen = tmp_path / "events.ndjson", Seen()
     with Local(seen, source(path, follow=True)) as running:
         with path.open("ab", buffering=0) as file:
@@ -191,7 +191,7 @@ def test_a_file_that_grows_is_followed_by_whole_lines(tmp_path: Path) -> None:
     assert seen.numbers == {"0": [0, 3, 5, 6], "1": [1, 4, 7], "2": [2, 8]}
 
 
-def test_a_file_that_is_not_followed_is_read_once(tmp_path: Path) -> None:
+def test_file_that_is_not_followed_is_read_once(tmp_path: Path) -> None:
     path, seen = tmp_path / "events.ndjson", Seen()
     path.write_bytes(lines(range(3)))
     running = Inline(seen, source(path))
@@ -203,7 +203,7 @@ def test_a_file_that_is_not_followed_is_read_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", list(COMPRESS))
-def test_another_file_in_its_place_is_noticed(tmp_path: Path, name: str) -> None:
+def test_replaced_file_is_noticed(tmp_path: Path, name: str) -> None:
     path, compress = tmp_path / name, COMPRESS[name]
     others = (lines(range(3)), b'{"id": "x", "n": 1, "more": true}\n' + lines(range(40)), lines(range(30, 90)))
     for instead in map(compress, others):
@@ -215,7 +215,7 @@ def test_another_file_in_its_place_is_noticed(tmp_path: Path, name: str) -> None
             Inline(Seen(), source(path), checkpoints=checkpoints).drain()
 
 
-def test_a_file_that_was_read_to_its_end_may_go(tmp_path: Path) -> None:
+def test_file_that_was_read_to_its_end_may_disappear(tmp_path: Path) -> None:
     path, seen = tmp_path / "events.ndjson", Seen()
     path.write_bytes(lines(range(20)))
     for follow in (False, True):
@@ -227,7 +227,7 @@ def test_a_file_that_was_read_to_its_end_may_go(tmp_path: Path) -> None:
     assert seen.numbers["0"] == 2 * wanted(range(20))["0"]
 
 
-def test_what_is_parked_is_read_again(tmp_path: Path) -> None:
+def test_parked_lines_are_read_again(tmp_path: Path) -> None:
     path, seen, checkpoints = tmp_path / "events.ndjson.gz", Seen(), MemoryCheckpoints()
     path.write_bytes(gzip.compress(lines(range(30))))
     seen.broken = {"1"}
@@ -243,7 +243,7 @@ def test_what_is_parked_is_read_again(tmp_path: Path) -> None:
     assert checkpoints.parked() == []
 
 
-def test_what_cannot_be_is_named(tmp_path: Path) -> None:
+def test_impossible_file_source_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadParameter, match="one file, or one pattern"):
         source()
     with pytest.raises(BadParameter, match="a file that is there, or a pattern"):

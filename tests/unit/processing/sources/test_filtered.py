@@ -1,4 +1,8 @@
+"""Filtered sources leave out events by stream, kind and event type."""
+
 import logging
+import pickle
+import re
 from typing import Any
 
 import pytest
@@ -10,6 +14,51 @@ from penstock.processing.runners.inline import Inline
 from penstock.processing.sources.filtered import Filtered
 from penstock.processing.sources.iterable import IterableSource
 from penstock.processing.sources.memory import MemorySource
+from penstock.processing.sources.names import Names
+from penstock.processing.sources.selection import Selection
+
+
+def test_name_matches_as_a_whole_and_an_expression_any_part() -> None:
+    names = Names("kinds", ["order.placed", "^paid", re.compile("refund")], ["paid.late"])
+
+    wanted = ["order.placed", "paid", "paid.early", "no.refund.yet"]
+    assert [
+        each for each in [*wanted, "order_placed", "order.placed.x", "paid.late", ""] if names.allow(each)
+    ] == wanted
+    assert str(names) == r"kinds: ^order\.placed\Z, ^paid, refund, not ^paid\.late\Z"
+
+
+def test_empty_names_allow_all() -> None:
+    assert not Names("kinds")
+    assert Names("kinds").allow("x")
+    assert not Names("kinds", (), ["x"]).allow("x")
+    assert Names("kinds", (), ["x"]).allow("y")
+
+
+def test_impossible_names_are_refused() -> None:
+    with pytest.raises(BadParameter, match="except_kinds is '\\(a'; allowed: a name, or a regular expression"):
+        Names("kinds", (), ["(a"])
+    with pytest.raises(BadParameter, match="a list of names"):
+        Names("kinds", "abc")
+
+
+def test_selection_describes_itself() -> None:
+    assert str(Selection()) == "streams: not $…"
+    assert str(Selection(include_system=True)) == "all"
+    chosen = Selection(event_types=["order"], except_kinds=["^draft"])
+    assert str(chosen) == r"event_types: ^order\Z; kinds: all, not ^draft; streams: not $…"
+
+
+def test_pickled_selection_allows_the_same_events() -> None:
+    chosen = Selection(event_types=["order"], except_streams=["order-2"], kinds=["placed"])
+    assert chosen.allows("order-1", "placed", "0")
+
+    sent = pickle.loads(pickle.dumps(chosen))
+
+    events = [("order-1", "placed"), ("order-2", "placed"), ("order-1", "paid"), ("bill-1", "placed"), ("$x", "placed")]
+    assert [sent.allows(stream, kind, "0") for stream, kind in events] == [True, False, False, False, False]
+    assert sent.allows("order.line-1", "placed", "order/3") is False
+    assert bool(sent.kinds)
 
 
 class Seen:
@@ -58,18 +107,18 @@ def test_kinds_are_left_out(source: MemorySource) -> None:
     assert {(kind, index) for _, kind, index in handled(source, except_kinds=["paid"])} == {("placed", 0)}
 
 
-def test_an_index_stays_its_streams_own_whatever_is_left_out(source: MemorySource) -> None:
+def test_index_within_a_stream_is_unchanged_by_left_out_events(source: MemorySource) -> None:
     assert Filtered(source, kinds=["paid"]).is_by_stream
     assert not Filtered(IterableSource([]), kinds=["paid"]).is_by_stream
 
 
-def test_where_kinds_are_left_out_nobody_can_tell_what_is_missing(source: MemorySource) -> None:
+def test_missing_events_are_unknown_where_kinds_are_left_out(source: MemorySource) -> None:
     assert Filtered(source, streams=["order-1"]).is_dense
     with pytest.raises(BadParameter, match="require_all"):
         Inline(Seen(), Filtered(source, kinds=["paid"]), rules=Rules(require_all=True))
 
 
-def test_all_else_is_the_sources(source: MemorySource, caplog: pytest.LogCaptureFixture) -> None:
+def test_other_members_are_those_of_the_source(source: MemorySource, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "penstock.processing"):
         filtered = Filtered(source, event_types=["order"], except_streams=["order-2"])
     assert r"event_types: ^order\Z; streams: all, not ^order\-2\Z; streams: not $…" in caplog.text

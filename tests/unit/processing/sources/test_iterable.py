@@ -1,17 +1,101 @@
+"""Iterable sources, which are pulled in a thread of their own, and sources in memory."""
+
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.errors import BadParameter, NotReplayable, Unavailable
+from penstock.processing import FeedSource, FileSource, Filtered, PeriodicSource
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.rules import Rules
 from penstock.processing.runners.inline import Inline
 from penstock.processing.runners.local import Local
 from penstock.processing.sources.iterable import IterableSource
+from penstock.processing.sources.memory import MemorySource
+from penstock.processing.sources.pulling import Pulling
 from penstock.processing.sources.source import Want
 from penstock.processing.stream_event import StreamEvent
+
+
+def test_each_append_is_a_batch_and_events_of_a_stream_are_numbered_on() -> None:
+    source = MemorySource()
+    source.append("S1", [{"n": 1}, {"n": 2}])
+    source.append("S1", [{"n": 3}], kind="other")
+
+    [first] = source.read({"0": Want(0, 1)}, 0.0)
+    [second] = source.read({"0": Want(first.end, 1)}, 0.0)
+
+    assert [(event.index, event.data, event.kind) for event in (*first.items, *second.items)] == [  # type: ignore[attr-defined]
+        (0, {"n": 1}, "event"), (1, {"n": 2}, "event"), (2, {"n": 3}, "other"),
+    ]  # fmt: skip
+    assert (first.is_tail, second.is_tail) == (False, True)
+    assert source.read({"0": Want(second.end, 1)}, 0.0) == []
+
+
+def test_tranche_exists_once_something_is_appended_to_it() -> None:
+    source = MemorySource("a")
+    source.append("S1", [1], tranche="b")
+
+    assert source.tranches() == ["a", "b"]
+    assert [batch.tranche for batch in source.read({"a": Want(0, 9), "b": Want(0, 9)}, 0.0)] == ["b"]
+
+
+def test_slow_value_is_awaited_for_a_limited_time_and_comes_with_a_later_call() -> None:
+    ready, calls = threading.Event(), []
+
+    def pull() -> int:
+        ready.wait(300)
+        calls.append(threading.current_thread())
+        return len(calls)
+
+    pulling = Pulling(pull)
+    assert pulling.take(0.01) is None
+    assert pulling.take(0.01) is None
+    ready.set()
+    assert pulling.take(300) == 1, "it was called once"
+    assert pulling.take(0.0) == 2, "to wait for nothing is to wait until it comes"
+    pulling.close()
+    assert threading.current_thread() not in calls
+
+
+def test_raised_error_is_raised_once_and_the_call_repeated() -> None:
+    answers = iter([ValueError("broken"), 7])
+
+    def pull() -> int:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    pulling = Pulling(pull)
+    with pytest.raises(ValueError, match="broken"):
+        pulling.take(0.0)
+    assert pulling.take(0.0) == 7
+    with pytest.raises(StopIteration):
+        pulling.take(0.0)
+
+
+def test_waiter_is_woken_by_close() -> None:
+    found: list[object] = []
+    blocked, is_called = threading.Event(), threading.Event()
+
+    def pull() -> int:
+        is_called.set()
+        blocked.wait(300)
+        return 1
+
+    pulling = Pulling(pull)
+    waiting = threading.Thread(target=lambda: found.append(pulling.take(0.0)))
+    waiting.start()
+    is_called.wait(300)
+    pulling.close()
+    waiting.join(300)
+    blocked.set()
+    assert found == [None]
+    assert pulling.take(0.0) is None
 
 
 def event(number: int) -> StreamEvent:
@@ -30,7 +114,7 @@ class Seen:
         self.indices += [event.index for event in events]
 
 
-def test_all_batches_are_handled_and_the_end_is_told() -> None:
+def test_all_batches_are_handled_and_the_end_is_reported() -> None:
     seen, checkpoints, source = Seen(), MemoryCheckpoints(), IterableSource(batches(20))
     assert source.behind({}) == {"0": None}
 
@@ -44,7 +128,7 @@ def test_all_batches_are_handled_and_the_end_is_told() -> None:
     assert (tail.items, tail.end, tail.is_tail) == ([], 10, True)
 
 
-def test_a_processor_passes_over_what_it_has_handled() -> None:
+def test_restarted_processor_passes_over_handled_events() -> None:
     checkpoints = MemoryCheckpoints()
     first, again = Seen(), Seen()
     Inline(first, IterableSource(batches(6)), checkpoints=checkpoints).drain()
@@ -53,14 +137,14 @@ def test_a_processor_passes_over_what_it_has_handled() -> None:
     assert sorted(again.indices) == [6, 7, 8, 9]
 
 
-def test_one_that_ends_before_a_position_is_another_and_refused() -> None:
+def test_iterable_that_ends_before_its_position_is_refused() -> None:
     checkpoints = MemoryCheckpoints()
     Inline(Seen(), IterableSource(batches(6)), checkpoints=checkpoints).drain()
     with pytest.raises(BadParameter, match="batches is '2 batches'; allowed: as many as were handled, 3 at least"):
         Inline(Seen(), IterableSource(batches(4)), checkpoints=checkpoints).drain()
 
 
-def test_an_index_that_comes_again_is_passed_over_whatever_its_event_has() -> None:
+def test_repeated_index_is_passed_over_whatever_its_event_has() -> None:
     found: list[Any] = []
     given = [
         [StreamEvent("S", 1, "event", b"1"), StreamEvent("S", 1, "event", b"2"), StreamEvent("S", 2, "event", b"3")]
@@ -69,7 +153,7 @@ def test_an_index_that_comes_again_is_passed_over_whatever_its_event_has() -> No
     assert found == [1, 3]
 
 
-def test_it_is_read_no_further_than_there_is_room() -> None:
+def test_iterable_is_read_no_further_than_there_is_room() -> None:
     read: list[int] = []
 
     def given() -> Iterator[list[StreamEvent]]:
@@ -86,7 +170,7 @@ def test_it_is_read_no_further_than_there_is_room() -> None:
     source.close()
 
 
-def test_it_is_read_once() -> None:
+def test_iterable_is_read_once() -> None:
     source = IterableSource(batches(4))
     source.read({"0": Want(0, 1)}, 0.0)
     with pytest.raises(NotReplayable, match="IterableSource gives its events once"):
@@ -112,12 +196,12 @@ def test_it_is_read_once() -> None:
         ([[StreamEvent(5, 0, "e", b"{}")]], "StreamEvent with stream 5 and index 0"),  # type: ignore[arg-type]
     ],
 )
-def test_what_are_no_batches_of_events_is_named(batches: Any, told: str) -> None:
+def test_malformed_batches_are_named(batches: Any, told: str) -> None:
     with pytest.raises(BadParameter, match=f"batches is .{told}.*; allowed: .*lists? of events"):
         Inline(lambda *_: None, IterableSource(batches)).drain()
 
 
-def test_an_iterable_that_fails_has_not_come_to_its_end() -> None:
+def test_failed_iterable_has_not_come_to_its_end() -> None:
     def given() -> Iterator[list[StreamEvent]]:
         yield [event(0)]
         raise Unavailable(reason="the database is away")
@@ -130,20 +214,44 @@ def test_an_iterable_that_fails_has_not_come_to_its_end() -> None:
     assert source.behind({"0": 1}) == {"0": None}
 
 
-def test_one_that_blocks_holds_no_processor_up_that_is_to_stop() -> None:
+def test_blocking_iterable_does_not_delay_the_stop() -> None:
     over, came = threading.Event(), threading.Event()
 
     def given() -> Iterator[list[StreamEvent]]:
         yield [event(0)]
-        over.wait(30)
+        over.wait(300)
 
     with Local(lambda *_: came.set(), IterableSource(given())):
         assert came.wait(300)
     over.set()
 
 
-def test_a_processor_catches_up_with_its_end() -> None:
+def test_processor_catches_up_with_the_end() -> None:
     seen = Seen()
     with Local(seen, IterableSource(batches(1_000))) as running:
         running.wait_until_caught_up(300)
     assert sorted(seen.indices) == list(range(1_000))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        lambda path: FileSource(path, stream=["k"]),
+        lambda _: IterableSource([]),
+        lambda _: PeriodicSource(list, 60),
+        lambda _: FeedSource("http://localhost:1", "order.placed"),
+        lambda _: Filtered(IterableSource([])),
+    ],
+    ids=["file", "iterable", "periodic", "feed", "filtered"],
+)
+def test_closed_source_is_refused_by_every_runner(source: Callable[[str], Any], tmp_path: Path) -> None:
+    path = tmp_path / "a.ndjson"
+    path.write_text("")
+    made = source(f"{path}")
+    for runner in (Inline, Local):
+        runner(lambda *_: None, made)
+    made.close()
+
+    for runner in (Inline, Local):
+        with pytest.raises(BadParameter, match=r"source is 'a (\w+Source|Filtered)'; allowed: one that is not closed"):
+            runner(lambda *_: None, made)

@@ -1,3 +1,5 @@
+"""Periodic sources: whole traversals, numbered from the time of their start."""
+
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
@@ -13,7 +15,34 @@ from penstock.processing.engine.rules import Rules
 from penstock.processing.runners.inline import Inline
 from penstock.processing.sources.periodic import PeriodicSource
 from penstock.processing.sources.source import Want
-from penstock.processing.sources.traversal import CHUNK
+from penstock.processing.sources.traversal import CHUNK, Traversal, Within
+
+
+def traversal(count: int) -> Traversal:
+    items = [(f"S{number}", number) for number in range(count)]
+    return Traversal(lambda: iter(items), "0", before=7, first=100, elapsed=lambda: 0.0)
+
+
+def test_position_within_a_traversal_is_kept_as_the_one_before_it_and_recognized() -> None:
+    under_way = traversal(CHUNK + 1)
+    assert under_way.goes_on_at(7)
+    first = under_way.take(0.0)
+    assert first is not None
+    assert (first.end, str(first.end), first.is_tail) == (7, "7", False)
+    assert under_way.goes_on_at(first.end)
+    assert not under_way.goes_on_at(7)
+    assert not under_way.goes_on_at(Within.of(7, 50, CHUNK)), "that is one of another traversal"
+
+    last = under_way.take(0.0)
+    assert last is not None
+    assert (last.end, last.is_tail) == (100 + CHUNK + 1, True)
+    assert [item.index for item in (*first.items, *last.items)] == list(range(100, 100 + CHUNK + 1))
+
+
+def test_closed_traversal_yields_nothing() -> None:
+    under_way = traversal(1)
+    under_way.close()
+    assert under_way.take(0.0) is None
 
 
 class World:
@@ -52,7 +81,7 @@ def world() -> World:
     return World()
 
 
-def test_a_traversal_is_numbered_from_its_start_and_its_end_moves_the_position(world: World) -> None:
+def test_traversal_is_numbered_from_its_start_and_its_end_moves_the_position(world: World) -> None:
     seen, checkpoints, source = Seen(), MemoryCheckpoints(), world.source()
     running = Inline(seen, source, checkpoints=checkpoints)
     running.drain()
@@ -72,7 +101,7 @@ def test_a_traversal_is_numbered_from_its_start_and_its_end_moves_the_position(w
     assert [event.index for event in seen.events[2:]] == [1_060 * TRAVERSED_MAX, 1_060 * TRAVERSED_MAX + 1]
 
 
-def test_who_starts_again_waits_until_the_next_is_due(world: World) -> None:
+def test_restarted_source_waits_until_the_next_traversal_is_due(world: World) -> None:
     checkpoints = MemoryCheckpoints()
     Inline(Seen(), world.source(), checkpoints=checkpoints).drain()
     world.now += 30
@@ -98,7 +127,7 @@ def test_only_the_end_of_a_traversal_moves_the_position(world: World) -> None:
 
 
 @pytest.mark.parametrize("handed_on", [1, 2])
-def test_who_begins_anew_in_the_middle_is_given_a_whole_traversal(world: World, handed_on: int) -> None:
+def test_restart_within_a_traversal_yields_a_whole_traversal(world: World, handed_on: int) -> None:
     world.items = [(f"S{number}", {}) for number in range(2 * CHUNK + 5)]
     source, checkpoints = world.source(), MemoryCheckpoints()
     position, before = source.beginning("0"), list[int]()
@@ -113,14 +142,14 @@ def test_who_begins_anew_in_the_middle_is_given_a_whole_traversal(world: World, 
     assert checkpoints.positions() == {"0": seen.events[-1].index + 1}
 
 
-def test_what_a_crawl_is_busy_with_when_somebody_begins_anew_is_not_handed_on(world: World) -> None:
+def test_items_under_way_at_a_restart_are_not_handed_on(world: World) -> None:
     goes_on = threading.Event()
 
     def crawl() -> Iterator[Any]:
         world.crawls += 1
         yield from ((f"old-{number}", {}) for number in range(CHUNK)) if world.crawls == 1 else [("new", {})]
         if world.crawls == 1:
-            goes_on.wait(20)
+            goes_on.wait(300)
             yield "late", {}
 
     source = PeriodicSource(crawl, 60, clock=lambda: world.now, elapsed=lambda: world.now)
@@ -132,7 +161,7 @@ def test_what_a_crawl_is_busy_with_when_somebody_begins_anew_is_not_handed_on(wo
     assert source.read({"0": Want(again.end, 1)}, 0.01) == []
 
 
-def test_processes_that_begin_within_a_second_give_indices_of_their_own(world: World) -> None:
+def test_processes_started_within_a_second_have_their_own_indices(world: World) -> None:
     one = world.source()
     [first] = one.read({"0": Want(0, 1)}, 0.0)
     world.now += 0.001
@@ -141,7 +170,7 @@ def test_processes_that_begin_within_a_second_give_indices_of_their_own(world: W
     assert second.items[0].index > first.items[-1].index
 
 
-def test_a_traversal_that_fails_begins_anew_with_larger_indices(world: World) -> None:
+def test_failed_traversal_begins_again_with_larger_indices(world: World) -> None:
     world.items = [("S1", number) for number in range(CHUNK + 10)]
     world.fails_after = CHUNK + 5
     seen, checkpoints = Seen(), MemoryCheckpoints()
@@ -160,7 +189,7 @@ def test_a_traversal_that_fails_begins_anew_with_larger_indices(world: World) ->
     assert checkpoints.positions() == {"0": 1_001 * TRAVERSED_MAX + CHUNK + 10}
 
 
-def test_a_traversal_whose_items_are_not_handled_comes_again_after_a_restart(world: World) -> None:
+def test_unhandled_traversal_comes_again_after_a_restart(world: World) -> None:
     seen, checkpoints = Seen(), MemoryCheckpoints()
     seen.is_broken = True
     Inline(seen, world.source(), checkpoints=checkpoints).drain()
@@ -173,7 +202,7 @@ def test_a_traversal_whose_items_are_not_handled_comes_again_after_a_restart(wor
     assert checkpoints.positions() == {"0": 1_001 * TRAVERSED_MAX + 2}
 
 
-def test_a_traversal_may_come_upon_nothing(world: World) -> None:
+def test_traversal_may_be_empty(world: World) -> None:
     world.items, checkpoints = [], MemoryCheckpoints()
     running = Inline(Seen(), world.source(), checkpoints=checkpoints)
     running.drain()
@@ -182,7 +211,7 @@ def test_a_traversal_may_come_upon_nothing(world: World) -> None:
     assert world.crawls == 1
 
 
-def test_what_cannot_be_is_named(world: World) -> None:
+def test_impossible_periodic_source_is_refused(world: World) -> None:
     with pytest.raises(BadParameter, match=r"every is 0\.5; allowed: a second or more"):
         world.source(0.5)
     world.items = ["S1"]

@@ -1,11 +1,15 @@
+"""Events of a subscription: handed in once, in order, and committed once the position has passed."""
+
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.client.subscription_batch import SubscriptionBatch
+from penstock.errors import BadParameter
 from penstock.processing.effects import effect_id
 from penstock.processing.sources.batch_position import BatchPosition
 from penstock.processing.sources.feed_position import FeedPosition
@@ -47,7 +51,7 @@ def begun() -> Subscribed:
     return Subscribed(TRANCHE, FeedPosition(1, 0))
 
 
-def test_batches_are_handed_in_as_they_were_sent_and_committed_once_the_position_has_passed() -> None:
+def test_batches_keep_their_order_and_are_committed_once_the_position_has_passed() -> None:
     tranche = begun()
     batches = [sent(range(3)), sent(range(3, 5))]
     for batch in batches:
@@ -62,7 +66,7 @@ def test_batches_are_handed_in_as_they_were_sent_and_committed_once_the_position
     assert (tranche.uncommitted, tranche.committed) == (0, FeedPosition(1, 5))
 
 
-def test_what_is_sent_again_is_committed_but_not_handed_in_again() -> None:
+def test_events_sent_again_are_committed_and_not_handed_in_again() -> None:
     tranche = begun()
     tranche.add(sent(range(6)))
     taken(tranche)
@@ -77,7 +81,7 @@ def test_what_is_sent_again_is_committed_but_not_handed_in_again() -> None:
     assert [batch.stream_id for batch in tranche.passed(3)] == ["s1", "s2", "s2"]
 
 
-def test_what_is_sent_again_in_other_batches_has_the_same_indices_where_events_are_left_out() -> None:
+def test_events_sent_again_in_other_batches_have_the_same_indices_despite_left_out_events() -> None:
     tranche = begun()
     tranche.add(sent([0, 2, 5], to=7))
     assert taken(tranche) == ([0, 2, 5], 1)
@@ -88,7 +92,7 @@ def test_what_is_sent_again_in_other_batches_has_the_same_indices_where_events_a
     assert [taken(tranche) for _ in range(3)] == [([], 2), ([], 3), ([9, 11], 4)]
 
 
-def test_what_others_have_handled_meanwhile_is_not_missed() -> None:
+def test_events_handled_by_others_meanwhile_are_not_missed() -> None:
     tranche = begun()
     tranche.add(sent(range(6)))
     taken(tranche)
@@ -97,7 +101,7 @@ def test_what_others_have_handled_meanwhile_is_not_missed() -> None:
     assert taken(tranche) == ([50, 51], 2)
 
 
-def test_what_is_set_back_waits_until_all_is_handled_and_then_comes_again() -> None:
+def test_reset_waits_until_all_events_are_handled_and_then_sends_them_again() -> None:
     tranche = begun()
     first = sent(range(6))
     tranche.add(first)
@@ -115,7 +119,7 @@ def test_what_is_set_back_waits_until_all_is_handled_and_then_comes_again() -> N
     assert taken(tranche) == ([8], 4)
 
 
-def test_a_feed_that_was_created_again_begins_anew() -> None:
+def test_recreated_feed_is_read_from_its_beginning() -> None:
     tranche = begun()
     tranche.add(sent(range(6)))
     taken(tranche)
@@ -161,7 +165,7 @@ def test_parked_events_are_numbered_apart_where_their_stream_may_have_other_keys
 
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.sampled_from(["send", "take", "commit", "restart"])), max_size=60))
-def test_whatever_happens_to_streams_each_event_is_handed_in_once_and_in_order(
+def test_each_event_is_handed_in_once_and_in_order_whatever_happens_to_streams(
     steps: list[tuple[int, str]],
 ) -> None:
     tranche, handed, numbers = begun(), [], []
@@ -189,3 +193,11 @@ def test_whatever_happens_to_streams_each_event_is_handed_in_once_and_in_order(
     tranche.restart(FeedPosition(1, committed))
     tranche.add(sent(range(committed, committed + 300), stream="last"))
     assert handed + taken(tranche)[0] == list(range(committed + 300))
+
+
+def test_batch_position_is_decoded_from_its_text() -> None:
+    position = BatchPosition(FeedPosition(1, 17), 3)
+    assert BatchPosition.decode(position.encode()) == position
+    for text in ("1:17", "1:17#x", "x#3"):
+        with pytest.raises(BadParameter, match="position is "):
+            BatchPosition.decode(text)

@@ -11,13 +11,13 @@ def entries(*indices: int, size: int = 1) -> list[Entry]:
     return [Entry(index, Event({}), size) for index in indices]
 
 
-def test_what_is_small_is_one_portion() -> None:
+def test_small_deliveries_are_one_portion() -> None:
     given = entries(1, 1, 4)
     assert [*portions(given)] == [given]
     assert [*portions([])] == []
 
 
-def test_what_comes_of_one_event_is_not_torn_apart() -> None:
+def test_deliveries_of_one_event_stay_together() -> None:
     big = entries(*[1] * (EVENTS_MAX - 1), 2, 2, 3)
     assert [len(portion) for portion in portions(big)] == [EVENTS_MAX - 1, 3]
     wide = entries(*[1] * (EVENTS_MAX + 5))
@@ -26,7 +26,7 @@ def test_what_comes_of_one_event_is_not_torn_apart() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from([1, BYTES_MAX // 3, BYTES_MAX])), max_size=20))
-def test_all_is_there_in_its_order_whatever_its_size(found: list[tuple[int, int]]) -> None:
+def test_all_deliveries_keep_their_order_whatever_their_size(found: list[tuple[int, int]]) -> None:
     given = [Entry(index, Event({}), size) for index, size in sorted(found)]
     cut = [*portions(given)]
     assert [entry for portion in cut for entry in portion] == given

@@ -22,7 +22,7 @@ def handle(running: Engine, now: float) -> list[tuple[str, list[int]]]:
     return found
 
 
-def test_what_waits_in_a_tranche_that_is_given_up_is_not_waited_for() -> None:
+def test_stream_does_not_wait_for_events_of_a_closed_tranche() -> None:
     running = engine("a", "b")
     running.ingest(batch(1, things("S1E0"), "a"), 0.0)
     running.ingest(batch(1, things("S1E0"), "b"), 0.0)
@@ -41,7 +41,7 @@ def test_what_waits_in_a_tranche_that_is_given_up_is_not_waited_for() -> None:
     assert running.positions() == {"a": 2, "b": 1}
 
 
-def test_what_has_waited_for_a_tranche_that_is_given_up_comes() -> None:
+def test_events_behind_a_closed_tranche_are_handled() -> None:
     running = engine("a", "b")
     running.ingest(batch(1, things("S1E0"), "a"), 0.0)
     running.ingest(batch(1, things("S1E0"), "b"), 0.0)
@@ -55,7 +55,7 @@ def test_what_has_waited_for_a_tranche_that_is_given_up_comes() -> None:
     assert running.is_idle
 
 
-def test_a_dense_stream_goes_on_with_what_it_has_in_other_tranches() -> None:
+def test_dense_stream_continues_with_events_of_other_tranches() -> None:
     running = engine("a", "b", is_dense=True)
     running.ingest(batch(3, things("S1E0", "S1E3", "S2E0"), "a"), 0.0)
     running.ingest(batch(3, things("S1E1", "S1E2", "S1E4"), "b"), 0.0)
@@ -67,7 +67,7 @@ def test_a_dense_stream_goes_on_with_what_it_has_in_other_tranches() -> None:
     assert running.is_idle
 
 
-def test_a_failing_stream_is_as_failing_when_a_tranche_is_given_up_that_it_has_less_urgent_events_in() -> None:
+def test_failing_stream_keeps_its_age_when_a_tranche_with_later_events_closes() -> None:
     running = engine("a", "b", is_dense=True)
     running.ingest(batch(1, things("S1E0"), "a"), 0.0)
     running.ingest(batch(1, things("S1E1"), "b"), 0.0)
@@ -83,7 +83,7 @@ def test_a_failing_stream_is_as_failing_when_a_tranche_is_given_up_that_it_has_l
     assert running.positions() == {"a": 1}
 
 
-def test_a_tranche_is_active_while_a_call_has_events_of_it() -> None:
+def test_tranche_is_active_while_a_call_has_events_of_it() -> None:
     running = engine("a", "b", is_dense=True)
     running.ingest(batch(1, things("S1E0"), "a"), 0.0)
     running.ingest(batch(2, things("S1E1", "S2E0"), "b"), 0.0)
@@ -99,7 +99,7 @@ def test_a_tranche_is_active_while_a_call_has_events_of_it() -> None:
     assert not running.is_active("b")
 
 
-def test_who_rests_longest_is_forgotten_first_unless_it_skips_what_has_not_come() -> None:
+def test_longest_resting_stream_is_forgotten_first_unless_it_skips_future_events() -> None:
     running = engine(is_dense=True, remember=2)
     running.ingest(batch(1, things("S0E0")), 0.0)
     [skipping] = running.take(8, 0.0)

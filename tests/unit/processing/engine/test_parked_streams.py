@@ -1,4 +1,4 @@
-"""Streams that were set aside are dropped, or tried again, and nothing of that is left behind."""
+"""Parked streams are dropped or retried; where all events are required, they continue with the next index."""
 
 from random import Random
 
@@ -32,7 +32,7 @@ def troubles(running: Engine) -> list[str]:
     return [*running.busy.failing, *running.busy.stalled]
 
 
-def test_what_is_dropped_between_two_attempts_is_nobodys_trouble_any_more() -> None:
+def test_stream_dropped_between_two_attempts_is_in_no_trouble() -> None:
     running, call = tried_again(attempts_max=3)
     running.settle(call, BROKEN, 0.0, 0.001)
     assert troubles(running) == ["S1"]
@@ -44,7 +44,7 @@ def test_what_is_dropped_between_two_attempts_is_nobodys_trouble_any_more() -> N
 
 
 @pytest.mark.parametrize("result", [BROKEN, retry(60.0), done()])
-def test_what_comes_of_a_call_whose_stream_was_dropped_meanwhile_concerns_nobody(result: Outcome | Failure) -> None:
+def test_outcome_of_a_call_whose_stream_was_dropped_is_ignored(result: Outcome | Failure) -> None:
     running, call = tried_again(attempts_max=1)
     running.drop("S1")
     running.settle(call, result, 0.0, 0.001)
@@ -54,7 +54,7 @@ def test_what_comes_of_a_call_whose_stream_was_dropped_meanwhile_concerns_nobody
 
 
 @pytest.mark.parametrize("result", [BROKEN, retry(60.0), done()])
-def test_what_comes_behind_a_call_whose_stream_was_dropped_begins_anew(result: Outcome | Failure) -> None:
+def test_events_behind_a_call_whose_stream_was_dropped_begin_with_the_first_attempt(result: Outcome | Failure) -> None:
     running, call = tried_again(attempts_max=1)
     running.drop("S1")
     running.ingest(batch(2, things("S1E1")), 0.0)
@@ -66,7 +66,7 @@ def test_what_comes_behind_a_call_whose_stream_was_dropped_begins_anew(result: O
 
 
 @pytest.mark.parametrize("new", [[], things("S1E1")])
-def test_a_call_whose_stream_was_dropped_may_hang_and_nothing_is_parked_for_it(new: list[object]) -> None:
+def test_hanging_call_of_a_dropped_stream_parks_nothing(new: list[object]) -> None:
     running, call = tried_again(attempts_max=1, timeout_s=1.0)
     running.drop("S1")
     running.ingest(batch(2, new), 0.0)
@@ -79,7 +79,7 @@ def test_a_call_whose_stream_was_dropped_may_hang_and_nothing_is_parked_for_it(n
     assert [indices(each) for each in running.take(8, 6.0)] == ([[1]] if new else [])
 
 
-def test_what_is_skipped_by_who_is_tried_again_is_not_handed_out_when_it_comes() -> None:
+def test_events_skipped_by_a_retry_are_not_handed_out_later() -> None:
     running, call = tried_again(attempts_max=1)
     running.settle(call, skip_to(5), 0.0, 0.001)
     assert not running.parking.streams
@@ -90,7 +90,7 @@ def test_what_is_skipped_by_who_is_tried_again_is_not_handed_out_when_it_comes()
     assert running.known() == set()
 
 
-def test_who_skips_no_more_than_what_has_come_is_not_remembered_for_it() -> None:
+def test_skip_of_events_that_have_come_is_not_remembered() -> None:
     running, call = tried_again(attempts_max=1)
     running.ingest(batch(2, things("S1E1")), 0.0)
     assert running.parking.streams["S1"]["t"].next == 2
@@ -100,7 +100,7 @@ def test_who_skips_no_more_than_what_has_come_is_not_remembered_for_it() -> None
     assert running.known() == set()
 
 
-def test_what_was_parked_and_not_kept_is_not_fresh_when_its_tranche_comes_back_from_another() -> None:
+def test_parked_stream_that_was_not_kept_is_not_fresh_when_its_tranche_returns() -> None:
     running = engine("a", "b", attempts_max=1, exhausted="park")
     running.ingest(batch(1, things("S1E0"), "a"), 0.0)
     running.ingest(batch(1, things("S2E0"), "b"), 0.0)
@@ -116,7 +116,7 @@ def test_what_was_parked_and_not_kept_is_not_fresh_when_its_tranche_comes_back_f
     assert running.parking.is_fresh("S2"), "its tranche was never another's"
 
 
-def test_nothing_is_to_be_kept_of_what_was_parked_in_a_tranche_that_is_another_s_now() -> None:
+def test_parked_stream_of_a_released_tranche_is_not_kept() -> None:
     running = engine("a", "b", attempts_max=1, exhausted="park")
     running.ingest(batch(1, things("S1E0"), "a"), 0.0)
     running.ingest(batch(1, things("S2E0"), "b"), 0.0)
@@ -157,7 +157,7 @@ def replay(running: Engine, end: int, names: list[str], tranche: str = "t") -> N
 
 
 @pytest.mark.parametrize("is_dropped", [False, True])
-def test_where_all_events_are_required_a_stream_goes_on_behind_what_was_parked(is_dropped: bool) -> None:
+def test_required_stream_continues_behind_its_parked_events(is_dropped: bool) -> None:
     running = all_required()
     running.ingest(batch(1, things("S1E0", "S1E1", "S1E2")), 0.0)
     broken_at(running, 1)
@@ -178,7 +178,7 @@ def test_where_all_events_are_required_a_stream_goes_on_behind_what_was_parked(i
     assert running.positions() == {"t": 3}
 
 
-def test_where_all_events_are_required_a_call_that_is_given_back_is_made_again_of_what_was_parked() -> None:
+def test_required_call_that_is_given_back_is_repeated_with_the_parked_events() -> None:
     running = all_required()
     running.ingest(batch(1, things("S1E0", "S1E1")), 0.0)
     broken_at(running, 1)
@@ -190,7 +190,7 @@ def test_where_all_events_are_required_a_call_that_is_given_back_is_made_again_o
     assert handled(running) == [1]
 
 
-def test_where_all_events_are_required_a_stream_that_is_dropped_in_a_call_goes_on_behind_all_that_was_parked() -> None:
+def test_required_stream_dropped_during_a_call_continues_behind_all_parked_events() -> None:
     running = all_required()
     running.ingest(batch(1, things("S1E0", "S1E1")), 0.0)
     broken_at(running, 0)
@@ -206,7 +206,7 @@ def test_where_all_events_are_required_a_stream_that_is_dropped_in_a_call_goes_o
     assert running.positions() == {"t": 3}
 
 
-def test_a_stream_that_was_parked_in_several_tranches_goes_on_behind_the_last_of_all_its_events() -> None:
+def test_stream_parked_in_several_tranches_continues_behind_the_last_of_its_events() -> None:
     running = all_required("a", "b")
     running.ingest(batch(1, things("S1E0", "S1E1"), "a"), 0.0)
     broken_at(running, 0)
@@ -225,7 +225,7 @@ def test_a_stream_that_was_parked_in_several_tranches_goes_on_behind_the_last_of
     assert running.positions() == {"a": 3, "b": 1}
 
 
-def test_streams_that_were_tried_again_are_forgotten_as_others_are() -> None:
+def test_retried_streams_are_forgotten_like_others() -> None:
     running = engine(is_dense=True, attempts_max=1, exhausted="park", remember=2)
     for n in range(6):
         name = f"S{n}E0"
@@ -240,7 +240,7 @@ def test_streams_that_were_tried_again_are_forgotten_as_others_are() -> None:
 
 
 @pytest.mark.parametrize("is_dense", [False, True])
-def test_nothing_is_to_be_kept_of_a_call_that_was_given_up_though_its_stream_is_dropped_and_goes_on(
+def test_parked_call_of_a_dropped_stream_keeps_nothing(
     is_dense: bool,
 ) -> None:
     running = engine(is_dense=is_dense, attempts_max=1, exhausted="park", timeout_s=1.0)
@@ -264,7 +264,7 @@ def done_beyond(*ahead: tuple[str, int], waiting: Parked, is_dense: bool = False
     return running
 
 
-def test_what_is_done_of_a_stream_in_one_tranche_says_nothing_of_what_is_parked_of_it_in_another() -> None:
+def test_progress_in_one_tranche_does_not_affect_events_parked_in_another() -> None:
     running = done_beyond(("a", 44), waiting=Parked("S1", "b", 0, 2, 2, 0, "parked", "", 0))
     running.retry("S1")
 
@@ -276,7 +276,7 @@ def test_what_is_done_of_a_stream_in_one_tranche_says_nothing_of_what_is_parked_
 
 
 @pytest.mark.parametrize("first", ["a", "b"])
-def test_how_far_a_stream_is_done_is_known_for_each_of_its_tranches(first: str) -> None:
+def test_progress_of_a_stream_is_known_for_each_of_its_tranches(first: str) -> None:
     ahead = sorted([("a", 44), ("b", 1)], key=lambda each: each[0] != first)
     running = done_beyond(*ahead, waiting=Parked("S2", "b", 0, 1, 1, 1, "ValueError", "", 0))
     assert running.known() == {"S1", "S2"}
@@ -289,7 +289,7 @@ def test_how_far_a_stream_is_done_is_known_for_each_of_its_tranches(first: str) 
 
 
 @pytest.mark.parametrize("is_dense", [False, True])
-def test_what_others_have_parked_of_a_stream_waits_for_what_is_held_of_it_here(is_dense: bool) -> None:
+def test_events_parked_by_others_wait_for_events_in_a_running_call(is_dense: bool) -> None:
     running = engine("a", attempts_max=1, exhausted="park", is_dense=is_dense)
     running.ingest(batch(1, things("S1E0"), "a"), 0.0)
     [call] = running.take(1, 0.0)
@@ -309,7 +309,7 @@ def test_what_others_have_parked_of_a_stream_waits_for_what_is_held_of_it_here(i
 
 
 @pytest.mark.parametrize("is_dense", [False, True])
-def test_what_is_to_be_tried_again_and_was_skipped_before_is_over(is_dense: bool) -> None:
+def test_retry_of_skipped_events_is_over(is_dense: bool) -> None:
     running = engine(is_dense=is_dense)
     running.ingest(batch(1, things("S1E0")), 0.0)
     [call] = running.take(1, 0.0)
@@ -325,7 +325,7 @@ def test_what_is_to_be_tried_again_and_was_skipped_before_is_over(is_dense: bool
 
 
 @pytest.mark.parametrize("result", [BROKEN, done()])
-def test_what_comes_behind_what_is_held_of_a_stream_joins_it_though_others_have_parked_it(
+def test_later_events_join_a_running_call_though_others_have_parked_the_stream(
     result: Outcome | Failure,
 ) -> None:
     running = engine("a", attempts_max=1, exhausted="park", events_per_call=1)
@@ -352,7 +352,7 @@ def test_what_comes_behind_what_is_held_of_a_stream_joins_it_though_others_have_
     assert running.positions() == {"a": 3, "b": 0}
 
 
-def test_what_is_skipped_in_one_tranche_says_nothing_of_what_others_have_parked_in_another() -> None:
+def test_skip_in_one_tranche_does_not_affect_events_parked_in_another() -> None:
     running = engine("a", attempts_max=1, exhausted="park")
     running.ingest(batch(1, things("S1E0"), "a"), 0.0)
     [call] = running.take(1, 0.0)
@@ -367,7 +367,7 @@ def test_what_is_skipped_in_one_tranche_says_nothing_of_what_others_have_parked_
     assert not running.parking.streams
 
 
-def test_a_page_that_comes_while_a_call_goes_on_that_was_given_up_waits_for_its_end() -> None:
+def test_page_that_comes_during_a_parked_call_waits_for_its_end() -> None:
     running = engine(attempts_max=1, exhausted="park", timeout_s=5.0)
     running.ingest(batch(1, things("S1E0")), 0.0)
     [call] = running.take(1, 0.0)
@@ -387,7 +387,7 @@ def test_a_page_that_comes_while_a_call_goes_on_that_was_given_up_waits_for_its_
     assert handled(running) == [1]
 
 
-def test_what_is_dropped_of_a_dense_stream_holds_no_batch_of_another_tranche_back() -> None:
+def test_dropped_dense_stream_holds_back_no_batch_of_another_tranche() -> None:
     running = engine("a", attempts_max=1, exhausted="park", is_dense=True)
     running.ingest(batch(1, things("S1E0"), "a"), 0.0)
     [call] = running.take(1, 0.0)
@@ -401,7 +401,7 @@ def test_what_is_dropped_of_a_dense_stream_holds_no_batch_of_another_tranche_bac
     assert running.is_idle
 
 
-def test_a_page_that_comes_while_events_of_another_tranche_are_held_is_read_again() -> None:
+def test_page_that_comes_during_a_call_of_another_tranche_is_read_again() -> None:
     running = engine("a", attempts_max=1, exhausted="park")
     waiting = Parked("S1", "b", 0, 1, 1, 1, "ValueError", "", 0)
     running.ingest(batch(1, things("S1E0"), "a"), 0.0)
@@ -417,3 +417,130 @@ def test_a_page_that_comes_while_events_of_another_tranche_are_held_is_read_agai
     replay(running, 1, ["S1E0"], "b")
     assert handled(running) == [0]
     assert not running.parking.streams
+
+
+def parked(log: dict[str, list[list[str]]], index: int) -> Engine:
+    """Return an engine that has read all of a *log*, in which the event of that *index* has failed."""
+    running = all_required(*log)
+    for tranche, batches in log.items():
+        for end, names in enumerate(batches, 1):
+            running.ingest(batch(end, things(*names), tranche), 0.0)
+    broken_at(running, index)
+    running.retry("S1")
+    return running
+
+
+def test_late_event_is_found_behind_parked_ones() -> None:
+    running = parked({"t": [["S1E0", "S1E1", "S1E3"]]}, 1)
+    running.ingest(batch(2, things("S1E2")), 0.0)
+    assert running.positions() == {"t": 2}
+
+    replay(running, 1, ["S1E0", "S1E1", "S1E3"])
+    assert handled(running) == [1]
+    assert running.missing() == {}, "it may be in what is to be read again"
+    replay(running, 2, ["S1E2"])
+    assert handled(running) == [2, 3]
+    assert not running.parking.streams
+
+
+def test_late_event_after_the_replay_is_read_then() -> None:
+    running = parked({"t": [["S1E0", "S1E1", "S1E3"]]}, 1)
+    replay(running, 1, ["S1E0", "S1E1", "S1E3"])
+    assert handled(running) == [1]
+    [asked] = running.replays()
+    running.replay(asked, batch(1)._replace(is_tail=True), 0.0)
+    assert (running.replays(), running.missing()) == ([], {"S1": (2, 3)})
+
+    running.ingest(batch(2, things("S1E2")), 0.0)
+    assert running.missing() == {}
+    replay(running, 2, ["S1E2"])
+    assert handled(running) == [2, 3]
+    assert not running.parking.streams
+
+
+def test_event_that_comes_during_a_replay_is_not_taken_for_missing() -> None:
+    running = parked({"t": [["S1E0", "S1E1", "S1E3"]]}, 1)
+    replay(running, 1, ["S1E0", "S1E1", "S1E3"])
+    assert handled(running) == [1]
+    [asked] = running.replays()
+    running.ingest(batch(2, things("S1E2")), 0.0)
+    running.replay(asked, batch(1)._replace(is_tail=True), 0.0)
+
+    replay(running, 2, ["S1E2"])
+    assert handled(running) == [2, 3]
+
+
+def test_event_not_taken_in_yet_is_replayed_once_more_later() -> None:
+    running = parked({"t": [["S1E0", "S1E1"]]}, 1)
+    replay(running, 2, ["S1E0", "S1E1", "S1E2"])
+    running.ingest(batch(2, things("S1E2")), 0.0)
+    assert handled(running) == [1]
+
+    assert [asked.since for asked in running.replays()] == [0]
+    replay(running, 2, ["S1E0", "S1E1", "S1E2"])
+    assert handled(running) == [2]
+    assert not running.parking.streams
+
+
+def test_events_alternating_between_two_tranches_are_handled_alternately() -> None:
+    running = parked({"a": [["S1E0", "S1E2"]], "b": [["S1E1", "S1E3"]]}, 0)
+    pages = {"a": ["S1E0", "S1E2"], "b": ["S1E1", "S1E3"]}
+    for _ in range(2):
+        [asked] = running.replays()
+        replay(running, 1, pages[asked.tranche], asked.tranche)
+
+    assert handled(running) == [0, 1, 2, 3]
+    assert not running.parking.streams
+    assert running.positions() == {"a": 1, "b": 1}
+
+
+def test_page_of_a_replay_need_not_be_in_order() -> None:
+    running = parked({"t": [["S1E2", "S1E0", "S1E1", "S1E1"]]}, 0)
+    replay(running, 1, ["S1E2", "S1E0", "S1E1", "S1E1"])
+
+    assert handled(running) == [0, 1, 2]
+
+
+def test_replay_begins_at_the_oldest_batch_of_the_stream() -> None:
+    running = parked({"t": [["S1E0", "S1E3"], ["S1E1", "S1E2"]]}, 1)
+
+    [asked] = running.replays()
+    assert asked.since == 0, "the event at 3 lies there"
+
+
+def test_approved_gap_stays_approved_after_a_failed_retry() -> None:
+    running = parked({"t": [["S1E0", "S1E2"]]}, 0)
+    replay(running, 1, ["S1E0", "S1E2"])
+    assert handled(running) == [0]
+    [asked] = running.replays()
+    running.replay(asked, batch(1)._replace(is_tail=True), 0.0)
+    running.go_on("S1", 2)
+    [call] = running.take(1, 0.0)
+    running.settle(call, BROKEN, 0.0, 0.001)
+    running.retry("S1")
+
+    replay(running, 1, ["S1E0", "S1E2"])
+    assert handled(running) == [2]
+
+
+def test_failed_retry_keeps_the_remaining_spans() -> None:
+    running = parked({"a": [["S1E0", "S1E3"], ["S1E1"]], "b": [["S1E2"]]}, 0)
+    pages = {("a", 0): (1, ["S1E0", "S1E3"]), ("a", 1): (2, ["S1E1"]), ("b", 0): (1, ["S1E2"])}
+    replay(running, *pages["a", 0], "a")
+    [call] = running.take(1, 0.0)
+    running.settle(call, done(), 0.0, 0.001)
+    while not (calls := running.take(1, 0.0)):
+        [asked] = running.replays()
+        replay(running, *pages[asked.tranche, int(asked.since)], asked.tranche)
+    running.settle(calls[0], BROKEN, 0.0, 0.001)
+
+    spans = running.parking.streams["S1"]
+    assert {tranche: (span.index, span.since) for tranche, span in spans.items()} == {"a": (1, 0), "b": (1, 0)}
+
+
+def test_dropped_stream_handles_only_later_events() -> None:
+    running = parked({"a": [["S1E0", "S1E3"]], "b": [["S1E2"]]}, 0)
+    running.drop("S1")
+    running.ingest(batch(2, things("S1E1", "S1E4"), "a"), 0.0)
+
+    assert handled(running) == [4]
