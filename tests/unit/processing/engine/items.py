@@ -8,6 +8,7 @@ from typing import Any
 from penstock.processing.engine.backoff import Backoff
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Batch
+from penstock.processing.engine.outcome import Failure, Outcome
 from penstock.processing.engine.rules import Rules
 
 STEADY = Backoff(first=1.0, factor=2.0, most=60.0, jitter=0.0)
@@ -39,6 +40,19 @@ def engine(*tranches: str, is_dense: bool = False, **rules: Any) -> Engine:
     for tranche in tranches or ("t",):
         made.open(tranche, 0)
     return made
+
+
+def begin(end: int, *names: str, **rules: Any) -> Engine:
+    """Return an engine that has read a batch up to *end*, of the items of these *names*."""
+    made = engine(**rules)
+    made.ingest(batch(end, things(*names)), 0.0)
+    return made
+
+
+def settle_next(running: Engine, result: Outcome | Failure, now: float = 0.0) -> None:
+    """Make the next call, which comes to that *result*."""
+    [call] = running.take(1, now)
+    running.settle(call, result, now, 0.001)
 
 
 def indices(call: Any) -> list[int]:

@@ -2,7 +2,7 @@
 
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.outcome import Failure, done, skip_to
-from tests.unit.processing.engine.items import batch, engine, indices, things
+from tests.unit.processing.engine.items import batch, begin, engine, indices, things
 
 BROKEN = Failure("ValueError", "it cannot be")
 
@@ -100,8 +100,7 @@ def test_tranche_is_active_while_a_call_has_events_of_it() -> None:
 
 
 def test_longest_resting_stream_is_forgotten_first_unless_it_skips_future_events() -> None:
-    running = engine(is_dense=True, remember=2)
-    running.ingest(batch(1, things("S0E0")), 0.0)
+    running = begin(1, "S0E0", is_dense=True, remember=2)
     [skipping] = running.take(8, 0.0)
     running.settle(skipping, skip_to(5), 0.0, 0.001)
     at = 1

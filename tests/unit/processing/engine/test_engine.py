@@ -10,7 +10,7 @@ from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.health import Health
 from penstock.processing.engine.outcome import Failure, Outcome, done, done_to, retry, skip_to
 from penstock.processing.engine.rules import Rules
-from tests.unit.processing.engine.items import Thing, batch, engine, indices, things
+from tests.unit.processing.engine.items import Thing, batch, begin, engine, indices, settle_next, things
 
 BROKEN = Failure("ValueError", "it cannot be")
 
@@ -30,8 +30,7 @@ def handled(running: Engine, now: float = 0.0) -> list[tuple[str, list[int]]]:
 
 
 def test_events_of_several_batches_are_one_call() -> None:
-    running = engine()
-    running.ingest(batch(2, things("S1E0", "S2E0")), 0.0)
+    running = begin(2, "S1E0", "S2E0")
     running.ingest(batch(4, things("S1E1", "S1E2")), 0.0)
 
     assert handled(running) == [("S1", [0, 1, 2]), ("S2", [0])]
@@ -83,8 +82,7 @@ def test_impossible_index_is_refused_and_no_position_passes_it(before: str, inde
 
 @pytest.mark.parametrize("failed", [False, True])
 def test_repeat_of_events_in_a_running_call_is_not_handed_out_twice(failed: bool) -> None:
-    running = engine(is_dense=True)
-    running.ingest(batch(2, things("S1E0", "S1E1")), 0.0)
+    running = begin(2, "S1E0", "S1E1", is_dense=True)
     calls = running.take(1, 0.0)
     running.ingest(batch(3, things("S1E1")), 0.0)
     assert running.take(1, 0.0) == [], "never two calls at once"
@@ -96,11 +94,9 @@ def test_repeat_of_events_in_a_running_call_is_not_handed_out_twice(failed: bool
 
 
 def test_waiting_repeat_holds_its_batch_until_it_is_done() -> None:
-    running = engine(is_dense=True)
-    running.ingest(batch(2, things("S1E0", "S1E1")), 0.0)
+    running = begin(2, "S1E0", "S1E1", is_dense=True)
     running.ingest(batch(3, things("S1E0")), 0.0)
-    [call] = running.take(1, 0.0)
-    running.settle(call, done_to(1), 0.0, 0.001)
+    settle_next(running, done_to(1))
 
     assert running.positions() == {"t": 0}
     assert handled(running) == [("S1", [1])]
@@ -161,8 +157,7 @@ def test_held_tranche_holds_back_no_other_tranche() -> None:
 
 
 def test_parked_stream_holds_back_no_other_and_its_later_events_wait_with_it() -> None:
-    running = engine(attempts_max=2, exhausted="park")
-    running.ingest(batch(3, things("S1E0", "S1E1", "S2E2")), 0.0)
+    running = begin(3, "S1E0", "S1E1", "S2E2", attempts_max=2, exhausted="park")
     for now in (0.0, 10.0):
         settle(running, [call for call in running.take(8, now) if call.stream == "S1"], BROKEN, now)
     settle(running, list(running.busy.active.values()))
@@ -177,8 +172,7 @@ def test_parked_stream_holds_back_no_other_and_its_later_events_wait_with_it() -
 
 
 def test_event_beyond_its_attempts_stops_the_processor() -> None:
-    running = engine(attempts_max=2)
-    running.ingest(batch(1, things("S1E0")), 0.0)
+    running = begin(1, "S1E0", attempts_max=2)
     settle(running, running.take(1, 0.0), BROKEN)
 
     with pytest.raises(StreamExhausted, match="S1: the event at 0 has failed 2 times, the last time with ValueError"):
@@ -187,8 +181,7 @@ def test_event_beyond_its_attempts_stops_the_processor() -> None:
 
 
 def test_delays_grow_while_a_stream_fails_and_start_over_after_a_success() -> None:
-    running = engine()
-    running.ingest(batch(2, things("S1E0", "S1E1")), 0.0)
+    running = begin(2, "S1E0", "S1E1")
     tried: list[float] = []
     now = 0.0
     while len(tried) < 4:
@@ -219,8 +212,7 @@ def test_failing_streams_leave_most_handlers_to_healthy_ones() -> None:
 
 
 def test_failing_and_healthy_streams_alternate_with_one_handler() -> None:
-    running = engine(concurrency=1)
-    running.ingest(batch(3, things("F1E0", "F2E1", "F3E2")), 0.0)
+    running = begin(3, "F1E0", "F2E1", "F3E2", concurrency=1)
     for _ in range(3):
         settle(running, running.take(1, 0.0), BROKEN)
     running.ingest(batch(6, things("H1E3", "H2E4", "H3E5")), 10.0)
@@ -234,8 +226,7 @@ def test_failing_and_healthy_streams_alternate_with_one_handler() -> None:
 
 
 def test_stream_that_holds_the_position_comes_first() -> None:
-    running = engine(concurrency=1)
-    running.ingest(batch(1, things("S1E0")), 0.0)
+    running = begin(1, "S1E0", concurrency=1)
     [call] = running.take(1, 0.0)
     running.ingest(batch(4, things("S2E1", "S3E2", "S4E3")), 0.0)
     running.settle(call, done_to(0, after=1.0), 0.0, 0.001)
@@ -244,8 +235,7 @@ def test_stream_that_holds_the_position_comes_first() -> None:
 
 
 def test_overdue_call_has_failed_and_its_stream_waits_for_its_end() -> None:
-    running = engine(timeout_s=5.0, concurrency=1)
-    running.ingest(batch(2, things("S1E0", "S2E1")), 0.0)
+    running = begin(2, "S1E0", "S2E1", timeout_s=5.0, concurrency=1)
     [slow] = running.take(1, 0.0)
     assert running.overdue(5.0) == []
     assert running.overdue(6.0) == [slow]
@@ -264,8 +254,7 @@ def test_overdue_call_has_failed_and_its_stream_waits_for_its_end() -> None:
 
 
 def test_overdue_call_that_succeeds_has_succeeded() -> None:
-    running = engine(timeout_s=5.0)
-    running.ingest(batch(1, things("S1E0")), 0.0)
+    running = begin(1, "S1E0", timeout_s=5.0)
     [slow] = running.take(1, 0.0)
     running.overdue(6.0)
     running.settle(slow, done(), 7.0, 7.0)
@@ -313,14 +302,12 @@ def test_retried_stream_whose_page_goes_with_its_tranche_continues_in_the_others
 
 
 def test_call_without_end_stops_the_processor_or_is_parked() -> None:
-    running = engine(timeout_s=5.0, attempts_max=1)
-    running.ingest(batch(1, things("S1E0")), 0.0)
+    running = begin(1, "S1E0", timeout_s=5.0, attempts_max=1)
     running.take(1, 0.0)
     with pytest.raises(StreamExhausted, match="the handler was not done after 5 s"):
         running.overdue(6.0)
 
-    running = engine(timeout_s=5.0, attempts_max=1, exhausted="park")
-    running.ingest(batch(1, things("S1E0")), 0.0)
+    running = begin(1, "S1E0", timeout_s=5.0, attempts_max=1, exhausted="park")
     [slow] = running.take(1, 0.0)
     running.overdue(6.0)
     assert running.positions() == {"t": 1}
@@ -331,8 +318,7 @@ def test_call_without_end_stops_the_processor_or_is_parked() -> None:
 
 
 def test_missing_index_is_awaited_where_all_are_required() -> None:
-    running = engine(is_dense=True, require_all=True)
-    running.ingest(batch(3, things("S1E0", "S1E2", "S2E1")), 0.0)
+    running = begin(3, "S1E0", "S1E2", "S2E1", is_dense=True, require_all=True)
 
     assert handled(running) == [("S1", [0])]
     assert running.missing() == {"S1": (1, 2), "S2": (0, 1)}
@@ -345,8 +331,7 @@ def test_missing_index_is_awaited_where_all_are_required() -> None:
 
 
 def test_failed_call_that_was_passed_over_meanwhile_is_ignored() -> None:
-    running = engine(attempts_max=1)
-    running.ingest(batch(1, things("S1E0")), 0.0)
+    running = begin(1, "S1E0", attempts_max=1)
     calls = running.take(1, 0.0)
     running.go_on("S1", 1)
     settle(running, calls, BROKEN)
@@ -362,16 +347,14 @@ def test_all_events_cannot_be_required_of_a_source_with_gaps() -> None:
 
 
 def test_gap_ends_a_span_where_events_are_not_required() -> None:
-    running = engine(is_dense=True)
-    running.ingest(batch(3, things("S1E3", "S1E4", "S1E7")), 0.0)
+    running = begin(3, "S1E3", "S1E4", "S1E7", is_dense=True)
 
     assert handled(running) == [("S1", [3, 4]), ("S1", [7])]
     assert running.positions() == {"t": 3}
 
 
 def test_skipped_indices_are_not_handed_out() -> None:
-    running = engine()
-    running.ingest(batch(1, things("S1E0")), 0.0)
+    running = begin(1, "S1E0")
     settle(running, running.take(1, 0.0), skip_to(5))
     running.ingest(batch(8, things("S1E3", "S1E4", "S1E7", "S2E6")), 0.0)
 
@@ -382,20 +365,17 @@ def test_skipped_indices_are_not_handed_out() -> None:
 
 
 def test_rest_of_a_call_comes_again_at_once_or_after_its_delay() -> None:
-    running = engine()
-    running.ingest(batch(3, things("S1E0", "S1E1", "S1E2")), 0.0)
+    running = begin(3, "S1E0", "S1E1", "S1E2")
     settle(running, running.take(1, 0.0), done_to(1))
     assert running.handled == 1
-    [call] = running.take(1, 0.0)
-    running.settle(call, done_to(2, after=3.0), 0.0, 0.001)
+    settle_next(running, done_to(2, after=3.0))
     assert running.take(1, 2.9) == []
     [call] = running.take(1, 3.0)
     assert indices(call) == [2]
 
 
 def test_deferring_handler_stalls_and_does_not_fail() -> None:
-    running = engine()
-    running.ingest(batch(1, things("S1E0")), 0.0)
+    running = begin(1, "S1E0")
     for now in (0.0, 2.0):
         settle(running, running.take(1, now), retry(2.0, tag="not yet"), now)
 
@@ -408,8 +388,7 @@ def test_deferring_handler_stalls_and_does_not_fail() -> None:
 
 
 def test_call_without_progress_is_delayed_like_a_failure() -> None:
-    running = engine()
-    running.ingest(batch(1, things("S1E0")), 0.0)
+    running = begin(1, "S1E0")
     settle(running, running.take(1, 0.0), done_to(0))
     assert running.due == 1.0
     settle(running, running.take(1, 1.0), done_to(0), 1.0)
@@ -472,8 +451,7 @@ def test_processor_without_progress_for_too_long_is_unhealthy() -> None:
 
 @pytest.mark.parametrize("health", [Health(failing_s_max=60.0), Health(stalled_s_max=60.0)], ids=["failing", "stalled"])
 def test_stream_that_fails_and_defers_in_turns_keeps_its_age(health: Health) -> None:
-    running = engine(health=health, events_per_call=1)
-    running.ingest(batch(2, things("S1E0", "S1E1")), 0.0)
+    running = begin(2, "S1E0", "S1E1", health=health, events_per_call=1)
     settle(running, running.take(1, 0.0), BROKEN)
     settle(running, running.take(1, 10.0), done(), 10.0)
     results = [BROKEN, retry(1.0), BROKEN, retry(1.0)]
@@ -569,8 +547,7 @@ def test_tranche_is_active_while_a_parked_call_goes_on() -> None:
 
 
 def test_call_that_has_not_begun_is_not_overdue() -> None:
-    running = engine(timeout_s=1.0)
-    running.ingest(batch(2, things("S1E0", "S2E0")), 0.0)
+    running = begin(2, "S1E0", "S2E0", timeout_s=1.0)
     first, second = running.take(2, 0.0)
     second.called = float("inf")
     assert running.overdue(5.0) == [first]

@@ -11,7 +11,7 @@ from penstock.processing.engine.item import Batch
 from penstock.processing.engine.latency import Latency
 from penstock.processing.engine.outcome import Failure, done
 from penstock.processing.engine.tags import OTHER, TAGS_MAX
-from tests.unit.processing.engine.items import batch, engine, things
+from tests.unit.processing.engine.items import batch, begin, engine, settle_next, things
 
 
 def test_empty_latency_has_no_percentiles() -> None:
@@ -85,8 +85,7 @@ def test_tags_beyond_the_limit_are_counted_as_one() -> None:
     running = engine(is_dense=True)
     for number in range(3 * TAGS_MAX):
         running.ingest(batch(number + 1, things(f"S{number}E0")), 0.0)
-        [call] = running.take(1, 0.0)
-        running.settle(call, Failure(f"error {number}", "none"), 0.0, 0.001)
+        settle_next(running, Failure(f"error {number}", "none"))
         [again] = running.take(1, 2.0)
         running.settle(again, done(tag=f"order {number}"), 2.0, 0.001)
 
@@ -97,8 +96,7 @@ def test_tags_beyond_the_limit_are_counted_as_one() -> None:
 
 
 def test_every_stream_is_counted_once_with_its_events() -> None:
-    ours = engine(is_dense=True, require_all=True)
-    ours.ingest(batch(1, things("A0E0", "B0E0", "B0E1", "C0E0", "D0E1", "G0E0")), 0.0)
+    ours = begin(1, "A0E0", "B0E0", "B0E1", "C0E0", "D0E1", "G0E0", is_dense=True, require_all=True)
     calls = {call.stream: call for call in ours.take(4, 0.0)}
     assert {*calls} == {"A0", "B0", "C0", "G0"}
     ours.settle(calls["A0"], done(), 1.0, 1.0)
@@ -119,8 +117,7 @@ def test_every_stream_is_counted_once_with_its_events() -> None:
 
 
 def test_parked_streams_are_counted_with_their_later_events() -> None:
-    ours = engine(attempts_max=1, exhausted="park")
-    ours.ingest(batch(1, things("A0E0", "A0E1")), 0.0)
+    ours = begin(1, "A0E0", "A0E1", attempts_max=1, exhausted="park")
     [call] = ours.take(1, 0.0)
     ours.settle(call, Failure("ValueError", "broken"), 0.0, 0.0)
     ours.ingest(batch(2, things("A0E2")), 0.0)

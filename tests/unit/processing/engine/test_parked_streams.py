@@ -9,15 +9,14 @@ from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.outcome import Failure, Outcome, done, retry, skip_to
 from penstock.processing.engine.parked import Parked
 from penstock.processing.engine.rules import Rules
-from tests.unit.processing.engine.items import batch, engine, indices, things
+from tests.unit.processing.engine.items import batch, begin, engine, indices, settle_next, things
 
 BROKEN = Failure("ValueError", "it cannot be")
 
 
 def tried_again(**rules: object) -> tuple[Engine, Call]:
     """Return an engine with a stream that was parked, and the call that tries it again."""
-    running = engine(exhausted="park", **rules)
-    running.ingest(batch(1, things("S1E0")), 0.0)
+    running = begin(1, "S1E0", exhausted="park", **rules)
     while not running.parking.streams:
         [call] = running.take(1, 0.0) or running.take(1, running.due or 0.0)
         running.settle(call, BROKEN, 0.0, 0.001)
@@ -243,8 +242,7 @@ def test_retried_streams_are_forgotten_like_others() -> None:
 def test_parked_call_of_a_dropped_stream_keeps_nothing(
     is_dense: bool,
 ) -> None:
-    running = engine(is_dense=is_dense, attempts_max=1, exhausted="park", timeout_s=1.0)
-    running.ingest(batch(1, things("S1E0")), 0.0)
+    running = begin(1, "S1E0", is_dense=is_dense, attempts_max=1, exhausted="park", timeout_s=1.0)
     [call] = running.take(1, 0.0)
     running.overdue(2.0)
     running.drop("S1")
@@ -310,10 +308,8 @@ def test_events_parked_by_others_wait_for_events_in_a_running_call(is_dense: boo
 
 @pytest.mark.parametrize("is_dense", [False, True])
 def test_retry_of_skipped_events_is_over(is_dense: bool) -> None:
-    running = engine(is_dense=is_dense)
-    running.ingest(batch(1, things("S1E0")), 0.0)
-    [call] = running.take(1, 0.0)
-    running.settle(call, skip_to(5), 0.0, 0.001)
+    running = begin(1, "S1E0", is_dense=is_dense)
+    settle_next(running, skip_to(5))
     running.parking.load([Parked("S1", "t", 1, 3, 2, 1, "ValueError", "", 1)])
     running.retry("S1")
 
@@ -336,8 +332,7 @@ def test_later_events_join_a_running_call_though_others_have_parked_the_stream(
     running.ingest(batch(2, things("S1E2"), "a"), 0.0)
     assert running.parking.streams["S1"].keys() == {"b"}, "else what is held would count as done where that is kept"
     running.settle(call, done(), 0.0, 0.001)
-    [call] = running.take(1, 0.0)
-    running.settle(call, result, 0.0, 0.001)
+    settle_next(running, result)
 
     failed = {each.tranche: (each.index, each.next, each.events) for each in running.parking.streams["S1"].values()}
     assert failed == {"b": (7, 8, 1)} | ({"a": (1, 3, 2)} if result is BROKEN else {})
@@ -355,8 +350,7 @@ def test_later_events_join_a_running_call_though_others_have_parked_the_stream(
 def test_skip_in_one_tranche_does_not_affect_events_parked_in_another() -> None:
     running = engine("a", attempts_max=1, exhausted="park")
     running.ingest(batch(1, things("S1E0"), "a"), 0.0)
-    [call] = running.take(1, 0.0)
-    running.settle(call, skip_to(5), 0.0, 0.001)
+    settle_next(running, skip_to(5))
     running.open("b", 0)
     running.parking.load([Parked("S1", "b", 0, 2, 2, 1, "ValueError", "", 0)])
     running.retry("S1")
@@ -368,10 +362,8 @@ def test_skip_in_one_tranche_does_not_affect_events_parked_in_another() -> None:
 
 
 def test_page_that_comes_during_a_parked_call_waits_for_its_end() -> None:
-    running = engine(attempts_max=1, exhausted="park", timeout_s=5.0)
-    running.ingest(batch(1, things("S1E0")), 0.0)
-    [call] = running.take(1, 0.0)
-    running.settle(call, BROKEN, 0.0, 0.001)
+    running = begin(1, "S1E0", attempts_max=1, exhausted="park", timeout_s=5.0)
+    settle_next(running, BROKEN)
     running.retry("S1")
     [asked] = running.replays()
     running.drop("S1")
@@ -515,8 +507,7 @@ def test_approved_gap_stays_approved_after_a_failed_retry() -> None:
     [asked] = running.replays()
     running.replay(asked, batch(1)._replace(is_tail=True), 0.0)
     running.go_on("S1", 2)
-    [call] = running.take(1, 0.0)
-    running.settle(call, BROKEN, 0.0, 0.001)
+    settle_next(running, BROKEN)
     running.retry("S1")
 
     replay(running, 1, ["S1E0", "S1E2"])
@@ -527,8 +518,7 @@ def test_failed_retry_keeps_the_remaining_spans() -> None:
     running = parked({"a": [["S1E0", "S1E3"], ["S1E1"]], "b": [["S1E2"]]}, 0)
     pages = {("a", 0): (1, ["S1E0", "S1E3"]), ("a", 1): (2, ["S1E1"]), ("b", 0): (1, ["S1E2"])}
     replay(running, *pages["a", 0], "a")
-    [call] = running.take(1, 0.0)
-    running.settle(call, done(), 0.0, 0.001)
+    settle_next(running, done())
     while not (calls := running.take(1, 0.0)):
         [asked] = running.replays()
         replay(running, *pages[asked.tranche, int(asked.since)], asked.tranche)
