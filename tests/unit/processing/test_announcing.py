@@ -29,7 +29,7 @@ def test_lines_of_a_kind_beyond_the_quota_are_counted() -> None:
 BROKEN = Failure("ValueError", "no such customer")
 
 
-def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+def read_log(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.name == "penstock.processing"]
 
 
@@ -52,7 +52,7 @@ def test_failure_and_recovery_of_a_stream_are_announced_once_each(caplog: pytest
         settle(ours, announcing, BROKEN, now)
     settle(ours, announcing, done(), 100.0)
 
-    assert said(caplog) == ["mailer: A0 fails at 7: ValueError: no such customer", "mailer: A0 fails no more"]
+    assert read_log(caplog) == ["mailer: A0 fails at 7: ValueError: no such customer", "mailer: A0 fails no more"]
     first = caplog.records[0]
     assert (first.levelname, first.processor, first.stream, first.index, first.tag) == (  # type: ignore[attr-defined]
         "WARNING", "mailer", "A0", 7, "ValueError",
@@ -66,7 +66,7 @@ def test_error_is_announced_in_one_line_without_control_characters(caplog: pytes
     settle(ours, announcing, Failure("ValueError", "bad\n\x1b[31mline\x00"), 0.0)
     announcing.ended(ValueError("\r\n"))
 
-    assert said(caplog) == [
+    assert read_log(caplog) == [
         r"mailer: A0 fails at 7: ValueError: bad\n\x1b[31mline\x00",
         r"mailer: A0 is parked at 7 after 1 attempts: ValueError: bad\n\x1b[31mline\x00",
         r"mailer has ended: ValueError: \r\n",
@@ -83,7 +83,7 @@ def test_failure_that_is_over_before_a_look_is_announced_too(caplog: pytest.LogC
     ours.settle(call, done(), 5.0, 0.0)
     announcing.look(5.0)
 
-    assert said(caplog) == ["mailer: A0 fails at 0: ValueError: no such customer", "mailer: A0 fails no more"]
+    assert read_log(caplog) == ["mailer: A0 fails at 0: ValueError: no such customer", "mailer: A0 fails no more"]
 
 
 def test_overdue_call_is_announced_as_a_failure(caplog: pytest.LogCaptureFixture) -> None:
@@ -94,7 +94,7 @@ def test_overdue_call_is_announced_as_a_failure(caplog: pytest.LogCaptureFixture
     ours.overdue(2.0)
     announcing.look(2.0)
 
-    assert said(caplog) == ["mailer: A0 fails at 0: timeout: the handler was not done after 1 s"]
+    assert read_log(caplog) == ["mailer: A0 fails at 0: timeout: the handler was not done after 1 s"]
 
 
 def test_stream_that_defers_repeatedly_is_announced_as_stalled(caplog: pytest.LogCaptureFixture) -> None:
@@ -102,12 +102,12 @@ def test_stream_that_defers_repeatedly_is_announced_as_stalled(caplog: pytest.Lo
     announcing = Announcing("mailer", ours, Quota())
     ours.ingest(batch(1, things("A0E0")), 0.0)
     settle(ours, announcing, retry(1), 0.0)
-    assert said(caplog) == []
+    assert read_log(caplog) == []
     settle(ours, announcing, retry(1), 1.0)
     settle(ours, announcing, retry(1), 2.0)
     settle(ours, announcing, done(), 3.0)
 
-    assert said(caplog) == [
+    assert read_log(caplog) == [
         "mailer: A0 stalls at 0: handled 2 times without getting any further", "mailer: A0 stalls no more",
     ]  # fmt: skip
 
@@ -121,7 +121,7 @@ def test_parked_and_resumed_streams_are_announced(caplog: pytest.LogCaptureFixtu
     ours.drop("A0")
     announcing.look(11.0)
 
-    assert said(caplog) == [
+    assert read_log(caplog) == [
         "mailer: A0 fails at 3: ValueError: no such customer",
         "mailer: A0 is parked at 3 after 2 attempts: ValueError: no such customer",
         "mailer: A0 is parked no more",
@@ -140,7 +140,7 @@ def test_failed_retry_is_announced_as_parked_again(caplog: pytest.LogCaptureFixt
         ours.replay(asked, page, now)
         settle(ours, announcing, BROKEN, now)
 
-    assert said(caplog)[1::2] == [
+    assert read_log(caplog)[1::2] == [
         "mailer: A0 is parked at 3 after 1 attempts: ValueError: no such customer",
         "mailer: A0 is parked again at 3 after 2 attempts: ValueError: no such customer",
         "mailer: A0 is parked again at 3 after 3 attempts: ValueError: no such customer",
@@ -152,10 +152,10 @@ def test_some_of_many_failures_are_named_and_the_others_counted(caplog: pytest.L
     announcing = Announcing("mailer", ours, Quota(lines_max=3, every_s=60.0))
     ours.ingest(batch(9, things(*(f"S{number}E{number}" for number in range(40)))), 0.0)
     settle(ours, announcing, BROKEN, 0.0)
-    assert len(said(caplog)) == 3
+    assert len(read_log(caplog)) == 3
     announcing.look(60.0)
 
-    assert said(caplog)[-1] == "mailer: 37 more streams have begun to fail in the last while"
+    assert read_log(caplog)[-1] == "mailer: 37 more streams have begun to fail in the last while"
 
 
 def test_line_of_figures_tells_activity_and_state(caplog: pytest.LogCaptureFixture) -> None:
@@ -187,7 +187,7 @@ def test_end_is_announced_with_its_cause(caplog: pytest.LogCaptureFixture) -> No
     announcing.ended(SystemExit(3))
     announcing.ended(StreamExhausted(stream="S0", index=7, attempts=1, tag="full", reason="the disk is full"))
 
-    stopped, exited, exhausted = said(caplog)
+    stopped, exited, exhausted = read_log(caplog)
     assert (stopped, exited) == ("mailer was stopped", "mailer has ended: SystemExit: 3")
     assert exhausted.startswith("mailer has ended: S0: the event at 7 has failed 1 times")
     assert [record.levelname for record in caplog.records] == ["INFO", "ERROR", "ERROR"]

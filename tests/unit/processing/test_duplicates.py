@@ -30,7 +30,7 @@ def orders(*numbers: int) -> list[dict[str, Any]]:
     return [a_business_event(number) for number in numbers]
 
 
-def remembered(connection: sqlite3.Connection) -> int:
+def count_remembered(connection: sqlite3.Connection) -> int:
     count: int = connection.execute("SELECT count(*) FROM penstock_seen").fetchone()[0]
     return count
 
@@ -53,7 +53,7 @@ def test_first_event_without_an_id_is_refused_of_a_feed_known_by_name(connection
     with pytest.raises(EidMissing, match="event 1 of the batch, of 'clicks', partition 2 has no id"):
         clicks.fresh([a_feed_event(a_business_event()), a_feed_event(an_event(), partition=2)])
 
-    assert remembered(connection) == 0
+    assert count_remembered(connection) == 0
 
 
 def test_events_are_fresh_once_each_in_their_order(connection: sqlite3.Connection) -> None:
@@ -78,7 +78,7 @@ def test_event_is_remembered_for_a_number_of_later_events_of_its_partition(conne
 
     assert numbers(duplicates.fresh(orders(1, 2, 3))) == []
     duplicates.fresh(orders(4))
-    assert remembered(connection) == 6
+    assert count_remembered(connection) == 6
     assert numbers(duplicates.fresh(orders(2, 3, 4))) == []
     assert numbers(duplicates.fresh(orders(1))) == [1]
 
@@ -111,7 +111,7 @@ def test_event_is_remembered_for_a_number_of_seconds(connection: sqlite3.Connect
     clock.advance(microseconds=1)
 
     duplicates.fresh(orders(3))
-    assert remembered(connection) == 2
+    assert count_remembered(connection) == 2
     assert numbers(duplicates.fresh(orders(1, 2))) == [1]
 
 
@@ -139,11 +139,11 @@ def test_both_bounds_hold_together(connection: sqlite3.Connection) -> None:
     clock = VirtualClock()
     duplicates = Duplicates(connection, PLACED, "billing", window_events=2, window_seconds=10, clock=clock)
     duplicates.fresh(orders(1, 2, 3))
-    assert remembered(connection) == 2
+    assert count_remembered(connection) == 2
     clock.advance(seconds=11)
     duplicates.fresh(orders(4))
 
-    assert remembered(connection) == 1
+    assert count_remembered(connection) == 1
 
 
 def test_consumers_and_feeds_remember_each_for_themselves(connection: sqlite3.Connection) -> None:
@@ -175,7 +175,7 @@ def test_events_are_remembered_inside_a_transaction_alone(connection: sqlite3.Co
     with pytest.raises(OutsideTransaction):
         Duplicates(connection, PLACED, "billing").fresh(orders(1))
 
-    assert remembered(connection) == 0
+    assert count_remembered(connection) == 0
 
 
 def test_window_can_be_longer_than_all_time(connection: sqlite3.Connection) -> None:

@@ -23,7 +23,7 @@ SOON_S = 300.0
 Scraped = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
-def scraped(url: str) -> Scraped:
+def scrape(url: str) -> Scraped:
     """Return what Prometheus would be given."""
     with urlopen(url, timeout=SOON_S) as answer:
         text = answer.read().decode()
@@ -123,10 +123,10 @@ def test_hanging_handler_is_counted_while_nothing_else_ends() -> None:
         serve_metrics(0, mailer, ledger) as url,
     ):
         assert has_begun.wait(SOON_S)
-        seconds = ages(url, "active", 1.5 * LOOK_S)
+        seconds = read_ages(url, "active", 1.5 * LOOK_S)
         assert seconds[-1] >= 1.5 * LOOK_S
-        assert value(scraped(url), "penstock_scheduler_busy_count", group="mailer", state="active") == 1
-        assert value(scraped(url), "penstock_scheduler_busy_count", group="ledger", state="active") == 0
+        assert value(scrape(url), "penstock_scheduler_busy_count", group="mailer", state="active") == 1
+        assert value(scrape(url), "penstock_scheduler_busy_count", group="ledger", state="active") == 0
         let_go.set()
         mailer.wait_until_caught_up(SOON_S)
     ended = registry_of(mailer, ledger)  # What it was when it ended is still told.
@@ -151,7 +151,7 @@ def test_taken_port_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         told = f"port is {port}; allowed: one of 127.0.0.1 on which nothing else listens.* or 0 for any.*already in use"
-        with pytest.raises(BadParameter, match=told), serve_metrics(port, watched()):
+        with pytest.raises(BadParameter, match=told), serve_metrics(port, watch_mailer()):
             pass
 
 
@@ -159,12 +159,12 @@ def test_impossible_address_is_named() -> None:
     for host in ("192.0.2.1", "nowhere.invalid"):
         with (
             pytest.raises(BadParameter, match=f"host is '{host}'; allowed: an address of this"),
-            serve_metrics(0, watched(), host=host),
+            serve_metrics(0, watch_mailer(), host=host),
         ):
             pass
     for port in (70_000, "9464"):
         told = f"port is '?{port}'?; allowed: from 0, which is any that is free, to 65535"
-        with pytest.raises(BadParameter, match=told), serve_metrics(port, watched()):  # type: ignore[arg-type]
+        with pytest.raises(BadParameter, match=told), serve_metrics(port, watch_mailer()):  # type: ignore[arg-type]
             pass
 
 
@@ -177,7 +177,7 @@ def test_metrics_of_another_object_are_refused(processor: Any) -> None:
         ProcessorMetrics().add(processor)
     with (
         pytest.raises(BadParameter, match=r"port is .*Watched.*; allowed: .* to 65535; processors follow it"),
-        serve_metrics(watched(), 9464),  # type: ignore[arg-type]
+        serve_metrics(watch_mailer(), 9464),  # type: ignore[arg-type]
     ):
         pass
 
@@ -188,17 +188,17 @@ def test_metrics_of_no_processor_are_not_served() -> None:
         pass
 
 
-def watched() -> Watched:
+def watch_mailer() -> Watched:
     return Watched("mailer", engine())
 
 
-def ages(url: str, state: str, least: float) -> list[float]:
+def read_ages(url: str, state: str, least: float) -> list[float]:
     """Return how old the oldest stream in a state was, again and again, until it is as old as that."""
     labels = {"group": "mailer", "kind": "oldest", "state": state}
     found = [0.0]
     while found[-1] < least:
         threading.Event().wait(0.1)
-        found.append(value(scraped(url), "penstock_scheduler_busy_seconds", **labels))
+        found.append(value(scrape(url), "penstock_scheduler_busy_seconds", **labels))
     return found
 
 
@@ -214,9 +214,9 @@ def test_failing_stalled_and_parked_streams_of_a_running_processor_are_exported(
 
     rules = Rules(backoff=Backoff(first=0.01, most=0.02), attempts_max=3, exhausted="park")
     with Local(handle, source, rules=rules, name="mailer") as mailer, serve_metrics(0, mailer) as url:
-        while value(found := scraped(url), "penstock_processor_parked_streams", group="mailer") < 1:
+        while value(found := scrape(url), "penstock_processor_parked_streams", group="mailer") < 1:
             threading.Event().wait(0.02)
-        ages(url, "stalled", 0.2)
+        read_ages(url, "stalled", 0.2)
     assert value(found, "penstock_scheduler_exceptions_total", group="mailer", tag="ValueError") == 3
     assert value(found, "penstock_scheduler_handler_seconds_count", group="mailer", kind="ValueError") == 3
     assert value(found, "penstock_scheduler_events", group="mailer", state="parked") == 2

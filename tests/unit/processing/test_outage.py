@@ -10,7 +10,7 @@ from psycopg import errors
 from penstock.processing.outage import is_nobodys, is_overdue, is_passing
 
 
-def named(given: object) -> str:
+def name_of(given: object) -> str:
     return f"{given.__module__}.{given.__name__}" if isinstance(given, type) else str(given)
 
 
@@ -36,7 +36,7 @@ def named(given: object) -> str:
         sqlite3.OperationalError,
         sqlite3.InterfaceError,
     ],
-    ids=named,
+    ids=name_of,
 )
 def test_temporary_error_passes(kind: type[Exception]) -> None:
     assert is_passing(kind("now"))
@@ -57,7 +57,7 @@ def test_temporary_error_passes(kind: type[Exception]) -> None:
         sqlite3.ProgrammingError,
         ValueError,
     ],
-    ids=named,
+    ids=name_of,
 )
 def test_permanent_error_does_not_pass(kind: type[Exception]) -> None:
     assert not is_passing(kind("ever"))
@@ -100,7 +100,7 @@ def test_read_only_file_is_not_blamed_on_the_statement(tmp_path: Path) -> None:
         (psycopg.OperationalError, False),
         (sqlite3.OperationalError, False),
     ],
-    ids=named,
+    ids=name_of,
 )
 def test_server_error_is_blamed_on_no_transaction_and_a_time_out_is(kind: type[Exception], *, nobodys: bool) -> None:
     assert is_nobodys(kind("what")) == nobodys

@@ -31,7 +31,7 @@ class Written(StringIO):
         return written
 
 
-def picture(view: View, width: int = 160) -> str:
+def draw(view: View, width: int = 160) -> str:
     console = Console(file=StringIO(), width=width)
     console.print(view.draw())
     assert isinstance(console.file, StringIO)
@@ -46,7 +46,7 @@ def test_picture_has_tranches_with_their_gap_and_streams_with_their_trouble() ->
     watched.engine.settle(failing, Failure("ValueError", "no [such] customer\x1b[2J"), 0.0, 0.0)
     watched.now = 12.0
 
-    lines = picture(View(watched)).splitlines()
+    lines = draw(View(watched)).splitlines()
 
     assert lines[0].startswith("mailer: 0 events handled, 2 read ahead, 128 behind, 1 active for up to 12 s, 1 failing")
     [first] = [line.split() for line in lines if line.strip().startswith("order.placed/0")]
@@ -65,7 +65,7 @@ def test_long_names_and_reasons_are_cut_and_figures_are_not() -> None:
     watched.engine.settle(failing, Failure("ValueError", f"no such customer {long}"), 0.0, 0.0)
     watched.now = 12.0
 
-    lines = picture(View(watched), 80).splitlines()
+    lines = draw(View(watched), 80).splitlines()
 
     [trouble] = [
         line.split() for line in lines if "failing" in line and "12.0 s" in line and line.startswith(" a-cust")
@@ -87,7 +87,7 @@ def test_rates_are_shown_once_time_has_passed() -> None:
     [call] = watched.engine.take(1, 0.0)
     watched.engine.settle(call, done(), 0.0, 0.001)
 
-    [rated] = [line.split() for line in picture(view).splitlines() if line.split()[:1] == ["t"]]
+    [rated] = [line.split() for line in draw(view).splitlines() if line.split()[:1] == ["t"]]
     assert float(rated[-1]) > 0
     assert view.line().startswith("mailer: 1 events handled, ")
     assert "/s, " in view.line()
@@ -98,10 +98,10 @@ def test_tranches_that_are_most_behind_are_shown_first() -> None:
     view = View(watched := Watched("mailer", engine(*names)))
     watched.tell_behind({names[33]: 7, names[35]: 9})
 
-    shown = [line.split()[0] for line in picture(view).splitlines() if line.strip().startswith("order")]
+    shown = [line.split()[0] for line in draw(view).splitlines() if line.strip().startswith("order")]
 
     assert shown[:3] == [names[35], names[33], names[0]]
-    assert "and 24 more" in picture(view)
+    assert "and 24 more" in draw(view)
     assert len(watched.snapshot.tranches) == 40
 
 

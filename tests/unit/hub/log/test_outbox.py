@@ -298,7 +298,7 @@ def test_rows_that_another_hub_moves_while_a_page_is_opened_are_in_the_page(
     other.stop()
 
 
-def test_read_whose_outbox_could_not_be_moved_can_be_repeated() -> None:
+def test_read_that_could_not_move_the_outbox_can_be_repeated() -> None:
     late = not_settled(NAME, TimeoutError())
     unknown = not_settled(NAME, OutcomeUnknown(reason="the line was cut"))
 

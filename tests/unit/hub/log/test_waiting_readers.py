@@ -243,7 +243,7 @@ def test_outbox_is_moved_once_at_a_time_though_nobody_reads(
     assert "unheard.of" in {moves.await_call(each)[0] for each in (2, 3)}
 
 
-def test_outbox_whose_move_has_failed_is_moved_again_though_nothing_changes(
+def test_outbox_is_moved_again_after_a_failed_move_though_nothing_changes(
     watch: Watch, store: Store, moves: Moves, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watching, "RETRY_S_MAX", 0.01)

@@ -156,7 +156,7 @@ def test_producers_expire_a_few_at_a_time_and_then_their_batches_go(
     assert left[:7] == [[5, 5], [3, 5], [1, 5], [0, 5], [0, 3], [0, 1], [0, 0]]
 
 
-def test_batches_whose_events_are_gone_are_removed_except_the_newest(
+def test_batches_of_removed_events_are_removed_except_the_newest(
     sweeper: Sweeper, forwarding: ForwardingStore, store: Store
 ) -> None:
     feed = create_feed(store)

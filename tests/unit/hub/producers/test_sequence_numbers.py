@@ -379,7 +379,7 @@ def test_producers_are_locked_sorted_after_all_event_types_of_the_transaction(
     ]
 
 
-def test_batch_whose_partition_is_gone_is_stale_and_nothing_is_written(store: Store, feed: Feed) -> None:
+def test_batch_for_a_removed_partition_is_stale_and_nothing_is_written(store: Store, feed: Feed) -> None:
     other = create_feed(store, "another")
     with store.write() as tx:
         tx.feeds.delete("another")
@@ -392,7 +392,7 @@ def test_batch_whose_partition_is_gone_is_stale_and_nothing_is_written(store: St
     assert read_letters(store, feed) == LOG
 
 
-def test_batch_whose_producer_another_hub_has_inserted_is_stale(
+def test_batch_of_a_producer_that_another_hub_has_inserted_is_stale(
     store: Store, feed: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     new, kept = a_batch(feed, 0, 0, "a", group="h"), a_batch(feed, 3, 5, "f")

@@ -40,27 +40,27 @@ def ask(store: Store, feed: Feed, stamp: tuple[int, int], events: str | int, mod
         return find_committed(tx, producer, Stamp(*stamp), given, modulus)
 
 
-def stored(*ranges: tuple[int, int]) -> Committed:
+def in_full(*ranges: tuple[int, int]) -> Committed:
     return Committed(True, [Range(*each) for each in ranges])
 
 
-def half(*ranges: tuple[int, int]) -> Committed:
+def in_part(*ranges: tuple[int, int]) -> Committed:
     return Committed(False, [Range(*each) for each in ranges])
 
 
 NOTHING, UNKNOWN = Committed(False), Committed(None)
 FOUND: dict[str, tuple[tuple[int, int], str, Committed, Committed | None]] = {
-    "the last batch": ((3, 3), "de", stored((7, 8)), None),
-    "an event": ((3, 1), "b", stored((4, 4)), None),
-    "all": ((3, 0), "abcde", stored((3, 5), (7, 8)), None),
-    "half": ((3, 4), "ef", half((8, 8)), None),
+    "the last batch": ((3, 3), "de", in_full((7, 8)), None),
+    "an event": ((3, 1), "b", in_full((4, 4)), None),
+    "all": ((3, 0), "abcde", in_full((3, 5), (7, 8)), None),
+    "half": ((3, 4), "ef", in_part((8, 8)), None),
     "the next": ((3, 5), "f", NOTHING, None),
     "one far ahead": ((3, 99), "f", NOTHING, None),
     "before the first": ((3, MODULUS - 1), "f", NOTHING, None),
-    "another one": ((3, 3), "d!", NOTHING, stored((7, 8))),
-    "half of another one": ((3, 4), "!f", NOTHING, half((8, 8))),
-    "the epoch before": ((2, 0), "uv", stored((1, 2)), None),
-    "the end of the epoch before": ((2, 1), "vw", half((2, 2)), None),
+    "another one": ((3, 3), "d!", NOTHING, in_full((7, 8))),
+    "half of another one": ((3, 4), "!f", NOTHING, in_part((8, 8))),
+    "the epoch before": ((2, 0), "uv", in_full((1, 2)), None),
+    "the end of the epoch before": ((2, 1), "vw", in_part((2, 2)), None),
     "after the epoch before": ((2, 2), "w", NOTHING, None),
     "an epoch to come": ((4, 0), "a", NOTHING, None),
     "an unknown epoch": ((1, 0), "a", UNKNOWN, None),
@@ -79,7 +79,7 @@ def test_batch_is_found_by_its_digests_or_by_its_count(
 def test_epochs_that_were_skipped_or_never_used_have_no_batch(store: Store, feed: Feed) -> None:
     settle(store, a_batch(feed, 9, 0, "a"))
     found = [ask(store, feed, (epoch, 0), 1) for epoch in (9, 8, 4, 3, 2, 1)]
-    assert found == [stored((9, 9)), NOTHING, NOTHING, stored((3, 3)), stored((1, 1)), UNKNOWN]
+    assert found == [in_full((9, 9)), NOTHING, NOTHING, in_full((3, 3)), in_full((1, 1)), UNKNOWN]
 
     change(store, feed, state=State(5, 7, 7, previous=Ending(4, 0, None)))
     assert [ask(store, feed, stamp, 1) for stamp in [(5, 7), (5, 8), (4, 0), (4, 5), (3, 5)]] == [NOTHING] * 5
@@ -91,7 +91,7 @@ def test_forgotten_batch_is_unknown_unless_some_of_it_is_surely_new(
 ) -> None:
     forget_batches(store, feed, 3, 0)
     assert [ask(store, feed, (3, 0), 3), ask(store, feed, (3, 2), 2)] == [UNKNOWN, UNKNOWN]
-    assert ask(store, feed, (3, 3), events) == stored((7, 8))
+    assert ask(store, feed, (3, 3), events) == in_full((7, 8))
 
     forget_batches(store, feed, 2, 0)
     assert [ask(store, feed, (2, 0), 2), ask(store, feed, (2, 1), 2)] == [UNKNOWN, NOTHING]
@@ -99,9 +99,9 @@ def test_forgotten_batch_is_unknown_unless_some_of_it_is_surely_new(
 
 def test_batches_of_an_expired_producer_are_found_until_they_are_forgotten(store: Store, feed: Feed) -> None:
     expire(store, feed)
-    assert ask(store, feed, (3, 3), "de") == stored((7, 8))
+    assert ask(store, feed, (3, 3), "de") == in_full((7, 8))
     assert ask(store, feed, (3, 5), 1) == ask(store, feed, (4, 0), 1) == NOTHING
-    assert ask(store, feed, (2, 0), "uv") == stored((1, 2))
+    assert ask(store, feed, (2, 0), "uv") == in_full((1, 2))
 
     forget_batches(store, feed, 3, 0, 3)
     forget_batches(store, feed, 2, 0)
@@ -115,13 +115,13 @@ def test_latest_batch_of_a_number_is_found_after_numbers_have_wrapped_around(sto
 
     asked = [(7, 3), (1, 1), (1, 2), (2, 1), (5, 1), (7, 1)]
     found = [ask(store, feed, (0, sequence), count, 8) for sequence, count in asked]
-    assert found == [stored((15, 17)), stored((17, 17)), half((17, 17)), NOTHING, NOTHING, stored((15, 15))]
+    assert found == [in_full((15, 17)), in_full((17, 17)), in_part((17, 17)), NOTHING, NOTHING, in_full((15, 15))]
 
 
 def test_stored_ranges_are_told_in_the_fields_of_an_error() -> None:
     assert UNKNOWN.fields == {"committed": None, "ranges": []}
     ranges = [{"first": 1, "last": 2}, {"first": 5, "last": 5}]
-    assert stored((1, 2), (5, 5)).fields == {"committed": True, "ranges": ranges}
+    assert in_full((1, 2), (5, 5)).fields == {"committed": True, "ranges": ranges}
     assert ranges_told([]) == []
 
 

@@ -161,7 +161,7 @@ def test_unsent_event_is_refused_unless_its_token_proves_that_it_was_sent(scene:
     assert scene.commit(Commit(P, far, None)) == [False], "a repeated commit does no harm"
 
 
-def test_stream_of_another_hub_proves_what_it_was_sent(scene: Scene) -> None:
+def test_stream_of_another_hub_proves_by_token_that_it_was_sent_an_event(scene: Scene) -> None:
     scene.sent.clear()
 
     with pytest.raises(CommitRefused, match="its cursor_token does not prove that it was sent"):
@@ -228,7 +228,7 @@ def test_unknown_stream_or_subscription_cannot_commit(scene: Scene) -> None:
         scene.commits.submit("nobody", scene.stream, [Commit(P, 1)]).result(300)
 
 
-def test_ended_stream_commits_what_it_was_sent_until_its_time_is_over(scene: Scene) -> None:
+def test_ended_stream_commits_sent_events_until_its_time_is_over(scene: Scene) -> None:
     scene.sent.clear()
     scene.end(p0=7, p1=9)
     let_time_pass(scene.store.url, 5000)

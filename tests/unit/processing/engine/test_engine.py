@@ -20,7 +20,7 @@ def settle(running: Engine, calls: Iterable[Call], result: Outcome | Failure = d
         running.settle(call, result, now, 0.001)
 
 
-def handled(running: Engine, now: float = 0.0) -> list[tuple[str, list[int]]]:
+def handle_all(running: Engine, now: float = 0.0) -> list[tuple[str, list[int]]]:
     """Let all that can be handled succeed; return the calls."""
     found = []
     while calls := running.take(100, now):
@@ -33,7 +33,7 @@ def test_events_of_several_batches_are_one_call() -> None:
     running = begin(2, "S1E0", "S2E0")
     running.ingest(batch(4, things("S1E1", "S1E2")), 0.0)
 
-    assert handled(running) == [("S1", [0, 1, 2]), ("S2", [0])]
+    assert handle_all(running) == [("S1", [0, 1, 2]), ("S2", [0])]
     assert running.positions() == {"t": 4}
     assert running.handled == 4
     assert running.is_idle
@@ -51,7 +51,7 @@ def test_repeat_changes_nothing() -> None:
     seen = []
     for at, name in enumerate(("S1E0", "S1E1", "S1E2", "S1E1", "S1E3")):
         running.ingest(batch(at + 1, things(name)), 0.0)
-        seen += handled(running)
+        seen += handle_all(running)
 
     assert seen == [("S1", [0]), ("S1", [1]), ("S1", [2]), ("S1", [3])]
     assert (running.repeats, running.positions()) == (1, {"t": 5})
@@ -65,7 +65,7 @@ def test_impossible_index_is_refused_and_no_position_passes_it(before: str, inde
     if before != "nothing":
         running.ingest(batch(1, things("S1E0"), "u" if before == "in another tranche" else "t"), 0.0)
     if before == "as a repeat":
-        handled(running)
+        handle_all(running)
     elif before == "parked":
         settle(running, running.take(1, 0.0), BROKEN)
     completed = running.positions()["t"]
@@ -73,9 +73,9 @@ def test_impossible_index_is_refused_and_no_position_passes_it(before: str, inde
     with pytest.raises(BadParameter, match=rf"index is '{index} of S1 in t'; allowed: indices from 0 on"):
         running.ingest(batch(2, things("S2E0", f"S1E{index}", "S2E1")), 0.0)
 
-    assert [each for each in handled(running) if each[0] == "S2"] == [("S2", [0])], "what came before it is whole"
+    assert [each for each in handle_all(running) if each[0] == "S2"] == [("S2", [0])], "what came before it is whole"
     running.ingest(batch(3, things("S2E2")), 0.0)
-    handled(running)
+    handle_all(running)
     assert running.positions()["t"] == completed
     assert not running.is_idle
 
@@ -89,7 +89,7 @@ def test_repeat_of_events_in_a_running_call_is_not_handed_out_twice(failed: bool
 
     settle(running, calls, BROKEN if failed else done())
 
-    assert handled(running, 100.0) == ([("S1", [0, 1])] if failed else [])
+    assert handle_all(running, 100.0) == ([("S1", [0, 1])] if failed else [])
     assert running.positions() == {"t": 3}
 
 
@@ -99,7 +99,7 @@ def test_waiting_repeat_holds_its_batch_until_it_is_done() -> None:
     settle_next(running, done_to(1))
 
     assert running.positions() == {"t": 0}
-    assert handled(running) == [("S1", [1])]
+    assert handle_all(running) == [("S1", [1])]
     assert running.positions() == {"t": 3}
 
 
@@ -138,7 +138,7 @@ def test_poisoned_stream_holds_the_position_and_no_other_stream() -> None:
         while running.room("t") and running.tranche("t").read < 400:  # type: ignore[operator]
             begin = int(running.tranche("t").read)
             running.ingest(batch(begin + 10, events[begin : begin + 10]), now)
-        for name, found in handled(running, now):
+        for name, found in handle_all(running, now):
             done_by[name] += found
         if running.positions() == {"t": 400}:
             break
@@ -151,7 +151,7 @@ def test_held_tranche_holds_back_no_other_tranche() -> None:
     running.ingest(batch(1, [Thing("A", 0)], "a"), 0.0)
     settle(running, running.take(1, 0.0), BROKEN)
     running.ingest(batch(1, [Thing("B", 0)], "b"), 0.0)
-    handled(running)
+    handle_all(running)
 
     assert running.positions() == {"a": 0, "b": 1}
 
@@ -163,7 +163,7 @@ def test_parked_stream_holds_back_no_other_and_its_later_events_wait_with_it() -
     settle(running, list(running.busy.active.values()))
     running.ingest(batch(5, things("S1E3", "S2E4")), 20.0)
 
-    assert handled(running, 20.0) == [("S2", [4])]
+    assert handle_all(running, 20.0) == [("S2", [4])]
     assert running.positions() == {"t": 5}
     parked = running.parking.streams["S1"]["t"]
     assert (parked.index, parked.next, parked.events, parked.attempts, parked.since) == (0, 4, 3, 2, 0)
@@ -208,7 +208,7 @@ def test_failing_streams_leave_most_handlers_to_healthy_ones() -> None:
 
     assert sum(call.stream.startswith("F") for call in calls) == 2
     settle(running, calls, now=10.0)
-    assert len(handled(running, 10.0)) == 60 - 8
+    assert len(handle_all(running, 10.0)) == 60 - 8
 
 
 def test_failing_and_healthy_streams_alternate_with_one_handler() -> None:
@@ -275,10 +275,10 @@ def test_dense_stream_is_parked_in_each_of_its_tranches() -> None:
     running.retry("S1")
     [first] = running.replays()
     running.replay(first, batch(3, things("S1E0", "S1E1"), "a"), 0.0)
-    assert handled(running) == [("S1", [0, 1])]
+    assert handle_all(running) == [("S1", [0, 1])]
     [second] = running.replays()
     running.replay(second, batch(5, things("S1E2"), "b"), 0.0)
-    assert handled(running) == [("S1", [2])]
+    assert handle_all(running) == [("S1", [2])]
     assert not running.parking.streams
 
 
@@ -297,7 +297,7 @@ def test_retried_stream_whose_page_goes_with_its_tranche_continues_in_the_others
     [second] = running.replays()
     assert second.tranche == "b"
     running.replay(second, batch(5, things("S1E2"), "b"), 0.0)
-    assert handled(running) == [("S1", [2])]
+    assert handle_all(running) == [("S1", [2])]
     assert not running.parking.streams
 
 
@@ -320,13 +320,13 @@ def test_call_without_end_stops_the_processor_or_is_parked() -> None:
 def test_missing_index_is_awaited_where_all_are_required() -> None:
     running = begin(3, "S1E0", "S1E2", "S2E1", is_dense=True, require_all=True)
 
-    assert handled(running) == [("S1", [0])]
+    assert handle_all(running) == [("S1", [0])]
     assert running.missing() == {"S1": (1, 2), "S2": (0, 1)}
     assert running.positions() == {"t": 0}
     running.ingest(batch(4, things("S1E1")), 0.0)
-    assert handled(running) == [("S1", [1, 2])]
+    assert handle_all(running) == [("S1", [1, 2])]
     running.go_on("S2", 1)
-    assert handled(running) == [("S2", [1])]
+    assert handle_all(running) == [("S2", [1])]
     assert running.positions() == {"t": 4}
 
 
@@ -349,7 +349,7 @@ def test_all_events_cannot_be_required_of_a_source_with_gaps() -> None:
 def test_gap_ends_a_span_where_events_are_not_required() -> None:
     running = begin(3, "S1E3", "S1E4", "S1E7", is_dense=True)
 
-    assert handled(running) == [("S1", [3, 4]), ("S1", [7])]
+    assert handle_all(running) == [("S1", [3, 4]), ("S1", [7])]
     assert running.positions() == {"t": 3}
 
 
@@ -358,7 +358,7 @@ def test_skipped_indices_are_not_handed_out() -> None:
     settle(running, running.take(1, 0.0), skip_to(5))
     running.ingest(batch(8, things("S1E3", "S1E4", "S1E7", "S2E6")), 0.0)
 
-    assert handled(running) == [("S1", [7]), ("S2", [6])]
+    assert handle_all(running) == [("S1", [7]), ("S2", [6])]
     assert running.positions() == {"t": 8}
     assert running.repeats == 2
     assert not running._streams
@@ -399,7 +399,7 @@ def test_events_of_a_call_are_limited() -> None:
     running = engine(events_per_call=2)
     running.ingest(batch(5, [Thing("S1", n) for n in range(5)]), 0.0)
 
-    assert handled(running) == [("S1", [0, 1]), ("S1", [2, 3]), ("S1", [4])]
+    assert handle_all(running) == [("S1", [0, 1]), ("S1", [2, 3]), ("S1", [4])]
 
 
 def test_read_ahead_is_limited() -> None:
@@ -418,11 +418,11 @@ def test_resting_streams_are_remembered_up_to_a_limit() -> None:
     running = engine(is_dense=True, remember=10)
     for number in range(100):
         running.ingest(batch(number + 1, [Thing(f"S{number}", 0)]), 0.0)
-        handled(running)
+        handle_all(running)
         assert len(running._streams) <= 15
 
     running.ingest(batch(101, things("S99E0")), 0.0)
-    assert handled(running) == []
+    assert handle_all(running) == []
     assert running.repeats == 1
 
 
@@ -430,7 +430,7 @@ def test_resting_streams_of_feeds_are_forgotten() -> None:
     running = engine()
     for number in range(100):
         running.ingest(batch(number + 1, [Thing(f"S{number}", number)]), 0.0)
-        handled(running)
+        handle_all(running)
         assert len(running._streams) == 0
 
 
@@ -490,7 +490,7 @@ def test_dropped_retry_is_not_taken_for_later_events() -> None:
     running.drop("S1")
     running.ingest(batch(1, things("S1E5"), "u"), 0.0)
 
-    assert handled(running) == [("S1", [5])]
+    assert handle_all(running) == [("S1", [5])]
     assert running.positions() == {"t": 1, "u": 1}
 
 
@@ -511,14 +511,14 @@ def test_stalled_streams_leave_most_handlers_to_healthy_ones() -> None:
 def test_all_streams_are_remembered_where_all_events_are_required() -> None:
     running = engine(remember=2, require_all=True, is_dense=True)
     running.ingest(batch(10, [Thing(f"S{n}", 0) for n in range(10)]), 0.0)
-    handled(running)
+    handle_all(running)
     running.ingest(batch(20, [Thing(f"S{n}", 1) for n in range(10)]), 0.0)
-    handled(running)
+    handle_all(running)
     assert running.missing() == {}
     assert running.positions() == {"t": 20}
 
 
-def given_up() -> tuple[Engine, Call]:
+def give_up_call() -> tuple[Engine, Call]:
     """Return an engine with a stream that was parked while its call goes on."""
     running = engine("a", attempts_max=1, exhausted="park", timeout_s=1.0)
     running.ingest(batch(1, things("S1E0"), "a"), 0.0)
@@ -529,18 +529,18 @@ def given_up() -> tuple[Engine, Call]:
 
 
 def test_parked_stream_has_no_second_call_while_the_first_goes_on() -> None:
-    running, call = given_up()
+    running, call = give_up_call()
     running.drop("S1")
     running.ingest(batch(2, things("S1E1"), "a"), 2.0)
     assert running.take(1, 2.0) == []
     assert running.overdue(9.0) == []
     running.settle(call, done(), 3.0, 3.0)
-    assert handled(running, 3.0) == [("S1", [1])]
+    assert handle_all(running, 3.0) == [("S1", [1])]
     assert running.positions() == {"a": 2}
 
 
 def test_tranche_is_active_while_a_parked_call_goes_on() -> None:
-    running, call = given_up()
+    running, call = give_up_call()
     assert running.is_active("a")
     running.settle(call, BROKEN, 3.0, 3.0)
     assert not running.is_active("a")

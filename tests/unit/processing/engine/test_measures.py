@@ -46,7 +46,7 @@ def test_duration_out_of_range_is_counted_at_its_end(seconds: float) -> None:
     assert found.p99 <= seconds
 
 
-def counted(*durations: float) -> Histogram:
+def make_histogram(*durations: float) -> Histogram:
     latency = Latency()
     for each in durations:
         latency.add(each)
@@ -57,7 +57,7 @@ def test_buckets_count_durations_up_to_each_bound() -> None:
     chance = Random(3)
     durations = [10 ** chance.uniform(-7, 2) for _ in range(5_000)]
 
-    buckets = counted(*durations).buckets()
+    buckets = make_histogram(*durations).buckets()
 
     assert [bound for bound, _ in buckets] == [*BOUNDS_S]
     assert [count for _, count in buckets] == [sum(each < bound for each in durations) for bound in BOUNDS_S]
@@ -78,7 +78,7 @@ def test_durations_since_an_earlier_histogram_are_told_apart() -> None:
 
 
 def test_empty_histogram_has_percentile_zero() -> None:
-    assert counted().percentile(0.99) == 0.0
+    assert make_histogram().percentile(0.99) == 0.0
 
 
 def test_tags_beyond_the_limit_are_counted_as_one() -> None:

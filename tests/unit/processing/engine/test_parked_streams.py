@@ -14,7 +14,7 @@ from tests.unit.processing.engine.items import batch, begin, engine, indices, se
 BROKEN = Failure("ValueError", "it cannot be")
 
 
-def tried_again(**rules: object) -> tuple[Engine, Call]:
+def park_and_retry(**rules: object) -> tuple[Engine, Call]:
     """Return an engine with a stream that was parked, and the call that tries it again."""
     running = begin(1, "S1E0", exhausted="park", **rules)
     while not running.parking.streams:
@@ -27,70 +27,70 @@ def tried_again(**rules: object) -> tuple[Engine, Call]:
     return running, call
 
 
-def troubles(running: Engine) -> list[str]:
+def list_troubles(running: Engine) -> list[str]:
     return [*running.busy.failing, *running.busy.stalled]
 
 
 def test_stream_dropped_between_two_attempts_is_in_no_trouble() -> None:
-    running, call = tried_again(attempts_max=3)
+    running, call = park_and_retry(attempts_max=3)
     running.settle(call, BROKEN, 0.0, 0.001)
-    assert troubles(running) == ["S1"]
+    assert list_troubles(running) == ["S1"]
 
     running.drop("S1")
 
-    assert troubles(running) == []
+    assert list_troubles(running) == []
     assert running.known() == set()
 
 
 @pytest.mark.parametrize("result", [BROKEN, retry(60.0), done()])
 def test_outcome_of_a_call_whose_stream_was_dropped_is_ignored(result: Outcome | Failure) -> None:
-    running, call = tried_again(attempts_max=1)
+    running, call = park_and_retry(attempts_max=1)
     running.drop("S1")
     running.settle(call, result, 0.0, 0.001)
 
-    assert troubles(running) == []
+    assert list_troubles(running) == []
     assert running.known() == set()
 
 
 @pytest.mark.parametrize("result", [BROKEN, retry(60.0), done()])
 def test_events_behind_a_call_whose_stream_was_dropped_begin_with_the_first_attempt(result: Outcome | Failure) -> None:
-    running, call = tried_again(attempts_max=1)
+    running, call = park_and_retry(attempts_max=1)
     running.drop("S1")
     running.ingest(batch(2, things("S1E1")), 0.0)
     running.settle(call, result, 0.0, 0.001)
 
     [new] = running.take(1, 0.0)
     assert (indices(new), new.attempt) == ([1], 1)
-    assert troubles(running) == []
+    assert list_troubles(running) == []
 
 
 @pytest.mark.parametrize("new", [[], things("S1E1")])
 def test_hanging_call_of_a_dropped_stream_parks_nothing(new: list[object]) -> None:
-    running, call = tried_again(attempts_max=1, timeout_s=1.0)
+    running, call = park_and_retry(attempts_max=1, timeout_s=1.0)
     running.drop("S1")
     running.ingest(batch(2, new), 0.0)
 
     assert running.overdue(5.0) == [call]
 
     assert not running.parking.streams
-    assert troubles(running) == []
+    assert list_troubles(running) == []
     running.settle(call, BROKEN, 6.0, 6.0)
     assert [indices(each) for each in running.take(8, 6.0)] == ([[1]] if new else [])
 
 
 def test_events_skipped_by_a_retry_are_not_handed_out_later() -> None:
-    running, call = tried_again(attempts_max=1)
+    running, call = park_and_retry(attempts_max=1)
     running.settle(call, skip_to(5), 0.0, 0.001)
     assert not running.parking.streams
 
     running.ingest(batch(9, things("S1E3", "S1E4", "S1E7")), 0.0)
 
-    assert handled(running) == [7]
+    assert handle_all(running) == [7]
     assert running.known() == set()
 
 
 def test_skip_of_events_that_have_come_is_not_remembered() -> None:
-    running, call = tried_again(attempts_max=1)
+    running, call = park_and_retry(attempts_max=1)
     running.ingest(batch(2, things("S1E1")), 0.0)
     assert running.parking.streams["S1"]["t"].next == 2
 
@@ -127,13 +127,13 @@ def test_parked_stream_of_a_released_tranche_is_not_kept() -> None:
     assert running.parking.changes().keys() == {("S2", "b")}, "else what another has parked would be taken away"
 
 
-def all_required(*tranches: str) -> Engine:
+def make_required_engine(*tranches: str) -> Engine:
     return engine(
         *tranches, is_dense=True, require_all=True, attempts_max=1, exhausted="park", events_per_call=1, remember=2
     )
 
 
-def handled(running: Engine) -> list[int]:
+def handle_all(running: Engine) -> list[int]:
     """Let all that can be handled succeed, what is tried again too; return the indices."""
     found = []
     while calls := running.take(1, 0.0):
@@ -142,7 +142,7 @@ def handled(running: Engine) -> list[int]:
     return found
 
 
-def broken_at(running: Engine, index: int) -> None:
+def break_at(running: Engine, index: int) -> None:
     """Handle one event after the other up to *index*, which is parked with what waits."""
     while not running.parking.streams:
         [call] = running.take(1, 0.0)
@@ -157,42 +157,42 @@ def replay(running: Engine, end: int, names: list[str], tranche: str = "t") -> N
 
 @pytest.mark.parametrize("is_dropped", [False, True])
 def test_required_stream_continues_behind_its_parked_events(is_dropped: bool) -> None:
-    running = all_required()
+    running = make_required_engine()
     running.ingest(batch(1, things("S1E0", "S1E1", "S1E2")), 0.0)
-    broken_at(running, 1)
+    break_at(running, 1)
     if is_dropped:
         running.drop("S1")
     else:
         running.retry("S1")
         replay(running, 1, ["S1E0", "S1E1", "S1E2"])
         assert running.missing() == {}, "it only waits for its turn"
-        assert handled(running) == [1, 2]
+        assert handle_all(running) == [1, 2]
 
     running.ingest(batch(2, things("S1E3", "S1E5")), 0.0)
 
-    assert handled(running) == [3]
+    assert handle_all(running) == [3]
     assert running.missing() == {"S1": (4, 5)}
     running.ingest(batch(3, things("S1E2", "S1E4")), 0.0)
-    assert handled(running) == [4, 5]
+    assert handle_all(running) == [4, 5]
     assert running.positions() == {"t": 3}
 
 
 def test_required_call_that_is_given_back_is_repeated_with_the_parked_events() -> None:
-    running = all_required()
+    running = make_required_engine()
     running.ingest(batch(1, things("S1E0", "S1E1")), 0.0)
-    broken_at(running, 1)
+    break_at(running, 1)
     running.retry("S1")
     replay(running, 1, ["S1E0", "S1E1"])
     [call] = running.take(1, 0.0)
     running.give_back(call)
 
-    assert handled(running) == [1]
+    assert handle_all(running) == [1]
 
 
 def test_required_stream_dropped_during_a_call_continues_behind_all_parked_events() -> None:
-    running = all_required()
+    running = make_required_engine()
     running.ingest(batch(1, things("S1E0", "S1E1")), 0.0)
-    broken_at(running, 0)
+    break_at(running, 0)
     running.ingest(batch(2, things("S1E2")), 0.0)
     running.retry("S1")
     replay(running, 1, ["S1E0", "S1E1"])
@@ -201,26 +201,26 @@ def test_required_stream_dropped_during_a_call_continues_behind_all_parked_event
     running.ingest(batch(3, things("S1E3")), 0.0)
     running.settle(call, done(), 0.0, 0.001)
 
-    assert handled(running) == [3]
+    assert handle_all(running) == [3]
     assert running.positions() == {"t": 3}
 
 
 def test_stream_parked_in_several_tranches_continues_behind_the_last_of_its_events() -> None:
-    running = all_required("a", "b")
+    running = make_required_engine("a", "b")
     running.ingest(batch(1, things("S1E0", "S1E1"), "a"), 0.0)
-    broken_at(running, 0)
+    break_at(running, 0)
     running.ingest(batch(1, things("S1E2"), "b"), 0.0)
     running.ingest(batch(2, things("S1E3"), "a"), 0.0)
     running.retry("S1")
     replay(running, 1, ["S1E0", "S1E1"], "a")
-    assert handled(running) == [0, 1]
+    assert handle_all(running) == [0, 1]
     replay(running, 1, ["S1E2"], "b")
-    assert handled(running) == [2]
+    assert handle_all(running) == [2]
     replay(running, 2, ["S1E3"], "a")
-    assert handled(running) == [3]
+    assert handle_all(running) == [3]
     running.ingest(batch(3, things("S1E4"), "a"), 0.0)
 
-    assert handled(running) == [4]
+    assert handle_all(running) == [4]
     assert running.positions() == {"a": 3, "b": 1}
 
 
@@ -233,7 +233,7 @@ def test_retried_streams_are_forgotten_like_others() -> None:
         running.settle(call, BROKEN, 0.0, 0.001)
         running.retry(call.stream)
         replay(running, n + 1, [name])
-        assert handled(running) == [0]
+        assert handle_all(running) == [0]
 
     assert len(running.known()) <= 3
 
@@ -251,7 +251,7 @@ def test_parked_call_of_a_dropped_stream_keeps_nothing(
     assert running.foresee([(call, done())]).gone == {"S1"}
 
 
-def done_beyond(*ahead: tuple[str, int], waiting: Parked, is_dense: bool = False) -> Engine:
+def begin_beyond(*ahead: tuple[str, int], waiting: Parked, is_dense: bool = False) -> Engine:
     """Return an engine that begins behind another life: how far S1 is done by tranche, and what is parked of it."""
     running = Engine(Rules(exhausted="park", attempts_max=1), Random(7), is_dense=is_dense)
     for tranche, index in ahead:
@@ -263,12 +263,12 @@ def done_beyond(*ahead: tuple[str, int], waiting: Parked, is_dense: bool = False
 
 
 def test_progress_in_one_tranche_does_not_affect_events_parked_in_another() -> None:
-    running = done_beyond(("a", 44), waiting=Parked("S1", "b", 0, 2, 2, 0, "parked", "", 0))
+    running = begin_beyond(("a", 44), waiting=Parked("S1", "b", 0, 2, 2, 0, "parked", "", 0))
     running.retry("S1")
 
     replay(running, 1, ["S1E0", "S1E1"], "b")
 
-    assert handled(running) == [0, 1]
+    assert handle_all(running) == [0, 1]
     assert not running.parking.retried
     assert running.wanted("S1", "a") == 44
 
@@ -276,14 +276,14 @@ def test_progress_in_one_tranche_does_not_affect_events_parked_in_another() -> N
 @pytest.mark.parametrize("first", ["a", "b"])
 def test_progress_of_a_stream_is_known_for_each_of_its_tranches(first: str) -> None:
     ahead = sorted([("a", 44), ("b", 1)], key=lambda each: each[0] != first)
-    running = done_beyond(*ahead, waiting=Parked("S2", "b", 0, 1, 1, 1, "ValueError", "", 0))
+    running = begin_beyond(*ahead, waiting=Parked("S2", "b", 0, 1, 1, 1, "ValueError", "", 0))
     assert running.known() == {"S1", "S2"}
     assert [running.wanted("S1", each) for each in ("a", "b")] == [44, 1]
 
     running.ingest(batch(1, things("S1E0", "S1E1", "S1E2"), "b"), 0.0)
-    assert handled(running) == [1, 2]
+    assert handle_all(running) == [1, 2]
     running.ingest(batch(1, things("S1E43", "S1E44"), "a"), 0.0)
-    assert handled(running) == [44]
+    assert handle_all(running) == [44]
 
 
 @pytest.mark.parametrize("is_dense", [False, True])
@@ -302,7 +302,7 @@ def test_events_parked_by_others_wait_for_events_in_a_running_call(is_dense: boo
 
     replay(running, 1, ["S1E1", "S1E2"], "b")
 
-    assert handled(running) == [1, 2]
+    assert handle_all(running) == [1, 2]
     assert not running.parking.streams
 
 
@@ -314,7 +314,7 @@ def test_retry_of_skipped_events_is_over(is_dense: bool) -> None:
     running.retry("S1")
 
     replay(running, 2, ["S1E1", "S1E2"])
-    assert handled(running) == []
+    assert handle_all(running) == []
     running.replay(*running.replays(), batch(2)._replace(is_tail=True), 0.0)
 
     assert not running.parking.streams
@@ -336,14 +336,14 @@ def test_later_events_join_a_running_call_though_others_have_parked_the_stream(
 
     failed = {each.tranche: (each.index, each.next, each.events) for each in running.parking.streams["S1"].values()}
     assert failed == {"b": (7, 8, 1)} | ({"a": (1, 3, 2)} if result is BROKEN else {})
-    assert handled(running) == ([] if result is BROKEN else [2])
+    assert handle_all(running) == ([] if result is BROKEN else [2])
     running.ingest(batch(3, things("S1E3"), "a"), 0.0)
-    assert handled(running) == []
+    assert handle_all(running) == []
     running.retry("S1")
     replay(running, 1, ["S1E7"], "b")
-    assert handled(running) == [7]
+    assert handle_all(running) == [7]
     replay(running, 3, ["S1E0", "S1E1", "S1E2", "S1E3"], "a")
-    assert handled(running) == ([1, 2, 3] if result is BROKEN else [3])
+    assert handle_all(running) == ([1, 2, 3] if result is BROKEN else [3])
     assert running.positions() == {"a": 3, "b": 0}
 
 
@@ -357,7 +357,7 @@ def test_skip_in_one_tranche_does_not_affect_events_parked_in_another() -> None:
 
     replay(running, 1, ["S1E0", "S1E1"], "b")
 
-    assert handled(running) == [0, 1]
+    assert handle_all(running) == [0, 1]
     assert not running.parking.streams
 
 
@@ -376,7 +376,7 @@ def test_page_that_comes_during_a_parked_call_waits_for_its_end() -> None:
 
     assert not running.take(2, 6.0), "two calls at once"
     running.settle(call, done(), 7.0, 1.0)
-    assert handled(running) == [1]
+    assert handle_all(running) == [1]
 
 
 def test_dropped_dense_stream_holds_back_no_batch_of_another_tranche() -> None:
@@ -407,38 +407,38 @@ def test_page_that_comes_during_a_call_of_another_tranche_is_read_again() -> Non
 
     assert running.positions() == {"a": 1, "b": 0}
     replay(running, 1, ["S1E0"], "b")
-    assert handled(running) == [0]
+    assert handle_all(running) == [0]
     assert not running.parking.streams
 
 
-def parked(log: dict[str, list[list[str]]], index: int) -> Engine:
+def park_at(log: dict[str, list[list[str]]], index: int) -> Engine:
     """Return an engine that has read all of a *log*, in which the event of that *index* has failed."""
-    running = all_required(*log)
+    running = make_required_engine(*log)
     for tranche, batches in log.items():
         for end, names in enumerate(batches, 1):
             running.ingest(batch(end, things(*names), tranche), 0.0)
-    broken_at(running, index)
+    break_at(running, index)
     running.retry("S1")
     return running
 
 
 def test_late_event_is_found_behind_parked_ones() -> None:
-    running = parked({"t": [["S1E0", "S1E1", "S1E3"]]}, 1)
+    running = park_at({"t": [["S1E0", "S1E1", "S1E3"]]}, 1)
     running.ingest(batch(2, things("S1E2")), 0.0)
     assert running.positions() == {"t": 2}
 
     replay(running, 1, ["S1E0", "S1E1", "S1E3"])
-    assert handled(running) == [1]
+    assert handle_all(running) == [1]
     assert running.missing() == {}, "it may be in what is to be read again"
     replay(running, 2, ["S1E2"])
-    assert handled(running) == [2, 3]
+    assert handle_all(running) == [2, 3]
     assert not running.parking.streams
 
 
 def test_late_event_after_the_replay_is_read_then() -> None:
-    running = parked({"t": [["S1E0", "S1E1", "S1E3"]]}, 1)
+    running = park_at({"t": [["S1E0", "S1E1", "S1E3"]]}, 1)
     replay(running, 1, ["S1E0", "S1E1", "S1E3"])
-    assert handled(running) == [1]
+    assert handle_all(running) == [1]
     [asked] = running.replays()
     running.replay(asked, batch(1)._replace(is_tail=True), 0.0)
     assert (running.replays(), running.missing()) == ([], {"S1": (2, 3)})
@@ -446,64 +446,64 @@ def test_late_event_after_the_replay_is_read_then() -> None:
     running.ingest(batch(2, things("S1E2")), 0.0)
     assert running.missing() == {}
     replay(running, 2, ["S1E2"])
-    assert handled(running) == [2, 3]
+    assert handle_all(running) == [2, 3]
     assert not running.parking.streams
 
 
 def test_event_that_comes_during_a_replay_is_not_taken_for_missing() -> None:
-    running = parked({"t": [["S1E0", "S1E1", "S1E3"]]}, 1)
+    running = park_at({"t": [["S1E0", "S1E1", "S1E3"]]}, 1)
     replay(running, 1, ["S1E0", "S1E1", "S1E3"])
-    assert handled(running) == [1]
+    assert handle_all(running) == [1]
     [asked] = running.replays()
     running.ingest(batch(2, things("S1E2")), 0.0)
     running.replay(asked, batch(1)._replace(is_tail=True), 0.0)
 
     replay(running, 2, ["S1E2"])
-    assert handled(running) == [2, 3]
+    assert handle_all(running) == [2, 3]
 
 
 def test_event_not_taken_in_yet_is_replayed_once_more_later() -> None:
-    running = parked({"t": [["S1E0", "S1E1"]]}, 1)
+    running = park_at({"t": [["S1E0", "S1E1"]]}, 1)
     replay(running, 2, ["S1E0", "S1E1", "S1E2"])
     running.ingest(batch(2, things("S1E2")), 0.0)
-    assert handled(running) == [1]
+    assert handle_all(running) == [1]
 
     assert [asked.since for asked in running.replays()] == [0]
     replay(running, 2, ["S1E0", "S1E1", "S1E2"])
-    assert handled(running) == [2]
+    assert handle_all(running) == [2]
     assert not running.parking.streams
 
 
 def test_events_alternating_between_two_tranches_are_handled_alternately() -> None:
-    running = parked({"a": [["S1E0", "S1E2"]], "b": [["S1E1", "S1E3"]]}, 0)
+    running = park_at({"a": [["S1E0", "S1E2"]], "b": [["S1E1", "S1E3"]]}, 0)
     pages = {"a": ["S1E0", "S1E2"], "b": ["S1E1", "S1E3"]}
     for _ in range(2):
         [asked] = running.replays()
         replay(running, 1, pages[asked.tranche], asked.tranche)
 
-    assert handled(running) == [0, 1, 2, 3]
+    assert handle_all(running) == [0, 1, 2, 3]
     assert not running.parking.streams
     assert running.positions() == {"a": 1, "b": 1}
 
 
 def test_page_of_a_replay_need_not_be_in_order() -> None:
-    running = parked({"t": [["S1E2", "S1E0", "S1E1", "S1E1"]]}, 0)
+    running = park_at({"t": [["S1E2", "S1E0", "S1E1", "S1E1"]]}, 0)
     replay(running, 1, ["S1E2", "S1E0", "S1E1", "S1E1"])
 
-    assert handled(running) == [0, 1, 2]
+    assert handle_all(running) == [0, 1, 2]
 
 
 def test_replay_begins_at_the_oldest_batch_of_the_stream() -> None:
-    running = parked({"t": [["S1E0", "S1E3"], ["S1E1", "S1E2"]]}, 1)
+    running = park_at({"t": [["S1E0", "S1E3"], ["S1E1", "S1E2"]]}, 1)
 
     [asked] = running.replays()
     assert asked.since == 0, "the event at 3 lies there"
 
 
 def test_approved_gap_stays_approved_after_a_failed_retry() -> None:
-    running = parked({"t": [["S1E0", "S1E2"]]}, 0)
+    running = park_at({"t": [["S1E0", "S1E2"]]}, 0)
     replay(running, 1, ["S1E0", "S1E2"])
-    assert handled(running) == [0]
+    assert handle_all(running) == [0]
     [asked] = running.replays()
     running.replay(asked, batch(1)._replace(is_tail=True), 0.0)
     running.go_on("S1", 2)
@@ -511,11 +511,11 @@ def test_approved_gap_stays_approved_after_a_failed_retry() -> None:
     running.retry("S1")
 
     replay(running, 1, ["S1E0", "S1E2"])
-    assert handled(running) == [2]
+    assert handle_all(running) == [2]
 
 
 def test_failed_retry_keeps_the_remaining_spans() -> None:
-    running = parked({"a": [["S1E0", "S1E3"], ["S1E1"]], "b": [["S1E2"]]}, 0)
+    running = park_at({"a": [["S1E0", "S1E3"], ["S1E1"]], "b": [["S1E2"]]}, 0)
     pages = {("a", 0): (1, ["S1E0", "S1E3"]), ("a", 1): (2, ["S1E1"]), ("b", 0): (1, ["S1E2"])}
     replay(running, *pages["a", 0], "a")
     settle_next(running, done())
@@ -529,8 +529,8 @@ def test_failed_retry_keeps_the_remaining_spans() -> None:
 
 
 def test_dropped_stream_handles_only_later_events() -> None:
-    running = parked({"a": [["S1E0", "S1E3"]], "b": [["S1E2"]]}, 0)
+    running = park_at({"a": [["S1E0", "S1E3"]], "b": [["S1E2"]]}, 0)
     running.drop("S1")
     running.ingest(batch(2, things("S1E1", "S1E4"), "a"), 0.0)
 
-    assert handled(running) == [4]
+    assert handle_all(running) == [4]

@@ -25,12 +25,12 @@ def test_batch_is_cut_into_parts_with_a_position_behind_each(count: int, sizes: 
     assert [(part.is_tail, part.bytes) for part in parts] == [(False, None)] * (len(sizes) - 1) + [(True, 70)]
 
 
-def made(name: str) -> Stream:
+def make_stream(name: str) -> Stream:
     return Stream(name, Tranche("t", 0, batches_max=1, events_max=1))
 
 
 def test_stream_is_ready_once() -> None:
-    ready, stream = Ready(), made("S1")
+    ready, stream = Ready(), make_stream("S1")
     ready.add(stream)
     ready.add(stream)
 
@@ -42,7 +42,7 @@ def test_stream_is_ready_once() -> None:
 
 
 def test_held_streams_wake_in_the_order_of_their_times() -> None:
-    ready, streams = Ready(), [made(f"S{number}") for number in range(3)]
+    ready, streams = Ready(), [make_stream(f"S{number}") for number in range(3)]
     for stream, until in zip(streams, (3.0, 1.0, 2.0), strict=True):
         ready.hold(stream, until)
     assert (len(ready), ready.due) == (0, 1.0)

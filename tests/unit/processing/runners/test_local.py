@@ -39,20 +39,20 @@ def source() -> MemorySource:
     return MemorySource()
 
 
-def appending(source: MemorySource, streams: int, count: int) -> None:
+def append_events(source: MemorySource, streams: int, count: int) -> None:
     for number in range(count):
         source.append(f"S{number % streams}", [number])
 
 
-def kept(into: list[int]) -> Callable[[str, Sequence[Any]], None]:
+def keep_in(into: list[int]) -> Callable[[str, Sequence[Any]], None]:
     return lambda _, events: into.extend(event.data for event in events)
 
 
 def test_arriving_events_are_handled_and_committed(source: MemorySource) -> None:
     seen: list[int] = []
     checkpoints = MemoryCheckpoints()
-    appending(source, 3, 30)
-    with Local(kept(seen), source, checkpoints=checkpoints) as running:
+    append_events(source, 3, 30)
+    with Local(keep_in(seen), source, checkpoints=checkpoints) as running:
         running.wait_until_caught_up(SOON_S)
         assert sorted(seen) == [*range(30)]
         assert checkpoints.positions() == {"0": 30}
@@ -79,9 +79,9 @@ class Unanswering(MemoryCheckpoints):
 def test_repeated_commit_failures_are_logged_less_and_less_often(
     source: MemorySource, caplog: pytest.LogCaptureFixture
 ) -> None:
-    appending(source, 3, 30)
+    append_events(source, 3, 30)
     checkpoints = Unanswering(failures=9)
-    with Local(kept([]), source, checkpoints=checkpoints, stats_s=None) as running:
+    with Local(keep_in([]), source, checkpoints=checkpoints, stats_s=None) as running:
         running.wait_until_caught_up(SOON_S)
 
     told = [each.getMessage() for each in caplog.records if "no answer" in each.getMessage()]
@@ -101,7 +101,7 @@ def test_coroutine_handler_runs_many_calls_at_once_in_an_event_loop(source: Memo
             all_are_there.set()
         await asyncio.wait_for(all_are_there.wait(), SOON_S)
 
-    appending(source, 20, 20)
+    append_events(source, 20, 20)
     with Local(handle, source, rules=Rules(concurrency=20)) as running:
         running.wait_until_caught_up(SOON_S)
 
@@ -117,7 +117,7 @@ def test_failing_stream_is_retried_and_holds_back_no_other(source: MemorySource)
             raise ValueError("broken")
         seen.extend(event.data for event in events)
 
-    appending(source, 4, 40)
+    append_events(source, 4, 40)
     checkpoints = MemoryCheckpoints()
     with Local(handle, source, checkpoints=checkpoints, rules=Rules(backoff=QUICK), commit_s=0.0) as running:
         while len(seen) < 30:
@@ -140,7 +140,7 @@ def test_hanging_handler_holds_back_its_own_stream_alone(source: MemorySource) -
             let_go.wait(SOON_S)
         seen.extend(event.data for event in events)
 
-    appending(source, 4, 40)
+    append_events(source, 4, 40)
     with Local(handle, source, rules=Rules(concurrency=1, timeout_s=0.05, backoff=QUICK)) as running:
         while len(seen) < 30:
             threading.Event().wait(0.005)
@@ -189,7 +189,7 @@ def test_error_that_ends_a_processor_is_raised_to_waiters_and_by_stop(source: Me
 @pytest.mark.parametrize("value", [-1, float("nan"), "5", True], ids=repr)
 def test_impossible_times_are_refused_at_once(source: MemorySource, name: str, value: Any) -> None:
     with pytest.raises(BadParameter, match=rf"{name} is {value!r}; allowed: "):
-        Local(kept([]), source, **{name: value})
+        Local(keep_in([]), source, **{name: value})
 
 
 @pytest.mark.parametrize("state", ["failing", "stalled"])
@@ -212,7 +212,7 @@ def test_stream_without_progress_for_too_long_ends_the_processor(source: MemoryS
 def test_another_owner_ends_the_processor(source: MemorySource) -> None:
     checkpoints = MemoryCheckpoints("orders")
     source.append("S0", [1])
-    running = Local(kept([]), source, checkpoints=checkpoints).start()
+    running = Local(keep_in([]), source, checkpoints=checkpoints).start()
     running.wait_until_caught_up(SOON_S)
     checkpoints.commit(Advance({"0": Move(1, 7)}))
     source.append("S0", [1])
@@ -228,7 +228,7 @@ def test_failed_source_ends_the_processor(source: MemorySource) -> None:
 
     broken = Broken()
     broken.append("S0", [1])
-    with pytest.raises(OSError, match="gone"), Local(kept([]), broken) as running:
+    with pytest.raises(OSError, match="gone"), Local(keep_in([]), broken) as running:
         running.wait_until_caught_up(SOON_S)
 
 
@@ -293,12 +293,12 @@ def test_error_that_would_end_a_thread_or_a_task_holds_back_its_own_stream_alone
     def handle(stream: str, events: Sequence[Any]) -> None:
         if stream == "S1" and errors:
             raise errors.pop()
-        kept(seen)(stream, events)
+        keep_in(seen)(stream, events)
 
     async def awaited(stream: str, events: Sequence[Any]) -> None:
         handle(stream, events)
 
-    appending(source, 3, 30)
+    append_events(source, 3, 30)
     rules = Rules(backoff=QUICK, concurrency=1)
     with Local(awaited if is_awaited else handle, source, rules=rules) as running:
         running.wait_until_caught_up(SOON_S)
@@ -311,8 +311,8 @@ def test_failed_last_commit_is_logged_as_the_last(
     source: MemorySource, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.processing.runners.committing.LAST_PAUSE_S", 0.01)
-    appending(source, 1, 1)
-    with Local(kept(seen := []), source, checkpoints=Unanswering(failures=99), commit_s=60.0):
+    append_events(source, 1, 1)
+    with Local(keep_in(seen := []), source, checkpoints=Unanswering(failures=99), commit_s=60.0):
         while not seen:
             time.sleep(0.001)
     [last] = [each for each in caplog.messages if "the last commit has failed" in each]
@@ -321,21 +321,21 @@ def test_failed_last_commit_is_logged_as_the_last(
 
 def test_slow_last_commit_is_not_repeated_for_long(source: MemorySource, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.processing.runners.committing.LAST_S_MAX", 0.0)
-    appending(source, 1, 1)
+    append_events(source, 1, 1)
     checkpoints = Unanswering(failures=99)
-    with Local(kept(seen := []), source, checkpoints=checkpoints, commit_s=60.0):
+    with Local(keep_in(seen := []), source, checkpoints=checkpoints, commit_s=60.0):
         until(lambda: bool(seen) and checkpoints.left == 98)  # It commits where it begins.
     assert checkpoints.left == 97
 
 
 def test_processor_that_has_just_begun_is_shown_as_running(source: MemorySource) -> None:
-    with Local(kept([]), source) as running:
+    with Local(keep_in([]), source) as running:
         running.wait_until_caught_up(SOON_S)
         assert running.snapshot.is_running
 
 
 def test_snapshot_is_renewed_while_events_come_and_while_none_come(source: MemorySource) -> None:
-    with Local(kept([]), source) as running:
+    with Local(keep_in([]), source) as running:
         for number in range(10):  # An event wakes the loop at any time between its looks.
             source.append("S", [number])
         until(lambda: running.snapshot.handled == 10)
@@ -354,9 +354,9 @@ def test_handler_that_changes_its_span_fails_and_holds_back_its_own_stream_alone
         if stream in changing:
             changing.remove(stream)
             getattr(events, change)()
-        kept(seen)(stream, events)
+        keep_in(seen)(stream, events)
 
-    appending(source, 3, 30)
+    append_events(source, 3, 30)
     with Local(handle, source, rules=Rules(backoff=QUICK)) as running:
         running.wait_until_caught_up(SOON_S)
     assert sorted(seen) == [*range(30)]
@@ -368,8 +368,8 @@ def test_permanently_refused_commit_ends_the_processor(source: MemorySource) -> 
         def commit(self, advance: Advance) -> None:  # noqa: ARG002 - Whatever it is.
             raise BadParameter(parameter="group", value="?", allowed="another")
 
-    appending(source, 1, 1)
-    running = Local(kept([]), source, checkpoints=Refusing(), commit_s=0.01).start()
+    append_events(source, 1, 1)
+    running = Local(keep_in([]), source, checkpoints=Refusing(), commit_s=0.01).start()
     assert running.wait(SOON_S)
     with pytest.raises(BadParameter, match="group is"):
         running.stop()
@@ -385,9 +385,9 @@ def test_coroutine_beyond_its_time_is_cancelled_and_its_stream_retried(source: M
                 await asyncio.Event().wait()
             finally:
                 cancelled.set()
-        kept(seen)(stream, events)
+        keep_in(seen)(stream, events)
 
-    appending(source, 3, 30)
+    append_events(source, 3, 30)
     with Local(handle, source, rules=Rules(backoff=QUICK, timeout_s=0.05)) as running:
         running.wait_until_caught_up(SOON_S)
     assert cancelled.is_set()
@@ -408,9 +408,9 @@ def test_coroutine_cancelled_by_others_has_failed_and_its_stream_is_retried(sour
                 assert task is not None
                 task.cancel()
             await asyncio.sleep(0)
-        kept(seen)(stream, events)
+        keep_in(seen)(stream, events)
 
-    appending(source, 3, 30)
+    append_events(source, 3, 30)
     with Local(handle, source, rules=Rules(backoff=QUICK)) as running:
         running.wait_until_caught_up(SOON_S)
     assert sorted(seen) == [*range(30)]
@@ -431,7 +431,7 @@ def test_late_success_of_a_call_counts_and_is_not_repeated(source: MemorySource,
             await asyncio.Event().wait()
         await asyncio.to_thread(is_noted.wait, SOON_S)
 
-    appending(source, 1, 3)
+    append_events(source, 1, 3)
     rules = Rules(backoff=QUICK, timeout_s=0.05)
     with Local(awaited if is_awaited else handle, source, rules=rules) as running:
         until(lambda: bool(running.engine.busy.failures))
@@ -456,7 +456,7 @@ def test_coroutines_that_run_too_long_at_the_end_are_cancelled(
             cleaned.set()
 
     checkpoints = MemoryCheckpoints()
-    appending(source, 1, 3)
+    append_events(source, 1, 3)
     with Local(handle, source, checkpoints=checkpoints, rules=Rules(attempts_max=1)):
         assert began.wait(SOON_S)
     assert cleaned.is_set()
@@ -521,10 +521,10 @@ def test_calls_without_end_delay_the_stop_for_a_limited_time_and_are_named(
 
 def test_all_events_can_be_required_only_from_the_beginning_on(source: MemorySource) -> None:
     checkpoints = MemoryCheckpoints()
-    appending(source, 2, 6)
-    with Local(kept([]), source, checkpoints=checkpoints, rules=Rules(require_all=True)) as running:
+    append_events(source, 2, 6)
+    with Local(keep_in([]), source, checkpoints=checkpoints, rules=Rules(require_all=True)) as running:
         running.wait_until_caught_up(SOON_S)
-    again = Local(kept([]), source, checkpoints=checkpoints, rules=Rules(require_all=True)).start()
+    again = Local(keep_in([]), source, checkpoints=checkpoints, rules=Rules(require_all=True)).start()
     assert again.wait(SOON_S)
     with pytest.raises(BadParameter, match=r"require_all is True; allowed: False where it goes on at 6 of 0: "):
         again.stop()
@@ -540,9 +540,9 @@ def test_concurrent_coroutines_are_limited(source: MemorySource) -> None:
         most = max(most, active)
         await asyncio.sleep(0.01 if events[0].index else 0.0)  # The first are short: so calls are handed out ahead.
         active -= 1
-        kept(seen)(stream, events)
+        keep_in(seen)(stream, events)
 
-    appending(source, 20, 60)
+    append_events(source, 20, 60)
     with Local(handle, source, rules=Rules(concurrency=2, events_per_call=1)) as running:
         running.wait_until_caught_up(SOON_S)
     assert sorted(seen) == [*range(60)]
@@ -557,7 +557,7 @@ def test_stream_without_progress_holds_back_no_other(source: MemorySource) -> No
             is_done.set()
         return retry(0.0) if stream == "S0" else None
 
-    appending(source, 2, 2)
+    append_events(source, 2, 2)
     with Local(handle, source, rules=Rules(concurrency=1)):
         assert is_done.wait(SOON_S)
 
@@ -584,7 +584,7 @@ def test_event_of_a_parked_stream_that_comes_during_its_commit_waits_with_it(sou
     def handle(stream: str, events: Sequence[Any]) -> None:
         if stream == "S1" and is_broken:
             raise ValueError("broken")
-        kept(seen)(stream, events)
+        keep_in(seen)(stream, events)
         is_taken_in.set()
 
     rules = Rules(attempts_max=1, exhausted="park")
@@ -657,7 +657,7 @@ class Away(MemorySource):
 
 def test_wait_has_a_timeout_where_the_source_does_not_answer() -> None:
     with (
-        Local(kept([]), Away()) as running,
+        Local(keep_in([]), Away()) as running,
         pytest.raises(Unavailable, match=r"within 0\.05 s: behind is what its source would say, which does not answer"),
     ):
         running.wait_until_caught_up(0.05)
@@ -672,7 +672,7 @@ def test_first_position_is_kept_before_anything_is_handled(source: MemorySource)
             is_kept.set()
 
     checkpoints = Told()
-    with Local(kept([]), source, checkpoints=checkpoints, commit_s=1e6):
+    with Local(keep_in([]), source, checkpoints=checkpoints, commit_s=1e6):
         assert is_kept.wait(SOON_S)
         assert checkpoints.positions() == {"0": 0}
 
@@ -683,7 +683,7 @@ def test_wait_in_vain_names_the_streams_without_progress_and_why(source: MemoryS
             return retry(0.01, tag="not quiet yet")
         raise ValueError(f"no such\ncustomer: {stream}")
 
-    appending(source, 6, 6)
+    append_events(source, 6, 6)
     with Local(handle, source, rules=Rules(backoff=QUICK)) as running:
         until(lambda: running.snapshot.busy["failing"].streams == 5 and running.snapshot.busy["stalled"].streams == 1)
         with pytest.raises(Unavailable) as told:
@@ -705,7 +705,7 @@ def test_wait_in_vain_names_the_parked_streams_that_are_retried(source: MemorySo
             raise ValueError("broken")
         let_go.wait(SOON_S)
 
-    appending(source, 5, 5)
+    append_events(source, 5, 5)
     rules = Rules(attempts_max=1, exhausted="park", concurrency=1)
     with Local(handle, source, checkpoints=checkpoints, rules=rules, commit_s=0.01) as running:
         running.wait_until_caught_up(SOON_S)
@@ -722,8 +722,8 @@ def test_wait_in_vain_names_the_parked_streams_that_are_retried(source: MemorySo
 
 def test_wait_in_vain_names_failed_commits_and_why(source: MemorySource, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.processing.runners.committing.LAST_PAUSE_S", 0.0)
-    appending(source, 1, 3)
-    with Local(kept([]), source, checkpoints=Unanswering(failures=10**9), commit_s=0.01) as running:
+    append_events(source, 1, 3)
+    with Local(keep_in([]), source, checkpoints=Unanswering(failures=10**9), commit_s=0.01) as running:
         until(lambda: running.snapshot.commits_failing >= 2)
         with pytest.raises(Unavailable) as told:
             running.wait_until_caught_up(0.05)
@@ -742,8 +742,8 @@ def test_wait_in_vain_names_a_running_commit(source: MemorySource, monkeypatch: 
             assert locked.wait(SOON_S)
             super().commit(advance)
 
-    appending(source, 1, 3)
-    with Local(kept([]), source, checkpoints=Locked()) as running:
+    append_events(source, 1, 3)
+    with Local(keep_in([]), source, checkpoints=Locked()) as running:
         until(lambda: running.snapshot.commit_s is not None)
         with pytest.raises(Unavailable, match=r"behind is 0: 3; a commit has not been answered for \d s$"):
             running.wait_until_caught_up(0.05)

@@ -23,7 +23,7 @@ def everything_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "penstock.processing")
 
 
-def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+def read_log(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.name == "penstock.processing"]
 
 
@@ -56,10 +56,10 @@ def test_figures_are_logged_at_their_interval(caplog: pytest.LogCaptureFixture) 
     for now in (30.0, 60.0, 90.0, 119.0, 120.0):
         often.look(now)
         never.look(now)
-    assert [line.partition(":")[0] for line in said(caplog)] == ["often", "often"]
+    assert [line.partition(":")[0] for line in read_log(caplog)] == ["often", "often"]
     often.end(130.0, None)
     never.end(130.0, None)
-    assert [line[:12] for line in said(caplog)[2:]] == ["often: 0 eve", "often was st", "never was st"]
+    assert [line[:12] for line in read_log(caplog)[2:]] == ["often: 0 eve", "often was st", "never was st"]
 
 
 def test_snapshots_are_separate_and_never_change() -> None:
@@ -87,8 +87,8 @@ def test_cause_of_the_end_is_logged_and_shown(caplog: pytest.LogCaptureFixture) 
     with pytest.raises(StreamExhausted):
         running.stop()
 
-    assert said(caplog)[0] == "mailer: S0 fails at 0: ValueError: no such customer"
-    assert said(caplog)[-1].startswith("mailer has ended: S0: the event at 0 has failed 2 times")
+    assert read_log(caplog)[0] == "mailer: S0 fails at 0: ValueError: no such customer"
+    assert read_log(caplog)[-1].startswith("mailer has ended: S0: the event at 0 has failed 2 times")
     assert [each.levelname for each in caplog.records if each.name == "penstock.processing"][-1] == "ERROR"
     assert not running.snapshot.is_running
     assert running.snapshot.busy["failing"].attempts == 2

@@ -22,7 +22,7 @@ from penstock.wire.nakadi_batches import BatchCursor, BatchInfo, BatchLine
 TRANCHE = "order.placed/3"
 
 
-def sent(
+def a_batch(
     numbers: Sequence[int], *, epoch: int = 1, stream: str = "s1", parked: int | None = None, to: int | None = None
 ) -> Sent:
     """Return a batch whose events are at these offsets, and hold them; what was left out *to* the cursor's, too."""
@@ -39,7 +39,7 @@ def make(batch: Sent, skip: int) -> Sequence[StreamEvent]:
     return [StreamEvent("S", offset, "event", raw) for offset, raw in found]
 
 
-def taken(tranche: Subscribed) -> tuple[list[Any], int]:
+def take(tranche: Subscribed) -> tuple[list[Any], int]:
     """Return the offsets that the engine is given next, and the number of their batch."""
     assert tranche.is_ready
     batch = tranche.take(make)
@@ -47,16 +47,16 @@ def taken(tranche: Subscribed) -> tuple[list[Any], int]:
     return [event.data for event in batch.items], BatchPosition.decode(str(batch.end)).number  # type: ignore[attr-defined]
 
 
-def begun() -> Subscribed:
+def begin() -> Subscribed:
     return Subscribed(TRANCHE, FeedPosition(1, 0))
 
 
 def test_batches_keep_their_order_and_are_committed_once_the_position_has_passed() -> None:
-    tranche = begun()
-    batches = [sent(range(3)), sent(range(3, 5))]
+    tranche = begin()
+    batches = [a_batch(range(3)), a_batch(range(3, 5))]
     for batch in batches:
         tranche.add(batch)
-    assert [taken(tranche), taken(tranche)] == [([0, 1, 2], 1), ([3, 4], 2)]
+    assert [take(tranche), take(tranche)] == [([0, 1, 2], 1), ([3, 4], 2)]
     assert (tranche.is_ready, tranche.uncommitted) == (False, 2)
 
     assert tranche.passed(0) == []
@@ -67,77 +67,77 @@ def test_batches_keep_their_order_and_are_committed_once_the_position_has_passed
 
 
 def test_events_sent_again_are_committed_and_not_handed_in_again() -> None:
-    tranche = begun()
-    tranche.add(sent(range(6)))
-    taken(tranche)
-    tranche.add(sent(range(6, 8)))
+    tranche = begin()
+    tranche.add(a_batch(range(6)))
+    take(tranche)
+    tranche.add(a_batch(range(6, 8)))
     tranche.restart(FeedPosition(1, 0))
     assert not tranche.is_ready, "what waited is sent again, too"
 
-    again = [sent(numbers, stream="s2") for numbers in (range(4), range(4, 9))]
+    again = [a_batch(numbers, stream="s2") for numbers in (range(4), range(4, 9))]
     for batch in again:
         tranche.add(batch)
-    assert [taken(tranche), taken(tranche)] == [([], 2), ([6, 7, 8], 3)]
+    assert [take(tranche), take(tranche)] == [([], 2), ([6, 7, 8], 3)]
     assert [batch.stream_id for batch in tranche.passed(3)] == ["s1", "s2", "s2"]
 
 
 def test_events_sent_again_in_other_batches_have_the_same_indices_despite_left_out_events() -> None:
-    tranche = begun()
-    tranche.add(sent([0, 2, 5], to=7))
-    assert taken(tranche) == ([0, 2, 5], 1)
+    tranche = begin()
+    tranche.add(a_batch([0, 2, 5], to=7))
+    assert take(tranche) == ([0, 2, 5], 1)
     tranche.restart(FeedPosition(1, 0))
 
     for numbers, to in (([0], 1), ([2, 5], 6), ([9, 11], 11)):
-        tranche.add(sent(numbers, stream="s2", to=to))
-    assert [taken(tranche) for _ in range(3)] == [([], 2), ([], 3), ([9, 11], 4)]
+        tranche.add(a_batch(numbers, stream="s2", to=to))
+    assert [take(tranche) for _ in range(3)] == [([], 2), ([], 3), ([9, 11], 4)]
 
 
 def test_events_handled_by_others_meanwhile_are_not_missed() -> None:
-    tranche = begun()
-    tranche.add(sent(range(6)))
-    taken(tranche)
+    tranche = begin()
+    tranche.add(a_batch(range(6)))
+    take(tranche)
     tranche.restart(FeedPosition(1, 50))
-    tranche.add(sent(range(50, 52), stream="s2"))
-    assert taken(tranche) == ([50, 51], 2)
+    tranche.add(a_batch(range(50, 52), stream="s2"))
+    assert take(tranche) == ([50, 51], 2)
 
 
 def test_reset_waits_until_all_events_are_handled_and_then_sends_them_again() -> None:
-    tranche = begun()
-    first = sent(range(6))
+    tranche = begin()
+    first = a_batch(range(6))
     tranche.add(first)
-    taken(tranche)
+    take(tranche)
     tranche.forget(tranche.passed(1), are_kept=True)
-    tranche.add(sent(range(6, 9)))
-    taken(tranche)
+    tranche.add(a_batch(range(6, 9)))
+    take(tranche)
 
     tranche.restart(FeedPosition(1, 2))
-    tranche.add(sent(range(2, 8), stream="s2"))
-    tranche.add(sent(range(8, 9), stream="s2"))
+    tranche.add(a_batch(range(2, 8), stream="s2"))
+    tranche.add(a_batch(range(8, 9), stream="s2"))
     assert not tranche.is_ready
     tranche.forget(tranche.passed(2), are_kept=False)
-    assert taken(tranche) == ([2, 3, 4, 5, 6, 7], 3)
-    assert taken(tranche) == ([8], 4)
+    assert take(tranche) == ([2, 3, 4, 5, 6, 7], 3)
+    assert take(tranche) == ([8], 4)
 
 
 def test_recreated_feed_is_read_from_its_beginning() -> None:
-    tranche = begun()
-    tranche.add(sent(range(6)))
-    taken(tranche)
+    tranche = begin()
+    tranche.add(a_batch(range(6)))
+    take(tranche)
     tranche.passed(1)
     tranche.restart(FeedPosition(2, 0))
-    tranche.add(sent(range(3), epoch=2, stream="s2"))
-    assert taken(tranche) == ([0, 1, 2], 2)
+    tranche.add(a_batch(range(3), epoch=2, stream="s2"))
+    assert take(tranche) == ([0, 1, 2], 2)
 
 
 def test_parked_events_come_one_batch_at_a_time() -> None:
     tranche = Subscribed(f"{TRANCHE}+parked", FeedPosition(0, 0), is_parked=True)
-    batches = [sent(range(8, 10), parked=1), sent(range(5, 6), parked=2)]
+    batches = [a_batch(range(8, 10), parked=1), a_batch(range(5, 6), parked=2)]
     for batch in batches:
         tranche.add(batch)
-    assert taken(tranche) == ([8, 9], 1)
+    assert take(tranche) == ([8, 9], 1)
     assert not tranche.is_ready
     tranche.forget(tranche.passed(1), are_kept=True)
-    assert taken(tranche) == ([5], 2)
+    assert take(tranche) == ([5], 2)
     assert tranche.passed(2) == batches[1:]
 
 
@@ -168,15 +168,15 @@ def test_parked_events_are_numbered_apart_where_their_stream_may_have_other_keys
 def test_each_event_is_handed_in_once_and_in_order_whatever_happens_to_streams(
     steps: list[tuple[int, str]],
 ) -> None:
-    tranche, handed, numbers = begun(), [], []
+    tranche, handed, numbers = begin(), [], []
     committed = head = 0
     stream = 1
     for count, step in steps:
         if step == "send":
-            tranche.add(sent(range(head, head + count), stream=f"s{stream}"))
+            tranche.add(a_batch(range(head, head + count), stream=f"s{stream}"))
             head += count
         elif step == "take" and tranche.is_ready:
-            found, number = taken(tranche)
+            found, number = take(tranche)
             handed += found
             numbers.append(number)
         elif step == "commit" and numbers:
@@ -191,8 +191,8 @@ def test_each_event_is_handed_in_once_and_in_order_whatever_happens_to_streams(
             head, stream = committed, stream + 1
     assert handed == list(range(len(handed)))
     tranche.restart(FeedPosition(1, committed))
-    tranche.add(sent(range(committed, committed + 300), stream="last"))
-    assert handed + taken(tranche)[0] == list(range(committed + 300))
+    tranche.add(a_batch(range(committed, committed + 300), stream="last"))
+    assert handed + take(tranche)[0] == list(range(committed + 300))
 
 
 def test_batch_position_is_decoded_from_its_text() -> None:
