@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from penstock.core.limits import NAKADI, PENSTOCK
 from penstock.core.producer import Stamp
 from penstock.core.validation import Validator
 from penstock.errors import Blocked, HubStopped, InvalidEvent, MalformedBatch, SchemaMissing
@@ -16,7 +15,7 @@ from penstock.hub.clock import rfc3339, system_clock, uptime
 from penstock.hub.hub import Hub
 from penstock.hub.permissions import UNAUTHENTICATED
 from penstock.hub.stamped import Who
-from penstock.storage import Store, open_store
+from penstock.storage import open_store
 from penstock.testing.clock import VirtualClock
 from penstock.testing.factories import a_new_event, an_event_type
 from tests.unit.hub.feeds import NAME
@@ -117,11 +116,6 @@ def test_quick_refusal_does_not_search_the_reason(hub: Hub, monkeypatch: pytest.
 
     with pytest.raises(InvalidEvent, match="is not what the schema allows"):
         hub.submit("order.strict", wrong, looks=False)
-
-
-def test_hub_has_its_own_limits_or_those_of_nakadi(store: Store, hub: Hub) -> None:
-    assert hub.limits is PENSTOCK
-    assert Hub(store, limits=NAKADI).limits is NAKADI
 
 
 # Background threads

@@ -27,7 +27,7 @@ class Target:
         self.running += 1
         self.calls.append(items)
         self.began.release()
-        assert self.go_on.acquire(timeout=20)
+        assert self.go_on.acquire(timeout=300)
         self.running -= 1
         if "poison" in items:
             raise ValueError("poison")
@@ -61,7 +61,7 @@ def test_items_of_a_running_call_go_together_into_the_next(pool: ThreadPoolExecu
     target = Target()
     batcher = Batcher(target, each=True)
     first = pool.submit(batcher.submit, 0)
-    assert target.began.acquire(timeout=20)
+    assert target.began.acquire(timeout=300)
     others = submitted(pool, batcher, 1, 2, 3)
     target.go_on.release(2)
     assert [each.result(300) for each in (first, *others)] == ["0!", "1!", "2!", "3!"]
@@ -72,7 +72,7 @@ def test_all_items_of_a_call_share_its_error_and_the_next_call_is_made(pool: Thr
     target = Target()
     batcher = Batcher(target, each=True, most=2)
     first = pool.submit(batcher.submit, 0)
-    assert target.began.acquire(timeout=20)
+    assert target.began.acquire(timeout=300)
     others = submitted(pool, batcher, 1, "poison", 3)
     target.go_on.release(3)
     assert first.result(300) == "0!"
@@ -191,7 +191,7 @@ def test_many_threads_have_each_item_written_once_in_their_order(most: int | Non
 
 
 def test_each_key_has_its_own_gate_which_is_forgotten_after_use(pool: ThreadPoolExecutor) -> None:
-    both, calls = threading.Barrier(2, timeout=20), []
+    both, calls = threading.Barrier(2, timeout=300), []
 
     def call(key: str, items: list[int]) -> str:
         calls.append((key, items))

@@ -101,7 +101,7 @@ def test_database_failure_fails_the_whole_group_at_once(log: Log, error: Excepti
 
     answers = log.queue(*[a_publish(log.feed, "a") for _ in range(4)], at_write=fail)
 
-    assert [each.exception(60) for each in answers] == [error] * 4
+    assert [each.exception(300) for each in answers] == [error] * 4
     assert log.writes == 1
     assert read_next_offsets(log.submit(a_publish(log.feed, "a"))) == [{0: 1}]
 
@@ -113,7 +113,7 @@ def test_other_failure_has_the_requests_committed_one_by_one(log: Log) -> None:
 
     answers = log.queue(*[a_publish(log.feed, letter) for letter in "abcd"], at_write=fail)
 
-    assert isinstance(answers.pop(1).exception(60), ZeroDivisionError)
+    assert isinstance(answers.pop(1).exception(300), ZeroDivisionError)
     assert read_next_offsets(answers) == [{0: 1}, {0: 2}, {0: 3}]
     assert (log.letters(), log.writes) == ("acd", 1 + 4)
 
@@ -125,7 +125,7 @@ def test_request_inside_the_callers_transaction_is_refused_alone(log: Log) -> No
 
     answers = log.queue(*[a_publish(log.feed, letter, direct=letter == "b") for letter in "abc"], at_write=refuse)
 
-    assert isinstance(answers.pop(1).exception(60), InsideTransaction)
+    assert isinstance(answers.pop(1).exception(300), InsideTransaction)
     assert read_next_offsets(answers) == [{0: 1}, {0: 2}]
     assert log.forwarding.patience == [True, False, True]
 
@@ -152,7 +152,7 @@ def test_request_that_no_longer_fits_is_refused_by_line_and_the_others_are_store
     )
 
     assert read_next_offsets([kept]) == [{0: 1}]
-    error = refused.exception(60)
+    error = refused.exception(300)
     assert isinstance(error, PartitionRefused) and error.fields["line"] == 8
 
 
@@ -172,7 +172,7 @@ def test_request_is_prepared_again_after_one_of_its_partitions_was_changed(log: 
 def test_request_for_an_event_type_that_keeps_changing_is_unavailable(log: Log, store: Store) -> None:
     [answer] = log.queue(a_publish(log.feed, "a"), at_write=lambda _number: raise_epochs(store))
 
-    error = answer.exception(60)
+    error = answer.exception(300)
     assert isinstance(error, Unavailable) and "keeps changing" in error.detail
     log.forwarding.at_write = lambda _number: None
     assert read_next_offsets(log.submit(a_publish(find_feed(store), "b"))) == [{0: 1}]

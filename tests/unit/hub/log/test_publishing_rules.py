@@ -57,16 +57,6 @@ def test_events_keep_their_order_within_a_partition() -> None:
     }
 
 
-@pytest.mark.parametrize("count", [1, 2, 5])
-def test_prepared_batch_can_leave_out_its_first_events(count: int) -> None:
-    prepared = prepare(ASKED, *[a_new_event({"n": n}, partition=1) for n in range(6)])
-
-    rest = prepared.without_first(count)
-
-    assert (rest.feed, rest.events, rest.rows) == (ASKED, 6 - count, {1: prepared.rows[1][count:]})
-    assert (prepared.events, len(prepared.rows[1])) == (6, 6)
-
-
 def test_undefined_event_is_kept_byte_for_byte_without_its_line_ends() -> None:
     written = b'{ "metadata" : { "eid" : 1, "flow_id" : "" },\r\n\t"n" : 1.0 }'
 

@@ -168,14 +168,6 @@ def test_drain_wakes_every_reader_and_ends_later_waits_at_once(watch: Watch) -> 
     assert watch.waiting == 1
 
 
-def test_ticket_knows_where_its_partitions_end(watch: Watch) -> None:
-    ticket = watch.wait({7: 5, 8: 5}, Waiter())
-
-    watch.appended({7: 9, 8: 5, 9: 1})
-
-    assert ticket.found == {7: 9, 8: 5}
-
-
 def test_reader_that_is_woken_at_once_may_call_the_watch(watch: Watch) -> None:
     watch.drain()
     woken = threading.Event()

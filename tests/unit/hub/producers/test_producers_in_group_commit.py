@@ -60,8 +60,8 @@ def test_refused_batch_harms_no_other(log: Log) -> None:
         a_batch(log.feed, 0, 0, "b", group="h"),
     )
 
-    assert isinstance(gap.exception(60), SequenceGap)
-    assert unfit.exception(60) is UNFIT
+    assert isinstance(gap.exception(300), SequenceGap)
+    assert unfit.exception(300) is UNFIT
     assert (read_ranges([first, last]), read_next_offsets([plain])) == ([[(0, 0)], [(2, 2)]], [{0: 2}])
     assert (log.letters(), log.writes) == ("apb", 1)
     assert [find_producer(log.store, log.feed, group) for group in ("gap", "unfit")] == [None, None]
@@ -89,7 +89,7 @@ def test_batch_after_its_deadline_is_not_stored_and_later_ones_are(log: Log, lat
         *[a_batch(log.feed, 0, 0, group, group=group, deadline=now + 600) for group in "ab"],
     )
 
-    assert isinstance(expired.exception(60), DeadlinePassed)
+    assert isinstance(expired.exception(300), DeadlinePassed)
     assert read_ranges(answers) == [[(0, 0)], [(1, 1)]]
     assert (log.letters(), log.writes) == ("ab", 1)
 
@@ -129,7 +129,7 @@ def test_stricter_schema_refuses_new_events_and_not_stored_ones(log: Log) -> Non
     )
 
     assert read_ranges([again]) == [[(0, 0)]]
-    assert [type(each.exception(60)) for each in new] == [InvalidEvent, InvalidEvent]
+    assert [type(each.exception(300)) for each in new] == [InvalidEvent, InvalidEvent]
     assert log.letters() == "a"
 
 
@@ -153,7 +153,7 @@ def test_event_type_that_was_created_again_knows_no_producer(log: Log) -> None:
         at_write=lambda number: recreate_feed(log.store) if number == 1 else None,
     )
 
-    error = goes_on.exception(60)
+    error = goes_on.exception(300)
     assert isinstance(error, SequenceGap)
     assert (error.fields["expected"], error.fields["committed"]) == (0, None)
     assert read_ranges([begins]) == [[(0, 0)]]
@@ -169,7 +169,7 @@ def test_batch_for_a_partition_that_is_gone_is_refused(log: Log) -> None:
         at_write=lambda number: recreate_feed(log.store, "another") if number == 1 else None,
     )
 
-    assert isinstance(gone.exception(60), PartitionNotFound)
+    assert isinstance(gone.exception(300), PartitionNotFound)
     assert read_ranges([kept]) == [[(0, 0)]]
 
 
@@ -198,7 +198,7 @@ def test_refused_batch_is_not_stored_when_its_partition_returns(log: Log, monkey
     gone, kept = log.queue(a_batch(feed, 0, 0, "a", partition=1), a_publish(log.feed, "p"), at_write=interfere)
 
     assert read_next_offsets([kept]) == [{0: 5}]
-    assert isinstance(gone.exception(60), PartitionNotFound)
+    assert isinstance(gone.exception(300), PartitionNotFound)
     assert read_data(log.store, find_feed(log.store, "another").partition_ids[-1]) == []
 
 
@@ -210,6 +210,6 @@ def test_failed_batch_does_not_use_up_the_numbers_of_the_others(log: Log) -> Non
     requests: list[Any] = [a_batch(log.feed, 0, 0, group, group=group) for group in "abcb"]
     answers = log.queue(*requests, at_write=fail)
 
-    assert isinstance(answers.pop(1).exception(60), ZeroDivisionError)
+    assert isinstance(answers.pop(1).exception(300), ZeroDivisionError)
     assert read_ranges(answers) == [[(0, 0)], [(1, 1)], [(2, 2)]]
     assert log.letters() == "acb"

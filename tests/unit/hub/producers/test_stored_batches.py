@@ -7,7 +7,7 @@ import pytest
 from penstock.core.event_type import Feed
 from penstock.core.producer import MODULUS, Ending, Range, Stamp, State, digests_of
 from penstock.hub.committed import Committed, find_committed, ranges_told
-from penstock.hub.stamped import Stamped, Who, handed_bytes
+from penstock.hub.stamped import handed_bytes
 from penstock.storage import Store
 from penstock.testing.factories import a_new_event
 from tests.unit.hub.feeds import create_feed
@@ -156,10 +156,3 @@ def test_digested_bytes_are_the_same_where_a_reader_sees_none() -> None:
     assert make_bytes(b' {"n":1}\t') == b' {"n":1}\t'
     assert make_bytes(headers={"a": "1", "b": "2"}) == make_bytes(headers={"b": "2", "a": "1"})
     assert make_bytes(partition=3) == make_bytes()
-
-
-@pytest.mark.parametrize("count", [0, 1, 7])
-def test_batch_has_as_many_events_as_digests(count: int) -> None:
-    digests = digests_of(b"%d" % n for n in range(count))
-
-    assert Stamped(Who("a", 0, "g"), Stamp(0, 0), digests).events == count
