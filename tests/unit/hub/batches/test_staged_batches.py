@@ -195,13 +195,13 @@ def test_offsets_of_a_batch_leave_out_events_that_came_between_its_pieces(hub: H
 
 def test_concurrent_publishers_in_two_hubs_publish_a_batch_once(either_hub: Hub) -> None:
     other = Hub(either_hub.store)
-    part = upload_numbers(either_hub, 40)
+    part = upload_numbers(either_hub, 80)
 
     with ThreadPoolExecutor(4) as pool:
         done = list(pool.map(lambda hub: publish(hub, part), [either_hub, either_hub, other, other]))
 
-    assert read_numbers(either_hub) == split(40)
-    assert sum(each.appended for each in done) == 40
+    assert read_numbers(either_hub) == split(80)
+    assert sum(each.appended for each in done) == 80
     assert {each.batch.id for each in done} == {done[0].batch.id}
 
 
