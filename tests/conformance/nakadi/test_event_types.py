@@ -1,89 +1,166 @@
-"""Event types: their fields and defaults, how they are created, listed and deleted."""
+"""Event types: created, shown, listed, replaced and deleted.
+
+Each rule of a field is in tests/unit/core/test_definition.py, each rule of a replacement in test_replacement.py.
+"""
 
 import re
 from typing import Any
 
 import pytest
 
-from tests.nakadi import DAY_MS, SCHEMA, EventType, Nakadi, json_schema, only, problem, statistic
+from tests.conformance.nakadi.hubs import JANE, ON_SQLITE, pick
+from tests.nakadi import DAY_MS, SCHEMA, EventType, Nakadi, business, json_schema, problem, statistic
 
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
-SOMEBODY = {"data_type": "user", "value": "jane"}
-OTHERS = [{"data_type": "service", "value": "shop"}, {"data_type": "team", "value": "a"}]
-EVERYBODY = {"admins": [SOMEBODY, *OTHERS], "readers": [*OTHERS, SOMEBODY], "writers": [SOMEBODY]}
+LISTS = ("admins", "readers", "writers")
+EVERYBODY = {name: [{"data_type": "service", "value": "shop"}, JANE] for name in LISTS}
 ENRICHED = {"enrichment_strategies": ["metadata_enrichment"]}
+SELECTOR = {"type": "path", "name": "retailer_id", "value": "foo"}
+DEFAULTS = {
+    "enrichment_strategies": [],
+    "partition_strategy": "random",
+    "partition_key_fields": [],
+    "ordering_key_fields": [],
+    "ordering_instance_ids": [],
+    "compatibility_mode": "forward",
+    "default_statistic": None,
+    "cleanup_policy": "delete",
+    "authorization": None,
+    "annotations": {},
+    "labels": {},
+}
+WHOLE = ENRICHED | {
+    "category": "business",
+    "partition_strategy": "hash",
+    "partition_key_fields": ["foo"],
+    "ordering_key_fields": ["foo"],
+    "ordering_instance_ids": ["foo"],
+    "compatibility_mode": "none",
+    "default_statistic": statistic(3) | {"messages_per_minute": 0},
+    "options": {"retention_time": 3 * DAY_MS},
+    "cleanup_policy": "compact",
+    "authorization": EVERYBODY,
+    "annotations": {"nakadi.io/internal-event-type": "true", "criticality": "low", "long": "é !\n\t{}".ljust(1000)},
+    "labels": {"cost-center": "2018", "interval.label/size": ""},
+    "audience": "component-internal",
+    "event_owner_selector": SELECTOR,
+}
 
 
-def test_an_event_type_is_created_with_201_and_an_empty_body(nakadi: Nakadi) -> None:
-    """1.2, 10; EventTypeAT.whenPOSTValidEventTypeThenOk."""
-    answer = nakadi.post()
+# Creating
+
+
+def test_omitted_fields_have_nakadis_defaults(nakadi: Nakadi) -> None:
+    """EventTypeAT.whenPOSTValidEventTypeThenOk; nulls are shown, but for audience and event_owner_selector."""
+    given = pick(nakadi.definition(), {"name": "", "owning_application": "", "category": "", "schema": ""})
+    answer = nakadi.http.post("/event-types", json=given)
     assert (answer.status_code, answer.content) == (201, b"")
-
-
-def test_what_is_not_given_has_its_default(nakadi: Nakadi) -> None:
-    """2.1, 0.2: nulls are written, but for audience and event_owner_selector."""
-    given = {"name": nakadi.definition()["name"], "owning_application": "me", "category": "undefined"}
-    assert nakadi.http.post("/event-types", json=given | {"schema": json_schema("{}")}).status_code == 201
     shown = EventType(nakadi.http, given["name"]).shown()
-    assert {name: shown[name] for name in given} == given
-    defaults = {
-        "enrichment_strategies": [],
-        "partition_strategy": "random",
-        "partition_key_fields": [],
-        "ordering_key_fields": [],
-        "ordering_instance_ids": [],
-        "compatibility_mode": "forward",
-        "default_statistic": None,
-        "cleanup_policy": "delete",
-        "authorization": None,
-        "annotations": {},
-        "labels": {},
-    }
-    assert {name: shown[name] for name in defaults} == defaults
-    assert "audience" not in shown
-    assert "event_owner_selector" not in shown
-    assert shown["schema"].keys() >= {"type", "schema", "version", "created_at"}
-    assert shown["schema"]["version"] == "1.0.0"
-
-
-def test_times_are_iso_8601_with_milliseconds_and_z(nakadi: Nakadi) -> None:
-    """0.2."""
-    shown = nakadi.create().shown()
-    assert all(MOMENT.fullmatch(each) for each in (shown["created_at"], shown["updated_at"]))
-    assert MOMENT.fullmatch(shown["schema"]["created_at"])
+    schema = shown.pop("schema")
+    assert pick(shown, DEFAULTS) == DEFAULTS
+    assert not shown.keys() & {"audience", "event_owner_selector"}
+    assert (schema["type"], schema["schema"], schema["version"]) == ("json_schema", SCHEMA, "1.0.0")
     assert shown["created_at"] == shown["updated_at"]
+    assert all(MOMENT.fullmatch(each) for each in (shown["created_at"], schema["created_at"]))
 
 
-def test_the_schema_comes_back_as_it_was_given_spaces_included(nakadi: Nakadi) -> None:
-    """2.3; UserJourneyAT."""
+def test_all_fields_are_shown_as_they_were_sent(nakadi: Nakadi) -> None:
+    """EventTypeAT.whenPOSTEventTypeWithAuthorizationThenOk, …WithAnnotationsAndLabelsThenOk, …SetOnCreateThenOK."""
     text = '{\n\t"properties" : { "foo":{"type" :"string"} }  ,"description":"é\\u00e9"}\n'
-    assert nakadi.create(schema=json_schema(text)).shown()["schema"]["schema"] == text
+    shown = nakadi.create(**WHOLE, schema=json_schema(text)).shown()
+    assert pick(shown, WHOLE) == WHOLE
+    assert shown["schema"]["schema"] == text, "with its spaces"
 
 
-def test_every_field_is_kept(nakadi: Nakadi) -> None:
-    """2.1; EventTypeAT.whenPOSTEventTypeWithAuthorizationThenOk and …WithAnnotationsAndLabelsThenOk."""
-    given = {
-        "category": "business",
-        "partition_strategy": "hash",
-        "partition_key_fields": ["foo"],
-        "ordering_key_fields": ["foo"],
-        "ordering_instance_ids": ["foo"],
-        "compatibility_mode": "none",
-        "default_statistic": statistic(3) | {"messages_per_minute": 0},
-        "options": {"retention_time": 3 * DAY_MS},
-        "cleanup_policy": "compact",
-        "authorization": EVERYBODY,
-        "annotations": {"nakadi.io/internal-event-type": "true", "criticality": "low"},
-        "labels": {"cost-center": "2018", "interval.label/size": ""},
-        "audience": "component-internal",
-        "event_owner_selector": {"type": "path", "name": "retailer_id", "value": "foo"},
-    } | ENRICHED
-    shown = nakadi.create(**given).shown()
-    assert {name: shown[name] for name in given} == given
+@pytest.mark.parametrize(
+    "suffix", [".ps", ".v1.placed", ".1a", "-x_Y.z-", ".".ljust(218, "x")], ids=lambda suffix: suffix[:9]
+)
+def test_name_with_dots_or_of_255_characters_is_one_path_segment(nakadi: Nakadi, suffix: str) -> None:
+    """EventTypeAT.whenGetEventTypeWithRegisteredExtensionThenOk."""
+    name = nakadi.definition()["name"] + suffix
+    assert nakadi.create(name=name).shown()["name"] == name
 
 
-def test_the_list_holds_whole_event_types_sorted_by_name(nakadi: Nakadi) -> None:
-    """1.2; EventTypeAT.whenGETThenListsEventTypes."""
+@pytest.mark.parametrize(
+    ("statistic", "count"),
+    [
+        (None, 1),
+        (statistic(1) | {"messages_per_minute": 10**9, "message_size": 10**6}, 1),
+        (statistic(1) | {"read_parallelism": 4}, 4),
+        (statistic(3) | {"write_parallelism": 5}, 5),
+    ],
+    ids=["absent", "much", "read", "write"],
+)
+def test_number_of_partitions_is_the_larger_parallelism(nakadi: Nakadi, statistic: Any, count: int) -> None:
+    assert len(nakadi.create(default_statistic=statistic).partitions()) == count
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"name": "a" * 256}, "the length of the name must be"),
+    *(({"name": name}, 'Field "name"') for name in ("", "1a", "a b", "a.", "a..b", "a.-b", "é", "a/b", "_a")),
+    *(({field: None}, f'Field "{field}') for field in ("name", "owning_application", "category", "schema")),
+    ({"schema": {"schema": SCHEMA}}, 'Field "schema.type"'),
+    ({"schema": {"type": "json_schema", "schema": None}}, 'Field "schema.schema"'),
+    ({"enrichment_strategies": None}, "enrichment_strategies"),
+    ({"category": "business"}, "enrichment_strategies"),
+    ({"partition_strategy": None}, "partition_strategy"),
+    ({"partition_strategy": "whatever"}, "whatever"),
+    ({"partition_strategy": "hash"}, "partition_key_fields"),
+    ({"ordering_key_fields": ["nowhere"]}, "ordering_key_fields"),
+    ({"category": "data", "ordering_key_fields": ["foo"]} | ENRICHED, "ordering_key_fields"),
+    ({"ordering_instance_ids": ["foo"]}, "ordering_instance_ids"),
+    ({"cleanup_policy": "compact"}, "cleanup_policy"),
+    ({"default_statistic": statistic(1) | {"message_size": 0}}, 'Field "default_statistic.'),
+    ({"default_statistic": {"read_parallelism": 1}}, 'Field "default_statistic.'),
+    ({"authorization": {}}, "authorization"),
+    ({"authorization": EVERYBODY | {"readers": []}}, "authorization"),
+    ({"authorization": EVERYBODY | {"admins": [JANE, JANE]}}, "authorization"),
+    ({"authorization": EVERYBODY | {"writers": [{"data_type": "user"}]}}, "authorization"),
+    ({"event_owner_selector": SELECTOR | {"value": "nowhere"}}, "event_owner_selector"),
+    ({"event_owner_selector": SELECTOR | {"type": "metadata"}}, "event_owner_selector"),
+    ({"annotations": {"a": "x" * 1001}}, 'Field "annotations[a]"'),
+    *(({"annotations": {key: ""}}, f'Field "annotations[{key}]"') for key in ("-a", "a b", "a" * 64, "a_b/c", "x/")),
+    *(({"labels": {"a": text}}, 'Field "labels[a]"') for text in ("-a", "a b", "a" * 64)),
+]
+"""One definition for each rule, and what its refusal says."""
+
+
+@ON_SQLITE
+@pytest.mark.parametrize(("members", "text"), REFUSED, ids=ascii)
+def test_definition_that_breaks_a_rule_is_refused_by_its_field(
+    nakadi: Nakadi, members: dict[str, Any], text: str
+) -> None:
+    """EventTypeAT.rejectTooLongEventTypeNames, whenEventAuthSelectorCreateWithMetadataAndValueThen422."""
+    assert text in nakadi.refuse(**members)
+
+
+@ON_SQLITE
+def test_refusal_has_a_line_for_each_violation(nakadi: Nakadi) -> None:
+    """EventTypeAT.whenPOSTEventTypeWithInvalidAnnotationOrLabelThenError: an empty key breaks two rules."""
+    lines = nakadi.refuse(name=None, owning_application=None, labels={"": "x"}).strip().splitlines()
+    assert sorted(line.split('"')[1] for line in lines) == ["labels[]", "labels[]", "name", "owning_application"]
+    assert all(re.fullmatch(r'Field "[a-z_\[\]]+" .+', line) for line in lines)
+    assert 'Field "labels[]" Key cannot be empty' in lines
+
+
+@ON_SQLITE
+@pytest.mark.parametrize("path", ["foo", "metadata.eid", "deep.er"])
+def test_ordering_field_may_lie_in_objects_and_in_metadata(nakadi: Nakadi, path: str) -> None:
+    schema = {"properties": {"foo": {"type": "string"}, "deep": {"properties": {"er": {"type": "string"}}}}}
+    created = nakadi.create(category="business", ordering_key_fields=[path], schema=json_schema(schema))
+    assert created.shown()["ordering_key_fields"] == [path]
+
+
+def test_partition_key_may_be_absent_from_the_schema(nakadi: Nakadi) -> None:
+    created = nakadi.create(partition_strategy="hash", partition_key_fields=["nowhere"])
+    assert created.shown()["partition_key_fields"] == ["nowhere"]
+
+
+# Listing
+
+
+def test_list_holds_whole_event_types_sorted_by_name(nakadi: Nakadi) -> None:
+    """EventTypeAT.whenGETThenListsEventTypes."""
     created = [nakadi.create() for _ in range(3)]
     listed = nakadi.http.get("/event-types").json()
     assert all(each.shown() in listed for each in created)
@@ -91,11 +168,11 @@ def test_the_list_holds_whole_event_types_sorted_by_name(nakadi: Nakadi) -> None
     assert names == sorted(names)
 
 
-def test_the_list_is_filtered_by_writer_and_by_owner(nakadi: Nakadi) -> None:
-    """1.2; EventTypeAT.whenGETWithQueryEThenListsEventTypes."""
+def test_list_is_filtered_by_writer_and_by_owner(nakadi: Nakadi) -> None:
+    """EventTypeAT.whenGETWithQueryEThenListsEventTypes."""
     owner = f"{nakadi.definition()['name']}-owner"
     writer = {"data_type": "service", "value": owner}
-    wanted = nakadi.create(owning_application=owner, authorization=EVERYBODY | {"writers": [SOMEBODY, writer]})
+    wanted = nakadi.create(owning_application=owner, authorization=EVERYBODY | {"writers": [JANE, writer]})
     nakadi.create(owning_application=owner, authorization=EVERYBODY | {"readers": [writer]})
     nakadi.create(owning_application="other", authorization=EVERYBODY | {"writers": [writer]})
 
@@ -103,281 +180,166 @@ def test_the_list_is_filtered_by_writer_and_by_owner(nakadi: Nakadi) -> None:
         return [each["name"] for each in nakadi.http.get("/event-types", params=arguments).json()]
 
     assert listed(writer=f"service:{owner}", owning_application=owner) == [wanted.name]
-    assert len(listed(writer=f"service:{owner}")) == 2
-    assert len(listed(owning_application=owner)) == 2
+    assert len(listed(writer=f"service:{owner}")) == len(listed(owning_application=owner)) == 2
     assert listed(writer=f"user:{owner}") == []
 
 
-@pytest.mark.parametrize("writer", ["nobody", "", ":", "service:", ":x"])
-def test_a_malformed_writer_is_answered_400(nakadi: Nakadi, writer: str) -> None:
-    """1.2."""
-    problem(nakadi.http.get("/event-types", params={"writer": writer}), 400)
+@ON_SQLITE
+def test_malformed_writer_is_answered_400(nakadi: Nakadi) -> None:
+    for writer in ("nobody", "", ":", "service:", ":x"):
+        problem(nakadi.http.get("/event-types", params={"writer": writer}), 400)
 
 
-@pytest.mark.parametrize("suffix", [".ps", ".json", ".v1.placed", ".1a", "-x_Y.z-"])
-def test_a_name_with_dots_is_matched_whole(nakadi: Nakadi, suffix: str) -> None:
-    """0.2; EventTypeAT.whenGetEventTypeWithRegisteredExtensionThenOk."""
-    name = nakadi.definition()["name"] + suffix
-    assert nakadi.create(name=name).shown()["name"] == name
+@ON_SQLITE
+def test_registry_lists_strategies(nakadi: Nakadi) -> None:
+    assert nakadi.http.get("/registry/enrichment-strategies").json() == ["metadata_enrichment"]
+    assert nakadi.http.get("/registry/partition-strategies").json() == ["hash", "user_defined", "random"]
 
 
-def test_a_name_is_taken_once(nakadi: Nakadi) -> None:
-    """1.2, 6."""
-    taken = nakadi.create()
-    problem(nakadi.post(name=taken.name), 409)
+# Replacing
 
 
-def test_a_name_too_long_is_told_its_length(nakadi: Nakadi) -> None:
-    """2.1; EventTypeAT.rejectTooLongEventTypeNames."""
-    assert "the length of the name must be" in nakadi.refuse(name="a" * 256)
-    longest = nakadi.definition()["name"].ljust(255, "x")
-    assert nakadi.create(name=longest).shown()["name"] == longest
+def test_unchanged_event_type_can_be_put_back(nakadi: Nakadi) -> None:
+    """EventTypeAT.whenPUTValidEventTypeThenOK."""
+    created = nakadi.create(**WHOLE)
+    before, after = created.shown(), created.changed()
+    assert after.pop("updated_at") >= before.pop("updated_at")
+    assert after == before
+    assert created.get("/schemas").json()["items"] == [before["schema"]], "it makes no version"
 
 
-@pytest.mark.parametrize("name", ["", "1a", "a b", "a.", ".a", "a..b", "a.-b", "é", "a/b", "_a"])
-def test_a_name_follows_its_pattern(nakadi: Nakadi, name: str) -> None:
-    """2.1."""
-    assert 'Field "name"' in nakadi.refuse(name=name)
+def test_replacement_changes_the_fields_that_may_change(nakadi: Nakadi) -> None:
+    """EventTypeAT.whenEventAuthSelectorSetOnUpdateThenOK, whenUpdateRetentionTime…."""
+    created = nakadi.create(annotations={"a": "b"}, labels={"c": "d"})
+    before = created.shown()
+    members = {
+        "owning_application": "another",
+        "annotations": {"x": "y"},
+        "labels": {},
+        "ordering_key_fields": ["foo"],
+        "ordering_instance_ids": ["foo"],
+        "audience": "company-internal",
+        "authorization": EVERYBODY,
+        "event_owner_selector": SELECTOR,
+        "partition_key_fields": ["foo"],
+        "options": {"retention_time": 4 * DAY_MS},
+        "compatibility_mode": "forward",
+    }
+    shown = created.changed(**members)
+    assert pick(shown, members) == members
+    assert shown["updated_at"] > before["updated_at"]
+    assert shown["created_at"] == before["created_at"]
 
 
-@pytest.mark.parametrize("field", ["name", "owning_application", "category", "schema"])
-def test_a_field_that_is_required_is_missed_by_name(nakadi: Nakadi, field: str) -> None:
-    """2.1, 6: bean validation."""
-    without = {name: value for name, value in nakadi.definition().items() if name != field}
-    for body in (without, without | {field: None}):
-        assert f'Field "{field}' in problem(nakadi.http.post("/event-types", json=body), 422)["detail"]
+@pytest.mark.parametrize("how", ["absent", "null"])
+def test_fields_that_a_replacement_leaves_out_stay(nakadi: Nakadi, how: str) -> None:
+    """EventTypeAT.whenPUTEventTypeWithoutAnnotationsAndLabels…Kept, whenUpdateRetentionTimeWithNullValueNoChange."""
+    members = {
+        "annotations": {"a": "b"},
+        "labels": {"c": "d"},
+        "default_statistic": statistic(2),
+        "options": {"retention_time": 3 * DAY_MS},
+    }
+    created = nakadi.create(**members)
+    shown = created.changed(*members) if how == "absent" else created.changed(**dict.fromkeys(members))
+    assert pick(shown, members) == members
+    assert created.changed(options={"retention_time": None})["options"]["retention_time"] == 3 * DAY_MS
 
 
-@pytest.mark.parametrize("part", ["type", "schema"])
-def test_a_schema_has_a_type_and_a_text(nakadi: Nakadi, part: str) -> None:
-    """2.1: both are required."""
-    without = {name: value for name, value in json_schema(SCHEMA).items() if name != part}
-    for schema in (without, without | {part: None}):
-        assert f'Field "schema.{part}"' in nakadi.refuse(schema=schema)
-        problem(nakadi.create().post("/schemas", schema), 422)
+CREATED = {"authorization": EVERYBODY, "audience": "external-partner", "default_statistic": statistic(2)}
+KEPT: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({}, {"name": "another"}),
+    ({"category": "business"}, {"category": "undefined", "enrichment_strategies": []}),
+    ({"category": "business"}, {"category": "data"}),
+    ({"category": "business"}, {"enrichment_strategies": []}),
+    ({}, ENRICHED | {"category": "data"}),
+    ({}, ENRICHED | {"category": "business"}),
+    ({"compatibility_mode": "forward"}, {"category": "business"}),
+    ({}, {"partition_strategy": "random123"}),
+    ({}, {"partition_strategy": None}),
+    (CREATED, {"authorization": None}),
+    (CREATED, {"audience": None}),
+    (CREATED, {"default_statistic": statistic(3)}),
+    *(
+        ({"category": "business", "cleanup_policy": before}, {"cleanup_policy": after})
+        for before, after in [
+            ("delete", "compact"), ("compact", "delete"), ("compact", "compact_and_delete"),
+            ("compact_and_delete", "delete"), ("compact_and_delete", "compact"),
+        ]
+    ),
+    ({}, {"owning_application": "another", "schema": json_schema({"properties": {}})}),
+]  # fmt: skip
+"""What an event type is, and a replacement that is refused."""
 
 
-def test_the_owning_application_may_be_empty(nakadi: Nakadi) -> None:
-    """2.1."""
-    assert nakadi.create(owning_application="").shown()["owning_application"] == ""
-
-
-def test_all_that_is_wrong_is_told_line_by_line(nakadi: Nakadi) -> None:
-    """6: one line per error, each naming its field."""
-    detail = nakadi.refuse(name=None, owning_application=None, enrichment_strategies=None)
-    lines = detail.strip().splitlines()
-    assert sorted(line.split('"')[1] for line in lines) == ["enrichment_strategies", "name", "owning_application"]
-    assert all(re.fullmatch(r'Field "[a-z_]+" .+', line) for line in lines)
-
-
-def test_a_field_within_a_field_is_told_by_its_path(nakadi: Nakadi) -> None:
-    """6."""
-    assert 'Field "default_statistic.' in nakadi.refuse(default_statistic=statistic(1) | {"message_size": 0})
-
-
-@pytest.mark.parametrize(
-    "members",
-    [
-        {"enrichment_strategies": None},
-        {"enrichment_strategies": ["metadata_enrichment"]},
-        {"category": "business"},
-        {"category": "data", "enrichment_strategies": []},
-        {"category": "business", "enrichment_strategies": ["metadata_enrichment"] * 2},
-        {"partition_strategy": None},
-        {"partition_strategy": "whatever"},
-        {"partition_strategy": "hash"},
-        {"partition_strategy": "hash", "partition_key_fields": None},
-        {"ordering_key_fields": ["nowhere"]},
-        {"ordering_key_fields": ["foo"], "ordering_instance_ids": ["nowhere"]},
-        {"ordering_instance_ids": ["foo"]},
-        {"cleanup_policy": "compact"},
-        {"cleanup_policy": "compact_and_delete"},
-        {"event_owner_selector": {"type": "path", "name": "retailer", "value": "nowhere"}},
-        {"event_owner_selector": {"type": "static", "name": "", "value": "nike"}},
-    ],
-)
-def test_a_rule_that_is_broken_is_answered_422(nakadi: Nakadi, members: dict[str, Any]) -> None:
-    """2.1, 2.9; compaction not for undefined."""
-    nakadi.refuse(**members)
-
-
-def test_an_unknown_partition_strategy_is_told_by_name(nakadi: Nakadi) -> None:
-    """2.1, 2.9: a text, not an enum: 422."""
-    assert "whatever" in nakadi.refuse(partition_strategy="whatever")
-
-
-@pytest.mark.parametrize("missing", ["messages_per_minute", "message_size", "read_parallelism", "write_parallelism"])
-def test_a_statistic_is_whole_or_not_there(nakadi: Nakadi, missing: str) -> None:
-    """2.1."""
-    for value in (None, -1):
-        nakadi.refuse(default_statistic=statistic(1) | {missing: value})
-    nakadi.refuse(default_statistic={name: value for name, value in statistic(1).items() if name != missing})
-
-
-@pytest.mark.parametrize(
-    ("given", "count"),
-    [
-        (None, 1),
-        (statistic(1) | {"messages_per_minute": 10**9, "message_size": 10**6}, 1),
-        (statistic(1) | {"read_parallelism": 4}, 4),
-        (statistic(1) | {"write_parallelism": 5}, 5),
-        (statistic(3) | {"write_parallelism": 2}, 3),
-    ],
-    ids=["absent", "much", "read", "write", "both"],
-)
-def test_the_partitions_follow_from_the_parallelism_alone(
-    nakadi: Nakadi, given: dict[str, int] | None, count: int
+@ON_SQLITE
+@pytest.mark.parametrize(("created", "members"), KEPT, ids=ascii)
+def test_replacement_that_is_refused_changes_nothing(
+    nakadi: Nakadi, created: dict[str, Any], members: dict[str, Any]
 ) -> None:
-    """2.1: the larger of the two."""
-    assert [each["partition"] for each in nakadi.create(default_statistic=given).partitions()] == [
-        str(number) for number in range(count)
-    ]
+    """EventTypeAT.whenUpdateETAuthObjectThen422, whenUpdatePartitioningStrategyToNonExistingStrategyThen422."""
+    event_type = nakadi.create(**created)
+    before = event_type.shown()
+    problem(event_type.put(**members), 422)
+    assert event_type.shown() == before
 
 
-@pytest.mark.parametrize(
-    "authorization",
-    [
-        {},
-        {name: [] for name in EVERYBODY},
-        EVERYBODY | {"readers": []},
-        EVERYBODY | {"admins": None},
-        {name: value for name, value in EVERYBODY.items() if name != "writers"},
-        EVERYBODY | {"writers": [SOMEBODY, *OTHERS, SOMEBODY]},
-        EVERYBODY | {"writers": [{"data_type": "user"}]},
-        EVERYBODY | {"writers": [{"data_type": None, "value": "jane"}]},
-    ],
-)
-def test_an_authorization_names_somebody_once_in_each_list(nakadi: Nakadi, authorization: dict[str, Any]) -> None:
-    """2.1."""
-    assert "authorization" in nakadi.refuse(authorization=authorization)
+def test_replacement_of_an_unknown_event_type_is_answered_404(nakadi: Nakadi) -> None:
+    problem(nakadi.http.put("/event-types/nowhere", json=nakadi.definition(name="nowhere")), 404)
 
 
-def test_an_owner_selector_by_metadata_has_no_value(nakadi: Nakadi) -> None:
-    """2.1; EventTypeAT.whenEventAuthSelectorCreateWithMetadataAndValueThen422."""
-    selector = {"type": "metadata", "name": "retailer_id"}
-    nakadi.refuse(event_owner_selector=selector | {"value": "x"})
-    assert nakadi.create(event_owner_selector=selector).shown()["event_owner_selector"].items() >= selector.items()
+def test_undefined_event_type_becomes_business_with_its_enrichment(nakadi: Nakadi) -> None:
+    created = nakadi.create(compatibility_mode="forward")
+    created.publish({"foo": "before"})
+    assert created.changed(category="business", **ENRICHED)["category"] == "business"
+    created.refuse({"foo": "after"})
+    created.publish(business(foo="after"))
 
 
-@pytest.mark.parametrize("selector", [{"type": "path", "value": "foo"}, {"type": "static", "value": "nike"}])
-def test_an_owner_selector_is_kept(nakadi: Nakadi, selector: dict[str, str]) -> None:
-    """2.1; EventTypeAT.whenEventAuthSelectorSetOnCreateThenOK."""
-    selector = selector | {"name": "retailer_id"}
-    assert nakadi.create(event_owner_selector=selector).shown()["event_owner_selector"] == selector
+def test_random_event_type_becomes_hashed(nakadi: Nakadi) -> None:
+    """EventTypeAT.whenUpdatePartitioningStrategyFromRandomThenOK."""
+    created = nakadi.create(partitions=2)
+    shown = created.changed(partition_strategy="hash", partition_key_fields=["foo"])
+    assert (shown["partition_strategy"], shown["partition_key_fields"]) == ("hash", ["foo"])
+    problem(created.put(partition_key_fields=[]), 422)
+    created.publish({"foo": "Hello"})
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["foo", "metadata.eid", "deep.er"],
-)
-def test_ordering_fields_are_looked_for_in_the_effective_schema(nakadi: Nakadi, path: str) -> None:
-    """2.1, 2.4: dots lead into objects, and metadata is there."""
-    schema = {"properties": {"foo": {"type": "string"}, "deep": {"properties": {"er": {"type": "string"}}}}}
-    created = nakadi.create(category="business", ordering_key_fields=[path], schema=json_schema(schema))
-    assert created.shown()["ordering_key_fields"] == [path]
+def test_cleanup_policy_delete_becomes_compact_and_delete(nakadi: Nakadi) -> None:
+    """EventTypeAT.whenUpdateCleanupPolicyDeleteToDeleteCompactJourney."""
+    created = nakadi.create(category="business", compatibility_mode="forward")
+    created.publish(business(foo="without a key"))
+    assert created.changed(cleanup_policy="compact_and_delete")["cleanup_policy"] == "compact_and_delete"
+    [item] = created.refuse(business(foo="without a key"))
+    assert "partition_compaction_key" in item["detail"]
+    created.publish(business(foo="with a key", meta={"partition_compaction_key": "a"}))
 
 
-def test_the_effective_schema_of_a_data_change_has_its_fields_under_data(nakadi: Nakadi) -> None:
-    """2.1, 2.3."""
-    assert nakadi.create(category="data", ordering_key_fields=["data.foo"]).shown()["ordering_key_fields"]
-    nakadi.refuse(category="data", ordering_key_fields=["foo"], **ENRICHED)
+# Deleting
 
 
-def test_partition_keys_are_not_looked_for_in_the_schema(nakadi: Nakadi) -> None:
-    """2.4; 11, no. 3."""
-    created = nakadi.create(partition_strategy="hash", partition_key_fields=["nowhere"])
-    assert created.shown()["partition_key_fields"] == ["nowhere"]
-
-
-# 2.2
-
-
-@pytest.mark.parametrize("attached", ["annotations", "labels"])
-def test_an_empty_key_is_told_two_lines(nakadi: Nakadi, attached: str) -> None:
-    """2.2; EventTypeAT.whenPOSTEventTypeWithInvalidAnnotationOrLabelThenError."""
-    lines = nakadi.refuse(**{attached: {"": "value"}}).strip().splitlines()
-    assert lines[0] == f'Field "{attached}[]" Key cannot be empty'
-    assert lines[1].startswith(f'Field "{attached}[]" Key name should start and end with a letter or a digit')
-
-
-@pytest.mark.parametrize("attached", ["annotations", "labels"])
-@pytest.mark.parametrize(
-    "key",
-    ["-a", "a-", "a b", "é", "a" * 64, "/a", "Upper.case/a", "a_b/c", "x/", "a/b/c", "p" * 254 + "/a"],
-    ids=lambda key: key[:12],
-)
-def test_a_key_that_is_none_is_refused_by_name(nakadi: Nakadi, attached: str, key: str) -> None:
-    """2.2."""
-    assert f'Field "{attached}[{key}]"' in nakadi.refuse(**{attached: {key: "value"}})
-
-
-@pytest.mark.parametrize("attached", ["annotations", "labels"])
-@pytest.mark.parametrize(
-    "key", ["a", "A", "0", "a-_.b", "a" * 63, "nakadi.io/a", "a.b-c.d/E"], ids=lambda key: key[:12]
-)
-def test_a_key_may_have_a_prefix(nakadi: Nakadi, attached: str, key: str) -> None:
-    """2.2."""
-    assert nakadi.create(**{attached: {key: "value"}}).shown()[attached] == {key: "value"}
-
-
-def test_an_annotation_takes_any_text_up_to_1000_characters(nakadi: Nakadi) -> None:
-    """2.2."""
-    text = "é !\n\t{}".ljust(1000, "x")
-    assert nakadi.create(annotations={"a": text, "b": ""}).shown()["annotations"] == {"a": text, "b": ""}
-    nakadi.refuse(annotations={"a": text + "x"})
-
-
-@pytest.mark.parametrize("value", ["-a", "a-", "a b", "é", "a" * 64], ids=lambda value: value[:12])
-def test_a_label_is_a_name_or_empty(nakadi: Nakadi, value: str) -> None:
-    """2.2."""
-    assert 'Field "labels[a]"' in nakadi.refuse(labels={"a": value})
-    assert nakadi.create(labels={"a": "", "b": "x" * 63}).shown()["labels"] == {"a": "", "b": "x" * 63}
-
-
-# 2.9: deleting
-
-
-def test_a_deleted_event_type_is_gone(nakadi: Nakadi) -> None:
-    """1.2; EventTypeAT.whenDELETEEventTypeThenOK, UserJourneyAT.testEventTypeDeletion."""
+def test_deleted_event_type_is_not_found(nakadi: Nakadi) -> None:
+    """EventTypeAT.whenDELETEEventTypeThenOK, UserJourneyAT.testEventTypeDeletion."""
     created = nakadi.create()
     created.publish({"foo": "bar"})
     created.drop()
-    problem(created.get(), 404)
-    problem(created.get("/partitions"), 404)
-    problem(created.get("/schemas"), 404)
+    for path in ("", "/partitions", "/schemas", "/events"):
+        problem(created.get(path), 404)
     problem(created.hand_in({"foo": "bar"}), 404)
     problem(nakadi.http.delete(created.path), 404)
     assert created.name not in [each["name"] for each in nakadi.http.get("/event-types").json()]
 
 
-def test_an_event_type_created_again_begins_anew(nakadi: Nakadi) -> None:
-    """2.9; what lies in an old cursor's middle part is the epoch (12), so that it is not taken for a new one."""
+def test_recreated_event_type_starts_empty_with_offsets_of_its_own(nakadi: Nakadi) -> None:
+    """The middle part of an offset tells the old one from the new one."""
     created = nakadi.create()
+    problem(nakadi.post(name=created.name), 409)
     created.publish({"foo": "old"})
-    assert created.shown()["schema"]["version"] == "1.0.0"
     old = created.newest()
     created.drop()
     again = nakadi.create(name=created.name)
-    assert again.shown()["schema"]["version"] == "1.0.0"
     again.publish({"foo": "new"})
     assert again.newest() != old
     assert all(offset.endswith("-000000000000000000") for offset in again.newest().values())
     assert again.events(1) == [{"foo": "new"}]
-
-
-def test_what_does_not_exist_cannot_be_replaced(nakadi: Nakadi) -> None:
-    """1.2."""
-    problem(nakadi.http.put("/event-types/nowhere", json=nakadi.definition(name="nowhere")), 404)
-
-
-def test_the_strategies_to_choose_from_are_listed(nakadi: Nakadi) -> None:
-    """1.1."""
-    assert nakadi.http.get("/registry/enrichment-strategies").json() == ["metadata_enrichment"]
-    assert nakadi.http.get("/registry/partition-strategies").json() == ["hash", "user_defined", "random"]
-
-
-def test_the_schema_that_acceptance_tests_give_is_kept(nakadi: Nakadi) -> None:
-    """8: their default event type."""
-    shown = nakadi.create().shown()
-    assert only([shown["schema"]["schema"]]) == SCHEMA
-    assert shown["options"]["retention_time"] == 172_800_000
+    assert again.shown()["schema"]["version"] == "1.0.0"

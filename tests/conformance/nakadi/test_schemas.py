@@ -1,14 +1,27 @@
-"""Schemas: what they must be, what they make of events, and their versions."""
+"""Schemas: their versions, what makes one acceptable, how it evolves, and how it judges events.
+
+The rules of schemas are in tests/unit/core: test_schema.py, test_effective.py, test_evolution.py, test_violation.py.
+"""
 
 import json
 from typing import Any
 
 import pytest
 
+from tests.conformance.nakadi.hubs import ON_SQLITE
 from tests.nakadi import SCHEMA, EventType, Nakadi, business, change, json_schema, metadata, problem
 
-FOO = {"properties": {"foo": {"type": "string"}}}
-FOO_AND_BAR = {"properties": {"foo": {"type": "string"}, "bar": {"type": "string"}}}
+TEXT: dict[str, Any] = {"type": "string"}
+NUMBER: dict[str, Any] = {"type": "number"}
+DRAFT_7 = {"$schema": "http://json-schema.org/draft-07/schema#"}
+
+
+def foo(node: Any = TEXT, **members: Any) -> dict[str, Any]:
+    """Return a schema whose property foo is *node*."""
+    return {"properties": {"foo": node}} | members
+
+
+FOO_AND_BAR = {"properties": {"foo": TEXT, "bar": TEXT}}
 
 
 @pytest.fixture
@@ -20,190 +33,155 @@ def two(nakadi: Nakadi) -> EventType:
     return created
 
 
-# Versions: 1.2, 2.6
+# Versions
 
 
 def page(of: EventType, **arguments: Any) -> tuple[list[str], dict[str, str]]:
-    """The versions of a page, and where its links lead."""
+    """Return the versions of a page, and its links."""
     found = of.get("/schemas", **arguments).json()
     assert set(found) == {"items", "_links"}
+    assert all(each.keys() >= {"type", "schema", "version", "created_at"} for each in found["items"])
     return [each["version"] for each in found["items"]], {name: at["href"] for name, at in found["_links"].items()}
 
 
-def test_versions_are_listed_newest_first(two: EventType) -> None:
-    """1.2; SchemaControllerAT.whenGetSchemasThenList."""
-    assert page(two) == (["1.1.0", "1.0.0"], {})
-    for each in two.get("/schemas").json()["items"]:
-        assert each.keys() >= {"type", "schema", "version", "created_at"}
-
-
-def test_links_lead_to_the_pages_before_and_after(two: EventType) -> None:
-    """1.2; SchemaControllerAT.whenGetSchemasThenListWithOffset."""
+def test_versions_are_listed_newest_first_with_links_to_other_pages(two: EventType) -> None:
+    """SchemaControllerAT.whenGetSchemasThenList, …WithOffset, …WithGreatOffset."""
     path = f"/event-types/{two.name}/schemas"
+    assert page(two) == (["1.1.0", "1.0.0"], {})
     assert page(two, offset=0, limit=1) == (["1.1.0"], {"next": f"{path}?offset=1&limit=1"})
     assert page(two, offset=1, limit=1) == (["1.0.0"], {"prev": f"{path}?offset=0&limit=1"})
     assert two.http.get(f"{path}?offset=1&limit=1").json() == two.get("/schemas", offset=1, limit=1).json()
-
-
-@pytest.mark.parametrize(("offset", "limit"), [(2, 5), (5, 2)])
-def test_beyond_the_last_version_there_is_nothing(two: EventType, offset: int, limit: int) -> None:
-    """1.2; SchemaControllerAT.whenGetSchemasThenListWithGreatOffset."""
-    assert page(two, offset=offset, limit=limit) == ([], {})
-
-
-@pytest.mark.parametrize(
-    "arguments", [{"limit": 0}, {"limit": 1001}, {"limit": "x"}, {"offset": -1}, {"offset": "x"}], ids=str
-)
-def test_a_page_out_of_range_is_answered_400(two: EventType, arguments: dict[str, Any]) -> None:
-    """1.2, 6."""
-    problem(two.get("/schemas", **arguments), 400)
-
-
-def test_what_does_not_exist_has_no_schemas(nakadi: Nakadi) -> None:
-    """1.2; SchemaControllerAT.whenGetSchemasNoSchemasThen404."""
-    nowhere = EventType(nakadi.http, "nowhere")
-    problem(nowhere.get("/schemas"), 404)
-    problem(nowhere.get("/schemas/latest"), 404)
-    problem(nowhere.post("/schemas", json_schema(FOO)), 404)
-    problem(nowhere.post("/schemas/latest/compatibility-check", {"schema": "{}"}), 404)
-
-
-def test_a_version_is_shown_by_its_number_or_as_latest(two: EventType) -> None:
-    """1.2."""
-    first, latest = two.get("/schemas/1.0.0").json(), two.get("/schemas/latest").json()
-    assert (first["schema"], first["version"]) == (SCHEMA, "1.0.0")
-    assert latest == two.get("/schemas/1.1.0").json() == two.shown()["schema"]
-    problem(two.get("/schemas/1.2.0"), 404)
-    for text in ("1", "1.0", "1.0.0.0", "x", "1.0.x", "LATEST?"):
-        problem(two.http.get(f"{two.path}/schemas/{text.replace('?', '%3F')}"), 400)
-
-
-@pytest.mark.parametrize("spelling", [SCHEMA, '{"properties":{"foo":{"type":"string"}}}'])
-def test_fetching_finds_a_version_and_makes_none(two: EventType, spelling: str) -> None:
-    """1.2; SchemaControllerAT.whenCreateSchemaWithFetchThen200: compared by what they say."""
-    answer = two.post("/schemas", json_schema(spelling), fetch="true")
-    assert answer.status_code == 200
-    assert answer.json() == two.get("/schemas/1.0.0").json()
-    told = problem(two.post("/schemas", json_schema({"properties": {}}), fetch="true"), 404)
-    assert told["detail"] == f"no schema version of '{two.name}' says the same"
-    assert (told["event_type"], told["version"]) == (two.name, None)
-    assert page(two)[0] == ["1.1.0", "1.0.0"]
-
-
-def test_the_schema_that_is_there_makes_no_version(two: EventType) -> None:
-    """1.2, 2.6: 200, also when nothing changed."""
-    assert two.post("/schemas", json_schema(FOO_AND_BAR)).status_code == 200
-    assert page(two)[0] == ["1.1.0", "1.0.0"]
-
-
-def test_another_text_that_says_the_same_is_a_patch(two: EventType) -> None:
-    """2.6."""
-    assert two.post("/schemas", json_schema(json.dumps(FOO_AND_BAR, indent=1))).status_code == 200
-    assert page(two)[0] == ["1.1.1", "1.1.0", "1.0.0"]
+    assert page(two, offset=2, limit=5) == page(two, offset=5, limit=2) == ([], {})
+    for wrong in ({"limit": 0}, {"limit": 1001}, {"limit": "x"}, {"offset": -1}, {"offset": "x"}):
+        problem(two.get("/schemas", **wrong), 400)
 
 
 def test_versions_are_ordered_as_numbers(nakadi: Nakadi) -> None:
-    """8.1: numeric order; a higher level begins the lower ones anew (2.6)."""
+    """A new major version sets minor and patch to 0, a new minor version sets patch to 0."""
     created = nakadi.create(compatibility_mode="none")
     for number in range(20):
-        assert created.post("/schemas", json_schema(FOO | {"title": str(number)})).status_code == 200
-    assert created.post("/schemas", json_schema(FOO_AND_BAR)).status_code == 200
-    assert created.post("/schemas", json_schema({"properties": {}})).status_code == 200
+        assert created.post("/schemas", json_schema(foo(title=str(number)))).status_code == 200
+    for schema in (FOO_AND_BAR, {"properties": {}}):
+        assert created.post("/schemas", json_schema(schema)).status_code == 200
     wanted = ["2.0.0", "1.1.0", *(f"1.0.{patch}" for patch in range(20, -1, -1))]
     assert page(created, limit=1000)[0] == wanted
     assert page(created, limit=3, offset=3)[0] == wanted[3:6]
     assert page(created) == (wanted[:20], {"next": f"/event-types/{created.name}/schemas?offset=20&limit=20"})
 
 
-def test_a_schema_that_may_not_be_is_answered_422(two: EventType) -> None:
-    """1.2."""
-    for schema in ('{"type": "array"}', "[]", "{", json.dumps({"properties": {"bar": {"type": "string"}}})):
-        problem(two.post("/schemas", json_schema(schema)), 422)
+def test_version_is_shown_by_its_number_or_as_latest(two: EventType) -> None:
+    first, latest = two.get("/schemas/1.0.0").json(), two.get("/schemas/latest").json()
+    assert (first["schema"], first["version"]) == (SCHEMA, "1.0.0")
+    assert latest == two.get("/schemas/1.1.0").json() == two.shown()["schema"]
+    problem(two.get("/schemas/1.2.0"), 404)
+    for text in ("1", "1.0", "1.0.0.0", "x", "1.0.x", "LATEST%3F"):
+        problem(two.http.get(f"{two.path}/schemas/{text}"), 400)
+
+
+@pytest.mark.parametrize("spelling", [SCHEMA, '{"properties":{"foo":{"type":"string"}}}'], ids=["same", "other"])
+def test_fetch_finds_the_version_with_the_same_meaning_and_makes_none(two: EventType, spelling: str) -> None:
+    """SchemaControllerAT.whenCreateSchemaWithFetchThen200."""
+    answer = two.post("/schemas", json_schema(spelling), fetch="true")
+    assert (answer.status_code, answer.json()) == (200, two.get("/schemas/1.0.0").json())
+    missing = problem(two.post("/schemas", json_schema({"properties": {}}), fetch="true"), 404)
+    assert missing["detail"] == f"no schema version of '{two.name}' says the same"
+    assert (missing["event_type"], missing["version"]) == (two.name, None)
     assert page(two)[0] == ["1.1.0", "1.0.0"]
 
 
-def test_a_check_says_whether_another_schema_would_do(two: EventType) -> None:
-    """1.2: it is not stored; 11, no. 21: it changes nothing."""
-    check = "/schemas/{}/compatibility-check"
+def test_same_text_makes_no_version_and_another_spelling_a_patch(two: EventType) -> None:
+    assert two.post("/schemas", json_schema(FOO_AND_BAR)).status_code == 200
+    assert two.changed(labels={"a": "b"})["schema"]["version"] == "1.1.0"
+    assert two.post("/schemas", json_schema(json.dumps(FOO_AND_BAR, indent=1))).status_code == 200
+    assert page(two)[0] == ["1.1.1", "1.1.0", "1.0.0"]
+
+
+def test_compatibility_check_judges_a_schema_and_stores_nothing(two: EventType) -> None:
+    def check(version: str, **schema: Any) -> Any:
+        return two.post(f"/schemas/{version}/compatibility-check", schema)
+
     before = two.shown()
-    good = two.post(check.format("latest"), {"schema": json.dumps(FOO_AND_BAR | {"title": "t"})}).json()
-    assert good["compatible"] is True
-    assert (good["compatibility_mode"], good["validated_against_version"]) == ("compatible", "1.1.0")
+    good = check("latest", schema=json.dumps(FOO_AND_BAR | {"title": "t"})).json()
+    assert (good["compatible"], good["compatibility_mode"]) == (True, "compatible")
+    assert good["validated_against_version"] == "1.1.0"
     assert "error" not in good
-    bad = two.post(check.format("1.1.0"), {"schema": json.dumps(FOO)}).json()
+    bad = check("1.1.0", schema=json.dumps(foo())).json()
     assert bad["compatible"] is False
     assert "properties cannot be removed" in bad["error"]
-    older = two.post(check.format("1.0.0"), {"schema": json.dumps(FOO)}).json()
+    older = check("1.0.0", schema=json.dumps(foo())).json()
     assert (older["compatible"], older["validated_against_version"]) == (True, "1.0.0")
-    problem(two.post(check.format("7.0.0"), {"schema": "{}"}), 404)
-    problem(two.post(check.format("latest"), {"type": "avro_schema", "schema": "{}"}), 415)
+    problem(check("7.0.0", schema="{}"), 404)
+    problem(check("latest", type="avro_schema", schema="{}"), 415)
     assert two.shown() == before
 
 
+def test_schemas_of_an_unknown_event_type_are_answered_404(nakadi: Nakadi) -> None:
+    """SchemaControllerAT.whenGetSchemasNoSchemasThen404."""
+    nowhere = EventType(nakadi.http, "nowhere")
+    problem(nowhere.get("/schemas"), 404)
+    problem(nowhere.get("/schemas/latest"), 404)
+    problem(nowhere.post("/schemas", json_schema(foo())), 404)
+    problem(nowhere.post("/schemas/latest/compatibility-check", {"schema": "{}"}), 404)
+
+
+@ON_SQLITE
 @pytest.mark.parametrize("path", ["/schemas", "/schemas?fetch=true", "/schemas/latest/compatibility-check"])
-@pytest.mark.parametrize(("given", "status"), [({}, 422), ({"schema": {}}, 400)], ids=["none", "an object"])
-def test_what_is_no_schema_is_told_by_the_names_of_its_own_body(
-    two: EventType, path: str, given: dict[str, Any], status: int
-) -> None:
-    assert problem(two.post(path, {"type": "json_schema"} | given), status)["field"] == "schema"
+def test_body_without_a_schema_is_refused_by_its_field(two: EventType, path: str) -> None:
+    for given, status in (({}, 422), ({"schema": {}}, 400)):
+        assert problem(two.post(path, {"type": "json_schema"} | given), status)["field"] == "schema"
 
 
-# What a schema must be: 2.4
+# Acceptable schemas
 
 
-@pytest.mark.parametrize("mode", ["none", "forward", "compatible"])
+@ON_SQLITE
 @pytest.mark.parametrize(
     "schema",
     [
         '{"properties": {},}',
-        '{"properties": {}} x',
         '{"type": "object", "type": "object"}',
         "",
         "null",
         '{"type": "array"}',
-        '{"type": "string"}',
         '{"type": ["object", "null"]}',
         '{"$schema": "http://json-schema.org/draft-03/schema#"}',
-        '{"$schema": "https://example.org/own"}',
-        '{"properties": {"foo": {"$ref": "http://example.org/schema.json"}}}',
         '{"properties": {"foo": {"$ref": "#/definitions/nowhere"}}}',
-        '{"properties": {"foo": {"type": "text"}}}',
         '{"properties": {"foo": {"minimum": "1"}}}',
-        '{"properties": {"foo": {"pattern": "(?=a)b"}}}',
-        '{"properties": {"foo": {"pattern": "(a)\\\\1"}}}',
         '{"properties": {"foo": {"pattern": "["}}}',
-        '{"required": "foo"}',
     ],
 )
-def test_a_schema_that_is_none_is_refused_in_every_mode(nakadi: Nakadi, mode: str, schema: str) -> None:
-    """2.4, 1 to 3."""
-    assert "schema" in nakadi.refuse(compatibility_mode=mode, schema=json_schema(schema))
+def test_unacceptable_schema_is_refused_on_creation_and_as_a_new_version(nakadi: Nakadi, schema: str) -> None:
+    assert "schema" in nakadi.refuse(compatibility_mode="none", schema=json_schema(schema))
+    created = nakadi.create(compatibility_mode="none")
+    problem(created.post("/schemas", json_schema(schema)), 422)
+    assert page(created)[0] == ["1.0.0"]
 
 
-def test_a_remote_reference_is_refused_by_name(nakadi: Nakadi) -> None:
-    """2.4: never fetched."""
+@ON_SQLITE
+def test_remote_reference_is_never_fetched(nakadi: Nakadi) -> None:
     reference = f"{nakadi.http.base_url}/health"
-    schema = {"properties": {"foo": {"$ref": reference}}}
-    assert reference in nakadi.refuse(schema=json_schema(schema))
+    assert reference in nakadi.refuse(schema=json_schema(foo({"$ref": reference})))
 
 
-@pytest.mark.parametrize("draft", ["04", "06", "07"])
-def test_three_drafts_are_known(nakadi: Nakadi, draft: str) -> None:
-    """2.4."""
-    schema = FOO | {"$schema": f"http://json-schema.org/draft-{draft}/schema#"}
-    nakadi.create(schema=json_schema(schema)).publish({"foo": "bar"})
+@ON_SQLITE
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        (foo(NUMBER | {"minimum": 0, "exclusiveMinimum": True}), 0.1, 0),
+        (foo(NUMBER | {"minimum": 0}, **{"$schema": "http://json-schema.org/draft-04/schema#"}), 0, -1),
+        (foo({"exclusiveMinimum": 0}, **{"$schema": "http://json-schema.org/draft-06/schema#"}), 1, 0),
+        (foo({"if": {"type": "integer"}, "then": {"minimum": 1}}, **DRAFT_7), 1, 0),
+    ],
+    ids=["none", "04", "06", "07"],
+)
+def test_schema_is_of_draft_4_unless_it_names_draft_6_or_7(nakadi: Nakadi, schema: Any, good: Any, bad: Any) -> None:
+    created = nakadi.create(compatibility_mode="none", schema=json_schema(schema))
+    created.publish({"foo": good})
+    created.refuse({"foo": bad})
 
 
-def test_without_a_dialect_it_is_draft_4(nakadi: Nakadi) -> None:
-    """2.4: exclusiveMinimum is a boolean there, and an integer is no 1.0."""
-    schema = {"properties": {"n": {"type": "number", "minimum": 0, "exclusiveMinimum": True}}}
-    created = nakadi.create(schema=json_schema(schema))
-    created.publish({"n": 0.1})
-    created.refuse({"n": 0})
-
-
-def test_a_business_schema_leaves_metadata_to_the_server(nakadi: Nakadi) -> None:
-    """2.3, 2.4."""
+@ON_SQLITE
+def test_business_schema_may_not_define_metadata(nakadi: Nakadi) -> None:
     schema = json_schema({"properties": {"metadata": {"type": "object"}}})
     enriched = {"enrichment_strategies": ["metadata_enrichment"]}
     assert "metadata" in nakadi.refuse(category="business", schema=schema, **enriched)
@@ -211,147 +189,128 @@ def test_a_business_schema_leaves_metadata_to_the_server(nakadi: Nakadi) -> None
     nakadi.create(schema=schema)
 
 
-PROHIBITED = {
-    "not": {"type": "string"},
-    "additionalItems": False,
-    "const": 1,
-    "contains": {},
-    "examples": [1],
-    "$comment": "why",
-    "x-own": 1,
-    "propertyNames": {},
-    "if": {},
-    "readOnly": True,
-}
-
-
-@pytest.mark.parametrize("keyword", PROHIBITED)
-def test_compatible_schemas_have_no_keyword_but_known_ones(nakadi: Nakadi, keyword: str) -> None:
-    """2.4, 6: a pointer and the keyword."""
-    schema = {"$schema": "http://json-schema.org/draft-07/schema#"}
-    schema |= {"properties": {"foo": {keyword: PROHIBITED[keyword]}}}
-    detail = nakadi.refuse(schema=json_schema(schema))
+@ON_SQLITE
+def test_compatible_mode_prohibits_unknown_keywords_and_names_each(nakadi: Nakadi) -> None:
+    schema = json_schema(DRAFT_7 | foo({"x-own": 1, "const": 2}))
+    detail = nakadi.refuse(schema=schema)
     assert "#/properties/foo" in detail
-    assert f"extraneous key [{keyword}] is not permitted" in detail
+    assert all(f"extraneous key [{each}] is not permitted" in detail for each in ("const", "x-own"))
     for mode in ("forward", "none"):
-        nakadi.create(compatibility_mode=mode, schema=json_schema(schema))
+        nakadi.create(compatibility_mode=mode, schema=schema)
 
 
-def test_all_prohibited_keywords_are_told(nakadi: Nakadi) -> None:
-    """2.4: one fragment per violation, joined by commas."""
-    schema = {"not": {}, "properties": {"foo": {"x-own": 1}}}
-    detail = nakadi.refuse(schema=json_schema(schema))
-    assert all(f"extraneous key [{each}] is not permitted" in detail for each in ("not", "x-own"))
+# Evolution
+
+CHANGES: dict[str, tuple[Any, Any, str, str, str]] = {
+    "title": (foo(title="a"), foo(title="b"), "1.0.1", "1.0.1", "1.0.1"),
+    "property added": (foo(), FOO_AND_BAR, "1.1.0", "1.1.0", "1.1.0"),
+    "type narrowed": (foo({}), foo(), "1.1.0", "1.1.0", "a type cannot be given"),
+    "required extended": (foo(), foo(required=["foo"]), "1.1.0", "1.1.0", "required array changed"),
+    "property removed": (foo(), {"properties": {}}, "2.0.0", *["#/properties/foo: properties cannot be removed"] * 2),
+    "type changed": (foo(), foo(NUMBER), "2.0.0", *["types must be the same"] * 2),
+    "enum extended": (foo({"enum": ["a"]}), foo({"enum": ["a", "b"]}), "2.0.0", *["enum array changed"] * 2),
+    "attribute changed": (
+        foo(TEXT | {"maxLength": 5}),
+        foo(TEXT | {"maxLength": 6}),
+        "2.0.0",
+        *["change to attribute value not allowed"] * 2,
+    ),
+    "pattern added, which Nakadi overlooks": (foo(), foo(TEXT | {"pattern": "a"}), "2.0.0", *["Invalid schema"] * 2),
+    "reference to itself": (
+        foo({"$ref": "#/definitions/n"}, definitions={"n": {"properties": {"a": {"$ref": "#/definitions/n"}}}}),
+        foo(
+            {"$ref": "#/definitions/n"},
+            definitions={"n": {"properties": {"a": {"$ref": "#/definitions/n"}, "b": TEXT}}},
+        ),
+        "1.1.0",
+        "1.1.0",
+        "1.1.0",
+    ),
+}
+"""The old and the new schema; then for the modes none, forward and compatible the version, or the refusal."""
 
 
-def test_compatible_schemas_have_whatever_else_draft_4_has(nakadi: Nakadi) -> None:
-    """2.4; 11, no. 2: additionalProperties and patternProperties are taken."""
-    schema = {
-        "id": "http://example.org/mine",
-        "$schema": "http://json-schema.org/draft-04/schema#",
-        "title": "t",
-        "description": "d",
-        "default": {},
-        "type": "object",
-        "minProperties": 0,
-        "maxProperties": 9,
-        "required": [],
-        "additionalProperties": False,
-        "definitions": {"a": {"type": "string", "format": "email", "minLength": 1, "maxLength": 9, "pattern": "a"}},
-        "patternProperties": {"^x": {"enum": [1]}},
-        "dependencies": {"foo": {"properties": {}}},
-        "allOf": [{}],
-        "anyOf": [{}],
-        "oneOf": [{}],
-        "properties": {
-            "a": {"$ref": "#/definitions/a"},
-            "n": {"multipleOf": 2, "maximum": 8, "exclusiveMaximum": False, "minimum": 0, "exclusiveMinimum": False},
-            "l": {"items": {}, "maxItems": 9, "minItems": 0, "uniqueItems": False},
-        },
-    }
-    created = nakadi.create(schema=json_schema(schema))
-    assert json.loads(created.shown()["schema"]["schema"]) == schema
+@ON_SQLITE
+@pytest.mark.parametrize("name", CHANGES)
+def test_schema_change_makes_a_version_of_its_level_or_is_refused(nakadi: Nakadi, name: str) -> None:
+    old, new, *outcomes = CHANGES[name]
+    for mode, outcome in zip(("none", "forward", "compatible"), outcomes, strict=True):
+        created = nakadi.create(compatibility_mode=mode, schema=json_schema(old))
+        answer = created.post("/schemas", json_schema(new))
+        if outcome[0].isdecimal():
+            assert answer.status_code == 200, (mode, answer.text)
+            assert page(created)[0] == [outcome, "1.0.0"], mode
+        else:
+            detail = problem(answer, 422)["detail"]
+            assert detail.startswith("Invalid schema: #")
+            assert outcome in detail, mode
+            assert page(created)[0] == ["1.0.0"], mode
 
 
-def test_a_dependency_on_names_is_taken(nakadi: Nakadi) -> None:
-    """2.3; 11, no. 19: where Nakadi's own walk breaks down."""
-    schema = {"properties": {"a": {}, "b": {}}, "dependencies": {"a": ["b"]}}
-    created = nakadi.create(schema=json_schema(schema))
-    created.publish({"a": 1, "b": 2})
-    created.refuse({"a": 1})
+@ON_SQLITE
+def test_refusal_names_each_offending_change(nakadi: Nakadi) -> None:
+    created = nakadi.create(schema=json_schema({"properties": {"a": TEXT, "b": TEXT}}))
+    assert problem(created.post("/schemas", json_schema({"properties": {"a": NUMBER}})), 422)["detail"] == (
+        "Invalid schema: #/properties/a: types must be the same, #/properties/b: properties cannot be removed"
+    )
 
 
-# What a schema makes of events: 2.3
+@ON_SQLITE
+def test_replacement_is_judged_by_the_old_mode(nakadi: Nakadi) -> None:
+    """UserJourneyAT.userJourneyM1: an optional property takes 1.0.0 to 1.1.0."""
+    created = nakadi.create(compatibility_mode="none", schema=json_schema(foo()))
+    assert created.changed(schema=json_schema(FOO_AND_BAR))["schema"]["version"] == "1.1.0"
+    assert (
+        created.changed(compatibility_mode="forward", schema=json_schema(foo(NUMBER)))["schema"]["version"] == "2.0.0"
+    )
+    problem(created.put(compatibility_mode="none", schema=json_schema(foo())), 422)
 
 
-def test_events_of_no_category_are_validated_as_they_are(nakadi: Nakadi) -> None:
-    """2.3; 11, no. 1."""
-    created = nakadi.create(schema=json_schema(FOO | {"required": ["foo"]}))
+@ON_SQLITE
+def test_change_to_compatible_mode_allows_few_schema_changes(nakadi: Nakadi) -> None:
+    for schema, status in (
+        (foo(title="t"), 200),
+        (FOO_AND_BAR, 200),
+        (foo(required=["foo"]), 200),
+        (foo(additionalProperties=False), 200),
+        (foo(NUMBER), 422),
+        ({"properties": {}}, 422),
+        (foo(additionalProperties=TEXT), 422),
+    ):
+        created = nakadi.create(compatibility_mode="forward", schema=json_schema(foo()))
+        answer = created.put(compatibility_mode="compatible", schema=json_schema(schema))
+        assert answer.status_code == status, schema
+    created = nakadi.create(compatibility_mode="forward", schema=json_schema(foo({"not": {}})))
+    problem(created.put(compatibility_mode="compatible"), 422)
+
+
+# Events
+
+
+@ON_SQLITE
+def test_undefined_event_is_validated_as_it_is(nakadi: Nakadi) -> None:
+    created = nakadi.create(schema=json_schema(foo(required=["foo"])))
     created.publish({"foo": "bar"})
     assert created.refuse({})[0]["detail"] == "#: required key [foo] not found"
     assert created.refuse({"foo": 1})[0]["detail"] == "#/foo: expected type: String, found: Integer"
 
 
-@pytest.mark.parametrize(
-    ("schema", "good", "bad"),
-    [
-        (FOO, {"foo": "a"}, {"foo": "a", "more": 1}),
-        ({"properties": {"o": FOO}}, {"o": {"foo": "a"}}, {"o": {"foo": "a", "more": 1}}),
-        ({"properties": {"o": {"type": ["object", "null"]}}}, {"o": {}}, {"o": {"more": 1}}),
-        ({"properties": {"o": {"required": ["more"]}}}, {"o": 1}, {"o": {"more": 1}}),
-        ({"properties": {"o": {}}}, {"o": 1}, {"o": {"more": 1}}),
-        ({"properties": {"l": {"items": FOO}}}, {"l": [{"foo": "a"}]}, {"l": [{"more": 1}]}),
-        ({"properties": {"l": {"items": [{"type": "string"}]}}}, {"l": ["a"]}, {"l": ["a", 2]}),
-        (FOO | {"additionalProperties": True}, {"foo": "a"}, {"foo": "a", "more": 1}),
-        (
-            {"properties": {"o": {"$ref": "#/definitions/o"}}, "definitions": {"o": FOO}},
-            {"o": {"foo": "a"}},
-            {"o": {"more": 1}},
-        ),
-        (
-            {"properties": {"o": {"anyOf": [FOO, {"type": "string"}]}}},
-            {"o": {"foo": "a"}},
-            {"o": {"more": 1}},
-        ),
-    ],
-    ids=["root", "object", "null", "required", "empty", "items", "tuple", "own", "reference", "anyOf"],
-)
-def test_compatible_schemas_are_closed_at_every_level(
-    nakadi: Nakadi, schema: dict[str, Any], good: dict[str, Any], bad: dict[str, Any]
-) -> None:
-    """2.3: and forward and none stay open."""
-    created = nakadi.create(schema=json_schema(schema))
-    created.publish(good)
-    assert created.refuse(bad)[0]["step"] == "validating"
-    for mode in ("forward", "none"):
-        nakadi.create(compatibility_mode=mode, schema=json_schema(schema)).publish(good, bad)
-
-
-def test_patterns_are_not_closed(nakadi: Nakadi) -> None:
-    """2.3: the walk does not go into patternProperties."""
-    schema = {"patternProperties": {"^x": {"type": "object"}}, "type": "object"}
-    created = nakadi.create(schema=json_schema(schema))
-    created.publish({"xy": {"more": 1}})
-    created.refuse({"y": {}})
-
-
-def test_a_business_event_has_its_fields_beside_its_metadata(nakadi: Nakadi) -> None:
-    """2.3, 3.1."""
-    created = nakadi.create(category="business", schema=json_schema(FOO | {"required": ["foo"]}))
+@ON_SQLITE
+def test_business_event_has_its_fields_beside_metadata(nakadi: Nakadi) -> None:
+    created = nakadi.create(category="business", schema=json_schema(foo(required=["foo"])))
     created.publish(business(foo="bar"))
     assert created.refuse({"foo": "bar"})[0]["detail"] == "#: required key [metadata] not found"
     assert created.refuse(business())[0]["detail"] == "#: required key [foo] not found"
     assert created.refuse(business(foo="a", more=1))[0]["detail"] == "#: extraneous key [more] is not permitted"
 
 
-def test_a_data_change_has_its_fields_under_data(nakadi: Nakadi) -> None:
-    """2.3, 3.1."""
-    created = nakadi.create(
-        category="data", compatibility_mode="forward", schema=json_schema(FOO | {"required": ["foo"]})
-    )
+@ON_SQLITE
+def test_data_change_has_its_fields_under_data(nakadi: Nakadi) -> None:
+    schema = foo({"$ref": "#/definitions/text"}, required=["foo"], definitions={"text": TEXT})
+    created = nakadi.create(category="data", compatibility_mode="forward", schema=json_schema(schema))
     created.publish(*(change({"foo": "bar", "more": 1}, data_op=operation) for operation in "CUDS"))
+    assert "#/data/foo" in created.refuse(change({"foo": 1}))[0]["detail"]
     for event in (
-        change({"foo": "bar"}, data_op="X"),
         change({"foo": "bar"}, data_op="c"),
         change({"foo": "bar"}, data_type=1),
         change({"foo": "bar"}, more=1),
@@ -362,93 +321,84 @@ def test_a_data_change_has_its_fields_under_data(nakadi: Nakadi) -> None:
         created.refuse(event)
 
 
-def test_definitions_of_a_data_change_still_resolve(nakadi: Nakadi) -> None:
-    """2.3."""
-    schema = {"properties": {"o": {"$ref": "#/definitions/o"}}, "definitions": {"o": FOO}}
-    created = nakadi.create(category="data", schema=json_schema(schema))
-    created.publish(change({"o": {"foo": "a"}}))
-    assert "#/data/o/foo" in created.refuse(change({"o": {"foo": 1}}))[0]["detail"]
-
-
-@pytest.mark.parametrize("category", ["business", "data"])
+@ON_SQLITE
 @pytest.mark.parametrize(
-    "members",
+    ("schema", "good", "bad"),
     [
-        {"eid": None},
-        {"eid": "not-a-uuid"},
-        {"eid": 1},
-        {"occurred_at": None},
-        {"occurred_at": "2026-01-02"},
-        {"occurred_at": "2026-01-02T03:04:05"},
-        {"occurred_at": "2026-01-02T03:04Z"},
-        {"occurred_at": "2026-13-02T03:04:05Z"},
-        {"occurred_at": 1},
-        {"event_type": "another"},
-        {"partition": 1},
-        {"parent_eids": ["x"]},
-        {"parent_eids": "7b7c7a6e-0000-4000-8000-000000000000"},
-        {"flow_id": 1},
-        {"span_ctx": {"a": 1}},
-        {"received_at": "2026-01-02T03:04:05Z"},
-        {"version": "1.0.0"},
-        {"published_by": "me"},
-        {"partition_compaction_key": "a"},
-        {"more": 1},
+        (foo(), {"foo": "a"}, {"foo": "a", "more": 1}),
+        ({"properties": {"o": foo()}}, {"o": {"foo": "a"}}, {"o": {"more": 1}}),
+        ({"properties": {"l": {"items": foo()}}}, {"l": [{"foo": "a"}]}, {"l": [{"more": 1}]}),
+        (foo(additionalProperties=True), {"foo": "a"}, {"foo": "a", "more": 1}),
+        ({"type": "object", "patternProperties": {"^x": {"type": "object"}}}, {"xy": {"more": 1}}, {"y": {}}),
+        ({"properties": {"a": {}, "b": {}}, "dependencies": {"a": ["b"]}}, {"a": 1, "b": 2}, {"a": 1, "b": 2, "c": 3}),
     ],
-    ids=str,
+    ids=["root", "object", "items", "own", "patterns", "dependencies"],
 )
-def test_metadata_that_is_none_is_refused(nakadi: Nakadi, category: str, members: dict[str, Any]) -> None:
-    """2.3: always closed, in every mode."""
+def test_compatible_schema_is_closed_and_others_stay_open(
+    nakadi: Nakadi, schema: dict[str, Any], good: dict[str, Any], bad: dict[str, Any]
+) -> None:
+    created = nakadi.create(schema=json_schema(schema))
+    created.publish(good)
+    assert created.refuse(bad)[0]["step"] == "validating"
+    nakadi.create(compatibility_mode="forward", schema=json_schema(schema)).publish(good, bad)
+
+
+METADATA: list[tuple[dict[str, Any], bool]] = [
+    ({"eid": "ABCDEF00-0000-1000-0000-000000000000"}, True),
+    ({"occurred_at": "2026-01-02t03:04:05.123456789+02:00"}, True),
+    ({"parent_eids": ["7b7c7a6e-0000-4000-8000-000000000000"], "flow_id": "f", "partition": "0"}, True),
+    ({"span_ctx": {"ot-tracer-spanid": "b"}}, True),
+    ({"eid": None}, False),
+    ({"eid": "not-a-uuid"}, False),
+    ({"occurred_at": "2026-01-02T03:04:05"}, False),
+    ({"event_type": "another"}, False),
+    ({"parent_eids": ["x"]}, False),
+    ({"span_ctx": {"a": 1}}, False),
+    ({"received_at": "2026-01-02T03:04:05Z"}, False),
+    ({"partition_compaction_key": "a"}, False),
+    ({"more": 1}, False),
+]
+
+
+@ON_SQLITE
+@pytest.mark.parametrize("category", ["business", "data"])
+@pytest.mark.parametrize(("members", "valid"), METADATA, ids=str)
+def test_metadata_is_closed_in_every_mode(
+    nakadi: Nakadi, category: str, members: dict[str, Any], *, valid: bool
+) -> None:
     created = nakadi.create(category=category, compatibility_mode="forward")
     event = business(foo="bar", meta=members) if category == "business" else change({"foo": "bar"}, meta=members)
-    (item,) = created.refuse(event)
-    assert (item["publishing_status"], item["step"]) == ("failed", "validating")
-    assert "#/metadata" in item["detail"]
+    if valid:
+        created.publish(event)
+    else:
+        [item] = created.refuse(event)
+        assert (item["publishing_status"], item["step"]) == ("failed", "validating")
+        assert "#/metadata" in item["detail"]
 
 
-@pytest.mark.parametrize(
-    "members",
-    [
-        {"eid": "ABCDEF00-0000-1000-0000-000000000000"},
-        {"occurred_at": "2026-01-02t03:04:05z"},
-        {"occurred_at": "2026-01-02T03:04:05.123456789+02:00"},
-        {"event_type": "its own"},
-        {"partition": "0"},
-        {"parent_eids": ["7b7c7a6e-0000-4000-8000-000000000000"]},
-        {"flow_id": "flow"},
-        {"span_ctx": {"ot-tracer-spanid": "b"}},
-    ],
-    ids=str,
-)
-def test_metadata_may_have_what_it_may_have(nakadi: Nakadi, members: dict[str, Any]) -> None:
-    """2.3."""
-    created = nakadi.create(category="business")
-    created.publish(business(foo="a", meta={n: created.name if v == "its own" else v for n, v in members.items()}))
-
-
-def test_a_wrong_date_is_told_by_a_pointer_of_its_own(nakadi: Nakadi) -> None:
-    """2.3, 3.4."""
+@ON_SQLITE
+def test_wrong_date_is_refused_in_nakadis_words(nakadi: Nakadi) -> None:
     created = nakadi.create(category="business")
     detail = created.refuse(business(foo="a", meta={"occurred_at": "yesterday"}))[0]["detail"]
     assert detail == "#/metadata/occurred_at:must be a valid date-time"
 
 
+@ON_SQLITE
 @pytest.mark.parametrize("policy", ["compact", "compact_and_delete"])
-def test_compacted_events_have_a_key(nakadi: Nakadi, policy: str) -> None:
-    """2.3; EventTypeAT.compactedEventTypeJourney."""
+def test_compacted_event_needs_a_key(nakadi: Nakadi, policy: str) -> None:
+    """EventTypeAT.compactedEventTypeJourney."""
     created = nakadi.create(category="business", cleanup_policy=policy)
-    assert created.shown()["cleanup_policy"] == policy
     created.publish(business(foo="a", meta={"partition_compaction_key": "k"}))
     for members in ({}, {"partition_compaction_key": ""}, {"partition_compaction_key": 1}):
         assert "partition_compaction_key" in created.refuse(business(foo="a", meta=members))[0]["detail"]
 
 
+@ON_SQLITE
 @pytest.mark.parametrize(
     ("name", "good", "bad"),
     [
         ("date-time", ["2026-01-02T03:04:05Z", "2026-01-02t03:04:05.1+01:00"], ["2026-01-02", "x"]),
-        ("iso-4217", ["EUR", "USD"], ["eur", "EURO", "E1R"]),
-        ("ISO-4217", ["EUR"], ["eur"]),
+        ("ISO-4217", ["EUR", "USD"], ["eur", "EURO", "E1R"]),
         ("email", ["jane@example.org"], ["jane"]),
         ("uri", ["https://example.org/"], ["::"]),
         ("hostname", ["example.org"], ["-x-"]),
@@ -457,16 +407,15 @@ def test_compacted_events_have_a_key(nakadi: Nakadi, policy: str) -> None:
         ("no-such-format", ["anything"], []),
     ],
 )
-def test_formats_are_checked(nakadi: Nakadi, name: str, good: list[str], bad: list[str]) -> None:
-    """2.3."""
-    created = nakadi.create(schema=json_schema({"properties": {"foo": {"type": "string", "format": name}}}))
+def test_format_is_checked_if_it_is_known(nakadi: Nakadi, name: str, good: list[str], bad: list[str]) -> None:
+    created = nakadi.create(schema=json_schema(foo(TEXT | {"format": name})))
     created.publish(*({"foo": text} for text in good))
     for text in bad:
         assert created.refuse({"foo": text})[0]["detail"].startswith("#/foo")
 
 
-def test_several_violations_stand_line_by_line(nakadi: Nakadi) -> None:
-    """3.4."""
+@ON_SQLITE
+def test_several_violations_of_an_event_stand_line_by_line(nakadi: Nakadi) -> None:
     created = nakadi.create(schema=json_schema(FOO_AND_BAR | {"required": ["foo", "bar"]}))
     first, *others = created.refuse({"bar": 1, "more": 2})[0]["detail"].splitlines()
     assert first == "#: 3 schema violations found"

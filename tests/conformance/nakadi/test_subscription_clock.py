@@ -1,6 +1,6 @@
-"""Streams of subscriptions by a clock that is moved by hand, over a hub on SQLite (5.6, 5.7 and 5.11): to the moment.
+"""Streams of subscriptions by a virtual clock, over a hub on SQLite: limits, timeouts and retries, to the moment.
 
-What is told in short is: partition, number of the last event, numbers of the events, and what is said besides.
+A line in short is its partition, the number of its last event, the numbers of its events, and its debug text.
 """
 
 import pytest
@@ -20,8 +20,8 @@ SEARCHING = {
 # How much is sent, and when
 
 
-def test_the_window(scene: Scene) -> None:
-    """5.7; HilaAT.whenWindowSizeIsSetItIsConsidered."""
+def test_full_window_sends_nothing_until_a_commit(scene: Scene) -> None:
+    """HilaAT.whenWindowSizeIsSetItIsConsidered."""
     play = Play(scene.subscribe().put(*range(15)), max_uncommitted_events=5)
     assert play.take() == [f"0:0[0] {STARTED}", *(f"0:{n}[{n}]" for n in range(1, 5))]
     assert play.commit(4)
@@ -31,16 +31,21 @@ def test_the_window(scene: Scene) -> None:
     assert play.take(30) == ["0:11[]"], "a keep-alive, and nothing else"
 
 
-def test_batches_by_size_and_by_time(scene: Scene) -> None:
-    """5.7; HilaAT.whenBatchLimitAndTimeoutAreSetTheyAreConsidered."""
+def test_batch_is_no_larger_than_the_window_of_all_partitions(scene: Scene) -> None:
+    play = Play(scene.subscribe(2).put(*range(9)).put(*range(9), partition=1), max_uncommitted_events=4, batch_limit=9)
+    assert sum(line.count(",") + 1 for line in play.take()) == 4
+
+
+def test_batch_is_sent_when_it_is_full_or_its_flush_timeout_is_over(scene: Scene) -> None:
+    """HilaAT.whenBatchLimitAndTimeoutAreSetTheyAreConsidered."""
     play = Play(scene.subscribe().put(*range(12)), max_uncommitted_events=20, batch_limit=5, batch_flush_timeout=1)
     assert play.take() == [f"0:4[0, 1, 2, 3, 4] {STARTED}", "0:9[5, 6, 7, 8, 9]"]
     assert play.take(0.75) == []
     assert play.take(0.25) == ["0:11[10, 11]"]
 
 
-def test_the_defaults(scene: Scene) -> None:
-    """5.6: a window of 10, batches of 1, flushed after 30 s, a minute to commit."""
+def test_defaults_are_a_window_of_10_batches_of_1_and_a_minute_to_commit(scene: Scene) -> None:
+    """A window of 10, batches of 1, flushed after 30 s, a minute to commit."""
     play = Play(scene.subscribe().put(*range(20)))
     assert len(play.take()) == 10
     assert play.take(29.75) == []
@@ -49,8 +54,8 @@ def test_the_defaults(scene: Scene) -> None:
     assert play.take(0.25)[-1] == "0:9[] Commit timeout reached"
 
 
-def test_a_stream_ends_by_itself_after_about_an_hour(scene: Scene) -> None:
-    """5.6, 0.1: no later than 70 minutes; what is asked for beyond that is left to the hub, too."""
+def test_stream_without_a_timeout_ends_after_70_minutes(scene: Scene) -> None:
+    """HilaAT.whenStreamTimeout0ThenInfiniteStreaming; a longer timeout than that is as none."""
     for asked in (0, 4_201):
         play = Play((scene.id and scene) or scene.subscribe(), stream_timeout=asked, batch_flush_timeout=10_000)
         assert play.take(2_999) == []
@@ -58,15 +63,14 @@ def test_a_stream_ends_by_itself_after_about_an_hour(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("asked", [0, None])
-def test_a_flush_timeout_of_none_is_30_seconds(scene: Scene, asked: int | None) -> None:
-    """11, no. 9."""
+def test_flush_timeout_of_0_is_30_seconds(scene: Scene, asked: int | None) -> None:
+    """HilaAT.whenNoEventsThenFirstOffsetIsBEGIN: the first line of an empty partition is before its first event."""
     play = Play(scene.subscribe(), batch_flush_timeout=asked)
     assert play.take(29.75) == []
     assert play.take(0.25) == [f"0:-1[] {STARTED}"]
 
 
-def test_keep_alives_are_of_each_partition_since_it_has_last_sent_something(scene: Scene) -> None:
-    """5.7."""
+def test_keep_alive_is_due_for_each_partition_by_itself(scene: Scene) -> None:
     play = Play(scene.subscribe(2), batch_flush_timeout=10)
     assert play.take(4) == []
     scene.put(0, partition=1)
@@ -76,8 +80,8 @@ def test_keep_alives_are_of_each_partition_since_it_has_last_sent_something(scen
     assert play.take(4) == ["1:0[]"]
 
 
-def test_a_batch_spans_so_much_time_in_which_it_was_received(scene: Scene) -> None:
-    """5.6: by the hub's clock."""
+def test_batch_spans_at_most_its_timespan_by_the_hubs_clock(scene: Scene) -> None:
+    """By the hub's clock."""
     scene.subscribe().put(0)
     scene.clock.advance(seconds=1.9)
     scene.put(1)
@@ -91,15 +95,25 @@ def test_a_batch_spans_so_much_time_in_which_it_was_received(scene: Scene) -> No
 # How it ends
 
 
-def test_at_its_time_what_is_buffered_is_sent(scene: Scene) -> None:
-    """5.7; HilaAT.whenStreamTimeoutReachedThenEventsFlushed: within the window, and said on the first partition."""
+def test_stream_timeout_ends_a_stream_with_all_committed(scene: Scene) -> None:
+    """HilaAT.whenStreamTimeoutReachedSessionIsClosed."""
+    play = Play(scene.subscribe().put(0), stream_timeout=20)
+    play.take()
+    assert play.commit(0)
+    assert play.take(19.75) == []
+    assert play.take(0.25) == ["0:0[] Stream timeout reached"]
+    assert (scene.owners(), [*scene.look().sessions]) == ([None], [])
+
+
+def test_stream_timeout_flushes_buffered_events(scene: Scene) -> None:
+    """HilaAT.whenStreamTimeoutReachedThenEventsFlushed: the reason is a line of the first partition."""
     play = Play(scene.subscribe(2).put(0, 1).put(5, 6, partition=1), batch_limit=10, stream_timeout=20)
     assert play.take(19.75) == []
     assert play.take(0.25) == [f"0:1[0, 1] {STARTED}", "1:1[5, 6]", "0:1[] Stream timeout reached"]
 
 
-def test_time_to_commit_begins_with_what_is_sent_first(scene: Scene) -> None:
-    """5.7; HilaAT.whenCommitTimeoutReachedSessionIsClosed: and not again with what is sent after it."""
+def test_commit_timeout_runs_from_the_first_uncommitted_batch(scene: Scene) -> None:
+    """HilaAT.whenCommitTimeoutReachedSessionIsClosed."""
     play = Play(scene.subscribe().put(0), commit_timeout=5)
     assert play.take() == [f"0:0[0] {STARTED}"]
     play.take(3)
@@ -112,8 +126,8 @@ def test_time_to_commit_begins_with_what_is_sent_first(scene: Scene) -> None:
         play.commit(0)
 
 
-def test_time_to_commit_begins_anew_with_each_commit(scene: Scene) -> None:
-    """5.7; and not while there is nothing to commit."""
+def test_commit_restarts_the_commit_timeout(scene: Scene) -> None:
+    """It does not run while there is nothing to commit."""
     play = Play(scene.subscribe().put(0, 1), commit_timeout=5)
     play.take()
     play.take(4)
@@ -128,8 +142,8 @@ def test_time_to_commit_begins_anew_with_each_commit(scene: Scene) -> None:
     assert play.take(0.25) == ["0:2[] Commit timeout reached"]
 
 
-def test_a_commit_that_moves_nothing_gives_no_time(scene: Scene) -> None:
-    """5.7: an outdated one is no commit."""
+def test_outdated_commit_does_not_restart_the_commit_timeout(scene: Scene) -> None:
+    """An outdated one is no commit."""
     play = Play(scene.subscribe().put(0, 1), commit_timeout=5)
     play.take()
     assert play.commit(0)
@@ -138,8 +152,7 @@ def test_a_commit_that_moves_nothing_gives_no_time(scene: Scene) -> None:
     assert play.take(1) == ["0:1[] Commit timeout reached"]
 
 
-def test_a_lease_that_is_begun_anew_gives_time(scene: Scene) -> None:
-    """A decision."""
+def test_lease_restarts_the_commit_timeout(scene: Scene) -> None:
     play = Play(scene.subscribe().put(0), commit_timeout=5)
     play.take()
     play.now += 4
@@ -149,8 +162,7 @@ def test_a_lease_that_is_begun_anew_gives_time(scene: Scene) -> None:
     assert play.take(0.25) == ["0:0[] Commit timeout reached"]
 
 
-def test_so_many_keep_alives_in_a_row_of_every_partition(scene: Scene) -> None:
-    """5.6; 11, no. 24."""
+def test_keep_alive_limit_ends_a_stream_without_pending_events(scene: Scene) -> None:
     play = Play(
         scene.subscribe(2).put(0, 1), batch_flush_timeout=10, stream_keep_alive_limit=2, max_uncommitted_events=1
     )
@@ -164,8 +176,7 @@ def test_so_many_keep_alives_in_a_row_of_every_partition(scene: Scene) -> None:
     assert play.take(10) == ["0:1[]", "1:-1[]", "0:1[] Keep-alive limit reached: 2"]
 
 
-def test_as_many_events_as_were_asked_for_end_it_once_they_are_committed(scene: Scene) -> None:
-    """5.6."""
+def test_stream_limit_ends_the_stream_once_all_is_committed(scene: Scene) -> None:
     play = Play(scene.subscribe().put(*range(9)), stream_limit=3, batch_limit=2, batch_flush_timeout=10)
     assert play.take() == [f"0:1[0, 1] {STARTED}", "0:2[2]"]
     assert play.take(10) == ["0:2[]"]
@@ -176,8 +187,8 @@ def test_as_many_events_as_were_asked_for_end_it_once_they_are_committed(scene: 
     assert scene.owners() == [None]
 
 
-def test_what_was_sent_can_be_committed_for_as_long_as_there_was_time(scene: Scene) -> None:
-    """5.7; HilaAT.whenStreamTimeoutReachedPossibleToCommit."""
+def test_ended_stream_may_commit_for_the_rest_of_its_commit_timeout(scene: Scene) -> None:
+    """HilaAT.whenStreamTimeoutReachedPossibleToCommit."""
     play = Play(scene.subscribe().put(0), stream_timeout=20, commit_timeout=60)
     play.take(5)
     assert play.take(15) == ["0:0[] Stream timeout reached"]
@@ -188,8 +199,7 @@ def test_what_was_sent_can_be_committed_for_as_long_as_there_was_time(scene: Sce
     assert (scene.owners(), scene.held_seconds(), scene.offsets()) == ([None], [], {(NAME, 0): 1})
 
 
-def test_one_for_whom_no_partition_is_left_ends_after_twice_its_time_to_commit(scene: Scene) -> None:
-    """5.8; 11, no. 23."""
+def test_stream_without_a_partition_ends_after_twice_its_commit_timeout(scene: Scene) -> None:
     auto = Play(scene.subscribe(), commit_timeout=5)
     assert auto.take() == []
     direct = Play(scene, 0)
@@ -199,8 +209,8 @@ def test_one_for_whom_no_partition_is_left_ends_after_twice_its_time_to_commit(s
     assert auto.take(0.25) == ["0:-1[] No partition was free for this stream"]
 
 
-def test_one_that_does_not_let_go_ends_after_its_time_to_commit(scene: Scene) -> None:
-    """5.8: since the partition was to go; others do not matter."""
+def test_stream_that_keeps_a_reassigned_partition_ends_after_its_commit_timeout(scene: Scene) -> None:
+    """The time runs from the reassignment; commits of other partitions do not extend it."""
     auto = Play(scene.subscribe(2).put(0, 1, 2), commit_timeout=5)
     auto.take()
     assert auto.commit(0)
@@ -216,8 +226,7 @@ def test_one_that_does_not_let_go_ends_after_its_time_to_commit(scene: Scene) ->
     assert direct.take() == [f"0:2[2] {STARTED}"], "from the committed offset on"
 
 
-def test_what_is_on_its_way_is_sent_no_more(scene: Scene) -> None:
-    """5.8: the new owner begins once all is committed."""
+def test_reassigned_partition_is_sent_by_its_heir_once_all_is_committed(scene: Scene) -> None:
     auto = Play(scene.subscribe(2).put(0), commit_timeout=50)
     auto.take()
     direct = Play(scene, 0)
@@ -241,8 +250,8 @@ ENDS = {
 
 
 @pytest.mark.parametrize("reason", ENDS)
-def test_every_end_says_why(scene: Scene, reason: str) -> None:
-    """5.6; 11, nos. 25 and 27: at the last offset that was sent of the first partition."""
+def test_last_line_of_a_stream_has_the_reason(scene: Scene, reason: str) -> None:
+    """It has the last offset that was sent of the first partition."""
     play = Play(scene.subscribe(2).put(0, 1))
     play.take()
     ENDS[reason](scene)
@@ -254,8 +263,8 @@ def test_every_end_says_why(scene: Scene, reason: str) -> None:
 # Where it begins
 
 
-def test_what_retention_has_removed_is_counted(scene: Scene) -> None:
-    """5.6, 5.7: and the stream goes on at the oldest event that there is."""
+def test_events_removed_by_retention_are_skipped_and_counted(scene: Scene) -> None:
+    """The stream goes on at the oldest event that is left."""
     scene.subscribe().put(*range(5))
     scene.hub.streams.begin_reset(scene.id, {})
     scene.lose(3)
@@ -264,8 +273,8 @@ def test_what_retention_has_removed_is_counted(scene: Scene) -> None:
     assert play.take() == [f"0:3[3] {STARTED}; {skipped}", "0:4[4]"]
 
 
-def test_what_is_removed_while_it_is_read_is_counted_too(scene: Scene) -> None:
-    """5.7: in the next batch; what was read before is sent."""
+def test_events_removed_during_a_stream_are_counted_in_the_next_batch(scene: Scene) -> None:
+    """Events that were read before are sent."""
     scene.subscribe().put(*range(9))
     play = Play(scene, max_uncommitted_events=2)
     assert play.take() == [f"0:0[0] {STARTED}", "0:1[1]"]
@@ -279,8 +288,7 @@ def test_what_is_removed_while_it_is_read_is_counted_too(scene: Scene) -> None:
 # Resets, and lags
 
 
-def test_nobody_resets_or_streams_while_somebody_resets(scene: Scene) -> None:
-    """5.5, 5.6: 409."""
+def test_reset_excludes_other_resets_and_new_streams(scene: Scene) -> None:
     play = Play(scene.subscribe().put(0))
     play.take()
     streams, wanted = scene.hub.streams, {(NAME, 0): 1}
@@ -296,8 +304,7 @@ def test_nobody_resets_or_streams_while_somebody_resets(scene: Scene) -> None:
     Play(scene).stream.close()
 
 
-def test_a_reset_for_which_streams_do_not_end_sets_nothing(scene: Scene) -> None:
-    """5.5: an error, and nothing written."""
+def test_reset_changes_nothing_if_a_stream_does_not_end_in_time(scene: Scene) -> None:
     play = Play(scene.subscribe().put(0))
     play.take()
     streams, wanted = scene.hub.streams, {(NAME, 0): 1}
@@ -310,8 +317,7 @@ def test_a_reset_for_which_streams_do_not_end_sets_nothing(scene: Scene) -> None
     assert scene.offsets() == {(NAME, 0): 0}
 
 
-def test_a_lag_is_told_in_seconds_of_the_hub(scene: Scene) -> None:
-    """5.9."""
+def test_lag_is_the_age_of_the_next_event_by_the_hubs_clock(scene: Scene) -> None:
     scene.subscribe().put(0)
     feed, _ = scene.hub.heads(NAME)
     scene.clock.advance(seconds=42)
@@ -319,8 +325,8 @@ def test_a_lag_is_told_in_seconds_of_the_hub(scene: Scene) -> None:
     assert scene.hub.streams.ages({feed.partition_ids[0]: 1}) == {}
 
 
-def test_a_stream_that_has_ended_takes_no_slot(scene: Scene) -> None:
-    """5.7, 5.8: another one comes in, and gets its partition when the time is over, or all is committed."""
+def test_ended_stream_takes_no_slot(scene: Scene) -> None:
+    """Another stream is admitted, and gets the partition once all is committed."""
     one = Play(scene.subscribe().put(0), stream_timeout=10)
     with pytest.raises(NoFreeSlots):
         Play(scene)
@@ -336,42 +342,42 @@ def test_a_stream_that_has_ended_takes_no_slot(scene: Scene) -> None:
 # What cannot be processed
 
 
-def failed(scene: Scene, batch_limit: int = 3, window: int = 3) -> list[str]:
-    """What a stream is sent that commits nothing."""
+def fail(scene: Scene, batch_limit: int = 3, window: int = 3) -> list[str]:
+    """Return the lines of a stream that commits nothing until it ends."""
     play = Play(scene, batch_limit=batch_limit, max_uncommitted_events=window, commit_timeout=1)
     found = play.take()
     assert play.take(1)[-1].endswith("Commit timeout reached")
     return found
 
 
-def test_one_event_alone_is_outstanding(scene: Scene) -> None:
-    """HilaAT.testDlqModeOnlySendsSingleEventAndNotMore: event, keep-alive, keep-alive, and why."""
+def test_search_for_a_poison_event_sends_one_event_at_a_time(scene: Scene) -> None:
+    """HilaAT.testDlqModeOnlySendsSingleEventAndNotMore: event, keep-alive, keep-alive, and the reason."""
     scene.subscribe(annotations=SEARCHING).put(*range(5))
     for _ in range(3):
-        assert failed(scene) == [f"0:2[0, 1, 2] {STARTED}"]
+        assert fail(scene) == [f"0:2[0, 1, 2] {STARTED}"]
     play = Play(scene, batch_limit=3, max_uncommitted_events=100, batch_flush_timeout=2, commit_timeout=5)
     assert play.take() == [f"0:0[0] {STARTED}"]
     assert [play.take(2), play.take(2), play.take(1)] == [["0:0[]"], ["0:0[]"], ["0:0[] Commit timeout reached"]]
 
 
-def test_an_event_is_left_out_that_fails_as_often(scene: Scene) -> None:
+def test_event_that_fails_as_often_as_allowed_is_skipped(scene: Scene) -> None:
     """HilaAT.whenCommitFailsThreeTimesAndSingleBatchEventFailsThreeTimesThenEventSkipped."""
     scene.subscribe(annotations=SEARCHING).put(*range(5))
-    found = [failed(scene) for _ in range(7)]
+    found = [fail(scene) for _ in range(7)]
     assert found == [[f"0:2[0, 1, 2] {STARTED}"]] * 3 + [[f"0:0[0] {STARTED}"]] * 3 + [[f"0:1[1] {STARTED}"]]
 
 
-def test_the_search_goes_on_behind_a_commit(scene: Scene) -> None:
+def test_search_goes_on_after_a_commit_to_the_end_of_the_batch(scene: Scene) -> None:
     """HilaAT.whenIsLookingForDeadLetterAndCommitComesThenContinueLooking."""
     scene.subscribe(annotations=SEARCHING).put(*range(22))
     for _ in range(3):
-        failed(scene, batch_limit=10, window=20)
+        fail(scene, batch_limit=10, window=20)
     play = Play(scene, batch_limit=10, max_uncommitted_events=20, commit_timeout=1)
     play.take()
     assert play.commit(0)
     assert play.take() == ["0:1[1]"]
     play.take(1)
-    assert [failed(scene, batch_limit=10, window=20) for _ in range(2)] == [[f"0:1[1] {STARTED}"]] * 2
+    assert [fail(scene, batch_limit=10, window=20) for _ in range(2)] == [[f"0:1[1] {STARTED}"]] * 2
     play = Play(scene, batch_limit=10, max_uncommitted_events=20, batch_flush_timeout=5)
     assert play.take() == [f"0:2[2] {STARTED}"]
     for number in range(2, 9):
@@ -382,13 +388,36 @@ def test_the_search_goes_on_behind_a_commit(scene: Scene) -> None:
     assert play.take(5) == ["0:21[20, 21]"]
 
 
-def test_whoever_leaves_with_something_committed_has_not_failed(scene: Scene) -> None:
-    """5.11: the count is of failures in a row."""
+def test_stream_that_committed_an_event_has_not_failed(scene: Scene) -> None:
+    """Failures are counted in a row."""
     scene.subscribe(annotations=SEARCHING).put(*range(5))
     for _ in range(2):
-        failed(scene)
+        fail(scene)
     play = Play(scene, batch_limit=3, commit_timeout=1)
     play.take()
     assert play.commit(0)
     play.take(1)
-    assert failed(scene) == [f"0:3[1, 2, 3] {STARTED}"]
+    assert fail(scene) == [f"0:3[1, 2, 3] {STARTED}"]
+
+
+def test_batches_are_whole_again_after_one_without_a_poison_event(scene: Scene) -> None:
+    """HilaAT.whenIsLookingForDeadLetterAndSendAllEventsOneByOneThenBackToNormalBatchSize."""
+    scene.subscribe(annotations=SEARCHING).put(*range(20))
+    for _ in range(3):
+        assert fail(scene, batch_limit=10, window=10) == [f"0:9{list(range(10))} {STARTED}"]
+    play = Play(scene, batch_limit=10, max_uncommitted_events=10)
+    found = play.take()
+    for number in range(10):
+        assert play.commit(number)
+        found += play.take()
+    assert found == [f"0:0[0] {STARTED}", *(f"0:{n}[{n}]" for n in range(1, 10)), f"0:19{list(range(10, 20))}"]
+
+
+def test_reset_forgets_failures(scene: Scene) -> None:
+    """HilaAT.whenCursorsAreResetTheDLQStateIsResetAsWell."""
+    scene.subscribe(annotations=SEARCHING).put(*range(5))
+    assert [fail(scene) for _ in range(4)] == [[f"0:2[0, 1, 2] {STARTED}"]] * 3 + [[f"0:0[0] {STARTED}"]]
+    beginning = {(NAME, 0): 0}
+    scene.hub.streams.begin_reset(scene.id, beginning)
+    assert scene.hub.streams.end_reset(scene.id, beginning)
+    assert fail(scene) == [f"0:2[0, 1, 2] {STARTED}"]

@@ -1,14 +1,13 @@
-"""Cursors of subscriptions: committed, and shown (5.3 and 5.4)."""
+"""Cursors of subscriptions: committed and shown; and statistics, which count what is not committed."""
 
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import pytest
-
-from tests.nakadi import BEFORE_FIRST, Nakadi, offset, problem
-from tests.served import as_new, until
+from tests.conformance.nakadi.hubs import refuses
+from tests.nakadi import BEFORE_FIRST, Nakadi, business, json_schema, offset, problem
+from tests.served import until
 from tests.subscribing import (
     STREAM_ID,
     Batch,
@@ -23,12 +22,6 @@ from tests.subscribing import (
 )
 
 
-@pytest.fixture
-def restored(nakadi: Nakadi) -> Iterator[None]:
-    yield
-    as_new(nakadi.http)
-
-
 def results(answer: Any) -> list[str]:
     assert answer.status_code == 200, answer.text
     items = answer.json()["items"]
@@ -36,37 +29,34 @@ def results(answer: Any) -> list[str]:
     return [each["result"] for each in items]
 
 
-# What becomes of it
+# Outcomes
 
 
-def test_a_later_cursor_commits_all_before_it(nakadi: Nakadi) -> None:
-    """5.4; CursorsServiceAT.whenCommitCursorsThenTrue, whenGetSubscriptionCursorsThenOk."""
+def test_commit_covers_earlier_events_and_only_moves_forward(nakadi: Nakadi) -> None:
+    """CursorsServiceAT.whenCommitCursorsThenTrue, whenCommitOldCursorsThenFalse, whenGetSubscriptionCursorsThenOk.
+
+    And whenFirstCursorIsNotCommittedThenNextCursorsAreNotSkipped.
+    """
     subscription = filled(nakadi, 5)
     with subscription.stream() as consumer:
         found = consumer.batches(5)
-        consumer.done(found[3])
-        assert subscription.committed() == [offset(3)]
-        assert results(consumer.commit(found[2])) == ["outdated"]
-        consumer.done(found[4])
-    assert subscription.committed() == [offset(4)]
-
-
-def test_what_is_not_later_is_outdated(nakadi: Nakadi) -> None:
-    """5.4; CursorsServiceAT.whenCommitOldCursorsThenFalse: the same one, too."""
-    subscription = filled(nakadi, 3)
-    with subscription.stream() as consumer:
-        found = consumer.batches(3)
-        consumer.done(found[1])
-        for each in (found[0], found[1]):
+        consumer.done(found[2])
+        assert subscription.committed() == [offset(2)]
+        for each in found[:3]:
             answer = consumer.commit(each)
             assert results(answer) == ["outdated"]
             assert answer.json()["items"][0]["cursor"] == each.cursor
-    assert subscription.committed() == [offset(1)]
+        assert results(consumer.commit(found[0], found[3])) == ["outdated", "committed"]
+        assert subscription.committed() == [offset(3)]
+        consumer.done(found[4])
+    put(event_type_of(subscription), 5)
+    with subscription.joined() as consumer:
+        assert consumer.batch().numbers == [5]
 
 
 @contextmanager
 def handed_over(subscription: Subscription, one: Consumer) -> Iterator[tuple[Consumer, Batch]]:
-    """Have a stream commit all that it was sent; yield another, and a batch of the partition that this has by now."""
+    """Have a stream commit all that it was sent; yield another one, and a batch of the partition that this one gets."""
     found = one.batches(2)
     with subscription.stream() as other:
         one.done(*found)
@@ -75,8 +65,8 @@ def handed_over(subscription: Subscription, one: Consumer) -> Iterator[tuple[Con
         yield other, next(each for each in found if each.partition == theirs)
 
 
-def test_one_that_is_made_again_is_outdated_though_another_stream_has_its_partition_by_now(nakadi: Nakadi) -> None:
-    """5.4: a decision; the answer to the first one may have been lost."""
+def test_repeated_commit_is_outdated_after_its_partition_was_reassigned(nakadi: Nakadi) -> None:
+    """The answer to the first one may have been lost."""
     subscription = filled(nakadi, 1, partitions=2)
     with subscription.stream() as one, handed_over(subscription, one) as (other, batch):
         assert results(one.commit(batch)) == ["outdated"]
@@ -88,26 +78,16 @@ def test_one_that_is_made_again_is_outdated_though_another_stream_has_its_partit
         assert sorted(subscription.committed()) == [offset(0), offset(1)]
 
 
-def test_one_that_is_made_again_is_refused_by_a_strict_hub(strict: Nakadi) -> None:
-    """5.4; CursorsServiceAT.whenPartitionIsStreamedToDifferentClientThenFalse."""
+def test_repeated_commit_is_refused_by_a_strict_hub_after_its_partition_was_reassigned(strict: Nakadi) -> None:
+    """CursorsServiceAT.whenPartitionIsStreamedToDifferentClientThenFalse."""
     subscription = filled(strict, 1, partitions=2)
     with subscription.stream() as one, handed_over(subscription, one) as (_, batch):
         problem(one.commit(batch), 422)
         assert subscription.committed() == [offset(0)] * 2
 
 
-def test_one_that_is_outdated_does_not_stop_later_ones(nakadi: Nakadi) -> None:
-    """5.4; CursorsServiceAT.whenFirstCursorIsNotCommittedThenNextCursorsAreNotSkipped."""
-    subscription = filled(nakadi, 3)
-    with subscription.stream() as consumer:
-        found = consumer.batches(3)
-        consumer.done(found[1])
-        assert results(consumer.commit(found[0], found[2])) == ["outdated", "committed"]
-    assert subscription.committed() == [offset(2)]
-
-
-def test_cursors_are_applied_in_their_order(strict: Nakadi) -> None:
-    """5.4; CursorsServiceAT.whenMultipleCursorsForSamePartitionThenResultsAreCorrect: ten cursors of two partitions."""
+def test_cursors_of_a_commit_are_applied_in_their_order(strict: Nakadi) -> None:
+    """CursorsServiceAT.whenMultipleCursorsForSamePartitionThenResultsAreCorrect: ten cursors of two partitions."""
     created = numbered(strict, 2)
     put(created, *range(101))
     put(created, *range(801), partition=1)
@@ -126,80 +106,45 @@ def test_cursors_are_applied_in_their_order(strict: Nakadi) -> None:
     assert subscription.committed() == [offset(130), offset(825)]
 
 
-def test_the_first_event_is_committed_by_a_plain_number(nakadi: Nakadi) -> None:
-    """4.1, 5.4; HilaAT.whenCommitVeryFirstEventThenOk."""
-    subscription = filled(nakadi, 1)
+def test_beginning_is_outdated_and_the_first_event_is_committed_by_a_plain_number(nakadi: Nakadi) -> None:
+    """HilaAT.whenNoEventsThenBeginOffsetIsUsed, whenCommitVeryFirstEventThenOk."""
+    subscription = filled(nakadi, 0)
     with subscription.stream() as consumer:
+        for text in ("BEGIN", "begin", "-1", BEFORE_FIRST):
+            assert results(consumer.commit(subscription.cursor(text))) == ["outdated"]
+        assert subscription.committed() == [BEFORE_FIRST]
+        put(event_type_of(subscription), 0)
         consumer.batch()
-        answer = consumer.commit(subscription.cursor("0"))
-        assert (answer.status_code, answer.content) == (204, b"")
+        assert consumer.commit(subscription.cursor("0")).status_code == 204
     assert subscription.committed() == [offset(0)]
 
 
-def test_the_beginning_is_outdated_where_nothing_is_committed(nakadi: Nakadi) -> None:
-    """5.3, 5.4; HilaAT.whenNoEventsThenBeginOffsetIsUsed: cursors are at -1; BEGIN is 200."""
-    subscription = filled(nakadi, 0)
-    with subscription.stream() as consumer:
-        assert subscription.committed() == [BEFORE_FIRST]
-        for text in ("BEGIN", "begin", "-1", BEFORE_FIRST):
-            assert results(consumer.commit(subscription.cursor(text))) == ["outdated"]
-    assert subscription.committed() == [BEFORE_FIRST]
-
-
-def test_an_offset_far_beyond_is_taken_by_a_strict_hub(strict: Nakadi) -> None:
-    """5.4; SubscriptionAT.testOffsetsCommit: -1 is 200, 25 in an empty partition is 204."""
-    subscription = filled(strict, 0)
-    with subscription.stream() as consumer:
-        assert results(consumer.commit(subscription.cursor("-1"))) == ["outdated"]
-        assert consumer.commit(subscription.cursor("25")).status_code == 204
-    assert subscription.committed() == [offset(25)]
-
-
-def test_a_stream_goes_on_behind_what_was_committed_beyond_it(strict: Nakadi) -> None:
-    """5.4: a strict hub jumps."""
-    subscription = filled(strict, 20)
+def test_strict_hub_commits_unsent_offsets_and_streams_go_on_after_them(strict: Nakadi) -> None:
+    """SubscriptionAT.testOffsetsCommit: 25 in an empty partition is 204."""
+    empty, subscription = filled(strict, 0), filled(strict, 20)
+    with empty.stream() as consumer:
+        assert consumer.commit(empty.cursor("25")).status_code == 204
+    assert empty.committed() == [offset(25)]
     with subscription.stream(max_uncommitted_events=2) as consumer:
         assert [each.numbers for each in consumer.batches(2)] == [[0], [1]]
         assert consumer.commit(subscription.cursor(14)).status_code == 204
         assert [each.numbers for each in consumer.batches(2)] == [[15], [16]]
 
 
-@pytest.mark.parametrize("number", [1, 25])
-def test_an_offset_that_was_not_sent_is_refused_by_others(nakadi: Nakadi, number: int) -> None:
-    """11, no. 12; a decision: whether it is there already or not."""
+def test_unsent_offset_is_refused_with_all_cursors_of_the_commit(nakadi: Nakadi) -> None:
+    """A token proves its own cursor alone; a cursor that this stream was sent needs none."""
     subscription = filled(nakadi, 5)
     with subscription.stream(max_uncommitted_events=1) as consumer:
         batch = consumer.batch()
-        found = problem(consumer.commit(batch, subscription.cursor(number)), 422)
-        assert found["type"] == "urn:penstock:problem:commit-refused"
-        assert subscription.committed() == [BEFORE_FIRST], "all of a request, or none of it"
-        consumer.done(batch)
-
-
-def test_a_token_proves_its_own_cursor_alone(nakadi: Nakadi) -> None:
-    """A decision: it is not taken for another one."""
-    subscription = filled(nakadi, 5)
-    with subscription.stream(max_uncommitted_events=1) as consumer:
-        batch = consumer.batch()
-        problem(consumer.commit(batch.cursor | {"offset": offset(3)}), 422)
-        assert consumer.commit(batch.cursor | {"cursor_token": "nonsense"}).status_code == 204, "it was sent here"
+        for unsent in (subscription.cursor(1), subscription.cursor(25), batch.cursor | {"offset": offset(3)}):
+            found = problem(consumer.commit(batch, unsent), 422)
+            assert found["type"] == "urn:penstock:problem:commit-refused"
+        assert subscription.committed() == [BEFORE_FIRST]
+        assert consumer.commit(batch.cursor | {"cursor_token": "nonsense"}).status_code == 204
     assert subscription.committed() == [offset(0)]
 
 
-def test_a_commit_is_seen_by_whoever_comes_next(nakadi: Nakadi) -> None:
-    """5.7; HilaAT.whenOffsetIsCommittedNextSessionStartsFromNextEventAfterCommitted: from after it on."""
-    subscription = filled(nakadi, 4)
-    with subscription.stream() as consumer:
-        consumer.done(consumer.batches(2)[1])
-        consumer.done(consumer.batches(2)[0])
-        consumer.done(consumer.seen[3])
-    put(event_type_of(subscription), 4)
-    with subscription.joined() as consumer:
-        assert consumer.batch().numbers == [4]
-
-
-def test_many_commits_at_once_are_all_told_what_became_of_them(nakadi: Nakadi) -> None:
-    """5.4: each position moves forward alone, whoever is first."""
+def test_concurrent_commits_move_each_position_once(nakadi: Nakadi) -> None:
     subscription = filled(nakadi, 1, partitions=8)
     with subscription.stream() as consumer:
         found = consumer.batches(8)
@@ -208,151 +153,42 @@ def test_many_commits_at_once_are_all_told_what_became_of_them(nakadi: Nakadi) -
     assert subscription.committed() == [offset(0)] * 8
 
 
-# Cursors that are shown
-
-
-def test_cursors_are_shown_as_they_were_committed(nakadi: Nakadi) -> None:
-    """5.3; SubscriptionAT.testGetSubscriptionCursors: of all partitions, with a token each."""
+def test_cursors_are_shown_with_a_token_each_once_the_subscription_has_begun(nakadi: Nakadi) -> None:
+    """SubscriptionAT.testGetSubscriptionCursors, testGetSubscriptionCursorsEmpty."""
     subscription = filled(nakadi, 1, partitions=2)
+    assert subscription.get("/cursors") == {"items": []}
     with subscription.stream() as consumer:
-        batch = next(each for each in consumer.batches(2) if each.partition == "1")
-        consumer.done(batch)
+        consumer.done(next(each for each in consumer.batches(2) if each.partition == "1"))
         items = subscription.get("/cursors")["items"]
-    name = subscription.event_types[0]
-    tokens = [each.pop("cursor_token") for each in items]
-    assert items == [
-        {"partition": "0", "offset": BEFORE_FIRST, "event_type": name},
-        {"partition": "1", "offset": offset(0), "event_type": name},
-    ]
-    assert len({str(uuid.UUID(token)) for token in tokens}) == 2
+    assert len({str(uuid.UUID(each.pop("cursor_token"))) for each in items}) == 2
+    assert items == [subscription.cursor(BEFORE_FIRST), subscription.cursor(0, partition=1)]
 
 
-def test_there_are_no_cursors_before_it_has_begun(nakadi: Nakadi) -> None:
-    """5.3; SubscriptionAT.testGetSubscriptionCursorsEmpty."""
-    assert filled(nakadi, 1).get("/cursors") == {"items": []}
+# Refusals
 
 
-# What is refused
-
-
-def test_the_stream_has_to_be_named(nakadi: Nakadi) -> None:
-    """5.4: 400."""
-    subscription = filled(nakadi, 1)
-    problem(subscription.commit(None, subscription.cursor(0)), 400)
-
-
-@pytest.mark.parametrize("body", [b"", b"x", b"[]", b'{"items":{}}', b'{"items":["0"]}', b'{"items":[{"offset":{}}]}'])
-def test_a_body_that_cannot_be_read_is_answered_400(nakadi: Nakadi, body: bytes) -> None:
-    """5.4."""
-    subscription = filled(nakadi, 1)
-    headers = {STREAM_ID: str(uuid.uuid4()), "Content-Type": "application/json"}
-    problem(nakadi.http.post(f"{subscription.path}/cursors", content=body, headers=headers), 400)
-
-
-def test_a_stream_that_is_not_there_cannot_commit(strict: Nakadi) -> None:
-    """5.4; CursorsServiceAT.whenStreamIdInvalidThenException: Nakadi's text."""
-    subscription = filled(strict, 1)
-    stream = str(uuid.uuid4())
-    answer = subscription.commit(stream, subscription.cursor(0))
-    detail = f"Session with stream id {stream} not found"
-    assert (answer.status_code, answer.json()) == (
-        422,
-        {"title": "Unprocessable Entity", "status": 422, "detail": detail},
-    )
-
-
-def test_the_id_of_a_stream_is_a_uuid(nakadi: Nakadi) -> None:
-    """5.4; CursorsServiceAT.shouldThrowInvalidStreamIdWhenStreamIdIsNotUUID."""
-    subscription = filled(nakadi, 1)
-    for stream in ("x", "/", "not-a-uuid-at-all"):
-        problem(subscription.commit(stream, subscription.cursor(0)), 422)
-
-
-def test_a_stream_of_another_subscription_is_none(nakadi: Nakadi) -> None:
-    """5.4."""
-    one = filled(nakadi, 1)
-    other = subscribe(event_type_of(one))
-    with one.stream() as consumer, other.stream():
-        batch = consumer.batch()
-        problem(other.commit(consumer.id, batch), 422)
-        assert other.committed() == [BEFORE_FIRST]
-
-
-def test_a_partition_of_another_stream_cannot_be_committed(nakadi: Nakadi) -> None:
-    """5.4; CursorsServiceAT.whenPartitionIsStreamedToDifferentClientThenFalse: 422, and the offset stays."""
-    subscription = filled(nakadi, 1, partitions=2)
-    with subscription.stream(partitions=[0]) as one, subscription.stream(partitions=[1]) as other:
-        batch = other.batch()
-        problem(one.commit(one.batch(), batch), 422)
-        assert subscription.committed() == [BEFORE_FIRST] * 2
-        other.done(batch)
+def test_commit_for_another_partition_or_subscription_is_refused(nakadi: Nakadi) -> None:
+    """The partition of another stream, of no stream, and of no event type of the subscription; and another stream."""
+    subscription, other = filled(nakadi, 1, partitions=3), filled(nakadi, 1)
+    with subscription.stream(partitions=[0]) as one, subscription.stream(partitions=[1]) as two, other.stream():
+        theirs = two.batch()
+        problem(one.commit(one.batch(), theirs), 422)
+        problem(one.commit(one.seen[0], subscription.cursor(0, partition=2)), 422)
+        problem(one.commit(one.seen[0], subscription.cursor(0, event_type=other.event_types[0])), 422)
+        problem(other.commit(one.id, other.cursor(0)), 422)
+        assert (subscription.committed(), other.committed()) == ([BEFORE_FIRST] * 3, [BEFORE_FIRST])
+        two.done(theirs)
         one.done(one.seen[0])
 
 
-def test_a_partition_that_nobody_has_cannot_be_committed(nakadi: Nakadi) -> None:
-    """5.4."""
-    subscription = filled(nakadi, 1, partitions=2)
-    with subscription.stream(partitions=[0]) as consumer:
-        problem(consumer.commit(subscription.cursor(0, partition=1)), 422)
+def test_commit_of_an_unknown_stream_is_refused_in_nakadis_words(strict: Nakadi) -> None:
+    """CursorsServiceAT.whenStreamIdInvalidThenException."""
+    subscription, stream = filled(strict, 1), str(uuid.uuid4())
+    answer = subscription.commit(stream, subscription.cursor(0))
+    refuses(answer, 422, f"Session with stream id {stream} not found")
 
 
-Wrong = list[dict[str, Any]]
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"event_type": "no.such"},
-        {"event_type": None},
-        {"partition": None},
-        {"partition": "9"},
-        {"partition": "x"},
-        {"offset": None},
-        {"offset": "x"},
-        {"offset": ""},
-        {"offset": "001-0002-000000000000000000"},
-        {"offset": "002-0001-000000000000000000"},
-    ],
-    ids=str,
-)
-def test_a_cursor_that_is_none_is_answered_422(nakadi: Nakadi, strict: Nakadi, change: dict[str, Any]) -> None:
-    """5.4: also an event type that there is not."""
-    for hub in (nakadi, strict):
-        subscription = filled(hub, 1)
-        with subscription.stream() as consumer:
-            wrong = {name: value for name, value in (consumer.batch().cursor | change).items() if value is not None}
-            problem(consumer.commit(consumer.seen[0], wrong), 422)
-            consumer.done(consumer.seen[0])
-
-
-def test_an_event_type_of_another_subscription_is_answered_422(nakadi: Nakadi) -> None:
-    """5.4."""
-    one, other = filled(nakadi, 1), filled(nakadi, 1)
-    with one.stream() as consumer:
-        problem(consumer.commit(one.cursor(0, event_type=other.event_types[0])), 422)
-
-
-@pytest.mark.parametrize("items", [[], None], ids=["none", "null"])
-def test_something_has_to_be_committed(nakadi: Nakadi, items: list[Any] | None) -> None:
-    """5.4: 422."""
-    subscription = filled(nakadi, 1)
-    with subscription.stream() as consumer:
-        path, headers = f"{subscription.path}/cursors", {STREAM_ID: consumer.id}
-        problem(nakadi.http.post(path, json={"items": items}, headers=headers), 422)
-
-
-def test_who_is_blocked_cannot_commit(nakadi: Nakadi, restored: None) -> None:
-    """5.4, 7."""
-    subscription = filled(nakadi, 1)
-    path = f"/settings/blacklist/CONSUMER_ET/{subscription.event_types[0]}"
-    with subscription.stream() as consumer:
-        batch = consumer.batch()
-        assert nakadi.http.put(path).status_code == 204
-        problem(consumer.commit(batch), 403)
-
-
-def test_what_is_wrong_is_told_in_this_order(nakadi: Nakadi) -> None:
-    """5.4: header and JSON, cursors, whether there are any, the subscription, the stream."""
+def test_first_refusal_of_a_commit_is_of_the_header_then_cursors_subscription_and_stream(nakadi: Nakadi) -> None:
     subscription = filled(nakadi, 1)
     nowhere = Subscription(nakadi.http, {"id": str(uuid.uuid4()), "event_types": subscription.event_types})
     fine, wrong = subscription.cursor(0), subscription.cursor("x")
@@ -361,10 +197,130 @@ def test_what_is_wrong_is_told_in_this_order(nakadi: Nakadi) -> None:
     problem(nowhere.commit("x"), 422)
     problem(nowhere.commit("x", fine), 404)
     problem(subscription.commit("x", fine), 422)
+    with subscription.stream() as consumer:
+        for items in ([], None):
+            sent = {STREAM_ID: consumer.id}
+            problem(nakadi.http.post(f"{subscription.path}/cursors", json={"items": items}, headers=sent), 422)
 
 
-def test_a_lease_is_of_a_stream_that_is_there(nakadi: Nakadi) -> None:
-    """A decision."""
-    subscription = filled(nakadi, 1)
-    for stream in (str(uuid.uuid4()), "x"):
-        problem(nakadi.http.post(f"{subscription.path}/streams/{stream}/lease"), 422)
+# Statistics
+
+
+def text_of(subscription: Subscription, partition: str) -> tuple[str, str]:
+    """Return the statistics as text, which clients compare, and the text that is right for one partition."""
+    text = subscription.http.get(f"{subscription.path}/stats").text
+    return text, f'{{"items":[{{"event_type":"{subscription.event_types[0]}","partitions":[{partition}]}}]}}'
+
+
+def test_statistics_have_no_counts_before_the_subscription_has_begun(nakadi: Nakadi) -> None:
+    """SubscriptionAT.whenStatsOnNotInitializedSubscriptionThenCorrectResponse."""
+    shown, wanted = text_of(filled(nakadi, 2), '{"partition":"0","state":"unassigned","stream_id":""}')
+    assert shown == wanted
+
+
+def test_statistics_count_uncommitted_events(nakadi: Nakadi) -> None:
+    """HilaAT.testGetSubscriptionStat: 15, and after offset 9 5."""
+    subscription = filled(nakadi, 15)
+    with subscription.stream(max_uncommitted_events=20) as consumer:
+        found = consumer.batches(15)
+        for count in (15, 5):
+            partition = f'{{"partition":"0","state":"assigned","unconsumed_events":{count},'
+            shown, wanted = text_of(subscription, f'{partition}"stream_id":"{consumer.id}","assignment_type":"auto"}}')
+            assert shown == wanted
+            consumer.commit(found[9])
+
+
+def test_statistics_tell_direct_and_free_partitions(nakadi: Nakadi) -> None:
+    """HilaAT.testGetSubscriptionStatWhenDirectAssignment."""
+    subscription = filled(nakadi, 15, partitions=2)
+    with subscription.stream(partitions=[1]) as consumer:
+        free = {"partition": "0", "state": "unassigned", "unconsumed_events": 15, "stream_id": ""}
+        direct = free | {"partition": "1", "state": "assigned", "stream_id": consumer.id}
+        assert subscription.partitions() == [free, direct | {"assignment_type": "direct"}]
+
+
+def test_statistics_have_an_item_for_each_event_type_sorted_by_name(nakadi: Nakadi) -> None:
+    """HilaAT.testSubscriptionStatsMultiET: 1 and 2; partitions are sorted by their text."""
+    one, two = sorted((numbered(nakadi, 11) for _ in range(2)), key=lambda each: each.name)
+    subscription = subscribe(two, one)
+    partitions = sorted(map(str, range(11)))
+    assert [[each["partition"] for each in item["partitions"]] for item in subscription.stats()] == [partitions] * 2
+    with subscription.stream():
+        put(one, 0)
+        put(two, 0, 1)
+        found = subscription.stats()
+    assert [each["event_type"] for each in found] == [one.name, two.name]
+    assert [[each["partition"] for each in item["partitions"]] for item in found] == [partitions] * 2
+    assert [sum(each["unconsumed_events"] for each in item["partitions"]) for item in found] == [1, 2]
+
+
+def test_statistics_show_the_lag_in_seconds_on_request(nakadi: Nakadi) -> None:
+    """The age of the next event; 0 where there is none. Ages are in test_subscription_clock.py."""
+    subscription = filled(nakadi, 1, partitions=2)
+    with subscription.stream() as consumer:
+        consumer.done(next(each for each in consumer.batches(2) if each.partition == "0"))
+        [item] = subscription.get("/stats/", show_time_lag="true")["items"]
+        names = ["partition", "state", "unconsumed_events", "consumer_lag_seconds", "stream_id", "assignment_type"]
+        assert [list(each) for each in item["partitions"]] == [names] * 2
+        assert item["partitions"][0]["consumer_lag_seconds"] == 0 <= item["partitions"][1]["consumer_lag_seconds"]
+        [item] = subscription.stats(show_time_lag="false")
+        assert all("consumer_lag_seconds" not in each for each in item["partitions"])
+    problem(nakadi.http.get(f"{subscription.path}/stats", params={"show_time_lag": "maybe"}), 400)
+
+
+def test_partition_on_its_way_to_another_stream_is_reassigning(nakadi: Nakadi) -> None:
+    """Its owner keeps it until all is committed."""
+    subscription = filled(nakadi, 1, partitions=2)
+    with subscription.stream() as one:
+        found = one.batches(2)
+        with subscription.stream() as other:
+            moving = next(each for each in subscription.partitions() if each["state"] != "assigned")
+            assert (moving["state"], moving["stream_id"]) == ("reassigning", one.id)
+            one.done(*found)
+            until(lambda: subscription.owners().keys() == {one.id, other.id})
+
+
+def test_status_in_a_list_has_partitions_and_owners_without_counts(nakadi: Nakadi) -> None:
+    """SubscriptionAT.whenLightStatsOnActiveSubscriptionThenCorrectResponse.
+
+    And whenLightStatsOnNotInitializedSubscriptionThenCorrectResponse.
+    """
+    one, two = sorted((numbered(nakadi, count) for count in (1, 3)), key=lambda each: each.name)
+    subscription = subscribe(one, two, owning_application=one.name)
+
+    def status() -> Any:
+        asked = {"owning_application": one.name, "show_status": "true"}
+        [item] = nakadi.http.get("/subscriptions", params=asked).json()["items"]
+        return item["status"]
+
+    def wanted(**members: str) -> list[dict[str, Any]]:
+        return [
+            {
+                "event_type": each.name,
+                "partitions": [{"partition": at} | members for at in map(str, range(len(each.partitions())))],
+            }
+            for each in (one, two)
+        ]
+
+    assert status() == wanted(state="unassigned", stream_id="")
+    with subscription.stream() as consumer:
+        assert status() == wanted(state="assigned", stream_id=consumer.id, assignment_type="auto")
+
+
+def test_journey_of_a_user_of_subscriptions(nakadi: Nakadi) -> None:
+    """UserJourneyAT.userJourneyHila."""
+    created = nakadi.create(category="business", schema=json_schema('{"properties":{"foo":{"type":"string"}}}'))
+    for number in range(4):
+        created.publish(business(foo=f"bar{number}"))
+    subscription = subscribe(created)
+    with subscription.stream(batch_flush_timeout=30) as consumer:
+        found = consumer.batches(4)
+        assert [each.debug for each in found] == ["Stream started", None, None, None]
+        assert [each.offset for each in found] == [offset(number) for number in range(4)]
+        assert [[event["foo"] for event in each.events or []] for each in found] == [[f"bar{n}"] for n in range(4)]
+        for committed, count in ((BEFORE_FIRST, 4), (offset(3), 0)):
+            [partition] = subscription.stats(show_time_lag="true")[0]["partitions"]
+            assert (partition["unconsumed_events"], partition["consumer_lag_seconds"] >= 0) == (count, True)
+            assert subscription.committed() == [committed]
+            consumer.commit(found[3])
+        subscription.drop()

@@ -1,21 +1,34 @@
-"""Keys that are parked since one of their events could not be processed: decisions of ours beside 5.11.
+"""Events that a consumer cannot process: their keys are parked, or they go to Nakadi's dead-letter queue.
 
-Events of a parked key wait in their order; those of others flow.
+Events of a parked key wait in their order, while those of other keys flow. Nakadi's retries, one event at a time, are
+in test_subscription_clock.py.
 """
 
 from typing import Any
 
 import pytest
 
-from tests.nakadi import Nakadi, business, json_schema, offset, problem
+from tests.conformance.nakadi.hubs import ON_SQLITE
+from tests.nakadi import EventType, Nakadi, business, json_schema, offset, problem
 from tests.scenes import scene
 from tests.served import until
-from tests.subscribing import Batch, Consumer, Subscription, definition, event_type_of, subscribe, told
+from tests.subscribing import (
+    Batch,
+    Consumer,
+    Subscription,
+    definition,
+    event_type_of,
+    numbered,
+    put,
+    subscribe,
+    told,
+)
 
-pytestmark = pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+pytestmark = ON_SQLITE
 PARK = "penstock/park-after-attempts"
 COUNT = "nakadi.zalando.org/subscription-max-event-send-count"
 POLICY = "nakadi.zalando.org/subscription-unprocessable-event-policy"
+QUEUE = "nakadi.dead.letter.queue"
 OVER = "Commit timeout reached"
 LIMITS = {"batch_limit": 2, "max_uncommitted_events": 20, "batch_flush_timeout": 1}
 
@@ -31,7 +44,7 @@ def publish(subscription: Subscription, keys: str, start: int = 0) -> None:
 
 
 def keyed(nakadi: Nakadi, keys: str, attempts: str = "2", **members: Any) -> Subscription:
-    """A subscription that parks keys, and events of these keys, one letter each."""
+    """Create a subscription that parks keys, and publish events of these keys, one letter each."""
     traits = {"partition_strategy": "hash", "partition_key_fields": ["k"], "compatibility_mode": "forward"}
     created = nakadi.create(category="business", schema=json_schema("{}"), **traits)
     subscription = subscribe(created, annotations={PARK: attempts}, **members)
@@ -40,7 +53,7 @@ def keyed(nakadi: Nakadi, keys: str, attempts: str = "2", **members: Any) -> Sub
 
 
 def fail(subscription: Subscription, times: int = 1) -> list[list[int]]:
-    """Read a stream and commit nothing, so often; return the batches of each."""
+    """Read so many streams and commit nothing; return the batches of all."""
     found = []
     for _ in range(times):
         lines = subscription.read(**LIMITS | {"commit_timeout": 1, "max_uncommitted_events": 2})
@@ -59,29 +72,29 @@ def act(subscription: Subscription, path: str, **body: Any) -> None:
     assert (answer.status_code, answer.content) == (204, b""), answer.text
 
 
-def through(consumer: Consumer, count: int) -> list[Batch]:
-    """Read batches and commit each, until so many events have come."""
+def consume(consumer: Consumer, count: int) -> list[Batch]:
+    """Read and commit batches until so many events have come."""
     found: list[Batch] = []
     while sum(len(each.numbers) for each in found) < count:
         found.append(consumer.batch())
-        assert found[-1].offsets == found[-1].numbers, "whatever was left out"
+        assert found[-1].offsets == found[-1].numbers, "whichever were left out"
         consumer.done(found[-1])
     return found
 
 
 def poisoned(nakadi: Nakadi, keys: str) -> Subscription:
-    """A subscription whose first event, and so its key, is given up by the next stream."""
+    """Create a subscription whose next stream parks the key of the first event."""
     subscription = keyed(nakadi, keys)
     assert fail(subscription, 4) == [[0, 1], [0, 1], [0], [0]]
     return subscription
 
 
 @scene
-def test_the_key_of_an_event_waits_and_the_others_flow(nakadi: Nakadi) -> None:
+def test_parked_key_waits_while_other_keys_flow(nakadi: Nakadi) -> None:
     subscription = poisoned(nakadi, "ababab")
     assert parked(subscription) == []
     with subscription.stream(**LIMITS) as consumer:
-        assert [number for each in through(consumer, 3) for number in each.numbers] == [1, 3, 5]
+        assert [number for each in consume(consumer, 3) for number in each.numbers] == [1, 3, 5]
         [found] = parked(subscription)
         parked_id, parked_at = found.pop("id"), found.pop("parked_at")
         assert parked_id.isdigit()
@@ -106,10 +119,10 @@ def test_the_key_of_an_event_waits_and_the_others_flow(nakadi: Nakadi) -> None:
 
 
 @scene
-def test_a_key_is_sent_again_in_its_order_and_then_flows(nakadi: Nakadi) -> None:
+def test_retried_key_is_sent_in_order_and_then_flows(nakadi: Nakadi) -> None:
     subscription = poisoned(nakadi, "ababa")
     with subscription.stream(**LIMITS) as consumer:
-        through(consumer, 2)
+        consume(consumer, 2)
         before = subscription.committed()
         act(subscription, f"/{parked(subscription)[0]['id']}/retry")
         first = consumer.batch()
@@ -124,41 +137,11 @@ def test_a_key_is_sent_again_in_its_order_and_then_flows(nakadi: Nakadi) -> None
         assert parked(subscription) == []
         until(lambda: subscription.committed() >= before)
         publish(subscription, "ab", start=5)
-        assert [number for each in through(consumer, 2) for number in each.numbers] == [5, 6]
+        assert [number for each in consume(consumer, 2) for number in each.numbers] == [5, 6]
 
 
 @scene
-def test_what_is_sent_again_moves_no_position(nakadi: Nakadi) -> None:
-    subscription = poisoned(nakadi, "abcc")
-    with subscription.stream(**LIMITS) as consumer:
-        consumer.done(consumer.batch())
-        assert subscription.committed() == [offset(1)]
-        consumer.batch()
-        act(subscription, f"/{parked(subscription)[0]['id']}/retry")
-        again = consumer.batch()
-        assert again.numbers == [0]
-        consumer.done(again)
-        assert subscription.committed() == [offset(1)]
-        assert parked(subscription) == []
-
-
-@scene
-def test_what_is_sent_again_in_vain_is_parked_again(nakadi: Nakadi) -> None:
-    subscription = poisoned(nakadi, "ab")
-    with subscription.stream(**LIMITS | {"commit_timeout": 2}) as consumer:
-        consumer.done(consumer.batch())
-        answer = nakadi.http.post(f"{subscription.path}/parked/retry")
-        assert (answer.status_code, answer.json()) == (200, {"retried": 1})
-        assert consumer.batch().debug == "Parked events"
-        assert consumer.reason() == OVER
-    [found] = parked(subscription)
-    assert (found["state"], found["attempts"]) == ("parked", 3)
-    with subscription.stream(**LIMITS) as consumer:
-        assert told([consumer.next()]) == ["1[] Stream started"], "nobody has asked for it once more"
-
-
-@scene
-def test_a_key_is_sent_again_to_the_stream_that_comes(nakadi: Nakadi) -> None:
+def test_retried_key_is_sent_to_the_next_stream(nakadi: Nakadi) -> None:
     subscription = poisoned(nakadi, "ab")
     with subscription.stream(**LIMITS) as consumer:
         consumer.done(consumer.batch())
@@ -172,7 +155,7 @@ def test_a_key_is_sent_again_to_the_stream_that_comes(nakadi: Nakadi) -> None:
 
 
 @scene
-def test_a_key_that_is_skipped_waits_no_longer(nakadi: Nakadi) -> None:
+def test_skipped_key_needs_a_reason_and_flows_again(nakadi: Nakadi) -> None:
     subscription = poisoned(nakadi, "aba")
     with subscription.stream(**LIMITS) as consumer:
         consumer.done(consumer.batch())
@@ -191,7 +174,7 @@ def test_a_key_that_is_skipped_waits_no_longer(nakadi: Nakadi) -> None:
 
 
 @scene
-def test_what_lies_ahead_of_the_position_is_not_skipped_unseen(nakadi: Nakadi) -> None:
+def test_skip_leaves_events_after_the_committed_position(nakadi: Nakadi) -> None:
     subscription = poisoned(nakadi, "aba")
     with subscription.stream(**LIMITS) as consumer:
         batch = consumer.batch()
@@ -209,9 +192,9 @@ def test_what_lies_ahead_of_the_position_is_not_skipped_unseen(nakadi: Nakadi) -
 
 
 @scene
-def test_a_reset_forgets_what_is_parked(nakadi: Nakadi) -> None:
-    """5.5: what could not be processed is forgotten, and comes again where it lies behind."""
-    for to, comes in (("BEGIN", [0, 1]), (1, [2]), ("END", [3])):
+def test_reset_forgets_parked_keys(nakadi: Nakadi) -> None:
+    """Its events come again where they lie after the cursor."""
+    for to, comes in (("BEGIN", [0, 1]), ("END", [3])):
         subscription = poisoned(nakadi, "aba")
         with subscription.stream(**LIMITS) as consumer:
             consumer.done(consumer.batch())
@@ -224,38 +207,82 @@ def test_a_reset_forgets_what_is_parked(nakadi: Nakadi) -> None:
             assert consumer.batch().numbers == comes
 
 
-def test_a_token_of_what_is_sent_again_cannot_be_made_up(nakadi: Nakadi) -> None:
-    subscription = keyed(nakadi, "ab")
-    with subscription.stream(**LIMITS) as consumer:
-        batch = consumer.batch()
-        for token in ("parked-1-1-x", "parked", "parked--", f"parked-1-1-{batch.cursor['cursor_token']}"):
-            cursor = batch.cursor | {"cursor_token": token, "offset": offset(7)}
-            problem(consumer.commit(cursor), 422)
-
-
-@pytest.mark.parametrize("path", ["/1", "/x", "/999999999999999999", "/9999999999999999999"])
-def test_a_key_that_is_not_parked_is_not_there(nakadi: Nakadi, path: str) -> None:
+@pytest.mark.parametrize("path", ["/1", "/x", "/9999999999999999999"])
+def test_key_that_is_not_parked_is_answered_404(nakadi: Nakadi, path: str) -> None:
     subscription = keyed(nakadi, "")
     assert parked(subscription) == []
-    problem(nakadi.http.get(f"{subscription.path}/parked{path}"), 404)
-    problem(nakadi.http.post(f"{subscription.path}/parked{path}/retry"), 404)
-    problem(nakadi.http.post(f"{subscription.path}/parked{path}/skip", json={"reason": "x"}), 404)
+    for base in (subscription.path, "/subscriptions/none"):
+        problem(nakadi.http.get(f"{base}/parked{path}"), 404)
+        problem(nakadi.http.post(f"{base}/parked{path}/retry"), 404)
+        problem(nakadi.http.post(f"{base}/parked{path}/skip", json={"reason": "x"}), 404)
+    problem(nakadi.http.get("/subscriptions/none/parked"), 404)
+    problem(nakadi.http.post("/subscriptions/none/parked/retry"), 404)
 
 
-def test_a_subscription_that_is_not_there_has_none(nakadi: Nakadi) -> None:
-    for path in ("", "/1"):
-        problem(nakadi.http.get(f"/subscriptions/none/parked{path}"), 404)
-    for path in ("/retry", "/1/retry"):
-        problem(nakadi.http.post(f"/subscriptions/none/parked{path}"), 404)
+# Nakadi's dead-letter queue
 
 
-def test_what_becomes_of_an_event_is_said_in_one_way(nakadi: Nakadi) -> None:
-    both = {PARK: "3", COUNT: "3", POLICY: "SKIP_EVENT"}
-    body = definition(nakadi.create(), annotations=both)
-    problem(nakadi.http.post("/subscriptions", json=body), 422)
+@scene
+def test_poison_event_goes_to_the_dead_letter_queue(nakadi: Nakadi) -> None:
+    """HilaAT.shouldSkipPoisonPillAndDeadLetterFoundInTheQueueLater: of one of four partitions; the others flow."""
+    created = numbered(nakadi, 4)
+    for number in range(4):
+        put(created, number * 10, number * 10 + 1, partition=number)
+    subscription = subscribe(created, annotations={COUNT: "2", POLICY: "DEAD_LETTER_QUEUE"})
+    limits = {"commit_timeout": 2, "batch_flush_timeout": 1, "batch_limit": 2, "max_uncommitted_events": 100}
+    for _ in range(4):
+        with subscription.stream(**limits) as consumer:
+            while (batch := consumer.next()).debug != OVER:
+                if batch.events and 20 not in batch.numbers:
+                    consumer.done(batch)
+    with subscription.stream(**limits) as consumer:
+        batch = consumer.batch()
+        assert (batch.partition, batch.numbers) == ("2", [21])
+        consumer.done(batch)
+    assert subscription.committed() == [offset(1)] * 4
+    letters = subscribe(EventType(nakadi.http, QUEUE))
+    mine: list[dict[str, Any]] = []
+    with letters.stream(batch_limit=1, max_uncommitted_events=1_000, batch_flush_timeout=1) as reader:
+        while not mine:  # Other subscriptions have theirs in it, too.
+            mine = [each for each in reader.batch().events or [] if each["subscription_id"] == subscription.id]
+    [letter] = mine
+    original = letter.pop("event")
+    assert (original["n"], original["metadata"]["event_type"]) == (20, created.name)
+    assert letter.pop("metadata")["event_type"] == QUEUE
+    assert set(letter.pop("error")) == {"message"}
+    assert letter == {
+        "subscription_id": subscription.id,
+        "event_type": created.name,
+        "partition": "2",
+        "offset": offset(0),
+    }
 
 
-@pytest.mark.parametrize("value", ["1", "11", "x", ""])
-def test_a_number_of_attempts_out_of_range_is_refused(nakadi: Nakadi, value: str) -> None:
-    body = definition(nakadi.create(), annotations={PARK: value})
-    problem(nakadi.http.post("/subscriptions", json=body), 422)
+@scene
+def test_failures_of_an_event_type_do_not_count_for_another_with_the_same_partition_number(nakadi: Nakadi) -> None:
+    one, two = numbered(nakadi), numbered(nakadi)
+    put(one, 0, 1)
+    subscription = subscribe(one, two, annotations={COUNT: "2", POLICY: "SKIP_EVENT"})
+    assert fail(subscription, 2) == [[0, 1]] * 2
+    put(two, 7, 8)
+    with subscription.stream(batch_limit=2, max_uncommitted_events=100) as consumer:
+        found = {each.event_type: each.numbers for each in consumer.batches(2)}
+    assert found == {one.name: [0], two.name: [7, 8]}
+
+
+def test_policy_needs_a_count_from_2_to_10_and_one_way(nakadi: Nakadi) -> None:
+    created = nakadi.create()
+    for policy in ("SKIP_EVENT", "DEAD_LETTER_QUEUE"):
+        annotations = {COUNT: "10", POLICY: policy}
+        assert subscribe(created, annotations=annotations).get()["annotations"] == annotations
+    subscription = subscribe(created)
+    for wrong in (
+        {COUNT: "3"},
+        {POLICY: "SKIP_EVENT"},
+        *({COUNT: count, POLICY: "SKIP_EVENT"} for count in ("1", "11", "x", "3.0", "")),
+        *({COUNT: "3", POLICY: policy} for policy in ("skip_event", "PARK_KEY", "")),
+        *({PARK: count} for count in ("1", "11", "x", "")),
+        {PARK: "3", COUNT: "3", POLICY: "SKIP_EVENT"},
+    ):
+        problem(nakadi.http.post("/subscriptions", json=definition(created, annotations=wrong)), 422)
+        problem(subscription.put(annotations=wrong), 422)

@@ -1,4 +1,4 @@
-"""A consumer that gives a stream back: others have at once what it was sent and has not committed."""
+"""Released streams: their uncommitted events are sent to other streams at once."""
 
 from contextlib import closing
 
@@ -21,7 +21,7 @@ def release(subscription: Subscription, stream: str, body: object = None) -> int
 
 
 @pytest.mark.parametrize("has_left", [True, False], ids=["its client has left", "its client has not left"])
-def test_what_it_has_is_free_when_it_is_answered(nakadi: Nakadi, has_left: bool) -> None:
+def test_released_partitions_are_free_when_the_answer_comes(nakadi: Nakadi, has_left: bool) -> None:
     subscription = filled(nakadi, 5, partitions=2)
     with subscription.stream(**ONE_EACH) as first:
         first.batches(2)
@@ -38,8 +38,7 @@ def test_what_it_has_is_free_when_it_is_answered(nakadi: Nakadi, has_left: bool)
         assert subscription.commit(first.id, first.seen[0]).status_code == 422
 
 
-def test_one_that_has_committed_all_is_given_back_as_well(nakadi: Nakadi) -> None:
-    """It is not there any more as soon as it has ended."""
+def test_stream_with_all_committed_can_be_released(nakadi: Nakadi) -> None:
     subscription = filled(nakadi, 1)
     with subscription.stream() as consumer:
         consumer.done(consumer.batch())
@@ -50,8 +49,7 @@ def test_one_that_has_committed_all_is_given_back_as_well(nakadi: Nakadi) -> Non
         assert [each["state"] for each in subscription.partitions()] == ["unassigned"]
 
 
-def test_nothing_is_given_back_while_its_hub_has_not_ended_it(nakadi: Nakadi, nakadi_hub: LiveHub) -> None:
-    """That hub is too busy to end it at once."""
+def test_release_is_answered_503_until_the_hub_of_the_stream_has_ended_it(nakadi: Nakadi, nakadi_hub: LiveHub) -> None:
     subscription = filled(nakadi, 1)
     with closing(open_store(nakadi_hub.database)) as store:
         busy = Sessions(store, Retries(system_clock, PENSTOCK), "a busy hub")
@@ -71,7 +69,7 @@ def test_nothing_is_given_back_while_its_hub_has_not_ended_it(nakadi: Nakadi, na
     assert [each["state"] for each in subscription.partitions()] == ["unassigned"]
 
 
-def test_what_it_keeps_it_can_commit(nakadi: Nakadi) -> None:
+def test_partition_kept_at_a_release_can_be_committed(nakadi: Nakadi) -> None:
     subscription = filled(nakadi, 5, partitions=2)
     with subscription.stream(**ONE_EACH) as first:
         kept, other = first.batches(2)
@@ -85,7 +83,7 @@ def test_what_it_keeps_it_can_commit(nakadi: Nakadi) -> None:
             assert [each["unconsumed_events"] for each in subscription.partitions()] == [0, 0]
 
 
-def test_a_stream_that_has_nothing_any_more_is_not_found(nakadi: Nakadi) -> None:
+def test_released_stream_is_not_found(nakadi: Nakadi) -> None:
     subscription = filled(nakadi, 1)
     with subscription.stream() as first:
         first.batch()
@@ -99,7 +97,7 @@ def test_a_stream_that_has_nothing_any_more_is_not_found(nakadi: Nakadi) -> None
     [([], ["2[0, 1, 2]"] * 4), (None, ["2[0, 1, 2]", "2[0, 1, 2]", "0[0]", "0[0]"])],
     ids=["not counted", "counted"],
 )
-def test_whether_it_has_failed_is_for_the_consumer_to_say(
+def test_release_counts_as_a_failure_unless_it_names_what_failed(
     nakadi: Nakadi, failed: list[str] | None, sent: list[str]
 ) -> None:
     subscription = filled(nakadi, 3, annotations={"penstock/park-after-attempts": "2"})
@@ -113,8 +111,8 @@ def test_whether_it_has_failed_is_for_the_consumer_to_say(
 
 
 @pytest.mark.parametrize("member", ["keep", "failed"])
-def test_what_the_subscription_does_not_have_is_refused(nakadi: Nakadi, member: str) -> None:
-    """A decision: who mistypes what has failed would count nothing as failed."""
+def test_release_with_an_unknown_partition_is_refused(nakadi: Nakadi, member: str) -> None:
+    """A mistyped name would otherwise count nothing as failed."""
     subscription = filled(nakadi, 1)
     with subscription.stream() as consumer:
         path = f"{subscription.path}/streams/{consumer.id}/release"
