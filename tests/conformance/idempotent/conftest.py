@@ -1,4 +1,4 @@
-"""Producers of both databases; a row that a test names is one of the digest of idempotent publishing, 4.10."""
+"""Producer groups that publish idempotently, on both databases, as docs/guides/idempotent-publishing.md has it."""
 
 import httpx2
 import pytest
@@ -9,7 +9,7 @@ from tests.served import create
 
 @pytest.fixture
 def mine(either_http: httpx2.Client) -> Producer:
-    """The producer group `mine`, of which nobody has heard, in the one partition of a feed without events."""
+    """The new producer group `mine` in the one partition of a feed without events."""
     return Producer(create(either_http))
 
 

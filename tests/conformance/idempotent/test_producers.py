@@ -1,4 +1,4 @@
-"""What is shown of producers: how far each has come, all of a partition, and what became of a batch."""
+"""Producers as they are shown: one, all of a partition, and the outcome of a batch; and the allocation of groups."""
 
 import re
 from collections.abc import Iterator
@@ -13,11 +13,14 @@ from penstock.testing.clock import VirtualClock
 from tests.producing import Producer, but_times, hub_here, result, shown_of, told
 from tests.served import create, problem_of
 
+ON_SQLITE = pytest.mark.parametrize("either_http", ["sqlite"], indirect=True)
+"""For rules in which the database has no part."""
 WEEK_S = 604_800
-NOBODY: dict[str, Any] = {
+NEW: dict[str, Any] = {
     "last_published_sequence": None, "next_sequence": 0, "last_offset": None, "previous": None, "window": None,
     "pinned": False, "expired": False, "expires_after_s": WEEK_S, "sequence_modulus": 2**53, "partition": 0,
 }  # fmt: skip
+"""A producer that has published nothing, without its group, its epoch and its times."""
 
 
 @pytest.fixture
@@ -27,12 +30,17 @@ def clock() -> VirtualClock:
 
 @pytest.fixture
 def here(migrated_url: str, clock: VirtualClock) -> Iterator[httpx2.Client]:
-    """A hub whose time stands still."""
+    """A client of a hub with a virtual clock."""
     with hub_here(migrated_url, clock=clock) as http:
         yield http
 
 
-def test_a_producer_is_shown_with_where_it_stands(here: httpx2.Client, clock: VirtualClock) -> None:
+# One
+
+
+def test_producer_is_shown_with_its_progress_which_refusals_do_not_change(
+    here: httpx2.Client, clock: VirtualClock
+) -> None:
     mine = Producer(create(here))
     mine.appends(0, [1, 2])
     mine.appends(2, [3])
@@ -40,8 +48,8 @@ def test_a_producer_is_shown_with_where_it_stands(here: httpx2.Client, clock: Vi
     mine.appends(0, [4], epoch=2)
     now = clock.advance(seconds=60)
     mine.appends(1, [5, 6], epoch=2)
-
-    assert mine.shown() == {
+    shown = mine.shown()
+    assert shown == {
         "producer_group": "mine",
         "partition": 0,
         "owner_level": 2,
@@ -57,57 +65,38 @@ def test_a_producer_is_shown_with_where_it_stands(here: httpx2.Client, clock: Vi
         "expires_after_s": WEEK_S,
         "sequence_modulus": 2**53,
     }
-
-
-def test_repeats_and_refusals_change_nothing_that_is_shown(here: httpx2.Client, clock: VirtualClock) -> None:
-    mine = Producer(create(here))
-    mine.appends(0, [1, 2])
-    before = mine.shown()
     clock.advance(seconds=60)
-
-    for sequence, ids in ((0, [1, 2]), (1, [2, 3]), (0, [9]), (7, [8])):
-        mine.send(sequence, ids)
+    for sequence, ids in ((1, [5, 6]), (2, [6, 7]), (0, [9]), (7, [8])):
+        mine.send(sequence, ids, epoch=2)
     assert mine.claim(owner_level=0).status_code == 412
-
-    assert mine.shown() == before
-
-
-def test_a_claim_answers_with_what_is_shown_then(here: httpx2.Client, clock: VirtualClock) -> None:
-    mine = Producer(create(here))
-    clock.advance(seconds=60)
-    granted = mine.claims()
-
-    assert granted == NOBODY | {
-        "producer_group": "mine", "owner_level": 0, "updated_at": rfc3339(clock()),
+    assert mine.shown() == shown
+    theirs = mine.other("theirs")
+    granted = theirs.claims()
+    assert granted == NEW | {
+        "producer_group": "theirs", "owner_level": 0, "updated_at": rfc3339(clock()),
         "expires_at": rfc3339(clock() + WEEK_S * 1_000_000),
     }  # fmt: skip
-    assert mine.shown() == granted | {"window": {"batches": 0, "oldest_sequence": None}}
+    assert theirs.shown() == granted | {"window": {"batches": 0, "oldest_sequence": None}}
+    listed = here.get(mine.all_path).json()
+    assert listed == {"items": [mine.shown() | {"window": None}, granted], "_links": {}}
 
 
-def test_the_tag_says_whether_anything_was_published(mine: Producer) -> None:
+def test_etag_has_the_epoch_and_the_next_number(mine: Producer) -> None:
     mine.appends(0, [1])
     tags = [mine.http.get(mine.path).headers["etag"]]
     mine.appends(1, [2])
-    tags.append(mine.http.get(mine.path).headers["etag"])
+    head = mine.http.head(mine.path)
+    assert (head.status_code, head.content) == (200, b"")
+    tags.append(head.headers["etag"])
     mine.claims()
     tags.append(mine.http.get(mine.path).headers["etag"])
     assert tags == ['"0:1"', '"0:2"', '"1:0"']
 
 
-def test_head_answers_as_get_without_the_body(mine: Producer) -> None:
-    mine.appends(0, [1])
-    answer = mine.http.head(mine.path)
-    assert (answer.status_code, answer.content, answer.headers["etag"]) == (200, b"", '"0:1"')
-
-
-def test_one_of_whom_nobody_has_heard_is_not_found(mine: Producer) -> None:
+def test_unknown_producer_and_event_type_are_answered_404(mine: Producer) -> None:
     mine.other("theirs").appends(0, [1])
-    answers = [mine.http.get(mine.path), mine.http.delete(mine.path), mine.http.get(f"{mine.path}/sequences/0")]
-    for answer in answers:
+    for answer in (mine.http.get(mine.path), mine.http.delete(mine.path), mine.http.get(f"{mine.path}/sequences/0")):
         told(answer, 404, "producer-not-found", event_type=mine.feed.name, partition=0, producer_group="mine")
-
-
-def test_producers_of_an_event_type_that_there_is_not(mine: Producer) -> None:
     base = "/event-types/no.where/partitions/0"
     answers = [mine.http.request(method, f"{base}/producers/mine") for method in ("GET", "PUT", "DELETE")]
     answers += [mine.http.request(method, f"{base}/producers") for method in ("GET", "POST")]
@@ -128,198 +117,141 @@ def listed(mine: Producer, query: str = "") -> tuple[list[str], Any]:
     return [each["producer_group"] for each in found["items"]], found["_links"]
 
 
-def test_producers_are_listed_by_partition_in_the_order_of_their_groups(mine4: Producer) -> None:
-    groups = ["b", "B", "a", "10", "9", "a.b", "~", "_"]
-    for group in groups:
-        mine4.other(group).appends(0, [1])
-    mine4.other("elsewhere", partition=1).appends(0, [1])
-
+def test_producers_of_a_partition_are_listed_in_the_order_of_the_bytes_of_their_groups(mine4: Producer) -> None:
+    for group in ("b", "B", "a", "10", "9", "a.b", "~", "_"):
+        mine4.other(group).claims()
+    mine4.other("elsewhere", partition=1).claims()
     assert listed(mine4) == (["10", "9", "B", "_", "a", "a.b", "b", "~"], {})
     assert listed(mine4.other(partition=1)) == (["elsewhere"], {})
     assert listed(mine4.other(partition=2)) == ([], {})
 
 
-def test_a_list_shows_what_is_shown_of_each(mine: Producer) -> None:
-    mine.appends(0, [1])
-    mine.claims(owner_level=3)
-    mine.appends(0, [2, 3], epoch=3)
-    assert mine.http.get(mine.all_path).json() == {"items": [mine.shown() | {"window": None}], "_links": {}}
-
-
-def test_a_list_comes_page_by_page(mine: Producer) -> None:
-    groups = [f"g{number}" for number in range(5)]
+def test_list_comes_page_by_page_of_a_hundred_by_default(mine: Producer) -> None:
+    groups = [f"g{number:03}" for number in range(101)]
     for group in groups:
         mine.other(group).claims()
-
-    found, pages, query = [], [], "?limit=2"
+    assert listed(mine) == (groups[:100], {"next": {"href": f"{mine.all_path}?after=g099&limit=100"}})
+    found, pages, query = [], [], "?limit=50"
     while query:
         names, links = listed(mine, query)
         found += names
         pages.append(len(names))
         query = links["next"]["href"].removeprefix(mine.all_path) if links else ""
-
-    assert (found, pages) == (groups, [2, 2, 1])
-    assert listed(mine, "?limit=5") == (groups, {}), "there is no page behind the last one"
-    assert listed(mine, "?limit=4&after=g0") == (groups[1:], {})
-    assert listed(mine, "?after=g") == (groups, {})
+    assert (found, pages) == (groups, [50, 50, 1])
+    assert listed(mine, "?limit=101") == (groups, {}), "there is no page after the last one"
+    assert listed(mine, "?limit=101&after=g0") == (groups, {})
 
 
-def test_a_page_has_a_hundred_unless_told_otherwise(mine: Producer) -> None:
-    for number in range(101):
-        mine.other(f"g{number:03}").claims()
+@ON_SQLITE
+def test_malformed_parameter_of_a_list_or_batch_is_named(mine: Producer) -> None:
+    mine.appends(0, [1])
+    lists = [
+        *(("after", f"?after={after}") for after in ("", "a%20b", "%C3%A5", "a%00", "%FF", "x" * 129)),
+        *(("limit", f"?limit={limit}") for limit in ("0", "1001", "x", "-1", "", "1&limit=2")),
+    ]
+    batches = [
+        *(("first", first) for first in ("x", "-1", "01", "1e3", "9007199254740992", "%20")),
+        *(("epoch", f"0?epoch={epoch}") for epoch in ("", "x", "-1", "01", "1&epoch=2")),
+        *(("count", f"0?count={count}") for count in ("0", "1000001", "x")),
+    ]
+    for parameter, path in [
+        *((name, mine.all_path + query) for name, query in lists),
+        *((name, f"{mine.path}/sequences/{rest}") for name, rest in batches),
+    ]:
+        assert problem_of(mine.http.get(path), 400, "bad-parameter")["parameter"] == parameter, path
 
-    names, links = listed(mine)
 
-    assert (len(names), links) == (100, {"next": {"href": f"{mine.all_path}?after=g099&limit=100"}})
-
-
-@pytest.mark.parametrize("after", ["", "a%20b", "%C3%A5", "a%00", "%FF", "x" * 129])
-def test_a_page_begins_after_what_can_be_a_group(mine: Producer, after: str) -> None:
-    assert problem_of(mine.http.get(f"{mine.all_path}?after={after}"), 400, "bad-parameter")["parameter"] == "after"
-
-
-@pytest.mark.parametrize("query", ["limit=0", "limit=1001", "limit=x", "limit=-1", "limit=", "limit=1&limit=2"])
-def test_a_page_has_one_to_a_thousand(mine: Producer, query: str) -> None:
-    assert problem_of(mine.http.get(f"{mine.all_path}?{query}"), 400, "bad-parameter")["parameter"] == "limit"
-
-
-# What became of a batch
+# Batches
 
 
 def lies(*ranges: tuple[int, int]) -> list[dict[str, int]]:
     return [{"first": first, "last": last} for first, last in ranges]
 
 
-def test_a_batch_is_found_by_its_numbers(mine: Producer) -> None:
+def test_batch_is_found_by_its_numbers(mine: Producer) -> None:
     mine.appends(0, [1, 2])
     mine.other("theirs").appends(0, [90])
     mine.appends(2, [3, 4])
+    for first, arguments, stored, ranges in (
+        (0, {}, True, lies((0, 0))),
+        (0, {"count": 2}, True, lies((0, 1))),
+        (0, {"count": 4}, True, lies((0, 1), (3, 4))),
+        (1, {"count": 2, "epoch": 0}, True, lies((1, 1), (3, 3))),
+        (3, {"count": 5}, False, lies((4, 4))),
+        (4, {}, False, []),
+        (2**53 - 1, {}, False, []),
+    ):
+        assert mine.found(first, **arguments) == {"epoch": 0, "stored": stored, "ranges": ranges}
 
-    assert mine.found(0) == {"epoch": 0, "stored": True, "ranges": lies((0, 0))}
-    assert mine.found(0, count=2) == {"epoch": 0, "stored": True, "ranges": lies((0, 1))}
-    assert mine.found(0, count=4) == {"epoch": 0, "stored": True, "ranges": lies((0, 1), (3, 4))}
-    assert mine.found(1, count=2, epoch=0) == {"epoch": 0, "stored": True, "ranges": lies((1, 1), (3, 3))}
-    assert mine.found(3, count=5) == {"epoch": 0, "stored": False, "ranges": lies((4, 4))}
-    assert mine.found(4) == {"epoch": 0, "stored": False, "ranges": []}
-    assert mine.found(2**53 - 1) == {"epoch": 0, "stored": False, "ranges": []}
 
-
-def test_a_batch_of_another_epoch_is_found_by_that(mine: Producer) -> None:
+def test_batch_is_found_in_the_current_epoch_unless_another_is_named(mine: Producer) -> None:
     mine.appends(0, [1])
     mine.appends(0, [2], epoch=2)
     mine.claims(owner_level=4)
     mine.claims(owner_level=6)
-
-    found = {epoch: mine.found(0, epoch=epoch) for epoch in (0, 1, 2, 3, 4, 5, 6, 7)}
-
+    found = {epoch: mine.found(0, epoch=epoch) for epoch in range(8)}
     assert {epoch: each["stored"] for epoch, each in found.items()} == {
         0: True, 1: None, 2: True, 3: None, 4: False, 5: False, 6: False, 7: False,
     }  # fmt: skip
     assert (found[0]["ranges"], found[2]["ranges"]) == (lies((0, 0)), lies((1, 1)))
     assert all(each["epoch"] == epoch for epoch, each in found.items())
-    assert mine.found(0) == {"epoch": 6, "stored": False, "ranges": []}, "the current one unless one is named"
-
-
-@pytest.mark.parametrize("first", ["x", "-1", "01", "1e3", "9007199254740992", "%20"])
-def test_a_number_that_is_none(mine: Producer, first: str) -> None:
-    mine.appends(0, [1])
-    problem = problem_of(mine.http.get(f"{mine.path}/sequences/{first}"), 400, "bad-parameter")
-    assert problem["parameter"] == "first"
-
-
-@pytest.mark.parametrize(
-    "query", ["epoch=", "epoch=x", "epoch=-1", "epoch=01", "epoch=1&epoch=2", "count=0", "count=1000001", "count=x"]
-)
-def test_a_parameter_that_is_none(mine: Producer, query: str) -> None:
-    mine.appends(0, [1])
-    problem = problem_of(mine.http.get(f"{mine.path}/sequences/0?{query}"), 400, "bad-parameter")
-    assert problem["parameter"] == query.partition("=")[0]
+    assert mine.found(0) == {"epoch": 6, "stored": False, "ranges": []}
 
 
 # New groups
 
 
-def test_a_group_is_allocated(mine: Producer) -> None:
-    answer = mine.http.post(mine.all_path)
-
-    granted = shown_of(answer, 201)
+def test_allocated_group_is_a_new_ulid_with_the_first_epoch(mine: Producer) -> None:
+    granted = shown_of(mine.http.post(mine.all_path), 201)
     group = granted["producer_group"]
-    assert re.fullmatch("[0-7][0-9A-HJKMNP-TV-Z]{25}", group), "a ULID"
-    assert but_times(granted) == NOBODY | {
-        "producer_group": group, "owner_level": 0,
-    }  # fmt: skip
-    theirs = mine.other(group)
-    assert theirs.appends(0, [1]) == 0
-    assert theirs.shown()["producer_group"] == group
+    assert re.fullmatch("[0-7][0-9A-HJKMNP-TV-Z]{25}", group)
+    assert but_times(granted) == NEW | {"producer_group": group, "owner_level": 0}
+    assert mine.other(group).appends(0, [1]) == 0
+    groups = [mine.http.post(mine.all_path).json()["producer_group"] for _ in range(9)]
+    assert len({group, *groups}) == 10
+    assert groups == sorted(groups, key=lambda each: each[:10]), "they begin with the time"
 
 
-def test_each_group_that_is_allocated_is_another_one(mine: Producer) -> None:
-    groups = [mine.http.post(mine.all_path).json()["producer_group"] for _ in range(20)]
-    assert len(set(groups)) == 20
-    assert groups == sorted(groups, key=lambda group: group[:10]), "they begin with the time"
-
-
-def test_a_group_is_allocated_with_what_a_claim_asks_for(mine: Producer) -> None:
+def test_allocation_takes_what_a_claim_takes_and_can_be_repeated(mine: Producer) -> None:
     body = {"owner_level": 5, "starting_sequence": 7, "pinned": True, "claim_id": "a"}
-    granted = shown_of(mine.http.post(mine.all_path, json=body), 201)
-    assert (granted["owner_level"], granted["next_sequence"], granted["pinned"]) == (5, 7, True)
-    theirs = mine.other(granted["producer_group"])
-    assert but_times(theirs.claims(claim_id="a")) == but_times(granted)
-    assert (
-        problem_of(mine.http.post(mine.all_path, json={"if_epoch": 0}), 412, "claim-refused")["current_epoch"] is None
-    )
+    first, second = (shown_of(mine.http.post(mine.all_path, json=body), 201) for _ in range(2))
+    assert (first["owner_level"], first["next_sequence"], first["pinned"]) == (5, 7, True)
+    assert but_times(first) == but_times(second)
+    assert but_times(mine.other(first["producer_group"]).claims(claim_id="a")) == but_times(first)
+    other = mine.http.post(mine.all_path, json={"claim_id": "another"})
+    assert other.json()["producer_group"] != first["producer_group"]
+    refused = mine.http.post(mine.all_path, json={"if_epoch": 0})
+    assert problem_of(refused, 412, "claim-refused")["current_epoch"] is None
 
 
-def test_f22_an_allocation_that_is_made_again_is_the_same(mine: Producer) -> None:
-    body = {"claim_id": "a-boot-of-mine"}
-
-    first, second = (mine.http.post(mine.all_path, json=body) for _ in range(2))
-
-    assert (first.status_code, second.status_code) == (201, 201)
-    assert but_times(first.json()) == but_times(second.json())
-    assert (
-        mine.http.post(mine.all_path, json={"claim_id": "another"}).json()["producer_group"]
-        != first.json()["producer_group"]
-    )
+# The largest number of producers
 
 
-# How many there may be
-
-
-@pytest.fixture
-def crowded(migrated_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Producer]:
-    """The producer `mine` in a partition with three others, which are as many as may be, and an empty one beside."""
+def test_partition_with_the_most_producers_admits_no_other_until_one_is_deleted(
+    migrated_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sequencing, "PRODUCERS_MAX", 3)
     with hub_here(migrated_url, starts=False) as http:
         mine = Producer(create(http, 2))
-        mine.other("a").appends(0, [1])
-        mine.other("b").claims()
+        a, b = mine.other("a"), mine.other("b")
+        a.appends(0, [1])
+        b.claims()
         assert http.post(mine.all_path, json={"pinned": True}).status_code == 201
-        yield mine
 
+        full = {"event_type": mine.feed.name, "partition": 0, "limit": 3}
+        for answer in (mine.send(0, [2]), mine.claim(), http.post(mine.all_path)):
+            problem = told(answer, 429, "too-many-producers", **full)
+            assert problem["detail"] == "partition 0 has 3 producer groups already"
+        assert http.get(mine.path).status_code == 404
 
-def test_there_are_no_more_producers_than_may_be(crowded: Producer) -> None:
-    answers = [crowded.send(0, [2]), crowded.claim(), crowded.http.post(crowded.all_path)]
+        assert a.appends(1, [2]) == 1
+        assert a.stores(0, [1])["outcome"] == "duplicate"
+        assert b.appends(0, [3]) == 2
+        assert b.claims()["owner_level"] == 1
+        assert mine.other(partition=1).appends(0, [9]) == 0, "each partition has its own"
+        mine.feed.publish_ids([4], partition=0)
+        assert mine.log() == [1, 2, 3, 4]
 
-    for answer in answers:
-        problem = told(answer, 429, "too-many-producers", event_type=crowded.feed.name, partition=0, limit=3)
-        assert problem["detail"] == "partition 0 has 3 producer groups already"
-    assert crowded.http.get(crowded.path).status_code == 404
-    assert crowded.log() == [1]
-
-
-def test_those_that_there_are_go_on_where_no_other_has_room(crowded: Producer) -> None:
-    a, b = crowded.other("a"), crowded.other("b")
-    assert a.appends(1, [2]) == 1
-    assert a.stores(0, [1])["outcome"] == "duplicate"
-    assert b.appends(0, [3]) == 2
-    assert b.claims()["owner_level"] == 1
-    assert crowded.other(partition=1).appends(0, [9]) == 0, "each partition has its own"
-    crowded.feed.publish_ids([4], partition=0)
-    assert crowded.log() == [1, 2, 3, 4]
-
-
-def test_a_producer_that_is_forgotten_makes_room(crowded: Producer) -> None:
-    assert crowded.http.delete(f"{crowded.all_path}/b").status_code == 204
-    assert crowded.stores(0, [2]) == result("appended", (0, 0, 1), (1, 1))
-    told(crowded.other("c").claim(), 429, "too-many-producers", event_type=crowded.feed.name, partition=0, limit=3)
+        assert http.delete(b.path).status_code == 204
+        assert mine.stores(0, [5]) == result("appended", (0, 0, 1), (4, 4))
+        told(mine.other("c").claim(), 429, "too-many-producers", **full)
