@@ -5,6 +5,7 @@ from zlib import crc32
 import httpx2
 import pytest
 
+from tests.exhaustive import exhaustive
 from tests.served import Served, create, problem_of
 
 KEYS = [f"key-{number}" for number in range(60)]
@@ -19,24 +20,21 @@ def keyed(either_http: httpx2.Client) -> Served:
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 6, 12, 18, 48])
-def test_every_event_comes_exactly_once_and_keys_stay_together(keyed: Served, n: int) -> None:
+def test_page_at_any_n_has_each_event_once_and_each_key_in_order_in_one_partition(keyed: Served, n: int) -> None:
     page = keyed.read(n, pagesizehint=10_000)
     assert sorted(page.ids) == list(range(300))
-    partition_of = {line["data"]["key"]: line["partition"] for line in page.lines if "data" in line}
-    assert all(line["partition"] == partition_of[line["data"]["key"]] for line in page.lines if "data" in line)
     assert set(page.cursors) == set(range(n))
+    found: dict[str, list[tuple[int, int]]] = {}
+    for line in page.lines:
+        if "data" in line:
+            found.setdefault(line["data"]["key"], []).append((line["partition"], line["data"]["id"]))
+    assert all(places == sorted(places) and places[0][0] == places[-1][0] for places in found.values())
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 6, 12, 18, 48])
-def test_the_order_of_a_key_is_that_of_its_publishing(keyed: Served, n: int) -> None:
-    order: dict[str, list[int]] = {}
-    for event in keyed.read(n, pagesizehint=10_000).events:
-        order.setdefault(event["key"], []).append(event["id"])
-    assert all(ids == sorted(ids) for ids in order.values())
-
-
-@pytest.mark.parametrize(("n", "hint"), [(1, 1), (6, 1), (2, 7), (3, 100), (12, 24), (18, 7), (48, 100)])
-def test_reading_page_by_page_gives_everything_once_at_any_n(keyed: Served, n: int, hint: int) -> None:
+@pytest.mark.parametrize(
+    ("n", "hint"), [exhaustive(1, 1), exhaustive(6, 1), (2, 7), (3, 100), (12, 24), (18, 7), (48, 100)]
+)
+def test_pages_at_any_n_have_every_event_once(keyed: Served, n: int, hint: int) -> None:
     seen: list[int] = []
     cursors = dict.fromkeys(range(n), "_first")
     before: dict[int, str] = {}
@@ -48,7 +46,7 @@ def test_reading_page_by_page_gives_everything_once_at_any_n(keyed: Served, n: i
 
 
 @pytest.mark.parametrize("n", [6, 18])
-def test_events_that_agree_in_several_key_fields_are_together_and_so_are_those_of_one_given_key(
+def test_events_with_the_same_key_fields_or_the_same_given_key_are_in_one_partition(
     either_http: httpx2.Client, n: int
 ) -> None:
     feed = create(either_http, 6, partition_strategy="hash", partition_key_fields=["key", "kind"])
@@ -67,22 +65,18 @@ def test_events_that_agree_in_several_key_fields_are_together_and_so_are_those_o
     assert any(by_fields[KEYS[i % 20], i % 3] != by_given[i] for i in range(60))
 
 
-def test_a_divisor_merges_partitions_by_their_remainder(feed4: Served) -> None:
+def test_divisor_merges_partitions_by_their_remainder(feed4: Served) -> None:
     feed4.publish_lines({"data": {"id": p * 10 + i}, "partition": p} for p in range(4) for i in range(3))
     page = feed4.read(2)
     assert sorted(page.of(0)) == [0, 1, 2, 20, 21, 22]
     assert sorted(page.of(1)) == [10, 11, 12, 30, 31, 32]
-
-
-def test_a_merged_checkpoint_stands_for_every_partition_in_it(feed4: Served) -> None:
-    feed4.publish_ids(range(5), partition=0)
     cursor = feed4.read(2, {0: "_first"}).cursors
     feed4.publish_ids([100], partition=0)
     feed4.publish_ids([200], partition=2)
-    assert sorted(feed4.read(2, cursor).ids) == [100, 200]
+    assert sorted(feed4.read(2, cursor).ids) == [100, 200], "a merged checkpoint is of all its partitions"
 
 
-def test_a_multiple_slices_by_the_stored_key(either_http: httpx2.Client) -> None:
+def test_multiple_slices_partitions_by_the_stored_key(either_http: httpx2.Client) -> None:
     feed = create(either_http, 2)
     feed.publish_lines({"data": {"id": i}, "key": KEYS[i], "partition": i % 2} for i in range(60))
     page = feed.read(6)
@@ -90,34 +84,28 @@ def test_a_multiple_slices_by_the_stored_key(either_http: httpx2.Client) -> None
         assert page.of(v) == [i for i in range(60) if i % 2 == v % 2 and crc32(KEYS[i].encode()) % 3 == v // 2]
 
 
-def test_a_multiple_slices_by_the_offset_where_there_is_no_key(http: httpx2.Client) -> None:
+def test_multiple_slices_events_without_a_key_by_their_offset(http: httpx2.Client) -> None:
     feed = create(http)
     feed.publish_ids(range(12))
     page = feed.read(4)
     assert [page.of(v) for v in range(4)] == [[0, 4, 8], [1, 5, 9], [2, 6, 10], [3, 7, 11]]
 
 
-@pytest.mark.parametrize("n", [4, 5, 7, 8, 9, 13, 0, 32_769, 10**17])
-def test_any_other_n_is_refused_naming_what_works_and_the_feeds_number(keyed: Served, n: int) -> None:
-    problem = problem_of(keyed.get(n=n, cursor0="_first"), 400, "bad-partition-count")
-    assert problem["n"] == n
-    assert problem["partition_count"] == 6
-    assert problem["divisors"] == [1, 2, 3, 6]
-    assert "6 partitions" in problem["detail"]
-
-
-@pytest.mark.parametrize("n", [None, "", "four", "-1", "4.0", "\uff11", " 4", "4 ", "0x4", "9" * 30])
-def test_an_n_that_is_no_number_is_named_with_what_is_allowed(feed: Served, n: str | None) -> None:
-    given = {"cursor0": "_first"} | ({} if n is None else {"n": n})
-    problem = problem_of(feed.get(**given), 400, "bad-parameter")
-    assert problem["parameter"] == "n"
-    assert problem["value"] == n
-    assert "whole number" in problem["allowed"]
+def test_other_n_is_refused_with_the_divisors_and_the_number_of_partitions(keyed: Served) -> None:
+    for n in (4, 5, 7, 9, 0, 32_769, 10**17):
+        problem = problem_of(keyed.get(n=n, cursor0="_first"), 400, "bad-partition-count")
+        assert (problem["n"], problem["partition_count"], problem["divisors"]) == (n, 6, [1, 2, 3, 6])
+        assert "6 partitions" in problem["detail"]
+    for text in (None, "", "four", "-1", "4.0", "\uff11", " 4", "0x4", "9" * 30):
+        given = {"cursor0": "_first"} | ({} if text is None else {"n": text})
+        problem = problem_of(keyed.get(**given), 400, "bad-parameter")
+        assert (problem["parameter"], problem["value"]) == ("n", text)
+        assert "whole number" in problem["allowed"]
 
 
 @pytest.mark.parametrize("taken", [1, 2, 4])
 @pytest.mark.parametrize("used", [1, 2, 4, 8, 16])
-def test_a_cursor_works_at_another_n_wherever_it_covers_what_it_must(feed4: Served, taken: int, used: int) -> None:
+def test_cursor_works_at_another_n_if_it_covers_the_partitions(feed4: Served, taken: int, used: int) -> None:
     feed4.publish_lines({"data": {"id": p * 10 + i}, "partition": p} for p in range(4) for i in range(3))
     cursors = feed4.read(taken, pagesizehint=10_000).cursors
     feed4.publish_lines({"data": {"id": 100 + p}, "partition": p, "key": "k"} for p in range(4))
@@ -135,24 +123,17 @@ def test_a_cursor_works_at_another_n_wherever_it_covers_what_it_must(feed4: Serv
             assert f"n={taken}" in problem["detail"]
 
 
-def test_going_over_to_another_n_loses_and_repeats_nothing(feed4: Served) -> None:
+def test_change_to_another_n_loses_and_repeats_no_event(feed4: Served) -> None:
     feed4.publish_lines({"data": {"id": i}, "partition": i % 4, "key": str(i)} for i in range(40))
     first = feed4.read(1, pagesizehint=17)
     split = feed4.read(8, dict.fromkeys(range(8), first.cursor), pagesizehint=10_000)
     assert sorted(first.ids + split.ids) == list(range(40))
 
 
-def test_a_slices_cursor_is_good_for_that_slice_alone(feed4: Served) -> None:
+def test_cursor_of_a_slice_works_for_that_slice_alone(feed4: Served) -> None:
     cursors = feed4.read(8).cursors
     assert feed4.get(n=8, cursor3=cursors[3]).status_code == 200
     for n, v in ((8, 7), (16, 3), (4, 3), (1, 0)):
         problem = problem_of(feed4.get(n=n, **{f"cursor{v}": cursors[3]}), 400, "bad-cursor")
         assert problem["n"] == 8
         assert problem["partition"] == 3
-
-
-def test_two_slices_of_one_partition_can_be_read_in_one_request(http: httpx2.Client) -> None:
-    feed = create(http)
-    feed.publish_ids(range(10))
-    page = feed.read(2, {0: "_first", 1: "_first"})
-    assert (page.of(0), page.of(1)) == ([0, 2, 4, 6, 8], [1, 3, 5, 7, 9])
