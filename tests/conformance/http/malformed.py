@@ -23,6 +23,9 @@ CHUNK_SIZES: Final = (
 NAME_BYTES: Final = tuple(bytes([each]) for each in b' \t\0\x01\x7f\x80"(),/;<=>?@[\\]{}\r')
 """Bytes that are no part of a header's name."""
 
+NAME_BYTES_OF_EACH_KIND: Final = tuple(bytes([each]) for each in b" \t\0\x7f\x80(\r")
+"""Spaces, control characters, bytes beyond ASCII, separators, and a bare CR."""
+
 VALUE_BYTES: Final = (b"\0", b"\r")
 """Bytes that a header's value cannot have."""
 

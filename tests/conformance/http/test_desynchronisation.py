@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.conformance.http import malformed
 from tests.conformance.http.front import DELETE, EVENT, FEED, Front, named, published, raw
+from tests.exhaustive import examples
 
-EXAMPLES: Final = 70
 SILENCE_SECONDS: Final = 0.1
 """A front that says nothing for so long waits for more bytes; it is told that none will come."""
 TARGETS: Final = (f"POST /feeds/{FEED}", "POST /nowhere", "GET /version", "PUT /version")
@@ -87,7 +87,7 @@ def in_chunks(body: bytes) -> bytes:
 def test_bytes_behind_a_request_that_cannot_be_framed_are_never_executed(front: Front) -> None:
     victims = [front.create()]
 
-    @hypothesis.settings(max_examples=EXAMPLES, phases=[Phase.explicit, Phase.generate])
+    @hypothesis.settings(max_examples=examples(30, 200), phases=[Phase.explicit, Phase.generate])
     @hypothesis.given(requests())
     def check(drawn: tuple[bytes, list[int]]) -> None:
         victim, (sent, cuts) = victims[-1], drawn

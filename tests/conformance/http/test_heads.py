@@ -24,6 +24,7 @@ from tests.conformance.http.front import (
     problem,
     raw,
 )
+from tests.exhaustive import exhaustive
 
 READ = f"/feeds/{FEED}?n=1&cursor0=_first"
 POST = (f"POST /feeds/{FEED} HTTP/1.1", "Host: hub")
@@ -58,8 +59,9 @@ def read(line: bytes | str, *headers: str) -> bytes:
 FIELDS = [
     *(case(f"{line!r}", post_with(line), REFUSED) for line in malformed.LINES),
     *(
-        case(f"{character!r} in a name", post_with(b"X-" + character + b"Note: a"), REFUSED)
+        (each if character in malformed.NAME_BYTES_OF_EACH_KIND else exhaustive(each, id=each.name))
         for character in malformed.NAME_BYTES
+        for each in [case(f"{character!r} in a name", post_with(b"X-" + character + b"Note: a"), REFUSED)]
     ),
     *(
         case(f"{character!r} in a value", post_with(b"X-Note: a" + character + b"b"), REFUSED)

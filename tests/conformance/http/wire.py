@@ -7,7 +7,7 @@ import socket
 import struct
 from typing import Final, NamedTuple, Self
 
-ANSWER_SECONDS_MAX: Final = 60.0
+ANSWER_SECONDS_MAX: Final = 300.0
 """A front that has neither answered nor closed by then has failed."""
 
 _STATUS_LINE: Final = re.compile(rb"HTTP/1\.1 ([1-5][0-9]{2}) [ -~]*")
