@@ -1,6 +1,7 @@
 """Streams of subscriptions by a virtual clock, over a hub on SQLite: limits, timeouts and retries, to the moment.
 
-A line in short is its partition, the number of its last event, the numbers of its events, and its debug text.
+The rules of delivery by themselves are in tests/unit/core/test_delivery.py. A line in short is its partition, the number
+of its last event, the numbers of its events, and its debug text.
 """
 
 import pytest
@@ -29,11 +30,6 @@ def test_full_window_sends_nothing_until_a_commit(scene: Scene) -> None:
     assert play.commit(6)
     assert play.take() == ["0:10[10]", "0:11[11]"]
     assert play.take(30) == ["0:11[]"], "a keep-alive, and nothing else"
-
-
-def test_batch_is_no_larger_than_the_window_of_all_partitions(scene: Scene) -> None:
-    play = Play(scene.subscribe(2).put(*range(9)).put(*range(9), partition=1), max_uncommitted_events=4, batch_limit=9)
-    assert sum(line.count(",") + 1 for line in play.take()) == 4
 
 
 def test_batch_is_sent_when_it_is_full_or_its_flush_timeout_is_over(scene: Scene) -> None:
@@ -126,22 +122,6 @@ def test_commit_timeout_runs_from_the_first_uncommitted_batch(scene: Scene) -> N
         play.commit(0)
 
 
-def test_commit_restarts_the_commit_timeout(scene: Scene) -> None:
-    """It does not run while there is nothing to commit."""
-    play = Play(scene.subscribe().put(0, 1), commit_timeout=5)
-    play.take()
-    play.take(4)
-    assert play.commit(0)
-    assert play.take(4.75) == []
-    assert play.commit(1)
-    assert play.take(4.75) == []
-    assert play.take(100) == ["0:1[]"]
-    scene.put(2)
-    assert play.take() == ["0:2[2]"]
-    assert play.take(4.75) == []
-    assert play.take(0.25) == ["0:2[] Commit timeout reached"]
-
-
 def test_outdated_commit_does_not_restart_the_commit_timeout(scene: Scene) -> None:
     """An outdated one is no commit."""
     play = Play(scene.subscribe().put(0, 1), commit_timeout=5)
@@ -160,31 +140,6 @@ def test_lease_restarts_the_commit_timeout(scene: Scene) -> None:
     assert play.take() == []
     assert play.take(4.75) == []
     assert play.take(0.25) == ["0:0[] Commit timeout reached"]
-
-
-def test_keep_alive_limit_ends_a_stream_without_pending_events(scene: Scene) -> None:
-    play = Play(
-        scene.subscribe(2).put(0, 1), batch_flush_timeout=10, stream_keep_alive_limit=2, max_uncommitted_events=1
-    )
-    assert play.take() == [f"0:0[0] {STARTED}"]
-    for _ in range(3):
-        assert play.take(10) == ["0:0[]", "1:-1[]"], "what waits for a commit does not count"
-    assert play.commit(0)
-    assert play.take() == ["0:1[1]"]
-    assert play.commit(1)
-    assert play.take(10) == ["0:1[]", "1:-1[]"]
-    assert play.take(10) == ["0:1[]", "1:-1[]", "0:1[] Keep-alive limit reached: 2"]
-
-
-def test_stream_limit_ends_the_stream_once_all_is_committed(scene: Scene) -> None:
-    play = Play(scene.subscribe().put(*range(9)), stream_limit=3, batch_limit=2, batch_flush_timeout=10)
-    assert play.take() == [f"0:1[0, 1] {STARTED}", "0:2[2]"]
-    assert play.take(10) == ["0:2[]"]
-    assert play.commit(1)
-    assert play.take() == []
-    assert play.commit(2)
-    assert play.take() == ["0:2[] Stream limit in events reached: 3"]
-    assert scene.owners() == [None]
 
 
 def test_ended_stream_may_commit_for_the_rest_of_its_commit_timeout(scene: Scene) -> None:
