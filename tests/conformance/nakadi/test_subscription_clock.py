@@ -1,7 +1,7 @@
 """Streams of subscriptions by a virtual clock, over a hub on SQLite: limits, timeouts and retries, to the moment.
 
-The rules of delivery by themselves are in tests/unit/core/test_delivery.py. A line in short is its partition, the number
-of its last event, the numbers of its events, and its debug text.
+The rules of delivery by themselves are in tests/unit/core/test_delivery.py. A line in short is its partition, the
+number of its last event, the numbers of its events, and its debug text.
 """
 
 import pytest
