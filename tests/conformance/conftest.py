@@ -1,4 +1,4 @@
-"""What tests of the wire protocols can ask for."""
+"""Fixtures of the tests of the wire protocols."""
 
 from tests.served import either_http, feed, feed4, http, postgres_hub, sqlite_hub
 

@@ -41,7 +41,7 @@ Step = bytes | ByByte | Await
 
 
 class Outcome(NamedTuple):
-    """What may come of a case."""
+    """An outcome that a case may have."""
 
     answers: tuple[int, ...]
     """The statuses, in the order of the requests."""
@@ -99,7 +99,7 @@ def event(number: int) -> bytes:
 
 
 class Front:
-    """What clients connect to, and a client that asks the hub behind it.
+    """An address that clients connect to, and a client of the hub behind it.
 
     *handed_on* is the log in which a proxy writes each request that it has taken; None without a proxy.
     """

@@ -67,7 +67,7 @@ class Nginx(NamedTuple):
     """A running nginx: the ports on which it listens, and its log."""
 
     whole: int
-    """Reads a request's body whole before it asks the hub, as nginx does unless told otherwise."""
+    """Reads a request's body whole before it asks the hub, as nginx does by default."""
     piecewise: int
     """Hands a body on as it comes in."""
     log: Path

@@ -1,4 +1,4 @@
-"""How long a connection lasts, and in what order it answers (RFC 9112, 9; RFC 9110, 9.3.2 and 10.1.1)."""
+"""Connections: their ends, and the order of their answers (RFC 9112, 9; RFC 9110, 9.3.2 and 10.1.1)."""
 
 import pytest
 

@@ -12,7 +12,7 @@ from tests.conformance.http.front import DELETE, EVENT, FEED, Front, named, publ
 from tests.exhaustive import examples
 
 SILENCE_SECONDS: Final = 0.1
-"""A front that says nothing for so long waits for more bytes; it is told that none will come."""
+"""A front that is silent for so long waits for more bytes; the client closes its side then."""
 TARGETS: Final = (f"POST /feeds/{FEED}", "POST /nowhere", "GET /version", "PUT /version")
 OTHERS: Final = (
     *(b"Connection: keep-alive", b"Connection: Upgrade\r\nUpgrade: h2c", b"Connection: Upgrade\r\nUpgrade: websocket"),

@@ -42,7 +42,7 @@ def refused(*statuses: int) -> list[Outcome]:
 
 
 def refused_alone(*statuses: int) -> list[Outcome]:
-    """Return refusals of what is asked: another request can follow, since it is certain where this one ends."""
+    """Return refusals after which another request can follow, since it is certain where this one ends."""
     return [*refused(*statuses), *(Outcome((status,)) for status in statuses)]
 
 

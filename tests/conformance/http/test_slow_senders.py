@@ -12,13 +12,13 @@ from tests.conformance.http.wire import Answer, Connection
 from tests.served import Served
 
 PATIENCE_SECONDS = 300.0
-"""Many times what the limits allow."""
+"""Many times as long as the limits."""
 PAUSE_SECONDS = 0.3
 """Less than either limit."""
 
 
 class Played(NamedTuple):
-    """What a slow client has seen."""
+    """The answers to a slow client, and its feed."""
 
     answers: list[Answer]
     feed: Served
@@ -107,7 +107,7 @@ SERVED: dict[str, tuple[Client, list[int], list[int]]] = {
 
 @pytest.fixture(scope="module")
 def played(impatient_front: Front) -> Iterator[dict[str, Future[Played]]]:
-    """What comes of each client; all are slow at the same time."""
+    """The outcome of each client; all are slow at the same time."""
 
     def play(client: Client) -> Played:
         feed = impatient_front.create()

@@ -34,7 +34,7 @@ class ConnectionEnded(Exception):
 
 
 class Connection:
-    """A connection to a front. What was read and is not parsed yet stays in it."""
+    """A connection to a front, with the bytes that were read and are not parsed yet."""
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=ANSWER_SECONDS_MAX)

@@ -1,4 +1,4 @@
-"""Epochs: claims, fencing, and what a fenced producer learns about its last batch."""
+"""Epochs: claims, fencing, and how a fenced producer learns about its last batch."""
 
 import uuid
 from functools import partial

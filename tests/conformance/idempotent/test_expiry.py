@@ -1,4 +1,4 @@
-"""How long a hub remembers producers, what it answers when one is forgotten, and numbers that wrap around."""
+"""Expiry of producers, answers to forgotten ones, and numbers that wrap around."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -20,7 +20,7 @@ WEEK_S = 7 * DAY_S
 
 
 class Scene:
-    """A producer group `mine` of a hub with a virtual clock, which sweeps when it is told."""
+    """A producer group `mine` of a hub with a virtual clock, which sweeps on request."""
 
     def __init__(self, mine: Producer, url: str, clock: VirtualClock) -> None:
         self.mine = mine

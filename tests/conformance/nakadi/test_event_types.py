@@ -122,7 +122,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     *(({"annotations": {key: ""}}, f'Field "annotations[{key}]"') for key in ("-a", "a b", "a" * 64, "a_b/c", "x/")),
     *(({"labels": {"a": text}}, 'Field "labels[a]"') for text in ("-a", "a b", "a" * 64)),
 ]
-"""One definition for each rule, and what its refusal says."""
+"""A definition for each rule, and the text of its refusal."""
 
 
 @ON_SQLITE
@@ -269,7 +269,7 @@ KEPT: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ),
     ({}, {"owning_application": "another", "schema": json_schema({"properties": {}})}),
 ]  # fmt: skip
-"""What an event type is, and a replacement that is refused."""
+"""An event type, and a replacement that is refused."""
 
 
 @ON_SQLITE

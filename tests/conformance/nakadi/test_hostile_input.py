@@ -1,6 +1,6 @@
 """Hostile input over HTTP: refused with its cause, or processed while other clients are answered.
 
-What makes a schema or an event expensive is in tests/unit/core: test_schema.py, test_patterns.py, test_validation.py.
+The limits of schemas and events are in tests/unit/core: test_schema.py, test_patterns.py, test_validation.py.
 """
 
 import json
@@ -19,7 +19,7 @@ from tests.nakadi import EventType, Nakadi, json_schema, problem
 
 pytestmark = ON_SQLITE
 STALLED_S = 300
-"""A hub that answers nobody for so long has stalled."""
+"""A hub that gives no answer for so long has stalled."""
 PAUSE_S = 0.02
 OPEN: dict[str, Any] = {"compatibility_mode": "none"}
 DEEP = 10_000
@@ -69,25 +69,14 @@ def doubling(levels: int) -> dict[str, Any]:
 
 REFUSED: dict[str, tuple[Any, str]] = {
     "remote reference": ({"$ref": "http://127.0.0.1:9/schema.json"}, "http://127.0.0.1:9/schema.json"),
-    "reference to a file": ({"properties": {"a": {"$ref": "file:///etc/passwd"}}}, "file:///etc/passwd"),
     "look-around": ({"properties": {"a": {"pattern": "^(?=(a+)+$)"}}}, "has a pattern at #/properties/a"),
-    "back-reference": ({"properties": {"a": {"pattern": r"(a+)+\1"}}}, "has a pattern at #/properties/a"),
     "large pattern": ({"properties": {"a": {"pattern": "a{1000}" * 10}}}, "that is too large"),
-    "repeated repetition": ({"properties": {"a": {"pattern": "((a{100}){100}){100}"}}}, "has a pattern at"),
     "many large patterns": (
         {"properties": {f"p{number}": {"pattern": f"^.{{1,990}}{number}$"} for number in range(200)}},
         "for all patterns",
     ),
-    "many patterns for names": ({"patternProperties": {f"^{number}": {} for number in range(200)}}, "has 200 pattern"),
     "pattern of another language": ({"properties": {"a": {"pattern": r"\Qa\E"}}}, "at #/properties/a/pattern: "),
     "itself": ({"$ref": "#"}, "refers at # to itself"),
-    "a circle": (
-        {
-            "definitions": {"a": {"$ref": "#/definitions/b"}, "b": {"$ref": "#/definitions/a"}},
-            "$ref": "#/definitions/a",
-        },
-        "to itself",
-    ),
     "doubled work": (doubling(40), "applies more than"),
     "work doubled by an event": (
         {"properties": {"a": {"anyOf": [{"$ref": "#"}, {"$ref": "#"}]}}},
@@ -95,12 +84,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "more than a megabyte": ({"title": "x" * (1 << 20)}, "more than the 1048576"),
     "10 000 levels": (nested(DEEP // 2), "is nested too deeply"),
-    "10 000 levels of lists": ('{"enum":' + "[" * DEEP + "]" * DEEP + "}", "is nested too deeply"),
     "lone surrogate": (r'{"title": "\ud800"}', "half a surrogate pair"),
     "NaN": ('{"minimum": NaN}', "is not valid JSON"),
     "infinity": ('{"minimum": 1e999}', "is not valid JSON"),
     "a key twice": ('{"title": "a", "title": "b"}', "the key 'title' stands twice"),
-    "a key twice by escapes": (r'{"title": "a", "\u0074itle": "b"}', "the key 'title' stands twice"),
 }
 
 
@@ -136,12 +123,10 @@ MALFORMED: dict[str, tuple[str, str]] = {
     "lone surrogate": (r'{"a":"\ud800"}', "half a surrogate pair"),
     "lone surrogate as a name": (r'{"\udfff":1}', "surrogate pair"),
     "NaN": ('{"a":NaN}', "not valid JSON"),
-    "infinity": ('{"a":-Infinity}', "not valid JSON"),
     "a number out of range": ('{"a":1e999}', "not valid JSON"),
     "an integer of 65 bits": ('{"a":18446744073709551616}', "does not fit into 64 bits"),
     "an integer of 100 000 digits": ('{"a":' + "9" * 100_000 + "}", ""),
     "a key twice": ('{"a":1,"a":2}', "the key 'a' stands twice"),
-    "a key twice within, by escapes": (r'{"o":[{"a":1,"\u0061":2}]}', "the key 'a' stands twice"),
 }
 
 
@@ -218,7 +203,7 @@ HARD: dict[str, tuple[dict[str, Any], dict[str, Any], str | None]] = {
     ),
     "a number as large as there are": ({"properties": {"a": {"multipleOf": 1e-300}}}, {"a": 1.7e308}, ""),
 }
-"""A schema, an event, and what its refusal says; None where it is stored, '' where it may be either."""
+"""A schema, an event, and the text of its refusal: None where it is stored, '' where it may be either."""
 COVERED_BELOW = (
     "the largest pattern, many texts", "the largest pattern for names", "the longest text for the largest pattern",
     "many mistakes", "unlike items", "a megabyte of schema", "names that are too long",

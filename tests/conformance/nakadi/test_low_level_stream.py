@@ -59,7 +59,7 @@ def answer_of(created: EventType, cursors: Any = None, **arguments: Any) -> http
 
 
 class Timed(NamedTuple):
-    """A stream that ends by the clock, and what partition 3 is sent."""
+    """A stream that ends by the clock, and the lines of partition 3."""
 
     arguments: dict[str, int]
     events: int

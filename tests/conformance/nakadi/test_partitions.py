@@ -1,4 +1,4 @@
-"""Partitions and cursors: what is shown of them, how cursors are compared, and how partitions are added.
+"""Partitions and cursors: shown, compared, shifted, and added.
 
 How offsets are read is in tests/unit/wire/test_nakadi_cursors.py; requests without a database are in tests/server.
 """

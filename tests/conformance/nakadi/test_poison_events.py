@@ -53,7 +53,7 @@ def keyed(nakadi: Nakadi, keys: str, attempts: str = "2", **members: Any) -> Sub
 
 
 def fail(subscription: Subscription, times: int = 1) -> list[list[int]]:
-    """Read so many streams and commit nothing; return the batches of all."""
+    """Read *times* streams and commit nothing; return the batches of all."""
     found = []
     for _ in range(times):
         lines = subscription.read(**LIMITS | {"commit_timeout": 1, "max_uncommitted_events": 2})
@@ -73,7 +73,7 @@ def act(subscription: Subscription, path: str, **body: Any) -> None:
 
 
 def consume(consumer: Consumer, count: int) -> list[Batch]:
-    """Read and commit batches until so many events have come."""
+    """Read and commit batches until *count* events have come."""
     found: list[Batch] = []
     while sum(len(each.numbers) for each in found) < count:
         found.append(consumer.batch())

@@ -1,4 +1,4 @@
-"""Schemas: their versions, what makes one acceptable, how it evolves, and how it judges events.
+"""Schemas: their versions, rules and evolution, and the events that they accept.
 
 The rules of schemas are in tests/unit/core: test_schema.py, test_effective.py, test_evolution.py, test_violation.py.
 """

@@ -17,13 +17,13 @@ from tests.subscribing import Consumer, Subscription, numbered, subscribe
 pytestmark = ON_SQLITE
 EVENTS = 48
 PADDING = "x" * 700_000
-"""All events exceed what fits between a hub and a client: buffers of sockets, and pieces that are made ahead."""
+"""All events together exceed the buffers between a hub and a client: those of sockets, and pieces made ahead."""
 HOUR_S = 3_600
 
 
 @pytest.fixture(scope="module")
 def large(nakadi_http: httpx2.Client) -> EventType:
-    """An event type with more than fits between a hub and a client."""
+    """An event type whose events exceed the buffers between a hub and a client."""
     created = numbered(Nakadi(nakadi_http))
     for number in range(EVENTS):
         created.publish(business(n=number, padding=PADDING, meta={"partition": "0"}))
@@ -34,7 +34,7 @@ def large(nakadi_http: httpx2.Client) -> EventType:
 def stuck(created: EventType, commit_timeout: int = HOUR_S) -> Iterator[tuple[Subscription, Consumer]]:
     """Have a stream whose consumer takes its first batch and nothing after it.
 
-    Nobody has to wait for its commit timeout: that would run into the time limit of the test.
+    Its commit timeout is longer than the time limit of a test, so a test that waited for it would fail.
     """
     subscription = subscribe(created)
     asked = {"batch_limit": 1, "max_uncommitted_events": EVENTS, "commit_timeout": commit_timeout}

@@ -1,4 +1,4 @@
-"""Cursors of subscriptions: committed and shown; and statistics, which count what is not committed."""
+"""Cursors of subscriptions: committed and shown; and statistics, which count uncommitted events."""
 
 import uuid
 from collections.abc import Iterator

@@ -293,7 +293,7 @@ def test_unknown_subscription_is_named_in_nakadis_words(strict: Nakadi, subscrip
 
 
 def several(nakadi: Nakadi, count: int, **members: Any) -> tuple[str, list[str]]:
-    """Create so many subscriptions of a new application; return it, and their ids, the newest first."""
+    """Create *count* subscriptions of a new application; return it, and their ids, the newest first."""
     created, owner = nakadi.create(), f"app.{uuid.uuid4().hex}"
     found = [subscribe(created, owning_application=owner, **members).id for _ in range(count)]
     return owner, found[::-1]

@@ -9,7 +9,7 @@ from tests.served import NDJSON, Served, create
 
 
 def fill(feed: Served, each: int) -> list[list[int]]:
-    """Publish so many events to each partition; return their ids by partition."""
+    """Publish *each* events to every partition; return their ids by partition."""
     ids = [[partition * 1000 + number for number in range(each)] for partition in range(feed.partitions)]
     feed.publish_lines(
         {"data": {"id": ids[partition][number]}, "partition": partition}

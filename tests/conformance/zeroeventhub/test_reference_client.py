@@ -21,7 +21,7 @@ def read(feed: Served, cursors: list[Cursor]) -> tuple[list[Event], list[Cursor]
     return asyncio.run(collect(url, feed.partitions, cursors))
 
 
-def test_the_reference_client_reads_events_headers_and_checkpoints(http: httpx2.Client) -> None:
+def test_reference_client_reads_events_headers_and_checkpoints(http: httpx2.Client) -> None:
     feed = create(http, 4)
     feed.publish_lines({"data": {"id": i}, "partition": i % 4, "headers": {"mine": "yes"}} for i in range(10))
     events, cursors = read(feed, [Cursor(p, FIRST_CURSOR) for p in range(4)])
