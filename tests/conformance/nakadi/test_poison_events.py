@@ -229,7 +229,7 @@ def test_poison_event_goes_to_the_dead_letter_queue(nakadi: Nakadi) -> None:
     for number in range(4):
         put(created, number * 10, number * 10 + 1, partition=number)
     subscription = subscribe(created, annotations={COUNT: "2", POLICY: "DEAD_LETTER_QUEUE"})
-    limits = {"commit_timeout": 2, "batch_flush_timeout": 1, "batch_limit": 2, "max_uncommitted_events": 100}
+    limits = {"commit_timeout": 3, "batch_flush_timeout": 1, "batch_limit": 2, "max_uncommitted_events": 100}
     for _ in range(4):
         with subscription.stream(**limits) as consumer:
             while (batch := consumer.next()).debug != OVER:

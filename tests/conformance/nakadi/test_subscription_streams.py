@@ -277,9 +277,9 @@ def test_commit_timeout_ends_the_stream_at_the_last_offset_sent(nakadi: Nakadi) 
 def test_lease_extends_the_commit_timeout(nakadi: Nakadi) -> None:
     """It is for handlers that are slow."""
     subscription = filled(nakadi, 1)
-    with subscription.stream(commit_timeout=3, batch_flush_timeout=1) as consumer:
+    with subscription.stream(commit_timeout=5, batch_flush_timeout=1) as consumer:
         batch = consumer.next()
-        for _ in range(4):
+        for _ in range(6):
             assert told([consumer.next()]) == ["0[]"], "a second each"
             answer = nakadi.http.post(f"{subscription.path}/streams/{consumer.id}/lease")
             assert (answer.status_code, answer.content) == (204, b"")
