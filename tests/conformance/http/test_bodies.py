@@ -68,7 +68,7 @@ LATE = [
         [post(EXPECT, body=DELETE, to="/nowhere")[: -len(DELETE)], Await(404), DELETE],
         Outcome((404,)),
         Outcome((404,), stays=False),
-    ),
+    )
 ]
 LATE += [
     case(f"to {path}", [post(body=DELETE, to=path)[: -len(DELETE)], Await(status), DELETE], *outcomes)
@@ -143,12 +143,7 @@ LENGTHS = [
 ]
 
 BOTH = [
-    case(
-        name,
-        raw(*TO_FEED, *headers, body=BODY_IN_CHUNKS + DELETE),
-        REFUSED,
-        STORED_AND_CLOSED,
-    )
+    case(name, raw(*TO_FEED, *headers, body=BODY_IN_CHUNKS + DELETE), REFUSED, STORED_AND_CLOSED)
     for name, headers in {
         "Content-Length first": (f"Content-Length: {len(BODY_IN_CHUNKS)}", "Transfer-Encoding: chunked"),
         "Transfer-Encoding first": ("Transfer-Encoding: chunked", f"Content-Length: {len(BODY_IN_CHUNKS)}"),

@@ -56,11 +56,7 @@ PIPELINES = [
         b"".join(numbered(post(body=b"no JSON"), post())),
         Outcome((422, 200), (1,)),
     ),
-    case(
-        "a publish and who reads it",
-        b"".join(numbered(post(), get(to=f"{READ}&wait=5"))),
-        Outcome((200, 200), (1,)),
-    ),
+    case("a publish and who reads it", b"".join(numbered(post(), get(to=f"{READ}&wait=5"))), Outcome((200, 200), (1,))),
     case(
         "a request behind one that ends the connection",
         b"".join(numbered(post("Connection: close"), post(body=event(2)))),

@@ -43,11 +43,7 @@ def test_fenced_producer_learns_how_much_of_its_batch_is_stored(mine: Producer) 
     mine.claims()
     mine.appends(0, [4], epoch=1)
     lies = [{"first": 1, "last": 2}]
-    for ids, members in (
-        ([2, 3], {"committed": True, "ranges": lies}),
-        ([2, 3, 5], {"ranges": lies}),
-        ([2, 9], {}),
-    ):
+    for ids, members in (([2, 3], {"committed": True, "ranges": lies}), ([2, 3, 5], {"ranges": lies}), ([2, 9], {})):
         mine.refused(mine.send(1, ids), 412, "producer-fenced", received=1, current_epoch=1, next_sequence=1, **members)
     assert mine.log() == [1, 2, 3, 4]
 
@@ -215,9 +211,7 @@ def test_restarted_producer_claims_the_next_epoch_or_resumes_its_own(mine: Produ
 
 
 @pytest.mark.parametrize(
-    "body",
-    [{}, *({"starting_sequence": number} for number in (0, 9, 11, MAX)), {"owner_level": 6}],
-    ids=str,
+    "body", [{}, *({"starting_sequence": number} for number in (0, 9, 11, MAX)), {"owner_level": 6}], ids=str
 )
 def test_claim_of_an_earlier_epoch_or_with_another_number_is_refused(mine: Producer, body: dict[str, int]) -> None:
     mine.appends(0, range(10), epoch=7)

@@ -12,17 +12,7 @@ from tests.conformance.nakadi.hubs import ON_SQLITE
 from tests.nakadi import EventType, Nakadi, business, json_schema, offset, problem
 from tests.scenes import scene
 from tests.served import until
-from tests.subscribing import (
-    Batch,
-    Consumer,
-    Subscription,
-    definition,
-    event_type_of,
-    numbered,
-    put,
-    subscribe,
-    told,
-)
+from tests.subscribing import Batch, Consumer, Subscription, definition, event_type_of, numbered, put, subscribe, told
 
 pytestmark = ON_SQLITE
 PARK = "penstock/park-after-attempts"

@@ -254,9 +254,7 @@ def test_number_is_hashed_by_its_text_in_java(nakadi: Nakadi) -> None:
     created = hashed(nakadi, "key", partitions=61)
     spellings = {"-7": "-7", "1.50": "1.5", "1e10": "1.0E10", "1E-5": "1.0E-5", "12345678.9": "1.23456789E7"}
     for number, (spelling, text) in enumerate(spellings.items()):
-        created.publish(
-            f'[{{"n":{number},"key":{spelling}}}]',
-        )
+        created.publish(f'[{{"n":{number},"key":{spelling}}}]')
         created.publish({"n": number, "key": text})
     found: dict[int, set[str]] = {}
     for partition, _, event in created.read(2 * len(spellings)):

@@ -92,10 +92,7 @@ def test_uncommitted_events_come_again_to_the_new_owner_after_the_commit_timeout
     with subscription.stream(commit_timeout=2, **WIDE) as one:
         assert set(numbers_of(one.batches(6))) == {"0", "1"}
         with subscription.stream(**WIDE) as other:
-            assert one.reason() in {
-                "Commit timeout reached",
-                "A partition was reassigned and not committed in time",
-            }
+            assert one.reason() in {"Commit timeout reached", "A partition was reassigned and not committed in time"}
             assert numbers_of(other.batches(6)) == {"0": [0, 1, 2], "1": [0, 1, 2]}
 
 

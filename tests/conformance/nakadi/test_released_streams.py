@@ -97,7 +97,7 @@ def test_released_stream_is_not_found(nakadi: Nakadi) -> None:
     [([], ["2[0, 1, 2]"] * 4), (None, ["2[0, 1, 2]", "2[0, 1, 2]", "0[0]", "0[0]"])],
     ids=["not counted", "counted"],
 )
-def test_release_counts_as_a_failure_unless_it_names_what_failed(
+def test_release_counts_as_a_failure_unless_it_names_no_failed_partition(
     nakadi: Nakadi, failed: list[str] | None, sent: list[str]
 ) -> None:
     subscription = filled(nakadi, 3, annotations={"penstock/park-after-attempts": "2"})

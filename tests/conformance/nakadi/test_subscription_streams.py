@@ -14,17 +14,7 @@ from tests.conformance.nakadi.hubs import ON_SQLITE, block
 from tests.nakadi import BEFORE_FIRST, EventType, Nakadi, business, offset
 from tests.scenes import scene
 from tests.served import as_new, until
-from tests.subscribing import (
-    STREAM_ID,
-    Consumer,
-    Subscription,
-    event_type_of,
-    filled,
-    numbered,
-    put,
-    subscribe,
-    told,
-)
+from tests.subscribing import STREAM_ID, Consumer, Subscription, event_type_of, filled, numbered, put, subscribe, told
 
 pytestmark = ON_SQLITE
 STARTED = "Stream started"

@@ -346,13 +346,7 @@ def test_links_lead_through_all_pages(nakadi: Nakadi, start: str) -> None:
 def test_links_repeat_the_parameters_in_one_order(nakadi: Nakadi) -> None:
     owner, ids = several(nakadi, 2, authorization=EVERYBODY)
     name = nakadi.http.get(f"/subscriptions/{ids[0]}").json()["event_types"][0]
-    asked = {
-        "limit": 1,
-        "show_status": "true",
-        "owning_application": owner,
-        "reader": "user:jane",
-        "event_type": name,
-    }
+    asked = {"limit": 1, "show_status": "true", "owning_application": owner, "reader": "user:jane", "event_type": name}
     given = f"event_type={name}&reader=user:jane&owning_application={owner}&show_status=true"
     assert listed(nakadi, **asked)[1] == {"next": f"/subscriptions?{given}&offset=1&limit=1"}
     link = listed(nakadi, token="new", **asked)[1]["next"]
