@@ -97,30 +97,24 @@ def test_number_of_partitions_is_the_larger_parallelism(nakadi: Nakadi, statisti
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"name": "a" * 256}, "the length of the name must be"),
-    *(({"name": name}, 'Field "name"') for name in ("", "1a", "a b", "a.", "a..b", "a.-b", "é", "a/b", "_a")),
+    *(({"name": name}, 'Field "name"') for name in ("", "a b", "a..b", "a/b")),
     *(({field: None}, f'Field "{field}') for field in ("name", "owning_application", "category", "schema")),
     ({"schema": {"schema": SCHEMA}}, 'Field "schema.type"'),
     ({"schema": {"type": "json_schema", "schema": None}}, 'Field "schema.schema"'),
-    ({"enrichment_strategies": None}, "enrichment_strategies"),
     ({"category": "business"}, "enrichment_strategies"),
-    ({"partition_strategy": None}, "partition_strategy"),
     ({"partition_strategy": "whatever"}, "whatever"),
     ({"partition_strategy": "hash"}, "partition_key_fields"),
     ({"ordering_key_fields": ["nowhere"]}, "ordering_key_fields"),
     ({"category": "data", "ordering_key_fields": ["foo"]} | ENRICHED, "ordering_key_fields"),
-    ({"ordering_instance_ids": ["foo"]}, "ordering_instance_ids"),
     ({"cleanup_policy": "compact"}, "cleanup_policy"),
     ({"default_statistic": statistic(1) | {"message_size": 0}}, 'Field "default_statistic.'),
-    ({"default_statistic": {"read_parallelism": 1}}, 'Field "default_statistic.'),
     ({"authorization": {}}, "authorization"),
     ({"authorization": EVERYBODY | {"readers": []}}, "authorization"),
-    ({"authorization": EVERYBODY | {"admins": [JANE, JANE]}}, "authorization"),
-    ({"authorization": EVERYBODY | {"writers": [{"data_type": "user"}]}}, "authorization"),
     ({"event_owner_selector": SELECTOR | {"value": "nowhere"}}, "event_owner_selector"),
     ({"event_owner_selector": SELECTOR | {"type": "metadata"}}, "event_owner_selector"),
     ({"annotations": {"a": "x" * 1001}}, 'Field "annotations[a]"'),
-    *(({"annotations": {key: ""}}, f'Field "annotations[{key}]"') for key in ("-a", "a b", "a" * 64, "a_b/c", "x/")),
-    *(({"labels": {"a": text}}, 'Field "labels[a]"') for text in ("-a", "a b", "a" * 64)),
+    *(({"annotations": {key: ""}}, f'Field "annotations[{key}]"') for key in ("a b", "a_b/c")),
+    *(({"labels": {"a": text}}, 'Field "labels[a]"') for text in ("a b", "a" * 64)),
 ]
 """A definition for each rule, and the text of its refusal."""
 

@@ -249,20 +249,6 @@ def test_hash_strategy_places_an_event_by_the_hash_of_its_key(nakadi: Nakadi, na
 
 
 @ON_SQLITE
-def test_number_is_hashed_by_its_text_in_java(nakadi: Nakadi) -> None:
-    """Among 61 partitions another text would most likely fall elsewhere."""
-    created = hashed(nakadi, "key", partitions=61)
-    spellings = {"-7": "-7", "1.50": "1.5", "1e10": "1.0E10", "1E-5": "1.0E-5", "12345678.9": "1.23456789E7"}
-    for number, (spelling, text) in enumerate(spellings.items()):
-        created.publish(f'[{{"n":{number},"key":{spelling}}}]')
-        created.publish({"n": number, "key": text})
-    found: dict[int, set[str]] = {}
-    for partition, _, event in created.read(2 * len(spellings)):
-        found.setdefault(event["n"], set()).add(partition)
-    assert [len(found[number]) for number in range(len(spellings))] == [1] * len(spellings)
-
-
-@ON_SQLITE
 def test_key_fields_lie_under_data_and_beside_or_in_metadata(nakadi: Nakadi) -> None:
     for category, field, event in (
         ("data", "key", change({"key": "Hello"})),

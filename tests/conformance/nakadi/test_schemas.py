@@ -164,23 +164,6 @@ def test_remote_reference_is_never_fetched(nakadi: Nakadi) -> None:
 
 
 @ON_SQLITE
-@pytest.mark.parametrize(
-    ("schema", "good", "bad"),
-    [
-        (foo(NUMBER | {"minimum": 0, "exclusiveMinimum": True}), 0.1, 0),
-        (foo(NUMBER | {"minimum": 0}, **{"$schema": "http://json-schema.org/draft-04/schema#"}), 0, -1),
-        (foo({"exclusiveMinimum": 0}, **{"$schema": "http://json-schema.org/draft-06/schema#"}), 1, 0),
-        (foo({"if": {"type": "integer"}, "then": {"minimum": 1}}, **DRAFT_7), 1, 0),
-    ],
-    ids=["none", "04", "06", "07"],
-)
-def test_schema_is_of_draft_4_unless_it_names_draft_6_or_7(nakadi: Nakadi, schema: Any, good: Any, bad: Any) -> None:
-    created = nakadi.create(compatibility_mode="none", schema=json_schema(schema))
-    created.publish({"foo": good})
-    created.refuse({"foo": bad})
-
-
-@ON_SQLITE
 def test_business_schema_may_not_define_metadata(nakadi: Nakadi) -> None:
     schema = json_schema({"properties": {"metadata": {"type": "object"}}})
     enriched = {"enrichment_strategies": ["metadata_enrichment"]}
@@ -368,13 +351,6 @@ def test_metadata_is_closed_in_every_mode(nakadi: Nakadi, category: str) -> None
 
 
 @ON_SQLITE
-def test_wrong_date_is_refused_in_nakadis_words(nakadi: Nakadi) -> None:
-    created = nakadi.create(category="business")
-    detail = created.refuse(business(foo="a", meta={"occurred_at": "yesterday"}))[0]["detail"]
-    assert detail == "#/metadata/occurred_at:must be a valid date-time"
-
-
-@ON_SQLITE
 @pytest.mark.parametrize("policy", ["compact", "compact_and_delete"])
 def test_compacted_event_needs_a_key(nakadi: Nakadi, policy: str) -> None:
     """EventTypeAT.compactedEventTypeJourney."""
@@ -401,15 +377,3 @@ def test_format_is_checked_if_it_is_known(nakadi: Nakadi) -> None:
         created.publish({"foo": good})
         if bad:
             assert created.refuse({"foo": bad})[0]["detail"].startswith("#/foo")
-
-
-@ON_SQLITE
-def test_several_violations_of_an_event_stand_line_by_line(nakadi: Nakadi) -> None:
-    created = nakadi.create(schema=json_schema(FOO_AND_BAR | {"required": ["foo", "bar"]}))
-    first, *others = created.refuse({"bar": 1, "more": 2})[0]["detail"].splitlines()
-    assert first == "#: 3 schema violations found"
-    assert sorted(others) == [
-        "#/bar: expected type: String, found: Integer",
-        "#: extraneous key [more] is not permitted",
-        "#: required key [foo] not found",
-    ]
