@@ -1,6 +1,6 @@
 """How a request names its producer: headers, envelopes, lines and deadlines.
 
-Each malformed header, envelope and claim is in tests/unit/wire/test_producers.py.
+Here is an example of each kind of mistake; the unit tests of the wire formats have each malformed value.
 """
 
 import json

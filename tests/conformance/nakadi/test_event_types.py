@@ -1,6 +1,6 @@
 """Event types: created, shown, listed, replaced and deleted.
 
-Each rule of a field is in tests/unit/core/test_definition.py, each rule of a replacement in test_replacement.py.
+Here is an example of each rule; the unit tests of event types have all that it allows and refuses.
 """
 
 import re

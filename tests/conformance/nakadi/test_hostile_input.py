@@ -1,6 +1,6 @@
 """Hostile input over HTTP: refused with its cause, or processed while other clients are answered.
 
-The limits of schemas and events are in tests/unit/core: test_schema.py, test_patterns.py, test_validation.py.
+Here is an example of each kind; the unit tests of schemas and events have the limits themselves.
 """
 
 import json
@@ -204,14 +204,14 @@ HARD: dict[str, tuple[dict[str, Any], dict[str, Any], str | None]] = {
     "a number as large as there are": ({"properties": {"a": {"multipleOf": 1e-300}}}, {"a": 1.7e308}, ""),
 }
 """A schema, an event, and the text of its refusal: None where it is stored, '' where it may be either."""
-COVERED_BELOW = (
+SHOWN_BY_UNIT_TESTS = (
     "the largest pattern, many texts", "the largest pattern for names", "the longest text for the largest pattern",
     "many mistakes", "unlike items", "a megabyte of schema", "names that are too long",
 )  # fmt: skip
 """Whose cause unit tests show, and which take a second each."""
 
 
-@pytest.mark.parametrize("name", [exhaustive(each) if each in COVERED_BELOW else each for each in HARD])
+@pytest.mark.parametrize("name", [exhaustive(each) if each in SHOWN_BY_UNIT_TESTS else each for each in HARD])
 def test_expensive_event_is_answered_while_others_are(nakadi: Nakadi, name: str) -> None:
     schema, event, cause = HARD[name]
     with others_answered(nakadi):

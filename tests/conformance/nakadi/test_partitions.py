@@ -1,7 +1,4 @@
-"""Partitions and cursors: shown, compared, shifted, and added.
-
-How offsets are read is in tests/unit/wire/test_nakadi_cursors.py; requests without a database are in tests/server.
-"""
+"""Partitions and cursors: shown, compared, shifted, and added."""
 
 import json
 from typing import Any

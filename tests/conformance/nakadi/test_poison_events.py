@@ -163,40 +163,6 @@ def test_skipped_key_needs_a_reason_and_flows_again(nakadi: Nakadi) -> None:
         assert consumer.batch().numbers == [3]
 
 
-@scene
-def test_skip_leaves_events_after_the_committed_position(nakadi: Nakadi) -> None:
-    subscription = poisoned(nakadi, "aba")
-    with subscription.stream(**LIMITS) as consumer:
-        batch = consumer.batch()
-        assert batch.numbers == [1]
-        until(lambda: parked(subscription)[0]["events"] == 2)
-        act(subscription, f"/{parked(subscription)[0]['id']}/skip", reason="it was a test")
-        [left] = parked(subscription)
-        assert (left["first_offset"], left["last_offset"], left["state"]) == ("2", "2", "retrying")
-
-        consumer.done(batch)
-        again = consumer.batch()
-        assert (again.numbers, again.cursor["cursor_token"][:7]) == ([2], "parked-")
-        consumer.done(again)
-        until(lambda: parked(subscription) == [])
-
-
-@scene
-def test_reset_forgets_parked_keys(nakadi: Nakadi) -> None:
-    """Its events come again where they lie after the cursor."""
-    for to, comes in (("BEGIN", [0, 1]), ("END", [3])):
-        subscription = poisoned(nakadi, "aba")
-        with subscription.stream(**LIMITS) as consumer:
-            consumer.done(consumer.batch())
-            until(lambda: parked(subscription)[0]["events"] == 2)  # noqa: B023 - at once
-        subscription.reset(subscription.cursor(to))
-        assert parked(subscription) == []
-        if to == "END":
-            publish(subscription, "a", start=3)
-        with subscription.stream(**LIMITS) as consumer:
-            assert consumer.batch().numbers == comes
-
-
 @pytest.mark.parametrize("path", ["/1", "/x", "/9999999999999999999"])
 def test_key_that_is_not_parked_is_answered_404(nakadi: Nakadi, path: str) -> None:
     subscription = keyed(nakadi, "")

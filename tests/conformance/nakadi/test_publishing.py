@@ -241,7 +241,6 @@ def hashed(nakadi: Nakadi, *fields: str, partitions: int = 12, **members: Any) -
 @ON_SQLITE
 @pytest.mark.parametrize("name", KEYS)
 def test_hash_strategy_places_an_event_by_the_hash_of_its_key(nakadi: Nakadi, name: str) -> None:
-    """More vectors are in tests/unit/core/test_partitioning.py."""
     event, fields, partition = KEYS[name]
     created = hashed(nakadi, *fields)
     created.publish(event)

@@ -1,6 +1,6 @@
 """Schemas: their versions, rules and evolution, and the events that they accept.
 
-The rules of schemas are in tests/unit/core: test_schema.py, test_effective.py, test_evolution.py, test_violation.py.
+Here are examples of their rules; the unit tests of schemas have each keyword, change and violation.
 """
 
 import json
@@ -329,7 +329,6 @@ def test_compatible_schema_is_closed_and_others_stay_open(
 @ON_SQLITE
 @pytest.mark.parametrize("category", ["business", "data"])
 def test_metadata_is_closed_in_every_mode(nakadi: Nakadi, category: str) -> None:
-    """All that it may have is in tests/unit/core/test_effective.py."""
     created = nakadi.create(category=category, compatibility_mode="forward")
 
     def event(**members: Any) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """A consumer that stops reading its stream does not keep its partitions from others.
 
-When a hub gives up on one is in tests/unit/server/test_subscription_stream.py.
+The unit tests of the server show when a hub gives up on one.
 """
 
 import time

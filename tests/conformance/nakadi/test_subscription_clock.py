@@ -1,12 +1,11 @@
 """Streams of subscriptions by a virtual clock, over a hub on SQLite: limits, timeouts and retries, to the moment.
 
-The rules of delivery by themselves are in tests/unit/core/test_delivery.py. A line in short is its partition, the
-number of its last event, the numbers of its events, and its debug text.
+A line in short is its partition, the number of its last event, the numbers of its events, and its debug text.
 """
 
 import pytest
 
-from penstock.errors import NoFreeSlots, ResetUnderWay, StreamNotFound, StreamsInTheWay
+from penstock.errors import ResetUnderWay, StreamNotFound
 from tests.by_hand import NAME, Play, Scene, scene
 
 __all__ = ["scene"]
@@ -142,18 +141,6 @@ def test_lease_restarts_the_commit_timeout(scene: Scene) -> None:
     assert play.take(0.25) == ["0:0[] Commit timeout reached"]
 
 
-def test_ended_stream_may_commit_for_the_rest_of_its_commit_timeout(scene: Scene) -> None:
-    """HilaAT.whenStreamTimeoutReachedPossibleToCommit."""
-    play = Play(scene.subscribe().put(0), stream_timeout=20, commit_timeout=60)
-    play.take(5)
-    assert play.take(15) == ["0:0[] Stream timeout reached"]
-    [seconds] = scene.held_seconds()
-    assert 39 < seconds <= 40, "the event was sent 20 seconds before"
-    assert scene.owners() == [play.id]
-    assert play.commit(0)
-    assert (scene.owners(), scene.held_seconds(), scene.offsets()) == ([None], [], {(NAME, 0): 1})
-
-
 def test_stream_without_a_partition_ends_after_twice_its_commit_timeout(scene: Scene) -> None:
     auto = Play(scene.subscribe(), commit_timeout=5)
     assert auto.take() == []
@@ -181,18 +168,6 @@ def test_stream_that_keeps_a_reassigned_partition_ends_after_its_commit_timeout(
     assert direct.take() == [f"0:2[2] {STARTED}"], "from the committed offset on"
 
 
-def test_reassigned_partition_is_sent_by_its_heir_once_all_is_committed(scene: Scene) -> None:
-    auto = Play(scene.subscribe(2).put(0), commit_timeout=50)
-    auto.take()
-    direct = Play(scene, 0)
-    scene.put(1)
-    assert auto.take() == []
-    assert direct.take() == []
-    assert auto.commit(0)
-    assert auto.take() == []
-    assert direct.take() == [f"0:1[1] {STARTED}"]
-
-
 ENDS = {
     "Resetting subscription cursors": lambda scene: scene.hub.streams.begin_reset(scene.id, {(NAME, 0): 0}),
     "The subscription was deleted": lambda scene: scene.hub.subscriptions.delete(scene.id),
@@ -216,16 +191,6 @@ def test_last_line_of_a_stream_has_the_reason(scene: Scene, reason: str) -> None
 
 
 # Where it begins
-
-
-def test_events_removed_by_retention_are_skipped_and_counted(scene: Scene) -> None:
-    """The stream goes on at the oldest event that is left."""
-    scene.subscribe().put(*range(5))
-    scene.hub.streams.begin_reset(scene.id, {})
-    scene.lose(3)
-    play = Play(scene)
-    skipped = "skipped events due to retention time passed, count: 3"
-    assert play.take() == [f"0:3[3] {STARTED}; {skipped}", "0:4[4]"]
 
 
 def test_events_removed_during_a_stream_are_counted_in_the_next_batch(scene: Scene) -> None:
@@ -259,39 +224,12 @@ def test_reset_excludes_other_resets_and_new_streams(scene: Scene) -> None:
     Play(scene).stream.close()
 
 
-def test_reset_changes_nothing_if_a_stream_does_not_end_in_time(scene: Scene) -> None:
-    play = Play(scene.subscribe().put(0))
-    play.take()
-    streams, wanted = scene.hub.streams, {(NAME, 0): 1}
-    streams.begin_reset(scene.id, wanted)
-    with scene.hub.store.write() as tx:
-        tx.subscriptions.lock(scene.id)
-        tx.subscriptions.reset_until(scene.id, tx.subscriptions.now())
-    with pytest.raises(StreamsInTheWay):
-        streams.end_reset(scene.id, wanted)
-    assert scene.offsets() == {(NAME, 0): 0}
-
-
 def test_lag_is_the_age_of_the_next_event_by_the_hubs_clock(scene: Scene) -> None:
     scene.subscribe().put(0)
     feed, _ = scene.hub.heads(NAME)
     scene.clock.advance(seconds=42)
     assert scene.hub.streams.ages({feed.partition_ids[0]: 0}) == {feed.partition_ids[0]: 42_000_000}
     assert scene.hub.streams.ages({feed.partition_ids[0]: 1}) == {}
-
-
-def test_ended_stream_takes_no_slot(scene: Scene) -> None:
-    """Another stream is admitted, and gets the partition once all is committed."""
-    one = Play(scene.subscribe().put(0), stream_timeout=10)
-    with pytest.raises(NoFreeSlots):
-        Play(scene)
-    one.take(5)
-    one.take(5)
-    other = Play(scene)
-    assert other.take() == []
-    assert one.commit(0)
-    scene.put(1)
-    assert other.take() == [f"0:1[1] {STARTED}"]
 
 
 # What cannot be processed
