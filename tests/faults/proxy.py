@@ -267,6 +267,16 @@ def unanswered(visit: Visit) -> None:
     visit.hang_up()
 
 
+def stored_then(fate: Fate) -> Fate:
+    """The hub does it, and then this becomes of the answer."""
+
+    def meet(visit: Visit) -> None:
+        visit.forward()
+        fate(visit)
+
+    return meet
+
+
 def ignored(visit: Visit) -> None:
     """It never reaches the hub, and the client hears nothing."""
     visit.body()

@@ -1,4 +1,4 @@
-"""What the fault matrix is played with: a hub, a line to it on which things go wrong, and a client of either kind."""
+"""A hub, a line to it on which requests and answers go wrong, and a client of either kind that speaks by the line."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -9,19 +9,27 @@ import httpx2
 import pytest
 import uvicorn
 
-from penstock.client import PublishResult
+from penstock.client import PartitionPublishingOptions, PublishResult, RetryPolicy
 from penstock.core.producer import Range
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, RetriesExhausted
 from penstock.hub.hub import Hub
 from penstock.server import HubApp
 from penstock.storage import open_store
 from penstock.testing.store_contract import database_at
 from tests.faults.either import Either, Handle, Kind, either
-from tests.faults.proxy import Line
+from tests.faults.proxy import Fate, Line, lost, unanswered
 from tests.producing import Producer
 from tests.served import Served, create
 
 GROUP = "mine"
+TWO_ATTEMPTS = RetryPolicy(max_attempts=2, max_delay=0.02)
+"""The retries of a producer, unless a test names others."""
+MANY_ATTEMPTS = RetryPolicy(max_delay=0.02)
+STORED: tuple[Fate, ...] = (lost, unanswered)
+"""After these two attempts a batch is stored, and its producer does not know it."""
+NOT_STORED: tuple[Fate, ...] = (lost, lost)
+either_way = pytest.mark.parametrize("is_stored", [True, False], ids=["stored", "not stored"])
+"""Runs a test for a batch that is stored, and for one that is not."""
 
 
 class Scene:
@@ -37,10 +45,18 @@ class Scene:
         self.name = feed.name
 
     def producer(self, *, group: str | None = GROUP, **options: Any) -> Handle:
-        return self.client.producer(self.name, producer_group=group, **options)
+        return self.client.producer(self.name, producer_group=group, **{"retry": TWO_ATTEMPTS} | options)
+
+    def leave_in_doubt(
+        self, mine: Handle, events: Any, fates: tuple[Fate, ...] = NOT_STORED, partition: int | None = 0
+    ) -> None:
+        """Send *events* in a call that ends without knowing whether they are stored."""
+        self.line.does(*fates)
+        told = {"partition": partition or 0, "attempts": len(fates), "outcome": "unknown"}
+        failure_of(lambda: mine.send(events, partition=partition), RetriesExhausted, **told)
 
     def raw(self, group: str = GROUP, partition: int = 0) -> Producer:
-        """Speak as that producer without a client, past the line."""
+        """Return that producer group without a client: it speaks to the hub directly."""
         return Producer(self.feed, group, partition)
 
     def log(self, partition: int = 0) -> list[int]:
@@ -48,13 +64,13 @@ class Scene:
         return self.raw(partition=partition).log()
 
     def numbers_sent(self) -> list[tuple[str, str, bytes]]:
-        """Return epoch, number and body of all batches that came to the line."""
+        """Return epoch, number and body of all batches that have come to the line."""
         return [
             (each.headers["producer-epoch"], each.headers["producer-sequence"], each.body) for each in self.line.batches
         ]
 
     def rows(self, sql: str) -> list[Any]:
-        """Ask the database itself about the partitions of the feed: `{mine}` are their ids."""
+        """Query the database; `{mine}` stands for the ids of the feed's partitions."""
         mine = (
             "SELECT p.id FROM penstock_partition p JOIN penstock_event_type t ON t.id = p.event_type_id "
             f"WHERE t.name = '{self.name}'"
@@ -62,20 +78,25 @@ class Scene:
         return database_at(self.database).run(sql.format(mine=mine))
 
     def change(self, **definition: Any) -> None:
-        """Let the event type be another, from now on."""
+        """Change the definition of the event type."""
         path = f"/event-types/{self.name}"
         answer = self.http.put(path, json=self.http.get(path).json() | definition)
         assert answer.status_code == 200, answer.text
 
-    def dense(self) -> None:
-        """See that the offsets of the events have no holes, and the next event follows them."""
+    def assert_dense(self) -> None:
+        """Assert that the offsets of each partition have no holes."""
         sql = 'SELECT count(*), min("offset"), max("offset") FROM penstock_event WHERE partition_id IN ({mine})'
         for count, first, last in self.rows(sql + " GROUP BY partition_id"):
             assert (first, last) == (0, count - 1)
 
 
+def starting(owner_level: int | None = None, sequence: int | None = None) -> dict[str, Any]:
+    """Return options of a producer that begins partition 0 with that epoch and that number."""
+    return {"partition_options": {0: PartitionPublishingOptions(owner_level=owner_level, starting_sequence=sequence)}}
+
+
 def ids(*numbers: int) -> list[dict[str, int]]:
-    """Return events with these ids."""
+    """Return new events with these ids."""
     return [{"id": number} for number in numbers]
 
 
@@ -87,14 +108,14 @@ def stored(
     duplicate: bool = False,
     attempts: int = 1,
 ) -> PublishResult:
-    """Return the result of a call whose events lie at these offsets, the first of them with the number *first*."""
+    """Return the result of a call whose events are at these offsets, the first of them with the number *first*."""
     ranges = tuple(Range(*each) for each in offsets)
     count = sum(last - begin + 1 for begin, last in offsets)
     return PublishResult(partition, epoch, first, count, ranges, duplicate, attempts)
 
 
 def failure_of(call: Callable[[], Any], kind: type[PenstockError], **fields: Any) -> PenstockError:
-    """See that *call* fails with exactly that kind of error, which has these fields; return it."""
+    """Assert that *call* fails with exactly that kind of error, with these fields; return the error."""
     with pytest.raises(kind) as caught:
         call()
     error = caught.value
@@ -107,7 +128,7 @@ def failure_of(call: Callable[[], Any], kind: type[PenstockError], **fields: Any
 def scene_on(
     database: str, port: int, kind: Kind, partitions: int = 1, name: str | None = None, **definition: Any
 ) -> Iterator[Scene]:
-    """Set the scene before the hub at *port*; with a *name*, in an event type that is there already."""
+    """Connect a client by a new line to the hub at *port*; create an event type unless *name* is one."""
     with (
         httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=30, verify=False) as http,
         Line(port) as line,

@@ -1,19 +1,20 @@
-"""The hub has forgotten something: events that it had acknowledged, or the producer, or the event type."""
+"""The hub has lost events that it had acknowledged, or has forgotten the producer or the event type."""
 
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 
-from penstock.client import Event, PartitionPublishingOptions, RetryPolicy
+from penstock.client import Event
 from penstock.errors import (
     BadParameter,
     EventTypeNotFound,
     InvalidSetting,
+    PartitionNotFound,
     ProducerStateExpired,
     RetriesExhausted,
     ServerStateRegressed,
@@ -23,29 +24,44 @@ from penstock.hub.hub import Hub
 from penstock.storage import open_store
 from penstock.testing.clock import VirtualClock
 from penstock.testing.live_hub import live_hub
-from tests.faults.either import Kind, either
+from penstock.testing.port import free_port
+from tests.faults.either import Handle, Kind, either
 from tests.faults.proxy import Held, Stuck, hung_up, lost
-from tests.faults.scene import HubHere, Scene, failure_of, hub_here, ids, scene_on, stored
+from tests.faults.scene import (
+    NOT_STORED,
+    HubHere,
+    Scene,
+    either_way,
+    failure_of,
+    hub_here,
+    ids,
+    scene_on,
+    starting,
+    stored,
+)
 from tests.promises.scene import until
 from tests.served import create
 
-TWICE = {"retry": RetryPolicy(max_attempts=2, max_delay=0.02)}
 DAY_S = 86_400
 
 
 class Backup:
-    """A database as it was, while no hub had it."""
+    """A copy of the database of a hub, which is down while the copy is made and put back."""
 
-    def __init__(self, database: str) -> None:
-        self._database = database
-        self._path = Path(database.removeprefix("sqlite:///"))
-        self._is_file = database.startswith("sqlite")
+    def __init__(self, hub: HubHere) -> None:
+        self._hub = hub
+        self._path = Path(hub.database.removeprefix("sqlite:///"))
+        self._is_file = hub.database.startswith("sqlite")
+        self._name = hub.database.rpartition("/")[2]
+        hub.stop()
         if self._is_file:
             shutil.copy(self._path, f"{self._path}.backup")
         else:
             self._administer(f'CREATE DATABASE "{self._name}_backup" TEMPLATE "{self._name}"')
+        hub.start()
 
     def put_back(self) -> None:
+        self._hub.stop()
         if self._is_file:
             for rest in self._path.parent.glob(f"{self._path.name}-*"):
                 rest.unlink()
@@ -53,124 +69,111 @@ class Backup:
         else:
             self._administer(f'DROP DATABASE "{self._name}" WITH (FORCE)')
             self._administer(f'ALTER DATABASE "{self._name}_backup" RENAME TO "{self._name}"')
-
-    @property
-    def _name(self) -> str:
-        return self._database.rpartition("/")[2]
+        self._hub.start()
 
     def _administer(self, sql: str) -> None:
-        with psycopg.connect(f"{self._database.rpartition('/')[0]}/postgres", autocommit=True) as connection:
+        with psycopg.connect(f"{self._hub.database.rpartition('/')[0]}/postgres", autocommit=True) as connection:
             connection.execute(sql.encode())
 
 
-def backed_up(hub: HubHere) -> Backup:
-    hub.stop()
-    backup = Backup(hub.database)
-    hub.start()
-    return backup
+@pytest.fixture
+def hub_of_ones_own(migrated_url: str) -> Iterator[HubHere]:
+    with hub_here(migrated_url) as hub:
+        yield hub
 
 
-def put_back(hub: HubHere, backup: Backup) -> None:
-    hub.stop()
+@pytest.fixture
+def alone(hub_of_ones_own: HubHere, kind: Kind) -> Iterator[Scene]:
+    """A feed with two partitions in a hub whose database can be put back."""
+    with scene_on(hub_of_ones_own.database, hub_of_ones_own.port, kind, 2) as scene:
+        yield scene
+
+
+def regression_of(call: Callable[[], Any], *, expected: int, received: int) -> ServerStateRegressed:
+    """Assert that *call* fails since the hub has fewer events than it had acknowledged."""
+    fields = {"partition": 0, "expected": expected, "received": received, "missing": received - expected}
+    error = failure_of(call, ServerStateRegressed, outcome="not_stored", **fields)
+    assert isinstance(error, ServerStateRegressed)
+    return error
+
+
+# An older backup
+
+
+def test_producer_is_told_of_acknowledged_events_that_a_restore_has_lost(
+    hub_of_ones_own: HubHere, alone: Scene
+) -> None:
+    mine = alone.producer()
+    mine.send(ids(1, 2), partition=0)
+    mine.send(ids(11), partition=1)
+    backup = Backup(hub_of_ones_own)
+    mine.send(ids(3, 4, 5), partition=0)
     backup.put_back()
-    hub.start()
 
-
-@contextmanager
-def here(database: str, kind: Kind, partitions: int = 1) -> Iterator[tuple[HubHere, Scene]]:
-    with hub_here(database) as hub, scene_on(database, hub.port, kind, partitions) as scene:
-        yield hub, scene
-
-
-def test_f27_state_put_back_to_an_older_backup(migrated_url: str, kind: Kind) -> None:
-    with here(migrated_url, kind, 2) as (hub, scene):
-        mine = scene.producer()
-        mine.send(ids(1, 2), partition=0)
-        mine.send(ids(11), partition=1)
-        backup = backed_up(hub)
-        mine.send(ids(3, 4, 5), partition=0)
-        put_back(hub, backup)
-
-        told = {"partition": 0, "expected": 2, "received": 5, "missing": 3, "current_epoch": 0, "outcome": "not_stored"}
-        error = failure_of(lambda: mine.send(ids(6), partition=0), ServerStateRegressed, **told)
+    for event in ids(6, 7):
+        error = regression_of(lambda event=event: mine.send(event, partition=0), expected=2, received=5)  # type: ignore[misc]
         assert "had acknowledged 3 events" in str(error)
-        failure_of(lambda: mine.send(ids(7), partition=0), ServerStateRegressed, **told)
 
-        assert mine.send(ids(12), partition=1) == stored(1, (1, 1), partition=1), "of that nothing is lost"
-        new = scene.producer()
-        assert new.send(ids(3, 4, 5, 6), partition=0) == stored(0, (2, 5), epoch=1)
-        assert (scene.log(0), scene.log(1)) == ([1, 2, 3, 4, 5, 6], [11, 12])
+    assert mine.send(ids(12), partition=1) == stored(1, (1, 1), partition=1), "of that partition nothing is lost"
+    assert alone.producer().send(ids(3, 4, 5, 6), partition=0) == stored(0, (2, 5), epoch=1)
+    assert (alone.log(0), alone.log(1)) == ([1, 2, 3, 4, 5, 6], [11, 12])
 
 
-def test_f27_while_it_was_not_known_what_became_of_the_last_batch(migrated_url: str, kind: Kind) -> None:
-    with here(migrated_url, kind) as (hub, scene):
-        mine = scene.producer(**TWICE)
-        mine.send(ids(1, 2), partition=0)
-        backup = backed_up(hub)
-        mine.send(ids(3), partition=0)
-        scene.line.does(lost, lost)
-        event = Event({"id": 4})
-        failure_of(lambda: mine.send(event, partition=0), RetriesExhausted, outcome="unknown")
-        put_back(hub, backup)
+def test_producer_is_told_of_a_restore_though_its_next_batch_would_fit(hub_of_ones_own: HubHere, alone: Scene) -> None:
+    """All that was acknowledged is lost, so that the hub knows nothing of the producer but its epoch."""
+    mine = alone.producer()
+    mine.properties(0)
+    backup = Backup(hub_of_ones_own)
+    mine.send(ids(1, 2), partition=0)
+    backup.put_back()
 
-        told = {"expected": 2, "received": 3, "missing": 1, "outcome": "not_stored"}
-        failure_of(lambda: mine.send(event, partition=0), ServerStateRegressed, **told)
+    regression_of(lambda: mine.send(ids(3), partition=0), expected=0, received=2)
 
-        assert scene.log() == [1, 2]
-        assert mine.close().unresolved == []
+    assert alone.log() == []
 
 
-def test_f27_between_two_attempts(migrated_url: str, kind: Kind) -> None:
-    with here(migrated_url, kind) as (hub, scene):
-        mine = scene.producer()
-        mine.send(ids(1, 2), partition=0)
-        backup = backed_up(hub)
-        mine.send(ids(3), partition=0)
-        scene.line.does(held := Held())
-        sending = mine.begin(ids(4), partition=0)
+@pytest.mark.parametrize("moment", ["between attempts", "after an unknown outcome"])
+def test_producer_is_told_of_a_restore_while_its_last_batch_is_in_doubt(
+    hub_of_ones_own: HubHere, alone: Scene, moment: str
+) -> None:
+    mine, event = alone.producer(), Event({"id": 4})
+    mine.send(ids(1, 2), partition=0)
+    backup = Backup(hub_of_ones_own)
+    mine.send(ids(3), partition=0)
+
+    if moment == "between attempts":
+        alone.line.does(held := Held())
+        sending = mine.begin(event, partition=0)
         held.wait()
-        put_back(hub, backup)
+        backup.put_back()
         held.let_go(hung_up)
+        regression_of(lambda: sending.result(300), expected=2, received=3)
+    else:
+        alone.leave_in_doubt(mine, event)
+        backup.put_back()
+        regression_of(lambda: mine.send(event, partition=0), expected=2, received=3)
 
-        told = {"expected": 2, "received": 3, "missing": 1, "outcome": "not_stored"}
-        failure_of(lambda: sending.result(300), ServerStateRegressed, **told)
-
-        assert scene.log() == [1, 2]
-
-
-def test_f27_an_epoch_that_the_backup_does_not_know(migrated_url: str, kind: Kind) -> None:
-    """Nothing was acknowledged in it yet: it goes on, and shuts out those before it as it did."""
-    with here(migrated_url, kind) as (hub, scene):
-        old = scene.producer()
-        old.send(ids(1), partition=0)
-        backup = backed_up(hub)
-        new = scene.producer()
-        assert new.properties(0).owner_level == 1
-        put_back(hub, backup)
-
-        assert new.send(ids(2), partition=0) == stored(0, (1, 1), epoch=1)
-
-        assert scene.raw().send(1, [3]).status_code == 412
-        assert scene.log() == [1, 2]
+    assert alone.log() == [1, 2]
+    assert mine.close().unresolved == []
 
 
-def test_f27_the_last_answer_came_from_what_is_lost(migrated_url: str, kind: Kind) -> None:
-    """What was acknowledged and is lost again is told of, though all of the next batch would fit."""
-    with here(migrated_url, kind) as (hub, scene):
-        mine = scene.producer()
-        mine.properties(0)
-        backup = backed_up(hub)
-        mine.send(ids(1, 2), partition=0)
-        put_back(hub, backup)
+def test_epoch_that_a_restore_has_lost_goes_on_if_nothing_was_acknowledged_in_it(
+    hub_of_ones_own: HubHere, alone: Scene
+) -> None:
+    alone.producer().send(ids(1), partition=0)
+    backup = Backup(hub_of_ones_own)
+    new = alone.producer()
+    assert new.properties(0).owner_level == 1
+    backup.put_back()
 
-        told = {"expected": 0, "received": 2, "missing": 2, "outcome": "not_stored"}
-        failure_of(lambda: mine.send(ids(3), partition=0), ServerStateRegressed, **told)
+    assert new.send(ids(2), partition=0) == stored(0, (1, 1), epoch=1)
 
-        assert scene.log() == []
+    assert alone.raw().send(1, [3]).status_code == 412, "it fences the epochs before it as it did"
+    assert alone.log() == [1, 2]
 
 
-def test_f28_the_tail_of_the_log_is_lost_with_the_power(tmp_path: Path, kind: Kind) -> None:
-    """As it could be with synchronous=NORMAL, or with a disk that says it has written and has not."""
+def test_producer_is_told_of_events_that_a_power_cut_has_lost(tmp_path: Path, kind: Kind) -> None:
+    """As could happen with synchronous=NORMAL, or with a disk that claims to have written and has not."""
     database, log = f"sqlite:///{tmp_path}/hub.db", tmp_path / "hub.db-wal"
     with live_hub(database, log=tmp_path / "hub.log") as hub, scene_on(database, hub.port, kind) as scene:
         mine = scene.producer()
@@ -183,35 +186,36 @@ def test_f28_the_tail_of_the_log_is_lost_with_the_power(tmp_path: Path, kind: Ki
         os.truncate(log, on_disk)
         hub.start()
 
-        told = {"expected": 2, "received": 4, "missing": 2, "outcome": "not_stored"}
-        failure_of(lambda: mine.send(ids(5), partition=0), ServerStateRegressed, **told)
+        regression_of(lambda: mine.send(ids(5), partition=0), expected=2, received=4)
 
         assert scene.log() == [1, 2]
         assert scene.producer().send(ids(3, 4, 5), partition=0) == stored(0, (2, 4), epoch=1)
 
 
-def test_f29_state_forgotten_by_an_operator(scene: Scene) -> None:
-    mine = scene.producer()
+# A producer that is forgotten
+
+
+def test_producer_that_an_operator_has_deleted_is_refused(scene: Scene, mine: Handle) -> None:
     mine.send(ids(1, 2), partition=0)
     assert scene.http.delete(scene.raw().path).status_code == 204
 
-    told = {"partition": 0, "current_epoch": 0, "outcome": "not_stored"}
-    failure_of(lambda: mine.send(ids(3), partition=0), ProducerStateExpired, **told)
-    failure_of(lambda: mine.send(ids(3), partition=0), ProducerStateExpired, **told)
+    for _ in range(2):
+        told = {"partition": 0, "current_epoch": 0, "outcome": "not_stored"}
+        failure_of(lambda: mine.send(ids(3), partition=0), ProducerStateExpired, **told)
 
     assert scene.producer().send(ids(3), partition=0) == stored(0, (2, 2), epoch=1)
     failure_of(lambda: mine.send(ids(4), partition=0), ProducerStateExpired)
     assert scene.log() == [1, 2, 3]
 
 
-@pytest.mark.parametrize("is_stored", [True, False], ids=["stored", "not-stored"])
-def test_f29_state_forgotten_while_nothing_was_known(scene: Scene, is_stored: bool) -> None:
-    """What is stored is found as long as the events are there; then a new epoch is gone on with."""
-    mine = scene.producer(**TWICE)
+@either_way
+def test_batch_of_unknown_outcome_is_stored_once_though_its_producer_was_deleted(
+    scene: Scene, mine: Handle, is_stored: bool
+) -> None:
+    """A stored batch is found as long as its events are there; else the producer goes on in a new epoch."""
     mine.send(ids(1), partition=0)
-    event = Event({"id": 2})
-    held = Held()
-    scene.line.does(*([held, lost] if is_stored else [lost, lost]))
+    event, held = Event({"id": 2}), Held()
+    scene.line.does(*([held, lost] if is_stored else NOT_STORED))
     sending = mine.begin(event, partition=0)
     if is_stored:
         held.wait()
@@ -219,18 +223,17 @@ def test_f29_state_forgotten_while_nothing_was_known(scene: Scene, is_stored: bo
     failure_of(lambda: sending.result(300), RetriesExhausted, outcome="unknown")
     assert scene.http.delete(scene.raw().path).status_code == 204
 
-    found = mine.send(event, partition=0)
+    result = mine.send(event, partition=0)
 
     again = stored(1, (1, 1), duplicate=True, attempts=0)
-    assert found == (again if is_stored else stored(0, (1, 1), epoch=1))
+    assert result == (again if is_stored else stored(0, (1, 1), epoch=1))
     assert scene.log() == [1, 2]
 
 
-def test_f29_state_expires(migrated_url: str, kind: Kind) -> None:
+def test_idle_producer_expires_unless_it_is_pinned(migrated_url: str, kind: Kind) -> None:
     clock = VirtualClock()
     with hub_here(migrated_url, clock=clock) as hub, scene_on(migrated_url, hub.port, kind) as scene:
-        mine = scene.producer()
-        pinned = scene.producer(group="pinned", pinned=True)
+        mine, pinned = scene.producer(), scene.producer(group="pinned", pinned=True)
         mine.send(ids(1), partition=0)
         pinned.send(ids(2), partition=0)
         clock.advance(seconds=8 * DAY_S)
@@ -245,94 +248,80 @@ def test_f29_state_expires(migrated_url: str, kind: Kind) -> None:
         assert scene.log() == [1, 2, 4, 5]
 
 
-def test_f30_a_producer_that_would_be_forgotten_while_it_tries(migrated_url: str, kind: Kind) -> None:
+def test_producer_may_try_for_half_the_time_that_the_hub_remembers_it(migrated_url: str, kind: Kind) -> None:
     with hub_here(migrated_url, expiry=Expiry(idle_s=300)) as hub, scene_on(migrated_url, hub.port, kind) as scene:
         mine = scene.producer(delivery_timeout=151.0)
-        error = failure_of(
-            lambda: mine.send(ids(1), partition=0), BadParameter, parameter="delivery_timeout", outcome="not_stored"
-        )
-        assert "at most 150" in str(error)
+        told = {"parameter": "delivery_timeout", "outcome": "not_stored"}
+        assert "at most 150" in str(failure_of(lambda: mine.send(ids(1), partition=0), BadParameter, **told))
 
         assert scene.log() == []
         assert scene.producer(delivery_timeout=150.0).send(ids(1), partition=0).count == 1
         assert scene.producer(group="pinned", pinned=True, delivery_timeout=1e6).send(ids(2), partition=0).count == 1
 
 
-def test_f30_a_hub_that_would_forget_so_soon_does_not_start(migrated_url: str) -> None:
-    store = open_store(migrated_url)
+def test_hub_does_not_start_if_it_would_forget_producers_while_they_try(sqlite_url: str) -> None:
+    store = open_store(sqlite_url)
     with pytest.raises(InvalidSetting, match="240 or more, twice what a client may send a batch for"):
         Hub(store, expiry=Expiry(idle_s=239))
     store.close()
 
 
-def test_f38_event_type_deleted(scene: Scene) -> None:
-    mine = scene.producer()
+# An event type that is gone
+
+
+def test_publish_to_a_deleted_event_type_is_refused(scene: Scene, mine: Handle) -> None:
     mine.send(ids(1), partition=0)
     scene.feed.drop()
 
     failure_of(lambda: mine.send(ids(2), partition=0), EventTypeNotFound, partition=0, outcome="not_stored")
 
 
-def test_f38_event_type_deleted_and_created_again(scene: Scene) -> None:
-    """Another producer begins anew in it; the one that was there is told that its events are gone."""
-    mine, young = scene.producer(), scene.producer(group="young")
+def test_producer_is_told_of_events_lost_with_a_recreated_event_type(scene: Scene, mine: Handle) -> None:
+    young = scene.producer(group="young")
     mine.send(ids(1, 2), partition=0)
     young.properties(0)
     scene.feed.drop()
     create(scene.http, 1, scene.name)
 
-    told = {"expected": 0, "received": 2, "missing": 2, "outcome": "not_stored"}
-    failure_of(lambda: mine.send(ids(3), partition=0), ServerStateRegressed, **told)
+    regression_of(lambda: mine.send(ids(3), partition=0), expected=0, received=2)
 
     assert scene.log() == []
     assert young.send(ids(4), partition=0) == stored(0, (0, 0)), "it had published nothing"
     assert scene.producer().send(ids(5), partition=0) == stored(0, (1, 1))
 
 
-def test_f38_deleted_and_created_again_while_nothing_was_known(scene: Scene) -> None:
-    mine = scene.producer(**TWICE)
-    event = Event({"id": 1})
-    scene.line.does(lost, lost)
-    failure_of(lambda: mine.send(event, partition=0), RetriesExhausted, outcome="unknown")
+@pytest.mark.parametrize(
+    ("options", "epoch"),
+    [
+        ({}, 1),
+        (starting(4, 0), 5),
+        (starting(4, 1000), 5),
+        (starting(4, 1000) | {"on_unknown": "republish"}, 5),
+    ],
+    ids=["default", "epoch 4", "epoch 4 from 1000", "republish"],
+)
+def test_copy_from_before_an_event_type_was_recreated_is_fenced(
+    scene: Scene, options: dict[str, Any], epoch: int
+) -> None:
+    """The new event type has never heard of the producer, which takes the epoch above its own all the same."""
+    mine, event = scene.producer(**options), Event({"id": 1})
+    scene.leave_in_doubt(mine, event, (stuck := Stuck(), lost))
     scene.feed.drop()
     create(scene.http, 1, scene.name)
 
-    assert mine.send(event, partition=0) == stored(0, (0, 0), epoch=1)
-
-    assert scene.log() == [1]
-
-
-@pytest.mark.parametrize("on_unknown", ["resolve", "republish"])
-@pytest.mark.parametrize("starting", [0, 1000])
-def test_f38_a_copy_of_before_is_shut_out(scene: Scene, on_unknown: str, starting: int) -> None:
-    """What the hub has never heard of has an epoch too above which the next one lies."""
-    options = {0: PartitionPublishingOptions(owner_level=4, starting_sequence=starting)}
-    mine = scene.producer(**TWICE, on_unknown=on_unknown, partition_options=options)
-    stuck, event = Stuck(), Event({"id": 1})
-    scene.line.does(stuck, lost)
-    failure_of(lambda: mine.send(event, partition=0), RetriesExhausted, outcome="unknown")
-    scene.feed.drop()
-    create(scene.http, 1, scene.name)
-
-    assert mine.send(event, partition=0) == stored(0, (0, 0), epoch=5)
+    assert mine.send(event, partition=0) == stored(0, (0, 0), epoch=epoch)
 
     assert stuck.deliver()[0] == 412
     assert scene.log() == [1]
 
 
-def test_f38_partition_that_is_none(scene: Scene) -> None:
-    from penstock.errors import PartitionNotFound
-
-    mine = scene.producer()
-
+def test_publish_to_a_partition_that_does_not_exist_is_refused(scene: Scene, mine: Handle) -> None:
     failure_of(lambda: mine.send(ids(1), partition=7), PartitionNotFound, partition=7, outcome="not_stored")
 
     assert mine.send(ids(1), partition=0) == stored(0, (0, 0))
 
 
-def test_f38_hub_that_is_not_there(kind: Kind) -> None:
-    from penstock.testing.port import free_port
-
+def test_publish_to_a_hub_that_is_down_ends_with_no_attempt(kind: Kind) -> None:
     with either(kind, f"http://127.0.0.1:{free_port()}") as client:
         mine = client.producer("order.placed", producer_group="mine", delivery_timeout=0.3)
 

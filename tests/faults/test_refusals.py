@@ -1,15 +1,15 @@
-"""What the hub refuses is not stored, uses up no number and stops nothing; closing stops what has not begun."""
+"""A refused batch is not stored, uses no number and stops nothing; closing stops calls that have not begun."""
 
 from penstock.client import CloseReport, Event
 from penstock.errors import BadParameter, BodyTooLarge, Conflict, EventTooLarge, InvalidEvent
+from tests.faults.either import Handle
 from tests.faults.proxy import Held
 from tests.faults.scene import Scene, failure_of, ids, stored
 from tests.promises.scene import until
 
 
-def test_f35_an_invalid_event_uses_up_no_number(scene: Scene) -> None:
+def test_invalid_event_uses_no_number(scene: Scene, mine: Handle) -> None:
     scene.change(schema={"type": "json_schema", "schema": '{"required": ["id"]}'}, compatibility_mode="none")
-    mine = scene.producer()
     mine.send(ids(1), partition=0)
 
     failure_of(lambda: mine.send([{"id": 2}, {"x": 3}], partition=0), InvalidEvent, line=2, outcome="not_stored")
@@ -18,9 +18,7 @@ def test_f35_an_invalid_event_uses_up_no_number(scene: Scene) -> None:
     assert scene.log() == [1, 4]
 
 
-def test_f36_too_large(scene: Scene) -> None:
-    """The batch is refused as a whole; in portions it is taken, from the same number on."""
-    mine = scene.producer()
+def test_too_large_batch_is_refused_and_its_portions_are_stored(mine: Handle) -> None:
     events = [Event({"id": number, "text": "x" * 900_000}) for number in range(60)]
 
     failure_of(lambda: mine.send(events, partition=0), BodyTooLarge, partition=0, outcome="not_stored")
@@ -29,7 +27,7 @@ def test_f36_too_large(scene: Scene) -> None:
     assert mine.send(events[:2], partition=0) == stored(0, (0, 1))
 
 
-def test_f39_more_partitions_meanwhile(wide: Scene) -> None:
+def test_producer_publishes_to_partitions_that_are_added(wide: Scene) -> None:
     mine = wide.producer()
     mine.send(ids(1), partition=3)
     path = f"/event-types/{wide.name}/partition-count"
@@ -41,7 +39,7 @@ def test_f39_more_partitions_meanwhile(wide: Scene) -> None:
     assert (wide.log(3), wide.log(5)) == ([1, 2], [3])
 
 
-def test_closing_at_once_tells_only_what_is_under_way(scene: Scene) -> None:
+def test_closing_at_once_reports_partitions_with_a_call_in_flight(scene: Scene) -> None:
     mine, other = scene.producer(), scene.producer(group="other")
     mine.send(ids(1), partition=0)
     scene.line.does(held := Held())
@@ -57,8 +55,7 @@ def test_closing_at_once_tells_only_what_is_under_way(scene: Scene) -> None:
     assert sending.result(300) == stored(0, (1, 1))
 
 
-def test_closing_lets_what_is_under_way_come_to_its_end(scene: Scene) -> None:
-    mine = scene.producer()
+def test_closing_waits_for_the_call_in_flight_and_fails_those_behind_it(scene: Scene, mine: Handle) -> None:
     scene.line.does(held := Held())
     first = mine.begin(ids(1), partition=0)
     held.wait()

@@ -1,105 +1,80 @@
-"""A batch that is sent again, since something went wrong on its way: its events are stored once."""
+"""A batch that is sent again after a fault on its way is stored once."""
 
 import pytest
 
 from penstock.client import Event
 from penstock.errors import RetriesExhausted, ServerError
+from tests.faults.either import Handle
 from tests.faults.proxy import (
     Fate,
     Held,
     Stuck,
-    Visit,
     answering,
     cut,
     ignored,
     is_claim,
     lost,
+    stored_then,
     swallowed,
     twice,
     unanswered,
 )
-from tests.faults.scene import Scene, failure_of, ids, stored
+from tests.faults.scene import MANY_ATTEMPTS, Scene, failure_of, ids, stored
 
-HASTY = 0.3
-"""Seconds without an answer after which an attempt is given up: longer than a hub takes for anything here."""
+ATTEMPT_S = 2.0
+"""Seconds without an answer after which an attempt ends: far longer than the hub takes for anything here."""
+RETRIED = (408, 425, 500, 502, 503, 504)
+FAULTS: dict[str, tuple[list[Fate], bool]] = {
+    "request lost": ([lost], False),
+    "request ignored": ([ignored], False),
+    "hub busy four times": ([answering(503, Retry_After="0")] * 4, False),
+    "too many requests twice": ([answering(429, Retry_After="0")] * 2, False),
+    "token expired": ([answering(401)], False),
+    "answer lost": ([unanswered], True),
+    "answer swallowed": ([swallowed], True),
+    **{f"{status} before the hub": ([answering(status, Retry_After="0")], False) for status in RETRIED},
+    **{f"{status} after the hub": ([stored_then(answering(status, Retry_After="0"))], True) for status in RETRIED},
+}
+"""The fates of the first attempts; and whether the last one finds the batch stored."""
 
 
-@pytest.mark.parametrize("fate", [lost, ignored])
-def test_f01_request_lost_before_the_hub(scene: Scene, fate: Fate) -> None:
-    mine = scene.producer(attempt_timeout=HASTY)
-    scene.line.does(fate)
+@pytest.mark.parametrize(("fates", "is_stored"), FAULTS.values(), ids=FAULTS)
+def test_batch_is_stored_once_after_faults_on_its_way(scene: Scene, fates: list[Fate], is_stored: bool) -> None:
+    mine = scene.producer(attempt_timeout=ATTEMPT_S, retry=MANY_ATTEMPTS)
+    batch = mine.batch(0, *ids(1, 2))
+    attempts = len(fates) + 1
+    scene.line.does(*fates)
 
-    assert mine.send(ids(1, 2), partition=0) == stored(0, (0, 1), attempts=2)
+    assert mine.send(batch) == stored(0, (0, 1), duplicate=is_stored, attempts=attempts)
 
-    assert scene.log() == [1, 2]
-    assert len(scene.numbers_sent()) == 2 and len(set(scene.numbers_sent())) == 1
-
-
-@pytest.mark.parametrize("fate", [unanswered, swallowed])
-def test_f02_response_lost_after_commit(scene: Scene, fate: Fate) -> None:
-    mine = scene.producer(attempt_timeout=HASTY)
-    batch = mine.batch(0, *ids(1, 2, 3))
-    scene.line.does(fate)
-
-    assert mine.send(batch) == stored(0, (0, 2), duplicate=True, attempts=2)
-
-    assert (batch.starting_published_sequence, list(batch.published_sequences)) == (0, [0, 1, 2])
+    assert (batch.starting_published_sequence, list(batch.published_sequences)) == (0, [0, 1])
+    sent = scene.numbers_sent()
+    assert (len(sent), len(set(sent))) == (attempts, 1), "each attempt sends the same bytes with the same numbers"
+    assert mine.send(ids(3), partition=0) == stored(2, (2, 2))
     assert scene.log() == [1, 2, 3]
-    assert len(scene.numbers_sent()) == 2 and len(set(scene.numbers_sent())) == 1
-    assert mine.send(ids(4), partition=0) == stored(3, (3, 3))
 
 
 @pytest.mark.parametrize("count", [1, 400], ids=["small", "large"])
-def test_f05_connection_reset_in_the_middle_of_the_body(scene: Scene, count: int) -> None:
-    """A large one is still being sent when that happens."""
-    mine = scene.producer()
+def test_batch_is_stored_once_after_connection_reset_within_its_body(scene: Scene, mine: Handle, count: int) -> None:
+    """A large body is still being sent when the connection breaks."""
     scene.line.does(cut)
-    events = [{"id": number, "text": "x" * 20_000} for number in range(count)]
 
-    assert mine.send(events, partition=0) == stored(0, (0, count - 1), attempts=2)
+    result = mine.send([{"id": number, "text": "x" * 20_000} for number in range(count)], partition=0)
 
+    assert result == stored(0, (0, count - 1), attempts=2)
     assert scene.log() == list(range(count))
 
 
-@pytest.mark.parametrize("status", [408, 425, 500, 502, 503, 504])
-def test_f02_somebody_in_between_answers_to_what_was_stored(scene: Scene, status: int) -> None:
-    mine = scene.producer()
+def test_batch_is_stored_once_if_a_proxy_repeats_it(scene: Scene, mine: Handle) -> None:
+    scene.line.does(twice)
 
-    def answered(visit: Visit) -> None:
-        visit.forward()
-        answering(status, b"<html>", Retry_After="0")(visit)
+    assert mine.send(ids(1, 2), partition=0) == stored(0, (0, 1), duplicate=True)
 
-    scene.line.does(answered)
-
-    assert mine.send(ids(1, 2), partition=0) == stored(0, (0, 1), duplicate=True, attempts=2)
-    assert scene.log() == [1, 2]
+    assert mine.send(ids(3), partition=0) == stored(2, (2, 2))
+    assert scene.log() == [1, 2, 3]
 
 
-@pytest.mark.parametrize(
-    ("status", "times"), [(503, 1), (503, 4), (429, 2), (408, 1), (425, 1), (500, 1), (502, 1), (504, 1)]
-)
-def test_f06_told_to_come_again(scene: Scene, status: int, times: int) -> None:
-    mine = scene.producer()
-    scene.line.does(*[answering(status, Retry_After="0")] * times)
-
-    assert mine.send(ids(1, 2), partition=0) == stored(0, (0, 1), attempts=times + 1)
-
-    assert scene.log() == [1, 2]
-    assert len(scene.numbers_sent()) == times + 1 and len(set(scene.numbers_sent())) == 1
-
-
-def test_f06_it_waits_as_long_as_it_is_told_to(scene: Scene) -> None:
-    mine = scene.producer()
-    scene.line.does(answering(429, Retry_After="1"))
-
-    assert mine.send(ids(1), partition=0).attempts == 2
-
-    first, second = [each.at for each in scene.line.batches]
-    assert second - first >= 1
-
-
-def test_f11a_stuck_copy_delivered_after_the_client_moved_on_in_the_same_epoch(scene: Scene) -> None:
-    mine = scene.producer()
+def test_delayed_copy_of_a_stored_batch_is_a_duplicate(scene: Scene, mine: Handle) -> None:
     scene.line.does(stuck := Stuck())
     assert mine.send(ids(1, 2), partition=0) == stored(0, (0, 1), attempts=2)
     assert mine.send(ids(3), partition=0) == stored(2, (2, 2))
@@ -111,8 +86,7 @@ def test_f11a_stuck_copy_delivered_after_the_client_moved_on_in_the_same_epoch(s
     assert scene.log() == [1, 2, 3, 4]
 
 
-def test_f11a_stuck_copy_delivered_while_the_next_try_is_answered(scene: Scene) -> None:
-    mine = scene.producer()
+def test_retry_is_a_duplicate_if_a_delayed_copy_overtakes_it(scene: Scene, mine: Handle) -> None:
     scene.line.does(stuck := Stuck(), held := Held(before=True))
     sending = mine.begin(ids(1, 2), partition=0)
     held.wait()
@@ -124,57 +98,52 @@ def test_f11a_stuck_copy_delivered_while_the_next_try_is_answered(scene: Scene) 
     assert scene.log() == [1, 2]
 
 
-def test_f12_nothing_overtakes_since_one_batch_at_a_time_is_under_way(scene: Scene) -> None:
-    mine = scene.producer()
+def test_one_batch_of_a_partition_is_in_flight_at_a_time(scene: Scene) -> None:
+    mine = scene.producer(retry=MANY_ATTEMPTS)
     scene.line.does(held := Held(before=True), lost, unanswered)
-    first = mine.begin(ids(0), partition=0)
+    sending = [mine.begin(ids(0), partition=0)]
     held.wait()
-    others = [mine.begin(ids(number), partition=0) for number in range(1, 5)]
+    sending += [mine.begin(ids(number), partition=0) for number in range(1, 5)]
     held.let_go()
 
-    found = [first.result(300), *(each.result(300) for each in others)]
+    firsts = [each.result(300).first_sequence for each in sending]
 
-    assert sorted(each.first_sequence for each in found) == [0, 1, 2, 3, 4]
     assert scene.line.busiest == 1
-    by_number = sorted(zip([each.first_sequence for each in found], range(5), strict=True))
-    assert scene.log() == [number for _, number in by_number]
+    assert sorted(firsts) == [0, 1, 2, 3, 4]
+    assert scene.log() == sorted(range(5), key=firsts.__getitem__), "the log has the order of the numbers"
 
 
-def test_f22_answer_to_the_first_claim_lost(scene: Scene) -> None:
-    """The claim is made again with the same id: it is granted the same epoch."""
-    scene.line.does(unanswered, swallowed, to=is_claim)
-    mine = scene.producer(attempt_timeout=HASTY)
+# Claims
+
+
+@pytest.mark.parametrize(
+    ("group", "fates"), [("mine", [unanswered, swallowed]), (None, [unanswered, lost])], ids=["named", "not named"]
+)
+def test_claim_is_repeated_until_it_is_answered(scene: Scene, group: str | None, fates: list[Fate]) -> None:
+    """A repeated claim has the same id, so that a named group is granted the same epoch."""
+    scene.line.does(*fates, to=is_claim)
+    mine = scene.producer(group=group, attempt_timeout=ATTEMPT_S, retry=MANY_ATTEMPTS)
 
     assert mine.send(ids(1), partition=0) == stored(0, (0, 0))
 
-    claims = [each.body for each in scene.line.asked if each.method == "PUT"]
-    assert len(claims) == 3 and len(set(claims)) == 1
-    assert scene.raw().shown()["owner_level"] == 0
+    claims = [each.body for each in scene.line.asked if each.method == ("PUT" if group else "POST")]
+    assert group is None or (len(claims), len(set(claims))) == (3, 1)
+    assert mine.group is not None
+    shown = scene.raw(mine.group).shown()
+    assert (shown["owner_level"], shown["next_sequence"]) == (0, 1)
 
 
-def test_f22_answer_to_a_later_claim_lost(scene: Scene) -> None:
-    """What the epoch before ended with is kept."""
+def test_repeated_claim_keeps_the_end_of_the_epoch_before(scene: Scene) -> None:
     scene.producer().send(ids(1, 2), partition=0)
     scene.line.does(unanswered, to=is_claim)
-    mine = scene.producer()
 
-    assert mine.send(ids(3), partition=0) == stored(0, (2, 2), epoch=1)
+    assert scene.producer().send(ids(3), partition=0) == stored(0, (2, 2), epoch=1)
 
     shown = scene.raw().shown()
     assert (shown["owner_level"], shown["previous"]) == (1, {"epoch": 0, "next_sequence": 2, "last_offset": 1})
 
 
-def test_f22_a_group_that_nobody_named_is_had_in_the_end(scene: Scene) -> None:
-    scene.line.does(unanswered, lost, to=is_claim)
-    mine = scene.producer(group=None)
-
-    assert mine.send(ids(1), partition=0) == stored(0, (0, 0))
-
-    assert mine.group is not None
-    assert scene.raw(mine.group).shown()["next_sequence"] == 1
-
-
-def test_f22_who_waits_for_a_group_waits_no_longer_than_its_own_time(scene: Scene) -> None:
+def test_call_that_waits_for_a_group_ends_with_its_own_timeout(scene: Scene) -> None:
     scene.line.does(held := Held(before=True), to=is_claim)
     mine = scene.producer(group=None)
     first = mine.begin(ids(1), partition=0)
@@ -186,45 +155,24 @@ def test_f22_who_waits_for_a_group_waits_no_longer_than_its_own_time(scene: Scen
     assert first.result(300) == stored(0, (0, 0))
 
 
-def test_f37_authentication_expires_between_attempts(scene: Scene) -> None:
-    """A 401 is tried again once: by then the client's own authentication may have another token."""
-    mine = scene.producer()
-    mine.send(ids(1), partition=0)
-    scene.line.does(answering(401))
-
-    assert mine.send(ids(2), partition=0) == stored(1, (1, 1), attempts=2)
-
-    assert len(set(scene.numbers_sent()[1:])) == 1
-    assert scene.log() == [1, 2]
+# Authentication
 
 
-def test_f37_authentication_that_never_comes(scene: Scene) -> None:
-    mine = scene.producer()
-    scene.line.does(answering(401), answering(401))
-    event = Event({"id": 1})
+@pytest.mark.parametrize(
+    ("fates", "outcome", "expected"),
+    [
+        ([], "not_stored", stored(0, (0, 0))),
+        ([unanswered], "unknown", stored(0, (0, 0), duplicate=True, attempts=0)),
+    ],
+    ids=["first attempt", "after an unanswered attempt"],
+)
+def test_two_refused_tokens_fail_the_call_and_the_batch_can_be_sent_again(
+    scene: Scene, fates: list[Fate], outcome: str, expected: object
+) -> None:
+    mine, event = scene.producer(retry=MANY_ATTEMPTS), Event({"id": 1})
+    scene.line.does(*fates, answering(401), answering(401))
 
-    failure_of(lambda: mine.send(event, partition=0), ServerError, status=401, partition=0, outcome="not_stored")
+    failure_of(lambda: mine.send(event, partition=0), ServerError, status=401, partition=0, outcome=outcome)
 
-    assert mine.send(event, partition=0) == stored(0, (0, 0))
+    assert mine.send(event, partition=0) == expected
     assert scene.log() == [1]
-
-
-def test_f37_authentication_expires_after_a_try_of_which_nothing_is_known(scene: Scene) -> None:
-    mine = scene.producer()
-    event = Event({"id": 1})
-    scene.line.does(unanswered, answering(401), answering(401))
-
-    failure_of(lambda: mine.send(event, partition=0), ServerError, status=401, partition=0, outcome="unknown")
-
-    assert mine.send(event, partition=0) == stored(0, (0, 0), duplicate=True, attempts=0)
-    assert scene.log() == [1]
-
-
-def test_f43_somebody_in_between_sends_it_again_by_himself(scene: Scene) -> None:
-    mine = scene.producer()
-    scene.line.does(twice)
-
-    assert mine.send(ids(1, 2), partition=0) == stored(0, (0, 1), duplicate=True)
-
-    assert mine.send(ids(3), partition=0) == stored(2, (2, 2))
-    assert scene.log() == [1, 2, 3]

@@ -1,4 +1,4 @@
-"""A call that ended without knowing what became of its batch: the next one finds out, before anything else."""
+"""A call ends without knowing whether its batch is stored: the next call finds out before it does anything else."""
 
 from typing import Any
 
@@ -14,72 +14,65 @@ from tests.faults.proxy import (
     Visit,
     Which,
     answering,
+    hung_up,
     is_batch,
     is_claim,
     is_question,
     lost,
     refusing,
+    stored_then,
     unanswered,
 )
-from tests.faults.scene import Scene, failure_of, ids, stored
+from tests.faults.scene import NOT_STORED, STORED, Scene, either_way, failure_of, ids, stored
 
-STRICT = {"type": "json_schema", "schema": '{"required": ["name"]}'}
-ONCE = {"retry": RetryPolicy(max_attempts=1)}
-TWICE = {"retry": RetryPolicy(max_attempts=2, max_delay=0.02)}
-STORED: list[Fate] = [lost, unanswered]
-NOT_STORED: list[Fate] = [lost, lost]
+FORBIDDEN = refusing(403, "forbidden")
 
 
-def left_unknown(scene: Scene, mine: Handle, events: Any, fates: list[Fate], **options: Any) -> None:
-    """Send *events*; the call ends without knowing what became of them."""
-    scene.line.does(*fates)
-    options = {"partition": 0} | options
-    call = lambda: mine.send(events, **options)  # noqa: E731
-    failure_of(call, RetriesExhausted, partition=0, attempts=len(fates), outcome="unknown")
+def late(stuck: Stuck) -> Fate:
+    """Deliver the stuck batch just before the hub is asked."""
+
+    def meet(visit: Visit) -> None:
+        assert stuck.deliver()[0] == 200
+        visit.answer(visit.forward())
+
+    return meet
 
 
-def test_f07_all_attempts_unknown_and_it_was_stored(scene: Scene) -> None:
-    """Handing it in again succeeds, with the numbers it had."""
-    mine = scene.producer(**TWICE)
-    batch = mine.batch(0, *ids(1, 2))
-    left_unknown(scene, mine, batch, STORED, partition=None)
+# The same events again
+
+
+@either_way
+def test_repeated_batch_of_unknown_outcome_is_stored_once(scene: Scene, mine: Handle, is_stored: bool) -> None:
+    """Where it was not stored, it is in the next epoch: nothing of the epoch before can be stored any more."""
+    mine.send(ids(1), partition=0)
+    batch = mine.batch(0, *ids(2, 3))
+    scene.leave_in_doubt(mine, batch, STORED if is_stored else NOT_STORED, partition=None)
     assert (batch.starting_published_sequence, list(batch.published_sequences)) == (None, [])
 
-    assert mine.send(batch) == stored(0, (0, 1), duplicate=True, attempts=0)
+    first, epoch = (1, 0) if is_stored else (0, 1)
+    result = mine.send(batch)
 
-    assert (batch.starting_published_sequence, list(batch.published_sequences)) == (0, [0, 1])
-    assert scene.log() == [1, 2]
-    assert mine.send(ids(3), partition=0) == stored(2, (2, 2)), "in the same epoch: nobody had to be shut out"
-
-
-def test_f07_plain_events_are_known_again_too(scene: Scene) -> None:
-    mine = scene.producer(**TWICE)
-    events = ids(1, 2)
-    left_unknown(scene, mine, events, STORED)
-
-    assert mine.send(events, partition=0) == stored(0, (0, 1), duplicate=True, attempts=0)
-
-    assert scene.log() == [1, 2]
+    assert result == stored(first, (1, 2), epoch=epoch, duplicate=is_stored, attempts=0 if is_stored else 1)
+    assert (batch.starting_published_sequence, list(batch.published_sequences)) == (first, [first, first + 1])
+    assert mine.send(ids(4), partition=0) == stored(first + 2, (3, 3), epoch=epoch)
+    assert scene.log() == [1, 2, 3, 4]
 
 
-def test_f07_plain_events_in_different_sets(scene: Scene) -> None:
-    """They are the same as long as they are the same objects, whatever is sent between."""
-    mine = scene.producer(**TWICE)
+def test_plain_events_of_unknown_outcome_are_recognised_by_identity(scene: Scene, mine: Handle) -> None:
+    """They may come back in any sets, until their sender was told that they are stored."""
     events = ids(1, 2, 3, 4)
-    left_unknown(scene, mine, events[:3], STORED)
+    scene.leave_in_doubt(mine, events[:3], STORED)
 
     assert mine.send(ids(5), partition=0) == stored(3, (3, 3))
     assert mine.send(events[:2], partition=0) == stored(0, (0, 1), duplicate=True, attempts=0)
     assert mine.send(events[2:], partition=0) == stored(2, (2, 2), (4, 4))
 
     assert scene.log() == [1, 2, 3, 5, 4]
-    assert mine.send(events[:1], partition=0) == stored(5, (5, 5)), "it was told that it was stored: this is another"
+    assert mine.send(events[:1], partition=0) == stored(5, (5, 5)), "it was told to be stored: this is another event"
 
 
-def test_f07_equal_events_are_others(scene: Scene) -> None:
-    """Whoever makes an event anew wants it stored beside the one that failed."""
-    mine = scene.producer(**TWICE)
-    left_unknown(scene, mine, Event({"id": 1}), STORED)
+def test_equal_event_is_another_event_than_the_one_of_unknown_outcome(scene: Scene, mine: Handle) -> None:
+    scene.leave_in_doubt(mine, Event({"id": 1}), STORED)
 
     assert mine.send(Event({"id": 1}), partition=0) == stored(1, (1, 1))
     assert mine.send(ids(1), partition=0) == stored(2, (2, 2))
@@ -87,10 +80,19 @@ def test_f07_equal_events_are_others(scene: Scene) -> None:
     assert scene.log() == [1, 1, 1]
 
 
-def test_f07_batch_that_is_added_to(scene: Scene) -> None:
-    mine = scene.producer(**TWICE)
+def test_changed_event_is_another_event_than_the_one_of_unknown_outcome(scene: Scene, mine: Handle) -> None:
+    event = {"id": 1}
+    scene.leave_in_doubt(mine, event, STORED)
+    event["id"] = 2
+
+    assert mine.send(event, partition=0) == stored(1, (1, 1))
+
+    assert scene.log() == [1, 2]
+
+
+def test_batch_of_unknown_outcome_can_be_added_to(scene: Scene, mine: Handle) -> None:
     batch = mine.batch(0, *ids(1, 2))
-    left_unknown(scene, mine, batch, STORED, partition=None)
+    scene.leave_in_doubt(mine, batch, STORED, partition=None)
     assert batch.try_add({"id": 3})
 
     assert mine.send(batch) == stored(0, (0, 2))
@@ -98,10 +100,37 @@ def test_f07_batch_that_is_added_to(scene: Scene) -> None:
     assert (batch.starting_published_sequence, list(batch.published_sequences)) == (0, [0, 1, 2])
 
 
-def test_f07_somebody_in_between_says_come_again_to_what_was_stored(scene: Scene) -> None:
-    """Only the hub's own word says that nothing is stored."""
-    mine = scene.producer(**ONCE)
-    scene.line.does(passed_and_answered)
+def test_events_of_unknown_outcome_are_stored_once_in_other_sets(scene: Scene, mine: Handle) -> None:
+    first, second, third, fourth = events = [Event(each) for each in ids(1, 2, 3, 4)]
+    scene.leave_in_doubt(mine, events[:3], STORED)
+
+    assert mine.send([fourth, second], partition=0) == stored(3, (3, 3), (1, 1))
+    assert mine.send([third], partition=0) == stored(2, (2, 2), duplicate=True, attempts=0)
+    assert mine.send([first], partition=0) == stored(0, (0, 0), duplicate=True, attempts=0)
+
+    assert [(each.published_sequence, each.published_offset) for each in events] == [(n, n) for n in range(4)]
+    assert scene.log() == [1, 2, 3, 4]
+
+
+def test_refused_set_with_a_stored_event_has_an_unknown_outcome(scene: Scene, mine: Handle) -> None:
+    """If the producer said that nothing of it is stored, its caller would publish that event a second time."""
+    known, new = Event({"id": 1}), Event({"id": 2})
+    scene.leave_in_doubt(mine, known, STORED)
+    mine.resolve(0)
+    for events, outcome in (([known, new], "unknown"), ([new], "not_stored")):
+        scene.line.does(FORBIDDEN)
+        failure_of(lambda events=events: mine.send(events, partition=0), Forbidden, outcome=outcome)  # type: ignore[misc]
+
+    assert mine.send([known, new], partition=0) == stored(0, (0, 1))
+    assert scene.log() == [1, 2]
+
+
+def test_gateway_error_does_not_prove_that_a_batch_is_not_stored(scene: Scene) -> None:
+    """Only the hub's own answer does."""
+    mine = scene.producer(retry=RetryPolicy(max_attempts=1))
+    scene.line.does(
+        stored_then(answering(503, b"<html>fetch failed</html>", Retry_After="0", content_type="text/html"))
+    )
 
     failure_of(lambda: mine.send(ids(1), partition=0), RetriesExhausted, outcome="unknown")
 
@@ -109,92 +138,35 @@ def test_f07_somebody_in_between_says_come_again_to_what_was_stored(scene: Scene
     assert scene.log() == [1, 2]
 
 
-def passed_and_answered(visit: Visit) -> None:
-    """The hub carries it out, and who stands before it asks to come again."""
-    visit.forward()
-    answering(503, b"<html>fetch failed</html>", Retry_After="0", content_type="text/html")(visit)
+# Other events, or none
 
 
-def test_f07_in_different_sets(scene: Scene) -> None:
-    """Those of a failed call that come back are not sent again, in whichever company they come."""
-    mine = scene.producer(**TWICE)
-    first, second, third, fourth = events = [Event(each) for each in ids(1, 2, 3, 4)]
-    left_unknown(scene, mine, events[:3], STORED)
-
-    assert mine.send([fourth, second], partition=0) == stored(3, (3, 3), (1, 1))
-    assert mine.send([third], partition=0) == stored(2, (2, 2), duplicate=True, attempts=0)
-    assert mine.send([first], partition=0) == stored(0, (0, 0), duplicate=True, attempts=0)
-
-    assert [event.published_sequence for event in events] == [0, 1, 2, 3]
-    assert [event.published_offset for event in events] == [0, 1, 2, 3]
-    assert scene.log() == [1, 2, 3, 4]
-
-
-def test_f07_a_set_that_is_refused_may_hold_one_that_is_stored(scene: Scene) -> None:
-    """Nobody is told that it is not: whoever believed that would publish it a second time."""
-    mine = scene.producer(**TWICE)
-    known, new = Event({"id": 1}), Event({"id": 2})
-    left_unknown(scene, mine, known, STORED)
-    mine.resolve(0)
-    scene.line.does(refusing(403, "forbidden"))
-
-    failure_of(lambda: mine.send([known, new], partition=0), Forbidden, outcome="unknown")
-
-    failure_of(lambda: refused(scene, mine, new), Forbidden, outcome="not_stored")
-    assert mine.send([known, new], partition=0) == stored(0, (0, 1))
-    assert scene.log() == [1, 2]
-
-
-def refused(scene: Scene, mine: Handle, event: Event) -> None:
-    scene.line.does(refusing(403, "forbidden"))
-    mine.send(event, partition=0)
-
-
-def test_f08_all_attempts_unknown_and_it_was_not_stored(scene: Scene) -> None:
-    """It is stored once, in the next epoch: nothing of the one before can be any more."""
-    mine = scene.producer(**TWICE)
-    mine.send(ids(1), partition=0)
-    batch = mine.batch(0, *ids(2, 3))
-    left_unknown(scene, mine, batch, NOT_STORED, partition=None)
-
-    assert mine.send(batch) == stored(0, (1, 2), epoch=1)
-
-    assert (batch.starting_published_sequence, list(batch.published_sequences)) == (0, [0, 1])
-    assert scene.log() == [1, 2, 3]
-    assert mine.send(ids(4), partition=0) == stored(2, (3, 3), epoch=1)
-
-
-@pytest.mark.parametrize(("fates", "is_stored"), [(STORED, True), (NOT_STORED, False)], ids=["stored", "not-stored"])
-def test_f09_the_next_call_has_other_events(scene: Scene, fates: list[Fate], is_stored: bool) -> None:
+@either_way
+def test_next_call_with_other_events_resolves_the_unknown_outcome(scene: Scene, is_stored: bool) -> None:
     told: list[Resolution] = []
-    mine = scene.producer(**TWICE, on_resolution=told.append)
-    left_unknown(scene, mine, ids(1, 2), fates)
+    mine = scene.producer(on_resolution=told.append)
+    scene.leave_in_doubt(mine, ids(1, 2), STORED if is_stored else NOT_STORED)
 
-    found = mine.send(ids(3), partition=0)
+    assert mine.send(ids(3), partition=0) == (stored(2, (2, 2)) if is_stored else stored(0, (0, 0), epoch=1))
 
-    assert found == (stored(2, (2, 2)) if is_stored else stored(0, (0, 0), epoch=1))
-    lies = (Range(0, 1),) if is_stored else ()
-    assert told == [Resolution(0, 0, 0, 2, is_stored, lies)]
+    assert told == [Resolution(0, 0, 0, 2, is_stored, (Range(0, 1),) if is_stored else ())]
     assert scene.log() == ([1, 2, 3] if is_stored else [3])
 
 
-@pytest.mark.parametrize(("fates", "is_stored"), [(STORED, True), (NOT_STORED, False)], ids=["stored", "not-stored"])
-def test_f09_it_can_be_asked_for_by_itself(scene: Scene, fates: list[Fate], is_stored: bool) -> None:
-    mine = scene.producer(**TWICE)
+@either_way
+def test_resolve_finds_the_unknown_outcome_once(scene: Scene, mine: Handle, is_stored: bool) -> None:
     assert mine.resolve(0) is None
-    left_unknown(scene, mine, ids(1, 2), fates)
+    scene.leave_in_doubt(mine, ids(1, 2), STORED if is_stored else NOT_STORED)
 
-    lies = (Range(0, 1),) if is_stored else ()
-    assert mine.resolve(0) == Resolution(0, 0, 0, 2, is_stored, lies)
+    assert mine.resolve(0) == Resolution(0, 0, 0, 2, is_stored, (Range(0, 1),) if is_stored else ())
 
     assert mine.resolve(0) is None
     assert mine.properties(0).owner_level == (0 if is_stored else 1)
 
 
-def test_f09_closing_tells_what_is_left_open(wide: Scene) -> None:
-    mine = wide.producer(**TWICE)
-    wide.line.does(*NOT_STORED)
-    failure_of(lambda: mine.send(ids(1), partition=2), RetriesExhausted, partition=2, outcome="unknown")
+def test_close_reports_partitions_of_unknown_outcome(wide: Scene) -> None:
+    mine = wide.producer()
+    wide.leave_in_doubt(mine, ids(1), partition=2)
     mine.send(ids(2), partition=3)
 
     report = mine.close()
@@ -202,11 +174,14 @@ def test_f09_closing_tells_what_is_left_open(wide: Scene) -> None:
     assert (report.unresolved, report.unfinished) == ([2], [])
 
 
-def test_f10_republished(scene: Scene) -> None:
-    """It is only seen to that the first copy comes no more: where it had come already, there are two, as documented."""
-    mine = scene.producer(**TWICE, on_unknown="republish")
+# Copies that come late
+
+
+def test_republishing_stores_a_batch_twice_if_the_first_copy_was_stored(scene: Scene) -> None:
+    """With `on_unknown="republish"` the producer only makes sure that no first copy comes later."""
+    mine = scene.producer(on_unknown="republish")
     events = [Event(each) for each in ids(1, 2)]
-    left_unknown(scene, mine, events, STORED)
+    scene.leave_in_doubt(mine, events, STORED)
 
     assert mine.send(events, partition=0) == stored(0, (2, 3), epoch=1)
 
@@ -214,84 +189,85 @@ def test_f10_republished(scene: Scene) -> None:
     assert scene.raw().found(0, epoch=0, count=2)["stored"] is True
 
 
-def test_f10_republished_where_it_is_only_late(scene: Scene) -> None:
-    mine = scene.producer(**TWICE, on_unknown="republish")
-    event = Event({"id": 1})
-    stuck = Stuck()
-    left_unknown(scene, mine, event, [stuck, lost])
-    assert mine.send(event, partition=0) == stored(0, (0, 0), epoch=1)
-
-    status, said = stuck.deliver()
-
-    assert (status, said["type"]) == (412, "urn:penstock:problem:producer-fenced")
-    assert scene.log() == [1]
-
-
-def test_f11b_stuck_copy_delivered_after_it_was_found_out(scene: Scene) -> None:
-    mine = scene.producer(**TWICE)
+@pytest.mark.parametrize("on_unknown", ["resolve", "republish"])
+def test_copy_that_comes_after_the_repeat_is_fenced(scene: Scene, on_unknown: str) -> None:
+    mine = scene.producer(on_unknown=on_unknown)
     events = [Event(each) for each in ids(1, 2)]
-    stuck = Stuck()
-    left_unknown(scene, mine, events, [stuck, lost])
+    scene.leave_in_doubt(mine, events, (stuck := Stuck(), lost))
     assert mine.send(events, partition=0) == stored(0, (0, 1), epoch=1)
 
     status, said = stuck.deliver()
 
     assert (status, said["type"], said["committed"]) == (412, "urn:penstock:problem:producer-fenced", False)
-    assert scene.log() == [1, 2]
     assert mine.send(ids(3), partition=0) == stored(2, (2, 2), epoch=1)
+    assert scene.log() == [1, 2, 3]
 
 
-def test_f11b_stuck_copy_delivered_just_before_the_claim(scene: Scene) -> None:
-    """It comes after it was asked for, and before it is shut out: the claim has the last word."""
-    mine = scene.producer(**TWICE)
+def test_copy_that_comes_just_before_the_claim_is_found(scene: Scene, mine: Handle) -> None:
+    """It comes after the producer has asked for it and before the claim fences it: the claim has the last word."""
     events = [Event(each) for each in ids(1, 2)]
-    stuck = Stuck()
-    left_unknown(scene, mine, events, [stuck, lost])
-
-    def late(visit: Visit) -> None:
-        assert stuck.deliver()[0] == 200
-        visit.answer(visit.forward())
-
-    scene.line.does(late, to=is_claim)
+    scene.leave_in_doubt(mine, events, (stuck := Stuck(), lost))
+    scene.line.does(late(stuck), to=is_claim)
 
     assert mine.send(events, partition=0) == stored(0, (0, 1), duplicate=True, attempts=0)
 
-    assert scene.log() == [1, 2]
     assert mine.send(ids(3), partition=0) == stored(0, (2, 2), epoch=1)
+    assert scene.log() == [1, 2, 3]
 
 
-@pytest.mark.parametrize(("fates", "is_stored"), [(STORED, True), (NOT_STORED, False)], ids=["stored", "not-stored"])
+def test_copy_that_comes_just_before_the_claim_is_found_by_a_later_call(scene: Scene, mine: Handle) -> None:
+    """The claim is granted, and the next request refused: the producer still has to find out about the batch."""
+    events = [Event(each) for each in ids(1, 2)]
+    scene.leave_in_doubt(mine, events, (stuck := Stuck(), lost))
+
+    def refuse_the_next(visit: Visit) -> None:
+        scene.line.does(FORBIDDEN, to=lambda _: True)
+        late(stuck)(visit)
+
+    scene.line.does(refuse_the_next, to=is_claim)
+
+    failure_of(lambda: mine.send(ids(3), partition=0), Forbidden, partition=0)
+
+    assert mine.send(events, partition=0) == stored(0, (0, 1), duplicate=True, attempts=0)
+    assert scene.log() == [1, 2]
+
+
+# Faults while the producer finds out
+
+
+@either_way
 @pytest.mark.parametrize("which", [is_question, is_claim, is_batch], ids=["question", "claim", "repeat"])
-def test_f22_what_is_asked_is_asked_again(scene: Scene, which: Which, fates: list[Fate], is_stored: bool) -> None:
-    """That no answer to it comes changes nothing of what is found out."""
-    mine = scene.producer(**TWICE)
+def test_unanswered_request_while_resolving_is_repeated(
+    scene: Scene, mine: Handle, which: Which, is_stored: bool
+) -> None:
     events = ids(1, 2)
-    left_unknown(scene, mine, events, fates)
+    scene.leave_in_doubt(mine, events, STORED if is_stored else NOT_STORED)
     scene.line.does(unanswered, to=which)
 
-    found = mine.send(events, partition=0)
+    result = mine.send(events, partition=0)
 
     again = stored(0, (0, 1), duplicate=True, attempts=0)
-    assert found == (again if is_stored else stored(0, (0, 1), epoch=1))
+    assert result == (again if is_stored else stored(0, (0, 1), epoch=1))
     assert scene.log() == [1, 2]
 
 
 @pytest.mark.parametrize(
     ("which", "fates"),
     [
-        pytest.param(is_question, STORED, id="question-stored"),
-        pytest.param(is_question, NOT_STORED, id="question-not-stored"),
-        pytest.param(is_claim, NOT_STORED, id="claim-not-stored"),
-        pytest.param(is_batch, STORED, id="repeat-stored"),
-        pytest.param(is_batch, NOT_STORED, id="repeat-not-stored"),
+        (is_question, STORED),
+        (is_question, NOT_STORED),
+        (is_claim, NOT_STORED),
+        (is_batch, STORED),
+        (is_batch, NOT_STORED),
     ],
+    ids=["question, stored", "question, not stored", "claim, not stored", "repeat, stored", "repeat, not stored"],
 )
-def test_f22_what_cannot_be_found_out_now_is_found_out_later(scene: Scene, which: Which, fates: list[Fate]) -> None:
-    """Wherever finding out breaks off, the next call begins with it again."""
-    mine = scene.producer(**TWICE)
+def test_refused_request_while_resolving_leaves_it_to_the_next_call(
+    scene: Scene, mine: Handle, which: Which, fates: tuple[Fate, ...]
+) -> None:
     events = [Event(each) for each in ids(1, 2)]
-    left_unknown(scene, mine, events, fates)
-    scene.line.does(refusing(403, "forbidden"), to=which)
+    scene.leave_in_doubt(mine, events, fates)
+    scene.line.does(FORBIDDEN, to=which)
 
     failure_of(lambda: mine.send(ids(3), partition=0), Forbidden, partition=0, outcome="not_stored")
     mine.send(events, partition=0)
@@ -300,55 +276,33 @@ def test_f22_what_cannot_be_found_out_now_is_found_out_later(scene: Scene, which
     assert [each.published_offset for each in events] == [0, 1]
 
 
-def test_f22_what_came_just_before_the_claim_is_found_out_later(scene: Scene) -> None:
-    """The claim is granted, and then nothing more can be asked: that it is granted is no reason to forget the batch."""
-    mine = scene.producer(**TWICE)
-    events = [Event(each) for each in ids(1, 2)]
-    stuck = Stuck()
-    left_unknown(scene, mine, events, [stuck, lost])
-
-    def late(visit: Visit) -> None:
-        assert stuck.deliver()[0] == 200
-        scene.line.does(refusing(403, "forbidden"), to=lambda _: True)
-        visit.answer(visit.forward())
-
-    scene.line.does(late, to=is_claim)
-    failure_of(lambda: mine.send(ids(3), partition=0), Forbidden, partition=0)
-
-    assert mine.send(events, partition=0) == stored(0, (0, 1), duplicate=True, attempts=0)
-
-    assert scene.log() == [1, 2]
+# Changes between two attempts
 
 
-def test_f46_schema_tightened_between_attempts(scene: Scene) -> None:
-    """What is stored was valid when it came."""
+def test_stored_batch_is_a_duplicate_though_the_schema_now_refuses_it(scene: Scene, mine: Handle) -> None:
     scene.change(compatibility_mode="none")
-    mine = scene.producer()
 
-    def tightened(visit: Visit) -> None:
-        visit.forward()
-        scene.change(schema=STRICT)
-        visit.hang_up()
+    def tighten(visit: Visit) -> None:
+        scene.change(schema={"type": "json_schema", "schema": '{"required": ["name"]}'})
+        hung_up(visit)
 
-    scene.line.does(tightened)
+    scene.line.does(stored_then(tighten))
 
     assert mine.send(ids(1, 2), partition=0) == stored(0, (0, 1), duplicate=True, attempts=2)
 
     assert scene.log() == [1, 2]
 
 
-def test_f46_permission_revoked_between_attempts(scene: Scene) -> None:
-    """The refusal speaks for the second attempt alone: what became of the first is found out when that is allowed."""
-    mine = scene.producer()
-    event = Event({"id": 1})
+def test_producer_blocked_between_attempts_finds_the_batch_once_it_is_unblocked(scene: Scene, mine: Handle) -> None:
+    """The refusal speaks for the second attempt alone."""
+    event: Any = Event({"id": 1})
     blocked = f"/settings/blacklist/PRODUCER_ET/{scene.name}"
 
-    def revoked(visit: Visit) -> None:
-        visit.forward()
+    def block(visit: Visit) -> None:
         assert scene.http.put(blocked).status_code == 204
-        visit.hang_up()
+        hung_up(visit)
 
-    scene.line.does(revoked)
+    scene.line.does(stored_then(block))
     failure_of(lambda: mine.send(event, partition=0), Blocked, partition=0, outcome="unknown")
     assert scene.http.delete(blocked).status_code == 204
 

@@ -1,4 +1,4 @@
-"""Send, lose, delay, double, begin anew, in any order: what a producer says of its events is what is in the log."""
+"""Batches are lost, delayed, doubled and fenced in any order: the log agrees with what their producers report."""
 
 import asyncio
 import itertools
@@ -311,7 +311,9 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("model", [Model, Republishing], ids=["resolve", "republish"])
-def test_p1_what_is_said_of_events_is_true(boxes: dict[int, Box], model: type[Model], kind: Kind) -> None:
+def test_log_agrees_with_the_reports_of_producers_after_any_faults(
+    boxes: dict[int, Box], model: type[Model], kind: Kind
+) -> None:
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         lambda: model(boxes, kind),
         settings=settings(
