@@ -160,12 +160,12 @@ class Disturbed(NamedTuple):
 def disturb(
     hubs: Sequence[LiveHub], consumers: Consumers, chance: random.Random, seconds: float, *, pauses: bool = False
 ) -> Disturbed:
-    """Kill hubs and consumers at random for so long, and bring each back; hubs *pauses*, too, past their leases."""
+    """Kill hubs and consumers at random for so long, each at least once; with *pauses*, pause hubs, too."""
     counts = {"hubs killed": 0, "consumers killed": 0} | ({"hubs paused": 0} if pauses else {})
     resumed = []
     each_once = list(counts)
     until = time.monotonic() + seconds
-    while time.monotonic() < until:
+    while each_once or time.monotonic() < until:
         time.sleep(chance.uniform(0.5, 2.5))
         what = each_once.pop() if each_once else chance.choice(list(counts))
         counts[what] += 1

@@ -13,6 +13,7 @@ from penstock.storage.sqlite import connection
 from penstock.testing.live_hub import LiveHub
 from penstock.testing.postgres import PostgresCluster
 from penstock.testing.store_contract import database_at
+from tests.exhaustive import exhaustive
 from tests.faults.either import Handle, Kind
 from tests.faults.proxy import Held, hung_up
 from tests.faults.scene import MANY_ATTEMPTS, Scene, hub_here, ids, scene_on, stored
@@ -181,6 +182,7 @@ def test_batch_is_stored_by_a_retry_after_a_serialization_failure(scene: Scene, 
 
 
 @on_postgres
+@pytest.mark.parametrize("kind", ["sync", exhaustive("async")], indirect=True)
 def test_batch_is_stored_by_a_retry_after_a_restart_of_the_database(
     scene: Scene, mine: Handle, postgres_cluster: PostgresCluster
 ) -> None:

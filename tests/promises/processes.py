@@ -1,6 +1,6 @@
 """Publishers and readers in processes of their own, each with its own hub on the same database.
 
-What they do is a function of this file, so that a fresh process can find it.
+Their work is a function of this file, so that a new process can import it.
 """
 
 import multiprocessing
@@ -9,18 +9,19 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from multiprocessing.context import SpawnContext
+from multiprocessing.context import ForkServerContext
 from typing import Any
 
 from tests.promises.scene import NAME, Follower, event, hub_on
 
-SPAWN: SpawnContext = multiprocessing.get_context("spawn")
+FORKSERVER: ForkServerContext = multiprocessing.get_context("forkserver")
+FORKSERVER.set_forkserver_preload([__name__])  # Each process would take a second to import the hub by itself.
 
 
 @contextmanager
 def running(work: Callable[..., None], *given: tuple[Any, ...]) -> Iterator[list[Any]]:
-    """Run *work* once for each of *given* in a process of its own; they are killed if they outlive the block."""
-    processes = [SPAWN.Process(target=work, args=each, daemon=True) for each in given]
+    """Run *work* once for each of *given* in a process of its own; kill those that outlive the block."""
+    processes = [FORKSERVER.Process(target=work, args=each, daemon=True) for each in given]
     for process in processes:
         process.start()
     try:
@@ -33,7 +34,7 @@ def running(work: Callable[..., None], *given: tuple[Any, ...]) -> Iterator[list
 
 
 def finished(processes: list[Any]) -> None:
-    """Wait for all and see that each has ended well."""
+    """Wait for all processes and assert that each has succeeded."""
     for process in processes:
         process.join(300)
     assert [process.exitcode for process in processes] == [0] * len(processes)
@@ -59,7 +60,7 @@ def publish_numbers(url: str, who: int, seed: int, batches: int, partitions: int
 
 
 def follow_numbers(url: str, seed: int, total: int, partitions: int, told: Any) -> None:
-    """Follow all partitions in pages of any size until *total* events are there; tell what was found."""
+    """Follow all partitions in pages of any size until *total* events are there; put them into the queue *told*."""
     chance = random.Random(seed)
     with hub_on(url) as hub:
         follower = Follower(hub, range(partitions))
@@ -69,7 +70,7 @@ def follow_numbers(url: str, seed: int, total: int, partitions: int, told: Any) 
 
 
 def publish_until(url: str, who: int, go: Any, counts: Any, total: int) -> None:
-    """Publish one event after another until all together have published *total*; keep count."""
+    """Publish one event after another until all processes together have published *total*; keep count."""
     with hub_on(url) as hub:
         hub.publish(NAME, [event({"by": who})])
         go.wait()
@@ -79,7 +80,7 @@ def publish_until(url: str, who: int, go: Any, counts: Any, total: int) -> None:
 
 
 def hold_the_file(path: str, held: Any, release: Any) -> None:
-    """Hold an SQLite file in a write transaction until told to let go."""
+    """Hold an SQLite file in a write transaction until *release* is set."""
     import sqlite3
 
     connection = sqlite3.connect(path, isolation_level=None)
@@ -91,9 +92,9 @@ def hold_the_file(path: str, held: Any, release: Any) -> None:
 
 
 def commit_rows(path: str, count: int, counts: Any, waits: Any) -> None:
-    """Commit rows to the outbox of an SQLite file as a service does; tell for how many commits each waited.
+    """Commit rows to the outbox of an SQLite file as a service; put into *waits* how many commits each row waited for.
 
-    Between two of them the hubs beside it, whose *counts* these are, commit: each time it has to find its way in anew.
+    The hubs beside it, whose *counts* these are, commit between two rows: the service has to get its turn each time.
     """
     import sqlite3
 

@@ -1,4 +1,4 @@
-"""What the promises' tests are made of: hubs, publishers, readers, and services beside them."""
+"""Scenes of the promises: hubs, publishers, readers, and services beside them."""
 
 import http.client
 import json
@@ -17,8 +17,8 @@ from penstock.core.event import NewEvent
 from penstock.hub.clock import Clock, system_clock
 from penstock.hub.hub import Hub
 from penstock.hub.read import Wanted
-from penstock.storage import open_store
-from penstock.storage.store import Frame, KindFilter
+from penstock.storage import Store, open_store
+from penstock.storage.store import Block, Frame, KindFilter
 from penstock.testing.factories import an_event_type
 from penstock.testing.store_contract import Database, database_at
 
@@ -30,12 +30,18 @@ IDLE_S = 3.0
 
 
 @contextmanager
-def hub_on(url: str, *, clock: Clock = system_clock, partitions: int | None = None, **definition: Any) -> Iterator[Hub]:
-    """Run a hub in this process; with *partitions*, its event type is created first."""
+def hub_on(
+    url: str, *, clock: Clock = system_clock, starts: bool = True, partitions: int | None = None, **definition: Any
+) -> Iterator[Hub]:
+    """Run a hub in this process; with *partitions*, its event type is created first.
+
+    A hub that does not start does what it is asked, and moves and sweeps nothing by itself.
+    """
     store = open_store(url)
     store.migrate()
     hub = Hub(store, clock=clock)
-    hub.start()
+    if starts:
+        hub.start()
     try:
         if partitions is not None:
             create(hub, partitions=partitions, **definition)
@@ -56,7 +62,7 @@ def event(data: Any, partition: int = 0, **others: Any) -> NewEvent:
 
 
 class Follower:
-    """Follows some partitions of a feed from the beginning, in pages of any size, as one who keeps its cursors does."""
+    """A reader that keeps its cursors: it follows partitions of a feed from the beginning, in pages of any size."""
 
     def __init__(self, hub: Hub, partitions: Sequence[int] = (0,), name: str = NAME) -> None:
         self.hub = hub
@@ -92,7 +98,7 @@ def feed(hub: Hub, partition: int = 0, name: str = NAME) -> list[Any]:
 
 @contextmanager
 def service(url: str) -> Iterator[tuple[Database, Any]]:
-    """Connect a service to the database: its transaction is its own."""
+    """Connect a service to the database, with a transaction of its own."""
     database = database_at(url)
     with closing(database.connect()) as connection:
         yield database, connection
@@ -106,15 +112,50 @@ def commit_to_outbox(url: str, *rows: Any, name: str = NAME) -> None:
         connection.commit()
 
 
+def fill_outbox(url: str, count: int, name: str = NAME) -> None:
+    """Commit *count* numbered events to the outbox in one statement."""
+    rows_of(
+        url,
+        f"""WITH RECURSIVE numbered (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbered WHERE n < {count - 1})
+            INSERT INTO penstock_outbox (event_type, data, "partition")
+            SELECT '{name}', '{{"n":' || n || '}}', 0 FROM numbered""",
+    )
+
+
+@contextmanager
+def slow_append(store: Store, hub: Hub, data: bytes = b'{"by":"slow"}', name: str = NAME) -> Iterator[None]:
+    """Append an event to partition 0 as a hub that is slow between its lock and its commit: while the block runs."""
+    partition_id = hub.event_type(name).partition_ids[0]
+    with store.write() as tx:
+        head = tx.events.lock_heads([partition_id])[partition_id]
+        tx.events.append([Block(partition_id, head.next_offset, head.received_at, [(None, None, None, data)])])
+        yield
+
+
+def assert_dense(url: str) -> None:
+    """Assert that the offsets of each partition begin with 0 and have no holes; swept-away feeds do not count."""
+    sql = """SELECT e.partition_id, min(e."offset"), max(e."offset") + 1 - count(*)
+             FROM penstock_event AS e JOIN penstock_partition AS p ON p.id = e.partition_id
+             WHERE p.event_type_id IS NOT NULL GROUP BY e.partition_id
+             HAVING min(e."offset") <> 0 OR max(e."offset") + 1 <> count(*)"""
+    assert rows_of(url, sql) == []
+
+
+def assert_outbox_is_empty(url: str, *, rejected: int = 0) -> None:
+    """Assert that the outbox has been moved, but for as many rows as were *rejected*."""
+    counts = "SELECT (SELECT count(*) FROM penstock_outbox), (SELECT count(*) FROM penstock_rejected)"
+    assert rows_of(url, counts) == [(0, rejected)]
+
+
 def seeded(given: int | None = None) -> random.Random:
-    """Return a source of chance, and print the seed, by which a run can be repeated: PENSTOCK_SEED=..."""
+    """Return a source of chance and print its seed; PENSTOCK_SEED=... repeats a run."""
     seed = given if given is not None else int(os.environ.get("PENSTOCK_SEED") or random.SystemRandom().getrandbits(32))
     print(f"PENSTOCK_SEED={seed}")  # noqa: T201 - pytest shows it where a test has failed
     return random.Random(seed)
 
 
 def until(condition: Callable[[], Any], what: str) -> None:
-    """Look again until *condition* holds."""
+    """Wait until *condition* holds."""
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, f"after {PATIENCE_S:g} s it does not hold that {what}"
@@ -122,12 +163,12 @@ def until(condition: Callable[[], Any], what: str) -> None:
 
 
 def rows_of(url: str, sql: str) -> list[Any]:
-    """Ask the database itself."""
+    """Run one statement in the database and return its rows."""
     return database_at(url).run(sql)
 
 
 def waiting_for_locks(url: str) -> int:
-    """Return how many wait for what others hold in this PostgreSQL database."""
+    """Return how many sessions of this PostgreSQL database wait for a lock."""
     sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     return int(rows_of(url, sql)[0][0])
 
@@ -147,7 +188,7 @@ class Remote:
     def ask(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> tuple[int, bytes, http.client.HTTPMessage]:
-        """Ask once and return status, body and headers."""
+        """Send a request and return status, body and headers."""
         if time.monotonic() - self._used_at > IDLE_S:
             self._connection.close()
         try:
@@ -161,7 +202,7 @@ class Remote:
             self._used_at = time.monotonic()
 
     def publish(self, *events: Any, partition: int = 0) -> tuple[int, Any]:
-        """Publish in one request and return the status and what the answer says."""
+        """Publish in one request and return the status and the answer."""
         lines = (json.dumps({"data": each, "partition": partition}).encode() for each in events)
         status, body, _ = self.ask("POST", self.path, b"\n".join(lines))
         return status, json.loads(body)

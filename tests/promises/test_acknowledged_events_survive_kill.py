@@ -1,3 +1,5 @@
+"""The hub is killed again and again: every acknowledged event is there once, and readers see one history."""
+
 import contextlib
 import http.client
 import json
@@ -11,22 +13,14 @@ from typing import Any, NamedTuple
 import pytest
 
 from penstock.testing.live_hub import LiveHub, live_hub
-from tests.exhaustive import examples
-from tests.promises.scene import NAME, Remote, hub_on, rows_of, seeded, until
+from tests.exhaustive import exhaustive
+from tests.promises.scene import Remote, assert_dense, seeded, until
 
 PUBLISHERS, PARTITIONS = 4, 2
 
 
-def test_every_acknowledged_event_is_there_once_after_kills(database_url: str) -> None:
-    _publish_and_kill(database_url, kills=examples(4, 10))
-
-
-@pytest.mark.exhaustive
-def test_every_acknowledged_event_is_there_once_after_two_hundred_kills(database_url: str) -> None:
-    _publish_and_kill(database_url, kills=200)
-
-
-def _publish_and_kill(url: str, kills: int) -> None:
+@pytest.mark.parametrize("kills", [3, exhaustive(200)])
+def test_every_acknowledged_event_is_there_once_after_kills_of_the_hub(url: str, kills: int) -> None:
     chance = seeded()
     acknowledged: list[tuple[int, int]] = []
     signals = Signals(threading.Event(), threading.Event())
@@ -60,7 +54,7 @@ def _publish_and_kill(url: str, kills: int) -> None:
             whole = [remote.all(partition, PARTITIONS) for partition in range(PARTITIONS)]
 
     _assert_one_history(whole, histories, acknowledged)
-    _assert_dense(url)
+    assert_dense(url)
 
 
 def _assert_one_history(
@@ -80,16 +74,8 @@ def _assert_one_history(
             assert own == sorted(own)
 
 
-def _assert_dense(url: str) -> None:
-    with hub_on(url) as hub:
-        heads = hub.heads(NAME)[1]
-        sql = 'SELECT partition_id, count(*), min("offset"), max("offset") FROM penstock_event GROUP BY partition_id'
-        for partition_id, count, first, last in rows_of(url, sql):
-            assert (first, last, heads[partition_id].next_offset) == (0, count - 1, count)
-
-
 class Signals(NamedTuple):
-    """What the threads are told."""
+    """Signals to the threads."""
 
     stop: threading.Event
     up: threading.Event
@@ -97,7 +83,7 @@ class Signals(NamedTuple):
 
 
 def _publish(hub: LiveHub, who: int, chance: Random, acknowledged: list[tuple[int, int]], signals: Signals) -> None:
-    """Publish batches, each once, whatever becomes of it."""
+    """Publish batches, each once, whether it is answered or not."""
     batch = 0
     with closing(Remote(hub.port)) as remote:
         while signals.up.wait() and not signals.stop.is_set():

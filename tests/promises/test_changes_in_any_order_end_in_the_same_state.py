@@ -1,12 +1,9 @@
 """Data changes that come in any order, any number of times, to any worker, end in one state: `Latest`."""
 
-import sqlite3
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
-import psycopg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,34 +12,20 @@ from penstock.errors import OrderUnknown
 from penstock.processing import Change, Changes, Known, Latest
 from penstock.testing.factories import a_data_event, a_feed_event
 from tests.exhaustive import examples
+from tests.promises.consumer_database import connections
 
 CHANGES = Changes("product.changed", entity=["data.id"], order_by=["data.version"])
 _consumers = (f"consumer {number}" for number in count())
 
 
-class Workers(NamedTuple):
-    """Connections of two workers of one consumer."""
-
-    one: Any
-    two: Any
-
-
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def workers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
-    """Two connections to a database with the tables."""
-    with ExitStack() as stack:
-        if request.param == "sqlite":
-            path = tmp_path_factory.mktemp("consumer") / "consumer.db"
-            workers = Workers(*(stack.enter_context(closing(sqlite3.connect(path))) for _ in range(2)))
-        else:
-            cluster = request.getfixturevalue("postgres_cluster")
-            url = cluster.create_database()
-            stack.callback(cluster.drop_database, url)
-            workers = Workers(*(stack.enter_context(psycopg.connect(url)) for _ in range(2)))
-        Latest(workers.one, CHANGES, "any").create()
+def workers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Any]]:
+    """Connections of two workers of one consumer to its database."""
+    with connections(request, tmp_path_factory, 2) as workers:
+        Latest(workers[0], CHANGES, "any").create()
         table = "CREATE TABLE product (consumer text, id integer, version integer, PRIMARY KEY (consumer, id))"
-        workers.one.execute(table)
-        workers.one.commit()
+        workers[0].execute(table)
+        workers[0].commit()
         yield workers
 
 
@@ -86,7 +69,7 @@ def deliveries(draw: st.DrawFn) -> tuple[list[dict[str, Any]], list[tuple[list[d
 
 @settings(max_examples=examples(20, 200))
 @given(deliveries())
-def test_the_state_is_that_of_the_order(workers: Workers, deliveries: Any) -> None:
+def test_state_after_deliveries_in_any_order_is_that_of_the_right_order(workers: list[Any], deliveries: Any) -> None:
     changes, batches = deliveries
     consumer = next(_consumers)
 
@@ -98,8 +81,8 @@ def test_the_state_is_that_of_the_order(workers: Workers, deliveries: Any) -> No
         apply(connection, consumer, batch)
         connection.commit()
 
-    rows = workers.one.execute(f"SELECT id, version FROM product WHERE consumer = '{consumer}'").fetchall()
-    workers.one.rollback()
+    rows = workers[0].execute(f"SELECT id, version FROM product WHERE consumer = '{consumer}'").fetchall()
+    workers[0].rollback()
     assert dict(rows) == in_order(changes)
 
 
@@ -112,7 +95,7 @@ def apply(connection: Any, consumer: str, batch: list[dict[str, Any]]) -> None:
 
 @settings(max_examples=examples(20, 200))
 @given(deliveries())
-def test_the_same_holds_against_what_the_consumers_own_table_says(deliveries: Any) -> None:
+def test_newest_by_known_versions_ends_in_the_state_of_the_right_order(deliveries: Any) -> None:
     changes, batches = deliveries
     versions: dict[int, int] = {}
     deleted: set[int] = set()
@@ -149,8 +132,8 @@ def arrivals(draw: st.DrawFn) -> list[list[list[dict[str, Any]]]]:
 
 @settings(max_examples=examples(40, 400))
 @given(arrivals())
-def test_whatever_the_keys_are_the_order_of_arrival_changes_nothing_in_silence(workers: Workers, arrivals: Any) -> None:
-    one, other = (last_change(workers.one, batches) for batches in arrivals)
+def test_order_of_arrival_changes_nothing_for_keys_of_any_kind(workers: list[Any], arrivals: Any) -> None:
+    one, other = (last_change(workers[0], batches) for batches in arrivals)
 
     assert (one is None) == (other is None), "refused in one order of arrival, and not in the other"
     if one and other:

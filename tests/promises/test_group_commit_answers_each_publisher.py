@@ -1,17 +1,21 @@
-from collections.abc import Iterator
-from concurrent.futures import CancelledError
-from contextlib import contextmanager
+"""Publishes that are committed together share a transaction and nothing else: each has its own answer."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from itertools import filterfalse
+from typing import Any
 
 import pytest
 
 from penstock.core.event_type import EventType
 from penstock.errors import EventTypeNotFound, InvalidEvent, PartitionRefused
 from penstock.hub.hub import Hub
-from penstock.storage import Store, open_store
+from penstock.storage import open_store
 from penstock.storage.store import Tx
 from penstock.testing.factories import an_event_type
 from tests.promises.scene import NAME, create, event, feed, hub_on, rows_of, service, until
-from tests.promises.test_a_rejected_row_harms_no_other import refuse_poison
+from tests.promises.test_rejected_row_harms_no_other import refuse_poison
 
 MANY = 30
 FAILING_AT_COMMIT = {
@@ -31,100 +35,85 @@ FAILING_AT_COMMIT = {
 
 @contextmanager
 def queued(hub: Hub, url: str) -> Iterator[Tx]:
-    """Keep the committer from committing while the block runs: what is submitted in it becomes a group."""
-    with open_beside(url) as store, store.write() as tx:
+    """Keep the committer from committing while the block runs: publishes submitted in it become a group."""
+    with closing(open_store(url)) as store, store.write() as tx:
         tx.events.lock_heads(sorted(part for each in hub.event_types() for part in each.partition_ids))
         first = hub.submit("first.one", [event({"n": "first"})])
         until(first.running, "the committer waits with this one")
         yield tx
 
 
-@contextmanager
-def open_beside(url: str) -> Iterator[Store]:
-    store = open_store(url)
-    try:
-        yield store
-    finally:
-        store.close()
-
-
 @pytest.fixture
-def hub(migrated_url: str) -> Iterator[Hub]:
-    with hub_on(migrated_url, partitions=1) as hub:
+def hub(url: str) -> Iterator[Hub]:
+    with hub_on(url, partitions=1) as hub:
         create(hub, "first.one")
         yield hub
 
 
-def test_publishers_share_a_transaction(hub: Hub, migrated_url: str) -> None:
-    with queued(hub, migrated_url):
-        told = [hub.submit(NAME, [event({"n": n})]) for n in range(MANY)]
+def is_bad(n: int) -> bool:
+    return n % 7 == 3
 
-    assert [each.result(300).next_offsets for each in told] == [{0: n + 1} for n in range(MANY)]
+
+def submit_many(hub: Hub, url: str, then: Callable[[list[Any]], None] = lambda _: None) -> list[Any]:
+    """Submit many publishes as one group, some of them bad; return their results, or the errors in their place."""
+    with queued(hub, url):
+        submitted = [hub.submit(NAME, [event({"n": n, "x": "poison" * is_bad(n)})]) for n in range(MANY)]
+        then(submitted)
+    return [None if each.cancelled() else each.exception(300) or each.result() for each in submitted]
+
+
+def test_publishers_share_a_transaction(hub: Hub, url: str) -> None:
+    results = submit_many(hub, url)
+
+    assert [each.next_offsets for each in results] == [{0: n + 1} for n in range(MANY)]
     assert [each["n"] for each in feed(hub)] == list(range(MANY))
-    times = rows_of(migrated_url, "SELECT count(DISTINCT received_at) FROM penstock_event")[0][0]
+    times = rows_of(url, "SELECT count(DISTINCT received_at) FROM penstock_event")[0][0]
     assert times <= 3  # Not one for each.
 
 
-def test_what_the_log_refuses_fails_alone(hub: Hub, migrated_url: str) -> None:
-    refuse_poison(migrated_url)
-    with queued(hub, migrated_url):
-        told = [hub.submit(NAME, [event({"n": n, "x": "poison" if n % 7 == 3 else ""})]) for n in range(MANY)]
-
-    for n, each in enumerate(told):
-        if n % 7 == 3:
-            with pytest.raises(Exception, match="poison"):
-                each.result(300)
-        else:
-            assert each.result(300).next_offsets
-    assert [each["n"] for each in feed(hub)] == [n for n in range(MANY) if n % 7 != 3]
-
-
-def test_nobody_is_told_before_the_commit_has_succeeded(hub: Hub, migrated_url: str) -> None:
-    """What fails only at the commit fails for those whose it is, and nobody has been told otherwise."""
-    for sql in FAILING_AT_COMMIT[migrated_url.partition(":")[0]]:
-        with service(migrated_url) as (_, connection):
-            connection.execute(sql)
+@pytest.mark.parametrize("moment", ["statement", "commit"])
+def test_publish_that_the_log_refuses_fails_alone(hub: Hub, url: str, moment: str) -> None:
+    """Also if the log refuses it only at the commit: no publisher has been answered before that."""
+    if moment == "statement":
+        refuse_poison(url)
+    else:
+        with service(url) as (_, connection):
+            for sql in FAILING_AT_COMMIT[url.partition(":")[0]]:
+                connection.execute(sql)
             connection.commit()
-    with queued(hub, migrated_url):
-        told = [hub.submit(NAME, [event({"n": n, "x": "poison" if n % 7 == 3 else ""})]) for n in range(MANY)]
 
-    for n, each in enumerate(told):
-        if n % 7 == 3:
-            with pytest.raises(Exception, match=r"(?i)poison|constraint"):
-                each.result(300)
-        else:
-            assert each.result(300).next_offsets
-    assert [each["n"] for each in feed(hub)] == [n for n in range(MANY) if n % 7 != 3]
+    results = submit_many(hub, url)
+
+    refused = [n for n, each in enumerate(results) if isinstance(each, Exception)]
+    assert refused == list(filter(is_bad, range(MANY)))
+    assert all(re.search("(?i)poison|constraint", str(results[n])) for n in refused)
+    assert [each["n"] for each in feed(hub)] == list(filterfalse(is_bad, range(MANY)))
 
 
-def test_who_gives_up_harms_no_other(hub: Hub, migrated_url: str) -> None:
-    with queued(hub, migrated_url):
-        told = [hub.submit(NAME, [event({"n": n})]) for n in range(MANY)]
-        assert all(each.cancel() for each in told[::3])
+def test_publisher_that_cancels_harms_no_other(hub: Hub, url: str) -> None:
+    def cancel(submitted: list[Any]) -> None:
+        assert all(each.cancel() for each in submitted[::3])
 
-    for n, each in enumerate(told):
-        if n % 3 == 0:
-            with pytest.raises(CancelledError):
-                each.result(300)
-        else:
-            assert each.result(300) is not None
+    results = submit_many(hub, url, cancel)
+
+    assert [n for n, each in enumerate(results) if each is None] == list(range(0, MANY, 3))
     hub.publish(NAME, [event({"n": "after"})])
     assert [each["n"] for each in feed(hub)] == [*(n for n in range(MANY) if n % 3), "after"]
 
 
-def test_an_event_type_created_anew_in_between_is_published_to_as_it_is_now(hub: Hub, migrated_url: str) -> None:
-    """Another hub drops the event type and creates it again after a publish was prepared and before it is committed."""
+def test_publish_prepared_before_its_event_type_was_recreated_is_prepared_again(hub: Hub, url: str) -> None:
+    """Another hub drops the event type and creates it again between preparation and commit."""
     create(hub, "kept.one")
     hub.publish(NAME, [event({"n": "of the first feed"})])
-    with queued(hub, migrated_url) as tx:
+    with queued(hub, url) as tx:
         kept = [hub.submit("kept.one", [event({"n": n})]) for n in range(3)]
-        told = hub.submit(NAME, [event({"id": 7, "n": n}) for n in range(5)])
+        fit = hub.submit(NAME, [event({"id": 7, "n": n}) for n in range(5)])
         unfit = hub.submit(NAME, [event({"id": 1}), event({"n": "no id"})], lines=[3, 8])
         tx.feeds.delete(NAME)
         again = {"partition_count": 4, "partition_strategy": "hash", "partition_key_fields": ["id"]}
         tx.feeds.insert(EventType.parse(an_event_type(NAME, **again)), 1)
 
-    published = told.result(300)
+    published = fit.result(300)
     ((partition, next_offset),) = published.next_offsets.items()
     assert next_offset == 5
     assert (published.feed.epoch, published.feed.partition_count) == (2, 4)
@@ -135,9 +124,9 @@ def test_an_event_type_created_anew_in_between_is_published_to_as_it_is_now(hub:
     assert [each.result(300).next_offsets for each in kept] == [{0: 1}, {0: 2}, {0: 3}]
 
 
-def test_an_event_type_dropped_in_between_is_told_to_those_alone_who_publish_to_it(hub: Hub, migrated_url: str) -> None:
+def test_publishes_to_an_event_type_dropped_before_the_commit_fail_alone(hub: Hub, url: str) -> None:
     create(hub, "kept.one")
-    with queued(hub, migrated_url) as tx:
+    with queued(hub, url) as tx:
         lost = [hub.submit(NAME, [event({"n": n})]) for n in range(3)]
         kept = [hub.submit("kept.one", [event({"n": n})]) for n in range(3)]
         tx.feeds.delete(NAME)
@@ -148,14 +137,10 @@ def test_an_event_type_dropped_in_between_is_told_to_those_alone_who_publish_to_
     assert [each.result(300).next_offsets for each in kept] == [{0: 1}, {0: 2}, {0: 3}]
 
 
-def test_what_cannot_be_taken_is_told_before_it_is_queued(hub: Hub) -> None:
+def test_invalid_publish_is_refused_before_it_is_queued(hub: Hub) -> None:
     for bad in ([event([1])], [event({}), event("x")]):
         with pytest.raises(InvalidEvent):
             hub.submit(NAME, bad)
 
+    assert hub.publish(NAME, []).next_offsets == {}, "a publish of nothing stores nothing"
     assert hub.publish(NAME, [event({})]).next_offsets == {0: 1}
-
-
-def test_a_publish_of_nothing_stores_nothing(hub: Hub) -> None:
-    assert hub.publish(NAME, []).next_offsets == {}
-    assert feed(hub) == []

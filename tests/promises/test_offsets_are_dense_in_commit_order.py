@@ -1,112 +1,127 @@
+"""Offsets of a partition have no holes and are given in the order of the commits."""
+
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, suppress
 from itertools import pairwise
 from typing import Any
 
+import pytest
+
 from penstock.hub.append import Published
 from penstock.hub.hub import Hub
-from penstock.storage import Store, open_store
-from penstock.storage.store import Block
-from tests.promises.scene import NAME, Follower, event, feed, hub_on, seeded, until, waiting_for_locks
+from penstock.storage import open_store
+from tests.promises.scene import (
+    NAME,
+    PATIENCE_S,
+    Follower,
+    commit_to_outbox,
+    create,
+    event,
+    feed,
+    hub_on,
+    rows_of,
+    seeded,
+    slow_append,
+    until,
+    waiting_for_locks,
+)
 
-PARTITIONS = 3
+WIDE, PARTITIONS = "wide", 3
 
 
-def test_publishers_share_the_offsets_without_holes(migrated_url: str) -> None:
+def test_publishes_at_once_have_neighbouring_offsets_without_holes(hub: Hub, other: Hub) -> None:
+    create(hub, WIDE, partitions=PARTITIONS)
     chance = seeded()
-    with hub_on(migrated_url, partitions=PARTITIONS) as hub, hub_on(migrated_url) as other:
-        plans = [
-            [[chance.randrange(PARTITIONS) for _ in range(chance.randint(1, 12))] for _ in range(25)] for _ in range(6)
+    plans = [
+        [[chance.randrange(PARTITIONS) for _ in range(chance.randint(1, 12))] for _ in range(20)] for _ in range(6)
+    ]
+
+    def publish(who: int) -> list[tuple[list[int], Published]]:
+        by = (hub, other)[who % 2]
+        batches = [
+            [event({"by": who, "batch": n, "place": i}, p) for i, p in enumerate(plan)]
+            for n, plan in enumerate(plans[who])
         ]
+        return [(plan, by.publish(WIDE, batch)) for plan, batch in zip(plans[who], batches, strict=True)]
 
-        def publish(who: int) -> list[tuple[list[int], Published]]:
-            by = (hub, other)[who % 2]
-            done = []
-            for n, plan in enumerate(plans[who]):
-                batch = [event({"by": who, "batch": n, "place": i}, p) for i, p in enumerate(plan)]
-                done.append((plan, by.publish(NAME, batch)))
-            return done
+    with ThreadPoolExecutor(len(plans)) as threads:
+        told = [each for done in threads.map(publish, range(len(plans))) for each in done]
 
-        with ThreadPoolExecutor(len(plans)) as threads:
-            told = [each for done in threads.map(publish, range(len(plans))) for each in done]
-
-        for partition in range(PARTITIONS):
-            ranges = sorted(
-                (published.next_offsets[partition] - plan.count(partition), published.next_offsets[partition])
-                for plan, published in told
-                if partition in plan
-            )
-            events = feed(hub, partition)
-            assert ranges[0][0] == 0
-            assert ranges[-1][1] == len(events)
-            assert all(stop == start for (_, stop), (start, _) in pairwise(ranges))
-            for start, stop in ranges:  # A publish's events are neighbours, in the order in which they were given.
-                assert len({(each["by"], each["batch"]) for each in events[start:stop]}) == 1
-                places = [each["place"] for each in events[start:stop]]
-                assert places == sorted(places)
+    for partition in range(PARTITIONS):
+        ends = [(plan.count(partition), each.next_offsets.get(partition, 0)) for plan, each in told]
+        ranges = sorted((end - count, end) for count, end in ends if count)
+        events = feed(hub, partition, WIDE)
+        assert (ranges[0][0], ranges[-1][1]) == (0, len(events))
+        assert all(stop == start for (_, stop), (start, _) in pairwise(ranges))
+        for start, stop in ranges:  # In the order in which the publish has them.
+            assert len({(each["by"], each["batch"]) for each in events[start:stop]}) == 1
+            places = [each["place"] for each in events[start:stop]]
+            assert places == sorted(places)
 
 
-def test_a_publisher_never_comes_before_one_that_committed_earlier(migrated_url: str) -> None:
-    with hub_on(migrated_url, partitions=1) as hub, hub_on(migrated_url) as other:
-        for n in range(20):
-            (hub, other)[n % 2].publish(NAME, [event({"n": n})])
+def test_publish_comes_behind_those_that_were_committed_before_it(hub: Hub, other: Hub) -> None:
+    for n in range(20):
+        (hub, other)[n % 2].publish(NAME, [event({"n": n})])
 
-        assert [each["n"] for each in feed(hub)] == list(range(20))
-
-
-def test_an_offset_is_given_after_the_earlier_one_is_committed_or_undone(migrated_url: str) -> None:
-    """One holds the head, another publishes: it waits, and goes on where the first has left the partition."""
-    with hub_on(migrated_url, partitions=1) as hub:
-        partition_id = hub.event_type(NAME).partition_ids[0]
-        slow = open_store(migrated_url)
-        for undo in (True, False):
-            before = len(feed(hub))
-            waiting = _hold_and_publish(hub, slow, migrated_url, partition_id, undo=undo)
-
-            told = waiting.result(timeout=300)
-
-            assert told is not None
-            assert told.next_offsets == {0: before + (1 if undo else 2)}
-            assert [each["by"] for each in feed(hub)[before:]] == (["hub"] if undo else ["slow", "hub"])
-        slow.close()
+    assert [each["n"] for each in feed(hub)] == list(range(20))
 
 
-def _hold_and_publish(hub: Hub, slow: Store, url: str, partition_id: int, *, undo: bool) -> Future[Any]:
-    try:
-        with slow.write() as tx:
-            head = tx.events.lock_heads([partition_id])[partition_id]
-            tx.events.append(
-                [Block(partition_id, head.next_offset, head.received_at, [(None, None, None, b'{"by":"slow"}')])]
-            )
-            waiting = hub.submit(NAME, [event({"by": "hub"})])
-            if url.startswith("postgres"):
-                until(lambda: waiting_for_locks(url), "the hub waits for the head")
-            assert not waiting.done()
-            assert Follower(hub).all() == feed(hub)
-            if undo:
-                raise ZeroDivisionError
-    except ZeroDivisionError:
-        pass
-    return waiting
+@pytest.mark.parametrize("is_undone", [True, False], ids=["undone", "committed"])
+def test_publish_waits_for_an_append_under_way_and_follows_it_without_a_hole(
+    hub: Hub, url: str, is_undone: bool
+) -> None:
+    waiting: Future[Any]
+    with closing(open_store(url)) as store, suppress(ZeroDivisionError), slow_append(store, hub):
+        waiting = hub.submit(NAME, [event({"by": "hub"})])
+        if url.startswith("postgres"):
+            until(lambda: waiting_for_locks(url), "the hub waits for the head")
+        assert not waiting.done()
+        assert Follower(hub).all() == []
+        if is_undone:
+            raise ZeroDivisionError
+
+    assert waiting.result(PATIENCE_S).next_offsets == {0: 1 if is_undone else 2}
+    assert [each["by"] for each in feed(hub)] == (["hub"] if is_undone else ["slow", "hub"])
 
 
-def test_a_group_that_fails_leaves_no_hole(migrated_url: str) -> None:
-    with hub_on(migrated_url, partitions=2) as hub:
-        barrier = threading.Barrier(8)
+def test_refused_publishes_leave_no_hole(hub: Hub) -> None:
+    create(hub, WIDE, partitions=2)
+    publishers, barrier = 8, threading.Barrier(8)
 
-        def publish(who: int) -> bool:
-            barrier.wait()
-            for n in range(10):
-                batch = [event({"by": who, "n": n}), event({"by": who, "n": n}, 1 if n % 3 else 99)]
-                try:
-                    hub.publish(NAME, batch)
-                except Exception:  # noqa: BLE001 - every third is refused, by whichever error
-                    assert n % 3 == 0
-            return True
+    def publish(who: int) -> None:
+        barrier.wait()
+        for n in range(10):
+            batch = [event({"by": who, "n": n}), event({"by": who, "n": n}, 1 if n % 3 else 99)]
+            try:
+                hub.publish(WIDE, batch)
+            except Exception:  # noqa: BLE001 - every third is refused, by whichever error
+                assert n % 3 == 0
 
-        with ThreadPoolExecutor(8) as threads:
-            assert all(threads.map(publish, range(8)))
+    with ThreadPoolExecutor(publishers) as threads:
+        list(threads.map(publish, range(publishers)))
 
-        heads = [head.next_offset for head in hub.heads(NAME)[1].values()]
-        assert heads == [8 * 6] * 2
-        assert len(feed(hub)) == len(feed(hub, 1)) == 8 * 6
+    assert [head.next_offset for head in hub.heads(WIDE)[1].values()] == [publishers * 6] * 2
+    assert len(feed(hub, 0, WIDE)) == len(feed(hub, 1, WIDE)) == publishers * 6
+
+
+def test_appends_lock_head_rows_and_write_none(postgres_url: str) -> None:
+    """A head row that each append updated would leave as many dead rows as long as any transaction is open."""
+    url = postgres_url
+    with hub_on(url, partitions=3) as hub, hub_on(url) as other:
+        before = versions_of_rows(url)
+        for n in range(30):
+            (hub, other)[n % 2].publish(NAME, [event({"n": n}, n % 3)])
+            if n % 10 == 0:
+                commit_to_outbox(url, {"n": n})
+
+        assert versions_of_rows(url) == before
+    assert rows_of(url, "SELECT count(*) FROM penstock_event")[0][0] == 33
+    updated = "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'penstock_partition'"
+    assert rows_of(url, updated) == [(0, 0)]
+
+
+def versions_of_rows(url: str) -> list[Any]:
+    """Return the place and the transaction of each row: an update would change them."""
+    tables = ("penstock_partition", "penstock_event_type")
+    return [rows_of(url, f"SELECT id, ctid::text, xmin::text FROM {table} ORDER BY id") for table in tables]

@@ -1,100 +1,98 @@
+"""A reader that has seen an event has seen all events before it in its partition."""
+
 import threading
+from contextlib import closing
+from random import Random
 from typing import Any
 
+from penstock.hub.hub import Hub
 from penstock.storage import open_store
-from penstock.storage.store import Block
-from penstock.testing.store_contract import database_at
-from tests.promises.processes import SPAWN, finished, follow_numbers, publish_numbers, running
-from tests.promises.scene import NAME, Follower, event, feed, hub_on, seeded
+from tests.exhaustive import examples
+from tests.promises.processes import FORKSERVER, finished, follow_numbers, publish_numbers, running
+from tests.promises.scene import NAME, Follower, event, feed, hub_on, seeded, slow_append
 
-PUBLISHERS, READERS, BATCHES, PARTITIONS = 3, 2, 60, 2
+PUBLISHERS, READERS, PARTITIONS = 2, 2, 2
+BATCHES, SLOW = examples(30, 120), examples(10, 50)
+Numbers = list[tuple[Any, int]]
+"""The events of a partition: by whom they are published, and their numbers."""
 
 
-def test_followers_see_every_event_of_every_publisher_in_order(migrated_url: str) -> None:
-    """Publishers and readers in processes of their own; one more holds its transaction open between lock and commit."""
+def test_readers_beside_and_after_publishers_in_other_processes_see_one_history(url: str) -> None:
+    """One of the publishers is slow between its lock and its commit; readers in this process and in others follow."""
     chance = seeded()
-    told = SPAWN.Queue()
-    with hub_on(migrated_url, partitions=PARTITIONS) as hub:
-        seeds = [chance.getrandbits(32) for _ in range(PUBLISHERS + READERS)]
-        publishers = [(migrated_url, who, seeds[who], BATCHES, PARTITIONS) for who in range(PUBLISHERS)]
+    told = FORKSERVER.Queue()
+    with hub_on(url, partitions=PARTITIONS) as hub:
+        publishers = [(url, who, chance.getrandbits(32), BATCHES, PARTITIONS) for who in range(PUBLISHERS)]
         with running(publish_numbers, *publishers) as publishing:
-            slow = threading.Thread(target=_append_slowly, args=(migrated_url, hub, 25, chance))
+            slow = threading.Thread(target=append_slowly, args=(url, hub, Random(chance.getrandbits(32))))
             slow.start()
             early = Follower(hub, range(PARTITIONS))
             while any(process.is_alive() for process in publishing):
                 early.page(chance.choice([1, 3, 100]))
             finished(publishing)
             slow.join()
-        whole = [[(each["by"], each["n"]) for each in feed(hub, partition)] for partition in range(PARTITIONS)]
         early.all()
-    total = sum(map(len, whole))
-    with running(
-        follow_numbers, *((migrated_url, seed, total, PARTITIONS, told) for seed in seeds[PUBLISHERS:])
-    ) as late:
+        whole = [numbers_of(feed(hub, partition)) for partition in range(PARTITIONS)]
+    late = [(url, chance.getrandbits(32), sum(map(len, whole)), PARTITIONS, told) for _ in range(READERS)]
+    with running(follow_numbers, *late) as following:
         histories = [told.get(timeout=300) for _ in range(READERS)]
-        finished(late)
+        finished(following)
 
-    _assert_numbered(whole)
-    assert [[(each["by"], each["n"]) for each in early.found[p]] for p in range(PARTITIONS)] == whole
+    assert_numbered(whole)
+    assert [numbers_of(early.found[partition]) for partition in range(PARTITIONS)] == whole
     assert histories == [whole] * READERS
 
 
-def test_followers_that_run_beside_publishers_see_one_history(migrated_url: str) -> None:
+def test_readers_in_other_processes_beside_a_publisher_see_one_history(url: str) -> None:
     chance = seeded()
-    told = SPAWN.Queue()
-    with hub_on(migrated_url, partitions=1) as hub:
-        slow, total = 20, 20 + 300
-        follower = (migrated_url, chance.getrandbits(32), total, 1, told)
+    told = FORKSERVER.Queue()
+    with hub_on(url, partitions=1) as hub:
+        total = SLOW + examples(150, 600)
+        follower = (url, chance.getrandbits(32), total, 1, told)
         with running(follow_numbers, follower, follower) as following:
-            appending = threading.Thread(target=_append_slowly, args=(migrated_url, hub, slow, chance))
+            appending = threading.Thread(target=append_slowly, args=(url, hub, chance))
             appending.start()
-            for n in range(total - slow):
+            for n in range(total - SLOW):
                 hub.publish(NAME, [event({"by": 0, "n": n})])
             appending.join()
             first, second = told.get(timeout=300), told.get(timeout=300)
             finished(following)
-        whole = [(each["by"], each["n"]) for each in feed(hub)]
+        whole = numbers_of(feed(hub))
 
-    _assert_numbered([whole])
+    assert_numbered([whole])
     assert first == second == [whole]
 
 
-def test_an_event_shows_only_once_all_before_it_do(migrated_url: str) -> None:
-    """A transaction that has its offsets and stays open: what is published meanwhile comes after it, or not yet."""
-    with hub_on(migrated_url, partitions=1) as hub, hub_on(migrated_url) as other:
-        partition_id = hub.event_type(NAME).partition_ids[0]
-        slow, follower = open_store(migrated_url), Follower(other)
-        for n in range(5):
-            with slow.write() as tx:
-                head = tx.events.lock_heads([partition_id])[partition_id]
-                tx.events.append(
-                    [Block(partition_id, head.next_offset, head.received_at, [(None, None, None, b'{"by":"slow"}')])]
-                )
+def test_event_shows_once_all_events_before_it_do(hub: Hub, other: Hub, url: str) -> None:
+    """A transaction has its offset and stays open: an event published meanwhile comes after it."""
+    with closing(open_store(url)) as store:
+        follower = Follower(other)
+        for n in range(3):
+            with slow_append(store, hub):
                 waiting = hub.submit(NAME, [event({"by": "hub"})])
                 assert follower.page() == 0
             waiting.result(300)
             follower.page()
             assert [each["by"] for each in follower.found[0]] == ["slow", "hub"] * (n + 1)
-        slow.close()
 
 
-def _append_slowly(url: str, hub: Any, times: int, chance: Any) -> None:
-    """Append as a hub would that is slow between its lock and its commit: readers read meanwhile."""
-    store = open_store(url)
-    partition_id = hub.event_type(NAME).partition_ids[0]
-    for n in range(times):
-        with store.write() as tx:
-            head = tx.events.lock_heads([partition_id])[partition_id]
-            data = b'{"by":"slow","n":%d}' % n
-            tx.events.append([Block(partition_id, head.next_offset, head.received_at, [(None, None, None, data)])])
-            beside = Follower(hub)
-            for _ in range(chance.randint(0, 3)):
-                beside.page(10)
-        database_at(url).run("SELECT 1")
-    store.close()
+def append_slowly(url: str, hub: Hub, chance: Random) -> None:
+    """Append as a hub that is slow between its lock and its commit: readers read meanwhile."""
+    with closing(open_store(url)) as store:
+        for n in range(SLOW):
+            with slow_append(store, hub, b'{"by":"slow","n":%d}' % n):
+                beside = Follower(hub)
+                for _ in range(chance.randint(0, 3)):
+                    beside.page(10)
 
 
-def _assert_numbered(partitions: list[list[tuple[Any, int]]]) -> None:
-    for found in partitions:
-        for by in {by for by, _ in found}:
-            assert [n for who, n in found if who == by] == list(range(sum(who == by for who, _ in found)))
+def numbers_of(events: list[Any]) -> Numbers:
+    return [(each["by"], each["n"]) for each in events]
+
+
+def assert_numbered(partitions: list[Numbers]) -> None:
+    """Assert that the events of each publisher are there once, in the order of their numbers."""
+    for events in partitions:
+        for publisher in {by for by, _ in events}:
+            own = [n for by, n in events if by == publisher]
+            assert own == list(range(len(own)))

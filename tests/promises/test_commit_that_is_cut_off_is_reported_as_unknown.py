@@ -1,4 +1,4 @@
-"""The connection to PostgreSQL breaks in the very moment of a COMMIT."""
+"""The connection to PostgreSQL breaks at a COMMIT: the answer says that nobody knows whether it took place."""
 
 import json
 import uuid
@@ -15,7 +15,15 @@ from penstock.testing.factories import an_event_type
 from penstock.testing.live_hub import LiveHub, live_hub
 from penstock.testing.postgres import PostgresCluster
 from tests.promises.cut_line import CutLine, Moment
-from tests.promises.scene import Remote, commit_to_outbox, event, rows_of, until, waiting_for_locks
+from tests.promises.scene import (
+    Remote,
+    assert_dense,
+    assert_outbox_is_empty,
+    commit_to_outbox,
+    event,
+    until,
+    waiting_for_locks,
+)
 
 APPENDING = b"COPY penstock_event"
 MOVING = b"DELETE FROM penstock_outbox"
@@ -42,14 +50,14 @@ def hub(line: CutLine) -> Iterator[LiveHub]:
 
 @pytest.fixture
 def remote(hub: LiveHub) -> Iterator[Remote]:
-    """A feed of one's own."""
+    """A feed of the test's own."""
     with closing(Remote(hub.port, f"test.{uuid.uuid4().hex}")) as remote:
         remote.create()
         yield remote
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_publish_is_told_that_nobody_knows(
+def test_publish_is_answered_with_an_unknown_outcome_and_the_next_one_waits_for_it(
     remote: Remote, hub: LiveHub, line: CutLine, url: str, moment: Moment
 ) -> None:
     assert remote.publish({"n": 0})[0] == 200
@@ -60,7 +68,7 @@ def test_a_publish_is_told_that_nobody_knows(
     assert (status, problem["type"]) == (500, "urn:penstock:problem:outcome-unknown")
     assert cut.made.is_set()
     with ThreadPoolExecutor(1) as threads:
-        following = threads.submit(published_in_the_end, hub, remote.name, {"n": 3})
+        following = threads.submit(publish_in_the_end, hub, remote.name, {"n": 3})
         if moment == "late":
             until(lambda: waiting_for_locks(url), "the next publish waits for the one of which nobody knows")
             cut.let_go.set()
@@ -71,7 +79,9 @@ def test_a_publish_is_told_that_nobody_knows(
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_the_client_does_not_repeat_it(remote: Remote, hub: LiveHub, line: CutLine, moment: Moment) -> None:
+def test_client_does_not_repeat_a_publish_of_unknown_outcome(
+    remote: Remote, hub: LiveHub, line: CutLine, moment: Moment
+) -> None:
     line.cut(moment, APPENDING)
 
     with penstock.Client(hub.url) as client, pytest.raises(OutcomeUnknown):
@@ -82,7 +92,7 @@ def test_the_client_does_not_repeat_it(remote: Remote, hub: LiveHub, line: CutLi
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_of_many_publishers_each_is_told_what_is_true(
+def test_each_of_many_publishers_has_a_true_answer(
     remote: Remote, hub: LiveHub, line: CutLine, url: str, moment: Moment
 ) -> None:
     def publish(who: int) -> list[tuple[tuple[int, int], int, str]]:
@@ -109,7 +119,7 @@ def test_of_many_publishers_each_is_told_what_is_true(
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_what_waited_in_the_outbox_is_there_once_and_no_read_is_short(
+def test_outbox_is_published_once_and_no_read_is_short(
     remote: Remote, hub: LiveHub, line: CutLine, url: str, moment: Moment
 ) -> None:
     cut = line.cut(moment, MOVING)
@@ -138,12 +148,14 @@ def test_what_waited_in_the_outbox_is_there_once_and_no_read_is_short(
         assert [json.loads(each).get("data") for each in body.splitlines()][:-1] == rows
     assert remote.publish({"n": "after"})[0] == 200
     assert remote.all() == [*rows, {"n": "after"}]
-    assert rows_of(url, "SELECT (SELECT count(*) FROM penstock_outbox), count(*) FROM penstock_rejected") == [(0, 0)]
+    assert_outbox_is_empty(url)
     assert_dense(url)
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_change_of_event_types_is_told_as_unknown_too(remote: Remote, line: CutLine, moment: Moment) -> None:
+def test_change_of_an_event_type_is_answered_with_an_unknown_outcome(
+    remote: Remote, line: CutLine, moment: Moment
+) -> None:
     name = f"other.{moment}"
     body = json.dumps(an_event_type(name)).encode()
     for method, path, having, then in [
@@ -154,14 +166,14 @@ def test_a_change_of_event_types_is_told_as_unknown_too(remote: Remote, line: Cu
         status, said, _ = remote.ask(method, path, body if method == "POST" else None)
 
         assert (status, json.loads(said)["type"]) == (500, "urn:penstock:problem:outcome-unknown")
-        found = answered(remote, f"/event-types/{name}")
+        found = status_in_the_end(remote, f"/event-types/{name}")
         assert found == then[STORED_ANYWAY[moment]]
         if not STORED_ANYWAY[moment]:
             assert remote.ask(method, path, body if method == "POST" else None)[0] in (200, 201)
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_read_that_keeps_a_cursor_may_be_repeated(remote: Remote, line: CutLine, moment: Moment) -> None:
+def test_read_that_stores_a_cursor_is_503_and_may_be_repeated(remote: Remote, line: CutLine, moment: Moment) -> None:
     remote.publish({"n": 0})
     cut = line.cut(moment, b"INSERT INTO penstock_position")
     asking = f"{remote.path}?n=1&cursor0=_first&cursorset=mine"
@@ -171,12 +183,12 @@ def test_a_read_that_keeps_a_cursor_may_be_repeated(remote: Remote, line: CutLin
     assert cut.made.is_set()
     assert (status, json.loads(said)["type"]) == (503, "urn:penstock:problem:database-unavailable")
     assert int(headers["Retry-After"]) > 0
-    assert answered(remote, asking) == 200
+    assert status_in_the_end(remote, asking) == 200
     assert remote.ask("GET", f"{remote.path}?n=1&resume=0&cursorset=mine")[0] == 200
 
 
-def published_in_the_end(hub: LiveHub, name: str, *events: Any) -> None:
-    """Publish, as often as it is surely not stored."""
+def publish_in_the_end(hub: LiveHub, name: str, *events: Any) -> None:
+    """Publish, again while the answer is 503."""
     with closing(Remote(hub.port, name)) as remote:
         while (status := remote.publish(*events)[0]) == 503:
             pass
@@ -184,20 +196,15 @@ def published_in_the_end(hub: LiveHub, name: str, *events: Any) -> None:
 
 
 def read_in_the_end(remote: Remote) -> list[Any]:
-    """Read the whole feed, once the hub has found its way back."""
-    assert answered(remote, f"{remote.path}?n=1&cursor0=_first") == 200
+    """Read the whole feed once the hub has its database again."""
+    assert status_in_the_end(remote, f"{remote.path}?n=1&cursor0=_first") == 200
     return remote.all()
 
 
-def answered(remote: Remote, path: str) -> int:
-    """Ask until the database is there for it, and return the status."""
+def status_in_the_end(remote: Remote, path: str) -> int:
+    """Ask until the answer is not 503, and return its status."""
     while True:
         status, _, headers = remote.ask("GET", path)
         if status != 503:
             return status
         assert int(headers["Retry-After"]) > 0
-
-
-def assert_dense(url: str) -> None:
-    sql = 'SELECT count(*), min("offset"), max("offset") FROM penstock_event GROUP BY partition_id'
-    assert {(first, last - count) for count, first, last in rows_of(url, sql)} == {(0, -1)}

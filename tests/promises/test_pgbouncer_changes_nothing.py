@@ -14,10 +14,18 @@ from penstock.testing.live_hub import LiveHub, live_hub
 from penstock.testing.pgbouncer import SESSIONS, PgBouncer
 from penstock.testing.postgres import PostgresCluster
 from tests.exhaustive import examples, exhaustive
-from tests.promises.scene import NAME, Remote, commit_to_outbox, rows_of, until
+from tests.promises.scene import (
+    NAME,
+    Remote,
+    assert_dense,
+    assert_outbox_is_empty,
+    commit_to_outbox,
+    rows_of,
+    until,
+)
 
 PARTITIONS = 4
-EVENTS = examples(25, 100)
+EVENTS = examples(12, 100)
 
 
 @pytest.fixture
@@ -32,7 +40,7 @@ def remotes(hubs: list[LiveHub]) -> Iterator[list[Remote]]:
         yield [stack.enter_context(closing(Remote(hub.port))) for hub in hubs]
 
 
-def test_what_comes_in_by_every_way_is_there_once_and_in_order(
+def test_events_published_in_every_way_are_there_once_and_in_order(
     hubs: list[LiveHub], remotes: list[Remote], postgres_url: str
 ) -> None:
     remotes[0].create(PARTITIONS)
@@ -59,16 +67,13 @@ def test_what_comes_in_by_every_way_is_there_once_and_in_order(
             assert sorted(each["n"] for each in found if each["by"] == who) == list(range(EVENTS))
         moved = [each["n"] for each in remote.all(0, PARTITIONS) if each["by"] == "service"]
         assert moved == [n / 2 for n in range(2 * EVENTS)]
-    assert rows_of(postgres_url, "SELECT (SELECT count(*) FROM penstock_outbox), count(*) FROM penstock_rejected") == [
-        (0, 0)
-    ]
-    sql = 'SELECT min("offset"), max("offset") + 1 - count(*) FROM penstock_event GROUP BY partition_id'
-    assert set(rows_of(postgres_url, sql)) == {(0, 0)}
+    assert_outbox_is_empty(postgres_url)
+    assert_dense(postgres_url)
     sessions = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
     assert rows_of(postgres_url, sessions)[0][0] <= SESSIONS, "the hubs had sessions of their own: this shows nothing"
 
 
-def test_who_waits_is_woken_by_another_hub_and_by_a_service(
+def test_waiting_reader_is_woken_by_another_hub_and_by_a_service(
     hubs: list[LiveHub], remotes: list[Remote], postgres_url: str
 ) -> None:
     remotes[0].create()
@@ -89,9 +94,9 @@ def test_who_waits_is_woken_by_another_hub_and_by_a_service(
             cursor = checkpoint["cursor"]
 
 
-def test_event_types_come_and_go(remotes: list[Remote]) -> None:
+def test_event_types_are_created_and_dropped_through_either_hub(remotes: list[Remote]) -> None:
     first, second = remotes
-    for life in range(3):
+    for life in range(2):
         first.create(PARTITIONS)
         assert second.ask("POST", "/event-types", json.dumps(an_event_type(NAME)).encode())[0] == 409
         assert second.publish({"life": life}, partition=3)[0] == 200
@@ -104,7 +109,7 @@ def test_event_types_come_and_go(remotes: list[Remote]) -> None:
 
 
 @pytest.mark.parametrize("killed", [exhaustive("hub"), "bouncer", exhaustive("database")])
-def test_whichever_is_killed_what_was_answered_stays_and_the_others_go_on(
+def test_acknowledged_events_stay_after_a_kill_and_the_others_go_on(
     hubs: list[LiveHub], pgbouncer: PgBouncer, postgres_cluster: PostgresCluster, postgres_url: str, killed: str
 ) -> None:
     with closing(Remote(hubs[0].port)) as remote:
@@ -146,11 +151,11 @@ def test_whichever_is_killed_what_was_answered_stays_and_the_others_go_on(
     assert len(stored) == len(set(stored))
     assert set(acknowledged) <= set(stored)
     assert [n for by, n in stored if by == "service"] == list(range(20))
-    assert rows_of(postgres_url, 'SELECT min("offset"), max("offset") + 1 - count(*) FROM penstock_event') == [(0, 0)]
+    assert_dense(postgres_url)
 
 
 def kill(which: str, hub: LiveHub, bouncer: PgBouncer, cluster: PostgresCluster) -> None:
-    """Kill one of the three as a power cut would, and start it again."""
+    """Kill one of the three, and start it again."""
     each: Any = {"hub": hub, "bouncer": bouncer, "database": cluster}[which]
     each.kill()
     each.start()

@@ -1,4 +1,4 @@
-"""What one hub process changes of an event type holds at once for those who publish through another."""
+"""A change of an event type through one hub process holds at once for publishes through another."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ Told = Future[Published | None]
 
 @pytest.fixture
 def hubs(migrated_url: str) -> Iterator[tuple[httpx2.Client, httpx2.Client]]:
-    """Two hub processes on one database; the second has published already, so it remembers the event type."""
+    """Two hub processes on one database; the second has published already, so that it has cached the event type."""
     with ExitStack() as stack:
         here, there = (
             stack.enter_context(httpx2.Client(base_url=stack.enter_context(live_hub(migrated_url)).url))
@@ -48,51 +48,38 @@ def defined(properties: str = '{"n": {"type": "integer"}}', **members: object) -
 
 
 def publish(hub: httpx2.Client, event: dict[str, object]) -> int:
-    """Publish in both shapes; return the status that both have."""
+    """Publish as lines and as an array; return the status, which is the same."""
     lines = hub.post(f"/feeds/{NAME}", content=json.dumps({"data": event}))
     array = hub.post(f"/event-types/{NAME}/events", json=[event])
     assert lines.status_code == array.status_code, (lines.text, array.text)
     return lines.status_code
 
 
-def test_a_schema_that_allows_more(hubs: tuple[httpx2.Client, httpx2.Client]) -> None:
+def test_change_of_an_event_type_holds_in_another_process_at_once(hubs: tuple[httpx2.Client, httpx2.Client]) -> None:
     here, there = hubs
-    assert publish(there, {"n": 1, "more": 1}) == 422
-    assert here.put(f"/event-types/{NAME}", json=defined('{"n": {}, "more": {}}')).status_code == 200
+    path = f"/event-types/{NAME}"
+    in_partition_1 = {"data": {"n": "1"}, "partition": 1}
 
+    assert publish(there, {"n": 1, "more": 1}) == 422
+    assert here.put(path, json=defined('{"n": {}, "more": {}}')).status_code == 200
     assert publish(there, {"n": 1, "more": 1}) == 200
 
+    assert here.put(path, json=defined('{"n": {"type": "string"}}')).status_code == 200
+    assert (publish(there, {"n": 1}), publish(there, {"n": "1"})) == (422, 200)
 
-def test_a_schema_that_allows_less(hubs: tuple[httpx2.Client, httpx2.Client]) -> None:
-    here, there = hubs
-    assert here.put(f"/event-types/{NAME}", json=defined('{"n": {"type": "string"}}')).status_code == 200
+    chosen = defined('{"n": {"type": "string"}}', partition_strategy="user_defined")
+    assert here.put(f"{path}?allow_reordering=true", json=chosen).status_code == 200
+    assert there.post(f"/feeds/{NAME}", json=in_partition_1).status_code == 422
+    assert here.put(f"{path}/partition-count", json={"partition_count": 2}).status_code == 204
+    assert there.post(f"/feeds/{NAME}", json=in_partition_1).status_code == 200
 
-    assert publish(there, {"n": 1}) == 422
-    assert publish(there, {"n": "1"}) == 200
-
-
-def test_partitions_that_are_added(hubs: tuple[httpx2.Client, httpx2.Client]) -> None:
-    here, there = hubs
-    asked = {"data": {"n": 1}, "partition": 1}
-    chosen = defined(partition_strategy="user_defined")
-    assert here.put(f"/event-types/{NAME}?allow_reordering=true", json=chosen).status_code == 200
-    assert there.post(f"/feeds/{NAME}", json=asked).status_code == 422
-    assert here.put(f"/event-types/{NAME}/partition-count", json={"partition_count": 2}).status_code == 204
-
-    assert there.post(f"/feeds/{NAME}", json=asked).status_code == 200
+    assert here.delete(path).status_code == 200
+    assert publish(there, {"n": "1"}) == publish(there, {"n": 1}) == 404
+    assert here.post("/event-types", json=defined('{"n": {"type": "boolean"}}')).status_code == 201
+    assert (publish(there, {"n": True}), publish(there, {"n": 1})) == (200, 422)
 
 
-def test_an_event_type_that_is_gone_and_one_that_is_new(hubs: tuple[httpx2.Client, httpx2.Client]) -> None:
-    here, there = hubs
-    assert here.delete(f"/event-types/{NAME}").status_code == 200
-    assert publish(there, {"n": "x"}) == 404
-    assert publish(there, {"n": 1}) == 404
-    assert here.post("/event-types", json=defined('{"n": {"type": "string"}}')).status_code == 201
-
-    assert publish(there, {"n": "x"}) == 200
-
-
-def test_what_was_ready_when_the_change_began_is_made_ready_again(migrated_url: str) -> None:
+def test_prepared_publish_is_prepared_again_after_a_change(migrated_url: str) -> None:
     schema = {"type": "json_schema", "schema": '{"properties": {"n": {}}}', "version": "2.0.0"}
     with hub_on(migrated_url, **BY_ORDER) as hub:
         hub.publish(NAME, [a_new_event(a_business_event(0))])
@@ -113,7 +100,7 @@ def test_what_was_ready_when_the_change_began_is_made_ready_again(migrated_url: 
     assert told_of == [("1.0.0", "0"), *[("2.0.0", "0")] * (len(found[0]) - 1), *[("2.0.0", "1")] * len(found[1])]
 
 
-def test_what_was_ready_and_is_not_allowed_any_more_is_refused(migrated_url: str) -> None:
+def test_prepared_publish_is_refused_if_the_changed_schema_refuses_it(migrated_url: str) -> None:
     narrow = {"type": "json_schema", "schema": '{"required": ["more"]}', "version": "2.0.0"}
     with hub_on(migrated_url, **BY_ORDER) as hub:
         told = published_across(hub, migrated_url, lambda tx, old: changed(tx, old, 1, schema=narrow))
@@ -122,17 +109,16 @@ def test_what_was_ready_and_is_not_allowed_any_more_is_refused(migrated_url: str
         assert feed(hub) == []
 
 
-def test_what_was_ready_for_an_event_type_that_is_gone_is_refused(migrated_url: str) -> None:
+def test_prepared_publish_is_refused_if_the_event_type_is_gone(migrated_url: str) -> None:
     with hub_on(migrated_url, **BY_ORDER) as hub:
         told = published_across(hub, migrated_url, lambda tx, old: tx.feeds.delete(old.name))
 
         assert isinstance(told.exception(60), EventTypeNotFound)
 
 
-def test_a_change_waits_for_what_is_being_appended(postgres_url: str) -> None:
-    """On SQLite whoever writes waits for everybody."""
-    with closing(open_store(postgres_url)) as store, ThreadPoolExecutor(1) as threads:
-        store.migrate()
+def test_change_waits_for_an_append_under_way(migrated_postgres_url: str) -> None:
+    """On SQLite every writer waits for the file."""
+    with closing(open_store(migrated_postgres_url)) as store, ThreadPoolExecutor(1) as threads:
         before, beside = created(store, NAME), created(store, "beside")
 
         def change() -> Feed:
@@ -145,7 +131,7 @@ def test_a_change_waits_for_what_is_being_appended(postgres_url: str) -> None:
             tx.events.lock_heads(before.partition_ids)
             tx.events.append([row(before.partition_ids[0], 0)])
             changing = threads.submit(change)
-            until(lambda: waiting_for_locks(postgres_url) == 1, "the change waits for the append")
+            until(lambda: waiting_for_locks(migrated_postgres_url) == 1, "the change waits for the append")
             append(store, row(beside.partition_ids[0], 0))  # Nobody else waits.
             assert not changing.done()
 
@@ -156,7 +142,7 @@ def test_a_change_waits_for_what_is_being_appended(postgres_url: str) -> None:
 
 
 def published_across(hub: Hub, url: str, change: Callable[[Tx, Feed], object]) -> Told:
-    """Change the event type in another process's place while a publish that is ready waits to be appended."""
+    """Change the event type as another process, while a prepared publish waits to be appended."""
     with closing(open_store(url)) as other, other.write() as tx:
         locked = tx.feeds.lock(NAME)
         assert locked is not None

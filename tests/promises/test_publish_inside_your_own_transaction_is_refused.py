@@ -1,21 +1,23 @@
+"""A publish from inside a transaction on the same SQLite file would wait for itself, and is refused."""
+
 import pytest
 
 import penstock.outbox
 from penstock.errors import InsideTransaction
-from tests.promises.processes import SPAWN, hold_the_file, running
+from tests.promises.processes import FORKSERVER, hold_the_file, running
 from tests.promises.scene import NAME, Follower, event, feed, hub_on, service
 
 
-def test_a_publish_that_could_only_wait_for_itself_is_refused(sqlite_url: str) -> None:
-    with hub_on(sqlite_url, partitions=1) as hub, service(sqlite_url) as (_, connection):
+def test_publish_inside_a_write_transaction_is_refused_with_advice(sqlite_url: str) -> None:
+    with hub_on(sqlite_url, starts=False, partitions=1) as hub, service(sqlite_url) as (_, connection):
         connection.execute("CREATE TABLE state (n INTEGER)")
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("INSERT INTO state VALUES (1)")
 
-        with pytest.raises(InsideTransaction) as told:
+        with pytest.raises(InsideTransaction) as refused:
             hub.publish(NAME, [event({"n": 1})])
 
-        assert "penstock.outbox.publish" in str(told.value)
+        assert "penstock.outbox.publish" in str(refused.value)
         penstock.outbox.publish(connection, NAME, {"n": 2}, partition=0)  # As it advises.
         connection.commit()
         hub.publish(NAME, [event({"n": 3})])
@@ -23,7 +25,7 @@ def test_a_publish_that_could_only_wait_for_itself_is_refused(sqlite_url: str) -
         assert connection.execute("SELECT count(*) FROM state").fetchone() == (1,)
 
 
-def test_a_reader_is_not_in_the_way(sqlite_url: str) -> None:
+def test_publish_inside_a_read_transaction_is_stored(sqlite_url: str) -> None:
     with hub_on(sqlite_url, partitions=1) as hub, service(sqlite_url) as (_, connection):
         connection.isolation_level = None
         connection.execute("BEGIN")
@@ -32,8 +34,8 @@ def test_a_reader_is_not_in_the_way(sqlite_url: str) -> None:
         assert hub.publish(NAME, [event({"n": 1})]).next_offsets == {0: 1}
 
 
-def test_another_process_that_holds_the_file_is_waited_for(sqlite_url: str) -> None:
-    held, release = SPAWN.Event(), SPAWN.Event()
+def test_publish_waits_for_another_process_that_holds_the_file(sqlite_url: str) -> None:
+    held, release = FORKSERVER.Event(), FORKSERVER.Event()
     with hub_on(sqlite_url, partitions=1) as hub:
         path = sqlite_url.removeprefix("sqlite:///")
         with running(hold_the_file, (path, held, release)):

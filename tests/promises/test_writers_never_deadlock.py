@@ -1,4 +1,4 @@
-"""Everything that writes at once, through two hubs on one PostgreSQL database: all waiting comes to an end."""
+"""All kinds of writers at once, through two hubs on one PostgreSQL database: no deadlock, and nothing is lost."""
 
 import json
 import threading
@@ -6,12 +6,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
 import psycopg
+import pytest
 
 from penstock.core.event_type import Feed
 from penstock.hub.clock import system_clock
@@ -19,7 +20,7 @@ from penstock.hub.dead_letters import DEAD_LETTERS
 from penstock.hub.expiry import DAY_S
 from penstock.hub.staging import digest_of
 from penstock.hub.sweep import Sweeper
-from penstock.storage import open_store
+from penstock.storage import Store, open_store
 from penstock.storage.store import Position, Tx
 from penstock.testing.factories import an_event_type
 from penstock.testing.live_hub import LiveHub, live_hub
@@ -27,24 +28,25 @@ from penstock.testing.postgres import PostgresCluster
 from penstock.testing.store_contract.database import FIRST_AT, created, database_at, event_type
 from tests.exhaustive import examples
 from tests.promises.consuming import consume
-from tests.promises.scene import NAME, Remote, hub_on, rows_of, seeded, until, waiting_for_locks
+from tests.promises.deadlocks import deadlocks_in
+from tests.promises.scene import NAME, Remote, assert_dense, hub_on, rows_of, seeded, until, waiting_for_locks
 
 SECONDS = examples(2, 60)
 MOST_SECONDS = 400.0
-"""How long it may take, on a slow machine, until enough was done to have seen anything."""
+"""The limit until which the writers go on, on a slow machine, where too little has been done."""
 PARTITIONS = 8
 KEPT = [f"kept.{n}" for n in range(6)]
 CHANGING = [f"changing.{n}" for n in range(6)]
 REFUSALS = {404, 409, 410}
-"""What may be said of an event type that comes and goes."""
+"""Statuses of requests to an event type that comes and goes."""
 UNFIT = {409, 410, 412, 422}
-"""What may be said of numbers, where others take over and time goes on."""
+"""Statuses of numbered batches, where others take over and producers expire."""
 ENOUGH = {("POST", 200): 10, ("BATCH", 200): 3, ("COUNTS", 200): 3, ("COMMIT", 200): 6}
-"""What has to be done, and more than how often: publishes, batches, counts of their tasks, commits of a consumer."""
+"""How often each must have been done to show anything: publishes, batches, their counts, commits of a consumer."""
 
 
 class Work(NamedTuple):
-    """One who does the same thing again and again, with something else each time."""
+    """A worker that does the same thing with other data until time is over."""
 
     hub: LiveHub
     database: str
@@ -56,14 +58,14 @@ class Work(NamedTuple):
     """The ids of events that are surely in the log."""
 
     def ids(self, what: str) -> Iterator[str]:
-        """Return ids of its own until time is over."""
+        """Yield ids of the worker's own until time is over."""
         n = 0
         while not self.over.is_set():
             yield f"{what}-{self.who}-{n}"
             n += 1
 
     def ask(self, remote: Remote, method: str, path: str, body: bytes | None = None) -> int:
-        """Ask, count what was said, and see that it may be said."""
+        """Send a request, count its status, and assert that it may have that status."""
         return self.tell(remote, method, path, body)[0]
 
     def tell(
@@ -76,7 +78,7 @@ class Work(NamedTuple):
         headers: Mapping[str, str] | None = None,
         may: Iterable[int] = (),
     ) -> tuple[int, bytes]:
-        """Do the same, where some statuses *may* be said besides; return what was answered, too."""
+        """Do the same with further statuses that it *may* have; return the body, too."""
         status, answer, told = remote.ask(method, path, body, headers)
         self.said[method, status] += 1
         if status == 503:
@@ -98,7 +100,7 @@ def publishes(work: Work) -> None:
 
 
 class Numbered:
-    """A producer group of one worker's own: where it has come to in each partition, and what it is not certain of."""
+    """A producer group of one worker: its next number in each partition, and the batches of unknown outcome."""
 
     def __init__(self, work: Work, remote: Remote) -> None:
         self.work = work
@@ -107,7 +109,7 @@ class Numbered:
         self.uncertain: dict[str, list[str]] = {}
 
     def publish(self, name: str, partition: int, mark: str) -> None:
-        """Publish a few events, or those again of which it is not certain; where its numbers do not fit, take over."""
+        """Publish a few events, or again those of unknown outcome; take over where the numbers do not fit."""
         path = f"/event-types/{name}/partitions/{partition}"
         epoch, sequence = self.at.get(path, (0, 0))
         ids = self.uncertain.pop(path, None) or [f"{mark}.{n}" for n in range(self.work.chance.randint(1, 12))]
@@ -144,7 +146,7 @@ def publishes_numbered(work: Work) -> None:
 
 
 def shares_a_group(work: Work) -> None:
-    """Publishes, claims and forgets under names that others use, too, and so is shut out again and again."""
+    """Publishes, claims and forgets in groups that others use, too, and so is fenced again and again."""
     with closing(Remote(work.hub.port)) as remote:
         epochs: dict[str, int] = {}
         for mark in work.ids("shared"):
@@ -169,7 +171,7 @@ def shares_a_group(work: Work) -> None:
 
 
 def stages(work: Work) -> None:
-    """Hands events in and publishes them as batches, some of them together with somebody else."""
+    """Uploads events and publishes them as batches, some of them twice at once."""
     with closing(Remote(work.hub.port)) as remote:
         for number, mark in enumerate(work.ids("staged")):
             name = work.chance.choice(KEPT[:3] + CHANGING)
@@ -199,7 +201,7 @@ def stages(work: Work) -> None:
 
 
 def directs(work: Work) -> None:
-    """Publishes batches as their tasks do, together with somebody else who is in another place of the same one."""
+    """Publishes batches as their tasks do; another worker publishes the same batches in another order."""
     with closing(Remote(work.hub.port)) as remote:
         for number, mark in enumerate(work.ids("direct")):
             name, group = work.chance.choice(KEPT[:3] + CHANGING), f"direct-{work.who // 2}"
@@ -223,7 +225,7 @@ def directs(work: Work) -> None:
 
 
 def sweeps(work: Work) -> None:
-    """Lets producers expire as if a week were over, or forgets them as if it were two months."""
+    """Lets producers expire as after a week, or be forgotten as after two months."""
     with closing(open_store(work.database)) as store:
         for _ in work.ids("sweep"):
             ahead = work.chance.choice([8, 60]) * DAY_S * 1_000_000
@@ -270,7 +272,7 @@ def changes_event_types(work: Work) -> None:
 
 
 def restores(work: Work) -> None:
-    """Says that a backup was put back, as `penstock restored` does."""
+    """Declares that a backup was put back, as `penstock restored` does."""
     with hub_on(work.database) as hub:
         for _ in work.ids("restored"):
             hub.restored()
@@ -287,7 +289,7 @@ def subscribes(work: Work) -> None:
 
 
 def grows_the_dead_letters(work: Work) -> None:
-    """Adds partitions to the event type of dead letters as soon as there is one, and drops it if nobody reads it."""
+    """Adds partitions to the event type of dead letters, or drops it where no subscription reads it."""
     with closing(Remote(work.hub.port)) as remote:
         for _ in work.ids("grown"):
             path = f"/event-types/{DEAD_LETTERS}"
@@ -306,12 +308,14 @@ WORKERS: list[tuple[Callable[[Work], None], int]] = [
 
 
 def lacking(said: Counter[tuple[str, int]]) -> list[str]:
-    """Name what was not done often enough, and whether nobody was shut out by its numbers yet."""
+    """Return what was not done often enough; UNFIT: no batch was refused by its numbers yet."""
     lacks = [what for (what, status), count in ENOUGH.items() if said[what, status] <= count]
     return lacks if any(said["POST", each] for each in UNFIT) else [*lacks, "UNFIT"]
 
 
-def test_whoever_writes_what(postgres_cluster: PostgresCluster, postgres_url: str, tmp_path: Path) -> None:
+def test_writers_of_all_kinds_at_once_never_deadlock(
+    postgres_cluster: PostgresCluster, postgres_url: str, tmp_path: Path
+) -> None:
     chance = seeded()
     over = threading.Event()
     said: Counter[tuple[str, int]] = Counter()
@@ -322,7 +326,7 @@ def test_whoever_writes_what(postgres_cluster: PostgresCluster, postgres_url: st
             for name in KEPT + CHANGING:
                 assert remote.ask("POST", "/event-types", definition(name))[0] == 201
         tasks = [task for task, count in WORKERS for _ in range(count)]
-        with deadlocks_told(postgres_cluster.log) as deadlocks, ThreadPoolExecutor(len(tasks)) as threads:
+        with deadlocks_in(postgres_cluster.log) as deadlocks, ThreadPoolExecutor(len(tasks)) as threads:
             doing = [
                 threads.submit(task, Work(hub, postgres_url, who, Random(chance.random()), over, said, stored))
                 for who, (task, hub) in enumerate(zip(tasks, [first, second] * len(tasks), strict=False))
@@ -344,17 +348,23 @@ def test_whoever_writes_what(postgres_cluster: PostgresCluster, postgres_url: st
     assert_dense(postgres_url)
 
 
-def test_restoring_takes_event_types_in_the_order_that_appends_keep_to(postgres_url: str) -> None:
-    with closing(open_store(postgres_url)) as store, ThreadPoolExecutor(2) as threads:
-        store.migrate()
+@pytest.fixture
+def store(migrated_postgres_url: str) -> Iterator[Store]:
+    with closing(open_store(migrated_postgres_url)) as store:
+        yield store
+
+
+def test_restoring_locks_event_types_in_the_order_of_appends(store: Store, migrated_postgres_url: str) -> None:
+    url = migrated_postgres_url
+    with ThreadPoolExecutor(2) as threads:
         gone = [created(store, name) for name in ("gone.1", "gone.2")]
         first = created(store, "first")
         with store.write() as tx:
             assert all(tx.feeds.delete(feed.name) for feed in gone)
-        with psycopg.connect(postgres_url, autocommit=True) as connection:
+        with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("VACUUM penstock_event_type")
         last, middle = created(store, "last"), created(store, "middle")  # They take the places of those that are gone.
-        lying = [name for (name,) in rows_of(postgres_url, "SELECT name FROM penstock_event_type ORDER BY ctid")]
+        lying = [name for (name,) in rows_of(url, "SELECT name FROM penstock_event_type ORDER BY ctid")]
         assert lying == ["last", "middle", "first"], "this shows nothing: they lie in the order of their ids"
 
         def append(*feeds: Feed) -> None:
@@ -368,16 +378,15 @@ def test_restoring_takes_event_types_in_the_order_that_appends_keep_to(postgres_
         with store.write() as tx:
             tx.events.lock_heads(middle.partition_ids)
             doing = [threads.submit(restore)]
-            until(lambda: waiting_for_locks(postgres_url) == 1, "restoring waits for the append under way")
+            until(lambda: waiting_for_locks(url) == 1, "restoring waits for the append under way")
             doing.append(threads.submit(append, first, last))
-            until(lambda: waiting_for_locks(postgres_url) == 2, "the next append waits for restoring")
+            until(lambda: waiting_for_locks(url) == 2, "the next append waits for restoring")
         for each in doing:
             each.result()
 
 
-def test_dropping_takes_cursors_in_the_order_in_which_they_are_kept(postgres_url: str) -> None:
-    with closing(open_store(postgres_url)) as store, ThreadPoolExecutor(1) as threads:
-        store.migrate()
+def test_dropping_locks_cursors_in_the_order_in_which_they_are_stored(store: Store, migrated_postgres_url: str) -> None:
+    with ThreadPoolExecutor(1) as threads:
         created(store, NAME)
 
         def keep(tx: Tx, slice: str) -> None:
@@ -393,15 +402,18 @@ def test_dropping_takes_cursors_in_the_order_in_which_they_are_kept(postgres_url
         with store.write() as tx:
             keep(tx, "2/0")
             dropping = threads.submit(drop)
-            until(lambda: waiting_for_locks(postgres_url) == 1, "dropping waits for the cursor that is being kept")
+            until(
+                lambda: waiting_for_locks(migrated_postgres_url) == 1,
+                "dropping waits for the cursor that is being kept",
+            )
             keep(tx, "2/1")
         assert dropping.result()
 
 
-def test_an_event_type_that_was_dropped_and_created_again_is_not_dropped_by_halves(postgres_url: str) -> None:
-    """Who waited to drop the first of that name drops nothing of the second."""
-    with closing(open_store(postgres_url)) as store, ThreadPoolExecutor(1) as threads:
-        store.migrate()
+def test_drop_that_waited_for_another_drop_spares_the_recreated_event_type(
+    store: Store, migrated_postgres_url: str
+) -> None:
+    with ThreadPoolExecutor(1) as threads:
         created(store, NAME)
 
         def drop() -> bool:
@@ -412,7 +424,7 @@ def test_an_event_type_that_was_dropped_and_created_again_is_not_dropped_by_halv
             assert tx.feeds.delete(NAME)
             tx.feeds.insert(event_type(NAME, 3), FIRST_AT)
             dropping = threads.submit(drop)
-            until(lambda: waiting_for_locks(postgres_url) == 1, "the second waits for the first")
+            until(lambda: waiting_for_locks(migrated_postgres_url) == 1, "the second waits for the first")
         assert not dropping.result()
         with store.read() as tx:
             feed = tx.feeds.find(NAME)
@@ -425,28 +437,7 @@ def definition(name: str) -> bytes:
 
 
 def whole(remote: Remote, name: str) -> list[Any]:
-    """Read all partitions of one feed, as soon as its outbox is moved."""
+    """Return the events of all partitions of a feed once its outbox is moved."""
     until(lambda: remote.ask("GET", f"/event-types/{name}/partitions")[0] == 200, f"the outbox of {name} is moved")
     remote.path = f"/feeds/{name}"
     return [each for partition in range(PARTITIONS) for each in remote.all(partition, PARTITIONS)]
-
-
-@contextmanager
-def deadlocks_told(log: Path) -> Iterator[Callable[[], list[str]]]:
-    """Return what finds the deadlocks that the server has told of since."""
-    start = log.stat().st_size
-
-    def told() -> list[str]:
-        lines = log.read_bytes()[start:].decode(errors="replace").splitlines()
-        found = [n for n, line in enumerate(lines) if "deadlock detected" in line]
-        return [line for n in found for line in lines[n : n + 12]]
-
-    yield told
-
-
-def assert_dense(url: str) -> None:
-    sql = """SELECT e.partition_id, min(e."offset"), max(e."offset") + 1 - count(*)
-             FROM penstock_event AS e JOIN penstock_partition AS p ON p.id = e.partition_id
-             WHERE p.event_type_id IS NOT NULL GROUP BY e.partition_id HAVING min(e."offset") <> 0
-             OR max(e."offset") + 1 <> count(*)"""
-    assert rows_of(url, sql) == []

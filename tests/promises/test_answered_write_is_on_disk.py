@@ -1,4 +1,4 @@
-"""Databases whose sessions do not wait for the disk by default: what the hub calls done is on disk all the same."""
+"""What the hub has answered is on disk, also where sessions do not wait for the disk by default."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -51,9 +51,7 @@ WRITES = {
     ],
 )
 @pytest.mark.parametrize("scope", ["DATABASE {0}", exhaustive("ROLE postgres IN DATABASE {0}")])
-def test_whatever_the_hub_writes_is_committed_to_the_disk(
-    postgres_url: str, scope: str, default: str, raised: str
-) -> None:
+def test_every_write_of_the_hub_waits_for_the_disk(postgres_url: str, scope: str, default: str, raised: str) -> None:
     set_default(postgres_url, scope, default)
     with closing(open_store(postgres_url)) as store:
         store.migrate()
@@ -77,13 +75,20 @@ def test_whatever_the_hub_writes_is_committed_to_the_disk(
 
 @pytest.fixture(scope="module")
 def forgetful_cluster() -> Iterator[PostgresCluster]:
-    """A cluster that writes what it does not have to write only once in ten seconds."""
+    """A cluster that writes to disk once in ten seconds unless a commit waits for it."""
     try:
         cluster = PostgresCluster(synchronous_commit="off", wal_writer_delay="10s")
     except PostgresMissing as missing:
         pytest.skip(str(missing))
     with cluster:
         yield cluster
+
+
+def crash(cluster: PostgresCluster, remote: Remote) -> None:
+    """Kill the server and start it again; wait until the hub has its database again."""
+    cluster.kill()
+    cluster.start()
+    until(lambda: remote.ask("GET", "/event-types")[0] == 200, "the hub has its database again")
 
 
 def publish(remote: Remote) -> None:
@@ -114,14 +119,13 @@ def status_of(remote: Remote, name: str) -> int:
 @pytest.mark.parametrize(
     ("write", "is_there"),
     [
-        (publish, lambda remote: remote.all() == [{"n": 0}, {"n": 1}]),
-        (keep_a_cursor, resumes),
-        (create_another, lambda remote: status_of(remote, "another.one") == 200),
-        (drop, lambda remote: status_of(remote, NAME) == 404),
+        pytest.param(publish, lambda remote: remote.all() == [{"n": 0}, {"n": 1}], id="publish"),
+        pytest.param(keep_a_cursor, resumes, id="keep a cursor"),
+        exhaustive(create_another, lambda remote: status_of(remote, "another.one") == 200, id="create"),
+        exhaustive(drop, lambda remote: status_of(remote, NAME) == 404, id="drop"),
     ],
-    ids=["publish", "keep a cursor", "create", "drop"],
 )
-def test_what_was_answered_survives_a_crash_at_once(
+def test_answered_write_survives_a_crash_at_once(
     forgetful_cluster: PostgresCluster, write: Callable[[Remote], Any], is_there: Callable[[Remote], bool]
 ) -> None:
     url = forgetful_cluster.create_database()
@@ -130,43 +134,36 @@ def test_what_was_answered_survives_a_crash_at_once(
         assert remote.publish({"n": 0})[0] == 200
 
         write(remote)
-        forgetful_cluster.kill()
-        forgetful_cluster.start()
+        crash(forgetful_cluster, remote)
 
-        until(lambda: remote.ask("GET", "/event-types")[0] == 200, "the hub has found its database again")
         assert is_there(remote)
 
 
-def test_what_was_read_from_the_outbox_and_what_restored_has_changed_survive_a_crash_at_once(
-    forgetful_cluster: PostgresCluster,
-) -> None:
+def test_read_outbox_event_and_restore_survive_a_crash_at_once(forgetful_cluster: PostgresCluster) -> None:
     url = forgetful_cluster.create_database()
     with live_hub(url) as hub, closing(Remote(hub.port)) as remote:
         remote.create()
         assert remote.publish({"n": 0})[0] == 200
         commit_to_outbox(url, {"n": 1})
         _, cursor = remote.page("_first")  # Once a reader has seen it, it stays, however lightly it was committed.
-        forgetful_cluster.kill()
-        forgetful_cluster.start()
+        crash(forgetful_cluster, remote)
 
-        until(lambda: remote.ask("GET", "/event-types")[0] == 200, "the hub has found its database again")
         assert remote.all() == [{"n": 0}, {"n": 1}]
 
         restored(url)
-        forgetful_cluster.kill()
-        forgetful_cluster.start()
+        crash(forgetful_cluster, remote)
 
-        until(lambda: remote.ask("GET", "/event-types")[0] == 200, "the hub has found its database again")
         assert remote.ask("GET", f"{remote.path}?n=1&cursor0={cursor}")[0] == 410
 
 
-def test_without_it_a_crash_would_lose_what_was_committed(forgetful_cluster: PostgresCluster) -> None:
-    """It shows that these tests can fail: a session as it comes loses its last commit."""
+@pytest.mark.exhaustive
+def test_crash_loses_commits_that_do_not_wait_for_the_disk(forgetful_cluster: PostgresCluster) -> None:
+    """This shows that the tests above can fail."""
     url = forgetful_cluster.create_database()
     with psycopg.connect(url) as connection:
         connection.execute("SET LOCAL synchronous_commit = on")
         connection.execute("CREATE TABLE kept (n integer)")
-    for n in range(5):  # The server may have written meanwhile what it did not have to.
+    for n in range(5):  # The server may have written meanwhile without having to.
         with psycopg.connect(url, autocommit=True) as connection:
             assert connection.execute("SHOW synchronous_commit").fetchone() == ("off",)
             connection.execute("INSERT INTO kept VALUES (%s)", (n,))
@@ -184,7 +181,7 @@ def set_default(url: str, scope: str, setting: str) -> None:
 
 
 def noted(url: str) -> dict[str, set[str]]:
-    """By what was written: under which settings that was committed."""
+    """Return the settings under which each kind of write was committed."""
     found: dict[str, set[str]] = {}
     for what, setting in rows_of(url, "SELECT DISTINCT what, setting FROM noted"):
         found.setdefault(what, set()).add(setting)

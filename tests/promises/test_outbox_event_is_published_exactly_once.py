@@ -1,33 +1,48 @@
+"""A committed row of the outbox is published once, whichever hubs move it and whichever of them are killed."""
+
 import threading
 from contextlib import ExitStack, closing
 from random import Random
 from typing import Any
 
+import pytest
+
 from penstock.testing.live_hub import LiveHub, live_hub
 from penstock.testing.store_contract import database_at
-from tests.promises.scene import NAME, Follower, Remote, commit_to_outbox, feed, hub_on, rows_of, seeded, until
+from tests.exhaustive import examples
+from tests.producing import together
+from tests.promises.scene import (
+    NAME,
+    Follower,
+    Remote,
+    assert_outbox_is_empty,
+    commit_to_outbox,
+    feed,
+    hub_on,
+    rows_of,
+    seeded,
+    until,
+)
 
 SERVICES = 3
 
 
-def test_every_committed_row_is_published_once_while_hubs_are_killed(database_url: str) -> None:
-    """Two hub processes move at once and are killed in turn; services commit, and roll back, whenever they like."""
+def test_every_committed_row_is_published_once_while_hubs_are_killed(url: str) -> None:
+    """Two hub processes move at once and are killed in turn; services commit and roll back beside them."""
     chance = seeded()
     stop = threading.Event()
-    with live_hub(database_url) as hub, live_hub(database_url) as other:
+    with live_hub(url) as hub, live_hub(url) as other:
         with closing(Remote(hub.port)) as remote:
             remote.create()
         committed: list[list[Any]] = [[] for _ in range(SERVICES)]
         services = [
-            threading.Thread(
-                target=_serve, args=(database_url, who, Random(chance.getrandbits(32)), committed[who], stop)
-            )
+            threading.Thread(target=_serve, args=(url, who, Random(chance.getrandbits(32)), committed[who], stop))
             for who in range(SERVICES)
         ]
         for each in services:
             each.start()
         try:
-            for n in range(6):
+            for n in range(examples(3, 12)):
                 victim = (hub, other)[n % 2]
                 _read_some(victim, chance.randint(0, 5))
                 victim.kill()
@@ -42,36 +57,30 @@ def test_every_committed_row_is_published_once_while_hubs_are_killed(database_ur
         assert sorted(map(_mark, found)) == sorted(_mark(each) for rows in committed for each in rows)
         for who, rows in enumerate(committed):  # One service's transactions follow each other, and so do their events.
             assert [each for each in found if each["by"] == who] == rows
-    assert rows_of(database_url, "SELECT count(*) FROM penstock_outbox")[0][0] == 0
-    assert rows_of(database_url, "SELECT count(*) FROM penstock_rejected")[0][0] == 0
+    assert_outbox_is_empty(url)
 
 
-def test_hubs_that_move_at_once_share_no_row(database_url: str) -> None:
+def test_hubs_that_move_at_once_share_no_row(url: str) -> None:
     with ExitStack() as stack:
-        hub = stack.enter_context(hub_on(database_url, partitions=1))
-        hubs = [hub, *(stack.enter_context(hub_on(database_url)) for _ in range(3))]
-        rows = [{"n": n} for n in range(2000)]
+        hub = stack.enter_context(hub_on(url, partitions=1))
+        hubs = [hub, *(stack.enter_context(hub_on(url)) for _ in range(3))]
+        rows = [{"n": n} for n in range(examples(500, 2000))]
         for at in range(0, len(rows), 50):
-            commit_to_outbox(database_url, *rows[at : at + 50])
-            reading = [threading.Thread(target=each.settle, args=(NAME,)) for each in hubs]
-            for each in reading:
-                each.start()
-            for each in reading:
-                each.join()
+            commit_to_outbox(url, *rows[at : at + 50])
+            together([lambda each=each: each.settle(NAME) for each in hubs])  # type: ignore[misc]
 
         assert feed(hub) == rows
 
 
-def test_rows_that_are_committed_in_any_order_are_all_there_at_once(postgres_url: str) -> None:
-    """Transactions of several services overlap in every way; whatever has been committed shows in the next read."""
-    chance = seeded()
-    database = database_at(postgres_url)
-    with hub_on(postgres_url, partitions=1) as hub, hub_on(postgres_url) as other, ExitStack() as stack:
+def test_next_read_shows_all_commits_of_overlapping_transactions(migrated_postgres_url: str) -> None:
+    chance, url = seeded(), migrated_postgres_url
+    database = database_at(url)
+    with hub_on(url, partitions=1) as hub, hub_on(url) as other, ExitStack() as stack:
         connections = [stack.enter_context(closing(database.connect())) for _ in range(5)]
         pending: list[list[int]] = [[] for _ in connections]
         committed: set[int] = set()
         followers = [Follower(hub), Follower(other)]
-        for n in range(300):
+        for n in range(examples(150, 600)):
             at = chance.randrange(len(connections))
             what = chance.choice(["insert", "insert", "commit", "rollback", "read"])
             if what == "insert":
@@ -92,13 +101,13 @@ def test_rows_that_are_committed_in_any_order_are_all_there_at_once(postgres_url
         assert sorted(each["n"] for each in feed(hub)) == sorted(committed)
 
 
-def test_the_outbox_is_moved_when_nobody_reads(database_url: str) -> None:
-    with hub_on(database_url, partitions=1):
-        for n in range(3):
-            commit_to_outbox(database_url, {"n": n})
+@pytest.mark.usefixtures("hub")
+def test_outbox_is_moved_without_a_reader(url: str) -> None:
+    for n in range(2):
+        commit_to_outbox(url, {"n": n})
 
-            until(lambda: rows_of(database_url, "SELECT count(*) FROM penstock_outbox")[0][0] == 0, "it has been moved")
-            assert rows_of(database_url, "SELECT count(*) FROM penstock_event")[0][0] == n + 1
+        until(lambda: rows_of(url, "SELECT count(*) FROM penstock_outbox")[0][0] == 0, "it has been moved")
+        assert rows_of(url, "SELECT count(*) FROM penstock_event")[0][0] == n + 1
 
 
 def _serve(url: str, who: int, chance: Random, committed: list[Any], stop: threading.Event) -> None:

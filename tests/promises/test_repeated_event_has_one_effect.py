@@ -1,13 +1,10 @@
-"""However often an event comes, and however often its consumer is cut off, it has its effect once: `Duplicates`."""
+"""An event has one effect, however often it comes and its consumer is cut off: `Duplicates`."""
 
-import sqlite3
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
-import psycopg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +13,7 @@ from penstock.processing import Duplicates
 from penstock.testing.clock import VirtualClock
 from penstock.testing.factories import a_business_event, a_feed_event, an_event_type
 from tests.exhaustive import examples
+from tests.promises.consumer_database import connections
 
 PLACED = an_event_type("order.placed", category="business")
 _consumers = (f"consumer {number}" for number in count())
@@ -27,25 +25,11 @@ Delivery = tuple[list[tuple[int, int]], bool]
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
 def connection(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A consumer's connection to its own database."""
-    with database(request, tmp_path_factory) as connection:
+    with connections(request, tmp_path_factory, 1) as [connection]:
         Duplicates(connection, PLACED, "any").create()
         connection.execute("CREATE TABLE effect (consumer text NOT NULL, number integer NOT NULL)")
         connection.commit()
         yield connection
-
-
-@contextmanager
-def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    if request.param == "sqlite":
-        connection = sqlite3.connect(tmp_path_factory.mktemp("consumer") / "consumer.db")
-        yield connection
-        connection.close()
-    else:
-        cluster = request.getfixturevalue("postgres_cluster")
-        url = cluster.create_database()
-        with psycopg.connect(url) as session:
-            yield session
-        cluster.drop_database(url)
 
 
 deliveries = st.lists(
@@ -55,7 +39,9 @@ deliveries = st.lists(
 
 @settings(max_examples=examples(15, 150))
 @given(deliveries)
-def test_each_event_has_its_effect_once(connection: Any, deliveries: list[Delivery]) -> None:
+def test_each_event_has_its_effect_once_after_repeats_and_rollbacks(
+    connection: Any, deliveries: list[Delivery]
+) -> None:
     consumer = next(_consumers)
     duplicates = Duplicates(connection, PLACED, consumer)
 
@@ -82,7 +68,7 @@ def effects(connection: Any, consumer: str) -> Counter[int]:
 
 @settings(max_examples=examples(10, 100))
 @given(st.lists(st.integers(0, 11), min_size=1, max_size=40), st.integers(1, 5), st.integers(1, 6))
-def test_a_repeat_is_recognised_within_the_window(connection: Any, numbers: list[int], window: int, size: int) -> None:
+def test_repeat_within_the_window_is_recognised(connection: Any, numbers: list[int], window: int, size: int) -> None:
     duplicates = Duplicates(connection, PLACED, next(_consumers), window_events=window)
     fresh: list[int] = []
     seen_at: dict[int, int] = {}
@@ -101,7 +87,7 @@ def test_a_repeat_is_recognised_within_the_window(connection: Any, numbers: list
 
 @settings(max_examples=examples(15, 150))
 @given(st.lists(st.tuples(st.lists(st.integers(0, 5), max_size=4), st.integers(0, 2), st.integers(0, 7)), max_size=12))
-def test_what_is_older_than_the_window_is_never_known(
+def test_repeat_behind_the_window_is_not_recognised(
     connection: Any, deliveries: list[tuple[list[int], int, int]]
 ) -> None:
     clock = VirtualClock()

@@ -1,4 +1,4 @@
-"""Readers who are woken together at one place share one look at the log, and each gets the bytes that it asked for."""
+"""Readers that wait at one cursor share one read of the log, and each gets what it asked for."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from penstock.server.state import WORKERS
 from penstock.storage import Store, open_store
 from tests.promises.scene import NAME, create, event, hub_on
 
-WAITERS = 200
+WAITERS = 60
 
 
 class CountingStore:
@@ -75,12 +75,12 @@ async def app_on(url: str) -> AsyncIterator[App]:
         yield App(app, store)
 
 
-def test_who_waits_at_one_place_is_served_by_few_reads(database_url: str) -> None:
-    with hub_on(database_url, partitions=1):
+def test_readers_that_wait_at_one_cursor_are_served_by_few_reads(url: str) -> None:
+    with hub_on(url, partitions=1):
         pass
 
     async def main() -> None:
-        async with app_on(database_url) as app:
+        async with app_on(url) as app:
             await app.publish({"data": {"n": 0}})
             start = (await app.get("?n=1&cursor0=_last")).decode()
             cursor = json.loads(start)["cursor"]
@@ -92,14 +92,14 @@ def test_who_waits_at_one_place_is_served_by_few_reads(database_url: str) -> Non
             await app.publish({"data": {"n": 1}})
             answers = await asyncio.gather(*waits)
 
-            assert app.store.reads - before <= WORKERS  # Those who look at the very same moment do not know each other.
+            assert app.store.reads - before <= WORKERS  # Reads that begin at the very same moment are not shared.
             assert len(set(answers)) == 1
             assert [json.loads(line).get("data") for line in answers[0].splitlines()] == [{"n": 1}, None]
 
     asyncio.run(main())
 
 
-def test_each_gets_what_it_asked_for_from_what_is_shared(database_url: str) -> None:
+def test_shared_read_gives_each_reader_its_own_view(url: str) -> None:
     """The same events as lines of v1 in one view and in another, as lines of v2, and sifted by kind."""
     lines = [{"data": {"n": n}, "partition": n % 2, "headers": {"ce_type": f"kind.{n % 3}"}} for n in range(6)]
     asked = {
@@ -114,17 +114,17 @@ def test_each_gets_what_it_asked_for_from_what_is_shared(database_url: str) -> N
         "?n=2&cursor0=_first&pagesizehint=2": [(0, 0), (0, 2)],
         "/events?token=1-2&partition=0&cursor=_first&skip-event-types=kind.2": [(None, 0), (None, 4)],
     }
-    with hub_on(database_url, partitions=2):
+    with hub_on(url, partitions=2):
         pass
 
     async def main() -> None:
-        async with app_on(database_url) as app:
+        async with app_on(url) as app:
             await app.publish(*lines)
             first = {path: await app.get(path) for path in asked}
             read = app.store.reads
             again = {path: await app.get(path) for path in reversed(asked)}
 
-            assert {path: told(body) for path, body in first.items()} == asked
+            assert {path: events_of(body) for path, body in first.items()} == asked
             assert again == first
             assert read > 0
             assert app.store.reads == read  # It was shared.
@@ -132,42 +132,41 @@ def test_each_gets_what_it_asked_for_from_what_is_shared(database_url: str) -> N
     asyncio.run(main())
 
 
-def test_nothing_is_shared_across_event_types_of_one_name(database_url: str) -> None:
+def test_recreated_event_type_shares_no_read_with_the_one_before(url: str) -> None:
     """An event type is dropped and created again, here or by another hub: its first events lie at the same offsets."""
     asked = ("?n=2&cursor0=_first", "/events?token={}-2&partition=0&cursor=_first")
-    with hub_on(database_url, partitions=2) as elsewhere:
+    with hub_on(url, partitions=2) as elsewhere:
 
         async def main() -> None:
-            async with app_on(database_url) as app:
+            async with app_on(url) as app:
                 for life, hub in enumerate((app.hub, elsewhere, app.hub, elsewhere), 1):
                     await asyncio.to_thread(elsewhere.publish, NAME, [event({"n": life * 10 + n}) for n in range(2)])
                     for _ in range(2):
                         for path in asked:
-                            found = told(await app.get(path.format(life)))
+                            found = events_of(await app.get(path.format(life)))
                             assert [n for _, n in found] == [life * 10, life * 10 + 1]
                     await asyncio.to_thread(hub.delete_event_type, NAME)
                     await asyncio.to_thread(create, hub, partitions=2)
-                assert told(await app.get("?n=2&cursor0=_first")) == []
+                assert events_of(await app.get("?n=2&cursor0=_first")) == []
 
         asyncio.run(main())
 
 
-def test_what_is_shared_ends_where_each_may_read(database_url: str) -> None:
-    """One has read before more came; who comes later at the same place gets that, too."""
-    with hub_on(database_url, partitions=1):
+def test_later_reader_at_the_same_cursor_gets_newer_events_too(url: str) -> None:
+    with hub_on(url, partitions=1):
         pass
 
     async def main() -> None:
-        async with app_on(database_url) as app:
+        async with app_on(url) as app:
             for count in range(1, 4):
                 await app.publish({"data": {"n": count - 1}})
-                found = told(await app.get("?n=1&cursor0=_first"))
+                found = events_of(await app.get("?n=1&cursor0=_first"))
                 assert [n for _, n in found] == list(range(count))
 
     asyncio.run(main())
 
 
-def told(body: bytes) -> list[tuple[int | None, int]]:
-    """Return the events of a page: where each is said to be, and its number."""
+def events_of(body: bytes) -> list[tuple[int | None, int]]:
+    """Return the partition and the number of each event of a page."""
     lines = [json.loads(line) for line in body.splitlines()]
     return [(line.get("partition"), line["data"]["n"]) for line in lines if "data" in line]

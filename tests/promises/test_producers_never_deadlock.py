@@ -1,4 +1,4 @@
-"""Producers over many partitions that publish, take over and are forgotten at once, through two hubs on PostgreSQL."""
+"""Producers publish to many partitions, take over and are forgotten at once, through two hubs on PostgreSQL."""
 
 import json
 import threading
@@ -21,14 +21,15 @@ from penstock.hub.stamped import Who
 from penstock.hub.sweep import Sweeper
 from penstock.storage import open_store
 from penstock.testing.postgres import PostgresCluster
+from tests.exhaustive import examples
+from tests.promises.deadlocks import deadlocks_in
 from tests.promises.scene import NAME, feed, hub_on, seeded
-from tests.promises.test_writers_never_wait_in_a_circle import deadlocks_told
 
 PARTITIONS = 16
 AT_ONCE = 12
 """To how many partitions a publisher sends before it waits for any of them."""
-ROUNDS = 25
-PUBLISHERS = 8
+ROUNDS = examples(5, 25)
+PUBLISHERS = examples(4, 8)
 
 
 class Sent(NamedTuple):
@@ -130,14 +131,14 @@ def sweeps(url: str, chance: Random, over: threading.Event, said: Counter[str]) 
             time.sleep(0.2)  # Else nobody is known for long enough to be shut out.
 
 
-def test_many_producers_over_many_partitions(postgres_cluster: PostgresCluster, postgres_url: str) -> None:
+def test_producers_of_many_partitions_never_deadlock(postgres_cluster: PostgresCluster, postgres_url: str) -> None:
     chance = seeded()
     over = threading.Event()
     said: Counter[str] = Counter()
     with (
         hub_on(postgres_url, partitions=PARTITIONS) as first,
         hub_on(postgres_url) as second,
-        deadlocks_told(postgres_cluster.log) as deadlocks,
+        deadlocks_in(postgres_cluster.log) as deadlocks,
         ThreadPoolExecutor(PUBLISHERS + 4) as threads,
     ):
         try:

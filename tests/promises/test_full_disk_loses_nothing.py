@@ -1,3 +1,5 @@
+"""The disk of the database is full: nothing that was stored is lost, and the hub goes on once there is room."""
+
 import contextlib
 import json
 import os
@@ -47,7 +49,7 @@ def on_small_disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tu
     place.rmdir()
 
 
-def test_what_finds_no_room_is_told_so_and_what_was_stored_stays(on_small_disk: tuple[str, SmallDisk]) -> None:
+def test_publish_without_room_is_refused_and_stored_events_stay(on_small_disk: tuple[str, SmallDisk]) -> None:
     url, disk = on_small_disk
     with hub_on(url, partitions=1) as hub:
         disk.fill(leave=4 * MIB)
@@ -67,7 +69,7 @@ def test_what_finds_no_room_is_told_so_and_what_was_stored_stays(on_small_disk: 
         assert len(feed(hub)) == len(stored) + 1
 
 
-def test_an_outbox_that_finds_no_room_in_the_log_is_moved_when_there_is_some(
+def test_outbox_is_moved_once_the_log_has_room_again(
     on_small_disk: tuple[str, SmallDisk],
 ) -> None:
     url, disk = on_small_disk
@@ -85,7 +87,7 @@ def test_an_outbox_that_finds_no_room_in_the_log_is_moved_when_there_is_some(
         assert [each["n"] for each in feed(hub)] == [each["n"] for each in rows]
 
 
-def test_over_http_a_full_disk_is_503_and_passes(on_small_disk: tuple[str, SmallDisk]) -> None:
+def test_full_disk_is_503_over_http_until_it_has_room(on_small_disk: tuple[str, SmallDisk]) -> None:
     url, disk = on_small_disk
     with live_hub(url) as hub, closing(Remote(hub.port)) as remote:
         remote.create()

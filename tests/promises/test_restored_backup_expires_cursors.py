@@ -1,0 +1,146 @@
+"""Once `penstock restored` has been run, every cursor from before the restore is refused, however far it had come."""
+
+import json
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.restored import restored
+from penstock.core.stream_rules import Rules
+from penstock.core.subscription import completed_subscription
+from penstock.errors import CursorExpired, StreamNotFound
+from penstock.hub.commits import Commit
+from penstock.hub.hub import Hub
+from penstock.hub.read import Wanted
+from penstock.testing.live_hub import live_hub
+from tests.nakadi import Nakadi, problem
+from tests.promises.scene import NAME, create, event, hub_on
+from tests.served import client_of
+from tests.subscribing import filled
+
+RULES = Rules(max_uncommitted=9, batch_limit=1, flush_s=30, commit_s=60, bytes_max=1 << 20)
+
+
+class Backup:
+    """An SQLite file and a copy of it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.url = f"sqlite:///{directory}/hub.db"
+        self._directory = directory
+
+    def make(self) -> None:
+        shutil.copy(self._directory / "hub.db", self._directory / "backup.db")
+
+    def put_back(self) -> None:
+        """Put the copy in place of the file, and say so."""
+        for rest in self._directory.glob("hub.db*"):
+            rest.unlink()
+        shutil.copy(self._directory / "backup.db", self._directory / "hub.db")
+        restored(self.url)
+
+
+@pytest.fixture
+def backup(tmp_path: Path) -> Backup:
+    return Backup(tmp_path)
+
+
+def publish(hub: Hub, count: int) -> None:
+    hub.publish(NAME, [event({"n": n}) for n in range(count)])
+
+
+def cursor_at(hub: Hub, cursor: str) -> str:
+    """Return the cursor of partition 0 that *cursor* stands for."""
+    return hub.open(NAME, 1, [Wanted("cursor0", 0, cursor)], 0).tracks[0].cursor
+
+
+def consume(hub: Hub, subscription: str, numbers: list[int]) -> int:
+    """Consume and commit the next events, which must have these numbers; return the epoch of their cursors."""
+    stream = hub.streams.open(subscription, frozenset(), RULES, hub.watch())
+    sent = [batch for batches in stream.step() for batch in batches][: len(numbers)]
+    assert [json.loads(batch.events[0])["n"] for batch in sent] == numbers
+    commit = Commit((NAME, 0), sent[-1].position)
+    assert hub.streams.commit(subscription, stream.session_id, [commit]).result(300) == [True]
+    epoch = hub.streams.look(subscription).slots[0].epoch
+    stream.end("enough")
+    stream.close()
+    with suppress(StreamNotFound):  # It has left nothing.
+        hub.streams.give_back(subscription, stream.session_id)
+    return epoch
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["feed in the backup", "feed not in the backup"])
+def test_cursor_into_events_that_the_backup_lacks_is_refused(backup: Backup, is_known: bool) -> None:
+    with hub_on(backup.url) as hub:
+        if is_known:
+            create(hub)
+            publish(hub, 3)
+    backup.make()
+    with hub_on(backup.url) as hub:
+        if not is_known:
+            create(hub)
+            publish(hub, 3)
+        publish(hub, 2)
+        far = cursor_at(hub, "_last")
+    backup.put_back()
+
+    with hub_on(backup.url) as hub:
+        if not is_known:
+            create(hub)
+            publish(hub, 3)
+        publish(hub, 7)
+
+        with pytest.raises(CursorExpired):
+            cursor_at(hub, far)
+        assert cursor_at(hub, "_last").endswith("-10")
+
+
+def test_subscription_goes_on_from_its_position_in_the_backup(backup: Backup) -> None:
+    with hub_on(backup.url) as hub:
+        create(hub)
+        publish(hub, 3)
+        wanted = {"owning_application": "shop", "event_types": [NAME], "read_from": "begin"}
+        subscription = hub.subscriptions.create(completed_subscription(wanted))[0].id
+        consume(hub, subscription, [0, 1])
+    backup.make()
+    with hub_on(backup.url) as hub:
+        publish(hub, 2)
+        before = consume(hub, subscription, [2, 0, 1])
+    backup.put_back()
+
+    with hub_on(backup.url) as hub:
+        publish(hub, 2)
+        assert consume(hub, subscription, [2, 0, 1]) > before
+
+
+def test_subscription_refuses_cursors_from_before_a_restore_and_keeps_its_position(migrated_url: str) -> None:
+    with live_hub(migrated_url) as live, client_of(live) as http:
+        subscription = filled(Nakadi(http), 4)
+        with subscription.stream() as consumer:
+            done, left = consumer.batches(2)
+            consumer.done(done)
+            assert http.post(f"{subscription.path}/streams/{consumer.id}/release").status_code == 204
+    restored(migrated_url)
+
+    with live_hub(migrated_url) as live, client_of(live) as http:
+        subscription.http = http
+        [position] = subscription.committed()
+        epoch, _, number = position.rpartition("-")
+        assert (epoch > "001-0001", number) == (True, done.offset[-18:])
+        with subscription.stream() as consumer:
+            again = consumer.batch()
+            assert (again.numbers, again.offset) == (left.numbers, f"{epoch}-{left.offset[-18:]}")
+            problem(consumer.commit(left), 422)
+            consumer.done(again)
+        assert subscription.committed() == [again.offset]
+
+
+def test_cursor_from_before_a_restore_is_refused_by_a_recreated_feed(hub: Hub, url: str) -> None:
+    before = cursor_at(hub, "_first")
+    restored(url)
+    hub.delete_event_type(NAME)
+    create(hub)
+
+    with pytest.raises(CursorExpired):
+        cursor_at(hub, before)
