@@ -1,4 +1,4 @@
-"""What consumers have written down, and what must hold of it."""
+"""The logs of consumers, and checks of them: no event is lost, skipped, sent again or out of order."""
 
 import json
 from collections import defaultdict
@@ -30,7 +30,7 @@ class Commit(NamedTuple):
 
 
 class Story(NamedTuple):
-    """What all consumers together have written down, in the order in which it happened."""
+    """The logs of all consumers, merged in the order of time."""
 
     batches: Sequence[Batch]
     asked: Sequence[Commit]
@@ -60,7 +60,7 @@ class Story(NamedTuple):
 
 
 def story_of(logs: Iterable[Path]) -> Story:
-    """Put together what was written down; the last line of who was killed may be half a line."""
+    """Merge logs; the last line of a consumer that was killed may be half a line."""
     batches, commits = [], []
     asked: dict[tuple[str, str, int], Commit] = {}
     counts: dict[str, int] = defaultdict(int)
@@ -101,10 +101,10 @@ def lost(story: Story, heads: Mapping[str, int]) -> Mapping[str, Sequence[int]]:
 
 
 def skipped(story: Story) -> Sequence[tuple[int, Batch]]:
-    """Return batches that neither go on where their stream was, nor begin where somebody has asked to commit up to.
+    """Return batches that neither follow the last one of their stream nor begin at a position that was committed.
 
-    With each comes the offset at which it could have begun at the latest. A hub sends on behind what is committed, and
-    what nobody has asked for cannot be.
+    With each comes the offset at which it could have begun at the latest: a hub sends on behind the last commit, and
+    a position is committed only if a consumer has asked for it.
     """
     found = []
     for partition in story.partitions:
@@ -123,7 +123,7 @@ def skipped(story: Story) -> Sequence[tuple[int, Batch]]:
 
 
 def sent_again(story: Story) -> Sequence[tuple[Commit, Batch]]:
-    """Return what was read after a hub had said that it is committed: a commit, and the batch that comes before it."""
+    """Return batches that were read after a hub had confirmed a commit of their events, each with that commit."""
     found = []
     for partition in story.partitions:
         commits = [each for each in story.commits if each.partition == partition]

@@ -1,4 +1,4 @@
-"""One who consumes a subscription until it is killed, and writes down what it was sent and what it has committed.
+"""A consumer of a subscription that runs until it is killed, and logs its batches and its commits.
 
     python -m tests.faults.consumer_process SUBSCRIPTION LOG SEED COMMIT_TIMEOUT HUB…
 

@@ -35,7 +35,7 @@ class Consumers:
 
     @property
     def logs(self) -> Sequence[Path]:
-        """What they have written down."""
+        """The logs of all consumers."""
         return sorted(self._folder.glob("consumer-*.log"))
 
     def begin(self) -> None:
@@ -150,7 +150,7 @@ def hubs_on(url: str, count: int, folder: Path) -> Iterator[Sequence[LiveHub]]:
 
 
 class Disturbed(NamedTuple):
-    """What was done to hubs and consumers."""
+    """The kills and pauses of hubs and consumers."""
 
     counts: Mapping[str, int]
     resumed: Sequence[tuple[str, float]]

@@ -1,4 +1,4 @@
-"""Both clients, called in one way: what a producer does for code that waits, and for async code."""
+"""The sync and the async client and their producers, called in one way."""
 
 import asyncio
 import threading
@@ -28,9 +28,9 @@ from penstock.client import (
 
 Kind: TypeAlias = Literal["sync", "async"]
 Means: TypeAlias = Literal["thread-event", "asyncio-event", "anyio-event", "task"]
-"""By what a call is cancelled."""
+"""The means to cancel a call."""
 QUICK: Mapping[str, Any] = {"retry": RetryPolicy(max_delay=0.02), "attempt_timeout": 10.0, "delivery_timeout": 30.0}
-"""A test has not the time that a service has."""
+"""Delays of tests."""
 MEANS: Mapping[Means, Kind] = {
     "thread-event": "sync",
     "asyncio-event": "async",
@@ -65,7 +65,7 @@ class Either:
         self._stack.close()
 
     def run(self, work: Callable[[], Any]) -> Any:
-        """Do *work*, which is a call of the client or of what is its."""
+        """Run *work*, a call of the client or of one of its objects, and return its result."""
         return work() if self.portal is None else self.portal.call(work)
 
     def producer(self, event_type: str, **options: Any) -> "Handle":
@@ -75,7 +75,7 @@ class Either:
         return Handle(self, self.run(partial(kind, self.client, event_type, **given)))
 
     def begin(self, work: Callable[[], Any]) -> "Future[Any]":
-        """Do *work* meanwhile."""
+        """Run *work* in the background."""
         if self.portal is None:
             return self._threads.submit(work)
         return self.portal.start_task_soon(work)
@@ -83,7 +83,7 @@ class Either:
     def sending(
         self, handle: "Handle", means: Means, events: Any, *, is_cancelled: bool = False, **options: Any
     ) -> "Sending":
-        """Send meanwhile, so that it can be cancelled by these *means*; it may be so before it begins."""
+        """Send in the background, so that the call can be cancelled by these *means*, also before it begins."""
         if means == "task":
             return _TaskSending(self, partial(handle.inner.send, events, **options))
         token: Any = {"thread-event": Noticed, "asyncio-event": asyncio.Event, "anyio-event": anyio.Event}
@@ -110,7 +110,7 @@ class Handle:
         return found
 
     def begin(self, events: Any, **options: Any) -> "Future[PublishResult]":
-        """Send meanwhile."""
+        """Send in the background."""
         return self._either.begin(partial(self.inner.send, events, **options))
 
     def batch(self, partition: int, *events: Any) -> EventBatch:
@@ -130,13 +130,13 @@ class Handle:
         return found
 
     def waiting(self, partition: int) -> int:
-        """Return how many wait for their turn in a partition."""
+        """Return how many calls wait for their turn in a partition."""
         guard = self._guard(partition)
         found: int = len(guard._queue) if self._either.kind == "sync" else guard.statistics().tasks_waiting
         return found
 
     def is_free(self, partition: int) -> bool:
-        """Tell whether nobody has a turn in a partition."""
+        """Return whether no call has its turn in a partition."""
         guard = self._guard(partition)
         held: bool = guard._held if self._either.kind == "sync" else guard.statistics().locked
         return not held
@@ -151,7 +151,7 @@ class Handle:
 
 
 class Noticed(threading.Event):
-    """Knows whether anybody has seen that it is set."""
+    """An event that knows whether it has been read as set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -214,7 +214,7 @@ class _TaskSending(Sending):
 
 @contextmanager
 def either(kind: Kind, url: str) -> Iterator[Either]:
-    """Have a client of one kind for as long as the block lasts."""
+    """Open a client of one kind for the block."""
     made = Either(kind, url)
     try:
         yield made

@@ -13,7 +13,7 @@ from penstock.server import HubApp
 from penstock.storage import open_store
 
 Fault: TypeAlias = Literal["passed", "unsent", "lost", "stuck", "late", "twice", "unanswered", "busy", "forbidden"]
-"""What becomes of a request; one that is late comes behind all that was stuck before."""
+"""The fate of a request; a late one comes behind all that were stuck before."""
 FAULTS: Final[tuple[Fault, ...]] = get_args(Fault)
 
 
@@ -52,7 +52,7 @@ class Sent:
 
     @property
     def group(self) -> str | None:
-        """Whose batch it is; None: it is none."""
+        """The producer group of a batch; None for other requests."""
         return self.headers.get("producer-group")
 
     def arrive(self) -> httpx2.Response:
@@ -61,7 +61,7 @@ class Sent:
 
 
 class Road(Protocol):
-    """What happens to requests on the way."""
+    """The way of requests to the hub, which may deliver them late."""
 
     def arrive(self, sent: Sent) -> httpx2.Response:
         """Let one come to the hub."""
@@ -122,12 +122,12 @@ def problem(status: int, code: str) -> httpx2.Response:
 
 
 def publish_plainly(box: Box, name: str, ids: Sequence[int]) -> None:
-    """Publish as somebody who gives no numbers."""
+    """Publish without numbers."""
     box.hub.publish(name, [NewEvent.of(b'{"id":%d}' % each, partition=0) for each in ids])
 
 
 def log(box: Box, name: str) -> list[int]:
-    """Return the ids of the events of partition 0, and see that their offsets have no holes."""
+    """Return the ids of the events of partition 0; assert that their offsets have no holes."""
     answer = box.http.get(f"/feeds/{name}", params={"n": 1, "cursor0": "_first", "pagesizehint": 100_000})
     assert answer.status_code == 200, answer.text
     lines: list[dict[str, Any]] = [json.loads(line) for line in answer.text.splitlines()]

@@ -1,4 +1,4 @@
-"""Processes that are to be killed, found in what Linux tells of them."""
+"""Find processes to be killed, in /proc."""
 
 from contextlib import suppress
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""A line between a client and a hub on which requests and answers are lost, held up, doubled, or answered by others.
+"""A proxy between a client and a hub that loses, delays, doubles or answers requests.
 
-It takes whole HTTP/1.1 requests. What becomes of one is its *fate*: a function that is given the Visit.
+It takes whole HTTP/1.1 requests. The *fate* of a request is a function that takes its Visit.
 """
 
 import http.client
@@ -17,7 +17,7 @@ PATIENCE_S = 300.0
 
 
 class Asked(NamedTuple):
-    """What a client has asked."""
+    """A request of a client."""
 
     method: str
     path: str
@@ -27,7 +27,7 @@ class Asked(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """What it is answered."""
+    """An answer."""
 
     status: int
     headers: Sequence[tuple[str, str]]
@@ -239,7 +239,7 @@ def is_claim(visit: Visit) -> bool:
 
 
 def is_question(visit: Visit) -> bool:
-    """Tell whether it is asked how far a producer has come."""
+    """Return whether the request asks for the progress of a producer."""
     return visit.method == "GET" and "/producers/" in visit.path and "/sequences/" not in visit.path
 
 
@@ -256,19 +256,19 @@ def passed(visit: Visit) -> None:
 
 
 def lost(visit: Visit) -> None:
-    """It never reaches the hub, and the client's connection breaks."""
+    """The request does not reach the hub, and the client's connection breaks."""
     visit.body()
     visit.hang_up()
 
 
 def unanswered(visit: Visit) -> None:
-    """The hub does it, and the client's connection breaks."""
+    """The hub executes the request, and the client's connection breaks."""
     visit.forward()
     visit.hang_up()
 
 
 def stored_then(fate: Fate) -> Fate:
-    """The hub does it, and then this becomes of the answer."""
+    """Return a fate: the hub executes the request, then *fate* befalls its answer."""
 
     def meet(visit: Visit) -> None:
         visit.forward()
@@ -278,19 +278,19 @@ def stored_then(fate: Fate) -> Fate:
 
 
 def ignored(visit: Visit) -> None:
-    """It never reaches the hub, and the client hears nothing."""
+    """The request does not reach the hub, and the client hears nothing."""
     visit.body()
     visit.wait_for_the_client_to_give_up()
 
 
 def swallowed(visit: Visit) -> None:
-    """The hub does it, and the client hears nothing."""
+    """The hub executes the request, and the client hears nothing."""
     visit.forward()
     visit.wait_for_the_client_to_give_up()
 
 
 def twice(visit: Visit) -> None:
-    """Somebody in between sends it again by himself; the client has the second answer."""
+    """A gateway sends the request again by itself; the client gets the second answer."""
     visit.forward()
     visit.answer(visit.forward())
 
@@ -301,19 +301,19 @@ def cut(visit: Visit) -> None:
 
 
 def answering(status: int, body: bytes = b"", **headers: str) -> Fate:
-    """Somebody in between answers: the hub hears nothing."""
+    """Return a fate: a gateway answers, and the hub hears nothing."""
     named = [(name.replace("_", "-"), value) for name, value in headers.items()]
     return lambda visit: visit.answer(Answered(status, named, body))
 
 
 def refusing(status: int, code: str, **fields: Any) -> Fate:
-    """It is answered as the hub would, with a problem of that name."""
+    """Return a fate: the answer is a problem of that name, as the hub gives it."""
     problem = {"type": f"urn:penstock:problem:{code}", "title": code, "status": status, "detail": code, **fields}
     return answering(status, json.dumps(problem).encode(), content_type="application/problem+json")
 
 
 class Stuck:
-    """It is stuck on its way, and the client's connection breaks; it can be delivered later."""
+    """A fate: the request is stuck on its way, and the client's connection breaks; it can be delivered later."""
 
     def __init__(self) -> None:
         self._visit: Visit | None = None
@@ -324,18 +324,18 @@ class Stuck:
         visit.hang_up()
 
     def deliver(self) -> tuple[int, dict[str, Any]]:
-        """Let it come to the hub now; return the status and what the hub says to it."""
+        """Deliver the request to the hub now; return the status and the body of the answer."""
         assert self._visit is not None, "nothing is stuck"
         answer = self._visit.forward()
         return answer.status, json.loads(answer.body)
 
 
 class Held:
-    """It is held until it is let go; the hub has done it by then, or *before* that."""
+    """A fate: the request is held until it is let go, after the hub has executed it, or *before*."""
 
     def __init__(self, *, before: bool = False) -> None:
         self.reached = threading.Event()
-        """Set when it is held: the hub has answered, unless it is held *before* that."""
+        """Set when the request is held."""
         self._before = before
         self._let_go = threading.Event()
         self._then: Fate | None = None

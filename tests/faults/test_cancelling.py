@@ -161,13 +161,21 @@ def test_call_cancelled_while_it_waits_for_its_turn_leaves_the_queue(scene: Scen
     call.assert_partition_is_free(again=stored(1, (1, 2)))
 
 
-def test_call_cancelled_while_it_claims_an_epoch_is_not_stored(scene: Scene, call: Call) -> None:
+@pytest.mark.parametrize("which", ["claim", "category"])
+def test_call_cancelled_while_it_claims_or_asks_for_the_category_is_not_stored(
+    scene: Scene, call: Call, which: str
+) -> None:
     """The claim may be granted all the same: the next call repeats it with the same id."""
-    held = call.hold(Held(), to=is_claim)
+    if which == "category":
+        call.mine.properties(0)
+        call.mine.inner._lanes.producing._category = None
+    held = call.hold(
+        Held(), to=is_claim if which == "claim" else lambda visit: visit.path == f"/event-types/{scene.name}"
+    )
     call.sending.cancel()
 
     call.assert_cancelled("not_stored")
-    held.let_go(hung_up)
+    held.let_go(hung_up if which == "claim" else None)
     assert scene.line.batches == []
     call.assert_partition_is_free(again=STORED_NOW)
 
@@ -180,18 +188,6 @@ def test_call_cancelled_between_claims_of_an_unnamed_group_lets_the_next_one_cla
     call.begin(is_pausing).cancel()
 
     call.assert_cancelled("not_stored")
-    call.assert_partition_is_free(again=STORED_NOW)
-
-
-def test_call_cancelled_while_it_asks_for_the_category_is_not_stored(scene: Scene, call: Call) -> None:
-    call.mine.properties(0)
-    call.mine.inner._lanes.producing._category = None
-    held = call.hold(Held(), to=lambda visit: visit.path == f"/event-types/{scene.name}")
-    call.sending.cancel()
-
-    call.assert_cancelled("not_stored")
-    held.let_go()
-    assert scene.line.batches == []
     call.assert_partition_is_free(again=STORED_NOW)
 
 

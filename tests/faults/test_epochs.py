@@ -202,25 +202,3 @@ def test_unknown_outcome_in_the_last_epoch_stays_unknown_until_the_batch_is_foun
     assert stuck.deliver()[0] == 200
     assert mine.send(event, partition=0) == stored(0, (0, 0), epoch=EPOCH_MAX, duplicate=True, attempts=0)
     assert scene.log() == [1]
-
-
-def test_epochs_may_be_skipped_and_never_go_back(scene: Scene) -> None:
-    assert scene.producer(**starting(1)).send(ids(1), partition=0) == stored(0, (0, 0), epoch=1)
-    assert scene.producer(**starting(7)).send(ids(2), partition=0) == stored(0, (1, 1), epoch=7)
-
-    lower = scene.producer(**starting(3))
-    failure_of(lambda: lower.send(ids(3), partition=0), ClaimRefused, current_epoch=7, outcome="not_stored")
-
-    assert scene.producer().send(ids(4), partition=0) == stored(0, (2, 2), epoch=8)
-    assert scene.log() == [1, 2, 4]
-
-
-def test_epoch_begins_with_another_number_if_it_is_claimed_with_it(scene: Scene) -> None:
-    scene.producer().send(ids(1), partition=0)
-    mine = scene.producer(**starting(None, 40))
-
-    assert mine.send(ids(2, 3), partition=0) == stored(40, (1, 2), epoch=1)
-
-    gap = {"received": 40, "expected": 0, "current_epoch": 1, "next_sequence": 42}
-    scene.raw().refused(scene.raw().send(40, [9], epoch=2), 409, "sequence-gap", **gap)
-    assert mine.send(ids(4), partition=0) == stored(42, (3, 3), epoch=1)

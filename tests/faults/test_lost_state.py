@@ -11,18 +11,11 @@ import pytest
 
 from penstock.client import Event
 from penstock.errors import (
-    BadParameter,
     EventTypeNotFound,
-    InvalidSetting,
-    PartitionNotFound,
     ProducerStateExpired,
     RetriesExhausted,
     ServerStateRegressed,
 )
-from penstock.hub.expiry import Expiry
-from penstock.hub.hub import Hub
-from penstock.storage import open_store
-from penstock.testing.clock import VirtualClock
 from penstock.testing.live_hub import live_hub
 from penstock.testing.port import free_port
 from tests.faults.either import Handle, Kind, either
@@ -39,7 +32,6 @@ from tests.faults.scene import (
     starting,
     stored,
 )
-from tests.promises.scene import until
 from tests.served import create
 
 DAY_S = 86_400
@@ -230,42 +222,6 @@ def test_batch_of_unknown_outcome_is_stored_once_though_its_producer_was_deleted
     assert scene.log() == [1, 2]
 
 
-def test_idle_producer_expires_unless_it_is_pinned(migrated_url: str, kind: Kind) -> None:
-    clock = VirtualClock()
-    with hub_here(migrated_url, clock=clock) as hub, scene_on(migrated_url, hub.port, kind) as scene:
-        mine, pinned = scene.producer(), scene.producer(group="pinned", pinned=True)
-        mine.send(ids(1), partition=0)
-        pinned.send(ids(2), partition=0)
-        clock.advance(seconds=8 * DAY_S)
-        assert hub.hub is not None
-        hub.hub._sweeper.sweep()
-        until(lambda: scene.raw().shown()["expired"], "it has expired")
-
-        failure_of(lambda: mine.send(ids(3), partition=0), ProducerStateExpired, outcome="not_stored")
-
-        assert scene.producer().send(ids(4), partition=0).epoch == 1
-        assert pinned.send(ids(5), partition=0) == stored(1, (3, 3))
-        assert scene.log() == [1, 2, 4, 5]
-
-
-def test_producer_may_try_for_half_the_time_that_the_hub_remembers_it(migrated_url: str, kind: Kind) -> None:
-    with hub_here(migrated_url, expiry=Expiry(idle_s=300)) as hub, scene_on(migrated_url, hub.port, kind) as scene:
-        mine = scene.producer(delivery_timeout=151.0)
-        told = {"parameter": "delivery_timeout", "outcome": "not_stored"}
-        assert "at most 150" in str(failure_of(lambda: mine.send(ids(1), partition=0), BadParameter, **told))
-
-        assert scene.log() == []
-        assert scene.producer(delivery_timeout=150.0).send(ids(1), partition=0).count == 1
-        assert scene.producer(group="pinned", pinned=True, delivery_timeout=1e6).send(ids(2), partition=0).count == 1
-
-
-def test_hub_does_not_start_if_it_would_forget_producers_while_they_try(sqlite_url: str) -> None:
-    store = open_store(sqlite_url)
-    with pytest.raises(InvalidSetting, match="240 or more, twice what a client may send a batch for"):
-        Hub(store, expiry=Expiry(idle_s=239))
-    store.close()
-
-
 # An event type that is gone
 
 
@@ -313,12 +269,6 @@ def test_copy_from_before_an_event_type_was_recreated_is_fenced(
 
     assert stuck.deliver()[0] == 412
     assert scene.log() == [1]
-
-
-def test_publish_to_a_partition_that_does_not_exist_is_refused(scene: Scene, mine: Handle) -> None:
-    failure_of(lambda: mine.send(ids(1), partition=7), PartitionNotFound, partition=7, outcome="not_stored")
-
-    assert mine.send(ids(1), partition=0) == stored(0, (0, 0))
 
 
 def test_publish_to_a_hub_that_is_down_ends_with_no_attempt(kind: Kind) -> None:

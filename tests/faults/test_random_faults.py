@@ -1,4 +1,4 @@
-"""Batches are lost, delayed, doubled and fenced in any order: the log agrees with what their producers report."""
+"""Batches are lost, delayed, doubled and fenced in any order: the log agrees with the reports of their producers."""
 
 import asyncio
 import itertools
@@ -36,9 +36,9 @@ COUNT_MAX = 3
 """Fewer than half of the smallest modulus."""
 NAMES = itertools.count()
 LOOP = asyncio.Runner()
-"""In which the async producers live."""
+"""The loop of the async producers."""
 EXAMPLES = {"sqlite": examples(8, 100), "postgresql": examples(4, 40)}
-"""The databases differ in little that matters to this."""
+"""The databases differ in little that matters here."""
 
 faults = st.lists(st.sampled_from(FAULTS), max_size=6)
 groups = st.sampled_from(GROUPS)
@@ -46,13 +46,13 @@ counts = st.integers(1, COUNT_MAX)
 
 
 class Actor:
-    """A producer, and what was handed in to it and has failed."""
+    """A producer, and the events and batches that have failed."""
 
     def __init__(self, model: "Model", group: str) -> None:
         self.way = way = Way(model.box, model)
         self._loop = LOOP if model.kind == "async" else None
         self.doubtful: list[int] = []
-        """Of which events it does not know what became of them, before it is asked for anything."""
+        """The ids of unknown outcome before its next call."""
         given: dict[str, Any] = {
             "producer_group": group,
             "retry": RetryPolicy(max_attempts=2, max_delay=0.001),
@@ -76,14 +76,14 @@ class Actor:
         return found if self._loop is None else self._loop.run(found)
 
     def begin(self, faults: list[Fault]) -> None:
-        """Let the next call meet these."""
+        """Set the faults of the next call."""
         self.way.faults = list(faults)
         doubtful = self.producer._lanes.lane(0).doubtful
         self.doubtful = [event.data["id"] for event in doubtful.events] if doubtful else []
 
 
 class Model(RuleBasedStateMachine):
-    """Producers of two groups, each of which may be begun anew while the old one lives on."""
+    """Producers of two groups; each may be started again while the old one lives on."""
 
     on_unknown: Any = "resolve"
 
@@ -97,7 +97,7 @@ class Model(RuleBasedStateMachine):
         self.absent: set[int] = set()
         """Events that were reported as not stored, and not handed in again since."""
         self.doubted: set[int] = set()
-        """Events of which it was ever not known."""
+        """Events that ever had an unknown outcome."""
         self.stuck: list[tuple[Sent, int]] = []
         self.appended = dict.fromkeys(GROUPS, 0)
 
@@ -148,7 +148,7 @@ class Model(RuleBasedStateMachine):
 
     @rule(group=groups)
     def begin_anew(self, group: str) -> None:
-        """With nothing but the name of the group; the old one lives on."""
+        """Start a producer with nothing but the name of the group; the old one lives on."""
         self.zombies.append(self.actors[group])
         self.actors[group] = self.actor(group)
 
@@ -189,7 +189,7 @@ class Model(RuleBasedStateMachine):
             self.arrive(self.stuck.pop(0)[0])
 
     def resolved(self, actor: Actor, found: Resolution) -> None:
-        """Hold what was found out to be final."""
+        """Record an outcome that a producer has found out: it is final."""
         assert found.count == len(actor.doubtful)
         if found.stored:
             offsets = [offset for each in found.offsets for offset in range(each.first, each.last + 1)]
@@ -279,7 +279,7 @@ class Model(RuleBasedStateMachine):
 
 
 class Republishing(Model):
-    """Where it is not known what became of a batch, it is published as if nothing had been: it may be there twice."""
+    """Producers that publish a batch of unknown outcome again: it may be there twice."""
 
     on_unknown = "republish"
 

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.client import Event
 from penstock.core.producer import Range
-from penstock.errors import PayloadMismatch, ProducerUnsafe, SequenceGap, SequenceOverlap, SequenceTooOld
+from penstock.errors import PayloadMismatch, ProducerUnsafe, SequenceGap, SequenceOverlap
 from tests.faults.either import Handle
 from tests.faults.proxy import Stuck, lost, unanswered
 from tests.faults.scene import Scene, failure_of, ids, starting, stored
@@ -77,30 +77,6 @@ def test_refused_number_fails_the_batch_and_all_later_ones(scene: Scene, mine: H
     assert scene.log() == [*refused.before, *refused.beside]
 
 
-def test_old_number_is_a_duplicate_while_its_batch_is_known(scene: Scene, mine: Handle) -> None:
-    for number in range(6):
-        mine.send(ids(number), partition=0)
-    set_next(mine, 3)
-
-    assert mine.send(ids(3, 4), partition=0) == stored(3, (3, 4), duplicate=True)
-
-    assert scene.log() == list(range(6))
-
-
-def test_old_number_is_refused_once_its_batch_is_forgotten(scene: Scene, mine: Handle) -> None:
-    """As after retention has removed the events; the newest batches stay known."""
-    for number in range(5):
-        mine.send(ids(number), partition=0)
-    producers = "SELECT id FROM penstock_producer WHERE partition_id IN ({mine})"
-    scene.rows(f"DELETE FROM penstock_produced WHERE number < 4 AND producer_id IN ({producers})")
-    set_next(mine, 2)
-
-    failure_of(lambda: mine.send(ids(2), partition=0), SequenceTooOld, partition=0, outcome="unknown", received=2)
-
-    failure_of(lambda: mine.send(ids(9), partition=0), SequenceTooOld, partition=0, outcome="not_stored")
-    assert scene.log() == [0, 1, 2, 3, 4]
-
-
 def test_batch_of_unknown_outcome_is_recognised_in_other_portions(scene: Scene, mine: Handle) -> None:
     events = [Event({"id": number}) for number in range(10)]
     scene.leave_in_doubt(mine, events, (unanswered, lost))
@@ -109,18 +85,6 @@ def test_batch_of_unknown_outcome_is_recognised_in_other_portions(scene: Scene, 
     assert mine.send(events[4:], partition=0) == stored(4, (4, 9), duplicate=True, attempts=0)
 
     assert scene.log() == list(range(10))
-
-
-def test_stored_batch_is_a_duplicate_in_other_portions(scene: Scene, mine: Handle) -> None:
-    """A producer that goes on from an older state sends again what is stored, in other portions."""
-    mine.send(ids(*range(10)), partition=0)
-    set_next(mine, 0)
-
-    assert mine.send(ids(0, 1, 2, 3), partition=0) == stored(0, (0, 3), duplicate=True)
-    assert mine.send(ids(*range(4, 10)), partition=0) == stored(4, (4, 9), duplicate=True)
-    assert mine.send(ids(10), partition=0) == stored(10, (10, 10))
-
-    assert scene.log() == list(range(11))
 
 
 # Two producers in one epoch

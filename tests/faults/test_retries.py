@@ -74,18 +74,6 @@ def test_batch_is_stored_once_if_a_proxy_repeats_it(scene: Scene, mine: Handle) 
     assert scene.log() == [1, 2, 3]
 
 
-def test_delayed_copy_of_a_stored_batch_is_a_duplicate(scene: Scene, mine: Handle) -> None:
-    scene.line.does(stuck := Stuck())
-    assert mine.send(ids(1, 2), partition=0) == stored(0, (0, 1), attempts=2)
-    assert mine.send(ids(3), partition=0) == stored(2, (2, 2))
-
-    status, said = stuck.deliver()
-
-    assert (status, said["outcome"], said["offsets"]) == (200, "duplicate", {"first": 0, "last": 1})
-    assert mine.send(ids(4), partition=0) == stored(3, (3, 3))
-    assert scene.log() == [1, 2, 3, 4]
-
-
 def test_retry_is_a_duplicate_if_a_delayed_copy_overtakes_it(scene: Scene, mine: Handle) -> None:
     scene.line.does(stuck := Stuck(), held := Held(before=True))
     sending = mine.begin(ids(1, 2), partition=0)

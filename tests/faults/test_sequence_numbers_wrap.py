@@ -6,7 +6,7 @@ import pytest
 
 from penstock.client import Event, Resolution
 from penstock.core.producer import Range
-from penstock.errors import PayloadMismatch, TooManyEvents
+from penstock.errors import PayloadMismatch
 from tests.faults.either import Handle, Kind
 from tests.faults.proxy import Stuck, lost, unanswered
 from tests.faults.scene import (
@@ -84,35 +84,6 @@ def test_unknown_outcome_of_a_batch_around_the_end_is_found(scene: Scene, is_sto
     assert scene.log() == [1, 2, 3, 4]
 
 
-def test_batch_has_fewer_events_than_half_of_the_numbers(mine: Handle) -> None:
-    failure_of(lambda: mine.send(ids(*range(8)), partition=0), TooManyEvents, limit=7, outcome="not_stored")
-
-    assert mine.send(ids(*range(7)), partition=0) == stored(0, (0, 6))
-
-
-@pytest.mark.parametrize(
-    ("later", "said"),
-    [(7, "duplicate"), (8, "sequence-gap"), (15, "sequence-gap")],
-    ids=["less than half a round", "half a round", "almost a round"],
-)
-def test_copy_that_is_late_by_less_than_a_round_is_not_stored(
-    scene: Scene, mine: Handle, later: int, said: str
-) -> None:
-    """From half a round on the copy looks like a batch from ahead."""
-    scene.line.does(stuck := Stuck())
-    for number in range(later):
-        mine.send(ids(number), partition=0)
-
-    status, answer = stuck.deliver()
-
-    if said == "duplicate":
-        assert (status, answer["outcome"], answer["offsets"]) == (200, said, {"first": 0, "last": 0})
-    else:
-        assert (status, answer["type"]) == (409, f"urn:penstock:problem:{said}")
-    assert mine.send(ids(later), partition=0) == stored(later, (later, later))
-    assert scene.log() == list(range(later + 1))
-
-
 def test_copy_that_is_late_by_a_whole_round_is_stored_again(scene: Scene, mine: Handle) -> None:
     """Here the promise ends. The producer whose number the copy took is told."""
     scene.line.does(stuck := Stuck())
@@ -123,14 +94,3 @@ def test_copy_that_is_late_by_a_whole_round_is_stored_again(scene: Scene, mine: 
 
     failure_of(lambda: mine.send(ids(16), partition=0), PayloadMismatch, received=0, differs_at=0, outcome="not_stored")
     assert scene.log() == [*range(MODULUS), 0]
-
-
-def test_copy_of_an_earlier_epoch_is_fenced_however_late(scene: Scene, mine: Handle) -> None:
-    scene.leave_in_doubt(mine, ids(0), (stuck := Stuck(), lost))
-    for number in range(MODULUS):
-        mine.send(ids(number), partition=0)
-
-    assert stuck.deliver()[0] == 412
-
-    assert mine.send(ids(16), partition=0) == stored(0, (16, 16), epoch=1)
-    assert scene.log() == list(range(MODULUS + 1))

@@ -279,20 +279,6 @@ def test_refused_request_while_resolving_leaves_it_to_the_next_call(
 # Changes between two attempts
 
 
-def test_stored_batch_is_a_duplicate_though_the_schema_now_refuses_it(scene: Scene, mine: Handle) -> None:
-    scene.change(compatibility_mode="none")
-
-    def tighten(visit: Visit) -> None:
-        scene.change(schema={"type": "json_schema", "schema": '{"required": ["name"]}'})
-        hung_up(visit)
-
-    scene.line.does(stored_then(tighten))
-
-    assert mine.send(ids(1, 2), partition=0) == stored(0, (0, 1), duplicate=True, attempts=2)
-
-    assert scene.log() == [1, 2]
-
-
 def test_producer_blocked_between_attempts_finds_the_batch_once_it_is_unblocked(scene: Scene, mine: Handle) -> None:
     """The refusal speaks for the second attempt alone."""
     event: Any = Event({"id": 1})

@@ -1,4 +1,4 @@
-"""The whole play: consumers of one subscription, hubs and publishers, all of them killed, and what must hold then."""
+"""Consumers of one subscription, hubs and publishers run and are killed; then their logs are checked."""
 
 import random
 import time
@@ -16,7 +16,7 @@ EVENTS_A_SECOND: Final = 400
 def play(
     url: str, hubs_count: int, folder: Path, chance: random.Random, seconds: float, *, pauses: bool = False
 ) -> None:
-    """Play for so long, until everything is committed, and look at what has happened; hubs *pauses*, too."""
+    """Run and disturb them for so long, wait until everything is committed, and check the logs."""
     with hubs_on(url, hubs_count, folder) as hubs:
         urls = [hub.url for hub in hubs]
         subscription = subscribed(urls[0])

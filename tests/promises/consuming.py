@@ -1,4 +1,4 @@
-"""Somebody who subscribes, streams, commits, fails, resets or leaves, as chance has it."""
+"""A consumer that subscribes, streams, commits, fails, resets or leaves at random."""
 
 from collections import Counter
 from random import Random

@@ -13,7 +13,7 @@ MIB = 1 << 20
 
 @contextmanager
 def small_disk(directory: Path, size: int, owner: int | None = None) -> Iterator["SmallDisk"]:
-    """Mount a file system of *size* bytes. Who may not do that is told so, loudly."""
+    """Mount a file system of *size* bytes; skip the test, loudly, where that is not allowed."""
     directory.mkdir()
     options = f"size={size}" + ("" if owner is None else f",uid={owner}")
     done = subprocess.run(

@@ -8,7 +8,7 @@ Ids = Sequence[int | str]
 
 
 class Line:
-    """What has been stored of one, by epoch and number."""
+    """The stored events of a producer group in one partition, by epoch and number."""
 
     def __init__(self) -> None:
         self.epoch = -1

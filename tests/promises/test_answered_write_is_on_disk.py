@@ -1,4 +1,4 @@
-"""What the hub has answered is on disk, also where sessions do not wait for the disk by default."""
+"""A write is on disk before the hub answers, also where sessions do not wait for the disk by default."""
 
 import json
 from collections.abc import Callable, Iterator

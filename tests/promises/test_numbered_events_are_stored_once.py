@@ -76,9 +76,9 @@ class Numbered(RuleBasedStateMachine):
         self.lines: dict[Place, Line] = {}
         self.log: list[list[int]] = [[] for _ in range(PARTITIONS)]
         self.waiting: list[int] = []
-        """What is in the outbox, for the first partition."""
+        """The ids in the outbox, which are for the first partition."""
         self.told: dict[int, tuple[int, int]] = {}
-        """By event: where its producer was told that it is, by partition and offset."""
+        """The partition and the offset of each event, as its producer was told."""
 
     @initialize()
     def create(self) -> None:
@@ -313,7 +313,7 @@ class Numbered(RuleBasedStateMachine):
         return [each.exception(PATIENCE_S) or each.result() for each in told]  # type: ignore[misc]
 
     def _check(self, place: Place, batch: Batch, told: Told, *, trims: bool = False) -> None:
-        """See that a publisher is told what the model says, and let that have happened."""
+        """Assert that an answer is the verdict of the model, and apply it to the model."""
         (partition, _), (epoch, number, ids), line = place, batch, self._line(place)
         verdict, known = line.verdict(epoch, number, ids, trims=trims)
         if verdict in ("appended", "trimmed") and any(isinstance(each, str) for each in ids):
@@ -361,7 +361,7 @@ class Numbered(RuleBasedStateMachine):
     def _check_committed(
         line: Line, batch: tuple[int, int, Ids | int], whole: bool | None, offsets: Sequence[int]
     ) -> None:
-        """See that nothing is said to be stored that is not, nor the other way round, and what is known is said."""
+        """Assert that the hub tells which events are stored, where it knows, and says nothing false elsewhere."""
         epoch, number, events = batch
         there = line.found(epoch, number, events)
         is_whole = len(there) == (events if isinstance(events, int) else len(events))

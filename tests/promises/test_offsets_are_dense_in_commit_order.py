@@ -60,13 +60,6 @@ def test_publishes_at_once_have_neighbouring_offsets_without_holes(hub: Hub, oth
             assert places == sorted(places)
 
 
-def test_publish_comes_behind_those_that_were_committed_before_it(hub: Hub, other: Hub) -> None:
-    for n in range(20):
-        (hub, other)[n % 2].publish(NAME, [event({"n": n})])
-
-    assert [each["n"] for each in feed(hub)] == list(range(20))
-
-
 @pytest.mark.parametrize("is_undone", [True, False], ids=["undone", "committed"])
 def test_publish_waits_for_an_append_under_way_and_follows_it_without_a_hole(
     hub: Hub, url: str, is_undone: bool

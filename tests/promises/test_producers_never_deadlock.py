@@ -42,7 +42,7 @@ class Sent(NamedTuple):
 
 
 class Publisher:
-    """A producer group of its own, which others take over from all the time; it counts its events."""
+    """A producer group that others take over from all the time; its events are numbered."""
 
     def __init__(self, hub: Hub, who: int, chance: Random, said: Counter[str]) -> None:
         self.hub = hub
@@ -55,7 +55,7 @@ class Publisher:
         self.stored: set[tuple[int, int]] = set()
 
     def publish(self) -> None:
-        """Send to many partitions at once, first of all what it is not certain of; then wait for all."""
+        """Send to many partitions at once, the batches of unknown outcome first; then wait for all."""
         again, self.again = self.again, []
         free = sorted(set(range(PARTITIONS)) - {each.partition for each in again})
         sent = [self.send(each.partition, each.stamp, each.numbers) for each in again]
@@ -108,7 +108,7 @@ def publishes(publisher: Publisher) -> Publisher:
 
 
 def takes_over(hub: Hub, chance: Random, over: threading.Event, said: Counter[str]) -> None:
-    """Claims what others publish with, and now and then has it forgotten."""
+    """Claims the groups of the publishers, and deletes them now and then."""
     while not over.is_set():
         who = Who(NAME, chance.randrange(PARTITIONS), f"g{chance.randrange(PUBLISHERS)}")
         with suppress(Unavailable, ProducerNotFound):
@@ -122,7 +122,7 @@ def takes_over(hub: Hub, chance: Random, over: threading.Event, said: Counter[st
 
 
 def sweeps(url: str, chance: Random, over: threading.Event, said: Counter[str]) -> None:
-    """Lets producers expire as if a week were over, or forgets them as if it were two months."""
+    """Lets producers expire as after a week, or be forgotten as after two months."""
     with closing(open_store(url)) as store:
         while not over.is_set():
             ahead = chance.choice([8, 60]) * DAY_S * 1_000_000
