@@ -11,7 +11,7 @@ import pytest
 
 from penstock.core.event_type import EventType, Feed
 from penstock.core.partitioning import hash_partition
-from penstock.errors import EventTypeNotFound, InvalidEvent
+from penstock.errors import InvalidEvent
 from penstock.hub.append import Published
 from penstock.hub.hub import Hub
 from penstock.storage import open_store
@@ -107,13 +107,6 @@ def test_prepared_publish_is_refused_if_the_changed_schema_refuses_it(migrated_u
 
         assert isinstance(told.exception(60), InvalidEvent)
         assert feed(hub) == []
-
-
-def test_prepared_publish_is_refused_if_the_event_type_is_gone(migrated_url: str) -> None:
-    with hub_on(migrated_url, **BY_ORDER) as hub:
-        told = published_across(hub, migrated_url, lambda tx, old: tx.feeds.delete(old.name))
-
-        assert isinstance(told.exception(60), EventTypeNotFound)
 
 
 def test_change_waits_for_an_append_under_way(migrated_postgres_url: str) -> None:
