@@ -1,12 +1,10 @@
 """The hub has lost events that it had acknowledged, or has forgotten the producer or the event type."""
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 from penstock.client import Event
@@ -32,52 +30,34 @@ from tests.faults.scene import (
     starting,
     stored,
 )
+from tests.promises.backup import Backup
 from tests.served import create
 
-DAY_S = 86_400
+def back_up(hub: HubHere) -> Backup:
+    """Copy the database of a hub, which is down meanwhile."""
+    hub.stop()
+    backup = Backup(hub.database)
+    hub.start()
+    return backup
 
 
-class Backup:
-    """A copy of the database of a hub, which is down while the copy is made and put back."""
-
-    def __init__(self, hub: HubHere) -> None:
-        self._hub = hub
-        self._path = Path(hub.database.removeprefix("sqlite:///"))
-        self._is_file = hub.database.startswith("sqlite")
-        self._name = hub.database.rpartition("/")[2]
-        hub.stop()
-        if self._is_file:
-            shutil.copy(self._path, f"{self._path}.backup")
-        else:
-            self._administer(f'CREATE DATABASE "{self._name}_backup" TEMPLATE "{self._name}"')
-        hub.start()
-
-    def put_back(self) -> None:
-        self._hub.stop()
-        if self._is_file:
-            for rest in self._path.parent.glob(f"{self._path.name}-*"):
-                rest.unlink()
-            shutil.move(f"{self._path}.backup", self._path)
-        else:
-            self._administer(f'DROP DATABASE "{self._name}" WITH (FORCE)')
-            self._administer(f'ALTER DATABASE "{self._name}_backup" RENAME TO "{self._name}"')
-        self._hub.start()
-
-    def _administer(self, sql: str) -> None:
-        with psycopg.connect(f"{self._hub.database.rpartition('/')[0]}/postgres", autocommit=True) as connection:
-            connection.execute(sql.encode())
+def put_back(hub: HubHere, backup: Backup) -> None:
+    """Replace the database of a hub by a copy."""
+    hub.stop()
+    backup.put_back()
+    hub.start()
 
 
 @pytest.fixture
-def hub_of_ones_own(migrated_url: str) -> Iterator[HubHere]:
+def restorable(migrated_url: str) -> Iterator[HubHere]:
     with hub_here(migrated_url) as hub:
         yield hub
 
 
 @pytest.fixture
-def alone(hub_of_ones_own: HubHere, kind: Kind) -> Iterator[Scene]:
+def alone(restorable: HubHere, kind: Kind) -> Iterator[Scene]:
     """A feed with two partitions in a hub whose database can be put back."""
-    with scene_on(hub_of_ones_own.database, hub_of_ones_own.port, kind, 2) as scene:
+    with scene_on(restorable.database, restorable.port, kind, 2) as scene:
         yield scene
 
 
@@ -92,15 +72,13 @@ def regression_of(call: Callable[[], Any], *, expected: int, received: int) -> S
 # An older backup
 
 
-def test_producer_is_told_of_acknowledged_events_that_a_restore_has_lost(
-    hub_of_ones_own: HubHere, alone: Scene
-) -> None:
+def test_producer_is_told_of_acknowledged_events_that_a_restore_has_lost(restorable: HubHere, alone: Scene) -> None:
     mine = alone.producer()
     mine.send(ids(1, 2), partition=0)
     mine.send(ids(11), partition=1)
-    backup = Backup(hub_of_ones_own)
+    backup = back_up(restorable)
     mine.send(ids(3, 4, 5), partition=0)
-    backup.put_back()
+    put_back(restorable, backup)
 
     for event in ids(6, 7):
         error = regression_of(lambda event=event: mine.send(event, partition=0), expected=2, received=5)  # type: ignore[misc]
@@ -111,13 +89,13 @@ def test_producer_is_told_of_acknowledged_events_that_a_restore_has_lost(
     assert (alone.log(0), alone.log(1)) == ([1, 2, 3, 4, 5, 6], [11, 12])
 
 
-def test_producer_is_told_of_a_restore_though_its_next_batch_would_fit(hub_of_ones_own: HubHere, alone: Scene) -> None:
+def test_producer_is_told_of_a_restore_though_its_next_batch_would_fit(restorable: HubHere, alone: Scene) -> None:
     """All that was acknowledged is lost, so that the hub knows nothing of the producer but its epoch."""
     mine = alone.producer()
     mine.properties(0)
-    backup = Backup(hub_of_ones_own)
+    backup = back_up(restorable)
     mine.send(ids(1, 2), partition=0)
-    backup.put_back()
+    put_back(restorable, backup)
 
     regression_of(lambda: mine.send(ids(3), partition=0), expected=0, received=2)
 
@@ -126,23 +104,23 @@ def test_producer_is_told_of_a_restore_though_its_next_batch_would_fit(hub_of_on
 
 @pytest.mark.parametrize("moment", ["between attempts", "after an unknown outcome"])
 def test_producer_is_told_of_a_restore_while_its_last_batch_is_in_doubt(
-    hub_of_ones_own: HubHere, alone: Scene, moment: str
+    restorable: HubHere, alone: Scene, moment: str
 ) -> None:
     mine, event = alone.producer(), Event({"id": 4})
     mine.send(ids(1, 2), partition=0)
-    backup = Backup(hub_of_ones_own)
+    backup = back_up(restorable)
     mine.send(ids(3), partition=0)
 
     if moment == "between attempts":
         alone.line.does(held := Held())
         sending = mine.begin(event, partition=0)
         held.wait()
-        backup.put_back()
+        put_back(restorable, backup)
         held.let_go(hung_up)
         regression_of(lambda: sending.result(300), expected=2, received=3)
     else:
         alone.leave_in_doubt(mine, event)
-        backup.put_back()
+        put_back(restorable, backup)
         regression_of(lambda: mine.send(event, partition=0), expected=2, received=3)
 
     assert alone.log() == [1, 2]
@@ -150,13 +128,13 @@ def test_producer_is_told_of_a_restore_while_its_last_batch_is_in_doubt(
 
 
 def test_epoch_that_a_restore_has_lost_goes_on_if_nothing_was_acknowledged_in_it(
-    hub_of_ones_own: HubHere, alone: Scene
+    restorable: HubHere, alone: Scene
 ) -> None:
     alone.producer().send(ids(1), partition=0)
-    backup = Backup(hub_of_ones_own)
+    backup = back_up(restorable)
     new = alone.producer()
     assert new.properties(0).owner_level == 1
-    backup.put_back()
+    put_back(restorable, backup)
 
     assert new.send(ids(2), partition=0) == stored(0, (1, 1), epoch=1)
 

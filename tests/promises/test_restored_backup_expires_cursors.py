@@ -1,9 +1,7 @@
 """Once `penstock restored` has been run, every cursor from before the restore is refused, however far it had come."""
 
 import json
-import shutil
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
@@ -16,6 +14,7 @@ from penstock.hub.hub import Hub
 from penstock.hub.read import Wanted
 from penstock.testing.live_hub import live_hub
 from tests.nakadi import Nakadi, problem
+from tests.promises.backup import Backup
 from tests.promises.scene import NAME, create, event, hub_on
 from tests.served import client_of
 from tests.subscribing import filled
@@ -23,27 +22,10 @@ from tests.subscribing import filled
 RULES = Rules(max_uncommitted=9, batch_limit=1, flush_s=30, commit_s=60, bytes_max=1 << 20)
 
 
-class Backup:
-    """An SQLite file and a copy of it."""
-
-    def __init__(self, directory: Path) -> None:
-        self.url = f"sqlite:///{directory}/hub.db"
-        self._directory = directory
-
-    def make(self) -> None:
-        shutil.copy(self._directory / "hub.db", self._directory / "backup.db")
-
-    def put_back(self) -> None:
-        """Put the copy in place of the file, and say so."""
-        for rest in self._directory.glob("hub.db*"):
-            rest.unlink()
-        shutil.copy(self._directory / "backup.db", self._directory / "hub.db")
-        restored(self.url)
-
-
-@pytest.fixture
-def backup(tmp_path: Path) -> Backup:
-    return Backup(tmp_path)
+def put_back(url: str, backup: Backup) -> None:
+    """Put a backup back, and say so."""
+    backup.put_back()
+    restored(url)
 
 
 def publish(hub: Hub, count: int) -> None:
@@ -71,21 +53,21 @@ def consume(hub: Hub, subscription: str, numbers: list[int]) -> int:
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["feed in the backup", "feed not in the backup"])
-def test_cursor_into_events_that_the_backup_lacks_is_refused(backup: Backup, is_known: bool) -> None:
-    with hub_on(backup.url) as hub:
+def test_cursor_into_events_that_the_backup_lacks_is_refused(url: str, is_known: bool) -> None:
+    with hub_on(url) as hub:
         if is_known:
             create(hub)
             publish(hub, 3)
-    backup.make()
-    with hub_on(backup.url) as hub:
+    backup = Backup(url)
+    with hub_on(url) as hub:
         if not is_known:
             create(hub)
             publish(hub, 3)
         publish(hub, 2)
         far = cursor_at(hub, "_last")
-    backup.put_back()
+    put_back(url, backup)
 
-    with hub_on(backup.url) as hub:
+    with hub_on(url) as hub:
         if not is_known:
             create(hub)
             publish(hub, 3)
@@ -96,20 +78,20 @@ def test_cursor_into_events_that_the_backup_lacks_is_refused(backup: Backup, is_
         assert cursor_at(hub, "_last").endswith("-10")
 
 
-def test_subscription_goes_on_from_its_position_in_the_backup(backup: Backup) -> None:
-    with hub_on(backup.url) as hub:
+def test_subscription_goes_on_from_its_position_in_the_backup(url: str) -> None:
+    with hub_on(url) as hub:
         create(hub)
         publish(hub, 3)
         wanted = {"owning_application": "shop", "event_types": [NAME], "read_from": "begin"}
         subscription = hub.subscriptions.create(completed_subscription(wanted))[0].id
         consume(hub, subscription, [0, 1])
-    backup.make()
-    with hub_on(backup.url) as hub:
+    backup = Backup(url)
+    with hub_on(url) as hub:
         publish(hub, 2)
         before = consume(hub, subscription, [2, 0, 1])
-    backup.put_back()
+    put_back(url, backup)
 
-    with hub_on(backup.url) as hub:
+    with hub_on(url) as hub:
         publish(hub, 2)
         assert consume(hub, subscription, [2, 0, 1]) > before
 

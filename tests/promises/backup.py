@@ -1,0 +1,32 @@
+"""A backup of a hub's database."""
+
+import shutil
+from pathlib import Path
+
+import psycopg
+
+
+class Backup:
+    """A copy of a database, which is made and put back while no hub has the database open."""
+
+    def __init__(self, url: str) -> None:
+        self._server, _, self._name = url.rpartition("/")
+        self._file = Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite") else None
+        if self._file:
+            shutil.copy(self._file, f"{self._file}.backup")
+        else:
+            self._administer(f'CREATE DATABASE "{self._name}_backup" TEMPLATE "{self._name}"')
+
+    def put_back(self) -> None:
+        """Replace the database by the copy."""
+        if self._file:
+            for rest in self._file.parent.glob(f"{self._file.name}-*"):
+                rest.unlink()
+            shutil.move(f"{self._file}.backup", self._file)
+        else:
+            self._administer(f'DROP DATABASE "{self._name}" WITH (FORCE)')
+            self._administer(f'ALTER DATABASE "{self._name}_backup" RENAME TO "{self._name}"')
+
+    def _administer(self, sql: str) -> None:
+        with psycopg.connect(f"{self._server}/postgres", autocommit=True) as connection:
+            connection.execute(sql.encode())
