@@ -85,7 +85,7 @@ def story_of(logs: Iterable[Path]) -> Story:
     return Story(sorted(batches), sorted(asked.values()), sorted(commits), counts, hubs)
 
 
-def lost(story: Story, heads: Mapping[str, int]) -> Mapping[str, Sequence[int]]:
+def lost_offsets(story: Story, heads: Mapping[str, int]) -> Mapping[str, Sequence[int]]:
     """Return, by partition, the first offsets below its head that nobody has read and then asked to be committed."""
     done: dict[tuple[str, str], int] = {}
     for each in story.asked:
@@ -100,7 +100,7 @@ def lost(story: Story, heads: Mapping[str, int]) -> Mapping[str, Sequence[int]]:
     return found
 
 
-def skipped(story: Story) -> Sequence[tuple[int, Batch]]:
+def skipping_batches(story: Story) -> Sequence[tuple[int, Batch]]:
     """Return batches that neither follow the last one of their stream nor begin at a position that was committed.
 
     With each comes the offset at which it could have begun at the latest: a hub sends on behind the last commit, and
@@ -122,7 +122,7 @@ def skipped(story: Story) -> Sequence[tuple[int, Batch]]:
     return found
 
 
-def sent_again(story: Story) -> Sequence[tuple[Commit, Batch]]:
+def repeated_batches(story: Story) -> Sequence[tuple[Commit, Batch]]:
     """Return batches that were read after a hub had confirmed a commit of their events, each with that commit."""
     found = []
     for partition in story.partitions:
@@ -137,7 +137,7 @@ def sent_again(story: Story) -> Sequence[tuple[Commit, Batch]]:
     return found
 
 
-def out_of_order(story: Story) -> Sequence[tuple[Batch, Batch]]:
+def unordered_batches(story: Story) -> Sequence[tuple[Batch, Batch]]:
     """Return neighbours of one stream and partition of which the later one does not come after the earlier."""
     last: dict[tuple[str, str], Batch] = {}
     found = []
@@ -149,7 +149,7 @@ def out_of_order(story: Story) -> Sequence[tuple[Batch, Batch]]:
     return found
 
 
-def at_the_same_time(story: Story) -> Sequence[tuple[Batch, Batch]]:
+def overlapping_batches(story: Story) -> Sequence[tuple[Batch, Batch]]:
     """Return batches of a stream that another one had been sent again from it, and was still sent on itself.
 
     A stream that has lost a partition without having committed all of it has ended: it is sent no more of it. Two that

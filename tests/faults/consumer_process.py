@@ -44,7 +44,7 @@ class Consumer:
             time.sleep(PAUSE_S)
 
     def _stream(self, hub: str) -> None:
-        connection = _connected(hub)
+        connection = _connect(hub)
         query = f"batch_limit=20&max_uncommitted_events=200&batch_flush_timeout=1&commit_timeout={self._commit_s}"
         connection.request("GET", f"{self._path}/events?{query}", headers={"Accept-Encoding": "identity"})
         response = connection.getresponse()
@@ -100,7 +100,7 @@ class Consumer:
         headers = {"X-Nakadi-StreamId": stream, "Content-Type": "application/json"}
         for _ in range(5):
             try:
-                connection = _connected(self._chance.choice(self._hubs))
+                connection = _connect(self._chance.choice(self._hubs))
                 connection.request("POST", f"{self._path}/cursors", body, headers)
                 response = connection.getresponse()
                 said = response.read()
@@ -121,7 +121,7 @@ class Consumer:
             self._log.write(json.dumps({"at": time.monotonic(), "what": what} | more) + "\n")
 
 
-def _connected(hub: str) -> HTTPConnection:
+def _connect(hub: str) -> HTTPConnection:
     where = urlsplit(hub)
     return HTTPConnection(where.hostname or "", where.port, timeout=TIMEOUT_S)
 

@@ -96,7 +96,7 @@ class Line:
                     return fate
         return passed
 
-    def connected(self, end: socket.socket) -> socket.socket:
+    def track(self, end: socket.socket) -> socket.socket:
         """Take note of a connection, which is cut in the end."""
         with self._guard:
             self._open.add(end)
@@ -113,7 +113,7 @@ class Line:
             except OSError:
                 return
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._start(self._serve, self.connected(client))
+            self._start(self._serve, self.track(client))
 
     def _serve(self, client: socket.socket) -> None:
         with closing(client), client.makefile("rb") as source, suppress(OSError, http.client.HTTPException):
@@ -207,7 +207,7 @@ class Visit:
 
 def connect(line: Line) -> socket.socket:
     """Connect to the hub."""
-    return line.connected(socket.create_connection(("127.0.0.1", line.port)))
+    return line.track(socket.create_connection(("127.0.0.1", line.port)))
 
 
 def ask(line: Line, request: bytes, method: str) -> Answered:

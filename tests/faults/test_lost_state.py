@@ -8,12 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.client import Event
-from penstock.errors import (
-    EventTypeNotFound,
-    ProducerStateExpired,
-    RetriesExhausted,
-    ServerStateRegressed,
-)
+from penstock.errors import EventTypeNotFound, ProducerStateExpired, RetriesExhausted, ServerStateRegressed
 from penstock.testing.live_hub import live_hub
 from penstock.testing.port import free_port
 from tests.faults.either import Handle, Kind, either
@@ -32,6 +27,7 @@ from tests.faults.scene import (
 )
 from tests.promises.backup import Backup
 from tests.served import create
+
 
 def back_up(hub: HubHere) -> Backup:
     """Copy the database of a hub, which is down meanwhile."""
@@ -226,12 +222,7 @@ def test_producer_is_told_of_events_lost_with_a_recreated_event_type(scene: Scen
 
 @pytest.mark.parametrize(
     ("options", "epoch"),
-    [
-        ({}, 1),
-        (starting(4, 0), 5),
-        (starting(4, 1000), 5),
-        (starting(4, 1000) | {"on_unknown": "republish"}, 5),
-    ],
+    [({}, 1), (starting(4, 0), 5), (starting(4, 1000), 5), (starting(4, 1000) | {"on_unknown": "republish"}, 5)],
     ids=["default", "epoch 4", "epoch 4 from 1000", "republish"],
 )
 def test_copy_from_before_an_event_type_was_recreated_is_fenced(

@@ -5,8 +5,15 @@ import time
 from pathlib import Path
 from typing import Final
 
-from tests.faults.consumed import at_the_same_time, lost, out_of_order, sent_again, skipped, story_of
-from tests.faults.consumers import Consumers, Publishing, disturb, heads_of, hubs_on, subscribed, unconsumed
+from tests.faults.consumed import (
+    lost_offsets,
+    overlapping_batches,
+    repeated_batches,
+    skipping_batches,
+    story_of,
+    unordered_batches,
+)
+from tests.faults.consumers import Consumers, Publishing, disturb, heads_of, hubs_on, subscribe, unconsumed_events
 
 DRAIN_SECONDS_MAX: Final = 300.0
 CONSUMERS: Final = 4
@@ -19,7 +26,7 @@ def play(
     """Run and disturb them for so long, wait until everything is committed, and check the logs."""
     with hubs_on(url, hubs_count, folder) as hubs:
         urls = [hub.url for hub in hubs]
-        subscription = subscribed(urls[0])
+        subscription = subscribe(urls[0])
         consumers = Consumers(subscription, folder, chance, urls)
         try:
             for _ in range(CONSUMERS):
@@ -33,12 +40,12 @@ def play(
             consumers.kill_all()
         heads = heads_of(urls[0])
     story = story_of(consumers.logs)
-    assert lost(story, heads) == {}
-    assert skipped(story) == []
+    assert lost_offsets(story, heads) == {}
+    assert skipping_batches(story) == []
     story = story.without_leftovers(done.resumed)
-    assert sent_again(story) == []
-    assert out_of_order(story) == []
-    assert at_the_same_time(story) == []
+    assert repeated_batches(story) == []
+    assert unordered_batches(story) == []
+    assert overlapping_batches(story) == []
     assert sum(heads.values()) >= publishing.published > 0
     assert story.counts["opened"] > CONSUMERS
     assert all(done.counts.values())
@@ -48,6 +55,6 @@ def play(
 
 def _drain(hub: str, subscription: str) -> None:
     until = time.monotonic() + DRAIN_SECONDS_MAX
-    while left := unconsumed(hub, subscription):
+    while left := unconsumed_events(hub, subscription):
         assert time.monotonic() < until, f"{left} events are not committed"
         time.sleep(0.2)

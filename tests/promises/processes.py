@@ -19,7 +19,7 @@ FORKSERVER.set_forkserver_preload([__name__])  # Each process would take a secon
 
 
 @contextmanager
-def running(work: Callable[..., None], *given: tuple[Any, ...]) -> Iterator[list[Any]]:
+def run_processes(work: Callable[..., None], *given: tuple[Any, ...]) -> Iterator[list[Any]]:
     """Run *work* once for each of *given* in a process of its own; kill those that outlive the block."""
     processes = [FORKSERVER.Process(target=work, args=each, daemon=True) for each in given]
     for process in processes:
@@ -33,7 +33,7 @@ def running(work: Callable[..., None], *given: tuple[Any, ...]) -> Iterator[list
             process.join()
 
 
-def finished(processes: list[Any]) -> None:
+def join_all(processes: list[Any]) -> None:
     """Wait for all processes and assert that each has succeeded."""
     for process in processes:
         process.join(300)

@@ -66,9 +66,9 @@ def test_every_write_of_the_hub_waits_for_the_disk(postgres_url: str, scope: str
         keep_a_cursor(remote)
         restored(postgres_url)
         drop(remote)
-        until(lambda: "DELETE penstock_partition" in noted(postgres_url), "the sweeper is done")
+        until(lambda: "DELETE penstock_partition" in settings_of_writes(postgres_url), "the sweeper is done")
 
-    found = noted(postgres_url)
+    found = settings_of_writes(postgres_url)
     assert found.pop("INSERT penstock_outbox") == {default}  # The service's own commit is its own affair.
     assert found == {write: {raised} for write in WRITES}
 
@@ -180,7 +180,7 @@ def set_default(url: str, scope: str, setting: str) -> None:
         connection.execute(f"ALTER {named} SET synchronous_commit = {setting}".encode())
 
 
-def noted(url: str) -> dict[str, set[str]]:
+def settings_of_writes(url: str) -> dict[str, set[str]]:
     """Return the settings under which each kind of write was committed."""
     found: dict[str, set[str]] = {}
     for what, setting in rows_of(url, "SELECT DISTINCT what, setting FROM noted"):

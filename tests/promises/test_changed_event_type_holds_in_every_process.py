@@ -36,13 +36,13 @@ def hubs(migrated_url: str) -> Iterator[tuple[httpx2.Client, httpx2.Client]]:
             stack.enter_context(httpx2.Client(base_url=stack.enter_context(live_hub(migrated_url)).url))
             for _ in range(2)
         )
-        created = here.post("/event-types", json=defined())
+        created = here.post("/event-types", json=definition())
         assert created.status_code == 201, created.text
         assert publish(there, {"n": 1}) == 200
         yield here, there
 
 
-def defined(properties: str = '{"n": {"type": "integer"}}', **members: object) -> dict[str, object]:
+def definition(properties: str = '{"n": {"type": "integer"}}', **members: object) -> dict[str, object]:
     schema = {"type": "json_schema", "schema": f'{{"properties": {properties}, "additionalProperties": false}}'}
     return an_event_type(NAME, schema=schema, compatibility_mode="none") | members
 
@@ -61,13 +61,13 @@ def test_change_of_an_event_type_holds_in_another_process_at_once(hubs: tuple[ht
     in_partition_1 = {"data": {"n": "1"}, "partition": 1}
 
     assert publish(there, {"n": 1, "more": 1}) == 422
-    assert here.put(path, json=defined('{"n": {}, "more": {}}')).status_code == 200
+    assert here.put(path, json=definition('{"n": {}, "more": {}}')).status_code == 200
     assert publish(there, {"n": 1, "more": 1}) == 200
 
-    assert here.put(path, json=defined('{"n": {"type": "string"}}')).status_code == 200
+    assert here.put(path, json=definition('{"n": {"type": "string"}}')).status_code == 200
     assert (publish(there, {"n": 1}), publish(there, {"n": "1"})) == (422, 200)
 
-    chosen = defined('{"n": {"type": "string"}}', partition_strategy="user_defined")
+    chosen = definition('{"n": {"type": "string"}}', partition_strategy="user_defined")
     assert here.put(f"{path}?allow_reordering=true", json=chosen).status_code == 200
     assert there.post(f"/feeds/{NAME}", json=in_partition_1).status_code == 422
     assert here.put(f"{path}/partition-count", json={"partition_count": 2}).status_code == 204
@@ -75,7 +75,7 @@ def test_change_of_an_event_type_holds_in_another_process_at_once(hubs: tuple[ht
 
     assert here.delete(path).status_code == 200
     assert publish(there, {"n": "1"}) == publish(there, {"n": 1}) == 404
-    assert here.post("/event-types", json=defined('{"n": {"type": "boolean"}}')).status_code == 201
+    assert here.post("/event-types", json=definition('{"n": {"type": "boolean"}}')).status_code == 201
     assert (publish(there, {"n": True}), publish(there, {"n": 1})) == (200, 422)
 
 
@@ -84,7 +84,7 @@ def test_prepared_publish_is_prepared_again_after_a_change(migrated_url: str) ->
     with hub_on(migrated_url, **BY_ORDER) as hub:
         hub.publish(NAME, [a_new_event(a_business_event(0))])
 
-        told = published_across(hub, migrated_url, lambda tx, old: changed(tx, old, 2, schema=schema))
+        told = publish_across(hub, migrated_url, lambda tx, old: change_in(tx, old, 2, schema=schema))
 
         published = told.result(300)
         assert published is not None
@@ -103,7 +103,7 @@ def test_prepared_publish_is_prepared_again_after_a_change(migrated_url: str) ->
 def test_prepared_publish_is_refused_if_the_changed_schema_refuses_it(migrated_url: str) -> None:
     narrow = {"type": "json_schema", "schema": '{"required": ["more"]}', "version": "2.0.0"}
     with hub_on(migrated_url, **BY_ORDER) as hub:
-        told = published_across(hub, migrated_url, lambda tx, old: changed(tx, old, 1, schema=narrow))
+        told = publish_across(hub, migrated_url, lambda tx, old: change_in(tx, old, 1, schema=narrow))
 
         assert isinstance(told.exception(60), InvalidEvent)
         assert feed(hub) == []
@@ -118,7 +118,7 @@ def test_change_waits_for_an_append_under_way(migrated_postgres_url: str) -> Non
             with store.write() as tx:
                 old = tx.feeds.lock(NAME)
                 assert old is not None
-                return changed(tx, old, 2)
+                return change_in(tx, old, 2)
 
         with store.write() as tx:
             tx.events.lock_heads(before.partition_ids)
@@ -134,7 +134,7 @@ def test_change_waits_for_an_append_under_way(migrated_postgres_url: str) -> Non
     assert [heads[each][:3] for each in after.partition_ids] == [(after.revision, 0, 1), (after.revision, 0, 0)]
 
 
-def published_across(hub: Hub, url: str, change: Callable[[Tx, Feed], object]) -> Told:
+def publish_across(hub: Hub, url: str, change: Callable[[Tx, Feed], object]) -> Told:
     """Change the event type as another process, while a prepared publish waits to be appended."""
     with closing(open_store(url)) as other, other.write() as tx:
         locked = tx.feeds.lock(NAME)
@@ -147,7 +147,7 @@ def published_across(hub: Hub, url: str, change: Callable[[Tx, Feed], object]) -
     return told
 
 
-def changed(tx: Tx, old: Feed, partitions: int, **members: object) -> Feed:
+def change_in(tx: Tx, old: Feed, partitions: int, **members: object) -> Feed:
     tx.feeds.update(old, EventType.of(old.event_type.definition | members, partitions), FIRST_AT)
     found = tx.feeds.find(old.name)
     assert found is not None

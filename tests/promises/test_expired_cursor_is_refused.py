@@ -50,7 +50,7 @@ def numbers(remote: Remote, path: str) -> list[int]:
     return [line["data"]["n"] for line in map(json.loads, body.splitlines()) if "data" in line]
 
 
-def expired(remote: Remote, path: str) -> dict[str, Any]:
+def expiry_of(remote: Remote, path: str) -> dict[str, Any]:
     """Assert that a read is refused since its cursor has expired; return the problem."""
     status, body, headers = remote.ask("GET", path)
     problem: dict[str, Any] = json.loads(body)
@@ -69,7 +69,7 @@ def test_cursor_behind_retention_is_410_with_the_number_of_lost_events(
     _, cursor = remote.page("_first", n=2, size=3)
     retain(served, floor=7)
 
-    problem = expired(remote, path + cursor)
+    problem = expiry_of(remote, path + cursor)
 
     assert (problem["parameter"], problem["event_type"], problem["partition"]) == (parameter, NAME, 0)
     assert problem["lost"] == 4
@@ -91,7 +91,7 @@ def test_lost_events_of_merged_partitions_are_counted_together(served: LiveHub, 
     _, cursor = remote.page("_first", size=0)
     retain(served, floor=7)
 
-    problem = expired(remote, f"/feeds/{NAME}?n=1&cursor0={cursor}")
+    problem = expiry_of(remote, f"/feeds/{NAME}?n=1&cursor0={cursor}")
 
     assert problem["lost"] == 7
     found = numbers(remote, f"/feeds/{NAME}?n=1&cursor0={problem['first_available']}")
@@ -149,7 +149,7 @@ def test_cursor_of_a_recreated_event_type_is_410_with_its_ends(remote: Remote) -
     remote.create(2)
     remote.publish({"n": "new"})
 
-    problem = expired(remote, V1 + cursor)
+    problem = expiry_of(remote, V1 + cursor)
 
     assert (problem["first_available"], problem["last_available"]) == ("_first", "_last")
     assert remote.all(n=2) == [{"n": "new"}]

@@ -69,9 +69,7 @@ def test_publish_without_room_is_refused_and_stored_events_stay(on_small_disk: t
         assert len(feed(hub)) == len(stored) + 1
 
 
-def test_outbox_is_moved_once_the_log_has_room_again(
-    on_small_disk: tuple[str, SmallDisk],
-) -> None:
+def test_outbox_is_moved_once_the_log_has_room_again(on_small_disk: tuple[str, SmallDisk]) -> None:
     url, disk = on_small_disk
     rows = [{"n": n, "x": PADDING} for n in range(150)]
     with hub_on(url, partitions=1):

@@ -34,7 +34,7 @@ FAILING_AT_COMMIT = {
 
 
 @contextmanager
-def queued(hub: Hub, url: str) -> Iterator[Tx]:
+def block_committer(hub: Hub, url: str) -> Iterator[Tx]:
     """Keep the committer from committing while the block runs: publishes submitted in it become a group."""
     with closing(open_store(url)) as store, store.write() as tx:
         tx.events.lock_heads(sorted(part for each in hub.event_types() for part in each.partition_ids))
@@ -56,7 +56,7 @@ def is_bad(n: int) -> bool:
 
 def submit_many(hub: Hub, url: str, then: Callable[[list[Any]], None] = lambda _: None) -> list[Any]:
     """Submit many publishes as one group, some of them bad; return their results, or the errors in their place."""
-    with queued(hub, url):
+    with block_committer(hub, url):
         submitted = [hub.submit(NAME, [event({"n": n, "x": "poison" * is_bad(n)})]) for n in range(MANY)]
         then(submitted)
     return [None if each.cancelled() else each.exception(300) or each.result() for each in submitted]
@@ -105,7 +105,7 @@ def test_publish_prepared_before_its_event_type_was_recreated_is_prepared_again(
     """Another hub drops the event type and creates it again between preparation and commit."""
     create(hub, "kept.one")
     hub.publish(NAME, [event({"n": "of the first feed"})])
-    with queued(hub, url) as tx:
+    with block_committer(hub, url) as tx:
         kept = [hub.submit("kept.one", [event({"n": n})]) for n in range(3)]
         fit = hub.submit(NAME, [event({"id": 7, "n": n}) for n in range(5)])
         unfit = hub.submit(NAME, [event({"id": 1}), event({"n": "no id"})], lines=[3, 8])
@@ -126,7 +126,7 @@ def test_publish_prepared_before_its_event_type_was_recreated_is_prepared_again(
 
 def test_publishes_to_an_event_type_dropped_before_the_commit_fail_alone(hub: Hub, url: str) -> None:
     create(hub, "kept.one")
-    with queued(hub, url) as tx:
+    with block_committer(hub, url) as tx:
         lost = [hub.submit(NAME, [event({"n": n})]) for n in range(3)]
         kept = [hub.submit("kept.one", [event({"n": n})]) for n in range(3)]
         tx.feeds.delete(NAME)

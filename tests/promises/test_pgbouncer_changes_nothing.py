@@ -14,15 +14,7 @@ from penstock.testing.live_hub import LiveHub, live_hub
 from penstock.testing.pgbouncer import SESSIONS, PgBouncer
 from penstock.testing.postgres import PostgresCluster
 from tests.exhaustive import examples, exhaustive
-from tests.promises.scene import (
-    NAME,
-    Remote,
-    assert_dense,
-    assert_outbox_is_empty,
-    commit_to_outbox,
-    rows_of,
-    until,
-)
+from tests.promises.scene import NAME, Remote, assert_dense, assert_outbox_is_empty, commit_to_outbox, rows_of, until
 
 PARTITIONS = 4
 EVENTS = examples(12, 100)

@@ -4,7 +4,7 @@ import pytest
 
 import penstock.outbox
 from penstock.errors import InsideTransaction
-from tests.promises.processes import FORKSERVER, hold_the_file, running
+from tests.promises.processes import FORKSERVER, hold_the_file, run_processes
 from tests.promises.scene import NAME, Follower, event, feed, hub_on, service
 
 
@@ -38,7 +38,7 @@ def test_publish_waits_for_another_process_that_holds_the_file(sqlite_url: str) 
     held, release = FORKSERVER.Event(), FORKSERVER.Event()
     with hub_on(sqlite_url, partitions=1) as hub:
         path = sqlite_url.removeprefix("sqlite:///")
-        with running(hold_the_file, (path, held, release)):
+        with run_processes(hold_the_file, (path, held, release)):
             assert held.wait(300)
             waiting = hub.submit(NAME, [event({"n": 1})])
             with pytest.raises(TimeoutError):

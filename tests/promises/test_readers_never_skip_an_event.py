@@ -8,7 +8,7 @@ from typing import Any
 from penstock.hub.hub import Hub
 from penstock.storage import open_store
 from tests.exhaustive import examples
-from tests.promises.processes import FORKSERVER, finished, follow_numbers, publish_numbers, running
+from tests.promises.processes import FORKSERVER, follow_numbers, join_all, publish_numbers, run_processes
 from tests.promises.scene import NAME, Follower, event, feed, hub_on, seeded, slow_append
 
 PUBLISHERS, READERS, PARTITIONS = 2, 2, 2
@@ -23,20 +23,20 @@ def test_readers_beside_and_after_publishers_in_other_processes_see_one_history(
     told = FORKSERVER.Queue()
     with hub_on(url, partitions=PARTITIONS) as hub:
         publishers = [(url, who, chance.getrandbits(32), BATCHES, PARTITIONS) for who in range(PUBLISHERS)]
-        with running(publish_numbers, *publishers) as publishing:
+        with run_processes(publish_numbers, *publishers) as publishing:
             slow = threading.Thread(target=append_slowly, args=(url, hub, Random(chance.getrandbits(32))))
             slow.start()
             early = Follower(hub, range(PARTITIONS))
             while any(process.is_alive() for process in publishing):
                 early.page(chance.choice([1, 3, 100]))
-            finished(publishing)
+            join_all(publishing)
             slow.join()
         early.all()
         whole = [numbers_of(feed(hub, partition)) for partition in range(PARTITIONS)]
     late = [(url, chance.getrandbits(32), sum(map(len, whole)), PARTITIONS, told) for _ in range(READERS)]
-    with running(follow_numbers, *late) as following:
+    with run_processes(follow_numbers, *late) as following:
         histories = [told.get(timeout=300) for _ in range(READERS)]
-        finished(following)
+        join_all(following)
 
     assert_numbered(whole)
     assert [numbers_of(early.found[partition]) for partition in range(PARTITIONS)] == whole
@@ -49,14 +49,14 @@ def test_readers_in_other_processes_beside_a_publisher_see_one_history(url: str)
     with hub_on(url, partitions=1) as hub:
         total = SLOW + examples(150, 600)
         follower = (url, chance.getrandbits(32), total, 1, told)
-        with running(follow_numbers, follower, follower) as following:
+        with run_processes(follow_numbers, follower, follower) as following:
             appending = threading.Thread(target=append_slowly, args=(url, hub, chance))
             appending.start()
             for n in range(total - SLOW):
                 hub.publish(NAME, [event({"by": 0, "n": n})])
             appending.join()
             first, second = told.get(timeout=300), told.get(timeout=300)
-            finished(following)
+            join_all(following)
         whole = numbers_of(feed(hub))
 
     assert_numbered([whole])

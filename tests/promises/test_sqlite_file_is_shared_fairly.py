@@ -3,7 +3,14 @@
 from itertools import pairwise
 
 from tests.exhaustive import examples
-from tests.promises.processes import FORKSERVER, commit_rows, finished, publish_forever, publish_until, running
+from tests.promises.processes import (
+    FORKSERVER,
+    commit_rows,
+    join_all,
+    publish_forever,
+    publish_until,
+    run_processes,
+)
 from tests.promises.scene import feed, hub_on, until
 
 TURNS = 100
@@ -14,8 +21,9 @@ def test_each_hub_process_gets_its_share_of_commits(sqlite_url: str) -> None:
     hubs, commits = 3, examples(450, 900)
     go, counts = FORKSERVER.Barrier(hubs), FORKSERVER.Array("q", [0] * hubs)
     with hub_on(sqlite_url, partitions=1) as hub:
-        with running(publish_until, *((sqlite_url, who, go, counts, commits) for who in range(hubs))) as publishing:
-            finished(publishing)
+        given = [(sqlite_url, who, go, counts, commits) for who in range(hubs)]
+        with run_processes(publish_until, *given) as publishing:
+            join_all(publishing)
         done = [each["by"] for each in feed(hub)]
 
     assert len(done) == sum(counts) + hubs
@@ -36,10 +44,10 @@ def test_service_gets_its_turn_beside_saturated_hubs(sqlite_url: str) -> None:
     hubs, commits = 3, examples(15, 40)
     waits, counts = FORKSERVER.Queue(), FORKSERVER.Array("q", [0] * hubs)
     with hub_on(sqlite_url, partitions=1) as hub:
-        with running(publish_forever, *((sqlite_url, counts, who) for who in range(hubs))):
+        with run_processes(publish_forever, *((sqlite_url, counts, who) for who in range(hubs))):
             until(lambda: min(counts) > 20, "the hubs are busy")
             before = list(counts)
-            with running(commit_rows, (sqlite_url.removeprefix("sqlite:///"), commits, counts, waits)):
+            with run_processes(commit_rows, (sqlite_url.removeprefix("sqlite:///"), commits, counts, waits)):
                 passed = sorted(waits.get(timeout=300))
             beside = [after - earlier for earlier, after in zip(before, counts, strict=True)]
 

@@ -307,7 +307,7 @@ WORKERS: list[tuple[Callable[[Work], None], int]] = [
 ]  # fmt: skip
 
 
-def lacking(said: Counter[tuple[str, int]]) -> list[str]:
+def missing_work(said: Counter[tuple[str, int]]) -> list[str]:
     """Return what was not done often enough; UNFIT: no batch was refused by its numbers yet."""
     lacks = [what for (what, status), count in ENOUGH.items() if said[what, status] <= count]
     return lacks if any(said["POST", each] for each in UNFIT) else [*lacks, "UNFIT"]
@@ -333,7 +333,7 @@ def test_writers_of_all_kinds_at_once_never_deadlock(
             ]
             latest = time.monotonic() + MOST_SECONDS
             over.wait(SECONDS)
-            while lacking(said) and not any(each.done() for each in doing) and time.monotonic() < latest:
+            while missing_work(said) and not any(each.done() for each in doing) and time.monotonic() < latest:
                 over.wait(0.1)
             over.set()
             for each in doing:
@@ -344,7 +344,7 @@ def test_writers_of_all_kinds_at_once_never_deadlock(
     assert not deadlocks(), f"{deadlocks()} after {dict(said)}"
     assert len(found) == len(set(found)), "an event is there twice"
     assert stored <= set(found), "an event that was told to be stored is lost"
-    assert not lacking(said), f"not enough of {lacking(said)}: {dict(said)}"
+    assert not missing_work(said), f"not enough of {missing_work(said)}: {dict(said)}"
     assert_dense(postgres_url)
 
 
