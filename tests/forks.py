@@ -10,16 +10,21 @@ import gc
 import io
 import json
 import os
+import runpy
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
+import types
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final, NoReturn
 
+PYTHON: Final = "python"
+"""The first argument of a command that is a Python program, and not `penstock`."""
 TRIED: Final = (
     ("event-type", "list", "--url", "http://127.0.0.1:1"),
     ("migrate", "--database", "sqlite:///tried.db"),
@@ -36,6 +41,7 @@ class Fork:
         self._told = told
         self.pid = _number(told)
         self.stdin: IO[bytes] | None = None
+        self.stdout: IO[bytes] | None = None
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
@@ -106,6 +112,14 @@ class Forks:
         with os.fdopen(ours, "rb") as stdin:
             fork = self.start([*arguments], Path.cwd(), os.environ, [stdin, output, output])
         fork.stdin = os.fdopen(theirs, "wb")
+        return fork
+
+    def python(self, arguments: Sequence[str], directory: Path, errors: IO[bytes]) -> Fork:
+        """Start `python -W error` with `-c TEXT`, `-m MODULE` or a file, and pipes for its input and output."""
+        (their_input, our_input), (our_output, their_output) = os.pipe(), os.pipe()
+        with os.fdopen(their_input, "rb") as stdin, os.fdopen(their_output, "wb") as stdout:
+            fork = self.start([PYTHON, *arguments], directory, os.environ, [stdin, stdout, errors])
+        fork.stdin, fork.stdout = os.fdopen(our_input, "wb"), os.fdopen(our_output, "rb")
         return fork
 
     def _started(self) -> socket.socket:
@@ -200,14 +214,34 @@ def _text(number: int, mode: str) -> Any:
     )
 
 
+def run_python(program: str, *arguments: str) -> None:
+    """Run a program as `python -W error` does, in a main module of its own."""
+    warnings.simplefilter("error")
+    if program == "-c":
+        text, *sys.argv[1:] = arguments
+        sys.modules["__main__"] = module = types.ModuleType("__main__")
+        exec(compile(text, "<string>", "exec"), module.__dict__)
+    elif program == "-m":
+        name, *sys.argv[1:] = arguments
+        runpy.run_module(name, run_name="__main__", alter_sys=True)
+    else:
+        sys.argv[1:] = arguments
+        runpy.run_path(program, run_name="__main__")
+
+
 def main() -> NoReturn:
     """Load everything, fork, and in what was forked run the command."""
-    import penstock.server  # noqa: F401 - That is all.
+    import psycopg  # noqa: F401 - That is all.
+
+    import penstock.processing
+    import penstock.server
     from penstock.cli.contents import CONTENTS, loaded
     from penstock.cli.start import main as run
 
     for name in CONTENTS:
         loaded(name)
+    for name in penstock.processing.__all__:
+        getattr(penstock.processing, name)
     [file] = sys.argv[1:]
     with tempfile.TemporaryDirectory() as nothing:
         for words in TRIED:  # What is loaded late is loaded by now, too.
@@ -220,7 +254,10 @@ def main() -> NoReturn:
     gc.freeze()  # Else the first search for garbage would copy all of it.
     with socket.socket(fileno=int(file)) as requests:
         serve(requests)
-    run()
+    if sys.argv[1:2] == [PYTHON]:
+        run_python(*sys.argv[2:])
+    else:
+        run()
     sys.exit()
 
 

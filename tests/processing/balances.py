@@ -1,13 +1,12 @@
-"""A projection that runs until it is killed: `python -m tests.processing.balances HUB DATABASE FEED`."""
-
-import sys
-import threading
-from typing import Any
+"""A projection of the balances of accounts, and the rows that it comes to."""
 
 import msgspec
 
-from penstock.processing import Backoff, FeedSource, Rules, StreamEvent
+from penstock.processing import StreamEvent
 from penstock.processing.projections.projection import Projection
+
+CLOSED_EVERY = 97
+"""Each event of a number that is one below a multiple of this closes its account."""
 
 
 class Balance(msgspec.Struct):
@@ -16,41 +15,27 @@ class Balance(msgspec.Struct):
     last: int = -1
 
 
-def booked(balance: Balance, event: StreamEvent) -> Balance | None:
-    """Add an amount; what closes an account removes it."""
-    if event.data["n"] % 97 == 96:
-        return None
-    return Balance(balance.total + event.data["n"], balance.events + 1, event.data["n"])
+def book(balance: Balance, event: StreamEvent) -> Balance | None:
+    """Add an amount, or remove the account."""
+    n = event.data["n"]
+    return None if n % CLOSED_EVERY == CLOSED_EVERY - 1 else Balance(balance.total + n, balance.events + 1, n)
 
 
 def by_account(event: StreamEvent) -> str | None:
     return event.key
 
 
-BALANCES = Projection("balances", Balance, booked, key=by_account)
+BALANCES = Projection("balances", Balance, book, key=by_account)
 
 
 def folded(numbers: list[int], accounts: int) -> dict[str, tuple[int, int, int]]:
-    """Return what the table is to hold of the accounts of *numbers*, each of which is in account `n % accounts`."""
-    found: dict[str, tuple[int, int, int]] = {}
+    """Return the rows of the projection after *numbers*, each of which is in account `n % accounts`."""
+    rows: dict[str, tuple[int, int, int]] = {}
     for n in numbers:
         key = str(n % accounts)
-        total, events, _ = found.get(key, (0, 0, -1))
-        if n % 97 == 96:
-            found.pop(key, None)
+        total, events, _ = rows.get(key, (0, 0, -1))
+        if n % CLOSED_EVERY == CLOSED_EVERY - 1:
+            rows.pop(key, None)
         else:
-            found[key] = (total + n, events + 1, n)
-    return found
-
-
-def main(url: str, database: str, feed: str) -> None:
-    rules = Rules(backoff=Backoff(first=0.01, most=0.1), events_ahead=200, batches_ahead=8)
-    options: dict[str, Any] = {"rules": rules, "commit_s": 0.05}
-    with BALANCES.local(FeedSource(url, feed), database, **options):
-        sys.stdout.write("running\n")
-        sys.stdout.flush()
-        threading.Event().wait()
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+            rows[key] = (total + n, events + 1, n)
+    return rows

@@ -1,10 +1,7 @@
 """Several processors of one name share the tranches by leases: none is read twice at once, and none is left."""
 
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +19,13 @@ from penstock.processing import (
     Rules,
 )
 from penstock.processing.checkpoints.leases import DatabaseLeases
-from penstock.processing.sharing import Held
+from penstock.processing.sharing import Held, Shared
 from penstock.testing.live_hub import LiveHub, live_hub
+from tests.exhaustive import examples
+from tests.processing.office import until
+from tests.processing.programs import Program, running
 from tests.processing.shared_work import handler_in
 
-ROOT = Path(__file__).parent.parent.parent
 CUSTOMERS = 20
 
 
@@ -44,35 +43,15 @@ def publish(hub: LiveHub, numbers: range) -> None:
         client.publish("order.placed", [{"customer": str(n % CUSTOMERS), "n": n} for n in numbers])
 
 
-def until(check: Callable[[], bool], seconds: float = 300) -> None:
-    deadline = time.monotonic() + seconds
-    while not check():
-        assert time.monotonic() < deadline, "that has not come"
-        time.sleep(0.05)
-
-
-def handled(folder: Path) -> dict[str, list[str]]:
+def read_handled(folder: Path) -> dict[str, list[str]]:
     return {path.stem.rpartition("-")[2]: path.read_text().splitlines() for path in folder.glob("*.log")}
 
 
-def wanted(numbers: range) -> dict[str, list[str]]:
+def expected_lines(numbers: range) -> dict[str, list[str]]:
     return {str(key): [str(n) for n in numbers if n % CUSTOMERS == key] for key in range(CUSTOMERS)}
 
 
-def test_leases_are_of_the_processor_whose_checkpoints_all_have(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/shared.db"
-    leases = DatabaseLeases(url, "mailer")
-    with pytest.raises(BadParameter, match="leases is 'mailer'; allowed: leases of 'ledger', as the checkpoints are"):
-        Local(print, MemorySource(), checkpoints=DatabaseCheckpoints(url, "ledger"), leases=leases)
-    for kept in (None, MemoryCheckpoints("mailer")):
-        with pytest.raises(BadParameter, match="checkpoints is 'in memory'; allowed: those that others have, too"):
-            Local(print, MemorySource(), checkpoints=kept, leases=leases)
-    with pytest.raises(BadParameter, match=r"leases is 'sqlite:///…|leases is 'sqlite://…"):
-        Local(print, MemorySource(), checkpoints=DatabaseCheckpoints(url, "mailer"), leases=url)  # type: ignore[arg-type]
-    Local(print, MemorySource(), checkpoints=DatabaseCheckpoints(url, "mailer"), leases=leases)
-
-
-def test_who_comes_has_a_share_and_who_goes_leaves_it_and_each_event_is_handled_once(
+def test_tranches_are_shared_out_as_processors_join_and_stop_without_repeats(
     hub: LiveHub, database_url: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "handled"
@@ -100,65 +79,52 @@ def test_who_comes_has_a_share_and_who_goes_leaves_it_and_each_event_is_handled_
     running.pop(0).stop()
     until(lambda: shares() == [3, 3])
     publish(hub, range(1000, 1200))
-    until(lambda: sum(map(len, handled(folder).values())) == 1200)
+    until(lambda: sum(map(len, read_handled(folder).values())) == 1200)
     for each in running:
         each.stop()
-    assert handled(folder) == wanted(range(1200))
+    assert read_handled(folder) == expected_lines(range(1200))
 
 
-def test_who_is_killed_is_followed_when_its_lease_is_over(hub: LiveHub, database_url: str, tmp_path: Path) -> None:
+def test_successor_takes_the_lease_of_a_killed_processor_and_no_stream_is_with_two(
+    hub: LiveHub, database_url: str, tmp_path: Path
+) -> None:
     folder = tmp_path / "handled"
     folder.mkdir()
-    arguments = [
-        sys.executable,
-        "-m",
-        "tests.processing.shared_work",
-        hub.url,
-        database_url,
-        "order.placed",
-        str(folder),
-    ]
-    processes: list[Any] = []
+    arguments = ("-m", "tests.processing.shared_work", hub.url, database_url, "order.placed", str(folder))
+    alive: list[Program] = []
+    with ExitStack() as programs:
 
-    def start() -> None:
-        processes.append(subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, text=True))
-        assert processes[-1].stdout.readline() == "running\n"
+        def start() -> None:
+            alive.append(programs.enter_context(running(*arguments)))
+            assert alive[-1].line() == "running"
 
-    def kill(number: int) -> None:
-        process = processes.pop(number)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
-
-    start()
-    start()
-    total = 0
-    for number in (0, 1, 0):
-        publish(hub, range(total, total + 300))
-        total += 300
-        time.sleep(0.4)
-        kill(number)
         start()
-    publish(hub, range(total, total + 100))
-    total += 100
-    checkpoints = DatabaseCheckpoints(database_url, "order.placed")
-    with FeedSource(hub.url, "order.placed") as source:
-        until(lambda: not any(source.behind(checkpoints.positions()).values()))
-    while processes:
-        kill(0)
-    found = handled(folder)
+        start()
+        total = 0
+        for turn in range(examples(1, 3)):
+            publish(hub, range(total, total + 300))
+            until(lambda: sum(map(len, read_handled(folder).values())) > total)  # noqa: B023 - It is called at once.
+            total += 300
+            alive.pop(turn % 2).kill()
+            start()
+        publish(hub, range(total, total + 100))
+        total += 100
+        checkpoints = DatabaseCheckpoints(database_url, "order.placed")
+        with FeedSource(hub.url, "order.placed") as source:
+            until(lambda: not any(source.behind(checkpoints.positions()).values()))
+    found = read_handled(folder)
     assert not [key for key, lines in found.items() if "two at once" in lines]
-    # What was handled and not committed when its processor was killed has come again: in order, from there on.
-    assert {key: list(dict.fromkeys(lines)) for key, lines in found.items()} == wanted(range(total))
+    # Events that were handled and not committed before the kill come again: in order, from there on.
+    assert {key: list(dict.fromkeys(lines)) for key, lines in found.items()} == expected_lines(range(total))
 
 
-def test_a_file_that_is_gone_holds_nobody_and_is_forgotten(database_url: str, tmp_path: Path) -> None:
-    def made(number: int) -> Path:
+def test_lease_of_a_removed_file_is_forgotten(database_url: str, tmp_path: Path) -> None:
+    def write_file(number: int) -> Path:
         path = tmp_path / f"{number}.ndjson"
         path.write_text(f'{{"k": "{number}"}}\n')
         return path
 
-    def handled() -> list[str]:
+    def read_handled() -> list[str]:
         seen: list[str] = []
         with Local(
             lambda stream, _: seen.append(stream),
@@ -170,17 +136,17 @@ def test_a_file_that_is_gone_holds_nobody_and_is_forgotten(database_url: str, tm
             running.wait_until_caught_up(300)
         return sorted(seen)
 
-    first, second = made(1), made(2)
-    assert handled() == ["1", "2"]
+    first, second = write_file(1), write_file(2)
+    assert read_handled() == ["1", "2"]
     first.unlink()
-    third = made(3)
-    assert handled() == ["3"]
+    third = write_file(3)
+    assert read_handled() == ["3"]
 
     shared = DatabaseLeases(database_url, "p").renew([f"{second}", f"{third}"])
-    assert sorted(shared.tranches) == [f"{second}", f"{third}"], "of the first nobody speaks any more"
+    assert sorted(shared.tranches) == [f"{second}", f"{third}"], "the first one is gone"
 
 
-def test_who_holds_gets_nothing_more_and_keeps_what_it_has_until_it_lets_go_of_it(database_url: str) -> None:
+def test_leaving_processor_keeps_its_tranches_until_it_releases_them(database_url: str) -> None:
     first, second = (DatabaseLeases(database_url, "mailer") for _ in range(2))
     assert first.renew(["a", "b"]).tranches == {"a", "b"}
     assert first.hold().tranches == {"a", "b"}, "nobody else wants them"
@@ -192,25 +158,47 @@ def test_who_holds_gets_nothing_more_and_keeps_what_it_has_until_it_lets_go_of_i
     assert second.renew([]).tranches == {"a", "b", "c", "d"}
 
 
-def test_what_is_leased_for_a_second_is_so_for_a_second(database_url: str) -> None:
-    """Not until a clock of whole seconds moves on."""
-    first, second = (DatabaseLeases(database_url, "mailer", lease_s=1.0) for _ in range(2))
-    for lease in (first, second):
-        lease.renew(["a", "b"])
-        lease.leave()
-    time.sleep(1.9 - time.time() % 1)
-    assert first.renew(["a", "b"]).tranches == {"a", "b"}
-    time.sleep(0.3)
-    assert not second.renew(["a", "b"]).tranches
+def test_lease_ends_by_a_clock_of_microseconds(database_url: str) -> None:
+    """A clock of whole seconds would end a lease of one second at once, or after two."""
+    leases, times = DatabaseLeases(database_url, "mailer"), list[int]()
+
+    def note(shared: Shared, now: int) -> Shared:
+        times.append(now)
+        return shared
+
+    for _ in range(3):
+        leases._change(note)
+    assert sorted(times) == times
+    assert any(time % 1_000_000 for time in times)
 
 
-def test_who_requires_all_cannot_share(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("leases", "checkpoints", "rules", "told"),
+    [
+        (
+            "mailer", "ledger", Rules(),
+            "leases is 'mailer'; allowed: leases of 'ledger', as the checkpoints are",
+        ),
+        ("mailer", None, Rules(), "checkpoints is 'in memory'; allowed: those that others have, too"),
+        ("mailer", "in memory", Rules(), "checkpoints is 'in memory'; allowed: those that others have, too"),
+        ("a URL", "mailer", Rules(), "leases is 'sqlite://"),
+        ("mailer", "mailer", Rules(require_all=True), "require_all is True; allowed: False where leases are given"),
+    ],
+    ids=["of another name", "no checkpoints", "in memory", "no leases", "all required"],
+)  # fmt: skip
+def test_leases_that_do_not_fit_the_processor_are_refused(
+    tmp_path: Path, leases: str, checkpoints: str | None, rules: Rules, told: str
+) -> None:
     url = f"sqlite:///{tmp_path}/shared.db"
-    checkpoints, leases = DatabaseCheckpoints(url, "mailer"), DatabaseLeases(url, "mailer")
-    with pytest.raises(BadParameter, match="require_all is True; allowed: False where leases are given"):
-        Local(print, MemorySource(), checkpoints=checkpoints, leases=leases, rules=Rules(require_all=True))
+    given: Any = url if leases == "a URL" else DatabaseLeases(url, leases)
+    kept: Any = checkpoints and (
+        MemoryCheckpoints("mailer") if checkpoints == "in memory" else DatabaseCheckpoints(url, checkpoints)
+    )
+    with pytest.raises(BadParameter, match=told):
+        Local(print, MemorySource(), checkpoints=kept, leases=given, rules=rules)
+    Local(print, MemorySource(), checkpoints=DatabaseCheckpoints(url, "mailer"), leases=DatabaseLeases(url, "mailer"))
 
 
-def test_bad_parameters_are_named(tmp_path: Path) -> None:
+def test_lease_of_no_seconds_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadParameter, match="lease_s is 0; allowed: more than 0"):
         DatabaseLeases(f"sqlite:///{tmp_path}/app.db", "mailer", lease_s=0)

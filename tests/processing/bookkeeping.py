@@ -1,7 +1,7 @@
-"""A handler that writes down each event, to be killed: `python -m tests.processing.entries HUB DATABASE [LEASE_S]`.
+"""Two processors to be killed: `python -m tests.processing.bookkeeping HUB DATABASE [LEASE_S]`.
 
-Its rows know nothing of events that come again. Calls are short, so that pages are done in many of them, and one
-account fails most of the time.
+One writes down each event. Its rows know nothing of events that come again; calls are short, so that pages are done in
+many of them, and one account fails most of the time. The other is a projection of the accounts' balances.
 """
 
 import sqlite3
@@ -21,6 +21,7 @@ from penstock.processing import (
     Span,
     Transactional,
 )
+from tests.processing.balances import BALANCES
 
 RULES = Rules(backoff=Backoff(first=0.01, most=0.05), events_per_call=3, events_ahead=400, batches_ahead=8)
 _NUMBER = {"sqlite": "integer PRIMARY KEY", "postgresql": "bigint GENERATED ALWAYS AS IDENTITY"}
@@ -29,14 +30,14 @@ TROUBLED = "7"
 
 
 def table(database: str) -> str:
-    """Return the statement that makes the table; `number` says in which order rows were written."""
+    """Return the statement that creates the table; `number` says in which order rows were written."""
     return (
         f"CREATE TABLE entries (number {_NUMBER[database.partition(':')[0]]}, account text NOT NULL, n bigint NOT NULL)"
     )
 
 
-def counter(url: str, database: str, fails: float = 0.0, leases: DatabaseLeases | None = None) -> Local:
-    """Return a processor that writes each number into the table `entries`."""
+def processors(url: str, database: str, fails: float = 0.0, lease_s: float | None = None) -> tuple[Local, Local]:
+    """Return the processor that writes each number into the table `entries`, and that of the projection."""
     chance = Random()
 
     def write(connection: Any, spans: Sequence[Span]) -> list[Exception | None]:
@@ -48,8 +49,15 @@ def counter(url: str, database: str, fails: float = 0.0, leases: DatabaseLeases 
         connection.cursor().executemany(f"INSERT INTO entries (account, n) VALUES ({mark}, {mark})", rows)
         return [ValueError("not now") if span.stream in failed else None for span in spans]
 
+    def options(name: str) -> dict[str, Any]:
+        leases = None if lease_s is None else DatabaseLeases(database, name, lease_s=lease_s)
+        return {"rules": RULES, "commit_s": 0.05, "leases": leases}
+
     handler = Transactional(database, write, DatabaseCheckpoints(database, "entries"), streams_max=5)
-    return Local(handler, FeedSource(url, "booked"), rules=RULES, commit_s=0.05, leases=leases)
+    return (
+        Local(handler, FeedSource(url, "booked"), **options("entries")),
+        BALANCES.local(FeedSource(url, "booked"), database, **options(BALANCES.processor)),
+    )
 
 
 def _account(span: Span) -> str:
@@ -58,10 +66,9 @@ def _account(span: Span) -> str:
 
 
 def main(url: str, database: str, lease_s: str = "") -> None:
-    leases = DatabaseLeases(database, "entries", lease_s=float(lease_s)) if lease_s else None
-    with counter(url, database, 0.9, leases):
-        sys.stdout.write("running\n")
-        sys.stdout.flush()
+    entries, balances = processors(url, database, 0.9, float(lease_s) if lease_s else None)
+    with entries, balances:
+        print("running", flush=True)  # noqa: T201 - The test waits for it.
         threading.Event().wait()
 
 
