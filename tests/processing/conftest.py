@@ -1,4 +1,4 @@
-"""What the tests of processing share: a hub, and the consumer's own database, on both that there are."""
+"""Fixtures of the tests of processing: a hub, and the consumer's own database on SQLite and PostgreSQL."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def hub(tmp_path: Path) -> Iterator[LiveHub]:
 def connect(request: pytest.FixtureRequest, tmp_path: Path) -> Connect:
     """Opens connections to one database."""
     if request.param == "sqlite":
-        return lambda: closing(sqlite3.connect(tmp_path / "consumer.db", timeout=5))
+        return lambda: closing(sqlite3.connect(tmp_path / "consumer.db", timeout=300))
     url = request.getfixturevalue("postgres_url")
     return lambda: psycopg.connect(url)
 

@@ -1,4 +1,4 @@
-"""Processes that share the tranches of one processor by leases in a database, and what they may not do.
+"""Processes that share the tranches of one processor by leases in a database, and checks of their work.
 
 Time passes when it is told to, for all of them and for their database; processes stand still, and some for ever.
 """
@@ -41,7 +41,7 @@ _NUMBER: Final = {"sqlite": "integer PRIMARY KEY", "postgresql": "bigint GENERAT
 
 
 class Crew:
-    """The processes, their log, and what they have done of it.
+    """The processes, their log, and the part of it that they have done.
 
     Args:
         url: Of the database.
@@ -190,7 +190,7 @@ class Crew:
             self._active.remove((process, stream))
 
     def do(self, stream: str, events: Sequence[Any]) -> None:
-        """Be told that events are handled, by who has no transaction; they may have been before."""
+        """Note events that were handled outside a transaction; they may be repeats."""
         with self.changed:
             for event in events:
                 if event.index > self._done[stream]:
@@ -237,7 +237,7 @@ class Crew:
         return [each.stream for each in self._checkpoints.parked()]
 
     def _open(self) -> Any:
-        return opened(self.url)
+        return open_connection(self.url)
 
 
 class Process:
@@ -276,7 +276,7 @@ class Process:
     def connect(self) -> Any:
         """Open a connection, when it goes on."""
         self.standstill.enter()
-        return opened(self._crew.url, self.standstill.leave)
+        return open_connection(self._crew.url, self.standstill.leave)
 
     def stand_still(self, *, is_doubtful: bool) -> None:
         """Stand still; in SQLite outside its transactions, which would keep all others from theirs."""
@@ -382,7 +382,7 @@ class Leases(DatabaseLeases):
         return held
 
 
-def opened(url: str, closed: Callable[[], None] = lambda: None) -> Any:
+def open_connection(url: str, closed: Callable[[], None] = lambda: None) -> Any:
     """Open a connection, which tells when it is *closed*."""
     if url.startswith("sqlite"):
 
@@ -391,7 +391,7 @@ def opened(url: str, closed: Callable[[], None] = lambda: None) -> Any:
                 super().close()
                 closed()
 
-        connection = sqlite3.connect(url.removeprefix("sqlite:///"), timeout=30, isolation_level=None, factory=File)
+        connection = sqlite3.connect(url.removeprefix("sqlite:///"), timeout=300, isolation_level=None, factory=File)
         connection.execute("PRAGMA synchronous = OFF")
         return connection
 

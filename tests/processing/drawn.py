@@ -1,4 +1,4 @@
-"""What hypothesis draws for processors: what is appended to a log, and the rules that they keep to."""
+"""Strategies for processors: the batches of their log, and their rules."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -11,12 +11,9 @@ from tests.processing.lives import TRANCHES, Appended
 BACKOFF = Backoff(first=0.001, most=0.004)
 
 
-def checked(examples: int) -> settings:
-    """Return how a property is checked: with the same *examples* each time; in `make test-all` with 60 times as many.
-
-    These are others in each run.
-    """
-    return settings(max_examples=60 * examples if is_exhaustive() else examples, derandomize=not is_exhaustive())
+def checked(few: int, many: int) -> settings:
+    """Return how a property is checked: with the same *few* examples each time, or *many* others in `make test-all`."""
+    return settings(max_examples=many if is_exhaustive() else few, derandomize=not is_exhaustive())
 
 
 def batches(least: int, most: int, *, events: int = 6) -> st.SearchStrategy[list[Appended]]:

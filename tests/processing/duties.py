@@ -1,4 +1,4 @@
-"""What handlers do as chance has it: fail, defer, last too long, do a part or all."""
+"""Random behaviour of handlers: they fail, defer, last too long, or do a part or all."""
 
 import threading
 from collections import Counter
@@ -13,7 +13,7 @@ Place: TypeAlias = tuple[str, int]
 
 
 class Share(NamedTuple):
-    """What a call does, and what it says of that."""
+    """The events that a call handles, and its outcome."""
 
     events: Sequence[Any]
     outcome: Any

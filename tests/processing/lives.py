@@ -51,7 +51,7 @@ class Asked(MemorySource):
 
 
 class Log:
-    """A source, and what is in it: each stream lies in one tranche.
+    """A source, and its contents: each stream lies in one tranche.
 
     Args:
         tranches: Those that are there from the beginning; others are added with their first batch.
@@ -96,7 +96,7 @@ class Log:
 
 
 class Journal:
-    """Calls that fail, defer, handle a part or all, or skip, as chance has it; each must be the one that was to come.
+    """Calls that fail, defer, handle a part or all, or skip at random; each must be the next one of its stream.
 
     A life begins at a checkpoint. Each stream is called with exactly what comes next: at first with its first event
     behind the checkpoint, then with what is behind what its last call of this life has done, or skipped.
@@ -144,7 +144,7 @@ class Journal:
             return position
 
     def _read_on(self, tranche: str, position: int) -> None:
-        """Be told that a batch is asked for: no more than may be read ahead of what is done."""
+        """Note that a batch is read, and check the limit of reading ahead."""
         done, rules = self.position(tranche), self._rules
         sizes = self._log.sizes(tranche, done, position)
         is_beyond = len(sizes) >= rules.batches_ahead or sum(sizes) >= rules.events_ahead
@@ -158,13 +158,13 @@ class Journal:
             return self._wanted[stream]
 
     def has_done_all(self) -> bool:
-        """Tell whether nothing of what is there is left."""
+        """Return whether all events are done."""
         return all(self.wanted(stream) >= count for stream, count in self._log.counts.items())
 
     def await_calls(self, count: int) -> None:
         """Wait until so many calls of this life have been made, or all is done."""
         with self._changed:
-            assert self._changed.wait_for(lambda: self.calls >= count or self.has_done_all(), 20.0)
+            assert self._changed.wait_for(lambda: self.calls >= count or self.has_done_all(), 300.0)
 
     def called(self, stream: str, events: Sequence[Any]) -> Any:
         """Be called with a span: a handler."""

@@ -4,7 +4,7 @@ import threading
 
 
 class Standstill:
-    """Whether a process stands still, and how many transactions it has open."""
+    """A switch that stops a process, and a count of its open transactions."""
 
     def __init__(self) -> None:
         self.is_on = False
@@ -16,7 +16,7 @@ class Standstill:
         """Have all threads stand still; where it is to be *between_transactions*, when none is open any more."""
         with self._changed:
             self._is_coming = True
-            assert self._changed.wait_for(lambda: not (between_transactions and self._open), 60.0)
+            assert self._changed.wait_for(lambda: not (between_transactions and self._open), 300.0)
             self.is_on = True
 
     def end(self) -> None:

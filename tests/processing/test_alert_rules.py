@@ -1,4 +1,4 @@
-"""The rules that give the alarm: each asks for what is there, and is quiet and loud where it is to be."""
+"""The alert rules: each uses existing metrics, and is quiet below its threshold and raised above it."""
 
 import operator
 import re
@@ -27,7 +27,7 @@ BROKEN: Final = Failure("ValueError", "broken")
 
 
 class Asked(NamedTuple):
-    """What an expression asks for, taken apart."""
+    """The parts of an expression."""
 
     metric: str
     labels: dict[str, str]
@@ -35,7 +35,7 @@ class Asked(NamedTuple):
     threshold: float
 
 
-def asked(rule: Mapping[str, Any]) -> Asked:
+def parse(rule: Mapping[str, Any]) -> Asked:
     found = EXPRESSION.fullmatch(rule["expr"])
     assert found, f"this test has to learn to read {rule['expr']!r}"
     metric, labels, compares, threshold = found.groups()
@@ -43,12 +43,12 @@ def asked(rule: Mapping[str, Any]) -> Asked:
 
 
 def alarms(watched: Watched) -> set[str]:
-    """Return which rules give the alarm, of those of which some let a while pass first: would, after that."""
+    """Return the alerts whose expression holds, whatever their `for` is."""
     metrics: list[Metric] = [*ProcessorMetrics(watched).collect()]
     samples = [sample for metric in metrics for sample in metric.samples]
     found = set()
     for rule in RULES:
-        metric, labels, compares, threshold = asked(rule)
+        metric, labels, compares, threshold = parse(rule)
         if any(
             each.name == metric and labels.items() <= each.labels.items() and compares(each.value, threshold)
             for each in samples
@@ -69,8 +69,8 @@ def running(result: Outcome | Failure | None, age: float) -> Watched:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
-def test_each_rule_asks_for_a_metric_and_labels_that_there_are(rule: dict[str, Any]) -> None:
-    metric, labels, _, _ = asked(rule)
+def test_rule_uses_an_existing_metric_and_labels(rule: dict[str, Any]) -> None:
+    metric, labels, _, _ = parse(rule)
     registry = CollectorRegistry()
     registry.register(ProcessorMetrics(running(BROKEN, 0.0)))
 
@@ -88,10 +88,10 @@ def test_each_rule_asks_for_a_metric_and_labels_that_there_are(rule: dict[str, A
     ],
     ids=["active", "failing", "stalled"],
 )
-def test_the_oldest_of_each_state_has_two_thresholds(
+def test_age_of_the_oldest_stream_in_a_state_warns_and_then_pages(
     result: Outcome | Failure | None, state: str, warn: str, page: str
 ) -> None:
-    thresholds = {each["alert"]: asked(each).threshold for each in RULES if asked(each).labels.get("state") == state}
+    thresholds = {each["alert"]: parse(each).threshold for each in RULES if parse(each).labels.get("state") == state}
     severities = {each["alert"]: each["labels"]["severity"] for each in RULES}
     assert {*thresholds} == {warn, page}
     assert (severities[warn], severities[page]) == ("warn", "page")
@@ -103,18 +103,8 @@ def test_the_oldest_of_each_state_has_two_thresholds(
     assert alarms(running(result, thresholds[page] + 5)) == {warn, page}
 
 
-def test_what_is_parked_gives_the_alarm() -> None:
-    watched = Watched("mailer", engine(attempts_max=1, exhausted="park"))
-    watched.engine.ingest(batch(1, things("A0E0")), 0.0)
-    [call] = watched.engine.take(1, 0.0)
-    assert alarms(watched) == set()
-    watched.engine.settle(call, BROKEN, 0.0, 0.0)
-
-    assert alarms(watched) == {"PenstockStreamsParked"}
-
-
-def test_a_round_on_spark_that_goes_on_and_on_gives_the_alarm() -> None:
-    thresholds = {each["alert"]: asked(each).threshold for each in RULES if "round" in each["expr"]}
+def test_long_round_on_spark_warns_and_then_pages() -> None:
+    thresholds = {each["alert"]: parse(each).threshold for each in RULES if "round" in each["expr"]}
     warn, page = sorted(thresholds, key=lambda name: thresholds[name])
     found = []
     for age in (thresholds[warn] - 5, thresholds[warn] + 5, thresholds[page] + 5):
@@ -128,7 +118,22 @@ def test_a_round_on_spark_that_goes_on_and_on_gives_the_alarm() -> None:
     assert alarms(watched) == set()
 
 
-def test_a_source_that_is_silent_gives_the_alarm_until_it_answers() -> None:
+def test_parked_stream_failing_commits_and_an_ended_processor_raise_alerts() -> None:
+    watched = Watched("mailer", engine(attempts_max=1, exhausted="park"))
+    watched.engine.ingest(batch(1, things("A0E0")), 0.0)
+    [call] = watched.engine.take(1, 0.0)
+    assert alarms(watched) == set()
+    watched.tally.commit_failed("it is away")
+    assert alarms(watched) == {"PenstockCommitsFailing", "PenstockCommitsFailingLong"}
+    watched.tally.committed()
+    assert alarms(watched) == set()
+    watched.engine.settle(call, BROKEN, 0.0, 0.0)
+    assert alarms(watched) == {"PenstockStreamsParked"}
+
+    assert alarms(Watched("mailer", engine(), is_running=False)) == {"PenstockProcessorEnded"}
+
+
+def test_silent_source_raises_alerts_until_it_answers() -> None:
     watched, found = Watched("mailer", engine()), []
     watched.tally.source.begin(0.0)
     for watched.now in (55, 65, 605):
@@ -139,19 +144,7 @@ def test_a_source_that_is_silent_gives_the_alarm_until_it_answers() -> None:
     assert alarms(watched) == set()
 
 
-def test_commits_that_fail_give_the_alarm_until_one_succeeds() -> None:
-    watched = Watched("mailer", engine())
-    watched.tally.commit_failed("it is away")
-    assert alarms(watched) == {"PenstockCommitsFailing", "PenstockCommitsFailingLong"}
-    watched.tally.committed()
-    assert alarms(watched) == set()
-
-
-def test_a_processor_that_has_ended_gives_the_alarm() -> None:
-    assert alarms(Watched("mailer", engine(), is_running=False)) == {"PenstockProcessorEnded"}
-
-
-def test_a_loop_that_hangs_gives_the_alarm(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_loop_raises_an_alert(monkeypatch: pytest.MonkeyPatch) -> None:
     hung = Watched("mailer", engine()).snapshot
     monkeypatch.setattr(Watched, "snapshot", hung)
     assert alarms(Watched("mailer", engine())) == set()
@@ -165,7 +158,7 @@ class PromtoolMissing(Exception):
 
 
 def promtool(*arguments: object) -> str:
-    """Return what promtool says that finds nothing wrong."""
+    """Return the output of promtool, which has to succeed."""
     if not PROMTOOL.exists():
         raise PromtoolMissing("promtool is not in build/promtool: run `make test-all`")
     done = subprocess.run([PROMTOOL, *map(str, arguments)], text=True, capture_output=True, check=False)
@@ -174,21 +167,15 @@ def promtool(*arguments: object) -> str:
 
 
 @pytest.mark.exhaustive
-def test_prometheus_reads_the_rules(tmp_path: Path) -> None:
-    file = tmp_path / "alerts.yml"
-    file.write_text(alert_rules(), encoding="utf-8")
-    assert f"SUCCESS: {len(RULES)} rules found" in promtool("check", "rules", file)
+def test_promtool_accepts_the_rules_and_raises_the_alerts_of_the_series(tmp_path: Path) -> None:
+    rules, series = tmp_path / "alerts.yml", tmp_path / SERIES.name
+    rules.write_text(alert_rules(), encoding="utf-8")
+    series.write_text(SERIES.read_text(encoding="utf-8"), encoding="utf-8")
+    assert f"SUCCESS: {len(RULES)} rules found" in promtool("check", "rules", rules)
+    promtool("test", "rules", series)
 
 
-@pytest.mark.exhaustive
-def test_prometheus_gives_the_alarm_when_it_is_to(tmp_path: Path) -> None:
-    (tmp_path / "alerts.yml").write_text(alert_rules(), encoding="utf-8")
-    file = tmp_path / SERIES.name
-    file.write_text(SERIES.read_text(encoding="utf-8"), encoding="utf-8")
-    promtool("test", "rules", file)
-
-
-def test_the_series_have_every_rule_give_the_alarm() -> None:
+def test_series_raise_every_alert_and_keep_it_quiet() -> None:
     tested = [each for test in yaml.safe_load(SERIES.read_text())["tests"] for each in test["alert_rule_test"]]
     assert {each["alertname"] for each in tested if each.get("exp_alerts")} == {rule["alert"] for rule in RULES}
     assert {each["alertname"] for each in tested if not each.get("exp_alerts")} == {rule["alert"] for rule in RULES}

@@ -1,4 +1,4 @@
-"""What checkpoints promise, wherever they are kept."""
+"""The contract of checkpoints in memory, in SQLite, in PostgreSQL and at the hub."""
 
 import re
 import sqlite3
@@ -35,6 +35,7 @@ from penstock.processing.checkpoints.tables import CHECKPOINTS, LEASES, TABLE, P
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.parked import Parked
 from penstock.testing.live_hub import LiveHub, live_hub
+from tests.exhaustive import examples
 
 A, B = "order.placed/0", "order.placed/1"
 PARKED = Parked("order.placed-7", A, 3, 9, 4, 5, "ValueError", "no such customer", "1:3")
@@ -72,7 +73,7 @@ def checkpoints(request: pytest.FixtureRequest, database: str) -> Checkpoints:
             return HubCheckpoints(request.getfixturevalue("hub").url, name)
 
 
-def test_positions_are_kept_where_they_are_thought_to_be(checkpoints: Checkpoints) -> None:
+def test_positions_are_compared_and_set(checkpoints: Checkpoints) -> None:
     assert checkpoints.positions() == {}
     checkpoints.commit(Advance({A: Move(None, "1:3"), B: Move(None, "1:0")}))
     checkpoints.commit(Advance({A: Move("1:3", "1:7")}))
@@ -80,7 +81,7 @@ def test_positions_are_kept_where_they_are_thought_to_be(checkpoints: Checkpoint
 
 
 @pytest.mark.parametrize("position", [0, 7, "007", "1:30", "٣", "a"])
-def test_a_position_is_found_as_it_was_kept(database: str, position: Any) -> None:
+def test_position_is_read_with_the_type_it_was_stored_with(database: str, position: Any) -> None:
     checkpoints = DatabaseCheckpoints(database, "mailer")
     checkpoints.commit(Advance({"0": Move(None, position)}))
 
@@ -89,9 +90,7 @@ def test_a_position_is_found_as_it_was_kept(database: str, position: Any) -> Non
 
 
 @pytest.mark.parametrize("wrong", [{A: Move("1:2", "1:9")}, {B: Move("1:2", "1:9")}, {A: Move(None, "1:9")}])
-def test_of_two_that_commit_one_gets_through_and_nothing_of_the_other(
-    checkpoints: Checkpoints, wrong: dict[str, Move]
-) -> None:
+def test_second_commit_of_a_position_fails_as_a_whole(checkpoints: Checkpoints, wrong: dict[str, Move]) -> None:
     checkpoints.positions()
     checkpoints.commit(Advance({A: Move(None, "1:3")}))
     with pytest.raises(CheckpointMoved, match="Another processor runs under this name"):
@@ -99,7 +98,7 @@ def test_of_two_that_commit_one_gets_through_and_nothing_of_the_other(
     assert checkpoints.positions() == {A: "1:3"}
 
 
-def test_what_is_parked_is_kept_with_the_positions(checkpoints: Checkpoints) -> None:
+def test_parked_streams_are_committed_with_the_positions(checkpoints: Checkpoints) -> None:
     checkpoints.positions()
     if not checkpoints.keeps_parked:
         assert (list(checkpoints.parked()), checkpoints.requests()) == ([], {})
@@ -125,7 +124,7 @@ def test_what_is_parked_is_kept_with_the_positions(checkpoints: Checkpoints) -> 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def kept(request: pytest.FixtureRequest, database: str) -> tuple[str, DatabaseCheckpoints]:
-    """The URL of a database, and what `mailer` keeps there."""
+    """The URL of a database, and the checkpoints of `mailer` there."""
     url = database if request.param == "sqlite" else request.getfixturevalue("postgres_url")
     return url, DatabaseCheckpoints(url, "mailer")
 
@@ -134,7 +133,7 @@ def open_connection(url: str) -> Any:
     return sqlite3.connect(url.removeprefix("sqlite:///")) if url.startswith("sqlite") else psycopg.connect(url)
 
 
-def test_positions_move_in_the_users_transaction_or_not_at_all(kept: tuple[str, DatabaseCheckpoints]) -> None:
+def test_positions_move_with_the_users_transaction_or_not_at_all(kept: tuple[str, DatabaseCheckpoints]) -> None:
     url, checkpoints = kept
     checkpoints.create()
     with closing(open_connection(url)) as connection:
@@ -151,7 +150,7 @@ def test_positions_move_in_the_users_transaction_or_not_at_all(kept: tuple[str, 
     assert checkpoints.positions() == {A: 3}
 
 
-def test_positions_are_not_kept_outside_a_transaction(database: str) -> None:
+def test_commit_outside_a_transaction_is_refused(database: str) -> None:
     checkpoints = DatabaseCheckpoints(database, "mailer")
     checkpoints.create()
     path = database.removeprefix("sqlite:///")
@@ -159,7 +158,7 @@ def test_positions_are_not_kept_outside_a_transaction(database: str) -> None:
         checkpoints.commit_in(connection, Advance({A: Move(None, 3)}))
 
 
-def test_a_processor_can_be_moved_and_that_is_remembered(kept: tuple[str, DatabaseCheckpoints]) -> None:
+def test_move_of_a_processor_is_recorded_and_fences_it(kept: tuple[str, DatabaseCheckpoints]) -> None:
     url, checkpoints = kept
     assert kept_in(url) == []
     checkpoints.positions()
@@ -203,7 +202,7 @@ def test_a_processor_can_be_moved_and_that_is_remembered(kept: tuple[str, Databa
     ],
     ids=repr,
 )
-def test_a_processor_is_moved_to_no_position_of_another_form(
+def test_move_to_a_position_of_another_form_is_refused(
     kept: tuple[str, DatabaseCheckpoints], kept_at: Position, position: Position, form: str
 ) -> None:
     _, checkpoints = kept
@@ -215,22 +214,22 @@ def test_a_processor_is_moved_to_no_position_of_another_form(
     assert checkpoints.positions() == {A: kept_at}
 
 
-def test_several_who_begin_at_once_all_find_their_tables(kept: tuple[str, DatabaseCheckpoints]) -> None:
+def test_processors_that_begin_at_once_all_find_their_tables(kept: tuple[str, DatabaseCheckpoints]) -> None:
     (database, _), together = kept, threading.Barrier(8)
 
     def begin(number: int) -> None:
-        together.wait(20)
+        together.wait(300)
         DatabaseCheckpoints(database, f"p{number}", table=f"kept_{turn}").commit(Advance({A: Move(None, 1)}))
         DatabaseLeases(database, f"p{number}", table=f"kept_{turn}").renew([A])
 
     with ThreadPoolExecutor(8) as threads:
-        for turn in range(5):
+        for turn in range(examples(2, 5)):
             list(threads.map(begin, range(8)))
             assert len(kept_in(database, table=f"kept_{turn}")) == 8
 
 
 @pytest.mark.parametrize("position", [None, True, 1.5, -1, "", [1]], ids=repr)
-def test_what_is_no_position_is_not_kept_as_one(kept: tuple[str, DatabaseCheckpoints], position: Any) -> None:
+def test_move_to_an_invalid_position_is_refused(kept: tuple[str, DatabaseCheckpoints], position: Any) -> None:
     _, checkpoints = kept
     told = (
         rf"position (is missing|is {re.escape(repr(position))}); allowed: a whole number from 0, or a text .* for {A}"
@@ -258,12 +257,14 @@ ASKED: dict[str, tuple[Callable[[DatabaseCheckpoints], Any], Any]] = {
 
 
 @pytest.mark.parametrize("asked", ASKED)
-def test_whatever_is_asked_first_finds_the_tables(kept: tuple[str, DatabaseCheckpoints], asked: str) -> None:
+def test_first_call_of_any_method_creates_the_tables(kept: tuple[str, DatabaseCheckpoints], asked: str) -> None:
     ask, answer = ASKED[asked]
     assert ask(kept[1]) == answer
 
 
-def test_nothing_is_parked_or_kept_where_there_are_no_tables_yet(kept: tuple[str, DatabaseCheckpoints]) -> None:
+def test_requests_for_unknown_streams_are_refused_before_the_tables_exist(
+    kept: tuple[str, DatabaseCheckpoints],
+) -> None:
     for checkpoints in (kept[1], MemoryCheckpoints("mailer")):
         with pytest.raises(ParkedStreamNotFound, match=r"'mailer' has parked no stream 'order\.placed-7'"):
             checkpoints.ask("order.placed-7", "retry")
@@ -276,7 +277,7 @@ def test_nothing_is_parked_or_kept_where_there_are_no_tables_yet(kept: tuple[str
 
 
 @pytest.mark.parametrize("part", [*CHECKPOINTS, *LEASES], ids=lambda part: part.creation)
-def test_the_tables_have_the_columns_that_are_looked_for(kept: tuple[str, DatabaseCheckpoints], part: Part) -> None:
+def test_tables_have_the_declared_columns(kept: tuple[str, DatabaseCheckpoints], part: Part) -> None:
     url, checkpoints = kept
     checkpoints.positions()
     DatabaseLeases(url, "mailer").renew([A])
@@ -286,7 +287,7 @@ def test_the_tables_have_the_columns_that_are_looked_for(kept: tuple[str, Databa
 
 
 @pytest.mark.parametrize("suffix", ["", "_parked", "_leases"])
-def test_tables_of_another_shape_are_told_with_what_they_lack(
+def test_table_of_another_shape_is_refused_with_its_missing_columns(
     kept: tuple[str, DatabaseCheckpoints], suffix: str
 ) -> None:
     url, checkpoints = kept
@@ -311,7 +312,7 @@ def test_tables_of_another_shape_are_told_with_what_they_lack(
     assert (others.positions(), others.parked()) == ({}, [])
 
 
-def test_tables_that_are_not_there_any_more_are_told(kept: tuple[str, DatabaseCheckpoints]) -> None:
+def test_dropped_tables_are_reported_and_created_by_the_next_start(kept: tuple[str, DatabaseCheckpoints]) -> None:
     url, checkpoints = kept
     leases = DatabaseLeases(url, "mailer")
     assert (checkpoints.positions(), leases.renew(["0"]).tranches) == ({}, {"0"})
@@ -330,7 +331,7 @@ def test_tables_that_are_not_there_any_more_are_told(kept: tuple[str, DatabaseCh
     assert leases.renew(["0"]).tranches == {"0"}
 
 
-def test_a_database_that_each_connection_has_of_its_own_is_told() -> None:
+def test_private_in_memory_database_is_refused() -> None:
     checkpoints = DatabaseCheckpoints(lambda: sqlite3.connect(":memory:"), "mailer")
     checkpoints.create()
     with pytest.raises(TableGone, match="each connection opens a database of its own, as one in memory is"):
@@ -351,9 +352,7 @@ class Breaking(sqlite3.Connection):
         self.execute("COMMIT")
 
 
-def test_only_a_commit_without_an_answer_leaves_it_open_whether_it_was_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_an_unanswered_commit_has_an_unknown_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def connect(file: str) -> Any:
         return lambda: sqlite3.connect(tmp_path / file, factory=Breaking)
 
@@ -371,12 +370,12 @@ def test_only_a_commit_without_an_answer_leaves_it_open_whether_it_was_made(
         leases.leave()
 
 
-def test_a_database_that_is_none_is_refused_when_it_is_given() -> None:
+def test_database_url_without_a_scheme_is_refused() -> None:
     with pytest.raises(BadParameter, match=r"database is 'consumer\.db'; allowed: sqlite:///FILE, postgresql://"):
         DatabaseCheckpoints("consumer.db", "mailer")
 
 
-def test_a_hubs_group_of_another_kind_is_left_alone(hub: LiveHub) -> None:
+def test_hub_group_of_another_kind_is_refused(hub: LiveHub) -> None:
     with Client(hub.url) as client:
         feed = client.feed("order.placed")
         feed.store("carts", feed.cursors())
@@ -384,20 +383,20 @@ def test_a_hubs_group_of_another_kind_is_left_alone(hub: LiveHub) -> None:
         HubCheckpoints(hub.url, "carts").positions()
 
 
-def test_an_address_that_is_none_is_told_without_its_password() -> None:
+def test_refused_database_url_hides_its_password() -> None:
     with pytest.raises(BadParameter, match=r"database is 'mysql://…'; allowed: sqlite:///FILE") as told:
         DatabaseCheckpoints("mysql://me:secret@host/db", "turnover")
     assert "secret" not in str(told.value)
 
 
-def test_a_name_that_no_hub_takes_is_refused_when_it_is_given() -> None:
+def test_group_name_that_no_hub_accepts_is_refused() -> None:
     for name in ("größer", "a" * 1000, "."):
         with pytest.raises(BadParameter, match=r"group is .*; allowed: 1 to [0-9]+ printable characters of ASCII"):
             HubCheckpoints("http://localhost:1", name)
 
 
 @pytest.mark.parametrize("request_", ["retry", "drop"])
-def test_what_is_wanted_is_wanted_of_what_is_parked_then(checkpoints: Checkpoints, request_: Request) -> None:
+def test_request_applies_to_streams_parked_at_its_time(checkpoints: Checkpoints, request_: Request) -> None:
     checkpoints.positions()
     if not checkpoints.keeps_parked:
         return

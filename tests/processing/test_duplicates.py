@@ -1,10 +1,9 @@
-"""What a consumer has seen lies in its own database, as part of its own transactions."""
+"""`Duplicates` keeps the events that a consumer has seen in its own database, in its own transactions."""
 
 import sqlite3
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import psycopg
@@ -30,7 +29,7 @@ def eids(*numbers: int) -> set[str]:
     return {event.data["metadata"]["eid"] for event in orders(*numbers)}
 
 
-def test_repeats_are_dropped_in_whichever_partition_they_come(connection: Any) -> None:
+def test_repeats_are_dropped_across_partitions(connection: Any) -> None:
     duplicates = Duplicates(connection, PLACED, "billing")
 
     assert numbers(duplicates.fresh([*orders(3, 1, 3), *orders(2, 1, partition=1)])) == [3, 1, 2]
@@ -38,7 +37,7 @@ def test_repeats_are_dropped_in_whichever_partition_they_come(connection: Any) -
     assert duplicates.fresh(orders(1)) == []
 
 
-def test_what_was_seen_shares_the_fate_of_the_transaction(connect: Connect, connection: Any) -> None:
+def test_seen_events_are_rolled_back_with_the_transaction(connect: Connect, connection: Any) -> None:
     duplicates = Duplicates(connection, PLACED, "billing")
     assert numbers(duplicates.fresh(orders(1))) == [1]
     connection.commit()
@@ -52,7 +51,7 @@ def test_what_was_seen_shares_the_fate_of_the_transaction(connect: Connect, conn
         assert Duplicates(other, PLACED, "billing").fresh(orders(1, 2)) == []
 
 
-def test_a_consumer_that_is_cut_off_is_given_the_event_again(connect: Connect, connection: Any) -> None:
+def test_event_is_fresh_again_after_the_connection_broke_off(connect: Connect, connection: Any) -> None:
     with connect() as killed:
         assert numbers(Duplicates(killed, PLACED, "billing").fresh(orders(1))) == [1]
         killed.close()
@@ -60,7 +59,7 @@ def test_a_consumer_that_is_cut_off_is_given_the_event_again(connect: Connect, c
     assert numbers(Duplicates(connection, PLACED, "billing").fresh(orders(1))) == [1]
 
 
-def test_an_event_without_an_id_is_refused_before_anything_is_remembered(connection: Any) -> None:
+def test_event_without_an_eid_is_refused_and_nothing_is_stored(connection: Any) -> None:
     duplicates = Duplicates(connection, "clicks", "billing")
 
     with pytest.raises(EidMissing, match="of 'clicks'"):
@@ -70,7 +69,7 @@ def test_an_event_without_an_id_is_refused_before_anything_is_remembered(connect
     assert numbers(duplicates.fresh(orders(1))) == [1]
 
 
-def test_the_window_is_kept(connection: Any) -> None:
+def test_window_forgets_by_events_and_by_seconds(connection: Any) -> None:
     clock = VirtualClock()
     duplicates = Duplicates(connection, PLACED, "billing", window_events=3, window_seconds=60, clock=clock)
     duplicates.fresh(orders(1, 2, 3))
@@ -84,7 +83,7 @@ def test_the_window_is_kept(connection: Any) -> None:
     assert duplicates.seen(eids(*range(11))) == eids(5, 10)
 
 
-def test_what_is_older_than_the_window_is_not_known_though_nothing_has_come_since(connection: Any) -> None:
+def test_events_older_than_the_window_are_unknown_without_newer_ones(connection: Any) -> None:
     clock = VirtualClock()
     duplicates = Duplicates(connection, PLACED, "billing", window_seconds=60, clock=clock)
     duplicates.fresh([*orders(1, 2), *orders(3, partition=1)])
@@ -96,13 +95,15 @@ def test_what_is_older_than_the_window_is_not_known_though_nothing_has_come_sinc
     assert duplicates.fresh(orders(1, 3)) == []
 
 
-def test_workers_who_are_given_an_event_again_after_the_window_bring_about_one_effect(
-    connect: Connect, connection: Any
+@pytest.mark.parametrize("is_expired", [False, True], ids=["at first", "after the window"])
+def test_concurrent_workers_have_one_effect_for_each_event(
+    connect: Connect, connection: Any, *, is_expired: bool
 ) -> None:
     clock = VirtualClock()
-    Duplicates(connection, PLACED, "billing", window_seconds=60, clock=clock).fresh(orders(*range(100)))
-    connection.commit()
-    clock.advance(seconds=61)
+    if is_expired:
+        Duplicates(connection, PLACED, "billing", window_seconds=60, clock=clock).fresh(orders(*range(100)))
+        connection.commit()
+        clock.advance(seconds=61)
     effects: list[int] = []
 
     def work(partition: int) -> None:
@@ -114,12 +115,13 @@ def test_workers_who_are_given_an_event_again_after_the_window_bring_about_one_e
                 effects.extend(numbers(duplicates.fresh(events)))
                 mine.commit()
 
-    in_threads(work)
+    with ThreadPoolExecutor(4) as workers:
+        list(workers.map(work, range(4)))
 
     assert sorted(effects) == list(range(100))
 
 
-def test_repeats_shorten_no_window(connection: Any) -> None:
+def test_repeats_do_not_shorten_the_window(connection: Any) -> None:
     duplicates = Duplicates(connection, PLACED, "billing", window_events=3)
     for batch in ([1, 2], [1, 2], [1, 2, 3], [3, 2, 1]):
         duplicates.fresh(orders(*batch))
@@ -127,14 +129,14 @@ def test_repeats_shorten_no_window(connection: Any) -> None:
     assert numbers(duplicates.fresh(orders(1, 2, 3, 4))) == [4]
 
 
-def test_a_repeat_that_comes_after_the_window_is_fresh(connection: Any) -> None:
+def test_repeat_after_the_window_is_fresh(connection: Any) -> None:
     duplicates = Duplicates(connection, PLACED, "billing", window_events=2)
     duplicates.fresh(orders(1, 2, 3))
 
     assert numbers(duplicates.fresh(orders(2, 3, 1))) == [1]
 
 
-def test_what_is_seen_is_known_across_feeds_and_forgotten_by_feed(connection: Any) -> None:
+def test_seen_events_are_shared_across_feeds_and_forgotten_by_feed(connection: Any) -> None:
     placed, paid = (Duplicates(connection, name, "billing") for name in ("order.placed", "order.paid"))
     other = Duplicates(connection, "order.placed", "mail")
     placed.fresh(orders(1))
@@ -146,7 +148,7 @@ def test_what_is_seen_is_known_across_feeds_and_forgotten_by_feed(connection: An
     assert placed.seen(eids(1, 2, 3)) == eids(2)
 
 
-def test_ten_thousand_events_are_one_batch(connection: Any) -> None:
+def test_batch_of_ten_thousand_events_is_accepted(connection: Any) -> None:
     duplicates = Duplicates(connection, PLACED, "billing")
     events = [event for partition in range(4) for event in orders(*range(partition, 10_000, 4), partition=partition)]
 
@@ -154,32 +156,7 @@ def test_ten_thousand_events_are_one_batch(connection: Any) -> None:
     assert duplicates.fresh(events[::-1]) == []
 
 
-def test_workers_who_are_given_the_same_event_bring_about_one_effect(connect: Connect, connection: Any) -> None:
-    effects: list[int] = []
-
-    def work(partition: int) -> None:
-        with connect() as mine:
-            for start in range(0, 100, 10):
-                batch = list(range(start, start + 10))
-                events = orders(*(batch if partition else batch[::-1]), partition=partition)
-                effects.extend(numbers(Duplicates(mine, PLACED, "billing").fresh(events)))
-                mine.commit()
-
-    in_threads(work)
-
-    assert sorted(effects) == list(range(100))
-
-
-def in_threads(work: Callable[[int], None]) -> None:
-    """Have four workers do *work*, each for a partition of its own."""
-    workers = [Thread(target=work, args=[partition]) for partition in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(300)
-
-
-def test_the_table_can_be_created_again_and_bear_another_name(connection: Any) -> None:
+def test_create_is_repeatable_and_takes_another_table_name(connection: Any) -> None:
     Duplicates(connection, PLACED, "billing").create()
     other = Duplicates(connection, PLACED, "billing", table="met")
     other.create()
@@ -189,7 +166,7 @@ def test_the_table_can_be_created_again_and_bear_another_name(connection: Any) -
     assert numbers(Duplicates(connection, PLACED, "billing").fresh(orders(1))) == [1]
 
 
-def test_kinds_of_cursors_and_rows_do_not_matter(tmp_path: Path, postgres_url: str) -> None:
+def test_any_cursor_and_row_factory_is_accepted(tmp_path: Path, postgres_url: str) -> None:
     with closing(sqlite3.connect(tmp_path / "consumer.db")) as lite:
         lite.row_factory = sqlite3.Row
         lite.text_factory = bytes
@@ -212,7 +189,7 @@ def use(connection: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "psycopg"])
-def test_nothing_is_remembered_without_a_transaction(kind: str, request: pytest.FixtureRequest) -> None:
+def test_fresh_outside_a_transaction_is_refused(kind: str, request: pytest.FixtureRequest) -> None:
     with closing(
         sqlite3.connect(":memory:", isolation_level=None)
         if kind == "sqlite"
@@ -230,7 +207,7 @@ def test_nothing_is_remembered_without_a_transaction(kind: str, request: pytest.
 
 
 @pytest.mark.anyio
-async def test_an_async_connection_of_psycopg_is_awaited(postgres_url: str) -> None:
+async def test_async_psycopg_connection_is_supported(postgres_url: str) -> None:
     for cursor_factory in (psycopg.AsyncCursor, psycopg.AsyncRawCursor):
         async with await psycopg.AsyncConnection.connect(postgres_url, cursor_factory=cursor_factory) as connection:
             duplicates = AsyncDuplicates(connection, PLACED, "billing", window_events=2)

@@ -1,4 +1,4 @@
-"""What a reaction publishes has the same id whenever it is published, and is stored once where a group is given."""
+"""Effects of a reaction have the same id each time they are published, and are stored once with a producer group."""
 
 import sqlite3
 from collections import Counter
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client import FIRST, Client
+from penstock.client import Client
 from penstock.errors import BadParameter, PenstockError
 from penstock.processing import (
     Duplicates,
@@ -26,6 +26,7 @@ from penstock.processing.targets import origins
 from penstock.testing.factories import a_business_event
 from penstock.testing.live_hub import LiveHub
 from tests.faults.proxy import Asked, Line, Visit, unanswered
+from tests.processing.reading import read_feed
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ def client(hub: LiveHub) -> Iterator[Client]:
         yield client
 
 
-def taken(event: StreamEvent) -> list[Effect]:
+def take_payment(event: StreamEvent) -> list[Effect]:
     order = event.data["n"]
     return [
         Effect("payment.taken", {"order": order}),
@@ -46,18 +47,11 @@ def taken(event: StreamEvent) -> list[Effect]:
     ]
 
 
-def held(client: Client, name: str) -> list[Any]:
-    with client.feed(name) as feed:
-        found: list[Any] = []
-        for partition in feed.cursors():
-            cursor = FIRST
-            while (page := feed.read({partition: cursor}, headers="_all")).events:
-                cursor = page.cursors[partition]
-                found += page.events
-        return found
+def read_published(client: Client, name: str) -> list[Any]:
+    return read_feed(client, name, "_all")
 
 
-def reacted(client: Client, publisher: Publisher, events: int = 20, effects: Effects = taken) -> Inline:
+def react_to(client: Client, publisher: Publisher, events: int = 20, effects: Effects = take_payment) -> Inline:
     source = MemorySource()
     for number in range(events):
         source.append(f"order-{number % 5}", [{"n": number}])
@@ -71,19 +65,19 @@ def is_publish(visit: Visit | Asked) -> bool:
 
 
 @pytest.mark.parametrize("group", [None, "taker"])
-def test_each_effect_has_its_id_and_origin(client: Client, group: str | None) -> None:
-    reacted(client, Publisher(client, group), 1)
+def test_effect_has_a_derived_id_and_its_origin(client: Client, group: str | None) -> None:
+    react_to(client, Publisher(client, group), 1)
     event = StreamEvent("order-0", 0, "event", b'{"n":0}')
-    [paid] = held(client, "payment.taken")
+    [paid] = read_published(client, "payment.taken")
     assert paid.metadata["eid"] == effect_id(event, "payment.taken")
     assert (paid.headers["penstock-stream"], paid.headers["penstock-index"]) == ("order-0", "0")
-    mails = {mail.data["to"]: mail.headers["ce_id"] for mail in held(client, "mail.sent")}
+    mails = {mail.data["to"]: mail.headers["ce_id"] for mail in read_published(client, "mail.sent")}
     assert mails == {"buyer": effect_id(event, "to buyer"), "seller": effect_id(event, "to seller")}
 
 
-def test_what_cannot_publish_or_say_effects_is_refused_when_it_is_given(client: Client) -> None:
+def test_react_refuses_a_bad_publisher_or_effects_function(client: Client) -> None:
     with pytest.raises(BadParameter, match=r"publisher is .*Client.*; allowed: Publisher\(client\)"):
-        react(client, taken)  # type: ignore[arg-type]
+        react(client, take_payment)  # type: ignore[arg-type]
     with pytest.raises(BadParameter, match=r"effects is .*\(_, __\)'; allowed: a function that takes \(event\)"):
         react(Publisher(client), lambda _, __: None)  # type: ignore[arg-type, misc]
 
@@ -94,23 +88,23 @@ def test_what_cannot_publish_or_say_effects_is_refused_when_it_is_given(client: 
         react(Publisher(client), later)  # type: ignore[arg-type]
 
 
-def test_a_publisher_with_a_group_is_of_one_reaction(client: Client) -> None:
+def test_publisher_with_a_group_serves_one_reaction(client: Client) -> None:
     def other(event: StreamEvent) -> Effect:
         return Effect("payment.taken", event.data, name="other")
 
     publisher = Publisher(client, "taker")
     for _ in range(2):
-        react(publisher, taken)
+        react(publisher, take_payment)
     with pytest.raises(
         BadParameter, match="publisher is \"one of 'taker', which another has\"; allowed: a Publisher for each"
     ):
         react(publisher, other)
     shared = Publisher(client)  # Without a group each effect is published, whoever says it.
-    for effects in (taken, other):
+    for effects in (take_payment, other):
         react(shared, effects)
 
 
-def test_what_a_mended_reaction_says_anew_needs_another_group(client: Client) -> None:
+def test_new_effects_of_a_mended_reaction_need_another_group(client: Client) -> None:
     def large(event: StreamEvent) -> Effect | None:
         return Effect("payment.taken", {"order": event.data["n"]}) if event.data["n"] >= 10 else None
 
@@ -118,13 +112,13 @@ def test_what_a_mended_reaction_says_anew_needs_another_group(client: Client) ->
         return Effect("payment.taken", {"order": event.data["n"]}) if event.data["n"] >= 5 else None
 
     for group, effects, orders in (("1", large, 10), ("1", mended, 10), ("2", mended, 25)):
-        reacted(client, Publisher(client, group), effects=effects)
-        assert len(held(client, "payment.taken")) == orders
-    assert len({event.metadata["eid"] for event in held(client, "payment.taken")}) == 15
+        react_to(client, Publisher(client, group), effects=effects)
+        assert len(read_published(client, "payment.taken")) == orders
+    assert len({event.metadata["eid"] for event in read_published(client, "payment.taken")}) == 15
 
 
 @pytest.mark.parametrize("effects", ["payment.taken", ["payment.taken"], ("payment.taken", {}), 5], ids=repr)
-def test_what_is_no_effect_fails_its_event_and_says_what_would_be(client: Client, effects: Any) -> None:
+def test_value_that_is_no_effect_fails_its_event(client: Client, effects: Any) -> None:
     source = MemorySource()
     source.append("order-1", [{"n": 1}])
     processor = Inline(react(Publisher(client), lambda _: effects), source)
@@ -136,20 +130,20 @@ def test_what_is_no_effect_fails_its_event_and_says_what_would_be(client: Client
         Publisher(client).publish("order-1", [(StreamEvent("order-1", 0, "event", b"{}"), effects)])
 
 
-def test_an_event_that_has_an_id_gives_it_to_its_effects_wherever_it_is_read(client: Client, hub: LiveHub) -> None:
+def test_effect_ids_derive_from_the_eid_of_the_event(client: Client, hub: LiveHub) -> None:
     placed = a_business_event(7)
     client.publish("order.placed", [placed, placed])
     with FeedSource(hub.url, "order.placed") as source:
         Inline(react(Publisher(client), lambda _: Effect("payment.taken", {"order": 1})), source).drain()
-    eids = [event.metadata["eid"] for event in held(client, "payment.taken")]
+    eids = [event.metadata["eid"] for event in read_published(client, "payment.taken")]
     assert eids == [effect_id(placed["metadata"]["eid"], "payment.taken")] * 2
 
 
-def test_without_a_group_a_doubtful_effect_is_published_again_and_known_by_its_id(hub: LiveHub, client: Client) -> None:
+def test_unanswered_effect_without_a_group_is_repeated_with_the_same_id(hub: LiveHub, client: Client) -> None:
     with Line(hub.port) as line, Client(line.url, patience=0) as through:
         line.does(unanswered, unanswered, to=is_publish)
-        reacted(through, Publisher(through), 10)
-    found = held(client, "payment.taken")
+        react_to(through, Publisher(through), 10)
+    found = read_published(client, "payment.taken")
     assert len(found) > 10, "some are there twice"
     assert len({event.metadata["eid"] for event in found}) == 10
 
@@ -159,30 +153,32 @@ def test_without_a_group_a_doubtful_effect_is_published_again_and_known_by_its_i
     assert Counter(event.data["order"] for event in seen.fresh(found)) == Counter(range(10))
 
 
-def test_with_a_group_each_effect_is_stored_once(hub: LiveHub, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_effects_with_a_group_are_stored_once_after_unanswered_publishes(
+    hub: LiveHub, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(origins, "DELIVERY_S", 0.2)
     with Line(hub.port) as line, Client(line.url, patience=0) as through:
         line.does(*[unanswered] * 12)
-        reacted(through, Publisher(through, "taker"))
+        react_to(through, Publisher(through, "taker"))
         assert line.left == 0
-    again = reacted(client, Publisher(client, "taker"))
+    again = react_to(client, Publisher(client, "taker"))
     assert again.engine.handled == 20
-    assert Counter(event.data["order"] for event in held(client, "payment.taken")) == Counter(range(20))
-    mails = Counter((event.data["order"], event.data["to"]) for event in held(client, "mail.sent"))
+    assert Counter(event.data["order"] for event in read_published(client, "payment.taken")) == Counter(range(20))
+    mails = Counter((event.data["order"], event.data["to"]) for event in read_published(client, "mail.sent"))
     assert mails == Counter((order, to) for order in range(20) for to in ("buyer", "seller"))
 
 
 @pytest.mark.parametrize("kind", ["generator", "one", "none"])
-def test_effects_may_be_given_as_a_function_of_react_returns_them(client: Client, kind: str) -> None:
+def test_publish_accepts_an_iterable_one_effect_or_none(client: Client, kind: str) -> None:
     event = StreamEvent("order-0", 0, "event", b"{}")
     effect = Effect("payment.taken", {"order": 0})
     given = {"generator": (each for each in [effect]), "one": effect, "none": None}[kind]
-    published = Publisher(client, "taker").publish("order-0", [(event, given)])
-    assert published == (0 if kind == "none" else 1, 0)
-    assert len(held(client, "payment.taken")) == published[0]
+    counts = Publisher(client, "taker").publish("order-0", [(event, given)])
+    assert counts == (0 if kind == "none" else 1, 0)
+    assert len(read_published(client, "payment.taken")) == counts[0]
 
 
-def test_what_was_published_before_is_counted_apart(client: Client) -> None:
+def test_publish_counts_stored_and_repeated_effects(client: Client) -> None:
     events = [StreamEvent("order-0", at, "event", b'{"n":%d}' % at) for at in range(3)]
     effects = [(event, [Effect("payment.taken", {"order": event.index})]) for event in events]
     assert Publisher(client, "taker").publish("order-0", effects[:2]) == (2, 0)
@@ -204,7 +200,7 @@ def test_effects_of_many_streams_share_requests(hub: LiveHub, group: str | None)
         publisher = Publisher(through, group)
         assert publisher.publish_all(effects) == (2100, 0)
         assert sum(map(is_publish, line.asked)) <= 6
-        found = held(through, "payment.taken")
+        found = read_published(through, "payment.taken")
     for stream in range(700):
         assert [event.data["at"] for event in found if event.data["order"] == stream] == [0, 1, 2]
     if group is not None:
@@ -212,7 +208,7 @@ def test_effects_of_many_streams_share_requests(hub: LiveHub, group: str | None)
             assert Publisher(client, group).publish_all(effects) == (0, 2100)
 
 
-def test_events_before_one_that_fails_are_done(client: Client) -> None:
+def test_effects_before_a_failing_event_are_published(client: Client) -> None:
     def effects(event: StreamEvent) -> Effect | None:
         if event.data["n"] == 2:
             raise ValueError("no")
@@ -222,10 +218,10 @@ def test_events_before_one_that_fails_are_done(client: Client) -> None:
     source.append("order-0", [{"n": n} for n in range(4)])
     processor = Inline(react(Publisher(client), effects), source)
     processor.drain()
-    assert sorted(event.data["order"] for event in held(client, "payment.taken")) == [0, 1]
+    assert sorted(event.data["order"] for event in read_published(client, "payment.taken")) == [0, 1]
 
 
-def test_two_effects_of_one_name_are_refused(client: Client) -> None:
+def test_effects_of_one_name_or_an_unknown_event_type_are_refused(client: Client) -> None:
     event = StreamEvent("order-0", 0, "event", b'{"n":0}')
     with pytest.raises(BadParameter, match="a name of its own"):
         Publisher(client).publish("order-0", [(event, [Effect("mail.sent", {}), Effect("mail.sent", {})])])

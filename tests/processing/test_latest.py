@@ -1,6 +1,7 @@
-"""What was applied last to each entity lies in the consumer's own database, as part of its own transactions."""
+"""`Latest` keeps the change applied last to each entity in the consumer's own database and transactions."""
 
-from threading import Barrier, Thread
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 
 import psycopg
@@ -17,41 +18,41 @@ def change(order: int, version: Any, data_op: str = "U") -> Any:
     return a_feed_event(a_data_event(order, data_op=data_op, version=version))
 
 
-def told(changes: list[Any]) -> list[tuple[Any, Any, bool]]:
+def summary(changes: list[Any]) -> list[tuple[Any, Any, bool]]:
     return [(each.entity, each.order, each.deletes) for each in changes]
 
 
-def test_the_newest_change_of_each_entity_takes_effect_once(connection: Any) -> None:
+def test_newest_change_of_each_entity_takes_effect_once(connection: Any) -> None:
     latest = Latest(connection, CHANGES, "search")
 
-    assert told(latest.newest([change(1, 9), change(2, 1), change(1, 10)])) == [(1, 10, False), (2, 1, False)]
-    assert told(latest.newest([change(1, 9), change(2, 2, "D"), change(1, 10)])) == [(2, 2, True)]
-    assert told(latest.newest([change(2, 1), change(2, 2), change(1, 11, "S")])) == [(1, 11, False)]
+    assert summary(latest.newest([change(1, 9), change(2, 1), change(1, 10)])) == [(1, 10, False), (2, 1, False)]
+    assert summary(latest.newest([change(1, 9), change(2, 2, "D"), change(1, 10)])) == [(2, 2, True)]
+    assert summary(latest.newest([change(2, 1), change(2, 2), change(1, 11, "S")])) == [(1, 11, False)]
     assert latest.newest([]) == []
 
 
-def test_what_was_applied_shares_the_fate_of_the_transaction(connect: Connect, connection: Any) -> None:
+def test_applied_changes_are_rolled_back_with_the_transaction(connect: Connect, connection: Any) -> None:
     latest = Latest(connection, CHANGES, "search")
     latest.newest([change(1, 1)])
     connection.commit()
 
-    assert told(latest.newest([change(1, 2), change(2, 1)])) == [(1, 2, False), (2, 1, False)]
+    assert summary(latest.newest([change(1, 2), change(2, 1)])) == [(1, 2, False), (2, 1, False)]
     connection.rollback()
 
-    assert told(latest.newest([change(1, 2), change(2, 1)])) == [(1, 2, False), (2, 1, False)]
+    assert summary(latest.newest([change(1, 2), change(2, 1)])) == [(1, 2, False), (2, 1, False)]
     connection.commit()
     with connect() as other:
         assert Latest(other, CHANGES, "search").newest([change(1, 2), change(2, 1)]) == []
 
 
-def test_keys_of_several_fields_are_kept_as_values(connection: Any) -> None:
+def test_keys_of_several_fields_are_compared_by_value(connection: Any) -> None:
     changes = Changes("order.changed", entity=["data.shop", "data.order_id"], order_by=["data.epoch", "data.at"])
     latest = Latest(connection, changes, "search")
 
     def each(epoch: int, at: str) -> Any:
         return a_data_event(7, shop='ø"\\\n', epoch=epoch, at=at)
 
-    assert told(latest.newest([each(9, "2024-05-01T10:00:00Z")])) == [
+    assert summary(latest.newest([each(9, "2024-05-01T10:00:00Z")])) == [
         (('ø"\\\n', 7), (9, "2024-05-01T10:00:00Z"), False)
     ]
     assert len(latest.newest([each(9, "2024-05-01T10:00:00.5Z")])) == 1
@@ -59,19 +60,19 @@ def test_keys_of_several_fields_are_kept_as_values(connection: Any) -> None:
     assert len(latest.newest([each(10, "2020-05-01T10:00:00.25Z")])) == 1
 
 
-def test_deletions_can_be_forgotten(connection: Any) -> None:
+def test_old_deletions_are_forgotten_on_demand(connection: Any) -> None:
     clock = VirtualClock()
     latest = Latest(connection, CHANGES, "search", clock=clock)
     latest.newest([change(1, 5, "D"), change(2, 5)])
     clock.advance(seconds=61)
 
     latest.forget_deleted(60)
-    assert told(latest.newest([change(1, 4), change(2, 4)])) == [(1, 4, False)]
+    assert summary(latest.newest([change(1, 4), change(2, 4)])) == [(1, 4, False)]
     latest.forget()
     assert len(latest.newest([change(1, 4), change(2, 4)])) == 2
 
 
-def test_ten_thousand_changes_are_one_batch(connection: Any) -> None:
+def test_batch_of_ten_thousand_changes_is_accepted(connection: Any) -> None:
     latest = Latest(connection, CHANGES, "search")
     changes = [change(number % 5_000, number) for number in range(10_000)]
 
@@ -79,14 +80,14 @@ def test_ten_thousand_changes_are_one_batch(connection: Any) -> None:
     assert latest.newest(changes) == []
 
 
-def test_workers_who_are_given_changes_of_one_entity_end_with_the_newest(connect: Connect, connection: Any) -> None:
+def test_concurrent_workers_end_with_the_newest_change_of_an_entity(connect: Connect, connection: Any) -> None:
     connection.execute("CREATE TABLE copy (id integer PRIMARY KEY, version integer NOT NULL)")
     connection.commit()
     start = Barrier(4)
 
     def work(remainder: int) -> None:
         with connect() as mine:
-            start.wait(30)
+            start.wait(300)
             for version in range(remainder, 80, 4):
                 for each in Latest(mine, CHANGES, "search").newest([change(7, version), change(8, 80 - version)]):
                     mine.execute(
@@ -95,16 +96,13 @@ def test_workers_who_are_given_changes_of_one_entity_end_with_the_newest(connect
                     )
                 mine.commit()
 
-    workers = [Thread(target=work, args=[remainder]) for remainder in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(300)
+    with ThreadPoolExecutor(4) as workers:
+        list(workers.map(work, range(4)))
 
     assert connection.execute("SELECT id, version FROM copy ORDER BY id").fetchall() == [(7, 79), (8, 80)]
 
 
-def test_kinds_of_cursors_and_rows_do_not_matter(postgres_url: str) -> None:
+def test_any_cursor_and_row_factory_is_accepted(postgres_url: str) -> None:
     for cursor_factory in (psycopg.RawCursor, psycopg.ClientCursor, psycopg.Cursor):
         with psycopg.connect(postgres_url, cursor_factory=cursor_factory, row_factory=dict_row) as connection:
             use(connection)
@@ -116,23 +114,23 @@ def test_kinds_of_cursors_and_rows_do_not_matter(postgres_url: str) -> None:
 def use(connection: Any) -> None:
     latest = Latest(connection, CHANGES, "search")
     latest.create()
-    assert told(latest.newest([change(1, 1), change(2, 1, "D")])) == [(1, 1, False), (2, 1, True)]
-    assert told(latest.newest([change(1, 2), change(2, 1)])) == [(1, 2, False)]
+    assert summary(latest.newest([change(1, 1), change(2, 1, "D")])) == [(1, 1, False), (2, 1, True)]
+    assert summary(latest.newest([change(1, 2), change(2, 1)])) == [(1, 2, False)]
     latest.forget_deleted(0.001)
     latest.forget()
 
 
 @pytest.mark.anyio
-async def test_an_async_connection_of_psycopg_is_awaited(postgres_url: str) -> None:
+async def test_async_psycopg_connection_is_supported(postgres_url: str) -> None:
     async with await psycopg.AsyncConnection.connect(postgres_url) as connection:
         clock = VirtualClock()
         latest = AsyncLatest(connection, CHANGES, "search", clock=clock)
         await latest.create()
 
-        assert told(await latest.newest([change(1, 1), change(2, 1, "D")])) == [(1, 1, False), (2, 1, True)]
+        assert summary(await latest.newest([change(1, 1), change(2, 1, "D")])) == [(1, 1, False), (2, 1, True)]
         assert await latest.newest([change(1, 1), change(2, 1)]) == []
         clock.advance(seconds=1)
         await latest.forget_deleted(0)
-        assert told(await latest.newest([change(1, 1), change(2, 1)])) == [(2, 1, False)]
+        assert summary(await latest.newest([change(1, 1), change(2, 1)])) == [(2, 1, False)]
         await latest.forget()
         assert len(await latest.newest([change(1, 1), change(2, 1)])) == 2

@@ -1,14 +1,15 @@
-"""Tranches change hands in order while calls last long, processes stand still, and commits are under way."""
+"""Tranches change hands in order while calls last long, processes pause, and commits are under way."""
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.errors import CheckpointMoved
 from penstock.processing import DatabaseCheckpoints, Inline, Local, MemorySource, Rules, retry
-from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, Request
+from penstock.processing.checkpoints.checkpoint import Advance, Request
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.parked import Parked, Place
 from penstock.processing.progress import CONCEDED_MAX
@@ -17,7 +18,7 @@ from tests.processing.office import SOON_S, Leases, Office, StandingOffice, unti
 
 
 class Work:
-    """What processors are called with; a call waits for as long as it is held up."""
+    """The calls of processors; a call waits as long as it is held up."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, str, Any]] = []
@@ -103,34 +104,49 @@ class Moving(Plain):
         raise CheckpointMoved(group=self.name, tranche=next(iter(advance.moves)), expected=0, found=self.commits)
 
 
-@pytest.fixture
-def office() -> Office:
-    return Office()
+class Shift:
+    """Processors that share the tranches of a source, the office with their leases, and their checkpoints."""
+
+    def __init__(self, url: str, office: Office | None = None) -> None:
+        self.office = office or Office()
+        self.work = Work()
+        self.source = MemorySource("0", "1")
+        self.checkpoints = DatabaseCheckpoints(url, "shared")
+        self.leases: dict[str, Leases] = {}
+        self._url = url
+        self._begun: list[Local] = []
+
+    def start(self, name: str, handler: Any = None, **options: Any) -> Local:
+        """Start a processor, and wait until the office knows it."""
+        self.leases[name] = Leases(self.office, name)
+        given = {
+            "source": self.source, "checkpoints": self.checkpoints, "leases": self.leases[name], "name": name,
+            "clock": self.office.clock, "commit_s": 0.0, "stats_s": None, **options,
+        }  # fmt: skip
+        processor = Local(handler or self.work.handler(name), **given).start()
+        self._begun.append(processor)
+        until(lambda: name in self.office.shared.members, processor)
+        return processor
+
+    def append(self, stream: str, *numbers: int, tranche: str = "0") -> None:
+        """Append numbers to a stream, each as a batch."""
+        for number in numbers:
+            self.source.append(stream, [number], tranche=tranche)
+
+    def stop(self) -> None:
+        """Stop all processors."""
+        for each in self._begun:
+            each.stop()
 
 
 @pytest.fixture
-def work() -> Work:
-    return Work()
-
-
-@pytest.fixture
-def url(tmp_path: Any) -> str:
+def url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/shared.db"
 
 
-def local(
-    office: Office,
-    handler: Any,
-    source: MemorySource,
-    checkpoints: Checkpoints,
-    name: str,
-    *,
-    leases: Leases | None = None,
-    rules: Rules | None = None,
-) -> Local:
-    leases = leases or Leases(office, name)
-    given: dict[str, Any] = {"checkpoints": checkpoints, "leases": leases, "rules": rules, "name": name}
-    return Local(handler, source, clock=office.clock, commit_s=0.0, stats_s=None, **given)
+@pytest.fixture
+def shift(url: str) -> Shift:
+    return Shift(url)
 
 
 def stopping(processor: Local) -> threading.Thread:
@@ -140,19 +156,16 @@ def stopping(processor: Local) -> threading.Thread:
     return thread
 
 
-def test_who_stops_keeps_the_lease_of_a_call_however_long_it_lasts_and_no_other(
-    office: Office, work: Work, url: str
-) -> None:
-    source, checkpoints = MemorySource("0", "1"), DatabaseCheckpoints(url, "shared")
-    source.append("long", [0], tranche="0")
+def test_stopping_processor_keeps_only_the_lease_of_its_running_call(shift: Shift) -> None:
+    work, office = shift.work, shift.office
+    shift.append("long", 0)
     go_on = work.hold_up("a", "long")
-    a = local(office, work.handler("a"), source, checkpoints, "a").start()
+    a = shift.start("a")
     until(lambda: work.begun == [("a", "long")], a)
-    for number in (1, 2):
-        source.append("long", [number], tranche="0")
+    shift.append("long", 1, 2)
     thread = stopping(a)
-    b = local(office, work.handler("b"), source, checkpoints, "b").start()
-    source.append("short", [0], tranche="1")
+    b = shift.start("b")
+    shift.append("short", 0, tranche="1")
     until(lambda: work.of("short") == [0], b)
     for _ in range(20):
         office.pass_time(a, b, unless=lambda: work.two_at_once)
@@ -162,177 +175,170 @@ def test_who_stops_keeps_the_lease_of_a_call_however_long_it_lasts_and_no_other(
     thread.join()
     office.pass_time(b)
     until(lambda: work.of("long") == [0, 1, 2], b)
-    b.stop()
+    shift.stop()
     assert [name for name, stream, _ in work.seen if stream == "long"] == ["a", "b", "b"]
-    assert checkpoints.positions() == {"0": 3, "1": 1}
+    assert shift.checkpoints.positions() == {"0": 3, "1": 1}
 
 
-def test_finished_events_are_not_handled_again_when_a_processor_joins(office: Office, work: Work, url: str) -> None:
+def test_finished_events_are_not_repeated_when_a_processor_joins(shift: Shift) -> None:
     """No position can pass their page: at the hand-over one stream of it waits, and the call of another is open."""
-    source, checkpoints = MemorySource("0", "1"), DatabaseCheckpoints(url, "shared")
+    work, positions = shift.work, shift.checkpoints.positions
     streams = [f"{name}-{tranche}" for tranche in ("0", "1") for name in ("waiting", "open", "first", "second")]
     for tranche in ("0", "1"):
         page = [StreamEvent(stream, 0, "event", b"0") for stream in streams if stream.endswith(tranche)]
-        source.deliver(page, tranche=tranche)
+        shift.source.deliver(page, tranche=tranche)
     opens = [work.hold_up("a", "open-0"), work.hold_up("a", "open-1")]
     handle = work.handler("a")
 
     def wait(stream: str, events: Sequence[Any]) -> Any:
         return retry(3600) if stream.startswith("waiting") else handle(stream, events)
 
-    a = local(office, wait, source, checkpoints, "a").start()
+    a = shift.start("a", wait)
     until(lambda: len(work.begun) == 6 and len(work.seen) == 4, a)
-    b = local(office, work.handler("b"), source, checkpoints, "b").start()
-    until(lambda: office.shared.members.keys() == {"a", "b"}, b)
-    office.pass_time(a, b)
+    b = shift.start("b")
+    shift.office.pass_time(a, b)
     until(lambda: a._progress.closing, a)
     for each in opens:
         each.set()
     b.wait_until_caught_up(SOON_S)
     a.stop()
-    office.pass_time(b)
-    until(lambda: checkpoints.positions() == {"0": 1, "1": 1}, b)
-    b.stop()
+    shift.office.pass_time(b)
+    until(lambda: positions() == {"0": 1, "1": 1}, b)
+    shift.stop()
     assert sorted(stream for _, stream, _ in work.seen) == sorted(streams)
 
 
-def test_who_had_nothing_to_do_handles_a_tranche_that_is_new(office: Office, work: Work, url: str) -> None:
-    source, checkpoints = MemorySource("0"), DatabaseCheckpoints(url, "shared")
-    a = local(office, work.handler("a"), source, checkpoints, "a").start()
+def test_idle_processor_takes_a_new_tranche(shift: Shift) -> None:
+    shift.source = MemorySource("0")
+    a = shift.start("a")
     until(lambda: a._progress._open, a)
-    b = local(office, work.handler("b"), source, checkpoints, "b").start()
+    b = shift.start("b")
     until(lambda: b._progress._is_told and b._progress.has_begun, b)
-    source.append("S", [0], tranche="new")
-    office.pass_time(a, b)
-    until(lambda: work.seen == [("b", "S", 0)], b)
+    shift.append("S", 0, tranche="new")
+    shift.office.pass_time(a, b)
+    until(lambda: shift.work.seen == [("b", "S", 0)], b)
     b.wait_until_caught_up(SOON_S)
-    a.stop()
-    b.stop()
-    assert checkpoints.positions() == {"0": 0, "new": 1}
+    shift.stop()
+    assert shift.checkpoints.positions() == {"0": 0, "new": 1}
 
 
-def test_what_could_not_be_renewed_while_it_stops_is_given_up(office: Office, work: Work, url: str) -> None:
-    source, checkpoints, leases = MemorySource(), DatabaseCheckpoints(url, "shared"), Leases(office, "a")
-    source.append("S", [0])
+def test_lease_that_cannot_be_renewed_during_a_stop_is_given_up(shift: Shift) -> None:
+    work, positions = shift.work, shift.checkpoints.positions
+    shift.source = MemorySource()
+    shift.append("S", 0)
     go_on = work.hold_up("a", "S")
-    a = local(office, work.handler("a"), source, checkpoints, "a", leases=leases).start()
-    until(lambda: work.begun and checkpoints.positions() == {"0": 0}, a)
-    leases.is_cut = True
+    a = shift.start("a")
+    until(lambda: work.begun and positions() == {"0": 0}, a)
+    shift.leases["a"].is_cut = True
     thread = stopping(a)
-    office.jump()
+    shift.office.jump()
     go_on.set()
     thread.join()
     assert work.of("S") == [0]
-    assert checkpoints.positions() == {"0": 0}, "others may have it by now"
+    assert positions() == {"0": 0}, "others may have it by now"
 
 
-def test_what_cannot_be_waited_for_any_longer_keeps_its_lease_until_that_is_over(
-    office: Office, work: Work, url: str, monkeypatch: pytest.MonkeyPatch
+def test_endless_call_keeps_its_lease_after_the_processor_stopped(
+    shift: Shift, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.processing.runners.local.STOP_S_MAX", 0.0)
-    source, checkpoints = MemorySource("0", "1"), DatabaseCheckpoints(url, "shared")
-    source.append("endless", [0], tranche="0")
-    go_on = work.hold_up("a", "endless")
-    a = local(office, work.handler("a"), source, checkpoints, "a").start()
-    until(lambda: work.begun and len(a._progress._open) == 2, a)
+    shift.append("endless", 0)
+    go_on = shift.work.hold_up("a", "endless")
+    a = shift.start("a")
+    until(lambda: shift.work.begun and len(a._progress._open) == 2, a)
     a.stop()
-    assert office.has("a") == {"0"}
+    assert shift.office.has("a") == {"0"}
     go_on.set()
 
 
-def test_who_has_stood_still_beyond_its_lease_hands_out_no_call(office: Office, url: str) -> None:
-    source, checkpoints, leases = MemorySource(), DatabaseCheckpoints(url, "shared"), Leases(office, "a")
-    for number in range(5):
-        source.append(f"S{number}", [number])
+def test_processor_that_paused_beyond_its_lease_makes_no_call(shift: Shift) -> None:
     called: list[str] = []
     go_on = threading.Event()
+    for number in range(5):
+        shift.append(f"S{number}", number)
 
     def handle(stream: str, events: Sequence[Any]) -> None:
         called.append(stream)
         assert go_on.wait(SOON_S)
-        office.jump()  # So long the process stands still.
+        shift.office.jump()  # So long the process stands still.
 
-    rules = Rules(concurrency=1)
-    a = local(office, handle, source, checkpoints, "a", leases=leases, rules=rules).start()
+    a = shift.start("a", handle, rules=Rules(concurrency=1))
     until(lambda: called and len(a.engine.known()) == 5, a)
-    leases.is_cut = True
+    shift.leases["a"].is_cut = True
     go_on.set()
     until(lambda: a._progress.closing and not a.engine.busy.active, a)
-    a.stop()
+    shift.stop()
     assert called == ["S0"]
 
 
-def test_who_cannot_renew_its_lease_has_given_up_before_that_is_over(work: Work, url: str) -> None:
-    office, source = StandingOffice(), MemorySource()
-    leases = Leases(office, "a")
-    source.append("S", [0])
-    running = local(office, work.handler("a"), source, DatabaseCheckpoints(url, "shared"), "a", leases=leases)
-    with running:
-        until(lambda: work.of("S"), running)
-        leases.is_cut = True
-        office.pass_time(part=0.9)
-        until(lambda: not running._progress.wants(), running)
-        source.append("S", [1])
-    assert work.of("S") == [0]
+def test_processor_that_cannot_renew_gives_up_before_its_lease_ends(url: str) -> None:
+    shift = Shift(url, StandingOffice())
+    shift.append("S", 0)
+    running = shift.start("a")
+    until(lambda: shift.work.of("S"), running)
+    shift.leases["a"].is_cut = True
+    shift.office.pass_time(part=0.9)
+    until(lambda: not running._progress.wants(), running)
+    shift.append("S", 1)
+    shift.stop()
+    assert shift.work.of("S") == [0]
 
 
-def test_what_waits_for_a_thread_is_not_begun_with_when_the_lease_is_over(office: Office, work: Work, url: str) -> None:
-    source, checkpoints, leases = MemorySource(), DatabaseCheckpoints(url, "shared"), Leases(office, "a")
-    rules = Rules(concurrency=1, timeout_s=None)
-    a = local(office, work.handler("a"), source, checkpoints, "a", leases=leases, rules=rules).start()
-    source.append("quick", [0])
+def test_call_that_waits_for_a_thread_is_not_made_after_the_lease_ended(shift: Shift) -> None:
+    work = shift.work
+    a = shift.start("a", rules=Rules(concurrency=1, timeout_s=None))
+    shift.append("quick", 0)
     until(lambda: work.of("quick") == [0], a)
     go_on = work.hold_up("a", "S0")
     for number in range(5):
-        source.append(f"S{number}", [number])
+        shift.append(f"S{number}", number)
     until(lambda: len(a.engine.busy.active) == 5, a)
-    leases.is_cut = True
-    office.jump()
+    shift.leases["a"].is_cut = True
+    shift.office.jump()
     until(lambda: len(a.engine.busy.active) == 1, a)
     go_on.set()
     until(lambda: a._progress.closing and not a.engine.busy.active, a)
-    a.stop()
+    shift.stop()
     assert work.begun == [("a", "quick"), ("a", "S0")]
 
 
 @pytest.mark.parametrize("is_fenced", [True, False], ids=["taken over", "known by position alone"])
-def test_a_commit_that_lands_when_the_lease_is_lost_ends_nobody(
-    office: Office, work: Work, url: str, caplog: pytest.LogCaptureFixture, *, is_fenced: bool
+def test_commit_that_lands_after_the_lease_was_lost_ends_no_processor(
+    shift: Shift, url: str, caplog: pytest.LogCaptureFixture, *, is_fenced: bool
 ) -> None:
-    source, slow, kept = MemorySource(), Slow(url), DatabaseCheckpoints(url, "shared")
-    leases = Leases(office, "a")
-    source.append("S", [0])
-    a = local(office, work.handler("a"), source, slow if is_fenced else Plain(slow), "a", leases=leases).start()
+    slow, kept, work = Slow(url), shift.checkpoints, shift.work
+    shift.source = MemorySource()
+    shift.append("S", 0)
+    a = shift.start("a", checkpoints=slow if is_fenced else Plain(slow))
     until(lambda: slow.positions() == {"0": 1}, a)
     slow.is_slow = True
-    source.append("S", [1])
+    shift.append("S", 1)
     until(slow.under_way.is_set, a)
-    leases.is_cut = True
-    office.jump()
+    shift.leases["a"].is_cut = True
+    shift.office.jump()
     until(lambda: not a._progress._owned, a)
     go_on = work.hold_up("b", "S")
-    b = local(office, work.handler("b"), source, kept if is_fenced else Plain(kept), "b").start()
+    b = shift.start("b", checkpoints=kept if is_fenced else Plain(kept))
     until(lambda: ("b", "S") in work.begun, b)
     slow.go_on.set()
     assert slow.has_landed.wait(SOON_S)
     landed = kept.positions()
     go_on.set()
     b.wait_until_caught_up(SOON_S)
-    source.append("S", [2])
+    shift.append("S", 2)
     b.wait_until_caught_up(SOON_S)
-    b.stop()
-    a.stop()
+    shift.stop()
     assert landed == {"0": 1 if is_fenced else 2}
     assert work.of("S") == [0, 1, 1, 2]
     assert kept.positions() == {"0": 3}
-    told = [record.getMessage() for record in caplog.records if "comes again, to whoever has it" in record.getMessage()]
-    assert len(told) == 1
+    assert sum("comes again, to whoever has it" in record.getMessage() for record in caplog.records) == 1
 
 
-def test_a_tranche_that_others_move_again_and_again_ends_its_processor(office: Office, url: str) -> None:
-    source, moving = MemorySource(), Moving(DatabaseCheckpoints(url, "shared"))
-    source.append("S", [0])
-    a = local(office, lambda *_: None, source, moving, "a").start()
+def test_processor_ends_after_its_tranche_was_moved_too_often(shift: Shift) -> None:
+    moving = Moving(shift.checkpoints)
+    shift.source = MemorySource()
+    shift.append("S", 0)
+    a = shift.start("a", lambda *_: None, checkpoints=moving)
     until(lambda: a.wait(0), a)
     with pytest.raises(CheckpointMoved):
         a.stop()
@@ -362,7 +368,7 @@ def parking(url: str, source: MemorySource) -> Inline:
     return found
 
 
-def test_what_is_parked_by_who_was_taken_over_is_not_kept_though_no_position_moves(url: str) -> None:
+def test_parked_stream_of_a_fenced_processor_is_not_committed(url: str) -> None:
     source = MemorySource()
     first = parking(url, source)
     second = Inline(lambda *_: None, source, checkpoints=DatabaseCheckpoints(url, "shared"))
@@ -373,7 +379,7 @@ def test_what_is_parked_by_who_was_taken_over_is_not_kept_though_no_position_mov
     assert not DatabaseCheckpoints(url, "shared").parked()
 
 
-def test_a_tranche_is_not_let_go_of_before_what_is_parked_is_kept(url: str) -> None:
+def test_tranche_is_released_after_its_parked_streams_are_committed(url: str) -> None:
     processor = parking(url, MemorySource())
     processor._progress.own(frozenset())
     assert processor._progress.closed() == frozenset()
@@ -382,7 +388,7 @@ def test_a_tranche_is_not_let_go_of_before_what_is_parked_is_kept(url: str) -> N
     assert [each.stream for each in DatabaseCheckpoints(url, "shared").parked()] == ["parks"]
 
 
-def test_what_is_this_ones_again_is_begun_with_anew_and_not_let_go_of(url: str) -> None:
+def test_tranche_that_comes_back_is_opened_again_and_not_released(url: str) -> None:
     source = MemorySource()
     source.append("S", [0])
     processor = Inline(lambda *_: None, source, checkpoints=DatabaseCheckpoints(url, "shared"))
@@ -410,16 +416,15 @@ class Hesitant(MemorySource):
         return super().beginning(tranche, kept)
 
 
-def test_what_was_leased_and_not_begun_with_is_let_go_of_for_another(office: Office, work: Work, url: str) -> None:
-    source, checkpoints = MemorySource("0", "1"), DatabaseCheckpoints(url, "shared")
+def test_leased_tranche_that_is_not_open_yet_is_released_to_another(shift: Shift) -> None:
+    work, office = shift.work, shift.office
     for tranche in "01":
-        source.append(f"S{tranche}", [0], tranche=tranche)
-    hesitant = Hesitant(source)
-    a = local(office, work.handler("a"), hesitant, checkpoints, "a").start()
+        shift.append(f"S{tranche}", 0, tranche=tranche)
+    hesitant = Hesitant(shift.source)
+    a = shift.start("a", source=hesitant)
     until(hesitant.is_asked.is_set, a)
     assert office.has("a") == {"0", "1"}
-    b = local(office, work.handler("b"), source, checkpoints, "b").start()
-    until(lambda: "b" in office.shared.members, b)
+    b = shift.start("b")
     office.pass_time(a, b)
     until(lambda: len(office.has("b")) == 1, a, b)
     office.pass_time(a, b)
@@ -427,32 +432,27 @@ def test_what_was_leased_and_not_begun_with_is_let_go_of_for_another(office: Off
     assert {name for name, _ in work.begun} == {"b"}
     hesitant.go_on.set()
     until(lambda: len(work.seen) == 2, a, b)
-    a.stop()
-    b.stop()
+    shift.stop()
     assert sorted(name for name, *_ in work.seen) == ["a", "b"]
 
 
-def test_a_release_that_has_failed_is_made_up_for(office: Office, work: Work, url: str) -> None:
-    source, checkpoints, leases = MemorySource("0", "1"), DatabaseCheckpoints(url, "shared"), Leases(office, "a")
-    a = local(office, work.handler("a"), source, checkpoints, "a", leases=leases).start()
+def test_failed_release_is_repeated(shift: Shift) -> None:
+    a = shift.start("a")
     until(lambda: len(a._progress._open) == 2, a)
-    leases.releases_lost = 1
-    b = local(office, work.handler("b"), source, checkpoints, "b").start()
-    until(lambda: "b" in office.shared.members, b)
-    office.pass_time(a, b)
-    until(lambda: not leases.releases_lost, a)
+    shift.leases["a"].releases_lost = 1
+    b = shift.start("b")
+    shift.office.pass_time(a, b)
+    until(lambda: not shift.leases["a"].releases_lost, a)
     for _ in range(2):
-        office.pass_time(a, b)
-    until(lambda: len(office.has("b")) == 1, a, b)
-    a.stop()
-    b.stop()
+        shift.office.pass_time(a, b)
+    until(lambda: len(shift.office.has("b")) == 1, a, b)
+    shift.stop()
 
 
-def test_a_stream_that_fails_is_handed_over_in_order(office: Office, work: Work, url: str) -> None:
-    source, checkpoints = MemorySource("0", "1"), DatabaseCheckpoints(url, "shared")
+def test_failing_stream_is_handed_over_in_order(shift: Shift) -> None:
+    work, office = shift.work, shift.office
     for tranche in "01":
-        for number in range(3):
-            source.append(f"S{tranche}", [number], tranche=tranche)
+        shift.append(f"S{tranche}", 0, 1, 2, tranche=tranche)
 
     def fail(stream: str, events: Sequence[Any]) -> Any:
         if events[0].index == 0:
@@ -460,26 +460,24 @@ def test_a_stream_that_fails_is_handed_over_in_order(office: Office, work: Work,
             return 1
         raise ValueError("no")
 
-    a = local(office, fail, source, checkpoints, "a").start()
+    a = shift.start("a", fail)
     until(lambda: len(a.engine.busy.failing) == 2, a)
-    b = local(office, work.handler("b"), source, checkpoints, "b").start()
-    until(lambda: "b" in office.shared.members, b)
+    b = shift.start("b")
     office.pass_time(a, b)
     until(lambda: len(work.seen) == 4, a, b)
     until(lambda: len(a.engine.busy.failing) == 1, a)
     a.stop()
     office.pass_time(b)
     until(lambda: len(work.seen) == 6, b)
-    b.stop()
+    shift.stop()
     assert {stream: work.of(stream) for stream in ("S0", "S1")} == {"S0": [0, 1, 2], "S1": [0, 1, 2]}
-    assert checkpoints.positions() == {"0": 3, "1": 3}
+    assert shift.checkpoints.positions() == {"0": 3, "1": 3}
 
 
-def test_what_is_parked_is_handed_over_and_tried_again_by_who_has_it(office: Office, work: Work, url: str) -> None:
-    source, checkpoints = MemorySource("0", "1"), DatabaseCheckpoints(url, "shared")
-    source.append("waits", [0], tranche="1")
-    for number in range(2):
-        source.append("parks", [number], tranche="1")
+def test_parked_stream_is_handed_over_and_retried_by_the_new_owner(shift: Shift) -> None:
+    work, checkpoints = shift.work, shift.checkpoints
+    shift.append("waits", 0, tranche="1")
+    shift.append("parks", 0, 1, tranche="1")
 
     def fail(stream: str, _: Any) -> Any:
         if stream == "waits":
@@ -487,19 +485,16 @@ def test_what_is_parked_is_handed_over_and_tried_again_by_who_has_it(office: Off
         raise ValueError("no")
 
     rules = Rules(attempts_max=1, exhausted="park")
-    given: dict[str, Any] = {"checkpoints": checkpoints, "rules": rules, "clock": office.clock, "commit_s": 3600}
-    a = Local(fail, source, leases=Leases(office, "a"), name="a", **given).start()
+    a = shift.start("a", fail, rules=rules, commit_s=3600)
     until(lambda: "parks" in a.engine.parking.streams and checkpoints.positions(), a)
     until(lambda: not a._committing.is_busy, a)
     assert not checkpoints.parked()
-    b = local(office, work.handler("b"), source, checkpoints, "b", rules=rules).start()
-    until(lambda: "b" in office.shared.members, b)
-    office.pass_time(a, b)
+    b = shift.start("b", rules=rules)
+    shift.office.pass_time(a, b)
     until(lambda: work.of("waits") == [0], b)
     assert [(each.index, each.next) for each in checkpoints.parked()] == [(0, 2)]
     checkpoints.ask("parks", "retry")
     until(lambda: work.of("parks") == [0, 1], b)
     b.wait_until_caught_up(SOON_S)
-    a.stop()
-    b.stop()
+    shift.stop()
     assert not checkpoints.parked()

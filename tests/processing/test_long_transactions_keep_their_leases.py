@@ -1,4 +1,4 @@
-"""Calls in SQLite's transactions keep everybody from renewing leases: however long they last, that takes none away."""
+"""Long calls in transactions of SQLite, which block the renewal of leases, lose no lease."""
 
 import sqlite3
 import threading
@@ -23,7 +23,7 @@ LONG_S = LEASE_S * 1.5
 
 
 class Work:
-    """A table of what was handled, by handlers of which each says when it is called."""
+    """A table of handled events, and the calls of its handlers."""
 
     def __init__(self, file: Path) -> None:
         self.url = f"sqlite:///{file}"
@@ -71,7 +71,7 @@ def work(tmp_path: Path) -> Work:
     return Work(tmp_path / "shared.db")
 
 
-def test_a_call_that_lasts_longer_than_the_lease_is_made_once_and_committed(work: Work) -> None:
+def test_call_that_outlasts_the_lease_is_made_once_and_committed(work: Work) -> None:
     source, work.lasts_s = MemorySource(), LONG_S
     source.append("S", [0, 1])
     with work.local(source, "a") as processor:
@@ -82,7 +82,7 @@ def test_a_call_that_lasts_longer_than_the_lease_is_made_once_and_committed(work
     assert work.handled() == [("S", 0), ("S", 1), ("S", 2)]
 
 
-def test_those_who_share_long_calls_never_make_two_for_a_stream_and_each_event_is_handled_once(work: Work) -> None:
+def test_processors_that_share_long_calls_handle_each_event_once(work: Work) -> None:
     tranches = ("0", "1", "2", "3")
     sources, work.lasts_s = [MemorySource(*tranches) for _ in range(2)], LONG_S
     for source in sources:
@@ -103,7 +103,7 @@ def test_those_who_share_long_calls_never_make_two_for_a_stream_and_each_event_i
         assert [n for stream, n in work.handled() if stream == f"S{tranche}"] == [0, 1, 2, 3]
 
 
-def test_what_another_has_taken_while_a_call_waited_for_the_database_is_not_called(work: Work) -> None:
+def test_call_is_not_made_for_a_tranche_taken_while_it_waited_for_the_database(work: Work) -> None:
     source, other = MemorySource(), DatabaseLeases(work.url, "shared")
     with work.local(source, "a") as processor:
         processor.wait_until_caught_up(SOON_S)

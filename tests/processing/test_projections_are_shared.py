@@ -1,9 +1,7 @@
-"""A projection that several processors share by leases is the fold of its log, whoever has had which tranche."""
+"""A projection that several processors share by leases is the fold of its log."""
 
 import sqlite3
 import threading
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +12,7 @@ import pytest
 
 from penstock.processing import DatabaseLeases, Local, MemorySource, Projection, Rules, StreamEvent
 from penstock.processing.connecting import Connect, connector, transaction
+from tests.processing.office import until
 
 TRANCHES = ("0", "1", "2", "3")
 KEYS = 12
@@ -24,7 +23,7 @@ class Seen:
     numbers: list[int] = field(default_factory=list)
 
 
-def added(seen: Seen, event: StreamEvent) -> Seen:
+def add(seen: Seen, event: StreamEvent) -> Seen:
     seen.numbers.append(event.data)
     return seen
 
@@ -38,7 +37,7 @@ def all_in_one(event: StreamEvent) -> str:
 
 
 class Sharing:
-    """Processors of one projection, each of which reads the same log; and what has failed of them."""
+    """Processors of one projection, which all read the same log, and their failures."""
 
     def __init__(self, projection: Projection[Seen], database: Connect) -> None:
         self.failures: list[Exception] = []
@@ -100,16 +99,9 @@ def _append(source: MemorySource, n: int) -> None:
     source.append(f"S{n % KEYS}", [n], tranche=TRANCHES[n % KEYS % len(TRANCHES)])
 
 
-def until(check: Callable[[], bool], seconds: float = 300) -> None:
-    deadline = time.monotonic() + seconds
-    while not check():
-        assert time.monotonic() < deadline, "that has not come"
-        time.sleep(0.02)
-
-
 @pytest.fixture(params=["sqlite", "sqlite, begun to read", "postgres", "postgres, that repeats reads"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Connect:
-    """What opens a database: as a URL does, or in a way that lets two read the same before either writes."""
+    """Opens a database: by its URL, or so that two can read the same row before either writes."""
     kind, _, way = request.param.partition(", ")
     if kind == "sqlite":
         return connector(f"sqlite:///{tmp_path}/app.db") if not way else lambda: _begun(tmp_path / "app.db")
@@ -119,7 +111,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Connect:
 
 def _begun(file: Path) -> sqlite3.Connection:
     """Return a connection as it is with `autocommit=False`, from Python 3.12 on."""
-    connection = sqlite3.connect(file, timeout=30, isolation_level=None)
+    connection = sqlite3.connect(file, timeout=300, isolation_level=None)
     connection.execute("BEGIN")
     return connection
 
@@ -130,13 +122,13 @@ def _repeating(url: str) -> Any:
     return connection
 
 
-def found(projection: Projection[Seen], database: Connect) -> dict[str, list[int]]:
+def read_rows(projection: Projection[Seen], database: Connect) -> dict[str, list[int]]:
     with transaction(database) as connection:
         return {key: row.state.numbers for (key,), row in projection.table.all(connection).items()}
 
 
-def test_rows_are_the_fold_of_their_log_when_tranches_go_to_another_and_come_back(database: Connect) -> None:
-    projection = Projection("seen", Seen, added, key=by_stream)
+def test_rows_are_the_fold_of_the_log_after_tranches_change_hands(database: Connect) -> None:
+    projection = Projection("seen", Seen, add, key=by_stream)
     sharing = Sharing(projection, database)
     sharing.join()
     sharing.append(60)
@@ -145,17 +137,17 @@ def test_rows_are_the_fold_of_their_log_when_tranches_go_to_another_and_come_bac
     sharing.leave()
     sharing.append(60)
     sharing.stop()
-    assert found(projection, database) == sharing.wanted()
+    assert read_rows(projection, database) == sharing.wanted()
     assert sharing.failures == []
 
 
-def test_a_row_that_two_processors_feed_at_once_has_seen_every_event_once(database: Connect) -> None:
+def test_row_folded_by_two_processors_at_once_has_each_event_once(database: Connect) -> None:
     both = threading.Barrier(2)
 
     def added_by_two(seen: Seen, event: StreamEvent) -> Seen:
         with suppress(threading.BrokenBarrierError):  # Each has read the row by now, or the other waits for this one.
             both.wait(0.5)
-        return added(seen, event)
+        return add(seen, event)
 
     projection = Projection("seen", Seen, added_by_two, key=all_in_one)
     sharing = Sharing(projection, database)
@@ -164,5 +156,5 @@ def test_a_row_that_two_processors_feed_at_once_has_seen_every_event_once(databa
     sharing.append(60)
     sharing.append(60)
     sharing.stop()
-    assert sorted(found(projection, database)["all"]) == list(range(120))
+    assert sorted(read_rows(projection, database)["all"]) == list(range(120))
     assert sharing.failures == []

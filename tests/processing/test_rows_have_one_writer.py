@@ -1,20 +1,27 @@
-"""Whoever is started under a name takes over its rows, and what it has parked: nobody else writes them any more."""
+"""The newest processor of a name takes over its rows, positions and parked streams; an older one writes no more."""
 
-import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
-import psycopg
 import pytest
 
 from penstock.errors import CheckpointMoved, OutcomeUnknown, ProjectionGone, TableGone
-from penstock.processing import Backoff, Inline, MemoryCheckpoints, MemorySource, Rules, StreamEvent, retry
+from penstock.processing import (
+    Backoff,
+    Inline,
+    MemoryCheckpoints,
+    MemorySource,
+    Rules,
+    StreamEvent,
+    Transactional,
+    retry,
+)
 from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.projections.projection import Projection
 from penstock.spark.projections.database import DatabaseTarget
+from tests.processing.sql import execute, rows
 
 RULES = Rules(attempts_max=2, exhausted="park", backoff=Backoff(first=10, jitter=0))
 
@@ -24,7 +31,7 @@ class Seen:
     numbers: list[int] = field(default_factory=list)
 
 
-def added(seen: Seen, event: StreamEvent) -> Seen:
+def add(seen: Seen, event: StreamEvent) -> Seen:
     if event.data == "poison":
         raise ValueError("no")
     return Seen([*seen.numbers, event.data])
@@ -34,20 +41,8 @@ def by_stream(event: StreamEvent) -> str:
     return event.stream
 
 
-def opened(url: str) -> Any:
-    return sqlite3.connect(url[10:]) if url.startswith("sqlite") else psycopg.connect(url)
-
-
-def changed(url: str, *statements: str) -> None:
-    with closing(opened(url)) as connection:
-        for statement in statements:
-            connection.execute(statement)
-        connection.commit()
-
-
-def written(url: str) -> dict[str, str]:
-    with closing(opened(url)) as connection:
-        return {key: str(numbers) for key, numbers in connection.execute("SELECT key, numbers FROM seen").fetchall()}
+def read_rows(url: str) -> dict[str, str]:
+    return {key: str(numbers).replace(" ", "") for key, numbers in rows(url, "SELECT key, numbers FROM seen")}
 
 
 def parking(checkpoints: Checkpoints, source: MemorySource) -> Inline:
@@ -70,13 +65,13 @@ def parking(checkpoints: Checkpoints, source: MemorySource) -> Inline:
 
 
 @pytest.mark.parametrize("is_on_spark", [False, True], ids=["in process", "on Spark"])
-def test_a_table_that_was_dropped_is_not_made_anew_while_its_checkpoint_says_that_it_is_built(
+def test_dropped_table_is_not_created_again_while_its_checkpoint_exists(
     database_url: str, *, is_on_spark: bool
 ) -> None:
-    source, projection = MemorySource(), Projection("seen", Seen, added, key=by_stream)
+    source, projection = MemorySource(), Projection("seen", Seen, add, key=by_stream)
     source.append("R", [1])
     projection.inline(source, database_url).drain()
-    changed(database_url, "DROP VIEW seen", "DROP TABLE seen_v1")
+    execute(database_url, "DROP VIEW seen", "DROP TABLE seen_v1")
     source.append("R", [2])
 
     told = r"the database has no rows of seen_v1 any more, but how far they went: \{'0': 1\}.* checkpoint forget"
@@ -87,7 +82,7 @@ def test_a_table_that_was_dropped_is_not_made_anew_while_its_checkpoint_says_tha
     if is_on_spark:
         DatabaseTarget(projection, database_url)
     projection.inline(source, database_url).drain()
-    assert [each.replace(" ", "") for each in written(database_url).values()] == ["[1,2]"]
+    assert [*read_rows(database_url).values()] == ["[1,2]"]
 
 
 @pytest.mark.parametrize(
@@ -98,14 +93,14 @@ def test_a_table_that_was_dropped_is_not_made_anew_while_its_checkpoint_says_tha
     ],
     ids=["rows", "checkpoints"],
 )
-def test_tables_that_are_dropped_beneath_a_projection_end_it_and_are_no_failure_of_its_rows(
+def test_tables_dropped_beneath_a_projection_end_it_and_park_nothing(
     database_url: str, dropped: list[str], gone: type[Exception]
 ) -> None:
-    source, projection = MemorySource(), Projection("seen", Seen, added, key=by_stream)
+    source, projection = MemorySource(), Projection("seen", Seen, add, key=by_stream)
     source.append("R", [1])
     running = projection.inline(source, database_url, rules=Rules(attempts_max=1, exhausted="park"))
     running.drain()
-    changed(database_url, *(f"DROP {each}" for each in dropped))
+    execute(database_url, *(f"DROP {each}" for each in dropped))
     source.append("R", [2])
 
     with pytest.raises(gone, match="any more"):
@@ -113,8 +108,8 @@ def test_tables_that_are_dropped_beneath_a_projection_end_it_and_are_no_failure_
     assert not running.engine.parking.streams
 
 
-def test_of_two_that_fold_into_the_same_rows_only_the_newer_writes_though_no_position_moves(database_url: str) -> None:
-    source, projection = MemorySource(), Projection("seen", Seen, added, key=by_stream)
+def test_older_of_two_projection_processors_writes_no_row(database_url: str) -> None:
+    source, projection = MemorySource(), Projection("seen", Seen, add, key=by_stream)
     source.append("P", ["poison"])
     source.append("R", [1])
     old = projection.inline(source, database_url, rules=RULES)
@@ -126,16 +121,16 @@ def test_of_two_that_fold_into_the_same_rows_only_the_newer_writes_though_no_pos
     source.append("R", [3])
     new.drain()
     assert DatabaseCheckpoints(database_url, "seen_v1").positions() == {"0": 0}, "the poison event holds it"
-    before = written(database_url)
+    before = read_rows(database_url)
 
     with pytest.raises(CheckpointMoved, match="at 0, but another's"):
         old._call()
-    assert written(database_url) == before
-    assert before["R"].replace(" ", "") == "[1,2,3]"
+    assert read_rows(database_url) == before
+    assert before["R"] == "[1,2,3]"
 
 
 @pytest.mark.parametrize("is_lost", [False, True], ids=["", "after a lost answer"])
-def test_what_is_parked_by_who_was_taken_over_is_not_kept(database_url: str, *, is_lost: bool) -> None:
+def test_parked_stream_of_a_fenced_processor_is_not_committed(database_url: str, *, is_lost: bool) -> None:
     source, checkpoints = MemorySource(), Deaf(database_url, "mailer")
     first = parking(checkpoints, source)
     if is_lost:
@@ -161,7 +156,7 @@ class Deaf(DatabaseCheckpoints):
         super().commit(advance)
 
 
-def test_what_is_parked_by_who_was_overtaken_is_kept_nowhere() -> None:
+def test_parked_stream_of_an_overtaken_processor_in_memory_is_not_committed() -> None:
     source, checkpoints = MemorySource(), MemoryCheckpoints("mailer")
     first = parking(checkpoints, source)
     Inline(lambda *_: None, source, checkpoints=checkpoints).drain()
@@ -180,7 +175,7 @@ class Growing(MemorySource):
         return [*super().tranches()][: 2 if self.has_more else 1]
 
 
-def test_who_was_taken_over_begins_with_nothing_more(database_url: str) -> None:
+def test_fenced_processor_opens_no_new_tranche(database_url: str) -> None:
     source = Growing("0", "1")
     source.append("S", [0])
     first, second = (
@@ -193,3 +188,81 @@ def test_who_was_taken_over_begins_with_nothing_more(database_url: str) -> None:
         first.drain()
     second.drain()
     assert DatabaseCheckpoints(database_url, "mailer").positions() == {"0": 1, "1": 0}
+
+
+class Mailer:
+    """A transactional handler that keeps the events it is called with; some streams fail."""
+
+    def __init__(self, url: str) -> None:
+        self.source = MemorySource()
+        self.checkpoints = DatabaseCheckpoints(url, "mailer")
+        self.failing: set[str] = set()
+        self.had: list[tuple[str, Any]] = []
+        self._url = url
+
+    def processor(self) -> Inline:
+        """Return a new processor that has not begun yet."""
+        handler = Transactional(self._url, self._handle, DatabaseCheckpoints(self._url, "mailer"))
+        return Inline(handler, self.source, rules=Rules(attempts_max=1, exhausted="park"))
+
+    def _handle(self, _: Any, spans: Sequence[Any]) -> list[Any]:
+        return [ValueError("no") if each.stream in self.failing else self._have(each) for each in spans]
+
+    def _have(self, span: Any) -> None:
+        self.had += [(span.stream, event.data) for event in span.events]
+
+
+@pytest.fixture
+def mailer(database_url: str) -> Mailer:
+    return Mailer(database_url)
+
+
+def test_events_committed_before_a_takeover_are_not_repeated(mailer: Mailer) -> None:
+    first = mailer.processor()
+    mailer.source.append("S", [0])
+    first.drain()
+    second = mailer.processor()
+    mailer.source.append("S", [1])
+    first.drain()
+    mailer.source.append("S", [2])
+
+    second.drain()
+
+    assert mailer.had == [("S", 0), ("S", 1), ("S", 2)]
+    with pytest.raises(CheckpointMoved):
+        first.drain()
+
+
+@pytest.mark.parametrize("end", ["retry", "drop"])
+def test_stream_retried_or_dropped_before_a_takeover_is_not_parked(mailer: Mailer, end: Any) -> None:
+    first = mailer.processor()
+    mailer.failing.add("S")
+    mailer.source.append("S", [0])
+    first.drain()
+    second = mailer.processor()
+    mailer.failing.clear()
+    mailer.checkpoints.ask("S", end)
+    first.drain()
+
+    second.drain()
+    mailer.source.append("S", [1])
+    second.drain()
+
+    assert not mailer.checkpoints.parked()
+    assert mailer.had == [*([("S", 0)] if end == "retry" else []), ("S", 1)]
+
+
+def test_stream_parked_before_a_takeover_is_retried_after_it(mailer: Mailer) -> None:
+    first, second = mailer.processor(), mailer.processor()
+    mailer.failing.add("S")
+    mailer.source.append("S", [0])
+    first.drain()
+    mailer.failing.clear()
+
+    second.drain()
+    assert not mailer.had
+    mailer.checkpoints.ask("S", "retry")
+    second.drain()
+
+    assert mailer.had == [("S", 0)]
+    assert not mailer.checkpoints.parked()

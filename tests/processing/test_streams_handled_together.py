@@ -1,15 +1,13 @@
-"""Handlers of many streams at once, and those whose writes share a transaction with their checkpoint."""
+"""Handlers of many streams at once, and handlers whose writes share a transaction with their checkpoint."""
 
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import psycopg
 import pytest
 
 from penstock.errors import (
@@ -33,10 +31,12 @@ from penstock.processing import (
     group_calls,
 )
 from penstock.processing.checkpoints.checkpoint import Advance, Move
+from penstock.processing.connecting import connector
 from penstock.processing.engine.outcome import done_to
 from penstock.processing.runners import local
 from penstock.processing.together import Span, Together, Transactional
 from tests.processing.office import until
+from tests.processing.sql import execute, rows
 
 RULES = Rules(backoff=Backoff(first=0.001, most=0.01))
 Run = Callable[..., None]
@@ -56,7 +56,7 @@ def run(request: pytest.FixtureRequest) -> Run:
     return inline if request.param == "inline" else local
 
 
-def test_checkpoints_in_another_database_are_refused_when_they_are_given(postgres_url: str, tmp_path: Path) -> None:
+def test_checkpoints_of_another_database_are_refused(postgres_url: str, tmp_path: Path) -> None:
     own, other = f"sqlite:///{tmp_path}/own.db", f"sqlite:///{tmp_path}/other.db"
     beside = postgres_url.rpartition("/")[0] + "/postgres"
     for database, wrong in ((own, other), (own, postgres_url), (postgres_url, own), (postgres_url, beside)):
@@ -67,7 +67,7 @@ def test_checkpoints_in_another_database_are_refused_when_they_are_given(postgre
         Transactional(database, lambda _, __: None, DatabaseCheckpoints(database, "x"))
 
 
-def test_checkpoints_that_turn_out_to_be_in_another_database_are_told_so(tmp_path: Path) -> None:
+def test_checkpoints_found_in_another_database_fail_the_stream(tmp_path: Path) -> None:
     own, other = (lambda: sqlite3.connect(tmp_path / "own.db"), lambda: sqlite3.connect(tmp_path / "other.db"))
     source = MemorySource()
     source.append("S", [1])
@@ -80,19 +80,12 @@ def test_checkpoints_that_turn_out_to_be_in_another_database_are_told_so(tmp_pat
 @pytest.fixture
 def database(database_url: str) -> str:
     """The URL of a database with a table of counts."""
-    with closing(connected(database_url)) as connection:
-        connection.execute("CREATE TABLE counts (stream TEXT NOT NULL, n INTEGER NOT NULL)")
-        connection.commit()
+    execute(database_url, "CREATE TABLE counts (stream TEXT NOT NULL, n INTEGER NOT NULL)")
     return database_url
 
 
-def connected(url: str) -> Any:
-    return sqlite3.connect(url.removeprefix("sqlite:///")) if url.startswith("sqlite") else psycopg.connect(url)
-
-
 def counts(url: str) -> Counter[tuple[str, int]]:
-    with closing(connected(url)) as connection:
-        return Counter(connection.execute("SELECT stream, n FROM counts").fetchall())
+    return Counter(rows(url, "SELECT stream, n FROM counts"))
 
 
 def write(connection: Any, spans: Sequence[Span]) -> None:
@@ -101,12 +94,36 @@ def write(connection: Any, spans: Sequence[Span]) -> None:
     connection.cursor().executemany(f"INSERT INTO counts VALUES ({mark}, {mark})", rows)
 
 
+def failing(streams: Collection[str]) -> Callable[[Any, Sequence[Span]], list[Exception | None]]:
+    """Return a handler that fails for some streams, and writes the others."""
+
+    def handle(connection: Any, spans: Sequence[Span]) -> list[Exception | None]:
+        write(connection, [span for span in spans if span.stream not in streams])
+        return [ValueError("no") if span.stream in streams else None for span in spans]
+
+    return handle
+
+
+def streams(*names: str) -> MemorySource:
+    """Return a source of streams, each with its number as its only event."""
+    source = MemorySource()
+    for name in names:
+        source.append(name, [int(name[1:])])
+    return source
+
+
+def call_once(processor: Inline) -> Any:
+    """Take all calls that can be made, and return what makes them."""
+    calls = processor.engine.take(10, 0.0)
+    return lambda: processor._make[0](calls)
+
+
 def counter(source: MemorySource, database: str, handle: Any = write, rules: Rules = RULES) -> Inline:
     """Return a processor that counts, as another process would begin it."""
     return Inline(Transactional(database, handle, DatabaseCheckpoints(database, "counter")), source, rules=rules)
 
 
-def test_streams_come_together_and_each_has_its_own_outcome(run: Run) -> None:
+def test_streams_of_one_call_have_their_own_outcomes(run: Run) -> None:
     source, found, sizes = MemorySource(), [], []
     for number in range(5):
         source.append(f"S{number}", [number, number])
@@ -121,11 +138,9 @@ def test_streams_come_together_and_each_has_its_own_outcome(run: Run) -> None:
     assert 1 < max(sizes) <= 3
 
 
-def test_a_stream_that_fails_the_call_is_found_and_holds_no_other(run: Run) -> None:
-    source, done = MemorySource(), set()
+def test_stream_that_fails_the_call_is_found_and_parked_alone(run: Run) -> None:
+    source, done = streams(*(f"S{number}" for number in range(16))), set[str]()
     checkpoints = MemoryCheckpoints()
-    for number in range(16):
-        source.append(f"S{number}", [number])
 
     def handle(spans: Sequence[Span]) -> None:
         if any(span.stream == "S11" for span in spans):
@@ -139,10 +154,8 @@ def test_a_stream_that_fails_the_call_is_found_and_holds_no_other(run: Run) -> N
     assert (parked.stream, parked.detail) == ("S11", "S11 cannot be")
 
 
-def test_exceptions_and_counts_of_outcomes_that_are_returned(run: Run) -> None:
-    source = MemorySource()
-    source.append("S1", [1])
-    source.append("S2", [2])
+def test_returned_exceptions_and_wrong_counts_exhaust_the_stream(run: Run) -> None:
+    source = streams("S1", "S2")
     with pytest.raises(StreamExhausted, match=r"S1: .* KeyError"):
         run(
             Together(lambda spans: [KeyError("x") if span.stream == "S1" else None for span in spans]),
@@ -154,7 +167,7 @@ def test_exceptions_and_counts_of_outcomes_that_are_returned(run: Run) -> None:
     assert issubclass(BadOutcome, Exception)
 
 
-def test_effects_and_checkpoint_are_committed_together_each_event_once(run: Run, database: str) -> None:
+def test_effects_and_checkpoint_are_committed_together(run: Run, database: str) -> None:
     source, chance = MemorySource("0", "1"), Random(7)
     expected: Counter[tuple[str, int]] = Counter()
     checkpoints = DatabaseCheckpoints(database, "counter")
@@ -179,9 +192,8 @@ def test_effects_and_checkpoint_are_committed_together_each_event_once(run: Run,
     assert checkpoints.positions() == {"0": 40, "1": 40}
 
 
-def test_two_processors_of_one_name_do_not_both_have_their_effects(database: str) -> None:
-    source = MemorySource()
-    source.append("S1", [1])
+def test_only_one_of_two_processors_of_a_name_has_its_effects(database: str) -> None:
+    source = streams("S1")
     checkpoints = DatabaseCheckpoints(database, "counter")
 
     def handle(connection: Any, spans: Sequence[Span]) -> None:
@@ -200,7 +212,7 @@ def test_two_processors_of_one_name_do_not_both_have_their_effects(database: str
     assert not counts(database)
 
 
-def test_a_batch_that_takes_many_calls_is_gone_on_with_where_it_was_left(database: str) -> None:
+def test_batch_of_many_calls_is_resumed_within(database: str) -> None:
     source, few = MemorySource(), Rules(events_per_call=2)
     source.append("S1", range(7))
     first = counter(source, database, rules=few)
@@ -211,26 +223,19 @@ def test_a_batch_that_takes_many_calls_is_gone_on_with_where_it_was_left(databas
     assert counts(database) == {("S1", n): 1 for n in range(7)}
 
 
-def test_what_others_have_done_while_one_fails_is_not_done_again(database: str) -> None:
-    source, failing = MemorySource(), {"S1"}
-
-    def fail(connection: Any, spans: Sequence[Span]) -> list[Exception | None]:
-        write(connection, [span for span in spans if span.stream not in failing])
-        return [ValueError("no") if span.stream in failing else None for span in spans]
-
-    for number in range(1, 4):
-        source.append(f"S{number}", [number])
-    counter(source, database, fail).drain()
-    again = counter(source, database, fail)
+def test_effects_beside_a_failing_stream_are_not_repeated(database: str) -> None:
+    source, broken = streams("S1", "S2", "S3"), {"S1"}
+    counter(source, database, failing(broken)).drain()
+    again = counter(source, database, failing(broken))
     again.drain()
     assert again.engine.repeats == 2, "S2 and S3 are read again, and known to be done"
     assert counts(database) == {("S2", 2): 1, ("S3", 3): 1}
-    failing.clear()
+    broken.clear()
     again.drain(advance=True)
     assert counts(database) == {("S1", 1): 1, ("S2", 2): 1, ("S3", 3): 1}
 
 
-def test_a_parked_stream_that_is_tried_again_is_not_tried_once_more_after_its_commit(database: str) -> None:
+def test_retried_stream_is_not_repeated_after_its_commit(database: str) -> None:
     source, failing = MemorySource(), {"S1"}
     rules = Rules(attempts_max=1, exhausted="park", events_per_call=1)
 
@@ -254,17 +259,13 @@ def test_a_parked_stream_that_is_tried_again_is_not_tried_once_more_after_its_co
     assert not DatabaseCheckpoints(database, "counter").parked()
 
 
-def test_who_is_started_under_the_same_name_takes_over_though_no_position_moves(database: str) -> None:
-    source = MemorySource()
-
-    def fail(connection: Any, spans: Sequence[Span]) -> list[Exception | None]:
-        write(connection, [span for span in spans if span.stream != "S0"])
-        return [ValueError("no") if span.stream == "S0" else None for span in spans]
-
-    source.append("S0", [0])
-    first = counter(source, database, fail)
+@pytest.mark.parametrize("shares_handler", [False, True], ids=["processes", "runs of one handler"])
+def test_newer_processor_of_a_name_fences_the_older(database: str, *, shares_handler: bool) -> None:
+    source = streams("S0")
+    handlers = [Transactional(database, failing("S0"), DatabaseCheckpoints(database, "counter")) for _ in range(2)]
+    first = Inline(handlers[0], source, rules=RULES)
     first.drain()
-    second = counter(source, database, fail)
+    second = Inline(handlers[0 if shares_handler else 1], source, rules=RULES)
     second.step()
     source.append("S1", [1])
     with pytest.raises(CheckpointMoved, match="at 0, but another's"):
@@ -273,18 +274,17 @@ def test_who_is_started_under_the_same_name_takes_over_though_no_position_moves(
     assert counts(database) == {("S1", 1): 1}
 
 
-def test_what_may_be_anothers_by_now_is_not_committed(database: str) -> None:
+def test_call_for_a_lost_tranche_is_not_committed(database: str) -> None:
     source = MemorySource("a", "b")
     processor = counter(source, database, rules=Rules(attempts_max=1, exhausted="park"))
     processor._progress.own(frozenset("ab"))
     source.append("S1", [1], tranche="a")
     source.append("S2", [2], tranche="b")
     processor._read()
-    calls = processor.engine.take(2, 0.0)
+    make = call_once(processor)
     processor._progress.own(frozenset("b"))
     processor._progress.give_up()  # Its lease could not be renewed in time.
-    make, _ = processor._make
-    make(calls)
+    make()
     assert counts(database) == {("S2", 2): 1}
     assert not processor.engine.busy.active
     assert not processor.engine.parking.streams, "it was no failure"
@@ -293,10 +293,9 @@ def test_what_may_be_anothers_by_now_is_not_committed(database: str) -> None:
     assert DatabaseCheckpoints(database, "counter").positions() == {"b": 1}
 
 
-def test_a_call_that_lasts_too_long_and_succeeds_has_its_effects_once(database: str) -> None:
-    source = MemorySource()
+def test_overdue_call_that_succeeds_has_its_effects_once(database: str) -> None:
+    source = streams("S1")
     rules = Rules(timeout_s=1.0, attempts_max=1, exhausted="park")
-    source.append("S1", [1])
     processor = counter(source, database, rules=rules)
     processor._read()
     calls = processor.engine.take(2, 0.0)
@@ -317,13 +316,12 @@ class Lost(sqlite3.Connection):
 
 
 @pytest.mark.parametrize("away", [2, 1000])
-def test_nothing_is_done_again_before_it_is_known_what_was_committed(
+def test_unanswered_commit_is_resolved_before_the_next_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, away: int
 ) -> None:
     """The answer to a commit is lost, and the database is away for a while when it is asked."""
     file = tmp_path / "consumer.db"
-    with closing(sqlite3.connect(file)) as connection:
-        connection.execute("CREATE TABLE counts (stream TEXT NOT NULL, n INTEGER NOT NULL)")
+    execute(f"sqlite:///{file}", "CREATE TABLE counts (stream TEXT NOT NULL, n INTEGER NOT NULL)")
     monkeypatch.setattr(group_calls, "PAUSE_S", 0.01)
     monkeypatch.setattr(group_calls, "PATIENCE_S", 0.3)
     left = 0
@@ -340,31 +338,23 @@ def test_nothing_is_done_again_before_it_is_known_what_was_committed(
         left = away
         return sqlite3.connect(file, isolation_level=None, factory=Lost)
 
-    def fail(connection: Any, spans: Sequence[Span]) -> list[Exception | None]:
-        write(connection, [span for span in spans if span.stream != "S0"])
-        return [ValueError("no") if span.stream == "S0" else None for span in spans]
-
-    source = MemorySource()
-    source.append("S0", [0])
-    source.append("S1", [1])
-    handler = Transactional(connect_once, fail, DatabaseCheckpoints(connect, "counter"))
+    source = streams("S0", "S1")
+    handler = Transactional(connect_once, failing("S0"), DatabaseCheckpoints(connect, "counter"))
     processor = Inline(handler, source, rules=RULES)
     processor._read()
     processor._read()
-    calls = processor.engine.take(10, 0.0)
-    make, _ = processor._make
+    make = call_once(processor)
     if away > 100:
         with pytest.raises(CommitUnknown, match="nobody knows whether its last transaction was committed"):
-            make(calls)
+            make()
     else:
-        make(calls)
+        make()
     left = 0
-    again = Inline(Transactional(connect, fail, DatabaseCheckpoints(connect, "counter")), source, rules=RULES)
-    again.drain()
+    Inline(Transactional(connect, failing("S0"), DatabaseCheckpoints(connect, "counter")), source, rules=RULES).drain()
     assert counts(f"sqlite:///{file}") == {("S1", 1): 1}
 
 
-def test_who_waits_in_vain_for_a_database_that_is_away_is_told_why(tmp_path: Path) -> None:
+def test_wait_until_caught_up_names_the_unavailable_database(tmp_path: Path) -> None:
     url, is_away = f"sqlite:///{tmp_path}/consumer.db", threading.Event()
 
     def connect() -> sqlite3.Connection:
@@ -388,34 +378,24 @@ def test_who_waits_in_vain_for_a_database_that_is_away_is_told_why(tmp_path: Pat
         until(lambda: not running.snapshot.commits_failing, running)
 
 
-def test_a_database_that_is_away_is_no_streams_fault(run: Run, database: str) -> None:
-    source, tries = MemorySource(), 0
+def test_unavailable_database_fails_no_stream(run: Run, database: str) -> None:
+    source, tries = streams("S1", "S2"), 0
 
     def connect() -> Any:
         nonlocal tries
         tries += 1
         if tries == 1:
             raise sqlite3.OperationalError("unable to open database file")
-        return opened(database)
+        return connector(database)()
 
-    source.append("S1", [1])
-    source.append("S2", [2])
     checkpoints = DatabaseCheckpoints(database, "counter")
     run(Transactional(connect, write, checkpoints), source, rules=Rules(attempts_max=1, exhausted="park"))
     assert counts(database) == {("S1", 1): 1, ("S2", 2): 1}
     assert not checkpoints.parked()
 
 
-def opened(url: str) -> Any:
-    if url.startswith("sqlite"):
-        return sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
-    return psycopg.connect(url, autocommit=True)
-
-
-def test_results_of_another_number_are_refused_once(run: Run) -> None:
-    source, calls = MemorySource(), list[int]()
-    for number in range(4):
-        source.append(f"S{number}", [number])
+def test_wrong_number_of_outcomes_is_refused_without_halving(run: Run) -> None:
+    source, calls = streams("S0", "S1", "S2", "S3"), list[int]()
 
     def handle(spans: Sequence[Span]) -> list[None]:
         calls.append(len(spans))
@@ -426,7 +406,7 @@ def test_results_of_another_number_are_refused_once(run: Run) -> None:
     assert sum(calls) <= 4, "it is not called in halves"
 
 
-def test_a_coroutine_function_is_refused(database: str) -> None:
+def test_coroutine_function_is_refused(database: str) -> None:
     async def handle(*_: Any) -> None: ...
 
     with pytest.raises(BadParameter, match="handle is 'async handle'; allowed: a function that is not async"):
@@ -435,39 +415,18 @@ def test_a_coroutine_function_is_refused(database: str) -> None:
         Transactional(database, handle, DatabaseCheckpoints(database, "counter"))  # type: ignore[arg-type]
 
 
-def test_a_handler_that_commits_ends_the_processor(tmp_path: Path, run: Run) -> None:
+def test_handler_that_commits_ends_the_processor(tmp_path: Path, run: Run) -> None:
     database = f"sqlite:///{tmp_path}/consumer.db"
 
     def commit(connection: Any, spans: Sequence[Span]) -> None:
         connection.commit()
 
-    source = MemorySource()
-    source.append("S1", [1])
+    source = streams("S1")
     with pytest.raises(TransactionEnded, match="has ended the transaction"):
         run(Transactional(database, commit, DatabaseCheckpoints(database, "counter")), source)
 
 
-def test_each_run_takes_over_though_it_has_the_same_checkpoints(database: str) -> None:
-    source = MemorySource()
-
-    def fail(connection: Any, spans: Sequence[Span]) -> list[Exception | None]:
-        write(connection, [span for span in spans if span.stream != "S0"])
-        return [ValueError("no") if span.stream == "S0" else None for span in spans]
-
-    handler = Transactional(database, fail, DatabaseCheckpoints(database, "counter"))
-    source.append("S0", [0])
-    first = Inline(handler, source, rules=RULES)
-    first.drain()
-    second = Inline(handler, source, rules=RULES)
-    second.step()
-    source.append("S1", [1])
-    with pytest.raises(CheckpointMoved):
-        first.drain()
-    second.drain()
-    assert counts(database) == {("S1", 1): 1}
-
-
-def test_a_tranche_that_is_not_there_any_more_is_in_nobodys_way(database: str) -> None:
+def test_checkpoint_of_a_removed_tranche_is_ignored(database: str) -> None:
     before = MemorySource("a", "b")
     before.append("S1", [1], tranche="a")
     counter(before, database).drain()
@@ -478,7 +437,7 @@ def test_a_tranche_that_is_not_there_any_more_is_in_nobodys_way(database: str) -
     assert counts(database) == {("S1", 1): 1, ("S2", 2): 1}
 
 
-def test_what_moved_when_an_answer_was_lost_is_found_out_before_the_next_call(database: str) -> None:
+def test_unanswered_commit_of_an_empty_page_is_resolved_before_the_next_call(database: str) -> None:
     source, checkpoints = MemorySource(), Forgetful(database, "counter")
     processor = Inline(Transactional(database, write, checkpoints), source, rules=RULES)
     source.deliver([])
@@ -502,9 +461,8 @@ class Forgetful(DatabaseCheckpoints):
             raise OutcomeUnknown(reason="the answer was lost")
 
 
-def test_a_processor_that_is_taken_over_ends_at_once(database: str) -> None:
-    source, checkpoints = MemorySource(), DatabaseCheckpoints(database, "counter")
-    source.append("S0", [0])
+def test_fenced_local_processor_ends(database: str) -> None:
+    source, checkpoints = streams("S0"), DatabaseCheckpoints(database, "counter")
     running = Local(Transactional(database, write, checkpoints), source, rules=RULES).start()
     running.wait_until_caught_up(300)
     counter(source, database).step()
@@ -515,21 +473,17 @@ def test_a_processor_that_is_taken_over_ends_at_once(database: str) -> None:
     assert counts(database) == {("S0", 0): 1}
 
 
-def test_a_call_that_outlasts_its_processor_lets_go_of_its_transaction(
-    database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_call_that_outlasts_its_processor_is_rolled_back(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "STOP_S_MAX", 0.1)
-    source, begun, go_on = MemorySource(), threading.Event(), threading.Event()
+    source, begun, go_on = streams("S1"), threading.Event(), threading.Event()
 
     def wait(connection: Any, spans: Sequence[Span]) -> None:
         begun.set()
         assert go_on.wait(300)
         write(connection, spans)
 
-    source.append("S1", [1])
-    running = Local(
-        Transactional(database, wait, DatabaseCheckpoints(database, "counter")), source, rules=RULES
-    ).start()
+    handler = Transactional(database, wait, DatabaseCheckpoints(database, "counter"))
+    running = Local(handler, source, rules=RULES).start()
     assert begun.wait(300)
     running.stop()
     go_on.set()
@@ -537,7 +491,7 @@ def test_a_call_that_outlasts_its_processor_lets_go_of_its_transaction(
     assert counts(database) == {("S1", 1): 1}
 
 
-def test_a_position_that_is_moved_takes_all_behind_it_along(database: str) -> None:
+def test_moved_position_repeats_all_events_behind_it(database: str) -> None:
     source, few = MemorySource(), Rules(events_per_call=2)
     source.append("S1", range(4))
     counter(source, database, rules=few).step()
@@ -547,9 +501,7 @@ def test_a_position_that_is_moved_takes_all_behind_it_along(database: str) -> No
 
 
 @pytest.mark.parametrize("appends", [[[0], [1], [2], [3]], [[0, 1, 2, 3]]], ids=["batches of one", "in one batch"])
-def test_a_position_that_is_moved_takes_what_parked_streams_have_behind_it_along(
-    database: str, appends: list[list[int]]
-) -> None:
+def test_moved_position_repeats_parked_events_behind_it(database: str, appends: list[list[int]]) -> None:
     source, failing = MemorySource(), {2}
 
     def fail(connection: Any, spans: Sequence[Span]) -> None:
@@ -572,9 +524,8 @@ def test_a_position_that_is_moved_takes_what_parked_streams_have_behind_it_along
     assert not checkpoints.parked()
 
 
-def test_a_transactional_keeps_its_positions_where_it_says(run: Run, database: str) -> None:
-    source, checkpoints = MemorySource(), DatabaseCheckpoints(database, "counter")
-    source.append("S1", [1])
+def test_transactional_brings_its_own_checkpoints(run: Run, database: str) -> None:
+    source, checkpoints = streams("S1"), DatabaseCheckpoints(database, "counter")
     handler = Transactional(database, write, checkpoints)
     with pytest.raises(BadParameter, match="those that Transactional has"):
         run(handler, source, checkpoints=DatabaseCheckpoints(database, "other"))

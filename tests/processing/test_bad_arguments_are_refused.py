@@ -1,6 +1,7 @@
-"""What a processor is given wrongly is refused by its name when it is given, not by Python in a run."""
+"""Bad arguments of processors and of the testing kit are refused by their names when they are given, not in a run."""
 
 import math
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -24,6 +25,7 @@ from penstock.processing import (
     IterableSource,
     KeyedBatcher,
     Local,
+    MemoryCheckpoints,
     MemorySource,
     MessagedbTarget,
     PeriodicSource,
@@ -33,6 +35,22 @@ from penstock.processing import (
     by_kind,
     effect_id,
     sync,
+)
+from penstock.testing.clock import VirtualClock
+from penstock.testing.factories import a_business_event, a_data_event, a_feed_event, a_new_event, an_event
+from penstock.testing.live_hub import LiveHub
+from penstock.testing.pgbouncer import PgBouncer
+from penstock.testing.processing import (
+    FaultyCheckpoints,
+    FaultyHandler,
+    FaultySource,
+    SlowHandler,
+    VirtualInline,
+    Witness,
+    await_caught_up,
+    by_chance,
+    every,
+    nth,
 )
 
 HUB, DATABASE, SOURCE = "http://localhost:8080", "sqlite:///shop.db", MemorySource()
@@ -53,7 +71,7 @@ def periodic(**given: Any) -> PeriodicSource:
     return PeriodicSource(**{"crawl": list, "every": 60, **given})
 
 
-WRONG: dict[str, tuple[Callable[[Any], object], list[Any]]] = {
+WRONG_IN_PROCESSING: dict[str, tuple[Callable[[Any], object], list[Any]]] = {
     "clock": (lambda value: Local(handle, SOURCE, clock=value), [None, *NO_FUNCTIONS, lambda tick: tick]),
     "seed": (lambda value: Inline(handle, SOURCE, seed=value), NO_NUMBERS),
     "fail_on_loss": (lambda value: FeedSource(HUB, "order.placed", fail_on_loss=value), NO_FLAGS),
@@ -114,14 +132,75 @@ WRONG: dict[str, tuple[Callable[[Any], object], list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize(("name", "value"), [(name, value) for name, (_, values) in WRONG.items() for value in values])
-def test_it_is_refused_by_its_name(name: str, value: Any) -> None:
-    with pytest.raises(BadParameter, match="allowed: ") as told:
-        WRONG[name][0](value)
-    assert told.value.fields["parameter"] == name.partition(" of ")[0]
+CLOCK = VirtualClock()
+NO_INTEGERS: list[Any] = [None, "1", 1.5, True, math.nan]
+NO_CALLABLES: list[Any] = [None, 5, "always", [3], lambda: True]
+NO_STREAMS: list[Any] = ["S1", 5, [5]]
+WRONG_IN_TESTS: dict[str, tuple[Callable[[Any], object], list[Any]]] = {
+    "numbers": (nth, [0, -1, *NO_INTEGERS]),
+    "count": (every, [0, -1, *NO_INTEGERS]),
+    "share": (by_chance, [None, "1", -0.1, 1.5, math.nan, True]),
+    "seed of chance": (lambda value: by_chance(0.5, value), NO_INTEGERS),
+    "handler": (FaultyHandler, NO_CALLABLES),
+    "times": (lambda value: FaultyHandler(handle, value), NO_CALLABLES),
+    "streams": (lambda value: FaultyHandler(handle, streams=value), NO_STREAMS),
+    "error": (lambda value: FaultyHandler(handle, error=value), [5, ValueError("x"), lambda number: number]),
+    "has_effect": (lambda value: FaultyHandler(handle, has_effect=value), [None, 0, "no"]),
+    "handler of a slow one": (lambda value: SlowHandler(value, CLOCK, 1), NO_CALLABLES),
+    "clock of a slow handler": (lambda value: SlowHandler(handle, value, 1), [None, lambda: 5]),
+    "seconds": (lambda value: SlowHandler(handle, CLOCK, value), [None, "1", -1, math.nan, math.inf, True]),
+    "times of a slow one": (lambda value: SlowHandler(handle, CLOCK, 1, value), NO_CALLABLES),
+    "streams of a slow one": (lambda value: SlowHandler(handle, CLOCK, 1, streams=value), NO_STREAMS),
+    "source": (FaultySource, [None, "http://localhost", MemorySource]),
+    "fails": (lambda value: FaultySource(SOURCE, fails=value), NO_CALLABLES),
+    "repeats": (lambda value: FaultySource(SOURCE, repeats=value), NO_CALLABLES),
+    "mixes": (lambda value: FaultySource(SOURCE, mixes=value), NO_CALLABLES),
+    "seed of a source": (lambda value: FaultySource(SOURCE, seed=value), NO_INTEGERS),
+    "checkpoints": (FaultyCheckpoints, [None, "sqlite:///x.db", MemoryCheckpoints]),
+    "fails of checkpoints": (lambda value: FaultyCheckpoints(MemoryCheckpoints(), fails=value), NO_CALLABLES),
+    "loses": (lambda value: FaultyCheckpoints(MemoryCheckpoints(), loses=value), NO_CALLABLES),
+    "handler of a witness": (Witness, [5, "", lambda: True]),
+    "source of a witness": (Witness().assert_handled_all, [None, "http://localhost"]),
+    "parked": (lambda value: Witness().assert_handled_all(SOURCE, parked=value), NO_STREAMS),
+    "clock of a processor": (lambda value: VirtualInline(handle, SOURCE, clock=value), [5, lambda: 5]),
+    "failures_max": (lambda value: VirtualInline(handle, SOURCE, failures_max=value), [-1, *NO_INTEGERS]),
+    "seconds of a processor": (lambda value: VirtualInline(handle, SOURCE).advance(value), [-1, None, "1", math.nan]),
+    "processors": (await_caught_up, [None, Inline(handle, SOURCE), Local]),
+    "timeout": (lambda value: await_caught_up(Local(handle, SOURCE), timeout=value), [None, "1", -1, math.nan]),
+    "at": (VirtualClock, NO_INTEGERS),
+    "seconds of a clock": (lambda value: CLOCK.advance(seconds=value), [None, "1", math.nan, math.inf, True, 1e30]),
+    "microseconds": (lambda value: CLOCK.advance(microseconds=value), NO_INTEGERS),
+    "number": (an_event, [-1, *NO_INTEGERS]),
+    "metadata": (lambda value: a_business_event(metadata=value), [5, "x"]),
+    "metadata of a change": (lambda value: a_data_event(metadata=value), [5, "x"]),
+    "headers": (lambda value: a_new_event(headers=value), [5, "x"]),
+    "headers on a page": (lambda value: a_feed_event(headers=value), [5, "x"]),
+    "database": (LiveHub, [None, 5, "shop.db", "mysql://x"]),
+    "port": (lambda value: LiveHub("sqlite:///x.db", port=value), [0, 70_000, "80", True]),
+    "log": (lambda value: LiveHub("sqlite:///x.db", log=value), [5, "hub.log"]),
+    "options": (lambda value: LiveHub("sqlite:///x.db", options=value), [None, "--nakadi-strict", [5]]),
+    "cluster": (PgBouncer, [None, "postgresql://localhost"]),
+}
 
 
-def test_checkpoints_are_moved_to_positions_by_tranche(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "refuse", "values"),
+    [(name, *case) for name, case in (WRONG_IN_PROCESSING | WRONG_IN_TESTS).items()],
+    ids=[*(WRONG_IN_PROCESSING | WRONG_IN_TESTS)],
+)
+def test_bad_argument_is_refused_by_its_name(name: str, refuse: Callable[[Any], object], values: list[Any]) -> None:
+    for value in values:
+        with pytest.raises(BadParameter, match="allowed: ") as told:
+            refuse(value)
+        assert told.value.fields["parameter"] == re.split(" of | on ", name)[0], value
+
+
+def test_waiting_for_no_processor_is_refused() -> None:
+    with pytest.raises(BadParameter, match="processors is missing; allowed: one processor at least"):
+        await_caught_up()
+
+
+def test_move_to_a_text_instead_of_positions_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadParameter, match=r"positions is 'order.placed/0'; allowed: positions by tranche"):
         DatabaseCheckpoints(f"sqlite:///{tmp_path}/shop.db", "mailer").move("order.placed/0")  # type: ignore[arg-type]
 
@@ -133,7 +212,7 @@ class Unspeakable:
         raise ValueError("it has no name")
 
 
-def test_an_error_shows_a_value_as_far_as_it_can_and_not_at_any_length() -> None:
+def test_error_shows_any_value_and_shortens_it() -> None:
     assert str(BadParameter(parameter="x", value=Unspeakable(), allowed="5")).endswith("x is a Unspeakable; allowed: 5")
     with pytest.raises(BadParameter) as told:
         FeedSource("n" * 100_000, "order.placed")

@@ -1,4 +1,4 @@
-"""Streams that are parked, tried again and dropped over several lives, whose keys lie in several tranches.
+"""The engine beside a model over several lives, with parked, retried and dropped streams in several tranches.
 
 A life begins with what was kept last: positions, what is parked, and which streams something was parked of that is no
 more. All that lies behind the positions is read anew: what was done comes again, what was dropped or tried again not.
@@ -20,12 +20,12 @@ from penstock.processing.engine.item import Batch, Position
 from penstock.processing.engine.parked import Parked, Place
 from penstock.processing.engine.rules import Rules
 from tests.exhaustive import examples
-from tests.processing.test_whatever_happens_to_streams import ROAMING, TRANCHES, WhateverIsParked
+from tests.processing.test_engine_against_a_model import ROAMING, TRANCHES, WhateverIsParked
 from tests.unit.processing.engine.items import STEADY, Thing
 
 
 class Kept:
-    """What another life begins with."""
+    """The state that another life begins with."""
 
     def __init__(self) -> None:
         self.positions: dict[str, Position] = dict.fromkeys(TRANCHES, 0)
@@ -214,7 +214,7 @@ class WhateverRestarts(WhateverIsParked):
 
 
 class WhateverRestartsExactly(WhateverRestarts):
-    """The same where nothing that is done comes again. What is skipped and has not come yet, is not kept."""
+    """The same where no done event comes again. A skip of events that have not come yet is not kept."""
 
     is_exact = True
     skips = ()
@@ -240,7 +240,7 @@ class WhateverIsHandedOver(WhateverRestarts):
 
 
 CHECKED = settings(
-    max_examples=examples(60, 2000), stateful_step_count=60, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(25, 2000), stateful_step_count=60, suppress_health_check=[HealthCheck.too_slow]
 )
 TestRestarts: Any = WhateverRestarts.TestCase
 TestRestarts.settings = CHECKED

@@ -1,4 +1,4 @@
-"""A stream that waits for an event which will never come goes on when somebody says so, and that is on record."""
+"""A stream that waits for an event which will never come goes on after an approval, which is recorded."""
 
 import logging
 import threading
@@ -36,7 +36,7 @@ def checkpoints(tmp_path: Path) -> DatabaseCheckpoints:
     return DatabaseCheckpoints(f"sqlite:///{tmp_path}/consumer.db", "counter")
 
 
-def test_who_waits_and_for_what_is_seen(source: MemorySource) -> None:
+def test_snapshot_shows_the_stream_and_its_missing_index(source: MemorySource) -> None:
     processor = Inline(lambda _, __: None, source, rules=ALL)
     processor.drain()
     [gapped] = processor.snapshot.gapped
@@ -45,7 +45,7 @@ def test_who_waits_and_for_what_is_seen(source: MemorySource) -> None:
     assert "1 waiting for an index that is missing (S1 for 1)" in told
 
 
-def test_it_goes_on_once_somebody_says_so_and_why(
+def test_stream_goes_on_after_approval_and_the_reason_is_recorded(
     source: MemorySource, checkpoints: DatabaseCheckpoints, caplog: pytest.LogCaptureFixture
 ) -> None:
     seen: list[int] = []
@@ -71,7 +71,7 @@ def test_it_goes_on_once_somebody_says_so_and_why(
         processor.approve_missing("S1", reason="once more")
 
 
-def test_a_processor_that_runs_can_be_told_by_any_thread(
+def test_running_processor_takes_an_approval_from_another_thread(
     source: MemorySource, checkpoints: DatabaseCheckpoints
 ) -> None:
     first = threading.Event()
@@ -98,7 +98,7 @@ def test_a_processor_that_runs_can_be_told_by_any_thread(
         running.approve_missing("S1", reason="too late")
 
 
-def test_it_is_on_record_as_soon_as_a_transaction_ends_that_keeps_the_database(
+def test_approval_waits_for_a_transaction_that_holds_the_database(
     source: MemorySource, checkpoints: DatabaseCheckpoints
 ) -> None:
     seen, begun, recording = list[int](), threading.Event(), threading.Event()

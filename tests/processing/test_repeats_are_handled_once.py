@@ -1,4 +1,4 @@
-"""S1E0, S1E1, S1E2, S1E1, S1E3: the repeat is handed out to nobody, and where it is, it writes nothing."""
+"""S1E0, S1E1, S1E2, S1E1, S1E3: the repeat is handed to no handler, and writes no row in a projection."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -57,7 +57,7 @@ def processor(runner: str, handler: Any, source: MemorySource, checkpoints: Memo
 
 
 @RUNNERS
-def test_a_handler_is_given_each_event_once_when_each_comes_by_itself(runner: str) -> None:
+def test_repeat_in_a_batch_of_its_own_is_passed_over(runner: str) -> None:
     source, seen, checkpoints = MemorySource(), Seen(), MemoryCheckpoints()
     with caught_up(processor(runner, seen, source, checkpoints)) as catch_up:
         for count, index in enumerate(SEQUENCE, 1):
@@ -69,7 +69,7 @@ def test_a_handler_is_given_each_event_once_when_each_comes_by_itself(runner: st
 
 @RUNNERS
 @pytest.mark.parametrize("cuts", [(5,), (4, 1), (2, 3), (1, 1, 1, 1, 1)], ids=str)
-def test_a_handler_is_given_each_event_once_however_they_are_read(runner: str, cuts: tuple[int, ...]) -> None:
+def test_repeat_is_dropped_in_any_division_into_batches(runner: str, cuts: tuple[int, ...]) -> None:
     source, seen, checkpoints = MemorySource(), Seen(), MemoryCheckpoints()
     left = list(SEQUENCE)
     for count in cuts:
@@ -82,7 +82,7 @@ def test_a_handler_is_given_each_event_once_however_they_are_read(runner: str, c
     assert checkpoints.positions() == {"0": len(cuts)}
 
 
-def test_a_handler_is_given_no_repeat_that_comes_while_it_has_the_event() -> None:
+def test_repeat_that_arrives_during_the_call_is_dropped() -> None:
     source, seen, checkpoints = MemorySource(), Seen(), MemoryCheckpoints()
     begun, read = threading.Event(), threading.Event()
 
@@ -189,7 +189,7 @@ def ledger(database_url: str, request: pytest.FixtureRequest) -> Ledger:
     return Ledger(database_url, request.param)
 
 
-def test_a_repeat_that_reaches_the_fold_writes_no_row(ledger: Ledger) -> None:
+def test_repeat_that_reaches_the_fold_writes_no_row(ledger: Ledger) -> None:
     written = [ledger.written()]
     with caught_up(ledger.processor()) as catch_up:
         for index in SEQUENCE:
@@ -204,7 +204,7 @@ def test_a_repeat_that_reaches_the_fold_writes_no_row(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("position", range(5))
-def test_what_comes_again_behind_a_checkpoint_that_was_moved_back_writes_no_row(ledger: Ledger, position: int) -> None:
+def test_replay_from_a_moved_checkpoint_writes_no_row(ledger: Ledger, position: int) -> None:
     for index in SEQUENCE:
         ledger.source.deliver([event(index)])
     with caught_up(ledger.processor()) as catch_up:
@@ -225,7 +225,7 @@ def test_what_comes_again_behind_a_checkpoint_that_was_moved_back_writes_no_row(
     assert ledger.checkpoint().positions() == {"0": 5}
 
 
-def test_what_is_new_among_what_comes_again_is_written_once(ledger: Ledger) -> None:
+def test_new_event_among_a_replay_is_written_once(ledger: Ledger) -> None:
     for index in SEQUENCE[:4]:
         ledger.source.deliver([event(index)])
     with caught_up(ledger.processor()) as catch_up:

@@ -1,10 +1,9 @@
-"""A hub's feeds as a source: every event once in its stream's order, whatever happens to the hub and to the feed."""
+"""A hub's feeds as a source: each event once, in its stream's order, whatever happens to the hub and to the feed."""
 
+import re
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +18,7 @@ from penstock.processing.checkpoints.checkpoint import Advance, Move
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.checkpoints.hub import HubCheckpoints
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
+from penstock.processing.checkpoints.subscription import SubscriptionCheckpoints
 from penstock.processing.engine.backoff import Backoff
 from penstock.processing.engine.item import Batch
 from penstock.processing.engine.rules import Rules
@@ -27,43 +27,18 @@ from penstock.processing.runners.local import Local
 from penstock.processing.sources import feed
 from penstock.processing.sources.feed import FeedSource
 from penstock.processing.sources.source import Want
+from penstock.processing.sources.subscription import SubscriptionSource
 from penstock.testing.live_hub import LiveHub
 from penstock.testing.store_contract import database_at
 from tests.processing.office import until
-
-
-class Seen:
-    """Keeps what it is given: by stream, the numbers in the events."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[str, list[int]] = defaultdict(list)
-        self.broken: set[str] = set()
-
-    def __call__(self, stream: str, events: Sequence[Any]) -> None:
-        if stream in self.broken:
-            raise ValueError("broken")
-        self.numbers[stream] += [event.data["n"] for event in events]
+from tests.processing.orders import ORDERS, Seen, create_orders, numbers_of, publish
 
 
 @pytest.fixture
 def client(hub: LiveHub) -> Iterator[Client]:
     with Client(hub.url) as client:
-        create(client)
+        create_orders(client)
         yield client
-
-
-def create(client: Client) -> None:
-    client.create_event_type(
-        "order.placed", partition_count=4, partition_strategy="hash", partition_key_fields=["customer"]
-    )
-
-
-def publish(client: Client, numbers: range, customers: int = 10, event_type: str = "order.placed") -> None:
-    client.publish(event_type, [{"customer": f"{number % customers}", "n": number} for number in numbers])
-
-
-def wanted(numbers: range, customers: int = 10) -> dict[str, list[int]]:
-    return {f"order.placed-{key}": [n for n in numbers if n % customers == key] for key in range(customers)}
 
 
 def drain(handler: Any, source: FeedSource, **options: Any) -> None:
@@ -77,25 +52,28 @@ def at(positions: dict[str, str]) -> MemoryCheckpoints:
     return checkpoints
 
 
-def test_every_key_is_a_stream_in_order_and_the_group_is_shown_with_gap_zero(hub: LiveHub, client: Client) -> None:
+def test_each_key_is_a_stream_and_the_hub_shows_the_gap_of_the_processor(hub: LiveHub, client: Client) -> None:
     publish(client, range(500))
     seen = Seen()
     with Local(seen, FeedSource(hub.url, "order.placed"), checkpoints=HubCheckpoints(hub.url, "mailer")) as running:
         running.wait_until_caught_up(300)
         publish(client, range(500, 900))
         running.wait_until_caught_up(300)
-    assert seen.numbers == wanted(range(900))
+    assert seen.numbers == numbers_of(range(900))
     [group] = client.consumer_groups(kind="processor")
     assert (group.name, group.gap) == ("mailer", 0)
 
     publish(client, range(900, 1000))
+    [group] = client.consumer_groups("order.placed", kind="processor")
+    assert (group.name, group.kind, group.event_types, group.gap) == ("mailer", "processor", ["order.placed"], 100)
+    assert (group.lag_seconds or 0) > 0
     seen.numbers.clear()
     with Local(seen, FeedSource(hub.url, "order.placed"), checkpoints=HubCheckpoints(hub.url, "mailer")) as running:
         running.wait_until_caught_up(300)
-    assert seen.numbers == wanted(range(900, 1000)), "it goes on where it was"
+    assert seen.numbers == numbers_of(range(900, 1000)), "it goes on where it was"
 
 
-def test_an_event_is_all_that_the_feed_says_of_it(hub: LiveHub, client: Client) -> None:
+def test_event_has_all_fields_of_the_feed(hub: LiveHub, client: Client) -> None:
     client.create_event_type("order.paid")
     client.publish("order.paid", [{"n": 1}])
     client.publish(
@@ -114,9 +92,7 @@ def test_an_event_is_all_that_the_feed_says_of_it(hub: LiveHub, client: Client) 
     assert abs((first.received_at - before).total_seconds()) < 60
 
 
-def test_several_event_types_are_read_beside_each_other_and_new_events_come_at_once(
-    hub: LiveHub, client: Client
-) -> None:
+def test_event_types_are_read_side_by_side_and_new_events_at_once(hub: LiveHub, client: Client) -> None:
     client.create_event_type("order.paid")
     seen, came = Seen(), threading.Event()
 
@@ -130,47 +106,64 @@ def test_several_event_types_are_read_beside_each_other_and_new_events_come_at_o
         running.wait_until_caught_up(300)
         client.publish("order.paid", [{"n": 77}])
         assert came.wait(300)
-    assert {stream: numbers for stream, numbers in seen.numbers.items() if "placed" in stream} == wanted(range(100))
+    assert {stream: numbers for stream, numbers in seen.numbers.items() if "placed" in stream} == numbers_of(range(100))
 
 
-def test_partitions_that_are_added_while_it_runs_are_read(hub: LiveHub, client: Client) -> None:
+@pytest.fixture(params=["feed", "subscription"])
+def begin(request: pytest.FixtureRequest, hub: LiveHub, client: Client) -> Callable[..., Local]:
+    """Makes processors of the orders in the feed, or in a subscription."""
+    subscription = client.subscriptions.create("shop", [ORDERS], read_from="begin")[0].id
+
+    def of_feed(handler: Any, **options: Any) -> Local:
+        return Local(handler, FeedSource(hub.url, ORDERS), checkpoints=HubCheckpoints(hub.url, "mailer"), **options)
+
+    def of_subscription(handler: Any, **options: Any) -> Local:
+        source = SubscriptionSource(hub.url, subscription, batch_limit=20)
+        return Local(handler, source, checkpoints=SubscriptionCheckpoints(source), **options)
+
+    return of_feed if request.param == "feed" else of_subscription
+
+
+def test_partitions_that_are_added_to_a_running_processor_are_read(begin: Callable[..., Local], client: Client) -> None:
     seen = Seen()
     publish(client, range(200))
-    with Local(seen, FeedSource(hub.url, "order.placed"), checkpoints=HubCheckpoints(hub.url, "mailer")) as running:
-        running.wait_until_caught_up(300)
-        client.grow_partitions("order.placed", 8)
-        publish(client, range(200, 400))
-        running.wait_until_caught_up(300)
-        client.grow_partitions("order.placed", 9)
-        publish(client, range(400, 600))
+    with begin(seen) as running:
+        for turn, partitions in ((1, 8), (2, 9)):
+            running.wait_until_caught_up(300)
+            client.grow_partitions(ORDERS, partitions)
+            publish(client, range(200 * turn, 200 * (turn + 1)))
+            until(lambda: seen.count == 200 * (turn + 1), running)  # noqa: B023 - It is called at once.
         running.wait_until_caught_up(300)
         assert len(running.engine.positions()) == 9
-    # Across the moment in which keys move there is no order, but nothing is lost and nothing comes twice.
-    assert {stream: sorted(numbers) for stream, numbers in seen.numbers.items()} == wanted(range(600))
+    # Across the moment in which keys move there is no order, but no event is lost, and none comes twice.
+    assert seen.sorted == numbers_of(range(600))
 
 
-def test_a_hub_that_is_killed_and_started_again_is_waited_for(hub: LiveHub, client: Client) -> None:
+def test_processor_waits_for_a_hub_that_is_killed_and_repeats_nothing(
+    begin: Callable[..., Local], hub: LiveHub, client: Client
+) -> None:
     seen = Seen()
     publish(client, range(300))
-    with Local(
-        seen, FeedSource(hub.url, "order.placed"), checkpoints=HubCheckpoints(hub.url, "mailer"), commit_s=0.1
-    ) as running:
-        for turn in range(1, 4):
+    with begin(seen, commit_s=5.0) as running:
+        for turn in range(1, 3):
+            until(lambda: seen.count >= 100 * turn)  # noqa: B023 - It is called at once.
             hub.kill()
-            time.sleep(0.3)
+            time.sleep(0.2)
             hub.start()
             publish(client, range(300 * turn, 300 * (turn + 1)))
         running.wait_until_caught_up(300)
-    assert seen.numbers == wanted(range(1200))
+    assert seen.numbers == numbers_of(range(900))
 
 
-def test_whoever_waits_beside_a_hub_that_is_away_is_told_which_and_why(hub: LiveHub, client: Client) -> None:
+def test_wait_until_caught_up_names_the_hub_that_cannot_be_reached(
+    begin: Callable[..., Local], hub: LiveHub, client: Client
+) -> None:
     publish(client, range(10))
-    with Local(Seen(), FeedSource(hub.url, "order.placed")) as running:
+    with begin(Seen()) as running:
         running.wait_until_caught_up(300)
         hub.kill()
-        with pytest.raises(Unavailable, match=rf"within 3 s: .*{hub.url}.* cannot be reached: ConnectError"):
-            running.wait_until_caught_up(3)
+        told = rf"within 0\.5 s: .*{hub.url}.* cannot be reached: ConnectError"
+        until(lambda: re.search(told, error_of(running.wait_until_caught_up, 0.5)))
         with pytest.raises(Unreachable, match=hub.url):
             running.behind()
         hub.start()
@@ -178,7 +171,7 @@ def test_whoever_waits_beside_a_hub_that_is_away_is_told_which_and_why(hub: Live
         running.wait_until_caught_up(300)
 
 
-def test_where_a_new_processor_begins(hub: LiveHub, client: Client) -> None:
+def test_new_processor_begins_at_its_start_option(hub: LiveHub, client: Client) -> None:
     publish(client, range(100))
     time.sleep(0.01)
     between = datetime.now(UTC)
@@ -194,10 +187,12 @@ def test_where_a_new_processor_begins(hub: LiveHub, client: Client) -> None:
             publish(client, range(200, 300))
             running.drain()
         source.close()
-        assert seen.numbers == wanted(expected)
+        assert seen.numbers == numbers_of(expected)
 
 
-def test_partitions_that_are_added_while_a_processor_is_away_are_read_whole(hub: LiveHub, client: Client) -> None:
+def test_partitions_that_are_added_while_a_processor_is_away_are_read_from_their_beginning(
+    hub: LiveHub, client: Client
+) -> None:
     """And an event type that it has not read before is begun with at its end, as it says."""
     seen = Seen()
     kept = HubCheckpoints(hub.url, "late")
@@ -206,19 +201,17 @@ def test_partitions_that_are_added_while_a_processor_is_away_are_read_whole(hub:
     client.grow_partitions("order.placed", 8)
     publish(client, range(20, 100))
     client.create_event_type("order.paid", partition_strategy="hash", partition_key_fields=["customer"])
-    publish(client, range(5), event_type="order.paid")
+    publish(client, range(5), name="order.paid")
 
     drain(seen, FeedSource(hub.url, "order.placed", "order.paid", start="latest"), checkpoints=kept)
 
-    assert {stream: sorted(numbers) for stream, numbers in seen.numbers.items()} == wanted(range(20, 100))
+    assert seen.sorted == numbers_of(range(20, 100))
 
 
-def test_a_feed_that_was_created_again_is_noticed(hub: LiveHub, client: Client) -> None:
+def test_feed_that_was_created_again_ends_the_processor(hub: LiveHub, client: Client) -> None:
     publish(client, range(100))
     client.delete_event_type("order.placed")
-    client.create_event_type(
-        "order.placed", partition_count=4, partition_strategy="hash", partition_key_fields=["customer"]
-    )
+    create_orders(client)
     publish(client, range(10))
 
     kept = {f"order.placed/{partition}": "1:20" for partition in range(4)}
@@ -229,10 +222,10 @@ def test_a_feed_that_was_created_again_is_noticed(hub: LiveHub, client: Client) 
             drain(Seen(), FeedSource(hub.url, "order.placed", fail_on_loss=fails), checkpoints=at(kept))
     seen = Seen()
     drain(seen, FeedSource(hub.url, "order.placed"), checkpoints=at({}))
-    assert seen.numbers == wanted(range(10))
+    assert seen.numbers == numbers_of(range(10))
 
 
-def test_a_feed_that_is_created_again_is_noticed_while_a_request_waits_for_its_events(
+def test_feed_that_is_created_again_ends_a_processor_that_waits_for_events(
     hub: LiveHub, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feed, "LOOK_S", 1e9)
@@ -250,14 +243,16 @@ def test_a_feed_that_is_created_again_is_noticed_while_a_request_waits_for_its_e
         processor.stop()
 
 
-def test_a_position_behind_the_end_is_told(hub: LiveHub, client: Client) -> None:
+def test_position_behind_the_end_of_the_feed_is_refused(hub: LiveHub, client: Client) -> None:
     client.create_event_type("order.paid")
     told = "position is '1:7'; allowed: up to 1:0, where order.paid/0 ends; `penstock checkpoint set` moves a processor"
     with pytest.raises(BadParameter, match=told):
         drain(Seen(), FeedSource(hub.url, "order.paid"), checkpoints=at({"order.paid/0": "1:7"}))
 
 
-def test_retention_that_has_overtaken_a_processor_is_noticed(hub: LiveHub, client: Client) -> None:
+def test_retention_that_has_overtaken_the_processor_ends_it_or_is_skipped_on_demand(
+    hub: LiveHub, client: Client
+) -> None:
     client.create_event_type("order.paid")
     client.publish("order.paid", [{"n": number} for number in range(10)])
     database = database_at(hub.database)
@@ -273,11 +268,10 @@ def test_retention_that_has_overtaken_a_processor_is_noticed(hub: LiveHub, clien
     assert seen.numbers == {"order.paid-0_": [7, 8, 9]}
 
 
-def test_what_is_parked_of_a_feed_is_read_again_from_it(hub: LiveHub, client: Client, tmp_path: Path) -> None:
+def test_parked_events_are_read_again_from_the_feed(hub: LiveHub, client: Client, tmp_path: Path) -> None:
     checkpoints = DatabaseCheckpoints(f"sqlite:///{tmp_path}/consumer.db", "mailer")
     rules = Rules(attempts_max=2, exhausted="park", backoff=Backoff(first=0.001))
-    seen = Seen()
-    seen.broken = {"order.placed-3"}
+    seen = Seen("order.placed-3")
     publish(client, range(200))
     with Local(seen, FeedSource(hub.url, "order.placed"), checkpoints=checkpoints, rules=rules) as running:
         running.wait_until_caught_up(300)
@@ -290,15 +284,13 @@ def test_what_is_parked_of_a_feed_is_read_again_from_it(hub: LiveHub, client: Cl
     seen.broken = set()
     checkpoints.ask("order.placed-3", "retry")
     with Local(seen, FeedSource(hub.url, "order.placed"), checkpoints=checkpoints, rules=rules) as running:
-        deadline = time.monotonic() + 300
-        while checkpoints.parked() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until(lambda: not checkpoints.parked())
         publish(client, range(250, 300))
         running.wait_until_caught_up(300)
-    assert seen.numbers == wanted(range(300))
+    assert seen.numbers == numbers_of(range(300))
 
 
-def test_a_hub_that_is_away_is_said_once_for_each_pause_however_many_ask_it(
+def test_unreachable_hub_is_logged_once_for_each_pause(
     hub: LiveHub, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     client.create_event_type("order.paid")
@@ -306,30 +298,31 @@ def test_a_hub_that_is_away_is_said_once_for_each_pause_however_many_ask_it(
     with Local(Seen(), source) as running:
         running.wait_until_caught_up(300)
         hub.kill()
-        asking = threading.Thread(target=lambda: suppressed(running.wait_until_caught_up, 60))
+        asking = threading.Thread(target=lambda: error_of(running.wait_until_caught_up, 60))
         asking.start()
 
         def said() -> list[tuple[float, float]]:
             found = [(each.created, each.getMessage()) for each in caplog.records if each.name == "penstock.client"]
             return [(at, float(text.rpartition("trying again in ")[2].split()[0])) for at, text in found]
 
-        deadline = time.monotonic() + 300
-        while len(said()) < 7 and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until(lambda: len(said()) >= 7)
         pauses = said()
         hub.start()
         asking.join()
-    assert len(pauses) >= 7
     for (at, pause), (then, _) in pairwise(pauses):
         assert then >= at + pause - 0.06, "nothing is said before the pause is over; it is told to a tenth of a second"
 
 
-def suppressed(wait: Callable[[float], None], seconds: float) -> None:
-    with suppress(Unavailable):
+def error_of(wait: Callable[[float], None], seconds: float) -> str:
+    """Return the error of waiting for a processor that does not catch up; empty if it does."""
+    try:
         wait(seconds)
+    except Unavailable as error:
+        return str(error)
+    return ""
 
 
-def test_bad_parameters_are_named(hub: LiveHub, client: Client) -> None:
+def test_feed_source_refuses_bad_parameters(hub: LiveHub, client: Client) -> None:
     with pytest.raises(BadParameter, match="the name of one event type at least"):
         FeedSource(hub.url)
     with pytest.raises(BadParameter, match="start is 'newest'; allowed: earliest, latest, or a datetime"):
@@ -340,7 +333,7 @@ def test_bad_parameters_are_named(hub: LiveHub, client: Client) -> None:
         drain(Seen(), FeedSource(hub.url, "order.unknown"))
 
 
-def test_what_comes_for_a_position_that_is_not_wanted_any_more_is_left_out(hub: LiveHub, client: Client) -> None:
+def test_page_for_an_outdated_position_is_discarded(hub: LiveHub, client: Client) -> None:
     client.create_event_type("order.paid")
     client.publish("order.paid", [{"n": n} for n in range(10)])
     tranche = "order.paid/0"
@@ -354,7 +347,7 @@ def test_what_comes_for_a_position_that_is_not_wanted_any_more_is_left_out(hub: 
     assert [(item.index, batch.end) for batch in found for item in batch.items][:1] == [(3, "1:11")]
 
 
-def test_parked_events_are_found_behind_pages_that_have_none_of_them(
+def test_parked_events_are_found_behind_pages_without_them(
     hub: LiveHub, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.processing.replaying.REPLAY_EVENTS", 10)
@@ -362,8 +355,7 @@ def test_parked_events_are_found_behind_pages_that_have_none_of_them(
     events = [{"customer": "a" if n in (0, 150) else "b", "n": n} for n in range(200)]
     client.publish("order.paid", events)
     checkpoints = DatabaseCheckpoints(f"sqlite:///{tmp_path}/consumer.db", "mailer")
-    seen = Seen()
-    seen.broken = {"order.paid-a"}
+    seen = Seen("order.paid-a")
     rules = Rules(attempts_max=1, exhausted="park")
     with FeedSource(hub.url, "order.paid") as source:
         running = Inline(seen, source, checkpoints=checkpoints, rules=rules)
@@ -375,7 +367,7 @@ def test_parked_events_are_found_behind_pages_that_have_none_of_them(
     assert list(checkpoints.parked()) == []
 
 
-def test_who_is_started_again_in_the_middle_of_a_page_goes_on_near_where_it_was(hub: LiveHub, client: Client) -> None:
+def test_processor_that_restarts_within_a_page_resumes_near_its_last_call(hub: LiveHub, client: Client) -> None:
     publish(client, range(2_000), customers=1)
     [tranche] = {f"order.placed/{each.partition}" for each in client.partitions("order.placed") if each.head}
     seen, checkpoints, rules = Seen(), HubCheckpoints(hub.url, "orders"), Rules(events_per_call=100)
@@ -391,13 +383,13 @@ def test_who_is_started_again_in_the_middle_of_a_page_goes_on_near_where_it_was(
 
 
 @pytest.mark.parametrize("runner", ["step by step", "beside each other"])
-def test_what_comes_while_a_parked_stream_is_tried_again_is_handled_behind_it(
+def test_events_that_arrive_during_a_retry_are_handled_behind_the_parked_ones(
     hub: LiveHub, client: Client, tmp_path: Path, runner: str
 ) -> None:
     publish(client, range(300), customers=3)
-    seen, rules = Seen(), Rules(attempts_max=1, exhausted="park", events_ahead=20, events_per_call=7)
+    seen = Seen("order.placed-0", "order.placed-1", "order.placed-2")
+    rules = Rules(attempts_max=1, exhausted="park", events_ahead=20, events_per_call=7)
     checkpoints = DatabaseCheckpoints(f"sqlite:///{tmp_path}/checkpoints.db", "orders")
-    seen.broken = {"order.placed-0", "order.placed-1", "order.placed-2"}
     with FeedSource(hub.url, "order.placed") as source:
         first = Inline(seen, source, checkpoints=checkpoints, rules=rules)
         while len(checkpoints.parked()) < 3:
@@ -412,5 +404,5 @@ def test_what_comes_while_a_parked_stream_is_tried_again_is_handled_behind_it(
     else:
         with Local(seen, source, checkpoints=checkpoints, rules=rules, commit_s=0.01) as running:
             running.wait_until_caught_up(300)
-    assert seen.numbers == wanted(range(300), 3)
+    assert seen.numbers == numbers_of(range(300), 3)
     assert checkpoints.parked() == []

@@ -1,4 +1,4 @@
-"""Whatever comes and whatever handlers say: what the engine promises, beside a model that keeps everything."""
+"""The engine beside a model that keeps everything, for random events and outcomes of handlers."""
 
 import sys
 from collections import defaultdict
@@ -80,7 +80,7 @@ class WhateverHappens(RuleBasedStateMachine):
             self.engine.ingest(each, self.now)
 
     def come(self, tranche: str, stream: str, index: int) -> None:  # noqa: ARG002 - For those who live again.
-        """Have an event wait, unless it is skipped. What is skipped is forgotten with the first event that is not."""
+        """Have an event wait, unless it is skipped. The skip is forgotten with the first event that is not."""
         line, skipped = self.line(stream, index), self.skipped.get(stream, 0)
         if index < skipped and line == self.line(stream, skipped):
             return
@@ -134,7 +134,7 @@ class WhateverHappens(RuleBasedStateMachine):
 
     @property
     def is_at_work(self) -> bool:
-        """Whether there is anything to be handed out, or with a handler."""
+        """Whether any event is ready or with a handler."""
         return bool(self.calls or self.engine.parking.retried) or not self.engine.is_idle
 
     def done(self, call: Call, to: int) -> None:
@@ -148,7 +148,7 @@ class WhateverHappens(RuleBasedStateMachine):
         return self.next[line]
 
     def lines(self, stream: str) -> list[str]:
-        """Return what the events of a stream are called, by what their indices belong to."""
+        """Return the lines of a stream: the groups of its events whose indices belong together."""
         return [line for line in self.next if line[:-1] == stream]
 
     @staticmethod
@@ -176,7 +176,7 @@ class WhateverHappens(RuleBasedStateMachine):
         self.positions = self.engine.positions()
 
     def teardown(self) -> None:
-        """Let all that is left be handled: nothing is lost, and nothing is kept.
+        """Handle all events that are left: none is lost, and nothing is kept.
 
         Not where the run was broken off, by what was found or since nothing could be drawn any more: the step it was in
         may have taken a call and not noted it, and nobody would ever settle that.
@@ -290,7 +290,7 @@ class WhateverNumberedStreamsAreParked(WhateverIsParked):
     is_dense = True
 
 
-CHECKED = settings(max_examples=examples(25, 300), stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow])
+CHECKED = settings(max_examples=examples(20, 300), stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow])
 TestWhateverHappens = WhateverHappens.TestCase
 TestWhateverHappens.settings = CHECKED
 TestParkedStreams = WhateverIsParked.TestCase
@@ -326,7 +326,7 @@ def run() -> WhateverHappens:
     return run
 
 
-def test_a_call_is_not_forgotten_when_a_run_ends_between_two_draws(run: WhateverHappens) -> None:
+def test_model_notes_a_call_before_its_last_draw(run: WhateverHappens) -> None:
     run.take(count=1)
     with pytest.raises(Ended):
         run.settle(data=Draws(0))
@@ -334,7 +334,7 @@ def test_a_call_is_not_forgotten_when_a_run_ends_between_two_draws(run: Whatever
     assert run.engine.is_idle
 
 
-def test_a_run_that_was_broken_off_in_the_middle_of_a_step_is_not_waited_for(run: WhateverHappens) -> None:
+def test_model_does_not_wait_for_an_interrupted_step(run: WhateverHappens) -> None:
     with pytest.raises(Ended):
         break_off(run)
     assert not run.engine.is_idle

@@ -1,4 +1,4 @@
-"""Indices are from 0 on. An event below that would be taken for a repeat: it is refused, and nothing passes it."""
+"""Indices begin at 0. An event with a negative index would pass for a repeat: it is refused, and ends the processor."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -40,7 +40,7 @@ def source(*, is_dense: bool = False) -> IterableSource:
 
 @pytest.mark.parametrize("is_dense", [False, True])
 @pytest.mark.parametrize("runner", ["inline", "local"])
-def test_the_processor_ends_and_says_which_event_it_is(runner: str, *, is_dense: bool) -> None:
+def test_processor_ends_at_a_negative_index_and_names_the_event(runner: str, *, is_dense: bool) -> None:
     seen: list[tuple[str, int]] = []
     checkpoints = MemoryCheckpoints()
 
@@ -64,7 +64,7 @@ def test_the_processor_ends_and_says_which_event_it_is(runner: str, *, is_dense:
     assert checkpoints.positions().get("0", 0) in (0, 1), "the second batch is not handled"
 
 
-def test_the_rows_of_a_projection_are_as_they_were(database_url: str) -> None:
+def test_projection_keeps_its_rows_at_a_negative_index(database_url: str) -> None:
     processor = COUNTS.inline(source(), database_url)
     with pytest.raises(BadParameter, match=r"index is '-3 of \[\"a\"\] in 0 in 0'"):
         processor.drain()
@@ -75,7 +75,7 @@ def test_the_rows_of_a_projection_are_as_they_were(database_url: str) -> None:
     assert DatabaseCheckpoints(database_url, "counts_v1").positions() == {"0": 1}
 
 
-def test_a_fold_fails_at_it_wherever_it_comes_from() -> None:
+def test_fold_fails_at_a_negative_index() -> None:
     entries = [Entry("a", at, at + 1, ("a",), "0", None) for at in (-2, -1, 0)]
 
     row, failed, error = COUNTS.fold(None, "0", entries)

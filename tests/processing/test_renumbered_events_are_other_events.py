@@ -1,4 +1,4 @@
-"""Effects and copies are had of each event of a stream, whatever numbers it: other partitions, feeds, or epochs."""
+"""Each event of a stream has its effects and copies, though partitions, feeds or epochs number it anew."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -50,17 +50,17 @@ def publish(client: Client, numbers: range, event_type: str = GIVEN) -> None:
     client.publish(event_type, [{"key": f"k{number % 10}", "n": number} for number in numbers])
 
 
-def made(client: Client, *headers: str) -> list[Any]:
+def read_made(client: Client, *headers: str) -> list[Any]:
     with client.feed(MADE) as feed:
         return feed.read(feed.cursors(), headers=headers).events
 
 
-def numbers(client: Client) -> list[int]:
-    return sorted(event.data["n"] for event in made(client))
+def read_numbers(client: Client) -> list[int]:
+    return sorted(event.data["n"] for event in read_made(client))
 
 
 @pytest.mark.parametrize("handler", [reaction, copy])
-def test_a_stream_that_moves_to_another_partition_is_gone_on_with(
+def test_stream_that_moves_to_another_partition_is_continued(
     client: Client, hub: LiveHub, handler: MakeHandler
 ) -> None:
     def run(checkpoints: MemoryCheckpoints) -> None:
@@ -72,13 +72,13 @@ def test_a_stream_that_moves_to_another_partition_is_gone_on_with(
     client.grow_partitions(GIVEN, 4)
     publish(client, range(100, 150))
     run(kept)
-    assert numbers(client) == list(range(150))
+    assert read_numbers(client) == list(range(150))
     run(MemoryCheckpoints())
-    assert numbers(client) == list(range(150)), "and a repeat is recognised in each of them"
+    assert read_numbers(client) == list(range(150)), "and a repeat is recognised in each of them"
 
 
 @pytest.mark.parametrize("handler", [reaction, copy])
-def test_a_feed_that_is_created_again_has_other_events(client: Client, hub: LiveHub, handler: MakeHandler) -> None:
+def test_recreated_feed_has_other_events(client: Client, hub: LiveHub, handler: MakeHandler) -> None:
     def run() -> None:
         with FeedSource(hub.url, GIVEN) as source:
             Inline(handler(client), source).drain()
@@ -89,18 +89,18 @@ def test_a_feed_that_is_created_again_has_other_events(client: Client, hub: Live
     create(client, GIVEN)
     publish(client, range(50, 90))
     run()
-    assert numbers(client) == list(range(90))
+    assert read_numbers(client) == list(range(90))
 
 
 @pytest.mark.parametrize("handler", [reaction, copy])
-def test_two_feeds_may_name_a_stream_alike(client: Client, hub: LiveHub, handler: MakeHandler) -> None:
+def test_streams_of_one_name_in_two_feeds_are_different(client: Client, hub: LiveHub, handler: MakeHandler) -> None:
     create(client, f"{GIVEN}-b")
     client.publish(GIVEN, [{"key": "b-1", "n": number} for number in range(20)])
     client.publish(f"{GIVEN}-b", [{"key": "1", "n": number} for number in range(20, 30)])
     with FeedSource(hub.url, GIVEN, f"{GIVEN}-b") as source:
         Inline(handler(client), source).drain()
-    assert numbers(client) == list(range(30))
-    assert {event.headers["penstock-stream"] for event in made(client, "penstock-stream")} == {f"{GIVEN}-b-1"}
+    assert read_numbers(client) == list(range(30))
+    assert {event.headers["penstock-stream"] for event in read_made(client, "penstock-stream")} == {f"{GIVEN}-b-1"}
 
 
 def test_effects_of_different_events_have_different_ids(client: Client, hub: LiveHub) -> None:
@@ -110,11 +110,11 @@ def test_effects_of_different_events_have_different_ids(client: Client, hub: Liv
     for _ in range(2):
         with FeedSource(hub.url, GIVEN) as source:
             Inline(reaction(client, group=None), source).drain()
-    ids = Counter(event.headers["ce_id"] for event in made(client, "ce_id"))
+    ids = Counter(event.headers["ce_id"] for event in read_made(client, "ce_id"))
     assert (len(ids), {*ids.values()}) == (100, {2})
 
 
-def test_an_origin_tells_what_numbers_it_and_takes_the_place_of_one_before(client: Client, hub: LiveHub) -> None:
+def test_origin_headers_name_the_numbering_and_replace_earlier_ones(client: Client, hub: LiveHub) -> None:
     publish(client, range(1))
     create(client, "order.further")
     for target, event_type in ((HubTarget(client, MADE, "a"), GIVEN), (HubTarget(client, "order.further", "b"), MADE)):

@@ -1,4 +1,4 @@
-"""Whatever dies, and whenever: what a `Transactional` writes is written once for each event, in order."""
+"""Rows that a `Transactional` writes are there once for each event, in order, after kills at any point."""
 
 import sqlite3
 from collections import defaultdict
@@ -183,7 +183,7 @@ class EffectsAreHadOnce(RuleBasedStateMachine):
                 self.dropped.add(stream)
 
     def found(self) -> dict[tuple[str, str], list[int]]:
-        """Return the indices of which there are effects, by what they are indices of."""
+        """Return the indices that have effects, by stream or by tranche."""
         found = defaultdict(list)
         with closing(self.connect()) as connection:
             for stream, tranche, index in connection.execute(
@@ -224,7 +224,7 @@ class EffectsAreHadOnce(RuleBasedStateMachine):
             self.nothing_is_left_over()
 
     def nothing_is_left_over(self) -> None:
-        """What is kept beside the positions ends when they have passed it, but for what was parked once."""
+        """Entries beside the positions are removed once the positions have passed them, unless they were parked."""
         with closing(self.connect()) as connection:
             kept = connection.execute("SELECT stream FROM penstock_checkpoints_ahead").fetchall()
         assert self.rules.exhausted == "park" or not kept
@@ -243,7 +243,7 @@ class DenseEffectsAreHadOnce(EffectsAreHadOnce):
 
 
 WHEN = settings(
-    max_examples=examples(20, 300), stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(12, 300), stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestSparse = SparseEffectsAreHadOnce.TestCase
 TestSparse.settings = WHEN

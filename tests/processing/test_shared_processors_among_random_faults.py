@@ -1,7 +1,7 @@
-"""Whatever happens to those who share a processor's tranches: all is handled, in order, and never by two at once.
+"""Processors that share tranches handle all events, in order and never two at once, among random faults.
 
 Calls fail, last too long, and are parked; processes come, end, are killed, and stand still beyond their leases, and
-tranches are added. What is written in the transactions that move positions is there once.
+tranches are added. Rows that are written in the transactions that move positions are there once.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from tests.processing.lives import Appended
 
 
 class Round(NamedTuple):
-    """What is appended, how many calls of it are waited for, and what a crew is told to do then."""
+    """Batches to append, a number of calls to wait for, and a step of the crew after them."""
 
     appended: list[Appended]
     calls: int
@@ -48,7 +48,7 @@ ROUNDS = st.lists(
 
 
 class Story(NamedTuple):
-    """What happens to a crew, and what its handlers do."""
+    """The rounds of a crew, and the behaviour of its handlers."""
 
     rounds: list[Round]
     rules: Rules
@@ -105,15 +105,17 @@ def check(url: str, kind: Kind, story: Story) -> None:
 
 @pytest.mark.parametrize("kind", get_args(Kind))
 @given(STORIES)
-@checked(4)
-def test_over_a_file(kind: Kind, story: Story) -> None:
+@checked(2, 240)
+def test_shared_processors_keep_order_and_effects_on_sqlite(kind: Kind, story: Story) -> None:
     with file() as url:
         check(url, kind, story)
 
 
 @pytest.mark.parametrize("kind", ["transactional", "threads"])
 @given(STORIES)
-@checked(2)
-def test_over_postgresql(postgres_cluster: PostgresCluster, kind: Kind, story: Story) -> None:
+@checked(1, 120)
+def test_shared_processors_keep_order_and_effects_on_postgres(
+    postgres_cluster: PostgresCluster, kind: Kind, story: Story
+) -> None:
     with database(postgres_cluster) as url:
         check(url, kind, story)

@@ -1,4 +1,4 @@
-"""Whatever is injected between a hub's feed, a handler and its checkpoints, each stream is handled in its order."""
+"""Each stream of a hub's feed is handled in order among faults of the feed, the handler and the checkpoints."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +31,7 @@ from tests.exhaustive import exhaustive
 
 RULES = Rules(backoff=Backoff(first=0.001, most=0.01), events_ahead=200, batches_ahead=4, events_per_call=7)
 CUSTOMERS = 13
+EVENTS = 600
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +40,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
         client.create_event_type(
             "order.placed", partition_count=3, partition_strategy="hash", partition_key_fields=["customer"]
         )
-        client.publish("order.placed", [{"customer": f"{n % CUSTOMERS}", "n": n} for n in range(1500)])
+        client.publish("order.placed", [{"customer": f"{n % CUSTOMERS}", "n": n} for n in range(EVENTS)])
         yield hub
 
 
@@ -56,7 +57,9 @@ def kept(request: pytest.FixtureRequest, hub: LiveHub, tmp_path: Path) -> Checkp
 
 @pytest.mark.parametrize("seed", [0, exhaustive(1), exhaustive(2)])
 @pytest.mark.parametrize("runner", ["inline", "local"])
-def test_each_stream_is_handled_in_its_order(hub: LiveHub, kept: Checkpoints, runner: str, seed: int) -> None:
+def test_each_stream_is_handled_in_order_among_faults_of_source_handler_and_checkpoints(
+    hub: LiveHub, kept: Checkpoints, runner: str, seed: int
+) -> None:
     some, few = by_chance(0.3, seed), by_chance(0.1, seed + 10)
     witness = Witness()
     for _ in range(2):  # The second has nothing left to do.
@@ -74,4 +77,4 @@ def test_each_stream_is_handled_in_its_order(hub: LiveHub, kept: Checkpoints, ru
         witness.assert_handled_all(feed)
         assert {*feed.behind(kept.positions()).values()} == {0}
     handled = {stream: [event.data["n"] for event in events] for stream, events in witness.handled.items()}
-    assert handled == {f"order.placed-{key}": [*range(key, 1500, CUSTOMERS)] for key in range(CUSTOMERS)}
+    assert handled == {f"order.placed-{key}": [*range(key, EVENTS, CUSTOMERS)] for key in range(CUSTOMERS)}

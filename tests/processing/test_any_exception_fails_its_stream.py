@@ -1,4 +1,4 @@
-"""What a handler raises is its stream's failure, whoever calls it; what a source raises ends the processor."""
+"""Any exception of a handler fails its stream, on each runner; an exception of a source ends the processor."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -85,7 +85,7 @@ KINDS = pytest.mark.parametrize("kind", ["each", "awaited", "together", "transac
 @KINDS
 @pytest.mark.parametrize("error", [SystemExit(3), Bare("bare")], ids=["exit", "bare"])
 @pytest.mark.parametrize("runner", ["inline", "local"])
-def test_it_is_a_failure_of_its_stream_alone(
+def test_system_exit_or_bare_exception_fails_its_stream_alone(
     source: MemorySource, url: str, kind: str, error: BaseException, runner: str
 ) -> None:
     raising = Raising(error, url, times=2)  # Those who are called together are tried in halves.
@@ -103,7 +103,7 @@ def test_it_is_a_failure_of_its_stream_alone(
 
 
 @KINDS
-def test_to_interrupt_the_main_thread_is_no_failure_and_who_goes_on_finds_all_as_it_was(
+def test_keyboard_interrupt_is_no_failure_and_the_processor_can_go_on(
     source: MemorySource, url: str, kind: str
 ) -> None:
     raising = Raising(KeyboardInterrupt(), url, times=1)
@@ -122,7 +122,7 @@ def batches() -> Iterator[list[StreamEvent]]:
 
 
 @pytest.mark.parametrize("made", [lambda: IterableSource(batches()), Ending], ids=["iterable", "read"])
-def test_what_would_end_the_program_in_a_source_ends_the_processor(made: Callable[[], Any]) -> None:
+def test_system_exit_in_a_source_ends_the_processor(made: Callable[[], Any]) -> None:
     processor = Local(lambda _, __: None, made()).start()
     assert processor.wait(SOON_S)
     with pytest.raises(SystemExit, match="3"):

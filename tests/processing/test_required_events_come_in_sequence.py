@@ -1,4 +1,4 @@
-"""Where all events are required, each stream has all of them, one after the other, whatever becomes of it.
+"""With `require_all`, each stream has all of its events, one after the other, in a random run.
 
 They come late, out of order, again, and in several tranches; streams are parked, tried again, dropped and approved;
 pages that were read again come when they are outdated; and processors are sent back to the beginning.
@@ -28,7 +28,7 @@ BROKEN: Final = Failure("ValueError", "not yet")
 Log: TypeAlias = dict[str, list[list[Thing]]]
 
 
-def begun() -> Engine:
+def begin_engine() -> Engine:
     return engine(*TRANCHES, is_dense=True, require_all=True, attempts_max=1, exhausted="park", events_per_call=2)
 
 
@@ -134,7 +134,7 @@ class Run:
             self._begin(self._kept())
 
     def look(self) -> None:
-        """See that positions are behind what is done, and before what is not."""
+        """Check that positions are behind the done events, and before all others."""
         is_parked = STREAM in self._engine.parking.streams
         for tranche in TRANCHES:
             batches = self.log[tranche][: self._read[tranche]]
@@ -160,7 +160,7 @@ class Run:
         assert self._engine.is_idle
 
     def _begin(self, kept: Sequence[Parked]) -> None:
-        self._engine, self._calls, self._pages = begun(), [], []
+        self._engine, self._calls, self._pages = begin_engine(), [], []
         self._engine.parking.load(kept)
         self._read = dict.fromkeys(TRANCHES, 0)
         self._wanted = max([span.index for span in kept] or [0])
@@ -204,8 +204,10 @@ SELDOM: Final = (
     broken=st.frozensets(st.integers(0, 4), min_size=1, max_size=2),
     steps=st.lists(st.sampled_from([*OFTEN * 4, *SELDOM]), min_size=30, max_size=60),
 )
-@checked(300)
-def test_each_index_comes_next(log: Log, broken: frozenset[int], steps: Sequence[Callable[[Run], None]]) -> None:
+@checked(120, 18_000)
+def test_each_required_index_is_handled_in_sequence(
+    log: Log, broken: frozenset[int], steps: Sequence[Callable[[Run], None]]
+) -> None:
     run = Run(log, broken)
     for step in steps:
         step(run)

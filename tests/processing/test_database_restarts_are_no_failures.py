@@ -1,4 +1,4 @@
-"""What PostgreSQL does to connections and transactions in its daily life ends no processor, and parks no stream."""
+"""Terminated connections, timeouts, deadlocks and restarts of PostgreSQL end no processor, and park no stream."""
 
 import threading
 from collections import Counter
@@ -24,6 +24,7 @@ from penstock.processing import (
     Transactional,
 )
 from penstock.testing.postgres import PostgresCluster
+from tests.exhaustive import examples
 from tests.processing.office import until
 
 ONCE = Rules(attempts_max=1, exhausted="park", backoff=Backoff(first=0.001))
@@ -32,7 +33,7 @@ ONCE = Rules(attempts_max=1, exhausted="park", backoff=Backoff(first=0.001))
 
 @pytest.fixture
 def url(postgres_url: str) -> str:
-    """The URL of a database with a table of what was handled."""
+    """The URL of a database with a table of handled streams."""
     execute(postgres_url, "CREATE TABLE handled (stream TEXT NOT NULL)")
     execute(postgres_url, "CREATE TABLE totals (name TEXT PRIMARY KEY, n INTEGER NOT NULL)")
     execute(postgres_url, "INSERT INTO totals VALUES ('a', 0), ('b', 0)")
@@ -45,7 +46,7 @@ def execute(url: str, statement: str) -> list[Any]:
         return cursor.fetchall() if cursor.description else []
 
 
-def handled(url: str) -> Counter[str]:
+def read_handled(url: str) -> Counter[str]:
     return Counter(stream for (stream,) in execute(url, "SELECT stream FROM handled"))
 
 
@@ -53,7 +54,7 @@ def write(connection: Any, spans: Sequence[Span]) -> None:
     connection.cursor().executemany("INSERT INTO handled VALUES (%s)", [(span.stream,) for span in spans])
 
 
-def bad(spans: Sequence[Span]) -> bool:
+def has_bad(spans: Sequence[Span]) -> bool:
     return any(span.stream == "bad" for span in spans)
 
 
@@ -74,7 +75,7 @@ def transactional(url: str, handle: Callable[[Any, Sequence[Span]], Any], name: 
 
 
 @contextmanager
-def locked(url: str, table: str) -> Iterator[None]:
+def lock(url: str, table: str) -> Iterator[None]:
     """Keep everybody from a table, and end the connection of the first that waits for it."""
     with psycopg.connect(url) as connection:
         connection.execute(f"LOCK TABLE {table} IN EXCLUSIVE MODE")
@@ -84,17 +85,17 @@ def locked(url: str, table: str) -> Iterator[None]:
         end(url, execute(url, waiting)[0][0])
 
 
-def test_a_commit_whose_connection_is_ended_is_made_up_for_by_the_next(url: str) -> None:
+def test_commit_is_repeated_after_its_connection_was_terminated(url: str) -> None:
     source, checkpoints = streams("S1"), DatabaseCheckpoints(url, "plain")
     with Local(lambda _, __: None, source, checkpoints=checkpoints, commit_s=0.01) as running:
         running.wait_until_caught_up(300)
-        with locked(url, "penstock_checkpoints"):
+        with lock(url, "penstock_checkpoints"):
             source.append("S1", [2])
         running.wait_until_caught_up(300)
     assert checkpoints.positions() == {"0": 2}
 
 
-def test_a_commit_that_lasts_longer_than_a_statement_may_is_made_up_for_by_the_next(url: str) -> None:
+def test_commit_is_repeated_after_a_statement_timeout(url: str) -> None:
     limited = f"{url}{'&' if '?' in url else '?'}options=-cstatement_timeout%3D100"
     source, checkpoints = streams("S1"), DatabaseCheckpoints(limited, "plain")
     with Local(lambda _, __: None, source, checkpoints=checkpoints, commit_s=0.01) as running:
@@ -107,12 +108,12 @@ def test_a_commit_that_lasts_longer_than_a_statement_may_is_made_up_for_by_the_n
     assert checkpoints.positions() == {"0": 2}
 
 
-def test_a_lease_whose_renewal_is_cut_off_is_renewed_again(url: str) -> None:
+def test_lease_is_renewed_after_its_connection_was_terminated(url: str) -> None:
     source, leases = streams("S1"), DatabaseLeases(url, "plain", lease_s=2.0)
     checkpoints = DatabaseCheckpoints(url, "plain")
     with Local(lambda _, __: None, source, checkpoints=checkpoints, leases=leases) as running:
         running.wait_until_caught_up(300)
-        with locked(url, "penstock_checkpoints_leases"):
+        with lock(url, "penstock_checkpoints_leases"):
             pass
         source.append("S1", [2])
         running.wait_until_caught_up(300)
@@ -144,7 +145,7 @@ def told_otherwise(connection: Any, spans: Sequence[Span]) -> None:
 
 
 @pytest.mark.parametrize("go_on", [raised, kept_silent, blamed, told_otherwise])
-def test_a_connection_that_is_ended_in_a_handler_is_no_streams_fault(
+def test_connection_terminated_in_a_handler_fails_no_stream(
     url: str, go_on: Callable[[Any, Sequence[Span]], Any]
 ) -> None:
     has_ended = threading.Event()
@@ -159,28 +160,26 @@ def test_a_connection_that_is_ended_in_a_handler_is_no_streams_fault(
     with Local(handler, streams("S1"), rules=ONCE) as running:
         running.wait_until_caught_up(300)
         assert not running.engine.busy.failures
-    assert handled(url) == {"S1": 1}
+    assert read_handled(url) == {"S1": 1}
     assert not handler.checkpoints.parked()
 
 
-def test_a_stream_whose_connection_is_ended_whenever_it_comes_holds_no_other(url: str) -> None:
+def test_stream_whose_connection_is_always_terminated_stalls_alone(url: str) -> None:
     def handle(connection: Any, spans: Sequence[Span]) -> None:
-        if bad(spans):
+        if has_bad(spans):
             end(url, connection.info.backend_pid)
         write(connection, spans)
 
     handler = transactional(url, handle)
     with Local(handler, streams("S1", "bad", "S2", "S3"), rules=ONCE) as running:
-        until(lambda: sum(handled(url).values()) == 3, running)
+        until(lambda: sum(read_handled(url).values()) == 3, running)
         until(lambda: [trouble.tag for trouble in running.engine.busy.stalled.values()] == ["away"], running)
         assert not running.engine.busy.failures
-    assert handled(url) == {"S1": 1, "S2": 1, "S3": 1}
+    assert read_handled(url) == {"S1": 1, "S2": 1, "S3": 1}
     assert not handler.checkpoints.parked()
 
 
-def test_processors_outlive_fast_restarts_and_have_each_effect_once(
-    url: str, postgres_cluster: PostgresCluster
-) -> None:
+def test_processors_survive_fast_restarts_with_each_effect_once(url: str, postgres_cluster: PostgresCluster) -> None:
     source, plain = MemorySource(), DatabaseCheckpoints(url, "plain")
     handler = transactional(url, write)
     with (
@@ -190,7 +189,7 @@ def test_processors_outlive_fast_restarts_and_have_each_effect_once(
         first.wait_until_caught_up(300)
         second.wait_until_caught_up(300)
         appended = 0
-        for _ in range(3):
+        for _ in range(examples(1, 3)):
             restarting = threading.Thread(target=postgres_cluster.restart)
             restarting.start()
             while restarting.is_alive():
@@ -201,12 +200,12 @@ def test_processors_outlive_fast_restarts_and_have_each_effect_once(
         second.wait_until_caught_up(300)
         assert not first.engine.busy.failures
         assert not second.engine.busy.failures
-    assert handled(url) == {f"S{number}": 1 for number in range(appended)}
+    assert read_handled(url) == {f"S{number}": 1 for number in range(appended)}
     assert not handler.checkpoints.parked()
 
 
-def test_transactions_in_each_others_way_park_no_stream(url: str) -> None:
-    meeting = threading.Barrier(2, timeout=20)
+def test_deadlock_between_handlers_parks_no_stream(url: str) -> None:
+    meeting = threading.Barrier(2, timeout=300)
 
     def adding(first: str, second: str) -> Callable[[Any, Sequence[Span]], None]:
         def handle(connection: Any, spans: Sequence[Span]) -> None:
@@ -224,14 +223,14 @@ def test_transactions_in_each_others_way_park_no_stream(url: str) -> None:
         first.wait_until_caught_up(300)
         second.wait_until_caught_up(300)
     assert execute(url, "SELECT sum(deadlocks) FROM pg_stat_database") != [(0,)]
-    assert handled(url) == {"S1": 1, "S2": 1}
+    assert read_handled(url) == {"S1": 1, "S2": 1}
     assert execute(url, "SELECT n FROM totals") == [(2,), (2,)]
     assert not [*one.checkpoints.parked(), *other.checkpoints.parked()]
 
 
 @pytest.mark.parametrize("error", [DeadlockDetected("in a circle"), SerializationFailure("it was changed")])
 @pytest.mark.parametrize("returns", [True, False], ids=["returned", "raised"])
-def test_handlers_of_many_streams_may_tell_of_a_transaction_that_gave_way(error: Exception, *, returns: bool) -> None:
+def test_deadlock_reported_by_a_handler_of_many_streams_is_retried(error: Exception, *, returns: bool) -> None:
     given = list[str]()
 
     def handle(spans: Sequence[Span]) -> list[Exception | None]:
@@ -245,55 +244,50 @@ def test_handlers_of_many_streams_may_tell_of_a_transaction_that_gave_way(error:
     assert sorted(given) == ["S1", "S1", "S2"]
 
 
+def run_slowly(connection: Any, url: str, statement: str) -> None:
+    connection.execute("SET LOCAL statement_timeout = 20")
+    connection.execute(statement)
+
+
+def idle(connection: Any, url: str, statement: str) -> None:
+    """Leave the transaction alone until the server has ended the session; then execute a statement, if there is one."""
+    connection.execute("SET LOCAL idle_in_transaction_session_timeout = 1")
+    there = f"SELECT 1 FROM pg_stat_activity WHERE pid = {connection.info.backend_pid}"
+    until(lambda: not execute(url, there))
+    if statement:
+        connection.execute(statement)
+
+
 @pytest.mark.parametrize(
-    ("statement", "tag"),
+    ("misbehave", "statement", "tag"),
     [
-        ("SELECT pg_sleep(60)", "QueryCanceled"),
-        ("SELEKT 1", "SyntaxError"),
-        ("SELECT * FROM missing", "UndefinedTable"),
-        ("INSERT INTO totals VALUES ('a', 1)", "UniqueViolation"),
+        (run_slowly, "SELECT pg_sleep(60)", "QueryCanceled"),
+        (run_slowly, "SELEKT 1", "SyntaxError"),
+        (run_slowly, "SELECT * FROM missing", "UndefinedTable"),
+        (run_slowly, "INSERT INTO totals VALUES ('a', 1)", "UniqueViolation"),
+        (idle, "SELECT 1", "IdleInTransactionSessionTimeout"),
+        (idle, "", "IdleInTransactionSessionTimeout"),
     ],
+    ids=["slow", "syntax", "no table", "unique", "idle, and goes on", "idle, and is done"],
 )
-def test_a_statement_that_is_wrong_or_lasts_too_long_is_its_streams_failure(url: str, statement: str, tag: str) -> None:
+def test_statement_that_fails_or_a_transaction_left_idle_parks_its_stream_alone(
+    url: str, misbehave: Callable[[Any, str, str], None], statement: str, tag: str
+) -> None:
     def handle(connection: Any, spans: Sequence[Span]) -> None:
-        if bad(spans):
-            connection.execute("SET LOCAL statement_timeout = 20")
-            connection.execute(statement)
+        if has_bad(spans):
+            misbehave(connection, url, statement)
+            if statement == "":
+                return
         write(connection, spans)
 
     handler = transactional(url, handle)
     with Local(handler, streams("S1", "bad", "S2"), rules=ONCE) as running:
         running.wait_until_caught_up(300)
-    assert handled(url) == {"S1": 1, "S2": 1}
+    assert read_handled(url) == {"S1": 1, "S2": 1}
     assert [(each.stream, each.tag) for each in handler.checkpoints.parked()] == [("bad", tag)]
 
 
-def ask(connection: Any, _: Sequence[Span]) -> None:
-    connection.execute("SELECT 1")
-
-
-@pytest.mark.parametrize("then", [ask, lambda _, __: None], ids=["and goes on", "and is done"])
-def test_a_handler_that_leaves_its_transaction_alone_for_too_long_is_to_blame(
-    url: str, then: Callable[[Any, Sequence[Span]], None]
-) -> None:
-    def handle(connection: Any, spans: Sequence[Span]) -> None:
-        if not bad(spans):
-            write(connection, spans)
-            return
-        connection.execute("SET LOCAL idle_in_transaction_session_timeout = 1")
-        there = f"SELECT 1 FROM pg_stat_activity WHERE pid = {connection.info.backend_pid}"
-        until(lambda: not execute(url, there))
-        then(connection, spans)
-
-    handler = transactional(url, handle)
-    with Local(handler, streams("S1", "bad", "S2"), rules=ONCE) as running:
-        running.wait_until_caught_up(300)
-    assert handled(url) == {"S1": 1, "S2": 1}
-    [parked] = handler.checkpoints.parked()
-    assert (parked.stream, parked.tag) == ("bad", "IdleInTransactionSessionTimeout")
-
-
-def test_a_handler_that_closes_its_connection_ends_the_processor(url: str) -> None:
+def test_handler_that_closes_its_connection_ends_the_processor(url: str) -> None:
     processor = Local(transactional(url, lambda connection, _: connection.close()), streams("S1"), rules=ONCE).start()
     assert processor.wait(300)
     with pytest.raises(TransactionEnded):

@@ -144,7 +144,7 @@ def check_failing(processor: Runner) -> float:
 
 @pytest.mark.parametrize("ahead", AHEAD, ids=lambda ahead: next(iter(ahead)))
 @pytest.mark.parametrize("runner", ["inline", "local"])
-def test_its_batch_holds_the_checkpoint_and_others_go_on_as_far_as_may_be_read_ahead(
+def test_poison_event_holds_the_checkpoint_and_other_streams_go_on_to_the_read_ahead_limit(
     runner: str, ahead: dict[str, int], source: MemorySource
 ) -> None:
     handler, checkpoints = Poisoned(), MemoryCheckpoints()
@@ -169,7 +169,7 @@ def test_its_batch_holds_the_checkpoint_and_others_go_on_as_far_as_may_be_read_a
     assert checkpoints.positions() == {"0": BATCHES}
 
 
-def test_the_age_of_what_fails_is_the_time_that_has_passed(source: MemorySource) -> None:
+def test_age_of_a_failing_stream_grows_with_time(source: MemorySource) -> None:
     processor = Stepwise(Poisoned(), source, rules=Rules(batches_ahead=4))
     processor.drain()
     before = processor.snapshot.busy["failing"].oldest_s
@@ -180,7 +180,7 @@ def test_the_age_of_what_fails_is_the_time_that_has_passed(source: MemorySource)
 
 @pytest.mark.parametrize("ahead", AHEAD, ids=lambda ahead: next(iter(ahead)))
 @pytest.mark.parametrize("runner", ["inline", "local"])
-def test_a_stream_that_is_parked_holds_nothing_and_is_listed_until_it_is_tried_again(
+def test_parked_poison_event_holds_nothing_and_is_listed_until_its_retry_succeeds(
     runner: str, ahead: dict[str, int], source: MemorySource
 ) -> None:
     handler, checkpoints = Poisoned(), MemoryCheckpoints()
