@@ -21,13 +21,14 @@ FOREVER = 10.0**9
 CATEGORY = Reply(200, b'{"name":"a.b","category":"undefined"}')
 
 
-def shown(epoch: int = 0, next_sequence: int | None = 0, **others: Any) -> Reply:
+def shown_producer(**members: Any) -> wire.Shown:
+    """Return the state of a producer as a hub shows it."""
     values: dict[str, Any] = {
         "producer_group": "g",
         "partition": 3,
-        "owner_level": epoch,
+        "owner_level": 0,
         "last_published_sequence": None,
-        "next_sequence": next_sequence,
+        "next_sequence": 0,
         "last_offset": None,
         "previous": None,
         "pinned": False,
@@ -37,7 +38,12 @@ def shown(epoch: int = 0, next_sequence: int | None = 0, **others: Any) -> Reply
         "expires_after_s": 600.0,
         "sequence_modulus": 16,
     }
-    return Reply(200, msgspec.json.encode(wire.Shown(**values | others)))
+    return wire.Shown(**values | members)
+
+
+def shown(epoch: int = 0, next_sequence: int | None = 0, **others: Any) -> Reply:
+    state = shown_producer(owner_level=epoch, next_sequence=next_sequence, **others)
+    return Reply(200, msgspec.json.encode(state))
 
 
 def stored(first: int, last: int, *, outcome: str = "appended", epoch: int = 0) -> Reply:
@@ -87,7 +93,7 @@ class Play:
         return [json.loads(each.body) for each in self.script.requests if each.body]
 
 
-def left_unknown(event: Event, **traits: Any) -> Play:
+def in_doubt(event: Event, **traits: Any) -> Play:
     """Return a producer that does not know what became of *event*."""
     play = Play(shown(), CATEGORY, LOST, LOST, LOST, **traits)
     with pytest.raises(RetriesExhausted) as spent:

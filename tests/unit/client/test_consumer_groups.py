@@ -1,3 +1,5 @@
+"""Consumer groups as a client lists, commits, resets and forgets them."""
+
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -11,7 +13,6 @@ from penstock.errors import (
     DatabaseUnavailable,
     GroupNotFound,
     MalformedAnswer,
-    PenstockError,
     PositionMoved,
     WrongAddress,
 )
@@ -25,18 +26,21 @@ POSITION = STORED | {"head": 9, "gap": 2, "lag_seconds": 1.5, "lost": 0, "reason
 DONE = {"id": 3, "at": "now", "kind": "reset", "event_type": "a", "slice": "", "partition": 0, "epoch": 1}
 DONE |= {"came_from": 7, "went_to": 0, "reason": "why"}
 AT = NewPosition("a", 0, 7)
+EXPECTING = NewPosition("a", 0, 7, expected=3)
 LOST = ConnectionLost(url="http://s", reason="it broke")
+AWAY = problem(503, "database-unavailable", reason="away", retry_after=1)
+Ask = Callable[[ConsumerGroups], Exchange[Any]]
 
 
 def groups(script: Script, patience: float = 30.0) -> ConsumerGroups:
     return ConsumerGroups("http://s/", patience=patience, clock=script.clock)
 
 
-def shown(value: Any) -> Reply:
+def answer(value: Any) -> Reply:
     return Reply(200, json.dumps(value).encode())
 
 
-def a_group(name: str, **members: Any) -> dict[str, Any]:
+def group(name: str, **members: Any) -> dict[str, Any]:
     return {"name": name, "kind": "spark", "event_types": ["a"], "gap": 7, "lag_seconds": 0.5} | members
 
 
@@ -44,26 +48,29 @@ def body_of(script: Script) -> Any:
     return json.loads(script.requests[-1].body or b"")
 
 
-def test_all_pages_of_groups_are_asked_for() -> None:
+def reset(known: ConsumerGroups, items: Any = None, **options: Any) -> Exchange[list[ResetPosition]]:
+    return known.reset("g", items, **{"to": None, "at": None, "reason": None, "dry_run": False} | options)
+
+
+def test_list_asks_for_all_pages() -> None:
+    subscription: Any = {"kind": "subscription", "gap": None, "lag_seconds": None, "consumer_group": "x"}
     script = Script(
-        shown({"items": [a_group("a"), a_group("b&c")], "_links": {"next": {"href": "/somewhere"}}}),
-        shown({"items": [a_group("d", kind="subscription", gap=None, lag_seconds=None, consumer_group="x")]}),
+        answer({"items": [group("a"), group("b&c")], "_links": {"next": {"href": "/somewhere"}}}),
+        answer({"items": [group("d", **subscription)]}),
     )
 
     found = script.play(groups(script).all("order placed", "spark"))
 
     assert [each.name for each in found] == ["a", "b&c", "d"]
-    assert found[2] == ConsumerGroup(
-        name="d", kind="subscription", event_types=["a"], gap=None, lag_seconds=None, consumer_group="x"
-    )
+    assert found[2] == ConsumerGroup(name="d", event_types=["a"], **subscription)
     assert script.urls == [
         "/groups?event_type=order+placed&kind=spark&limit=1000",
         "/groups?event_type=order+placed&kind=spark&limit=1000&after=b%26c",
     ]
 
 
-def test_a_group_is_shown_with_its_positions() -> None:
-    script = Script(shown(a_group("team/a b", positions=[POSITION])))
+def test_group_is_shown_with_its_positions() -> None:
+    script = Script(answer(group("team/a b", positions=[POSITION])))
 
     found = script.play(groups(script).show("team/a b"))
 
@@ -72,33 +79,22 @@ def test_a_group_is_shown_with_its_positions() -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", ".."], ids=repr)
-@pytest.mark.parametrize(
-    "way",
-    [
-        lambda known, name: known.show(name),
-        lambda known, name: known.commit(name, [AT], None),
-        lambda known, name: known.history(name, None),
-        lambda known, name: known.forget(name),
-    ],
-    ids=["show", "commit", "history", "forget"],
-)
-def test_a_name_that_would_be_another_path_is_not_asked_for(
-    way: Callable[[ConsumerGroups, str], Exchange[Any]], name: str
-) -> None:
+def test_name_that_would_be_another_path_is_not_found_without_a_request(name: str) -> None:
     script = Script()
-    with pytest.raises(GroupNotFound):
-        script.play(way(groups(script), name))
+    known = groups(script)
+
+    for ask in (known.show(name), known.commit(name, [AT], None), known.history(name, None), known.forget(name)):
+        with pytest.raises(GroupNotFound):
+            script.play(ask)
     assert script.requests == []
 
 
-def test_a_commit_says_no_more_than_it_was_given() -> None:
-    script = Script(shown({"items": [STORED]}), shown({"items": []}))
+def test_commit_sends_only_the_members_that_are_given() -> None:
+    script = Script(answer({"items": [STORED]}), answer({"items": []}))
     known = groups(script)
+    positions = [NewPosition("a", 0, 7, expected=None), NewPosition("a", 1, 8, "s", 4)]
 
-    stored = script.play(
-        known.commit("g", [NewPosition("a", 0, 7, expected=None), NewPosition("a", 1, 8, "s", 4)], None)
-    )
-    assert stored == [CommittedPosition("a", "", 0, 1, 7)]
+    assert script.play(known.commit("g", positions, None)) == [CommittedPosition("a", "", 0, 1, 7)]
     assert (script.requests[0].method, script.urls[0]) == ("POST", "/groups/g/positions")
     assert body_of(script) == {
         "items": [
@@ -111,55 +107,46 @@ def test_a_commit_says_no_more_than_it_was_given() -> None:
 
 
 @pytest.mark.parametrize(
-    ("position", "lost", "requests"),
+    ("ask", "failure", "requests"),
     [
-        (AT, LOST, 2),
-        (NewPosition("a", 0, 7, expected=3), LOST, 1),
-        (NewPosition("a", 0, 7, expected=3), problem(503, "database-unavailable", reason="away", retry_after=1), 2),
+        (lambda known: known.commit("g", [AT], None), LOST, 2),
+        (lambda known: known.commit("g", [EXPECTING], None), LOST, 1),
+        (lambda known: known.commit("g", [EXPECTING], None), AWAY, 2),
+        (lambda known: reset(known, to="end", dry_run=True), LOST, 2),
+        (lambda known: reset(known, to="end"), LOST, 1),
     ],
-    ids=["blindly, after a broken connection", "compared, after a broken connection", "compared, after a refusal"],
+    ids=["blind commit", "compared commit, lost", "compared commit, refused", "dry run", "reset"],
 )
-def test_a_commit_is_repeated_only_where_that_does_no_harm(
-    position: NewPosition, lost: PenstockError | Reply, requests: int
-) -> None:
-    script = Script(lost, shown({"items": [STORED]}))
-    exchange = groups(script).commit("g", [position], None)
+def test_change_is_repeated_only_where_that_does_no_harm(ask: Ask, failure: Any, requests: int) -> None:
+    script = Script(failure, answer({"items": [], "dry_run": True}))
 
     if requests == 1:
         with pytest.raises(ConnectionLost):
-            script.play(exchange)
+            script.play(ask(groups(script)))
     else:
-        assert len(script.play(exchange)) == 1
+        assert script.play(ask(groups(script))) == []
     assert len(script.requests) == requests
 
 
-def test_what_stands_there_instead_is_told() -> None:
+def test_commit_of_a_position_that_has_moved_raises_the_current_offset() -> None:
     script = Script(problem(409, "position-moved", offset=9, epoch=1))
 
-    with pytest.raises(PositionMoved) as told:
-        script.play(groups(script).commit("g", [NewPosition("a", 0, 7, expected=3)], None))
+    with pytest.raises(PositionMoved) as refused:
+        script.play(groups(script).commit("g", [EXPECTING], None))
 
-    assert told.value.fields["offset"] == 9
+    assert refused.value.fields["offset"] == 9
 
 
-@pytest.mark.parametrize(
-    ("at", "sent"),
-    [
-        (datetime(2026, 11, 20, 10, tzinfo=UTC), "2026-11-20T10:00:00+00:00"),
-        ("2026-11-20T10:00:00Z", "2026-11-20T10:00:00Z"),
-    ],
-    ids=["a time", "a text"],
-)
-def test_a_reset_is_of_all_or_of_what_is_named(at: datetime | str, sent: str) -> None:
-    script = Script(shown({"items": [RESET], "dry_run": True}), shown({"items": []}))
+@pytest.mark.parametrize("at", [datetime(2026, 11, 20, 10, tzinfo=UTC), "2026-11-20T10:00:00+00:00"], ids=type)
+def test_reset_moves_all_positions_or_the_given_ones(at: datetime | str) -> None:
+    script = Script(answer({"items": [RESET], "dry_run": True}), answer({"items": []}))
     known = groups(script)
 
-    moved = script.play(known.reset("g", None, to=None, at=at, reason=None, dry_run=True))
-    assert moved == [ResetPosition("a", "", 0, 1, None, 7, 9, 2)]
-    assert (script.requests[0].method, body_of(script)) == ("PATCH", {"at": sent, "dry_run": True})
+    assert script.play(reset(known, at=at, dry_run=True)) == [ResetPosition("a", "", 0, 1, None, 7, 9, 2)]
+    assert script.requests[0].method == "PATCH"
+    assert body_of(script) == {"at": "2026-11-20T10:00:00+00:00", "dry_run": True}
 
-    items = [PositionReset("a", to="begin"), PositionReset("a", 0, "", offset=0)]
-    script.play(known.reset("g", items, to=None, at=None, reason="why", dry_run=False))
+    script.play(reset(known, [PositionReset("a", to="begin"), PositionReset("a", 0, "", offset=0)], reason="why"))
     assert body_of(script) == {
         "items": [
             {"event_type": "a", "to": "begin"},
@@ -170,25 +157,12 @@ def test_a_reset_is_of_all_or_of_what_is_named(at: datetime | str, sent: str) ->
     }
 
 
-@pytest.mark.parametrize(("dry_run", "requests"), [(True, 2), (False, 1)], ids=["dry run", "in earnest"])
-def test_a_reset_in_earnest_is_not_sent_twice(*, dry_run: bool, requests: int) -> None:
-    script = Script(LOST, shown({"items": [], "dry_run": dry_run}))
-    exchange = groups(script).reset("g", None, to="end", at=None, reason=None, dry_run=dry_run)
-
-    if dry_run:
-        assert script.play(exchange) == []
-    else:
-        with pytest.raises(ConnectionLost):
-            script.play(exchange)
-    assert len(script.requests) == requests
-
-
-def test_history_is_asked_for_as_far_as_it_is_wanted() -> None:
+def test_history_asks_for_as_many_pages_as_the_limit_needs() -> None:
     pages = [
         {"items": [DONE | {"id": 9}, DONE | {"id": 8}], "_links": {"next": {"href": "/x"}}},
         {"items": [DONE | {"id": 5}], "_links": {}},
     ]
-    script = Script(*map(shown, pages), *map(shown, pages))
+    script = Script(*map(answer, pages), *map(answer, pages))
     known = groups(script)
 
     assert [each.id for each in script.play(known.history("g", None))] == [9, 8, 5]
@@ -200,7 +174,7 @@ def test_history_is_asked_for_as_far_as_it_is_wanted() -> None:
     ]
 
 
-def test_a_group_is_forgotten() -> None:
+def test_group_is_forgotten_once() -> None:
     script = Script(Reply(204), problem(404, "group-not-found", group="g"))
     known = groups(script)
 
@@ -211,14 +185,13 @@ def test_a_group_is_forgotten() -> None:
     assert (script.requests[0].method, script.urls[0]) == ("DELETE", "/groups/g")
 
 
-def test_what_is_no_answer_of_a_hub_is_told() -> None:
-    away = problem(503, "database-unavailable", reason="away", retry_after=1)
-    script = Script(shown({"groups": []}), Reply(200, b"<html>"), away)
-    known = groups(script, patience=0)
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [(answer({"groups": []}), MalformedAnswer), (Reply(200, b"<html>"), WrongAddress), (AWAY, DatabaseUnavailable)],
+    ids=["another shape", "another server", "away"],
+)
+def test_answer_that_is_no_list_is_raised_as_its_error(reply: Reply, error: type[Exception]) -> None:
+    script = Script(reply)
 
-    with pytest.raises(MalformedAnswer):
-        script.play(known.all(None, None))
-    with pytest.raises(WrongAddress):
-        script.play(known.all(None, None))
-    with pytest.raises(DatabaseUnavailable):
-        script.play(known.all(None, None))
+    with pytest.raises(error):
+        script.play(groups(script, patience=0).all(None, None))

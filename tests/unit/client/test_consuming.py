@@ -1,3 +1,5 @@
+"""Consuming without I/O: batches in turn, commits, failures, leases, lost streams, and stopping."""
+
 from typing import Any
 
 import pytest
@@ -5,6 +7,7 @@ import pytest
 from penstock.client.consuming import Commit, Consumed, Consuming, End, Extend, GiveBack, Over, Step, Wait
 from penstock.client.subscription_batch import SubscriptionBatch
 from penstock.errors import CommitRefused, ConnectionLost, Forbidden, ServerError, StreamNotFound, SubscriptionNotFound
+from tests.exhaustive import seeds
 from tests.unit.client.batches import batch
 from tests.unit.client.consumed_hub import ConsumedHub
 
@@ -48,6 +51,12 @@ class Play:
         assert step == expected
         self.consuming.done(step)
 
+    def ends_stream(self, keep: set[Any], failed: set[Any]) -> None:
+        """The stream is ended, and given back but for the partitions in *keep*."""
+        self.does(End("s1"))
+        self.consuming.ended("s1")
+        self.does(GiveBack("s1", keep, failed))
+
     def fails_to(self, expected: object, error: Any) -> None:
         step = self.consuming.step()
         assert step == expected
@@ -68,7 +77,7 @@ def play() -> Play:
     return Play()
 
 
-def test_a_partition_is_handled_one_batch_after_the_other_and_others_meanwhile(play: Play) -> None:
+def test_batches_of_a_partition_are_handled_one_by_one_beside_other_partitions(play: Play) -> None:
     first, second, other = batch(last=1), batch(last=2), batch(partition=1)
     play.arrived(first, second, other)
 
@@ -79,16 +88,16 @@ def test_a_partition_is_handled_one_batch_after_the_other_and_others_meanwhile(p
     assert play.next() is second
 
 
-def test_partitions_have_their_turns(play: Play) -> None:
+def test_partitions_are_handled_in_turn(play: Play) -> None:
     batches = [batch(partition=number, last=last) for last in (1, 2) for number in (0, 1)]
-    play.arrived(*batches)
 
+    play.arrived(*batches)
     for each in batches:
         assert play.next() is each
         play.consuming.handled(each)
 
 
-def test_what_is_handled_meanwhile_is_committed_at_once(play: Play) -> None:
+def test_batches_handled_during_a_commit_are_committed_next(play: Play) -> None:
     first, second, third = batch(last=1, count=2), batch(partition=1), batch(last=2)
     play.handled(first, second)
     step = play.consuming.step()
@@ -102,15 +111,13 @@ def test_what_is_handled_meanwhile_is_committed_at_once(play: Play) -> None:
     assert play.consumed == Consumed(batches=3, events=4)
 
 
-def test_a_failure_ends_the_stream_once_what_was_handled_is_committed(play: Play) -> None:
+def test_failed_batch_ends_the_stream_after_the_commit_of_handled_ones(play: Play) -> None:
     before, failing = batch(last=1), batch(last=2)
     play.handled(before)
     play.fails(failing)
 
     play.does(Commit("s1", (before,)))
-    play.does(End("s1"))
-    play.consuming.ended("s1")
-    play.does(GiveBack("s1", {P0}, {P0}))
+    play.ends_stream({P0}, {P0})
     assert 0.05 <= (play.waits() or 0) <= 0.1
     play.now += 0.1
     play.does(GiveBack("s1", set(), {P0}))
@@ -118,7 +125,7 @@ def test_a_failure_ends_the_stream_once_what_was_handled_is_committed(play: Play
     assert play.consumed == Consumed(batches=1, events=1, failures=1)
 
 
-def test_behind_a_failure_nothing_of_its_partition_is_handled(play: Play) -> None:
+def test_batches_behind_a_failed_one_are_not_handled(play: Play) -> None:
     failing, behind, later = batch(last=1), batch(last=2), batch(last=3)
     play.arrived(failing, behind)
     play.next()
@@ -128,7 +135,7 @@ def test_behind_a_failure_nothing_of_its_partition_is_handled(play: Play) -> Non
     assert play.consuming.next() is None
 
 
-def test_other_partitions_go_on_with_the_stream_that_has_ended(play: Play) -> None:
+def test_other_partitions_continue_after_a_failure_ended_their_stream(play: Play) -> None:
     failing, other, behind = batch(last=1), batch(partition=1, last=1), batch(partition=1, last=2)
     play.arrived(failing, other, behind)
     play.next()
@@ -149,7 +156,7 @@ def test_other_partitions_go_on_with_the_stream_that_has_ended(play: Play) -> No
     play.does(GiveBack("s1", set(), {P0}))
 
 
-def test_pauses_after_failures_double_until_something_succeeds(play: Play) -> None:
+def test_pause_after_failures_doubles_until_a_success(play: Play) -> None:
     pauses = []
     for number in range(1, 9):
         stream = f"f{number}"
@@ -171,7 +178,7 @@ def test_pauses_after_failures_double_until_something_succeeds(play: Play) -> No
     assert pauses[7] <= 0.1
 
 
-def test_parked_events_that_fail_hold_nothing_up_that_is_in_order(play: Play) -> None:
+def test_failed_parked_batch_holds_up_no_ordinary_one(play: Play) -> None:
     parked, ordinary = batch(token="parked-1-0-x"), batch(last=5)
     play.arrived(parked, ordinary)
     play.next()
@@ -180,7 +187,7 @@ def test_parked_events_that_fail_hold_nothing_up_that_is_in_order(play: Play) ->
     assert play.next() is ordinary
 
 
-def test_parked_events_are_committed_beside_others_of_their_partition(play: Play) -> None:
+def test_parked_batch_is_committed_beside_others_of_its_partition(play: Play) -> None:
     ordinary, parked = batch(last=5), batch(last=5, token="parked-1-0-x")
     play.handled(ordinary, parked)
 
@@ -188,7 +195,7 @@ def test_parked_events_are_committed_beside_others_of_their_partition(play: Play
 
 
 @pytest.mark.parametrize("has_ended", [False, True], ids=["its stream lasts", "its stream has ended"])
-def test_a_slow_handler_keeps_its_lease(play: Play, has_ended: bool) -> None:
+def test_lease_is_extended_while_a_handler_runs(play: Play, has_ended: bool) -> None:
     play.arrived(batch())
     play.next()
     if has_ended:
@@ -201,7 +208,7 @@ def test_a_slow_handler_keeps_its_lease(play: Play, has_ended: bool) -> None:
         play.does(Extend("s1"))
 
 
-def test_a_lease_is_not_extended_where_nothing_is_outstanding(play: Play) -> None:
+def test_lease_is_not_extended_without_outstanding_batches(play: Play) -> None:
     play.handled(done := batch())
     play.does(Commit("s1", (done,)))
     play.now += 3600.0
@@ -211,7 +218,7 @@ def test_a_lease_is_not_extended_where_nothing_is_outstanding(play: Play) -> Non
     assert play.waits() == 20.0
 
 
-def test_a_lease_that_cannot_be_extended_now_is_extended_soon(play: Play) -> None:
+def test_lease_extension_is_retried_soon_after_a_failure(play: Play) -> None:
     play.arrived(batch())
     play.now += 20.0
     play.fails_to(Extend("s1"), AWAY)
@@ -221,7 +228,7 @@ def test_a_lease_that_cannot_be_extended_now_is_extended_soon(play: Play) -> Non
     play.does(Extend("s1"))
 
 
-def test_a_partition_of_a_new_stream_waits_for_the_handler_of_the_old_one(play: Play) -> None:
+def test_new_streams_batch_waits_for_the_old_streams_handler_of_its_partition(play: Play) -> None:
     old, behind, again = batch(last=1), batch(last=2), batch("s2", last=1)
     play.arrived(old, behind)
     play.next()
@@ -239,7 +246,7 @@ def test_a_partition_of_a_new_stream_waits_for_the_handler_of_the_old_one(play: 
     play.does(Commit("s2", (again,)))
 
 
-def test_what_a_lost_stream_has_left_is_not_handled(play: Play) -> None:
+def test_batches_of_a_lost_stream_are_not_handled(play: Play) -> None:
     done, running, waiting = batch(partition=1), batch(last=1), batch(last=2)
     play.handled(done)
     play.arrived(running, waiting)
@@ -256,7 +263,7 @@ def test_what_a_lost_stream_has_left_is_not_handled(play: Play) -> None:
     assert play.consumed == Consumed(too_late=2)
 
 
-def test_a_cursor_that_is_refused_does_not_hold_up_others(play: Play) -> None:
+def test_refused_cursor_holds_up_no_other_commit(play: Play) -> None:
     refused, other = batch(), batch(partition=1)
     play.handled(refused, other)
     error = CommitRefused(event_type="a.b", partition="0", offset=0, reason="another stream has it by now")
@@ -266,7 +273,7 @@ def test_a_cursor_that_is_refused_does_not_hold_up_others(play: Play) -> None:
     assert play.consumed == Consumed(batches=1, events=1, too_late=1)
 
 
-def test_a_commit_is_tried_again_while_the_hub_is_away(play: Play) -> None:
+def test_commit_is_retried_while_the_hub_is_away(play: Play) -> None:
     done = batch()
     play.handled(done)
     for number in range(8):
@@ -283,7 +290,7 @@ def test_a_commit_is_tried_again_while_the_hub_is_away(play: Play) -> None:
 @pytest.mark.parametrize(
     "error", [SubscriptionNotFound(subscription="x"), Forbidden(action="read")], ids=lambda error: error.code
 )
-def test_a_commit_that_can_never_be_done_ends_the_consumer(play: Play, error: Any) -> None:
+def test_permanent_error_of_a_commit_ends_the_consumer(play: Play, error: Any) -> None:
     done = batch()
     play.handled(done)
     play.fails_to(Commit("s1", (done,)), error)
@@ -296,7 +303,7 @@ def test_a_commit_that_can_never_be_done_ends_the_consumer(play: Play, error: An
     assert play.consumed.reason == "failed"
 
 
-def test_stopped_it_lets_handlers_end_commits_and_gives_the_rest_back(play: Play) -> None:
+def test_stopping_waits_for_handlers_commits_and_gives_the_rest_back(play: Play) -> None:
     done, running, waiting = batch(partition=1), batch(last=1), batch(last=2)
     play.handled(done)
     play.arrived(running, waiting)
@@ -305,9 +312,7 @@ def test_stopped_it_lets_handlers_end_commits_and_gives_the_rest_back(play: Play
 
     assert play.consuming.next() is None
     play.does(Commit("s1", (done,)))
-    play.does(End("s1"))
-    play.consuming.ended("s1")
-    play.does(GiveBack("s1", {P0}, set()))
+    play.ends_stream({P0}, set())
     assert play.waits() == 10.0
     play.consuming.handled(running)
     play.does(Commit("s1", (running,)))
@@ -316,64 +321,58 @@ def test_stopped_it_lets_handlers_end_commits_and_gives_the_rest_back(play: Play
     assert play.consumed == Consumed(batches=2, events=2, reason="stopped")
 
 
-def test_a_handler_that_does_not_end_in_time_keeps_its_partition(play: Play) -> None:
+def test_handler_that_outlasts_the_grace_keeps_its_partition(play: Play) -> None:
     play.arrived(batch(), batch(partition=1))
     play.next()
     play.consuming.stop("cancelled")
-    play.does(End("s1"))
-    play.consuming.ended("s1")
-    play.does(GiveBack("s1", {P0}, set()))
+    play.ends_stream({P0}, set())
     play.now += 10.0
 
     assert play.consuming.step() == Over()
 
 
-def test_a_failure_when_it_is_stopped_is_given_back_at_once(play: Play) -> None:
+def test_batch_that_fails_while_stopping_is_given_back_at_once(play: Play) -> None:
     failing = batch()
     play.arrived(failing)
     play.next()
     play.consuming.stop("stopped")
-    play.does(End("s1"))
-    play.consuming.ended("s1")
-    play.does(GiveBack("s1", {P0}, set()))
+    play.ends_stream({P0}, set())
     play.consuming.failed(failing)
 
     play.does(GiveBack("s1", set(), {P0}))
     assert play.consuming.step() == Over()
 
 
-def test_what_was_handled_is_tried_to_be_committed_for_as_long_as_patience_lasts(play: Play) -> None:
+def test_commit_while_stopping_is_retried_until_patience_ends(play: Play) -> None:
     play.handled(done := batch())
 
-    assert stopped_while_the_hub_is_away(play) == {Commit("s1", (done,))}
+    assert stop_while_the_hub_is_away(play) == {Commit("s1", (done,))}
     assert play.now == pytest.approx(START + 20.0)
 
 
-def test_where_nothing_is_to_be_committed_a_hub_that_is_away_holds_it_up_for_5_seconds(play: Play) -> None:
+def test_stopping_without_commits_waits_5_seconds_for_an_absent_hub(play: Play) -> None:
     play.consuming.ended("s1")
 
-    assert stopped_while_the_hub_is_away(play) == {GiveBack("s1", frozenset(), frozenset())}
+    assert stop_while_the_hub_is_away(play) == {GiveBack("s1", frozenset(), frozenset())}
     assert play.now == pytest.approx(START + 5.0)
 
 
-def test_patience_begins_when_the_last_handler_has_ended_and_anew_with_each_success(play: Play) -> None:
+def test_patience_starts_with_the_last_handlers_end_and_anew_with_each_success(play: Play) -> None:
     play.arrived(slow := batch())
     play.next()
     play.consuming.stop("stopped")
-    play.does(End("s1"))
-    play.consuming.ended("s1")
-    play.does(GiveBack("s1", {P0}, set()))
+    play.ends_stream({P0}, set())
     play.now += 9.0
     play.consuming.handled(slow)
     play.fails_to(Commit("s1", (slow,)), AWAY)
     play.now += 19.0
     play.does(Commit("s1", (slow,)))
 
-    assert stopped_while_the_hub_is_away(play) == {GiveBack("s1", frozenset(), frozenset())}
+    assert stop_while_the_hub_is_away(play) == {GiveBack("s1", frozenset(), frozenset())}
     assert play.now == pytest.approx(START + 9.0 + 19.0 + 5.0)
 
 
-def stopped_while_the_hub_is_away(play: Play) -> set[Step]:
+def stop_while_the_hub_is_away(play: Play) -> set[Step]:
     """Stop it and have it end while no hub answers; return what it has tried to do."""
     play.consuming.stop("stopped")
     tried: set[Step] = set()
@@ -387,7 +386,7 @@ def stopped_while_the_hub_is_away(play: Play) -> set[Step]:
     return tried
 
 
-def test_a_hub_that_cannot_be_given_anything_back_is_not_asked_again(play: Play) -> None:
+def test_hub_without_release_is_asked_once_a_stream(play: Play) -> None:
     play.fails(batch())
     play.does(End("s1"))
     play.consuming.ended("s1")
@@ -399,7 +398,7 @@ def test_a_hub_that_cannot_be_given_anything_back_is_not_asked_again(play: Play)
 
 
 @pytest.mark.parametrize("is_first", [True, False], ids=["at first", "later"])
-def test_a_stream_that_is_lost_is_not_given_back_again(play: Play, is_first: bool) -> None:
+def test_lost_stream_is_not_given_back_again(play: Play, is_first: bool) -> None:
     running, failing = batch(), batch(partition=1)
     play.arrived(running)
     assert play.next() is running
@@ -419,7 +418,7 @@ def test_a_stream_that_is_lost_is_not_given_back_again(play: Play, is_first: boo
     assert play.consumed == Consumed(failures=1, too_late=1)
 
 
-def test_a_stream_that_is_lost_keeps_no_consumer_beyond_its_grace(play: Play) -> None:
+def test_lost_stream_keeps_no_consumer_beyond_its_grace(play: Play) -> None:
     running, done = batch(), batch(partition=1)
     play.arrived(running)
     assert play.next() is running
@@ -435,14 +434,14 @@ def test_a_stream_that_is_lost_keeps_no_consumer_beyond_its_grace(play: Play) ->
     assert play.consuming.step() == Over()
 
 
-def test_a_stream_that_begins_when_it_is_stopped_ends(play: Play) -> None:
+def test_stream_that_begins_while_stopping_is_ended(play: Play) -> None:
     play.consuming.stop("stopped")
     play.consuming.began("s2")
     play.does(End("s1"))
     play.does(End("s2"))
 
 
-def test_the_first_error_is_what_it_has_failed_with(play: Play) -> None:
+def test_consumer_fails_with_its_first_error(play: Play) -> None:
     first, second = ValueError("first"), ValueError("second")
     play.consuming.fail(first)
     play.consuming.fail(second)
@@ -450,8 +449,8 @@ def test_the_first_error_is_what_it_has_failed_with(play: Play) -> None:
     assert play.consuming.error is first
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_whatever_happens_everything_is_handled_before_it_is_committed(seed: int) -> None:
+@pytest.mark.parametrize("seed", seeds(20, 60))
+def test_random_faults_commit_only_handled_events_and_leave_no_partition_owned(seed: int) -> None:
     hub = ConsumedHub(seed)
     for _ in range(300):
         hub.turn()

@@ -1,4 +1,4 @@
-"""An event on its way out knows where it has come to."""
+"""Events and batches on their way out: the line of an event, its published number, and the events that fit a batch."""
 
 import gc
 import weakref
@@ -7,37 +7,32 @@ from typing import Any
 import pytest
 
 from penstock.client.event import Event, Publication, check_unpublished
+from penstock.client.event_batch import EventBatch
 from penstock.client.hub_protocol import HubProtocol
+from penstock.client.producer_options import PublishResult
 from penstock.core.event import NewEvent
-from penstock.errors import AlreadyPublished
+from penstock.core.producer import Range
+from penstock.errors import AlreadyPublished, BadParameter, Conflict
 
 STORED = Publication("shop", 3, 7, 12, 105)
-
-
+RESULT = PublishResult(2, 0, 14, 3, (Range(5, 7),), duplicate=False, attempts=1)
 PUBLISHING = HubProtocol("http://s", 0.0).publishing
 
 
-def test_as_long_as_it_is_not_known_to_be_published_it_knows_nothing() -> None:
+def place(event: Event) -> tuple[Any, ...]:
+    numbers = (event.published_epoch, event.published_sequence, event.published_offset)
+    return (event.published_group, event.published_partition, *numbers)
+
+
+def test_event_has_its_place_once_it_is_published() -> None:
     event = Event({"n": 1})
-
-    known = (event.published_group, event.published_partition, event.published_epoch, event.published_sequence)
-    assert (*known, event.published_offset) == (None,) * 5
-    assert repr(event) == "Event({'n': 1})"
-
-
-def test_afterwards_it_knows_its_number_and_its_place() -> None:
-    event = Event({"n": 1})
+    assert (place(event), repr(event)) == ((None,) * 5, "Event({'n': 1})")
 
     event.published(STORED)
 
-    known = (event.published_group, event.published_partition, event.published_epoch, event.published_sequence)
-    assert (*known, event.published_offset) == ("shop", 3, 7, 12, 105)
-    assert repr(event) == "Event({'n': 1}, published_sequence=12)"
-
-
-def test_what_it_knows_cannot_be_written() -> None:
+    assert (place(event), repr(event)) == (("shop", 3, 7, 12, 105), "Event({'n': 1}, published_sequence=12)")
     with pytest.raises(AttributeError):
-        Event({}).published_sequence = 1  # type: ignore[misc]
+        event.published_sequence = 1  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
@@ -52,13 +47,13 @@ def test_what_it_knows_cannot_be_written() -> None:
         (Event({"n": 1}, key="k"), b'{"data":{"n":1},"key":"k"}'),
         (Event({"n": 1}, headers={"h": "x"}), b'{"data":{"n":1},"headers":{"h":"x"}}'),
     ],
-    ids=["a mapping", "bytes", "a new event", "with a key", "with headers"],
+    ids=["mapping", "bytes", "new event", "key", "headers"],
 )
-def test_anything_can_be_one(given: object, line: bytes) -> None:
+def test_line_of_an_event_has_its_data_key_and_headers(given: object, line: bytes) -> None:
     assert Event.of(given).line(False, PUBLISHING.line_of) == line + b"\n"
 
 
-def test_its_line_is_made_once_for_each_kind_of_feed() -> None:
+def test_line_of_an_event_is_made_once_with_and_once_without_metadata() -> None:
     event = Event({"n": 1})
 
     lines = [event.line(has_metadata, PUBLISHING.line_of) for has_metadata in (True, True, False)]
@@ -67,10 +62,8 @@ def test_its_line_is_made_once_for_each_kind_of_feed() -> None:
     assert b'"eid"' in lines[0] and b"metadata" not in lines[2]
 
 
-@pytest.mark.parametrize(
-    "changed", [{"n": 2}, {"n": float("nan")}, {"n": object()}], ids=["another", "no number", "no JSON"]
-)
-def test_it_is_known_whether_its_object_has_changed_since(changed: dict[str, Any]) -> None:
+@pytest.mark.parametrize("changed", [{"n": 2}, {"n": float("nan")}, {"n": object()}], ids=["value", "NaN", "no JSON"])
+def test_event_is_unlike_its_object_once_that_has_changed(changed: dict[str, Any]) -> None:
     value: dict[str, Any] = {"n": 1}
     event = Event(value)
     event.line(False, PUBLISHING.line_of)
@@ -82,7 +75,7 @@ def test_it_is_known_whether_its_object_has_changed_since(changed: dict[str, Any
     assert not event.is_like(Event(value))
 
 
-def test_one_is_itself_and_can_be_let_go() -> None:
+def test_event_of_an_event_is_itself_and_is_kept_by_nobody() -> None:
     event = Event({})
     assert Event.of(event) is event
 
@@ -92,11 +85,60 @@ def test_one_is_itself_and_can_be_let_go() -> None:
     assert gone() is None
 
 
-def test_one_that_is_published_is_refused_with_its_number() -> None:
-    event = Event({})
-    event.published(STORED)
+def batch(max_bytes: int = 100, count_max: int = 10) -> EventBatch:
+    return EventBatch("a.b", 2, max_bytes, line=lambda event: bytes(event.data), count_max=count_max)
 
-    with pytest.raises(AlreadyPublished) as refused:
-        check_unpublished([Event({}), event])
 
-    assert refused.value.fields == {"partition": 3, "sequence": 12}
+def test_batch_takes_events_up_to_its_limits() -> None:
+    by_bytes, by_count = batch(max_bytes=10), batch(count_max=2)
+
+    assert [by_bytes.try_add(each) for each in (b"1234", b"12345", b"12", b"1")] == [True, True, False, True]
+    assert [by_count.try_add(b"1") for _ in range(3)] == [True, True, False]
+    assert (by_bytes.count, by_bytes.byte_count) == (3, 10)
+    assert [event.data for event in by_bytes.events] == [b"1234", b"12345", b"1"]
+
+
+def test_batch_refuses_events_that_never_fit_are_in_it_or_are_published() -> None:
+    found, event, published = batch(max_bytes=3), Event(b"1"), Event(b"2")
+    published.published(STORED)
+    assert found.try_add(event)
+
+    with pytest.raises(BadParameter) as too_large:
+        found.try_add(b"1234")
+    with pytest.raises(BadParameter, match="in the batch already"):
+        found.try_add(event)
+    for refuses in (found.try_add, lambda each: check_unpublished([Event({}), each])):
+        with pytest.raises(AlreadyPublished) as refused:
+            refuses(published)
+        assert refused.value.fields == {"partition": 3, "sequence": 12}
+    assert too_large.value.fields == {"parameter": "max_bytes", "value": 3, "allowed": "4 or more for this event"}
+
+
+def test_batch_stays_as_it_is_while_it_is_sent() -> None:
+    found = batch()
+    found.try_add(b"1")
+    found.sending()
+
+    with pytest.raises(Conflict, match="takes no more events"):
+        found.try_add(b"2")
+    with pytest.raises(Conflict, match="being sent already"):
+        found.sending()
+
+    found.sent(None)
+    assert found.try_add(b"2")
+    assert (found.result, found.starting_published_sequence, list(found.published_sequences)) == (None, None, [])
+    found.check_open()
+
+
+def test_published_batch_is_closed_and_has_its_numbers_which_wrap_around() -> None:
+    found, events = batch(), [Event(b"1"), Event(b"2"), Event(b"3")]
+    for number, event in zip((14, 15, 0), events, strict=True):
+        found.try_add(event)
+        event.published(Publication("g", 2, 0, number, 5))
+    found.sent(RESULT)
+
+    assert (found.result, found.starting_published_sequence) == (RESULT, 14)
+    assert list(found.published_sequences) == [14, 15, 0]
+    for refuses in (found.check_open, lambda: found.try_add(b"4")):
+        with pytest.raises(AlreadyPublished):
+            refuses()

@@ -1,3 +1,5 @@
+"""Event types as a client defines, changes and shows them: the requests, the repetitions and the refusals."""
+
 import json
 import logging
 import re
@@ -15,61 +17,103 @@ from penstock.errors import (
     Unreachable,
     WrongAddress,
 )
+from penstock.wire.exchange import Exchange
 from tests.unit.wire.script import Reply, Script, problem
+
+AWAY = Unreachable(url="u", reason="refused")
+EMPTY_SCHEMA = {"type": "json_schema", "schema": "{}"}
+DEFAULTS = {
+    "name": "x",
+    "category": "undefined",
+    "owning_application": "",
+    "enrichment_strategies": [],
+    "schema": EMPTY_SCHEMA,
+}
 
 
 def event_types(script: Script) -> EventTypes:
     return EventTypes("http://s/", patience=30.0, clock=script.clock)
 
 
-def shown(value: Any) -> Reply:
+def answer(value: Any) -> Reply:
     return Reply(200, json.dumps(value).encode())
 
 
-def test_an_event_type_is_created_in_nakadis_shape() -> None:
-    script = Script(Reply(201))
-    wanted = definition(
-        "order.placed",
-        {
-            "category": "business",
-            "partition_strategy": "hash",
-            "partition_key_fields": ["order_id"],
-            "schema": {"required": ["order_id"]},
-            "more": {"compatibility_mode": "forward"},
-        },
-    )
-
-    script.play(event_types(script).create(wanted))
-
-    [request] = script.requests
-    assert (request.method, request.url) == ("POST", "http://s/event-types")
-    assert json.loads(request.body or b"") == {
-        "name": "order.placed",
-        "owning_application": "",
-        "category": "business",
-        "enrichment_strategies": ["metadata_enrichment"],
-        "partition_strategy": "hash",
-        "partition_key_fields": ["order_id"],
-        "schema": {"type": "json_schema", "schema": '{"required":["order_id"]}'},
-        "compatibility_mode": "forward",
-    }
+def requests(script: Script) -> list[tuple[str, str, bytes | None]]:
+    return [(each.method, url, each.body) for each, url in zip(script.requests, script.urls, strict=True)]
 
 
-def test_reordering_is_allowed_by_a_parameter_and_only_where_that_is_said() -> None:
+@pytest.mark.parametrize(
+    ("traits", "changed"),
+    [
+        ({}, {}),
+        ({"category": "business"}, {"category": "business", "enrichment_strategies": ["metadata_enrichment"]}),
+        ({"partition_strategy": "hash", "partition_key_fields": ["id"]},) * 2,
+        ({"labels": {"team": "shop"}, "audience": "business-unit-internal"},) * 2,
+        ({"more": {"colour": "red"}}, {"colour": "red"}),
+        ({"schema": {"required": ["a"]}}, {"schema": {"type": "json_schema", "schema": '{"required":["a"]}'}}),
+        ({"schema": "{}"}, {}),
+        ({"schema": EMPTY_SCHEMA}, {}),
+    ],
+    ids=str,
+)
+def test_definition_completes_the_traits_with_defaults(traits: Any, changed: dict[str, Any]) -> None:
+    assert definition("x", traits) == DEFAULTS | changed
+
+
+@pytest.mark.parametrize(
+    ("trait", "hint"),
+    [
+        ("partition_cuont", "did you mean 'partition_count"),
+        ("catgory", "did you mean 'category"),
+        ("label", "did you mean 'labels"),
+        ("partitions", "did you mean 'partition"),
+        ("zz", r"Any other members are given with more=\{"),
+    ],
+)
+def test_definition_with_an_unknown_trait_is_refused_with_a_hint(trait: str, hint: str) -> None:
+    with pytest.raises(TypeError, match=f"an event type has no '{trait}'; {hint}"):
+        definition("x", {trait: 4})  # type: ignore[misc]
+
+
+def test_schema_text_is_sent_unchanged_and_a_mapping_as_json() -> None:
+    assert schema_text(' {"a": 1} ') == ' {"a": 1} '
+    assert schema_text({"type": "object"}) == '{"type":"object"}'
+
+
+def test_event_types_are_created_listed_shown_replaced_and_deleted_by_name() -> None:
+    script = Script(Reply(201), answer([{"name": "a"}]), answer({"name": "a.b"}), Reply(200), Reply(200))
+    known = event_types(script)
+
+    script.play(known.create({"name": "a.b"}))
+    assert script.play(known.all()) == [{"name": "a"}]
+    assert script.play(known.show("a.b")) == {"name": "a.b"}
+    script.play(known.replace({"name": "a.b", "category": "data"}))
+    script.play(known.delete("a.b"))
+
+    assert requests(script) == [
+        ("POST", "/event-types", b'{"name":"a.b"}'),
+        ("GET", "/event-types", None),
+        ("GET", "/event-types/a.b", None),
+        ("PUT", "/event-types/a.b", b'{"name":"a.b","category":"data"}'),
+        ("DELETE", "/event-types/a.b", None),
+    ]
+
+
+def test_reordering_is_allowed_only_where_that_is_asked_for() -> None:
     script = Script(Reply(200), Reply(200), Reply(204), Reply(204))
     known = event_types(script)
 
-    for allows in (False, True):
-        script.play(known.replace({"name": "a"}, allow_reordering=allows))
-    for allows in (False, True):
-        script.play(known.check({"name": "a"}, allow_reordering=allows))
+    for change in (known.replace, known.check):
+        for allows in (False, True):
+            script.play(change({"name": "a"}, allow_reordering=allows))
 
-    assert [request.url.partition("?")[2] for request in script.requests] == ["", "allow_reordering=true"] * 2
+    assert [url.partition("?")[2] for url in script.urls] == ["", "allow_reordering=true"] * 2
 
 
 def test_warnings_of_the_hub_are_logged(caplog: pytest.LogCaptureFixture) -> None:
-    told = '299 penstock "a: authorization has no effect yet", 299 penstock "SHOULD x: y, z", 110 - "stale"'
-    script = Script(Reply(201, headers={"warning": told}))
+    warning = '299 penstock "a: authorization has no effect yet", 299 penstock "SHOULD x: y, z", 110 - "stale"'
+    script = Script(Reply(201, headers={"warning": warning}))
 
     with caplog.at_level(logging.INFO, "penstock.client"):
         script.play(event_types(script).create({"name": "a"}))
@@ -80,33 +124,7 @@ def test_warnings_of_the_hub_are_logged(caplog: pytest.LogCaptureFixture) -> Non
     ]
 
 
-def test_a_schema_can_be_given_as_text() -> None:
-    assert definition("x", {"schema": "{}"})["schema"] == {"type": "json_schema", "schema": "{}"}
-
-
-def test_what_exists_already_is_said_to() -> None:
-    script = Script(problem(409, "event-type-exists"))
-
-    with pytest.raises(EventTypeExists):
-        script.play(event_types(script).create({"name": "x"}))
-
-
-def test_event_types_are_listed_shown_and_deleted_by_name() -> None:
-    script = Script(shown([{"name": "a"}]), shown({"name": "a.b"}), Reply(200))
-    known = event_types(script)
-
-    assert script.play(known.all()) == [{"name": "a"}]
-    assert script.play(known.show("a.b")) == {"name": "a.b"}
-    script.play(known.delete("a.b"))
-
-    assert [(request.method, request.url) for request in script.requests] == [
-        ("GET", "http://s/event-types"),
-        ("GET", "http://s/event-types/a.b"),
-        ("DELETE", "http://s/event-types/a.b"),
-    ]
-
-
-def test_partitions_show_their_offsets_in_order() -> None:
+def test_partitions_show_their_offsets_in_numeric_order() -> None:
     rows = [
         {
             "partition": str(number),
@@ -115,7 +133,7 @@ def test_partitions_show_their_offsets_in_order() -> None:
         }
         for number in (10, 2)
     ]
-    script = Script(shown(rows))
+    script = Script(answer(rows))
 
     offsets = script.play(event_types(script).partitions("a"))
 
@@ -123,126 +141,83 @@ def test_partitions_show_their_offsets_in_order() -> None:
     assert [each.head for each in offsets] == [0, 42]
 
 
-def test_looking_is_repeated_and_changing_only_when_nothing_was_sent() -> None:
-    away = Unreachable(url="u", reason="refused")
-    script = Script(Reply(502, b""), shown([]), away, Reply(201), Reply(502, b""))
-    known = event_types(script)
+@pytest.mark.parametrize(
+    ("ask", "replies", "error"),
+    [
+        (lambda known: known.all(), [Reply(502), answer([])], None),
+        (lambda known: known.check({"name": "a"}), [Reply(503), Reply(204)], None),
+        (lambda known: known.grow("a", 8), [Reply(502), Reply(204)], None),
+        (lambda known: known.create({"name": "a"}), [AWAY, Reply(201)], None),
+        (lambda known: known.replace({"name": "a"}), [AWAY, Reply(502)], ServerError),
+        (lambda known: known.delete("a"), [Reply(502)], ServerError),
+    ],
+    ids=["list", "check", "grow", "create unsent", "replace perhaps done", "delete perhaps done"],
+)
+def test_request_is_repeated_where_that_does_no_harm(
+    ask: Any, replies: list[Any], error: type[Exception] | None
+) -> None:
+    script = Script(*replies)
 
-    assert script.play(known.all()) == []
-    script.play(known.create({"name": "x"}))
-    with pytest.raises(ServerError):
-        script.play(known.delete("x"))
-    assert script.replies == []
-
-
-def test_a_missing_event_type_is_said_to_be_so() -> None:
-    script = Script(problem(404, "event-type-not-found"))
-
-    with pytest.raises(EventTypeNotFound):
-        script.play(event_types(script).show("x"))
-
-
-def test_an_answer_that_is_none_is_refused() -> None:
-    script = Script(Reply(200, b"<html>"))
-
-    with pytest.raises(WrongAddress, match=r"no Penstock hub answers at http://s/event-types, .* 200: <html>"):
-        script.play(event_types(script).all())
-
-
-def test_json_of_another_shape_is_refused() -> None:
-    script = Script(Reply(200, b'{"hello":"world"}'))
-
-    with pytest.raises(MalformedAnswer, match="another server may answer there"):
-        script.play(event_types(script).all())
+    if error:
+        with pytest.raises(error):
+            script.play(ask(event_types(script)))
+    else:
+        script.play(ask(event_types(script)))
+    assert len({(each.method, each.url, each.body) for each in script.requests}) == 1
+    assert len(script.requests) == len(replies)
 
 
 @pytest.mark.parametrize(
-    ("mistyped", "meant"),
-    [("partition_cuont", "partition_count"), ("catgory", "category"), ("label", "labels"), ("partitions", "partition")],
+    ("reply", "error", "reason"),
+    [
+        (problem(409, "event-type-exists"), EventTypeExists, "event-type-exists"),
+        (problem(404, "event-type-not-found"), EventTypeNotFound, "event-type-not-found"),
+        (Reply(200, b"<html>"), WrongAddress, r"no Penstock hub answers at http://s/event-types, .* 200: <html>"),
+        (Reply(200, b'{"hello":"world"}'), MalformedAnswer, "another server may answer there"),
+    ],
+    ids=["exists", "not found", "another server", "another shape"],
 )
-def test_a_mistyped_trait_is_refused_with_the_one_that_was_meant(mistyped: str, meant: str) -> None:
-    with pytest.raises(TypeError, match=f"an event type has no '{mistyped}'; did you mean '{meant}"):
-        definition("x", {mistyped: 4})  # type: ignore[misc]
+def test_answer_that_is_no_success_is_raised_as_its_error(reply: Reply, error: type[Exception], reason: str) -> None:
+    script = Script(reply)
 
-
-def test_a_trait_that_resembles_none_is_refused_too() -> None:
-    with pytest.raises(TypeError, match=r"an event type has no 'zz'; Any other members are given with more=\{"):
-        definition("x", {"zz": 4})  # type: ignore[typeddict-unknown-key]
-
-
-def test_members_of_nakadis_definition_are_taken_and_any_others_when_they_are_meant() -> None:
-    made = definition(
-        "x", {"labels": {"team": "shop"}, "audience": "business-unit-internal", "more": {"colour": "red"}}
-    )
-
-    assert made == {
-        "name": "x",
-        "category": "undefined",
-        "owning_application": "",
-        "enrichment_strategies": [],
-        "schema": {"type": "json_schema", "schema": "{}"},
-        "labels": {"team": "shop"},
-        "audience": "business-unit-internal",
-        "colour": "red",
-    }
-
-
-def test_a_schema_in_nakadis_shape_stays_as_it_is() -> None:
-    shown = {"type": "json_schema", "schema": "{}"}
-
-    assert definition("x", {"schema": shown})["schema"] == shown
-
-
-def test_an_event_type_is_replaced_under_its_name() -> None:
-    script = Script(Reply(200))
-
-    script.play(event_types(script).replace({"name": "a.b", "category": "data"}))
-
-    [request] = script.requests
-    assert (request.method, request.url) == ("PUT", "http://s/event-types/a.b")
-    assert json.loads(request.body or b"") == {"name": "a.b", "category": "data"}
+    with pytest.raises(error, match=reason):
+        script.play(event_types(script).all())
 
 
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
         ({}, "is missing"),
+        ({"name": None}, "is missing"),
         ({"name": ""}, 'not ""'),
         ({"name": "a/b"}, 'not "a/b"'),
         ({"name": 7}, "not 7"),
-        ({"name": None}, "is missing"),
     ],
     ids=str,
 )
-def test_a_replacement_without_a_name_is_not_sent(given: dict[str, Any], reason: str) -> None:
+@pytest.mark.parametrize("method", ["check", "replace"])
+def test_definition_without_a_usable_name_is_not_sent(given: dict[str, Any], reason: str, method: str) -> None:
     script = Script()
-    with pytest.raises(InvalidEventType, match=f'Field "name" .*{reason}'):
-        script.play(event_types(script).check(given))
     with pytest.raises(InvalidEventType, match=f'Field "name" .*{reason}') as refused:
-        script.play(event_types(script).replace(given))
+        script.play(getattr(event_types(script), method)(given))
+
     assert (refused.value.fields["field"], script.requests) == ("name", [])
 
 
-def test_whether_a_definition_would_be_taken_is_asked_again_where_that_fails() -> None:
-    script = Script(Reply(503), Reply(204))
+@pytest.mark.parametrize("name", ["", "a/b", "a?c", "..", "a b"])
+def test_name_that_would_be_another_path_is_not_found_without_a_request(name: str) -> None:
+    script = Script()
+    known = event_types(script)
+    asking: list[Exchange[Any]] = [known.show(name), known.grow(name, 2), known.delete(name), known.partitions(name)]
 
-    script.play(event_types(script).check({"name": "a.b", "category": "data"}))
-
-    assert [(request.method, request.url, request.body) for request in script.requests] == [
-        ("POST", "http://s/event-types/a.b/definition-check", b'{"name":"a.b","category":"data"}')
-    ] * 2
-
-
-def test_a_replacement_that_may_have_been_done_is_not_repeated() -> None:
-    script = Script(Unreachable(url="u", reason="refused"), Reply(502, b""))
-
-    with pytest.raises(ServerError):
-        script.play(event_types(script).replace({"name": "a"}))
-    assert len(script.requests) == 2
+    for ask in (*asking, known.check_compatibility(name, "{}", "latest")):
+        with pytest.raises(EventTypeNotFound, match=re.escape(repr(name))):
+            script.play(ask)
+    assert script.requests == []
 
 
-def test_the_category_of_what_was_replaced_is_asked_for_again() -> None:
-    script = Script(shown({"category": "undefined"}), Reply(200), shown({"category": "business"}))
+def test_category_is_asked_for_again_after_a_replacement() -> None:
+    script = Script(answer({"category": "undefined"}), Reply(200), answer({"category": "business"}))
     known = event_types(script)
 
     assert script.play(known.category("a")) == "undefined"
@@ -250,54 +225,25 @@ def test_the_category_of_what_was_replaced_is_asked_for_again() -> None:
     assert script.play(known.category("a")) == "business"
 
 
-def test_adding_partitions_is_repeated_until_it_is_done() -> None:
-    script = Script(Reply(502, b""), Reply(204))
-
-    script.play(event_types(script).grow("a", 8))
-
-    assert [(request.method, request.url, request.body) for request in script.requests] == [
-        ("PUT", "http://s/event-types/a/partition-count", b'{"partition_count":8}')
-    ] * 2
-
-
-def test_what_another_schema_would_mean_is_asked() -> None:
+def test_compatibility_check_returns_changes_and_reasons() -> None:
     change = {"pointer": "#/a", "rule": "title", "says": "the title differs", "level": "PATCH", "refused": False}
-    answer = {
+    change |= {"old": "a", "new": None, "instead": "", "producers": True, "consumers": True}
+    shown = {
         "compatible": True,
         "compatibility_mode": "forward",
         "validated_against_version": "1.0.0",
         "version": "1.0.1",
         "producers": True,
         "consumers": True,
-        "changes": [change | {"old": "a", "new": None, "instead": "", "producers": True, "consumers": True}],
     }
-    script = Script(shown(answer), shown(answer | {"compatible": False, "error": "no", "changes": []}))
+    script = Script(answer(shown | {"changes": [change]}), answer(shown | {"compatible": False, "error": "no"}))
     known = event_types(script)
 
-    found = script.play(known.check_compatibility("a", "{}", "latest"))
-    refused = script.play(known.check_compatibility("a", "{}", "1.0.0"))
+    found, refused = (script.play(known.check_compatibility("a", "{}", version)) for version in ("latest", "1.0.0"))
 
     assert (found.version, found.error, found.changes[0].rule, found.changes[0].old) == ("1.0.1", None, "title", "a")
-    assert (refused.compatible, refused.error) == (False, "no")
-    assert [(request.method, request.url, request.body) for request in script.requests] == [
-        ("POST", f"http://s/event-types/a/schemas/{version}/compatibility-check", b'{"schema":"{}"}')
+    assert (refused.compatible, refused.error, refused.changes) == (False, "no", [])
+    assert requests(script) == [
+        ("POST", f"/event-types/a/schemas/{version}/compatibility-check", b'{"schema":"{}"}')
         for version in ("latest", "1.0.0")
     ]
-
-
-@pytest.mark.parametrize("name", ["", "a/b", "a?c", "..", "a b"])
-def test_what_no_event_type_can_be_called_is_not_asked_for_as_another_path(name: str) -> None:
-    script = Script()
-    known = event_types(script)
-    ways = [known.show(name), known.grow(name, 2), known.delete(name), known.partitions(name)]
-    ways.append(known.check_compatibility(name, "{}", "latest"))
-
-    for way in ways:
-        with pytest.raises(EventTypeNotFound, match=re.escape(repr(name))):
-            script.play(way)
-    assert script.requests == []
-
-
-def test_a_schema_is_sent_as_the_text_that_it_is() -> None:
-    assert schema_text(' {"a": 1} ') == ' {"a": 1} '
-    assert schema_text({"type": "object"}) == '{"type":"object"}'

@@ -1,7 +1,7 @@
-"""A lock that is had in the order in which it was asked for."""
+"""`FifoLock` is acquired in the order of the requests."""
 
 import threading
-from collections.abc import Callable
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
@@ -9,20 +9,12 @@ import pytest
 from penstock.client.fifo import FifoLock
 
 
-def queued(lock: FifoLock) -> int:
-    return len(lock._queue)
+def wait_for_queue(lock: FifoLock, length: int) -> None:
+    while len(lock._queue) != length:
+        time.sleep(0.002)
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    waited = threading.Event()
-    for _ in range(2_000):
-        if condition():
-            return
-        waited.wait(0.005)
-    raise AssertionError("it has not come to that")
-
-
-def test_those_who_wait_get_it_in_their_order() -> None:
+def test_waiting_threads_acquire_the_lock_in_their_order() -> None:
     lock, order = FifoLock(), list[int]()
     assert lock.acquire()
 
@@ -34,31 +26,31 @@ def test_those_who_wait_get_it_in_their_order() -> None:
     with ThreadPoolExecutor(5) as threads:
         for number in range(5):
             threads.submit(work, number)
-            wait_for(lambda number=number: queued(lock) == number + 1)  # type: ignore[misc]
+            wait_for_queue(lock, number + 1)
         lock.release()
 
     assert order == [0, 1, 2, 3, 4]
     assert lock.acquire(lambda: True)
 
 
-def test_who_gives_up_leaves_the_queue_to_those_behind() -> None:
+def test_thread_that_gives_up_leaves_the_queue() -> None:
     lock = FifoLock()
     assert lock.acquire()
     gives_up = threading.Event()
 
     with ThreadPoolExecutor(2) as threads:
         impatient: Future[bool] = threads.submit(lock.acquire, gives_up.is_set)
-        wait_for(lambda: queued(lock) == 1)
+        wait_for_queue(lock, 1)
         patient: Future[bool] = threads.submit(lock.acquire)
-        wait_for(lambda: queued(lock) == 2)
+        wait_for_queue(lock, 2)
         gives_up.set()
-        assert impatient.result(timeout=5) is False
+        assert impatient.result(timeout=300) is False
         assert not patient.done()
         lock.release()
         assert patient.result(timeout=300) is True
 
 
-def test_one_that_is_free_is_had_by_who_would_give_up() -> None:
+def test_free_lock_is_acquired_though_the_caller_would_give_up() -> None:
     lock = FifoLock()
 
     assert lock.acquire(lambda: True)
@@ -67,7 +59,7 @@ def test_one_that_is_free_is_had_by_who_would_give_up() -> None:
     assert lock.acquire(lambda: True)
 
 
-def test_an_interruption_leaves_no_lock_that_nobody_has() -> None:
+def test_interrupted_acquire_leaves_the_queue() -> None:
     lock = FifoLock()
     assert lock.acquire()
 

@@ -1,3 +1,5 @@
+"""Following a feed without I/O: pages, pauses, errors, splits of partitions, and cursor sets."""
+
 from typing import Any
 
 import pytest
@@ -14,23 +16,11 @@ AWAY = Unreachable(url="u", reason="refused")
 
 
 def follow(
-    script: Script,
-    cursors: dict[int, str] | None = None,
-    *,
-    pages: int | None = None,
-    chosen: set[int] | None = None,
-    start: str = FIRST,
-    wish: Wish | None = None,
-    **options: Any,
-) -> None:
-    following = Following(
-        protocol(script, **options),
-        cursors or {},
-        chosen=chosen,
-        start=start,
-        wish=wish or Wish(wait=10),
-        poll_interval=1.0,
-    )
+    script: Script, cursors: dict[int, str] | None = None, *, pages: int | None = None, chosen: set[int] | None = None,
+    start: str = FIRST, wish: Wish | None = None, **options: Any,
+) -> None:  # fmt: skip
+    known, wish = protocol(script, **options), wish or Wish(wait=10)
+    following = Following(known, cursors or {}, chosen=chosen, start=start, wish=wish, poll_interval=1.0)
     script.play(following.run(), pages=pages)
 
 
@@ -40,23 +30,20 @@ def event(partition: int, number: int) -> Reply:
     )
 
 
-def test_each_page_leads_to_the_next() -> None:
+def test_each_page_is_read_from_the_cursors_of_the_last() -> None:
     script = Script(event(0, 1), event(1, 2), event(0, 3))
 
     follow(script, pages=3, chosen={0, 1}, **V1)
 
     assert [data(each) for each in script.pages] == [[{"n": 1}], [{"n": 2}], [{"n": 3}]]
-    assert [each.cursors for each in script.pages] == [
-        {0: "0-1", 1: "_first"},
-        {0: "0-1", 1: "1-2"},
-        {0: "0-3", 1: "1-2"},
-    ]
-    assert [each.since for each in script.pages][1:] == [each.cursors for each in script.pages][:-1]
+    cursors = [{0: "0-1", 1: "_first"}, {0: "0-1", 1: "1-2"}, {0: "0-3", 1: "1-2"}]
+    assert [each.cursors for each in script.pages] == cursors
+    assert [each.since for each in script.pages][1:] == cursors[:-1]
     assert script.urls[-1] == "/feed?n=4&cursor0=0-1&cursor1=1-2&wait=10"
     assert script.pauses == []
 
 
-def test_it_goes_on_where_the_cursors_say() -> None:
+def test_following_starts_at_the_given_cursors_of_its_partitions() -> None:
     script = Script(event(2, 1))
 
     follow(script, {2: "x", 3: "y", 0: "of another worker"}, pages=1, chosen={2, 3}, start=LAST, **V1)
@@ -64,7 +51,7 @@ def test_it_goes_on_where_the_cursors_say() -> None:
     assert script.urls == ["/feed?n=4&cursor2=x&cursor3=y&wait=10"]
 
 
-def test_a_server_that_does_not_wait_is_asked_at_intervals() -> None:
+def test_server_that_does_not_wait_is_asked_at_intervals() -> None:
     script = Script(page(), page(seconds=0.25), page(seconds=1.5), event(0, 1))
 
     follow(script, {0: "x"}, pages=1, chosen={0}, **V1)
@@ -72,7 +59,7 @@ def test_a_server_that_does_not_wait_is_asked_at_intervals() -> None:
     assert script.seconds == [1.0, 0.75, 0.0]
 
 
-def test_another_cursor_without_events_is_handed_on_and_hardly_waited_for() -> None:
+def test_moved_cursor_without_events_is_handed_on_after_a_short_pause() -> None:
     moved = page({"partition": 0, "cursor": "y"})
     script = Script(moved, page({"partition": 0, "cursor": "z"}, seconds=0.3), event(0, 1))
 
@@ -82,7 +69,7 @@ def test_another_cursor_without_events_is_handed_on_and_hardly_waited_for() -> N
     assert script.seconds == [pytest.approx(0.1), 0.0]
 
 
-def test_it_survives_whatever_can_pass() -> None:
+def test_following_survives_every_temporary_failure() -> None:
     broken = page({"partition": 0, "data": {"n": 1}})
     broken.lost = LOST
     failures = [AWAY, LOST, broken, Reply(500, b"oops"), Reply(429, b""), problem(503, "database-unavailable")]
@@ -96,24 +83,18 @@ def test_it_survives_whatever_can_pass() -> None:
     assert script.seconds[-1] > script.seconds[0]
 
 
-def test_delays_begin_anew_after_a_success() -> None:
-    script = Script(*[AWAY] * 8, event(0, 1), AWAY, event(0, 2))
+def test_retry_delay_starts_anew_after_a_success_and_is_at_least_retry_after() -> None:
+    busy = Reply(503, b"", {"retry-after": "42"})
+    script = Script(*[AWAY] * 8, event(0, 1), AWAY, event(0, 2), busy, event(0, 3))
 
-    follow(script, {0: "x"}, pages=2, chosen={0}, **V1)
+    follow(script, {0: "x"}, pages=3, chosen={0}, **V1)
 
     assert script.seconds[7] > 5
     assert script.seconds[8] <= 0.1
+    assert 42 <= script.seconds[9] < 43
 
 
-def test_it_waits_for_as_long_as_the_server_asks() -> None:
-    script = Script(Reply(503, b"", {"retry-after": "42"}), event(0, 1))
-
-    follow(script, {0: "x"}, pages=1, chosen={0}, **V1)
-
-    assert 42 <= script.seconds[0] < 43
-
-
-def test_a_feed_that_cannot_be_discovered_yet_is_waited_for() -> None:
+def test_discovery_is_retried_until_the_feed_answers() -> None:
     script = Script(AWAY, discovery("t", "0"), page({"data": {"n": 1}}, {"cursor": "a"}))
 
     follow(script, pages=1)
@@ -124,12 +105,12 @@ def test_a_feed_that_cannot_be_discovered_yet_is_waited_for() -> None:
 @pytest.mark.parametrize(
     ("reply", "kind"), [(problem(410, "cursor-expired", lost=3), CursorExpired), (Reply(404, b"?"), ServerError)]
 )
-def test_what_cannot_pass_ends_it(reply: Reply, kind: type[Exception]) -> None:
+def test_permanent_error_ends_the_following(reply: Reply, kind: type[Exception]) -> None:
     with pytest.raises(kind):
         follow(Script(event(0, 1), reply), {0: "x"}, pages=9, chosen={0}, **V1)
 
 
-def test_children_follow_when_the_parent_has_ended_and_a_new_root_is_taken_up() -> None:
+def test_child_partitions_follow_their_closed_parent_and_new_roots_are_added() -> None:
     split = [{"id": "0", "closed": True}, {"id": "1", "startsAfterPartition": "0"}, "5"]
     script = Script(
         discovery("old", "0"),
@@ -150,7 +131,7 @@ def test_children_follow_when_the_parent_has_ended_and_a_new_root_is_taken_up() 
     assert "partition=5" in script.urls[-1] or "partition=1" in script.urls[-1]
 
 
-def test_a_feed_that_is_closed_altogether_is_asked_for_new_partitions_now_and_then() -> None:
+def test_feed_of_closed_partitions_is_asked_for_new_ones() -> None:
     closed = {"id": "0", "closed": True}
     script = Script(
         discovery("t", closed),
@@ -166,7 +147,7 @@ def test_a_feed_that_is_closed_altogether_is_asked_for_new_partitions_now_and_th
     assert script.now > 1010
 
 
-def test_with_a_cursor_set_it_goes_on_from_the_servers_cursors() -> None:
+def test_cursor_set_resumes_from_the_servers_cursors() -> None:
     script = Script(
         page({"partition": 0, "data": {"n": 1}}, {"partition": 0, "cursor": "b"}),
         page({"partition": 0, "data": {"n": 2}}, {"partition": 0, "cursor": "c"}),
@@ -187,7 +168,7 @@ def test_with_a_cursor_set_it_goes_on_from_the_servers_cursors() -> None:
     ],
     ids=["ours", "another server", "without a code"],
 )
-def test_a_cursor_set_that_is_not_there_yet_begins_at_the_start(unknown: Reply) -> None:
+def test_unknown_cursor_set_begins_at_the_start(unknown: Reply) -> None:
     script = Script(unknown, page({"partition": 0, "cursor": "c"}))
 
     wish = Wish(cursor_set="me", wait=10)
@@ -196,7 +177,7 @@ def test_a_cursor_set_that_is_not_there_yet_begins_at_the_start(unknown: Reply) 
     assert script.urls[-1] == "/feed?n=1&cursor0=_last&cursorset=me"
 
 
-def test_the_end_becomes_a_place_before_anything_is_waited_for() -> None:
+def test_last_becomes_a_cursor_before_the_first_wait() -> None:
     script = Script(page({"partition": 0, "cursor": "c"}), LOST, event(0, 1))
 
     follow(script, pages=2, start=LAST, version=1, partition_count=1)

@@ -1,3 +1,5 @@
+"""Ctrl-C stops a consumer at first, and interrupts the program at the second time."""
+
 import signal
 import threading
 from collections.abc import Iterator
@@ -16,31 +18,27 @@ def default() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-def interrupt() -> None:
-    signal.raise_signal(signal.SIGINT)
-
-
-def test_the_first_ctrl_c_calls_and_the_second_raises() -> None:
+def test_first_ctrl_c_calls_back_and_the_second_raises() -> None:
     calls: list[str] = []
     with interrupts(lambda: calls.append("called")):
-        interrupt()
+        signal.raise_signal(signal.SIGINT)
         assert calls == ["called"]
         with pytest.raises(KeyboardInterrupt):
-            interrupt()
+            signal.raise_signal(signal.SIGINT)
 
     assert calls == ["called"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_afterwards_ctrl_c_raises_as_ever() -> None:
+def test_ctrl_c_raises_again_after_the_block() -> None:
     with pytest.raises(ValueError, match="broken"), interrupts(lambda: None):
         raise ValueError("broken")
 
     with pytest.raises(KeyboardInterrupt):
-        interrupt()
+        signal.raise_signal(signal.SIGINT)
 
 
-def test_a_handler_of_somebody_else_stays() -> None:
+def test_sigint_handler_of_the_program_is_kept() -> None:
     came: list[int] = []
 
     def own(number: int, _: Any) -> None:
@@ -49,13 +47,13 @@ def test_a_handler_of_somebody_else_stays() -> None:
     before = signal.signal(signal.SIGINT, own)
     try:
         with interrupts(lambda: came.append(-1)):
-            interrupt()
+            signal.raise_signal(signal.SIGINT)
     finally:
         signal.signal(signal.SIGINT, before)
     assert came == [signal.SIGINT]
 
 
-def test_in_another_thread_nothing_changes() -> None:
+def test_sigint_handler_is_kept_in_another_thread() -> None:
     seen: list[Any] = []
 
     def run() -> None:

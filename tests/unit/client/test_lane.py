@@ -1,39 +1,28 @@
-"""What is known of one partition: which number is next, what is in doubt, and which events were handed in before."""
+"""The state of one partition's producer: its next number, the batch in doubt, and the events handed in before."""
 
 import gc
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from penstock.client import plain_values
 from penstock.client.event import Event
 from penstock.client.hub_protocol import HubProtocol
 from penstock.client.lane import LAST_S, AbandonedError, Lane, Numbered, Operation
+from penstock.client.plain_values import PlainValues
 from penstock.client.producer_options import PartitionPublishingOptions
+from penstock.core.event import NewEvent
 from penstock.core.producer import Range
 from penstock.errors import PayloadMismatch, ProducerFenced
-from penstock.wire.producers import Shown
+from tests.unit.client.play import shown_producer
 
-
-def shown(epoch: int = 3, next_sequence: int = 0, modulus: int = 16) -> Shown:
-    return Shown(
-        producer_group="g",
-        partition=2,
-        owner_level=epoch,
-        last_published_sequence=None,
-        next_sequence=next_sequence,
-        last_offset=None,
-        previous=None,
-        pinned=False,
-        expired=False,
-        updated_at="",
-        expires_at=None,
-        expires_after_s=0.0,
-        sequence_modulus=modulus,
-    )
+LINE_OF = HubProtocol("http://s", 0.0).publishing.line_of
 
 
 def lane(next_sequence: int = 0) -> Lane:
     found = Lane(2, PartitionPublishingOptions())
-    found.adopt(shown(next_sequence=next_sequence))
+    found.adopt(shown_producer(partition=2, owner_level=3, next_sequence=next_sequence))
     return found
 
 
@@ -41,17 +30,27 @@ def numbered(*events: Event, first: int = 0) -> Numbered:
     return Numbered(3, first, events, b"body")
 
 
-def test_each_claim_has_an_id_until_it_is_granted() -> None:
+def keep(values: list[Any], found: PlainValues | None = None) -> tuple[PlainValues, list[Event]]:
+    """Return the events of *values*, and the memory that knows them."""
+    found = PlainValues() if found is None else found
+    events = found.events(values)
+    for event in events:
+        event.line(False, LINE_OF)
+    found.keep(events, values)
+    return found, events
+
+
+def test_claim_has_an_id_until_it_is_granted() -> None:
     found = Lane(2, PartitionPublishingOptions())
     first = found.claim_id
 
-    found.adopt(shown())
+    found.adopt(shown_producer(partition=2, owner_level=3))
 
     assert found.claim_id != first
     assert (found.standing, found.group, found.epoch, found.next) == ("ready", "g", 3, 0)
 
 
-def test_numbers_go_on_around_the_end() -> None:
+def test_sequence_numbers_wrap_around_at_the_modulus() -> None:
     found = lane(next_sequence=14)
 
     found.advance(4, [Range(5, 6), Range(9, 10)])
@@ -61,19 +60,27 @@ def test_numbers_go_on_around_the_end() -> None:
     assert [(each.sequence, each.offset) for each in publications] == [(14, 5), (15, 6), (0, 9), (1, 10)]
 
 
-def test_one_that_is_poisoned_says_so_each_time_and_nothing_of_other_batches() -> None:
+@pytest.mark.parametrize(
+    ("error", "fields"),
+    [
+        (PayloadMismatch(producer_group="g", partition=2, differs_at=4, outcome="unknown"), {"differs_at": 4}),
+        (ProducerFenced(producer_group="g", partition=2, current_epoch=4), {"current_epoch": 4}),
+    ],
+    ids=["mismatch", "fenced"],
+)
+def test_poisoned_lane_raises_a_new_error_each_time_without_the_outcome(error: Any, fields: dict[str, int]) -> None:
     found = lane()
     found.check()
-    found.poison(PayloadMismatch(producer_group="g", partition=2, differs_at=4, outcome="unknown"))
+    poison = found.poison(error)
 
     for _ in range(2):
-        with pytest.raises(PayloadMismatch) as poisoned:
+        with pytest.raises(type(error)) as again:
             found.check()
-        assert poisoned.value.fields == {"producer_group": "g", "partition": 2, "differs_at": 4}
-    assert poisoned.value is not found.error
+        assert again.value.fields == {"producer_group": "g", "partition": 2} | fields
+        assert again.value is not poison
 
 
-def test_what_was_found_to_be_stored_is_known_until_it_is_told() -> None:
+def test_settled_events_are_known_until_they_are_told_or_let_go() -> None:
     found = lane()
     one, two, three = (Event({"n": number}) for number in range(3))
     found.settle(numbered(one, two), [Range(7, 8)])
@@ -83,18 +90,15 @@ def test_what_was_found_to_be_stored_is_known_until_it_is_told() -> None:
     found.tell([three, two])
     assert (two.published_offset, two.published_sequence, three.published_offset) == (8, 1, None)
     assert not found.known([two])
-    assert found.known([one]), "for as long as somebody has it"
+    assert found.known([one])
     del one
     gc.collect()
     assert len(found.settled) == 0
 
 
-def test_plain_values_are_known_until_it_is_told_what_became_of_them() -> None:
-    found = lane()
-    value = {"n": 1}
-    (event,) = found.plain.events([value])
-    event.line(False, HubProtocol("http://s", 0.0).publishing.line_of)
-    found.plain.keep([event], [value])
+def test_settled_plain_values_are_known_until_they_are_told() -> None:
+    found, value = lane(), {"n": 1}
+    _, [event] = keep([value], found.plain)
     found.settle(numbered(event), [Range(7, 7)])
     assert found.plain.events([value]) == [event]
 
@@ -104,24 +108,22 @@ def test_plain_values_are_known_until_it_is_told_what_became_of_them() -> None:
     assert event.published_offset == 7
 
 
-def test_whether_anything_may_be_stored_is_told_by_the_very_events() -> None:
+def test_outcome_is_unknown_for_the_very_events_in_doubt_or_settled() -> None:
     found = lane()
-    plain, settled, mine, others = {"n": 1}, Event({}), Event({}), Event({})
-    (wrapped,) = found.plain.events([plain])
-    wrapped.line(False, HubProtocol("http://s", 0.0).publishing.line_of)
-    found.plain.keep([wrapped], [plain])
+    plain, settled, mine, other = {"n": 1}, Event({}), Event({}), Event({})
+    _, [wrapped] = keep([plain], found.plain)
     found.doubt(numbered(mine, wrapped))
     found.settled[settled] = found.publications(numbered(settled), [Range(1, 1)])[0]
 
-    given = [mine, plain, settled, others, {"n": 1}]
-    told = [found.outcome(Operation(0.0, values=[value, Event({})])) for value in given]
+    given = [mine, plain, settled, other, {"n": 1}]
+    outcomes = [found.outcome(Operation(0.0, values=[value, Event({})])) for value in given]
 
-    assert told == ["unknown", "unknown", "unknown", "not_stored", "not_stored"]
+    assert outcomes == ["unknown", "unknown", "unknown", "not_stored", "not_stored"]
     found.clear()
     assert found.outcome(Operation(0.0, values=[mine])) == "not_stored"
 
 
-def test_an_operation_that_nobody_waits_for_changes_nothing() -> None:
+def test_abandoned_operation_does_not_continue() -> None:
     operation = Operation(0.0)
     with operation.holding():
         pass
@@ -131,22 +133,47 @@ def test_an_operation_that_nobody_waits_for_changes_nothing() -> None:
 
     with pytest.raises(AbandonedError), operation.holding():
         pytest.fail("it may not go on")
-    with pytest.raises(AbandonedError):
-        operation.check()
-    with pytest.raises(AbandonedError):
-        Operation(0.0, lambda: True).check()
+    for abandoned in (operation, Operation(0.0, lambda: True)):
+        with pytest.raises(AbandonedError):
+            abandoned.check()
 
 
-def test_a_last_attempt_has_a_little_time() -> None:
-    assert Operation(0.0).within(30.0) == LAST_S
-    assert Operation(float("inf")).within(30.0) == 30.0
+def test_last_attempt_of_an_operation_has_a_little_time() -> None:
+    assert [Operation(end).within(30.0) for end in (0.0, float("inf"))] == [LAST_S, 30.0]
 
 
-def test_an_error_is_raised_again_as_a_new_one() -> None:
-    found = lane()
-    error = found.poison(ProducerFenced(producer_group="g", partition=2, current_epoch=4))
+def test_plain_values_are_known_again_by_identity_unless_they_have_changed() -> None:
+    same, changed, text, own = {"n": 1}, {"n": 2}, '{"n":3}', Event({"n": 1})
+    new = NewEvent.of(b'{"n":1}', key="a")
+    values = [same, changed, text, own, new]
+    found, events = keep(values)
+    found.keep(events, values)  # After a second attempt.
 
-    with pytest.raises(ProducerFenced, match="with epoch 4 by now") as again:
-        found.check()
+    changed["n"] = 9
+    again = found.events([changed, {"n": 1}, same, text, own, own.data, new, replace(new, key="b")])
 
-    assert again.value is not error
+    assert [event in events for event in again] == [False, False, True, True, True, False, True, False]
+    assert [again[number] for number in (2, 3, 4, 6)] == [events[0], events[2], own, events[4]]
+    found.drop(events)
+    assert found.events([same]) != events[:1]
+
+
+def test_plain_value_that_is_given_twice_is_two_events_each_time() -> None:
+    same = {"n": 1}
+    found, (first, second) = keep([same, same])
+    assert first is not second
+
+    assert found.events([same, same, same])[:2] == [first, second]
+    found.drop([first, Event({})])
+    assert found.events([same, same])[0] is second
+    assert found.events([same, same])[1] is not first
+
+
+def test_plain_values_beyond_the_limit_are_forgotten_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain_values, "VALUES_MAX", 2)
+    values = [{"n": number} for number in range(3)]
+    found, events = keep(values)
+
+    found.drop_oldest()
+
+    assert [one is other for one, other in zip(found.events(values), events, strict=True)] == [False, True, True]

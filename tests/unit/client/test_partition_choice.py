@@ -1,4 +1,4 @@
-"""The client says where an event belongs: just where the hub would put it."""
+"""The client chooses the partition that the hub would choose."""
 
 import json
 from typing import Any
@@ -34,7 +34,7 @@ def hub_chooses(traits: dict[str, Any], event: NewEvent) -> int:
     key=st.none() | TEXTS,
     category=st.sampled_from(["undefined", "data"]),
 )
-def test_under_hash_it_is_the_hubs_partition(
+def test_hash_chooses_the_partition_of_the_hub(
     count: int, fields: list[str], values: tuple[Any, Any, Any], key: str | None, category: str
 ) -> None:
     own = {"a": values[0], "b": {"c": values[1]}, "d.e": values[2]}
@@ -51,13 +51,13 @@ def test_under_hash_it_is_the_hubs_partition(
     [NewEvent.of(b"{}", partition=2), NewEvent.of(b'{"metadata":{"partition":"2"}}')],
     ids=["beside the event", "in its metadata"],
 )
-def test_under_user_defined_it_is_the_one_that_is_asked_for(event: NewEvent) -> None:
+def test_user_defined_chooses_the_given_partition(event: NewEvent) -> None:
     traits: dict[str, Any] = {"partition_count": 3, "partition_strategy": "user_defined"}
 
     assert PartitionChoice(definition(**traits)).of(event) == hub_chooses(traits, event) == 2
 
 
-def test_under_random_any_will_do() -> None:
+def test_random_chooses_no_partition() -> None:
     assert PartitionChoice(definition(partition_count=3)).of(NewEvent.of(b"{}", key="k")) is None
 
 
@@ -82,7 +82,9 @@ def test_under_random_any_will_do() -> None:
     ],
     ids=["no key", "no partition", "no such partition"],
 )
-def test_what_lacks_it_is_told_so(traits: dict[str, Any], event: bytes, reason: str) -> None:
+def test_event_without_a_partition_is_refused_with_the_reason(
+    traits: dict[str, Any], event: bytes, reason: str
+) -> None:
     with pytest.raises(PartitionRefused) as refused:
         PartitionChoice(definition(**traits)).of(NewEvent.of(event))
 

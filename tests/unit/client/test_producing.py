@@ -1,4 +1,4 @@
-"""Idempotent publishing without I/O: what is asked, in which order, and what is made of the answers."""
+"""Idempotent publishing without I/O: the requests, their order, and the results of their answers."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ from tests.unit.client.play import AWAY, CATEGORY, LOST, Play, shown, stored, un
 from tests.unit.wire.script import Reply, problem
 
 
-def test_it_claims_once_and_then_publishes() -> None:
+def test_producer_claims_its_partition_once_and_publishes() -> None:
     play = Play(shown(), CATEGORY, stored(4, 5), stored(6, 6))
 
     assert play.send({"n": 1}, {"n": 2}) == PublishResult(3, 0, 0, 2, (Range(4, 5),), duplicate=False, attempts=1)
@@ -52,9 +52,9 @@ def test_it_claims_once_and_then_publishes() -> None:
             {"owner_level": 2, "starting_sequence": 9},
         ),
     ],
-    ids=["nothing", "pinned", "epoch", "epoch and number"],
+    ids=["default", "pinned", "epoch", "epoch and number"],
 )
-def test_it_claims_what_it_is_made_with(traits: dict[str, Any], claim: dict[str, Any]) -> None:
+def test_claim_has_the_producers_options(traits: dict[str, Any], claim: dict[str, Any]) -> None:
     play = Play(shown(epoch=2, next_sequence=9), CATEGORY, stored(0, 0), **traits)
 
     assert play.send({}).first_sequence == 9
@@ -64,7 +64,7 @@ def test_it_claims_what_it_is_made_with(traits: dict[str, Any], claim: dict[str,
     assert asked == claim
 
 
-def test_without_a_group_it_is_given_one() -> None:
+def test_producer_without_a_group_is_given_one() -> None:
     play = Play(shown(producer_group="new"), CATEGORY, stored(0, 0), group=None)
 
     play.send({})
@@ -73,7 +73,7 @@ def test_without_a_group_it_is_given_one() -> None:
     assert play.script.requests[2].headers[wire.GROUP] == "new"
 
 
-def test_what_is_asked_again_is_the_same_to_the_last_byte() -> None:
+def test_repeated_request_has_the_same_bytes() -> None:
     busy = Reply(503, b"", {"retry-after": "2"})
     play = Play(AWAY, shown(), CATEGORY, LOST, busy, stored(0, 0, outcome="duplicate"))
 
@@ -101,21 +101,11 @@ def test_what_is_asked_again_is_the_same_to_the_last_byte() -> None:
         ([unsafe(409, "sequence-too-old", None)], SequenceTooOld, "unknown"),
     ],
     ids=[
-        "refused",
-        "refused after all",
-        "away",
-        "away after all",
-        "not known twice",
-        "another answers",
-        "defects",
-        "fenced",
-        "fenced long ago",
-        "too old",
+        "refused", "refused after a loss", "away", "away after a loss", "unauthorized twice", "another server", "500",
+        "fenced", "fenced long ago", "too old",
     ],
-)
-def test_what_it_fails_with_says_whether_it_may_be_stored(
-    replies: list[Any], kind: type[PenstockError], outcome: str
-) -> None:
+)  # fmt: skip
+def test_error_says_if_the_batch_may_be_stored(replies: list[Any], kind: type[PenstockError], outcome: str) -> None:
     play = Play(shown(), CATEGORY, *replies)
     event = Event({"n": 1})
 
@@ -128,7 +118,7 @@ def test_what_it_fails_with_says_whether_it_may_be_stored(
 
 
 @pytest.mark.parametrize("replies", [(), (shown(), CATEGORY)], ids=["a claim", "a batch"])
-def test_nothing_is_tried_more_often_than_it_may_be(replies: tuple[Reply, ...]) -> None:
+def test_attempts_are_limited_by_the_retry_policy(replies: tuple[Reply, ...]) -> None:
     play = Play(*replies, *[problem(503, "unavailable")] * 3, retry=RetryPolicy(max_attempts=3, max_delay=0.2))
 
     with pytest.raises(Unavailable):
@@ -138,7 +128,7 @@ def test_nothing_is_tried_more_often_than_it_may_be(replies: tuple[Reply, ...]) 
     assert max(play.script.seconds) <= 0.2
 
 
-def test_plain_values_are_known_again_though_an_attempt_before_the_doubtful_one_was_none() -> None:
+def test_plain_value_in_doubt_is_known_again_after_an_unsent_attempt() -> None:
     value = {"n": 1}
     play = Play(shown(), CATEGORY, AWAY, LOST, AWAY)
     with pytest.raises(RetriesExhausted):
@@ -148,7 +138,7 @@ def test_plain_values_are_known_again_though_an_attempt_before_the_doubtful_one_
     assert play.asked == ["GET /partitions/3/producers/g", "POST /partitions/3/events"]
 
 
-def test_one_that_is_fenced_learns_that_its_batch_is_stored() -> None:
+def test_fenced_producer_learns_that_its_batch_is_stored() -> None:
     play = Play(shown(), CATEGORY, LOST, unsafe(412, "producer-fenced", True, (8, 8), current_epoch=1))
     event = Event({})
 
@@ -159,7 +149,7 @@ def test_one_that_is_fenced_learns_that_its_batch_is_stored() -> None:
         play.send({})
 
 
-def test_a_hub_that_forgets_too_soon_is_told() -> None:
+def test_delivery_timeout_beyond_the_hubs_memory_is_refused_unless_pinned() -> None:
     play = Play(shown(expires_after_s=599.0))
 
     with pytest.raises(BadParameter, match=r"at most 299\.5: half of the time"):
@@ -170,7 +160,7 @@ def test_a_hub_that_forgets_too_soon_is_told() -> None:
     assert pinned.send({}, lasts=("delivery_timeout", 300.0)).count == 1
 
 
-def test_a_call_that_tries_for_longer_than_the_hub_remembers_is_told() -> None:
+def test_timeout_of_a_call_beyond_the_hubs_memory_is_refused() -> None:
     play = Play(shown(expires_after_s=600.0), CATEGORY, stored(0, 0))
     assert play.send({}, lasts=("timeout", 300.0)).count == 1
 

@@ -1,4 +1,4 @@
-"""Which proxy a request goes through, and what its failure says; the same for every HTTP library."""
+"""Proxies of the environment: their choice, and the errors of their failures, in each of our HTTP clients."""
 
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler
@@ -123,7 +123,7 @@ def test_proxy_is_chosen_by_scheme_host_and_exceptions(
 
 @EVERY
 @pytest.mark.parametrize("proxy", [DEAD, "socks5://127.0.0.1:1"])
-def test_loopback_is_asked_directly_whatever_proxies_are_named(
+def test_loopback_is_asked_without_the_proxies_of_the_environment(
     environment: pytest.MonkeyPatch, ask: Ask, server: str, proxy: str
 ) -> None:
     environment.setenv("HTTP_PROXY", proxy)
@@ -134,7 +134,7 @@ def test_loopback_is_asked_directly_whatever_proxies_are_named(
 
 @EVERY
 @pytest.mark.parametrize("variable", ["HTTP_PROXY", "ALL_PROXY"])
-def test_request_goes_through_the_proxy_that_is_named(
+def test_request_goes_through_the_proxy_of_the_variable(
     environment: pytest.MonkeyPatch, ask: Ask, server: str, handler: type[Answers], variable: str
 ) -> None:
     environment.setenv(variable, server)
@@ -144,9 +144,7 @@ def test_request_goes_through_the_proxy_that_is_named(
 
 
 @EVERY
-def test_error_names_the_proxy_that_does_not_answer_without_its_password(
-    environment: pytest.MonkeyPatch, ask: Ask
-) -> None:
+def test_error_names_a_dead_proxy_without_its_password(environment: pytest.MonkeyPatch, ask: Ask) -> None:
     environment.setenv("HTTP_PROXY", "http://me:secret@127.0.0.1:1")
     with pytest.raises(ProxyUnreachable) as failed:
         ask(HUB)
@@ -157,7 +155,7 @@ def test_error_names_the_proxy_that_does_not_answer_without_its_password(
 
 
 @OURS
-def test_error_names_the_proxy_that_cut_the_answer(
+def test_error_names_a_proxy_that_cut_the_answer(
     environment: pytest.MonkeyPatch, ask: Ask, server: str, handler: type[Answers]
 ) -> None:
     environment.setenv("HTTP_PROXY", server)
@@ -167,7 +165,7 @@ def test_error_names_the_proxy_that_cut_the_answer(
 
 
 @OURS
-def test_error_says_what_a_socks_proxy_needs(environment: pytest.MonkeyPatch, ask: Ask) -> None:
+def test_error_names_the_requirement_of_a_socks_proxy(environment: pytest.MonkeyPatch, ask: Ask) -> None:
     environment.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
     environment.setattr("penstock.client.routes.find_spec", lambda _: None)
     with pytest.raises(RequirementMissing) as failed:
@@ -179,21 +177,19 @@ def test_error_says_what_a_socks_proxy_needs(environment: pytest.MonkeyPatch, as
 
 @EVERY
 @pytest.mark.parametrize("proxy", ["socks4://me:secret@127.0.0.1:1", "ftp://127.0.0.1:1"])
-def test_error_names_the_variable_of_a_proxy_that_cannot_be_used(
-    environment: pytest.MonkeyPatch, ask: Ask, proxy: str
-) -> None:
+def test_error_names_the_variable_of_an_unusable_proxy(environment: pytest.MonkeyPatch, ask: Ask, proxy: str) -> None:
     environment.setenv("ALL_PROXY", proxy)
     with pytest.raises(BadParameter, match=r"ALL_PROXY is '(socks4|ftp)://127.0.0.1:1'; allowed: .*NO_PROXY"):
         ask(HUB)
 
 
-def test_spark_says_that_it_speaks_to_no_socks_proxy(environment: pytest.MonkeyPatch) -> None:
+def test_spark_refuses_a_socks_proxy(environment: pytest.MonkeyPatch) -> None:
     environment.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
     with pytest.raises(BadParameter, match=r"ALL_PROXY is 'socks5://127.0.0.1:1'; allowed: .* hub.example in NO_PROXY"):
         by_spark(HUB)
 
 
-def test_client_of_the_users_own_names_no_proxy(environment: pytest.MonkeyPatch) -> None:
+def test_error_of_a_given_http_client_names_no_proxy(environment: pytest.MonkeyPatch) -> None:
     import httpx2
 
     environment.setenv("HTTP_PROXY", DEAD)

@@ -1,11 +1,11 @@
-"""What an attempt has come to: whether it may be made again, whether it may be stored, and what the hub has lost."""
+"""Outcome of a publishing attempt: may it be repeated, may its events be stored, has the hub lost events."""
 
 import pytest
 
 from penstock.client.event import Event
 from penstock.client.lane import Lane, Numbered, Operation
 from penstock.client.producer_options import PartitionPublishingOptions
-from penstock.client.publish_outcome import exhausted, is_transient, lost, may_be_stored, regressed, status, told
+from penstock.client.publish_outcome import exhausted, is_transient, may_be_stored, regressed, status, told
 from penstock.errors import (
     ConnectionLost,
     DatabaseUnavailable,
@@ -48,20 +48,16 @@ ERRORS: dict[str, tuple[PenstockError, bool, bool]] = {
 
 
 @pytest.mark.parametrize(("error", "transient", "stored"), ERRORS.values(), ids=ERRORS)
-def test_it_is_told_what_can_be_tried_again_and_what_may_be_stored(
+def test_error_says_if_an_attempt_may_be_repeated_and_its_events_stored(
     error: PenstockError, transient: bool, stored: bool
 ) -> None:
     assert (is_transient(error), may_be_stored(error)) == (transient, stored)
 
 
-def lane(modulus: int = 16) -> Lane:
+def lane() -> Lane:
     found = Lane(3, PartitionPublishingOptions())
-    found.group, found.epoch, found.modulus = "g", 2, modulus
+    found.group, found.epoch, found.modulus = "g", 2, 16
     return found
-
-
-def numbered(first: int) -> Numbered:
-    return Numbered(2, first, [Event({})], b"")
 
 
 GAPS: dict[str, tuple[ProducerUnsafe, int, int | None]] = {
@@ -75,23 +71,20 @@ GAPS: dict[str, tuple[ProducerUnsafe, int, int | None]] = {
 
 
 @pytest.mark.parametrize(("error", "first", "missing"), GAPS.values(), ids=GAPS)
-def test_a_hub_that_knows_less_than_it_has_acknowledged_has_lost_something(
+def test_hub_behind_its_own_acknowledgements_has_lost_events(
     error: ProducerUnsafe, first: int, missing: int | None
 ) -> None:
-    found = regressed(lane(), numbered(first), error)
+    batch = Numbered(2, first, [Event({})], b"")
+    found = regressed(lane(), batch, error)
 
     assert (None if found is None else found.fields["missing"]) == missing
-
-
-def test_what_is_lost_is_named() -> None:
-    fields = lost(lane(), numbered(5), 3, 2).fields
-
-    numbers = {"current_epoch": 2, "expected": 3, "received": 5, "missing": 2}
-    assert fields == {"producer_group": "g", "partition": 3, **numbers, "outcome": "not_stored"}
+    if found is not None:
+        numbers = {"current_epoch": 2, "expected": error.fields["expected"], "received": first, "missing": missing}
+        assert found.fields == {"producer_group": "g", "partition": 3, **numbers, "outcome": "not_stored"}
 
 
 @pytest.mark.parametrize(("ambiguous", "outcome"), [(False, "not_stored"), (True, "unknown")])
-def test_errors_say_where_it_was_and_whether_anything_may_be_stored(ambiguous: bool, outcome: str) -> None:
+def test_error_has_the_partition_and_the_outcome(ambiguous: bool, outcome: str) -> None:
     operation = Operation(0.0)
     operation.is_ambiguous, operation.attempts = ambiguous, 4
 
@@ -103,5 +96,5 @@ def test_errors_say_where_it_was_and_whether_anything_may_be_stored(ambiguous: b
     assert "could not be published (attempts: 4, outcome: " in str(spent)
 
 
-def test_a_status_is_that_of_somebody_elses_answer() -> None:
+def test_status_is_of_an_answer_that_is_no_problem() -> None:
     assert (status(ServerError(status=401, url="u", body="")), status(Forbidden("no"))) == (401, None)

@@ -1,3 +1,5 @@
+"""Plain publishing without I/O: the lines of events, batches, repetitions, and the errors of a call."""
+
 import json
 from datetime import UTC, datetime
 from itertools import count
@@ -60,7 +62,7 @@ def sent(script: Script) -> list[list[Any]]:
     return [[json.loads(line) for line in body.splitlines()] for body in bodies]
 
 
-def test_one_event_is_one_line() -> None:
+def test_event_is_sent_as_one_line() -> None:
     script = Script(category(), receipt(1, p0="c1"))
 
     done = publish(script, {"order_id": 1})
@@ -74,7 +76,7 @@ def test_one_event_is_one_line() -> None:
     assert script.requests[1].headers["content-type"] == "application/x-ndjson"
 
 
-def test_whatever_holds_an_event_is_taken() -> None:
+def test_events_are_taken_as_mappings_bytes_text_or_new_events() -> None:
     script = Script(category(), receipt(4))
     pretty = b'{\n  "a": 1.50\r\n}'
     headers = {"ce_type": "x"}
@@ -90,7 +92,7 @@ def test_whatever_holds_an_event_is_taken() -> None:
     assert texts.requests[1].body == b'{"data":{  "a": 1.50}}\n{"data":{"b":[1]}}\n'
 
 
-def test_keys_are_given_once_for_all_or_found_event_by_event() -> None:
+def test_key_is_one_for_all_events_or_a_function_of_each() -> None:
     script = Script(category(), receipt(2), receipt(2))
     publishing = publisher(script)
 
@@ -101,7 +103,7 @@ def test_keys_are_given_once_for_all_or_found_event_by_event() -> None:
 
 
 @pytest.mark.parametrize("name", ["business", "data"])
-def test_events_with_metadata_get_an_id_and_a_time_where_they_have_none(name: str) -> None:
+def test_metadata_is_completed_with_an_id_and_a_time(name: str) -> None:
     script = Script(category(name), receipt(3))
     own = {"eid": "e", "occurred_at": "t", "flow_id": "f"}
 
@@ -113,17 +115,22 @@ def test_events_with_metadata_get_an_id_and_a_time_where_they_have_none(name: st
     assert third["metadata"] == own
 
 
-def test_the_category_is_asked_for_once() -> None:
+def test_category_is_asked_for_once_until_a_call_fails() -> None:
     script = Script(category(), receipt(1), receipt(1))
     publishing = publisher(script)
 
     publish(script, {}, publishing=publishing)
     publish(script, {}, publishing=publishing)
-
     assert [request.method for request in script.requests] == ["GET", "POST", "POST"]
 
+    script.replies = [problem(422, "invalid-event", line=1), category("business"), receipt(1)]
+    with pytest.raises(InvalidEvent):
+        publish(script, {}, publishing=publishing)
+    publish(script, {}, publishing=publishing)
+    assert "metadata" in sent(script)[-1][0]["data"]
 
-def test_what_is_sent_again_is_the_same_bytes_to_the_last_id_and_time() -> None:
+
+def test_repeated_batch_has_the_same_bytes() -> None:
     busy = problem(503, "unavailable")
     script = Script(category("business"), AWAY, busy, problem(503, "database-unavailable"), receipt(1))
 
@@ -146,7 +153,7 @@ def test_what_is_sent_again_is_the_same_bytes_to_the_last_id_and_time() -> None:
         problem(500, "outcome-unknown"),
     ],
 )
-def test_what_may_have_been_done_is_not_done_again(failure: Reply | PenstockError) -> None:
+def test_batch_that_may_be_stored_is_not_repeated(failure: Reply | PenstockError) -> None:
     script = Script(category(), receipt(2), failure)
 
     with pytest.raises(OutcomeUnknown) as caught:
@@ -158,7 +165,7 @@ def test_what_may_have_been_done_is_not_done_again(failure: Reply | PenstockErro
     assert script.pauses == []
 
 
-def test_a_hub_that_stays_away_ends_patience() -> None:
+def test_publishing_gives_up_when_patience_ends() -> None:
     script = Script(category(), *[AWAY] * 1000)
 
     with pytest.raises(Unreachable):
@@ -166,7 +173,7 @@ def test_a_hub_that_stays_away_ends_patience() -> None:
     assert sum(script.seconds) <= 5
 
 
-def test_a_hub_that_asks_for_more_patience_than_there_is_is_not_waited_for() -> None:
+def test_retry_after_beyond_patience_is_not_waited_for() -> None:
     script = Script(category(), problem(503, "unavailable", retry_after=3600))
 
     with pytest.raises(Unavailable):
@@ -174,14 +181,21 @@ def test_a_hub_that_asks_for_more_patience_than_there_is_is_not_waited_for() -> 
     assert script.pauses == []
 
 
-def test_a_refused_event_is_named_by_its_place_in_the_whole_call() -> None:
-    script = Script(category(), receipt(2), problem(422, "invalid-event", line=2, reason="no"))
+@pytest.mark.parametrize(
+    ("last", "replies", "reason"),
+    [
+        ({}, [problem(422, "invalid-event", line=2, reason="no")], "after 2 events of this call that were published"),
+        (b"nope", [], "line 4"),
+    ],
+    ids=["refused by the hub", "never sent"],
+)
+def test_refused_event_is_named_by_its_line_in_the_whole_call(last: Any, replies: list[Reply], reason: str) -> None:
+    script = Script(category(), receipt(2), *replies)
 
-    with pytest.raises(InvalidEvent, match="after 2 events of this call that were published") as caught:
-        publish(script, [{}] * 4, event_count=2)
+    with pytest.raises(InvalidEvent, match=reason) as caught:
+        publish(script, [{}, {}, {}, last], event_count=2)
 
-    assert caught.value.fields["line"] == 4
-    assert caught.value.fields["published"] == 2
+    assert (caught.value.fields["line"], caught.value.fields["published"]) == (4, 2)
 
 
 @pytest.mark.parametrize(
@@ -200,10 +214,11 @@ def test_a_refused_event_is_named_by_its_place_in_the_whole_call() -> None:
         7,
         {"a": float("nan")},
         {"a": "\ud800"},
+        {"metadata": 3},
     ],
 )
-def test_what_is_no_event_never_leaves(event: Any) -> None:
-    script = Script(category(), receipt(1))
+def test_invalid_event_is_refused_before_it_is_sent(event: Any) -> None:
+    script = Script(category("data"), receipt(1))
 
     with pytest.raises(InvalidEvent) as caught:
         publish(script, [{}, event, {}])
@@ -212,18 +227,13 @@ def test_what_is_no_event_never_leaves(event: Any) -> None:
     assert len(script.requests) == 1
 
 
-def test_metadata_that_is_no_object_never_leaves() -> None:
-    with pytest.raises(InvalidEvent, match="line 1: its metadata is not an object"):
-        publish(Script(category("data")), {"metadata": 3})
-
-
-def test_an_event_that_is_too_large_never_leaves() -> None:
+def test_event_that_is_too_large_is_refused_before_it_is_sent() -> None:
     for event in ({"a": "x" * 999_000}, b'{"a":"%b"}' % (b"x" * 999_000)):
         with pytest.raises(EventTooLarge, match="line 2"):
             publish(Script(category()), [{}, event])
 
 
-def test_batches_are_bounded_by_count_and_by_bytes() -> None:
+def test_batches_are_limited_by_count_and_bytes() -> None:
     line = len(feed_line(b'{"n":1}'))
     script = Script(category(), receipt(3), receipt(2), receipt(2))
     publishing = publisher(script)
@@ -239,7 +249,7 @@ def test_batches_are_bounded_by_count_and_by_bytes() -> None:
     assert [len(batch) for batch in sent(script)][3:] == [1, 1]
 
 
-def test_events_are_taken_as_they_are_sent() -> None:
+def test_events_are_taken_from_their_iterator_batch_by_batch() -> None:
     script = Script(category(), *[receipt(10)] * 1000)
     taken = []
 
@@ -255,7 +265,7 @@ def test_events_are_taken_as_they_are_sent() -> None:
     assert len(sent(script)) == 3
 
 
-def test_a_full_batch_does_not_wait_for_the_next_event() -> None:
+def test_full_batch_is_sent_before_the_next_event_is_taken() -> None:
     script = Script(category(), receipt(2), receipt(2))
 
     def events() -> Any:
@@ -267,54 +277,34 @@ def test_a_full_batch_does_not_wait_for_the_next_event() -> None:
     assert publish(script, events(), event_count=2).count == 4
 
 
-def test_an_event_that_never_leaves_is_named_by_its_place_in_the_whole_call() -> None:
-    script = Script(category(), receipt(2))
-
-    with pytest.raises(InvalidEvent, match="line 4") as caught:
-        publish(script, [{}, {}, {}, b"nope"], event_count=2)
-
-    assert caught.value.fields["published"] == 2
-
-
-def test_progress_is_told_after_each_batch() -> None:
+def test_progress_is_called_after_each_batch() -> None:
     script = Script(category(), receipt(2, p0="a", p1="b"), receipt(1, p0="c"))
-    told: list[Published] = []
+    calls: list[Published] = []
 
-    done = publish(script, [{}] * 3, event_count=2, progress=told.append)
+    done = publish(script, [{}] * 3, event_count=2, progress=calls.append)
 
-    assert [(each.count, each.cursors) for each in told] == [(2, {0: "a", 1: "b"}), (3, {0: "c", 1: "b"})]
-    assert told[-1] == done
+    assert [(each.count, each.cursors) for each in calls] == [(2, {0: "a", 1: "b"}), (3, {0: "c", 1: "b"})]
+    assert calls[-1] == done
 
 
-def test_nothing_is_sent_where_there_is_nothing() -> None:
+def test_publishing_no_events_sends_no_batch() -> None:
     script = Script(category())
 
     assert publish(script, []) == Published()
     assert len(script.requests) == 1
 
 
-def test_an_event_type_that_is_not_there_is_said_to_be_so() -> None:
+def test_unknown_event_type_is_raised() -> None:
     with pytest.raises(EventTypeNotFound):
         publish(Script(problem(404, "event-type-not-found", event_type="order.placed")), {})
 
 
-def test_after_a_failure_the_category_is_asked_for_again() -> None:
-    script = Script(category(), problem(422, "invalid-event", line=1), category("business"), receipt(1))
-    publishing = publisher(script)
-
-    with pytest.raises(InvalidEvent):
-        publish(script, {}, publishing=publishing)
-    publish(script, {}, publishing=publishing)
-
-    assert "metadata" in sent(script)[1][0]["data"]
-
-
-def test_a_receipt_that_is_none_is_not_taken_for_one() -> None:
+def test_malformed_receipt_leaves_the_outcome_unknown() -> None:
     with pytest.raises(OutcomeUnknown, match="thank you"):
         publish(Script(category(), Reply(200, b"thank you")), {})
 
 
 @pytest.mark.parametrize("options", [{"event_count": 0}, {"byte_count": 0}])
-def test_a_batch_holds_something(options: dict[str, int]) -> None:
+def test_empty_batch_limit_is_refused(options: dict[str, int]) -> None:
     with pytest.raises(BadParameter):
         Batching(**options)

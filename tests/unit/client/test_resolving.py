@@ -1,7 +1,4 @@
-"""What became of a batch of which nothing is known: it is found out once no copy of it can be stored any more."""
-
-from collections.abc import Callable
-from typing import Any
+"""Resolution of a batch in doubt: the producer shuts the batch out, then asks the hub if it is stored."""
 
 import pytest
 
@@ -10,10 +7,10 @@ from penstock.client.producer_options import PublishResult, Resolution
 from penstock.core.producer import Range
 from penstock.errors import Forbidden, PenstockError, ProducerFenced, SequenceTooOld, ServerStateRegressed
 from penstock.wire import producers as wire
-from tests.unit.client.play import Play, left_unknown, shown, stored, unsafe
+from tests.unit.client.play import Play, in_doubt, shown, stored, unsafe
 from tests.unit.wire.script import Reply, problem
 
-PRODUCER = "/partitions/3/producers/g"
+PRODUCER, EVENTS = "/partitions/3/producers/g", "POST /partitions/3/events"
 
 
 def behind(epoch: int | None) -> Reply:
@@ -21,78 +18,77 @@ def behind(epoch: int | None) -> Reply:
     return problem(412, "claim-refused", current_epoch=epoch, next_sequence=None, producer_group="g", partition=3)
 
 
-def test_where_the_numbers_are_past_the_batch_is_compared() -> None:
+def test_batch_behind_the_hubs_numbers_is_compared_by_sending_it_again() -> None:
     event = Event({"n": 1})
-    play = left_unknown(event).then(shown(next_sequence=1), stored(4, 4, outcome="duplicate"))
+    play = in_doubt(event).then(shown(next_sequence=1), stored(4, 4, outcome="duplicate"))
 
     assert play.send(event) == PublishResult(3, 0, 0, 1, (Range(4, 4),), duplicate=True, attempts=0)
 
-    assert play.asked == ["GET /partitions/3/producers/g", "POST /partitions/3/events"]
+    assert play.asked == [f"GET {PRODUCER}", EVENTS]
     assert (event.published_offset, play.lane.next, play.lane.epoch) == (4, 1, 0)
 
 
-def test_where_they_are_not_it_is_shut_out_first() -> None:
+def test_batch_ahead_of_the_hubs_numbers_is_shut_out_by_a_new_epoch_first() -> None:
     event = Event({"n": 1})
     fenced = unsafe(412, "producer-fenced", False, current_epoch=1)
-    play = left_unknown(event).then(shown(), shown(epoch=1), fenced, stored(4, 4, epoch=1))
+    play = in_doubt(event).then(shown(), shown(epoch=1), fenced, stored(4, 4, epoch=1))
 
     assert play.send(event) == PublishResult(3, 1, 0, 1, (Range(4, 4),), duplicate=False, attempts=1)
 
-    of_group, batches = "/partitions/3/producers/g", "POST /partitions/3/events"
-    assert play.asked == [f"GET {of_group}", f"PUT {of_group}", batches, batches]
+    assert play.asked == [f"GET {PRODUCER}", f"PUT {PRODUCER}", EVENTS, EVENTS]
     claim = play.bodies[0]
     assert claim.pop("claim_id")
     assert claim == {"owner_level": "next", "if_epoch": 0}
     assert [each.headers[wire.EPOCH] for each in play.script.requests[2:]] == ["0", "1"]
 
 
-def test_once_it_is_shut_out_only_the_rest_is_asked_again() -> None:
+def test_resolution_that_failed_goes_on_after_the_shut_out() -> None:
     event = Event({"n": 1})
-    play = left_unknown(event).then(shown(), shown(epoch=1), problem(403, "forbidden"))
+    play = in_doubt(event).then(shown(), shown(epoch=1), problem(403, "forbidden"))
     with pytest.raises(Forbidden):
         play.send(event)
 
     fenced = unsafe(412, "producer-fenced", True, (4, 4), current_epoch=1)
     assert play.then(fenced).send(event).offsets == (Range(4, 4),)
 
-    assert play.asked == ["POST /partitions/3/events"]
+    assert play.asked == [EVENTS]
 
 
-def test_to_republish_it_only_shuts_out() -> None:
+def test_republishing_shuts_the_batch_out_without_asking_for_its_fate() -> None:
     event = Event({"n": 1})
-    play = left_unknown(event, on_unknown="republish").then(shown(epoch=1), stored(4, 4, epoch=1))
+    play = in_doubt(event, on_unknown="republish").then(shown(epoch=1), stored(4, 4, epoch=1))
 
     assert play.send(event).epoch == 1
 
-    assert play.asked == ["PUT /partitions/3/producers/g", "POST /partitions/3/events"]
+    assert play.asked == [f"PUT {PRODUCER}", EVENTS]
 
 
-def test_what_the_hub_has_never_heard_of_is_shut_out_by_the_epoch_above_it() -> None:
+def test_batch_of_an_epoch_unknown_to_the_hub_is_shut_out_by_the_epoch_above() -> None:
     event = Event({"n": 1})
-    play = left_unknown(event).then(shown(), behind(None), shown(epoch=1), stored(4, 4, epoch=1))
+    play = in_doubt(event).then(shown(), behind(None), shown(epoch=1), stored(4, 4, epoch=1))
 
     assert play.send(event).epoch == 1
 
-    assert play.asked == [f"GET {PRODUCER}", f"PUT {PRODUCER}", f"PUT {PRODUCER}", "POST /partitions/3/events"]
+    assert play.asked == [f"GET {PRODUCER}", f"PUT {PRODUCER}", f"PUT {PRODUCER}", EVENTS]
     first, second = play.bodies[:2]
     assert (first["owner_level"], first["if_epoch"], second["owner_level"]) == ("next", 0, 1)
     assert "if_epoch" not in second
 
 
-def test_a_copy_that_came_in_between_is_found() -> None:
+def test_copy_stored_before_the_shut_out_is_found() -> None:
     event = Event({"n": 1})
     taken = wire.Ended(0, 1, 4)
     fenced = unsafe(412, "producer-fenced", True, (4, 4), current_epoch=1)
-    play = left_unknown(event).then(shown(), behind(None), shown(epoch=1, previous=taken), fenced)
+    play = in_doubt(event).then(shown(), behind(None), shown(epoch=1, previous=taken), fenced)
 
     assert play.send(event).offsets == (Range(4, 4),)
 
 
 @pytest.mark.parametrize("current", [None, 0])
-def test_what_the_hub_had_acknowledged_and_has_not_any_more_is_told(current: int | None) -> None:
+def test_hub_that_lost_acknowledged_events_is_reported_as_regressed(current: int | None) -> None:
     play = Play(shown(epoch=2), Reply(200, b"{}"), stored(4, 5, epoch=2))
     play.send({"n": 1}, {"n": 2})
-    event = left_unknown_by(play, Event({"n": 3}))
+    event = doubt_in(play, Event({"n": 3}))
 
     with pytest.raises(ServerStateRegressed) as told:
         play.then(shown(epoch=2, next_sequence=2), behind(current), shown(epoch=3)).send(event)
@@ -102,45 +98,40 @@ def test_what_the_hub_had_acknowledged_and_has_not_any_more_is_told(current: int
     assert play.lane.doubtful is None
 
 
-def left_unknown_by(play: Play, event: Event) -> Event:
+def doubt_in(play: Play, event: Event) -> Event:
     with pytest.raises(PenstockError):
         play.then(*[problem(500, "outcome-unknown")] * 3).send(event)
     assert play.lane.standing == "unresolved"
     return event
 
 
-Told = Callable[[Resolution], None]
-
-
-@pytest.mark.parametrize(
-    ("stored_", "raised"), [(True, ProducerFenced), (False, ProducerFenced), (None, ProducerFenced)], ids=str
-)
-def test_who_is_shut_out_is_told_what_was_found_out_all_the_same(stored_: Any, raised: type[PenstockError]) -> None:
-    told: list[Resolution] = []
+@pytest.mark.parametrize("is_stored", [True, False, None], ids=str)
+def test_fenced_producer_reports_the_fate_of_its_batch(is_stored: bool | None) -> None:
+    resolutions: list[Resolution] = []
     event = Event({"n": 1})
-    ranges = [(4, 4)] if stored_ else []
+    ranges = [(4, 4)] if is_stored else []
     refused = problem(412, "claim-refused", current_epoch=7, next_sequence=0, producer_group="g", partition=3)
-    fenced = unsafe(412, "producer-fenced", stored_, *ranges, current_epoch=7)
-    play = left_unknown(event, on_resolution=told.append).then(shown(), refused, fenced)
+    fenced = unsafe(412, "producer-fenced", is_stored, *ranges, current_epoch=7)
+    play = in_doubt(event, on_resolution=resolutions.append).then(shown(), refused, fenced)
 
-    with pytest.raises(raised) as poisoned:
+    with pytest.raises(ProducerFenced) as poisoned:
         play.send(Event({"n": 2}))
 
     assert poisoned.value.fields["current_epoch"] == 7
-    assert told == [Resolution(3, 0, 0, 1, stored_, (Range(4, 4),) if stored_ else ())]
-    assert (play.lane.doubtful is None) == (stored_ is not None)
+    assert resolutions == [Resolution(3, 0, 0, 1, is_stored, tuple(Range(*each) for each in ranges))]
+    assert (play.lane.doubtful is None) == (is_stored is not None)
 
 
-def test_what_nobody_knows_any_more_is_told_as_that() -> None:
-    told: list[Resolution] = []
+def test_batch_that_the_hub_forgot_is_reported_as_unknown_once() -> None:
+    resolutions: list[Resolution] = []
     event = Event({"n": 1})
     forgotten = unsafe(412, "producer-fenced", None, current_epoch=1)
-    play = left_unknown(event, on_resolution=told.append).then(shown(), shown(epoch=1), forgotten)
+    play = in_doubt(event, on_resolution=resolutions.append).then(shown(), shown(epoch=1), forgotten)
 
     for _ in range(2):
         with pytest.raises(SequenceTooOld):
             play.send(event)
 
-    assert told == [Resolution(3, 0, 0, 1, None, ())]
+    assert resolutions == [Resolution(3, 0, 0, 1, None, ())]
     with pytest.raises(SequenceTooOld):
         play.script.play(play.producing.resolve(play.lane, play.operation()))

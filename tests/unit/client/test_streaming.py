@@ -1,3 +1,5 @@
+"""Streams of a subscription without I/O: batches, reconnecting, commits, leases, and leaving."""
+
 import json
 from typing import Any
 
@@ -54,15 +56,15 @@ def streaming_of(script: Script, subscription: Any = "x", wish: StreamWish | Non
     return Streaming("http://s", subscription, wish or StreamWish(), **options)
 
 
-def told(script: Script) -> list[Any]:
-    """What was handed on: the numbers of events, and streams as they are."""
+def handed_on(script: Script) -> list[Any]:
+    """Return the numbers of the events, and beginnings and ends of streams as they are."""
     return [
         [event.data["n"] for event in each.events] if isinstance(each, SubscriptionBatch) else each
         for each in script.pages
     ]
 
 
-def test_batches_come_between_a_stream_s_beginning_and_its_end() -> None:
+def test_stream_hands_on_its_beginning_its_batches_and_its_end() -> None:
     script = play(
         stream(
             "s1", text(last=1, count=2, debug="Stream started"), text(1, count=0), text(1, last=0), end("Time over")
@@ -70,7 +72,7 @@ def test_batches_come_between_a_stream_s_beginning_and_its_end() -> None:
         reconnect=False,
     )
 
-    assert told(script) == [StreamBegan("s1"), [0, 1], [0], StreamEnded("s1", "Time over")]
+    assert handed_on(script) == [StreamBegan("s1"), [0, 1], [0], StreamEnded("s1", "Time over")]
     [request] = script.requests
     assert (request.method, request.url) == ("POST", "http://s/subscriptions/x/events")
     assert json.loads(request.body or b"") == StreamWish().members()
@@ -78,13 +80,13 @@ def test_batches_come_between_a_stream_s_beginning_and_its_end() -> None:
     assert [each.stream_id for each in script.pages[1:3]] == ["s1", "s1"]
 
 
-def test_the_next_stream_begins_at_once_where_one_has_brought_something() -> None:
+def test_next_stream_begins_at_once_after_one_with_events() -> None:
     script = play(
         stream("s1", text(), end("Stream timeout reached")), stream("s2", text(last=1), end("Stream timeout reached")),
         pages=6,
     )  # fmt: skip
 
-    assert told(script)[3:] == [StreamBegan("s2"), [1], StreamEnded("s2", "Stream timeout reached")]
+    assert handed_on(script)[3:] == [StreamBegan("s2"), [1], StreamEnded("s2", "Stream timeout reached")]
     assert script.pauses == []
 
 
@@ -99,10 +101,10 @@ def test_the_next_stream_begins_at_once_where_one_has_brought_something() -> Non
     ],
     ids=["lost", "cut in a line", "silent", "a sign of life", "told"],
 )
-def test_whichever_way_a_stream_ends_the_next_one_begins_after_a_pause(reply: Reply, reason: str) -> None:
+def test_next_stream_begins_after_a_pause_however_an_empty_one_ended(reply: Reply, reason: str) -> None:
     script = play(reply, stream("s2", text()), pages=4)
 
-    assert told(script)[2:] == [StreamBegan("s2"), [0]]
+    assert handed_on(script)[2:] == [StreamBegan("s2"), [0]]
     assert script.pages[1].reason == reason
     [pause] = script.pauses
     assert 0.05 <= pause.seconds <= 0.1
@@ -113,33 +115,36 @@ def test_whichever_way_a_stream_ends_the_next_one_begins_after_a_pause(reply: Re
     [AWAY, LOST, NO_SLOTS, problem(409, "partitions-taken"), problem(409, "reset-under-way"), Reply(503), Reply(502)],
     ids=["away", "lost", "no slots", "taken", "reset", "503", "502"],
 )
-def test_a_stream_that_cannot_be_had_now_is_asked_for_again(refusal: Reply | PenstockError) -> None:
+def test_refused_stream_is_requested_again_with_growing_pauses(refusal: Reply | PenstockError) -> None:
     script = play(refusal, refusal, stream("s1", text()), pages=2)
 
-    assert told(script) == [StreamBegan("s1"), [0]]
+    assert handed_on(script) == [StreamBegan("s1"), [0]]
     first, second = script.seconds
     assert 0.05 <= first <= 0.1 <= second <= 0.2
 
 
-def test_it_is_asked_for_no_more_often_than_it_is_said() -> None:
+@pytest.mark.parametrize(
+    ("refusals", "options"), [(3, {"retry": RetryPolicy(max_attempts=3)}), (1, {"reconnect": False})], ids=str
+)
+def test_no_free_slots_is_raised_after_the_last_attempt(refusals: int, options: Any) -> None:
     with pytest.raises(NoFreeSlots):
-        play(*[NO_SLOTS] * 3, retry=RetryPolicy(max_attempts=3))
+        play(*[NO_SLOTS] * refusals, **options)
 
 
-def test_streams_that_end_in_good_order_are_no_failures_however_quiet_they_were() -> None:
+def test_empty_stream_that_ends_in_good_order_is_no_failure() -> None:
     quiet = [stream(f"s{number}", end("Stream timeout reached")) for number in range(5)]
     script = play(*quiet, stream("s5", text()), retry=RetryPolicy(max_attempts=2), pages=12)
 
-    assert told(script)[-2:] == [StreamBegan("s5"), [0]]
+    assert handed_on(script)[-2:] == [StreamBegan("s5"), [0]]
     assert [each.because for each in script.pauses] == [None] * 5, "nothing is logged"
 
 
-def test_a_success_begins_the_count_anew() -> None:
+def test_attempts_are_counted_anew_after_a_success() -> None:
     script = play(
         AWAY, stream("s1", text(), lost=LOST), AWAY, stream("s2", text()), retry=RetryPolicy(max_attempts=3), pages=5
     )  # fmt: skip
 
-    assert told(script)[-2:] == [StreamBegan("s2"), [0]]
+    assert handed_on(script)[-2:] == [StreamBegan("s2"), [0]]
 
 
 @pytest.mark.parametrize(
@@ -151,17 +156,12 @@ def test_a_success_begins_the_count_anew() -> None:
     ],
     ids=["not there", "no id", "no lines"],
 )
-def test_what_cannot_pass_is_raised(reply: Reply, error: type[PenstockError]) -> None:
+def test_permanent_error_is_raised(reply: Reply, error: type[PenstockError]) -> None:
     with pytest.raises(error):
         play(reply)
 
 
-def test_without_reconnecting_no_room_is_an_error() -> None:
-    with pytest.raises(NoFreeSlots):
-        play(NO_SLOTS, reconnect=False)
-
-
-def test_what_is_described_is_created_once() -> None:
+def test_subscription_given_by_its_definition_is_created_once() -> None:
     script = play(
         Reply(201, b'{"id":"made","event_types":["a.b"]}'), stream("s1", text(), end("x")), stream("s2", text()),
         subscription=DEFINITION, pages=5,
@@ -176,7 +176,7 @@ def test_what_is_described_is_created_once() -> None:
 
 
 @pytest.mark.parametrize("lost", [None, LOST], ids=["it was told in time", "its connection was broken off"])
-def test_nothing_more_of_a_stream_that_is_not_wanted_is_handed_on(lost: PenstockError | None) -> None:
+def test_unwanted_stream_hands_on_nothing_more(lost: PenstockError | None) -> None:
     streaming = streaming_of(Script())
     exchange = streaming.run(reconnect=True)
     assert next(exchange).method == "POST"
@@ -195,7 +195,7 @@ def test_nothing_more_of_a_stream_that_is_not_wanted_is_handed_on(lost: Penstock
     assert next(exchange).method == "POST", "without a pause"
 
 
-def test_batches_are_committed_with_their_streams() -> None:
+def test_batches_are_committed_by_stream() -> None:
     script = Script(Reply(204), Reply(200, b'{"items":[]}'))
 
     script.play(streaming_of(script).commit([batch(last=1), batch(last=2), batch("s2", 1)]))
@@ -208,7 +208,7 @@ def test_batches_are_committed_with_their_streams() -> None:
     ]
 
 
-def test_a_commit_is_tried_again_as_long_as_patience_lasts() -> None:
+def test_commit_is_retried_while_patience_lasts() -> None:
     script = Script(LOST, Reply(503), Reply(204))
     script.play(streaming_of(script, patience=5.0).commit([batch()]))
     assert len(script.requests) == 3
@@ -223,19 +223,11 @@ def test_a_commit_is_tried_again_as_long_as_patience_lasts() -> None:
     [("stream-not-found", StreamNotFound), ("commit-refused", CommitRefused)],
     ids=["too late", "of another"],
 )
-def test_a_commit_that_is_refused_says_so(code: str, error: type[PenstockError]) -> None:
+def test_refused_commit_raises_the_refusal(code: str, error: type[PenstockError]) -> None:
     script = Script(problem(422, code, stream="s1"))
 
     with pytest.raises(error):
         script.play(streaming_of(script, patience=5.0).commit([batch()]))
-
-
-def test_a_lease_is_extended() -> None:
-    script = Script(Reply(204))
-
-    script.play(streaming_of(script).extend("s1"))
-
-    assert script.urls == ["/subscriptions/x/streams/s1/lease"]
 
 
 @pytest.mark.parametrize(
@@ -246,34 +238,35 @@ def test_a_lease_is_extended() -> None:
     ],
     ids=["all failed", "none failed"],
 )
-def test_a_stream_is_given_back_but_for_what_is_kept(failed: Any, body: Any) -> None:
-    script = Script(Reply(204))
+def test_stream_is_extended_and_given_back_but_for_the_kept_partitions(failed: Any, body: Any) -> None:
+    script = Script(Reply(204), Reply(204))
+    streaming = streaming_of(script)
 
-    script.play(streaming_of(script).give_back("s1", [("a.b", 1)], failed))
+    script.play(streaming.extend("s1"))
+    script.play(streaming.give_back("s1", [("a.b", 1)], failed))
 
-    assert script.urls == ["/subscriptions/x/streams/s1/release"]
-    assert json.loads(script.requests[0].body or b"") == body
+    assert script.urls == ["/subscriptions/x/streams/s1/lease", "/subscriptions/x/streams/s1/release"]
+    assert json.loads(script.requests[1].body or b"") == body
 
 
-def test_what_was_handed_on_and_is_not_committed_has_failed_when_its_stream_is_left() -> None:
-    """What was sent beyond that, nobody has seen."""
+def test_leaving_reports_batches_that_were_handed_on_and_not_committed_as_failed() -> None:
     lines = [text(0, 1), text(1, 1), text(2, 1), text(3, 1, token="parked-x"), text(0, 2), text(1, 2), text(4, 1)]
     script = Script(stream("s0", text(5)), stream("s1", *lines), *[Reply(204)] * 3)
     streaming = streaming_of(script)
     run = streaming.run(reconnect=True)
 
     script.play(run, pages=len(["begun", 5, "ended", "begun", 0, 1, 2, 3, 0, 1]))
-    handed = [each for each in script.pages if isinstance(each, SubscriptionBatch)]
-    script.play(streaming.commit([*handed[1:5], batch("s0", 1, last=2), batch("s1", 1, last=9, token="parked-y")]))
+    batches = [each for each in script.pages if isinstance(each, SubscriptionBatch)]
+    script.play(streaming.commit([*batches[1:5], batch("s0", 1, last=2), batch("s1", 1, last=9, token="parked-y")]))
     script.play(streaming.leave("s1"))
 
-    assert [each.partition for each in handed] == [5, 0, 1, 2, 3, 0, 1]
+    assert [each.partition for each in batches] == [5, 0, 1, 2, 3, 0, 1]
     failed = json.loads(script.requests[-1].body or b"")["failed"]
     assert failed == [{"event_type": "a.b", "partition": each} for each in "01"]
 
 
 @pytest.mark.parametrize("reply", [LOST, Reply(404), problem(422, "stream-not-found")], ids=["lost", "404", "gone"])
-def test_leaving_does_not_fail(reply: Reply | PenstockError) -> None:
+def test_leaving_a_lost_stream_raises_nothing(reply: Reply | PenstockError) -> None:
     script = Script(reply)
 
     script.play(streaming_of(script).leave("s1"))

@@ -1,8 +1,11 @@
+"""Values of a subscription: its status, cursors, parked keys and batches, made from what a hub sends."""
+
 from typing import Any
 
 import msgspec
 import pytest
 
+from penstock.client import subscription_batch
 from penstock.client.subscription import (
     ParkedEvent,
     SubscribedPartition,
@@ -16,7 +19,11 @@ from penstock.client.subscription import (
     parked_of,
     subscription_of,
 )
-from penstock.errors import BadCursor
+from penstock.client.subscription_batch import SubscriptionBatch
+from penstock.core.event_decoder import EventDecoder
+from penstock.errors import BadCursor, EventUnfit
+from penstock.wire.nakadi_batches import BATCHES
+from tests.unit.client.batches import batch, line, text
 
 SHOWN: dict[str, Any] = {
     "id": "5",
@@ -35,72 +42,104 @@ SHOWN: dict[str, Any] = {
 PARKED = WireParked("7", "a", "12", None, 3, "then", "retrying", 2, "41", "57")
 
 
-def test_a_subscription_is_what_is_known_of_it() -> None:
+def test_subscription_has_its_members_and_no_partitions_without_status() -> None:
     found = subscription_of(SHOWN)
 
     assert (found.id, found.owning_application, found.event_types) == ("5", "shop", ["a", "b"])
     assert (found.annotations, found.partitions) == ({"team": "x"}, None)
 
 
-def test_its_status_is_by_event_type_and_number_and_nobody_is_none() -> None:
+def test_partitions_of_a_subscription_are_sorted_by_event_type_and_number() -> None:
     rows = [
         {"partition": "10", "state": "unassigned", "stream_id": ""},
         {"partition": "2", "state": "assigned", "stream_id": "s", "assignment_type": "direct"},
     ]
     status = [{"event_type": "b", "partitions": rows}, {"event_type": "a", "partitions": rows[:1]}]
 
-    found = subscription_of(SHOWN | {"status": status}).partitions
-
     nothing: dict[str, Any] = {"unconsumed_events": None, "lag_seconds": None}
     free: dict[str, Any] = {"partition": 10, "state": "unassigned", "stream_id": None, "assignment_type": None}
-    assert found == [
+    assigned: dict[str, Any] = {"partition": 2, "state": "assigned", "stream_id": "s", "assignment_type": "direct"}
+    assert subscription_of(SHOWN | {"status": status}).partitions == [
         SubscribedPartition(event_type="a", **free, **nothing),
-        SubscribedPartition(
-            event_type="b", partition=2, state="assigned", stream_id="s", assignment_type="direct", **nothing
-        ),
+        SubscribedPartition(event_type="b", **assigned, **nothing),
         SubscribedPartition(event_type="b", **free, **nothing),
     ]
 
 
-def test_what_is_no_subscription_is_refused() -> None:
+def test_subscription_without_an_id_is_refused() -> None:
     with pytest.raises(msgspec.ValidationError, match="id"):
         subscription_of({name: value for name, value in SHOWN.items() if name != "id"})
 
 
-def test_a_cursor_is_the_offset_that_is_wanted_next_and_goes_back_as_the_last_one() -> None:
-    shown = WireCursors(
-        [
-            WireCursor("10", "001-0002-000000000000000041", "a"),
-            WireCursor("2", "001-0002--1", "a"),
-        ]
-    )
+def test_cursor_is_the_next_offset_here_and_the_last_one_on_the_wire() -> None:
+    shown = [WireCursor("10", "001-0002-000000000000000041", "a"), WireCursor("2", "001-0002--1", "a")]
 
-    found = cursors_of(shown)
+    found = cursors_of(WireCursors(shown))
 
     assert found == [SubscriptionCursor("a", 2, 2, 0), SubscriptionCursor("a", 10, 2, 42)]
     assert as_wire(found) == [
         {"event_type": "a", "partition": "2", "offset": "001-0002--1"},
         {"event_type": "a", "partition": "10", "offset": "001-0002-000000000000000041"},
     ]
+    mapping = {"event_type": "a", "partition": "0", "offset": "BEGIN"}
+    assert as_wire([mapping]) == [mapping]
 
 
-def test_a_mapping_is_a_cursor_as_it_is() -> None:
-    given = {"event_type": "a", "partition": "0", "offset": "BEGIN"}
-
-    assert as_wire([given]) == [given]
-
-
-def test_an_offset_that_is_not_known_here_is_refused() -> None:
+def test_cursor_with_an_unknown_offset_is_refused() -> None:
     with pytest.raises(BadCursor):
         cursors_of(WireCursors([WireCursor("0", "17", "a")]))
 
 
-def test_a_parked_key_has_numbers_and_its_details_the_events() -> None:
+def test_parked_key_has_numbers_and_its_details_have_events() -> None:
     alone = parked_of(PARKED)
-    with_events = parked_details_of(
-        msgspec.convert(msgspec.structs.asdict(PARKED) | {"items": [{"offset": "41", "event": {"n": 1}}]}, WireParked)
-    )
+    members = msgspec.structs.asdict(PARKED) | {"items": [{"offset": "41", "event": {"n": 1}}]}
 
     assert (alone.partition, alone.first_offset, alone.last_offset, alone.key) == (12, 41, 57, None)
-    assert with_events.items == [ParkedEvent(41, {"n": 1})]
+    assert parked_details_of(msgspec.convert(members, WireParked)).items == [ParkedEvent(41, {"n": 1})]
     assert parked_details_of(PARKED).items == []
+
+
+def test_batch_has_the_events_and_the_cursor_of_its_line() -> None:
+    found = batch("s1", partition=3, last=9, count=2, token="t9")
+    place = {"event_type": "a.b", "partition": "3", "offset": "001-0001-000000000000000009"}
+
+    assert (found.stream_id, found.event_type, found.partition, found.offset) == ("s1", "a.b", 3, place["offset"])
+    assert (len(found), found.debug, found.is_parked) == (2, None, False)
+    assert found.raw == [b'{"n":8}', b'{"n":9}']
+    assert [(event.data, event.partition) for event in found.events] == [({"n": 8}, 3), ({"n": 9}, 3)]
+    assert found.cursor == place | {"cursor_token": "t9"}
+    assert repr(found) == f"SubscriptionBatch(event_type='a.b', partition=3, offset={place['offset']!r}, events=2)"
+    assert batch(token="parked-3-17-x").is_parked
+
+
+def test_offsets_of_a_batch_are_given_or_follow_from_its_cursor() -> None:
+    given = BATCHES.decode(text(last=9, count=2).replace(b"]}\n", b'],"info":{"offsets":[3,9]}}'))
+
+    assert list(batch(last=9, count=2).offsets) == [8, 9]
+    assert SubscriptionBatch[Any]("s1", given).offsets == [3, 9]
+
+
+def test_event_of_a_batch_that_does_not_fit_its_type_raises_where_it_is_used() -> None:
+    decoder = EventDecoder(dict[str, str], "a subscription")
+    [event] = SubscriptionBatch[Any]("s1", line(), decoder).events
+
+    with pytest.raises(EventUnfit, match="a subscription"):
+        event.data  # noqa: B018
+
+
+@pytest.mark.parametrize("step", [1, -1], ids=["in order", "in reverse"])
+def test_commit_has_the_last_cursor_of_each_partition_by_stream(step: int) -> None:
+    batches = [batch(last=10), batch(last=9), batch(partition=1, last=2), batch("s2", last=99)]
+
+    found = subscription_batch.cursors_of(batches[::step])
+
+    assert {stream: sorted(each["offset"][-2:] for each in cursors) for stream, cursors in found.items()} == {
+        "s1": ["02", "10"],
+        "s2": ["99"],
+    }
+
+
+def test_commit_has_the_cursor_of_each_parked_batch() -> None:
+    batches = [batch(last=7), batch(last=7, token="parked-1-2-x"), batch(last=7, token="parked-2-5-x")]
+
+    assert len(subscription_batch.cursors_of(batches)["s1"]) == 3

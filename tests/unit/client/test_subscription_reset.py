@@ -1,3 +1,5 @@
+"""Where a reset of a subscription moves its partitions, and the resets that are refused."""
+
 from typing import Any
 
 import pytest
@@ -8,7 +10,7 @@ from penstock.client.subscription_reset import checked_resets, goals, moves
 from penstock.errors import UnusablePosition
 from penstock.wire.groups import PositionReset, ResetPosition
 
-THEN = "2026-01-01T00:00:00Z"
+THEN, BEFORE, LONG_BEFORE = (f"{year}-01-01T00:00:00Z" for year in (2026, 2025, 1999))
 ENDS = {
     "a": [PartitionOffsets(0, 3, 10, 41), PartitionOffsets(1, 3, 0, -1)],
     "b": [PartitionOffsets(0, 1, 0, 6)],
@@ -17,7 +19,7 @@ STANDS = [SubscriptionCursor("a", 0, 3, 20), SubscriptionCursor("a", 1, 2, 7)]
 Since = dict[tuple[str, str], dict[int, int]]
 
 
-def moved(*items: PositionReset, since: Since | None = None) -> list[ResetPosition]:
+def moves_of(*items: PositionReset, since: Since | None = None) -> list[ResetPosition]:
     return moves(goals(checked_resets(["a", "b"], items, None, None), ENDS), since or {}, STANDS)
 
 
@@ -29,21 +31,18 @@ def moved(*items: PositionReset, since: Since | None = None) -> list[ResetPositi
         (PositionReset("a", 0, offset=10), 10),
         (PositionReset("a", 0, offset=42), 42),
         (PositionReset("a", 0, at=THEN), 17),
+        (PositionReset("a", 0, at=BEFORE), 10),
+        (PositionReset("a", 0, at=LONG_BEFORE), 10),
     ],
-    ids=["begin", "end", "the first that is there", "the end as a number", "a time"],
+    ids=["begin", "end", "first offset", "end offset", "time", "time behind retention", "time before all events"],
 )
-def test_where_a_partition_goes(item: PositionReset, offset: int) -> None:
-    assert moved(item, since={("a", THEN): {0: 17}}) == [ResetPosition("a", "", 0, 3, 20, offset, 42, 42 - offset)]
+def test_partition_moves_to_the_goal_of_its_reset(item: PositionReset, offset: int) -> None:
+    since: Since = {("a", THEN): {0: 17}, ("a", BEFORE): {0: 3}, ("a", LONG_BEFORE): {}}
+
+    assert moves_of(item, since=since) == [ResetPosition("a", "", 0, 3, 20, offset, 42, 42 - offset)]
 
 
-@pytest.mark.parametrize("since", [{0: 3}, {}], ids=["what is gone by now", "before all that there is"])
-def test_a_time_before_what_is_there_leads_to_the_first_that_is(since: dict[int, int]) -> None:
-    [found] = moved(PositionReset("a", 0, at=THEN), since={("a", THEN): since})
-
-    assert found.offset == 10
-
-
-def test_without_items_all_that_it_reads_is_moved() -> None:
+def test_reset_without_items_moves_all_partitions_of_the_subscription() -> None:
     found = moves(goals(checked_resets(["b", "a"], None, "end", None), ENDS), {}, STANDS)
 
     assert [(each.event_type, each.partition, each.came_from, each.offset) for each in found] == [
@@ -53,8 +52,8 @@ def test_without_items_all_that_it_reads_is_moved() -> None:
     ]
 
 
-def test_without_a_partition_all_of_the_event_type_are_meant() -> None:
-    found = moved(PositionReset("b", to="end"), PositionReset("a", to="begin"))
+def test_reset_item_without_a_partition_moves_all_of_its_event_type() -> None:
+    found = moves_of(PositionReset("b", to="end"), PositionReset("a", to="begin"))
 
     assert [(each.event_type, each.partition, each.offset) for each in found] == [
         ("a", 0, 10),
@@ -77,9 +76,9 @@ def test_without_a_partition_all_of_the_event_type_are_meant() -> None:
     ],
     ids=["another event type", "no such partition", "an offset that is gone", "an offset to come", "twice"],
 )
-def test_what_cannot_be_is_refused(items: list[PositionReset], reason: str) -> None:
+def test_reset_to_an_impossible_position_is_refused_by_item(items: list[PositionReset], reason: str) -> None:
     with pytest.raises(UnusablePosition, match=reason):
-        moved(*items)
+        moves_of(*items)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +93,6 @@ def test_what_cannot_be_is_refused(items: list[PositionReset], reason: str) -> N
     ],
     ids=["no goal", "two goals", "an offset of no partition", "items and to", "nothing", "to and at"],
 )
-def test_a_goal_has_to_be_said_once(given: dict[str, Any], reason: str) -> None:
+def test_reset_without_exactly_one_goal_is_refused(given: dict[str, Any], reason: str) -> None:
     with pytest.raises(TypeError, match=reason):
         checked_resets(["a"], **given)

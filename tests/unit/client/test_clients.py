@@ -1,0 +1,299 @@
+"""The sync and the async client: each method makes the same requests and returns the same values."""
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import httpx2
+import msgspec
+import pydantic
+import pytest
+
+from penstock.client import AsyncClient, AsyncFeed, AsyncIdempotentProducer, Client, Feed
+from penstock.client.async_subscriptions import AsyncSubscriptions
+from penstock.client.closing import AsyncClosing, Closing
+from penstock.client.publishing import Published
+from penstock.client.subscriptions import Subscriptions
+from penstock.core.event import NewEvent
+from penstock.errors import BadParameter, EventTypeExists
+from penstock.wire.groups import NewPosition, PositionReset
+from tests.unit.client.handler import Handlers, json, lines
+from tests.unit.client.kinds import ASYNC, Kind, close, opened, result
+from tests.unit.client.test_subscription import SHOWN
+from tests.unit.client.test_subscription_protocol import PARKED
+
+pytestmark = pytest.mark.anyio
+
+OFFSETS = [
+    {
+        "partition": "0",
+        "oldest_available_offset": "001-0001-000000000000000000",
+        "newest_available_offset": "001-0001-000000000000000004",
+    }
+]
+COMPATIBLE = {
+    "compatible": True,
+    "compatibility_mode": "forward",
+    "validated_against_version": "1.0.0",
+    "version": "1.1.0",
+    "producers": True,
+    "consumers": True,
+    "colour": "a member that this client does not know",
+}
+GROUP: Any = {"name": "g", "kind": "spark", "event_types": ["a"], "gap": 7, "lag_seconds": 0.5}
+PAGE: Any = {"items": [], "_links": {}}
+STATS = {"items": [{"event_type": "a", "partitions": [{"partition": "0", "state": "unassigned", "stream_id": ""}]}]}
+CURSORS = {"items": [{"event_type": "a", "partition": "0", "offset": "001-0001--1"}]}
+OF_A = SHOWN | {"event_types": ["a"]}
+
+
+class Call(NamedTuple):
+    """A method, its arguments, the hub's answers, the requests that they answer, and a part of the result's repr."""
+
+    name: str
+    given: tuple[Any, ...]
+    options: dict[str, Any]
+    answers: list[tuple[Any, int]]
+    requests: list[str]
+    shows: str
+
+
+CALLS = [
+    Call("create_event_type", ("a",), {"partition_count": 4}, [({}, 201)], ["POST /event-types"], "None"),
+    Call("event_types", (), {}, [([{"name": "a"}], 200)], ["GET /event-types"], "[{'name': 'a'}]"),
+    Call("event_type", ("a",), {}, [({"name": "a"}, 200)], ["GET /event-types/a"], "{'name': 'a'}"),
+    Call("replace_event_type", ({"name": "a"},), {}, [({}, 200)], ["PUT /event-types/a"], "None"),
+    Call("check_definition", ({"name": "a"},), {}, [({}, 204)], ["POST /event-types/a/definition-check"], "None"),
+    Call("grow_partitions", ("a", 8), {}, [({}, 204)], ["PUT /event-types/a/partition-count"], "None"),
+    Call("check_compatibility", ("a", {"type": "object"}), {}, [(COMPATIBLE, 200)],
+         ["POST /event-types/a/schemas/latest/compatibility-check"], "version='1.1.0'"),
+    Call("check_compatibility", ("a", "{}"), {"version": "1.0.0"}, [(COMPATIBLE, 200)],
+         ["POST /event-types/a/schemas/1.0.0/compatibility-check"], "compatible=True"),
+    Call("delete_event_type", ("a",), {}, [({}, 200)], ["DELETE /event-types/a"], "None"),
+    Call("partitions", ("a",), {}, [(OFFSETS, 200)], ["GET /event-types/a/partitions"], "newest=4"),
+    Call("consumer_groups", ("a",), {"kind": "spark"}, [(PAGE | {"items": [GROUP]}, 200)],
+         ["GET /groups?event_type=a&kind=spark&limit=1000"], "gap=7"),
+    Call("consumer_group", ("g",), {}, [(GROUP | {"positions": []}, 200)], ["GET /groups/g"], "positions=[]"),
+    Call("commit_positions", ("g", [NewPosition("a", 0, 7)]), {"kind": "spark"}, [(PAGE, 200)],
+         ["POST /groups/g/positions"], "[]"),
+    Call("reset_positions", ("g", [PositionReset("a", to="end")]), {"reason": "why", "dry_run": True},
+         [(PAGE | {"dry_run": True}, 200)], ["PATCH /groups/g/positions"], "[]"),
+    Call("group_history", ("g",), {"limit": 1}, [(PAGE, 200)], ["GET /groups/g/history?limit=1"], "[]"),
+    Call("forget_group", ("g",), {}, [({}, 204)], ["DELETE /groups/g"], "None"),
+    Call("subscriptions.create", ("shop", ["a"]),
+         {"consumer_group": "x", "read_from": "begin", "annotations": {"a": "b"}},
+         [(SHOWN, 201)], ["POST /subscriptions"], "True)"),
+    Call("subscriptions.all", (), {"owning_application": "shop", "event_types": ["a"], "reader": "service:x"},
+         [({"items": [SHOWN]}, 200)],
+         ["GET /subscriptions?event_type=a&owning_application=shop&reader=service%3Ax&limit=1000&token=new"], "id='5'"),
+    Call("subscriptions.show", ("5",), {}, [(SHOWN, 200)], ["GET /subscriptions/5"], "id='5'"),
+    Call("subscriptions.update", ("5",), {"labels": {"a": "b"}}, [(SHOWN, 200), ({}, 204)],
+         ["GET /subscriptions/5", "PUT /subscriptions/5"], "None"),
+    Call("subscriptions.delete", ("5",), {}, [({}, 204)], ["DELETE /subscriptions/5"], "None"),
+    Call("subscriptions.stats", ("5",), {}, [(STATS, 200)], ["GET /subscriptions/5/stats?show_time_lag=true"],
+         "'unassigned'"),
+    Call("subscriptions.stats", ("5",), {"lag": False}, [(STATS, 200)],
+         ["GET /subscriptions/5/stats?show_time_lag=false"], "=0"),
+    Call("subscriptions.cursors", ("5",), {}, [(CURSORS, 200)], ["GET /subscriptions/5/cursors"], "offset=0"),
+    Call("subscriptions.reset", ("5",), {"to": "end", "reason": "why"},
+         [(OF_A, 200), (OFFSETS, 200), (CURSORS, 200), ({}, 204)],
+         ["GET /subscriptions/5", "GET /event-types/a/partitions", "GET /subscriptions/5/cursors",
+          "PATCH /subscriptions/5/cursors"], "came_from=0, offset=5"),
+    Call("subscriptions.parked", ("5",), {}, [({"items": [PARKED]}, 200)], ["GET /subscriptions/5/parked"], "key='k'"),
+    Call("subscriptions.parked_key", ("5", "7"), {"limit": 3}, [(PARKED, 200)],
+         ["GET /subscriptions/5/parked/7?limit=3"], "items=[]"),
+    Call("subscriptions.retry_parked", ("5",), {}, [({"retried": 3}, 200)], ["POST /subscriptions/5/parked/retry"],
+         "3"),
+    Call("subscriptions.retry_parked", ("5", "7"), {}, [({}, 204)], ["POST /subscriptions/5/parked/7/retry"], "1"),
+    Call("subscriptions.skip_parked", ("5", "7", "why"), {}, [({}, 204)], ["POST /subscriptions/5/parked/7/skip"],
+         "None"),
+    Call("subscriptions.extend_lease", ("5", "s"), {}, [({}, 204)], ["POST /subscriptions/5/streams/s/lease"], "None"),
+]  # fmt: skip
+IN_OTHER_TESTS = {
+    "publish", "feed", "partition_for", "publishing_properties", "subscriptions", "subscription", "consumer", "consume",
+    "parts",
+}  # fmt: skip
+
+
+def client(kind: Kind, *handlers: Any) -> tuple[Any, Handlers]:
+    """Return a client and the hub that answers it."""
+    hub = Handlers(*handlers)
+    return kind.client("http://s/", http=kind.http(hub)), hub
+
+
+@pytest.mark.parametrize("call", CALLS, ids=[f"{call.name}: {call.requests[-1]}" for call in CALLS])
+async def test_method_makes_its_requests_and_returns_their_answer(kind: Kind, call: Call) -> None:
+    hub, handlers = client(kind, *(json(value, status) for value, status in call.answers))
+
+    found = await result(attrgetter(call.name)(hub)(*call.given, **call.options))
+
+    asked = [f"{each.method} {str(each.url).removeprefix('http://s')}" for each in handlers.requests]
+    assert asked == call.requests
+    assert call.shows in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "classes"),
+    [("", (Client, AsyncClient)), ("subscriptions.", (Subscriptions, AsyncSubscriptions))],
+    ids=["client", "subscriptions"],
+)
+def test_both_kinds_have_the_methods_of_the_table(prefix: str, classes: tuple[type, type]) -> None:
+    names = [{name.removeprefix("aclose") for name in vars(each) if name[0] != "_"} - {"", "close"} for each in classes]
+    tested = {each.name.removeprefix(prefix) for each in CALLS if each.name.startswith(prefix)}
+
+    assert names[0] == names[1]
+    assert names[0] - tested == (set() if prefix else IN_OTHER_TESTS)
+
+
+@pytest.mark.parametrize(("method", "status"), [("replace_event_type", 200), ("check_definition", 204)])
+async def test_definition_is_completed_before_it_is_sent(kind: Kind, method: str, status: int) -> None:
+    hub, handlers = client(kind, json({}, status))
+
+    await result(getattr(hub, method)({"name": "a", "category": "business"}))
+
+    assert msgspec.json.decode(handlers.requests[0].content) == {
+        "name": "a",
+        "category": "business",
+        "owning_application": "",
+        "enrichment_strategies": ["metadata_enrichment"],
+        "schema": {"type": "json_schema", "schema": "{}"},
+    }
+
+
+class Struct(msgspec.Struct):
+    a: int
+
+
+@dataclass
+class Iterable:
+    """One event, although one can iterate over it."""
+
+    a: int
+
+    def __iter__(self) -> Iterator[int]:
+        return iter([self.a])
+
+
+class Model(pydantic.BaseModel):
+    """Likewise: one iterates over its fields."""
+
+    a: int
+
+
+async def async_events() -> AsyncIterator[Any]:
+    yield {"a": 1}
+
+
+async def test_publish_takes_one_event_or_an_iterable_of_events(kind: Kind) -> None:
+    hub, handlers = client(kind, json({"category": "undefined"}), json({"count": 1, "cursors": {"0": "c"}}))
+    one = {"a": 1}
+    many = [[one], iter([b'{"a":1}']), *([async_events()] if kind is ASYNC else [])]
+
+    for events in (one, b'{"a":1}', NewEvent.of(b'{"a":1}'), Struct(1), Iterable(1), Model(a=1), *many):
+        assert await result(hub.publish("a", events)) == Published(1, 17, {0: "c"})
+
+    assert {request.content for request in handlers.requests[1:]} == {b'{"data":{"a":1}}\n'}
+
+
+async def test_feed_of_a_client_decodes_events_into_its_type(kind: Kind) -> None:
+    hub, _ = client(kind, lines('{"partition":0,"data":{"a":1}}', '{"partition":0,"cursor":"c"}'))
+
+    page = await result(hub.feed("a", partition_count=1, type=Struct).read({0: "_first"}))
+
+    assert [event.data for event in page.events] == [Struct(1)]
+
+
+async def test_feed_of_a_client_is_read_with_its_own_or_a_given_partition_count(kind: Kind) -> None:
+    discovery = json({"token": "1-2", "partitions": [{"id": "0"}, {"id": "1"}]})
+    hub, handlers = client(kind, discovery, lines(), lines())
+
+    await result(hub.feed("order.placed").read({0: "x", 1: "y"}))
+    await result(hub.feed("order.placed", partition_count=4).read({3: "z"}))
+
+    assert handlers.urls == [
+        "http://s/feeds/order.placed",
+        "http://s/feeds/order.placed?n=2&cursor0=x&cursor1=y",
+        "http://s/feeds/order.placed?n=4&cursor3=z",
+    ]
+
+
+async def test_problem_of_the_hub_is_raised_as_the_error_that_it_names(kind: Kind) -> None:
+    body = {"type": "urn:penstock:problem:event-type-exists", "detail": "there is one", "event_type": "a"}
+    problem = httpx2.Response(409, json=body, headers={"content-type": "application/problem+json"})
+    hub, _ = client(kind, lambda _: problem)
+
+    with pytest.raises(EventTypeExists) as caught:
+        await result(hub.create_event_type("a"))
+
+    assert caught.value.fields == {"event_type": "a"}
+
+
+@pytest.mark.parametrize("made", [Client, AsyncClient, Feed, AsyncFeed])
+@pytest.mark.parametrize("options", [{}, {"http": object()}], ids=["own", "given"])
+def test_url_without_a_scheme_is_refused_at_once(made: Any, options: dict[str, Any]) -> None:
+    with pytest.raises(BadParameter, match=r"parameter url is 'localhost:1'; allowed: .* such as http://localhost:1"):
+        made("localhost:1", **options)
+
+
+def test_base_url_of_a_given_http_client_is_used() -> None:
+    handlers = Handlers(json([]))
+    http = httpx2.Client(transport=httpx2.MockTransport(handlers), base_url="http://s/hub")
+
+    Client("", http=http).event_types()
+
+    assert handlers.urls == ["http://s/hub/event-types"]
+
+
+class Door(Closing):
+    closed = 0
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class AsyncDoor(AsyncClosing):
+    closed = 0
+
+    async def aclose(self) -> None:
+        self.closed += 1
+
+
+@pytest.mark.parametrize("made", [Door, AsyncDoor])
+async def test_with_block_closes_at_its_end_and_lets_errors_out(made: Any) -> None:
+    door = made()
+    async with opened(door) as entered:
+        assert (entered, door.closed) == (door, 0)
+    with pytest.raises(ZeroDivisionError):
+        async with opened(door):
+            raise ZeroDivisionError
+
+    assert door.closed == 2
+
+
+class EndedError(BaseException):
+    """What a signal handler may raise, at any place."""
+
+
+class Ending(httpx2.AsyncBaseTransport):
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:  # noqa: ARG002
+        raise EndedError
+
+
+async def test_send_of_an_async_producer_ends_when_a_signal_handler_raises() -> None:
+    hub = AsyncClient("http://hub", http=httpx2.AsyncClient(transport=Ending()))
+    producer = AsyncIdempotentProducer(hub, "order.placed", producer_group="counter")
+
+    with pytest.raises(BaseExceptionGroup) as raised:
+        await producer.send([{"n": 1}], partition=0)
+
+    assert raised.group_contains(EndedError)
+
+
+async def test_http_client_is_closed_if_it_is_the_transports_own(kind: Kind) -> None:
+    given, own = kind.http(Handlers()), kind.transport()
+
+    await close(kind.transport(given))
+    await close(own)
+
+    assert (given.is_closed, own.http.is_closed) == (False, True)

@@ -1,0 +1,205 @@
+"""The sync and the async feed: discovery, pages, cursor sets, and following."""
+
+import asyncio
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+
+from penstock.client import AsyncFeed, Feed
+from penstock.core.cursor import LAST
+from penstock.errors import BadParameter, EventUnfit, ServerError
+from tests.unit.client.handler import Body, Handlers, json, lines, streamed
+from tests.unit.client.kinds import Kind, first, opened, rest, result
+
+pytestmark = pytest.mark.anyio
+
+DISCOVERY = json({"token": "t", "partitions": [{"id": "0"}, {"id": "1"}], "exactlyOnce": True})
+EVENT = ('{"partition":0,"data":{"n":1}}', '{"partition":0,"cursor":"a"}')
+V1: dict[str, Any] = {"version": 1, "partition_count": 1}
+
+
+@dataclass
+class Numbered:
+    n: int
+
+
+def feed(kind: Kind, handlers: Handlers, **options: Any) -> Any:
+    return kind.feed("http://s/feed", http=kind.http(handlers), patience=0, **options)
+
+
+async def test_discovery_and_cursors_are_of_all_or_chosen_partitions(kind: Kind) -> None:
+    handlers = Handlers(DISCOVERY)
+    known = feed(kind, handlers)
+
+    assert (await result(known.discover())).exactly_once
+    assert await result(known.cursors()) == {0: "_first", 1: "_first"}
+    assert await result(known.cursors(LAST)) == {0: "_last", 1: "_last"}
+    assert await result(known.cursors(partitions=range(1, 2))) == {1: "_first"}
+    assert known.url == "http://s/feed"
+    assert len(handlers.requests) == 1
+
+
+async def test_discover_asks_again_each_time(kind: Kind) -> None:
+    known = feed(kind, Handlers(DISCOVERY, json({"token": "t2", "partitions": [{"id": "7"}]})))
+
+    assert [(await result(known.discover())).ids for _ in range(2)] == [[0, 1], [7]]
+
+
+async def test_options_of_read_resume_and_store_are_sent(kind: Kind) -> None:
+    handlers = Handlers(lines(*EVENT))
+    known = feed(kind, handlers, **V1)
+
+    page = await result(known.read({0: "_first"}, page_size_hint=5, headers="_all"))
+    assert page.events[0].data == {"n": 1}
+    assert (await result(known.resume("me", page_size_hint=3))).cursors == {0: "a"}
+    await result(known.store("me", {0: "a"}))
+
+    assert handlers.urls == [
+        "http://s/feed?n=1&cursor0=_first&pagesizehint=5&headers=_all",
+        "http://s/feed?n=1&cursorset=me&resume=0&pagesizehint=3",
+        "http://s/feed?n=1&cursor0=a&cursorset=me&pagesizehint=0&store_cursor=1",
+    ]
+
+
+async def test_feed_with_a_type_decodes_events_in_every_way_to_read(kind: Kind) -> None:
+    typed = feed(kind, Handlers(lines(*EVENT)), type=Numbered, **V1)
+
+    pages = [await result(typed.read({0: "_first"})), await result(typed.resume("me")), await first(typed.follow())]
+    pages.append(await result(feed(kind, Handlers(DISCOVERY, lines(*EVENT)), type=Numbered).read({0: "_first"})))
+
+    assert [event.data for page in pages for event in page.events] == [Numbered(1)] * 4
+
+
+async def test_event_that_does_not_fit_the_type_raises_only_where_it_is_used(kind: Kind) -> None:
+    wrong = '{"partition":0,"data":{"n":"one"}}'
+    async with opened(feed(kind, Handlers(lines(wrong, *EVENT)), type=Numbered, **V1).follow()) as pages:
+        page = await first(pages)
+        with pytest.raises(EventUnfit, match="event 1 after cursor '_first' in partition 0 of http://s/feed is no Num"):
+            page.events[0].data  # noqa: B018 - it is decoded now
+        assert page.events[1].data == Numbered(1)
+        assert page.cursors == {0: "a"}
+        assert (await first(pages)).since == {0: "a"}
+
+
+async def test_following_waits_ten_seconds_a_request_by_default(kind: Kind) -> None:
+    handlers = Handlers(lines(*EVENT))
+    known = feed(kind, handlers, **V1)
+
+    for following in (known.follow(), known.follow({0: "x"}, wait=0)):
+        await first(following)
+
+    assert handlers.urls == ["http://s/feed?n=1&cursor0=_first&wait=10", "http://s/feed?n=1&cursor0=x"]
+
+
+async def test_pages_end_when_they_are_closed_or_have_failed(kind: Kind) -> None:
+    async with opened(feed(kind, Handlers(lines(*EVENT)), **V1).follow()) as closed:
+        await first(closed)
+    failed = feed(kind, Handlers(json({}, status=401)), **V1).follow()
+    with pytest.raises(ServerError):
+        await first(failed)
+
+    assert [await rest(pages) for pages in (closed, failed)] == [[], []]
+
+
+@pytest.mark.parametrize(
+    ("refused", "error"),
+    [
+        (lambda kind, handlers: feed(kind, handlers, type=Handlers), TypeError),
+        (lambda kind, handlers: feed(kind, handlers).follow(wait=-1), BadParameter),
+        (lambda kind, handlers: feed(kind, handlers).read({0: "x"}, pagesize=3), TypeError),
+    ],
+    ids=["a type without JSON", "a negative wait", "an unknown option"],
+)
+async def test_bad_option_is_refused_before_any_request(kind: Kind, refused: Any, error: type[Exception]) -> None:
+    handlers = Handlers()
+
+    with pytest.raises(error):
+        await result(refused(kind, handlers))
+    assert handlers.requests == []
+
+
+def test_pages_closed_by_another_thread_end_while_they_pause() -> None:
+    asked = threading.Event()
+
+    def empty(_: httpx2.Request) -> httpx2.Response:
+        asked.set()
+        return httpx2.Response(200)
+
+    pages = Feed("http://s/feed", http=Handlers(empty).client(), patience=0, **V1).follow(poll_interval=3600)
+    got: list[object] = []
+    reader = threading.Thread(target=lambda: got.extend(pages))
+    reader.start()
+    assert asked.wait(300)
+
+    pages.close()
+
+    reader.join(300)
+    assert not reader.is_alive()
+    assert got == []
+
+
+def test_pages_continue_after_an_interruption_without_loss() -> None:
+    handlers = Handlers(streamed(Body(b'{"part', KeyboardInterrupt())), lines(*EVENT))
+    pages = Feed("http://s/feed", http=handlers.client(), patience=0, **V1).follow()
+
+    with pytest.raises(KeyboardInterrupt):
+        next(pages)
+
+    assert next(pages).cursors == {0: "a"}
+
+
+class Waiting:
+    """A server that answers the first request and lets the second one wait until it is cancelled."""
+
+    def __init__(self) -> None:
+        self.asked = anyio.Event()
+        self.requests = 0
+
+    async def __call__(self, request: httpx2.Request) -> httpx2.Response:
+        self.requests += 1
+        if self.requests == 2:
+            self.asked.set()
+            await anyio.sleep_forever()
+        return lines(*EVENT)(request)
+
+    def feed(self) -> AsyncFeed:
+        return AsyncFeed("http://s/feed", http=httpx2.AsyncClient(transport=httpx2.MockTransport(self)), **V1)
+
+
+async def test_closing_async_pages_ends_a_wait_at_once() -> None:
+    server = Waiting()
+    pages = server.feed().follow()
+    got: list[Any] = []
+
+    async def read() -> None:
+        async for page in pages:
+            got.append(page)  # noqa: PERF401 - a comprehension would lose what came before the end
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(read)
+        await server.asked.wait()
+        await pages.aclose()
+
+    assert len(got) == 1
+    assert await rest(pages) == []
+
+
+async def test_async_pages_continue_after_a_cancellation_without_loss() -> None:
+    server = Waiting()
+    pages = server.feed().follow()
+    await anext(pages)
+
+    waiting = asyncio.ensure_future(anext(pages))
+    await server.asked.wait()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    page = await anext(pages)
+
+    assert page.events[0].data == {"n": 1}
+    assert server.requests == 3
+    await pages.aclose()

@@ -1,0 +1,123 @@
+"""Options of streams, consumers and producers: their defaults, and the values that are refused."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from penstock import AsyncClient, Client
+from penstock.client.consumer_options import ConsumerWish, consumer_wish
+from penstock.client.producer_options import PublishingProperties, RetryPolicy, properties_of
+from penstock.client.stream_options import StreamWish, stream_wish
+from penstock.errors import BadParameter, ProducerStateExpired
+from tests.unit.client.play import shown_producer
+
+
+def test_stream_asks_for_a_window_of_ten_batches_by_default() -> None:
+    assert StreamWish().members() == {
+        "batch_limit": 100,
+        "batch_flush_timeout": 1,
+        "max_uncommitted_events": 1000,
+        "commit_timeout": 60,
+    }
+
+
+def test_stream_asks_for_the_options_that_are_given() -> None:
+    given: Any = {
+        "batch_limit": 5,
+        "batch_flush_timeout": 2,
+        "batch_timespan": 3,
+        "max_uncommitted_events": 7,
+        "commit_timeout": 30,
+        "stream_timeout": 600,
+        "stream_limit": 100,
+    }
+
+    asked = stream_wish({**given, "partitions": {("b", 1), ("a", 2)}}).members()
+
+    places = [{"event_type": "a", "partition": "2"}, {"event_type": "b", "partition": "1"}]
+    assert asked == {**given, "partitions": places}
+
+
+@pytest.mark.parametrize(
+    ("options", "seconds"),
+    [({}, 120.0), ({"commit_timeout": 1}, 2.0), ({"commit_timeout": 1, "batch_flush_timeout": 9}, 9.0)],
+    ids=["default", "short", "rarely flushed"],
+)
+def test_live_stream_is_silent_for_two_commit_timeouts_or_one_flush_at_most(options: Any, seconds: float) -> None:
+    assert stream_wish(options).silence == seconds
+
+
+def test_consumer_window_grows_with_the_workers_unless_it_is_given() -> None:
+    wish, stream = consumer_wish({"workers": 4, "grace": 1.5, "batch_limit": 20, "commit_timeout": 5})
+
+    assert (wish.workers, wish.grace, stream.batch_limit, stream.commit_timeout) == (4, 1.5, 20, 5)
+    assert stream.max_uncommitted_events == 800, "ten batches for each worker"
+    assert consumer_wish({"workers": 4, "max_uncommitted_events": 50})[1].max_uncommitted_events == 50
+
+
+@pytest.mark.parametrize(
+    ("made", "options"),
+    [
+        *((StreamWish, {name: value}) for name in ("batch_limit", "batch_flush_timeout", "commit_timeout")
+          for value in (0, -1, 1.5, True)),
+        *((StreamWish, {name: -1}) for name in (
+            "batch_timespan", "max_uncommitted_events", "stream_timeout", "stream_limit")),
+        *((ConsumerWish, {"workers": value}) for value in (0, True, 1.5)),
+        (ConsumerWish, {"grace": -1}),
+        (ConsumerWish, {"retry": 3}),
+        (ConsumerWish, {"on_error": None}),
+        (ConsumerWish, {"progress": 5}),
+        (RetryPolicy, {"max_attempts": 0}),
+        (RetryPolicy, {"max_delay": 0}),
+        (RetryPolicy, {"max_delay": float("nan")}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_option_that_makes_no_sense_is_refused_by_name(made: Any, options: Any) -> None:
+    [name] = options
+    with pytest.raises(BadParameter) as refused:
+        made(**options)
+
+    assert refused.value.fields["parameter"] == name
+
+
+@pytest.mark.parametrize("wish", [stream_wish, consumer_wish])
+def test_unknown_option_is_refused_with_a_suggestion(wish: Any) -> None:
+    with pytest.raises(TypeError, match=r"batchlimit.*did you mean 'batch_limit'"):
+        wish({"batchlimit": 3})
+
+
+async def handle(_: object) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "other_kind"),
+    [
+        ("subscription", 5, 5),
+        ("handler", None, None),
+        ("cancel", True, True),
+        ("cancel", asyncio.Event(), threading.Event()),  # A client would wait for the other kind's event for ever.
+    ],
+    ids=["subscription", "handler", "cancel", "event of the other kind"],
+)
+def test_consumer_with_a_wrong_argument_is_refused_before_it_reads(name: str, value: Any, other_kind: Any) -> None:
+    with Client("http://localhost:1") as client, pytest.raises(BadParameter, match=name):
+        client.consume(**{"subscription": "s", "handler": print, name: value})
+    with pytest.raises(BadParameter, match=name):
+        AsyncClient("http://localhost:1").consumer(**{"subscription": "s", "handler": handle, name: other_kind})
+
+
+def test_producer_state_is_shown_as_properties() -> None:
+    state = shown_producer(partition=2, owner_level=5, last_published_sequence=6, next_sequence=7, last_offset=99)
+
+    assert properties_of(state) == PublishingProperties(2, "g", 5, 6, 7, 99)
+
+
+def test_expired_producer_state_has_no_properties() -> None:
+    with pytest.raises(ProducerStateExpired) as refused:
+        properties_of(shown_producer(partition=2, owner_level=5, next_sequence=None, expired=True))
+
+    assert refused.value.fields == {"producer_group": "g", "partition": 2, "current_epoch": 5}
