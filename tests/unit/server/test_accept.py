@@ -1,12 +1,16 @@
+"""Weights of the media types in an Accept header."""
+
 import pytest
 
 from penstock.server.accept import weights
 
 
-@pytest.mark.parametrize("accept", [None, "", ",", " ; q=1"])
-def test_who_names_nothing_accepts_nothing_in_particular(accept: str | None) -> None:
-    assert weights(accept) == {}
-
-
-def test_names_are_in_small_letters_and_have_a_weight_of_their_own() -> None:
-    assert weights("A/B;v=1;q=0.25 , */*;q=0.1,c") == {"a/b": 0.25, "*/*": 0.1, "c": 1.0}
+@pytest.mark.parametrize(
+    ("accept", "found"),
+    [
+        *((empty, {}) for empty in (None, "", ",", " ; q=1")),
+        ("A/B;v=1;q=0.25 , */*;q=0.1,c", {"a/b": 0.25, "*/*": 0.1, "c": 1.0}),
+    ],
+)
+def test_media_types_of_accept_have_their_weights(accept: str | None, found: dict[str, float]) -> None:
+    assert weights(accept) == found

@@ -1,4 +1,4 @@
-"""How a stream is sent: to a client that takes nothing, that leaves, and that is no longer wanted."""
+"""Sending of a stream of events: to a client that takes nothing, that leaves, or that is blocked."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -95,24 +95,31 @@ async def waiting(hub: Hub) -> None:
         await asyncio.sleep(0)
 
 
-def test_a_stream_that_ends_says_so(hub: Hub) -> None:
-    publish(hub, 1, 2, 3)
+def play(hub: Hub, act: Callable[[Client], Awaitable[None]]) -> None:
+    """Run *act* with a client of the hub."""
 
     async def main() -> None:
-        client = Client(hub)
+        await act(Client(hub))
+
+    asyncio.run(main())
+
+
+def test_stream_ends_its_body_at_the_limit(hub: Hub) -> None:
+    publish(hub, 1, 2, 3)
+
+    async def act(client: Client) -> None:
         await client.stream(stream_limit=3)
         assert client.got[0]["type"] == "http.response.start"
         assert (client.body.count(b"\n"), client.has_all, client.served) == (3, True, 3)
         assert client.ended == []
 
-    asyncio.run(main())
+    play(hub, act)
 
 
-def test_the_headers_go_out_before_anything_is_waited_for(hub: Hub) -> None:
+def test_headers_are_sent_before_the_first_wait(hub: Hub) -> None:
     """A server may keep headers back until a body comes, as ASGI allows: an empty one comes with them."""
 
-    async def main() -> None:
-        client = Client(hub)
+    async def act(client: Client) -> None:
         stream = asyncio.ensure_future(client.stream())
         await waiting(hub)
         start, *rest = client.got
@@ -121,15 +128,14 @@ def test_the_headers_go_out_before_anything_is_waited_for(hub: Hub) -> None:
         client.leaves.set()
         await stream
 
-    asyncio.run(main())
+    play(hub, act)
 
 
-def test_a_client_that_takes_nothing_is_left_a_while_after_the_end(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_that_takes_nothing_is_left_a_while_after_the_end(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_pieces, "STUCK_SECONDS", 0.01)
     publish(hub, 1)
 
-    async def main() -> None:
-        client = Client(hub)
+    async def act(client: Client) -> None:
 
         async def stuck(message: Message) -> None:
             if message.get("body"):
@@ -141,12 +147,11 @@ def test_a_client_that_takes_nothing_is_left_a_while_after_the_end(hub: Hub, mon
         assert (client.body, client.has_all, client.served) == (b"", False, 0)
         assert hub.watch().waiting == 0
 
-    asyncio.run(main())
+    play(hub, act)
 
 
-def test_who_leaves_while_waiting_gets_and_leaves_nothing(hub: Hub) -> None:
-    async def main() -> None:
-        client = Client(hub)
+def test_client_that_leaves_while_waiting_leaves_no_waiter(hub: Hub) -> None:
+    async def act(client: Client) -> None:
         stream = asyncio.ensure_future(client.stream())
         await waiting(hub)
         client.leaves.set()
@@ -154,12 +159,11 @@ def test_who_leaves_while_waiting_gets_and_leaves_nothing(hub: Hub) -> None:
         assert (client.body, client.has_all) == (b"", False)
         assert hub.watch().waiting == 0
 
-    asyncio.run(main())
+    play(hub, act)
 
 
-def test_what_ends_a_wait_for_good_ends_the_stream_whole_and_is_told(hub: Hub) -> None:
-    async def main() -> None:
-        client = Client(hub)
+def test_block_during_a_wait_ends_the_stream_and_is_reported(hub: Hub) -> None:
+    async def act(client: Client) -> None:
 
         def blocked() -> None:
             raise Blocked(event_type=NAME, application="x")
@@ -172,12 +176,11 @@ def test_what_ends_a_wait_for_good_ends_the_stream_whole_and_is_told(hub: Hub) -
         assert (client.body, client.has_all) == (b"", True)
         assert [error.code for error in client.ended] == ["blocked"]
 
-    asyncio.run(main())
+    play(hub, act)
 
 
-def test_what_wakes_for_nothing_does_not_end_it(hub: Hub) -> None:
-    async def main() -> None:
-        client = Client(hub)
+def test_wake_without_events_does_not_end_the_stream(hub: Hub) -> None:
+    async def act(client: Client) -> None:
         stream = asyncio.ensure_future(client.stream(stream_limit=1))
         for _ in range(3):
             await waiting(hub)
@@ -187,26 +190,24 @@ def test_what_wakes_for_nothing_does_not_end_it(hub: Hub) -> None:
         assert client.body.count(b"\n") == 1
         assert client.has_all
 
-    asyncio.run(main())
+    play(hub, act)
 
 
-def test_a_hub_that_stops_ends_it_whole(hub: Hub) -> None:
-    async def main() -> None:
-        client = Client(hub)
+def test_stop_of_the_hub_ends_the_stream(hub: Hub) -> None:
+    async def act(client: Client) -> None:
         stream = asyncio.ensure_future(client.stream())
         await waiting(hub)
         hub.drain()
         await stream
         assert client.has_all
 
-    asyncio.run(main())
+    play(hub, act)
 
 
-def test_who_leaves_in_the_middle_of_a_send_is_sent_no_more(hub: Hub) -> None:
+def test_client_that_leaves_during_a_send_is_sent_no_more(hub: Hub) -> None:
     hub.publish(NAME, [a_new_event({"text": "x" * 200_000}) for _ in range(40)])
 
-    async def main() -> None:
-        client = Client(hub)
+    async def act(client: Client) -> None:
 
         async def slow(message: Message) -> None:
             await client.take(message)
@@ -219,4 +220,4 @@ def test_who_leaves_in_the_middle_of_a_send_is_sent_no_more(hub: Hub) -> None:
         assert len(client.body) < 1_000_000
         assert not client.has_all
 
-    asyncio.run(main())
+    play(hub, act)

@@ -1,4 +1,4 @@
-"""The description is made from the routing table."""
+"""The OpenAPI description is made from the routing table."""
 
 import json
 import re
@@ -9,28 +9,28 @@ from penstock.server.openapi import describe
 DOCUMENT = describe(OPERATIONS, "1.2.3", "/events")
 
 
-def test_it_is_json_that_names_version_and_place() -> None:
+def test_description_is_json_with_version_and_server() -> None:
     document = json.loads(json.dumps(DOCUMENT))
     assert (document["openapi"], document["info"]["version"]) == ("3.1.0", "1.2.3")
     assert document["servers"] == [{"url": "/events"}]
     assert describe(OPERATIONS, "1")["servers"] == [{"url": "/"}]
 
 
-def test_every_operation_says_what_it_does_and_what_it_answers() -> None:
+def test_every_operation_has_a_summary_and_responses() -> None:
     for methods in DOCUMENT["paths"].values():
         for operation in methods.values():
             assert operation["summary"][0].isupper()
             assert {"default"} < set(operation["responses"])
 
 
-def test_every_place_in_a_path_is_a_parameter() -> None:
+def test_every_path_parameter_is_described() -> None:
     for path, methods in DOCUMENT["paths"].items():
         for operation in methods.values():
             in_path = [each["name"] for each in operation["parameters"] if each["in"] == "path"]
             assert in_path == re.findall(r"{(\w+)}", path)
 
 
-def test_every_reference_leads_somewhere() -> None:
+def test_every_reference_resolves() -> None:
     for reference in set(re.findall(r'"\$ref": "#/([^"]+)"', json.dumps(DOCUMENT))):
         found = DOCUMENT
         for step in reference.split("/"):
@@ -38,7 +38,7 @@ def test_every_reference_leads_somewhere() -> None:
         assert found
 
 
-def test_the_docstring_of_a_handler_names_its_route() -> None:
+def test_docstring_of_every_handler_names_its_route() -> None:
     for operation in OPERATIONS:
         said = (operation.handler.__doc__ or "").splitlines()[0]
         assert said.startswith(f"{operation.method} {operation.path}: ")

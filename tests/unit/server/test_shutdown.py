@@ -1,4 +1,4 @@
-"""Waits end before the server waits for them."""
+"""`before_shutdown` acts on SIGTERM before the server's own handler."""
 
 import signal
 import threading
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from penstock.server.shutdown import before_shutdown
 
 
-def test_the_action_is_called_before_the_handler_that_was_there_and_can_be_taken_back() -> None:
+def test_action_runs_before_the_servers_handler_until_it_is_taken_back() -> None:
     called: list[str] = []
     acted = threading.Event()
     before = signal.signal(signal.SIGTERM, lambda *_: called.append("server"))
@@ -25,7 +25,7 @@ def test_the_action_is_called_before_the_handler_that_was_there_and_can_be_taken
         signal.signal(signal.SIGTERM, before)
 
 
-def test_a_handler_is_wrapped_once() -> None:
+def test_servers_handler_is_called_once_for_several_actions() -> None:
     called: list[str] = []
     before = signal.signal(signal.SIGTERM, lambda *_: called.append("server"))
     try:
@@ -38,7 +38,7 @@ def test_a_handler_is_wrapped_once() -> None:
         signal.signal(signal.SIGTERM, before)
 
 
-def test_outside_the_main_thread_signals_are_left_alone() -> None:
+def test_signal_handlers_are_kept_outside_the_main_thread() -> None:
     before = signal.getsignal(signal.SIGTERM)
     taken_back: list[Callable[[], None]] = []
     thread = threading.Thread(target=lambda: taken_back.append(before_shutdown(list)))

@@ -1,4 +1,4 @@
-"""What a stream sends, over a real store and in virtual time."""
+"""Pieces of a stream of events, over a real store and in virtual time."""
 
 import gzip
 import json
@@ -73,11 +73,11 @@ class Stream:
         return [piece.body for piece in made]
 
     def lines(self) -> list[Any]:
-        """Return what is sent now: of each line its partition, its offset's number, and its events."""
-        return told(b"".join(self.raw()))
+        """Return the lines that are sent now: of each its partition, its offset's number, and its events."""
+        return lines_of(b"".join(self.raw()))
 
 
-def told(body: bytes) -> list[Any]:
+def lines_of(body: bytes) -> list[Any]:
     found = []
     for line in map(json.loads, body.splitlines()):
         number = int(line["cursor"]["offset"].removeprefix("001-0001-"))
@@ -110,7 +110,7 @@ def publish(hub: Hub, *numbers: int, partition: int = 0, **others: Any) -> None:
     hub.publish(NAME, [a_new_event({"n": number}, partition=partition, **others) for number in numbers])
 
 
-def test_what_is_there_is_cut_into_batches_and_what_comes_later_goes_on(hub: Hub, stream: Stream) -> None:
+def test_stored_and_later_events_come_in_batches(hub: Hub, stream: Stream) -> None:
     publish(hub, 0, 1, 2, 3, 4)
     publish(hub, 10, partition=1)
     stream.open({0: 1, 1: 0}, batch_limit=2)
@@ -125,7 +125,7 @@ def test_what_is_there_is_cut_into_batches_and_what_comes_later_goes_on(hub: Hub
     assert not stream.pieces.over
 
 
-def test_partitions_that_are_added_are_read_from_their_beginning_where_all_are_read(hub: Hub, stream: Stream) -> None:
+def test_stream_of_all_partitions_reads_added_ones_from_their_beginning(hub: Hub, stream: Stream) -> None:
     publish(hub, 0, partition=1)
     stream.open({0: 0, 1: 1}, flush_s=10, all_partitions=True)
     assert stream.lines() == []
@@ -143,7 +143,7 @@ def test_partitions_that_are_added_are_read_from_their_beginning_where_all_are_r
     assert list(stream.pieces.waits_at.values()) == [0, 2, 2, 1]
 
 
-def test_partitions_that_are_added_are_not_among_those_that_were_named(hub: Hub, stream: Stream) -> None:
+def test_stream_of_named_partitions_reads_no_added_ones(hub: Hub, stream: Stream) -> None:
     stream.open({0: 0, 1: 0})
     hub.grow_event_type(NAME, 3)
     publish(hub, 20, partition=2)
@@ -152,7 +152,7 @@ def test_partitions_that_are_added_are_not_among_those_that_were_named(hub: Hub,
     assert stream.lines() == [(0, 0, [0])]
 
 
-def test_time_sends_what_waits(hub: Hub, stream: Stream) -> None:
+def test_flush_timeout_sends_events_that_wait_and_stream_timeout_ends(hub: Hub, stream: Stream) -> None:
     publish(hub, 0)
     stream.open({0: 0, 1: 0}, batch_limit=9, flush_s=10, timeout_s=25)
 
@@ -170,14 +170,14 @@ def test_time_sends_what_waits(hub: Hub, stream: Stream) -> None:
     assert stream.pieces.patience == stream_pieces.STUCK_SECONDS
 
 
-def test_a_limit_ends_the_stream_in_the_middle_of_what_is_there(hub: Hub, stream: Stream) -> None:
+def test_stream_limit_ends_the_stream_before_the_last_event(hub: Hub, stream: Stream) -> None:
     publish(hub, *range(10))
 
     assert stream.open(batch_limit=3, stream_limit=5).lines() == [(0, 2, [0, 1, 2]), (0, 4, [3, 4])]
     assert stream.pieces.over
 
 
-def test_no_partition_waits_for_the_end_of_another(hub: Hub, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partitions_with_a_backlog_are_read_in_turn(hub: Hub, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_pieces, "PAGE_EVENTS", 4)
     publish(hub, *range(6))
     publish(hub, *range(10, 16), partition=1)
@@ -190,7 +190,7 @@ def test_no_partition_waits_for_the_end_of_another(hub: Hub, stream: Stream, mon
     assert not stream.pieces.unread
 
 
-def test_marks_of_deletion_are_passed_over(hub: Hub, stream: Stream) -> None:
+def test_deletion_marks_are_skipped(hub: Hub, stream: Stream) -> None:
     stream.name = "order.kept"
     hub.create_event_type(an_event_type(stream.name, category="business", cleanup_policy="compact"))
     for number, deletes in enumerate((True, False, True, False, False, True, True)):
@@ -206,7 +206,7 @@ def test_marks_of_deletion_are_passed_over(hub: Hub, stream: Stream) -> None:
     assert stream.lines() == [(0, 7, [])]
 
 
-def test_an_early_flush_bounds_what_waits(hub: Hub, stream: Stream) -> None:
+def test_batch_is_flushed_early_at_the_byte_limit(hub: Hub, stream: Stream) -> None:
     publish(hub, 0, 1, 2, partition=1)
     publish(hub, 10, 11)
     size = len(b'{"n":0}') + EVENT_OVERHEAD
@@ -215,7 +215,7 @@ def test_an_early_flush_bounds_what_waits(hub: Hub, stream: Stream) -> None:
     assert stream.lines() == [(1, 2, [0, 1, 2])]
 
 
-def test_a_line_larger_than_a_piece_comes_in_several(hub: Hub, stream: Stream) -> None:
+def test_line_larger_than_a_piece_comes_in_several_pieces(hub: Hub, stream: Stream) -> None:
     texts = [str(number) * 100_000 for number in range(10)]
     hub.publish(NAME, [a_new_event({"text": text}, partition=0) for text in texts])
     stream.open(batch_limit=10)
@@ -228,9 +228,9 @@ def test_a_line_larger_than_a_piece_comes_in_several(hub: Hub, stream: Stream) -
 
 
 class TestEnds:
-    """What ends a stream before its time does not cut a line."""
+    """A stream that ends before its time does not cut a line."""
 
-    def test_who_is_blocked_gets_no_more(self, hub: Hub, stream: Stream) -> None:
+    def test_blocked_reader_gets_no_more(self, hub: Hub, stream: Stream) -> None:
         publish(hub, 0)
         stream.open()
         assert stream.lines() == [(0, 0, [0])]
@@ -243,7 +243,9 @@ class TestEnds:
         with pytest.raises(Blocked):
             stream.raw()
 
-    def test_retention_that_overtakes_it(self, hub: Hub, stream: Stream, store: ForwardingStore) -> None:
+    def test_retention_that_overtakes_the_stream_ends_it(
+        self, hub: Hub, stream: Stream, store: ForwardingStore
+    ) -> None:
         publish(hub, 0, 1, 2, 3)
         stream.open()
         assert len(stream.lines()) == 4
@@ -254,7 +256,7 @@ class TestEnds:
             stream.raw()
 
     @pytest.mark.parametrize("again", [True, False])
-    def test_an_event_type_that_is_dropped(self, hub: Hub, stream: Stream, again: bool) -> None:
+    def test_dropped_event_type_ends_the_stream(self, hub: Hub, stream: Stream, again: bool) -> None:
         stream.open()
         assert stream.lines() == []
         hub.delete_event_type(NAME)
@@ -264,7 +266,7 @@ class TestEnds:
         with pytest.raises(CursorExpired if again else EventTypeNotFound):
             stream.raw()
 
-    def test_a_line_that_was_begun_is_ended(self, hub: Hub, stream: Stream) -> None:
+    def test_line_that_has_begun_is_completed_before_the_end(self, hub: Hub, stream: Stream) -> None:
         """Each chunk is asked for by itself: at the second the reader is blocked, the first makes a line and a half."""
         hub.publish(NAME, [a_new_event({"n": n, "text": "x" * 400_000}, partition=0) for n in range(12)])
         stream.open(batch_limit=5)
@@ -284,9 +286,9 @@ class TestEnds:
 
         body = b"".join(piece.body for piece in pieces)
         assert body.endswith(b"]}\n")
-        assert [events for _, _, events in told(body)] == [[0, 1, 2, 3, 4]]
+        assert [events for _, _, events in lines_of(body)] == [[0, 1, 2, 3, 4]]
 
-    def test_a_hub_that_stops_ends_it(self, hub: Hub, stream: Stream) -> None:
+    def test_stop_of_the_hub_ends_the_stream(self, hub: Hub, stream: Stream) -> None:
         publish(hub, *range(5))
         stream.open(batch_limit=9)
         hub.drain()
@@ -301,7 +303,9 @@ class TestWithoutDatabase:
     def away(self, _: int) -> None:
         raise DatabaseUnavailable(reason="away", retry_after=1)
 
-    def test_who_has_read_everything_only_waits_longer(self, hub: Hub, stream: Stream, store: ForwardingStore) -> None:
+    def test_stream_without_backlog_waits_until_the_database_is_back(
+        self, hub: Hub, stream: Stream, store: ForwardingStore
+    ) -> None:
         publish(hub, 0)
         stream.open({0: 0}, flush_s=10)
         assert stream.lines() == [(0, 0, [0])]
@@ -313,14 +317,16 @@ class TestWithoutDatabase:
         publish(hub, 1)
         assert stream.lines() == [(0, 1, [1])]
 
-    def test_who_has_not_begun_to_read_is_told(self, stream: Stream, store: ForwardingStore) -> None:
+    def test_stream_that_has_not_begun_fails_while_the_database_is_away(
+        self, stream: Stream, store: ForwardingStore
+    ) -> None:
         stream.open()
         store.at_read = self.away
 
         with pytest.raises(DatabaseUnavailable):
             stream.raw()
 
-    def test_who_has_more_to_read_does_not_ask_on_and_on(
+    def test_stream_with_backlog_fails_while_the_database_is_away(
         self, hub: Hub, stream: Stream, store: ForwardingStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(stream_pieces, "PAGE_EVENTS", 1)
@@ -334,7 +340,7 @@ class TestWithoutDatabase:
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])
-def test_what_is_sent_can_be_read_at_once(hub: Hub, stream: Stream, encoding: str) -> None:
+def test_compressed_piece_can_be_decoded_at_once(hub: Hub, stream: Stream, encoding: str) -> None:
     import zstandard
 
     decoder: Any = zlib.decompressobj(31) if encoding == "gzip" else zstandard.ZstdDecompressor().decompressobj()
@@ -345,14 +351,14 @@ def test_what_is_sent_can_be_read_at_once(hub: Hub, stream: Stream, encoding: st
         publish(hub, number)
         (sent,) = stream.raw()
         whole += sent
-        assert told(decoder.decompress(sent)) == [(0, number, [number])]
+        assert lines_of(decoder.decompress(sent)) == [(0, number, [number])]
     assert stream.raw() == [b""]
 
     whole += stream.pieces.end()
     body = (
         gzip.decompress(whole) if encoding == "gzip" else zstandard.ZstdDecompressor().decompressobj().decompress(whole)
     )
-    assert len(told(body)) == 3
+    assert len(lines_of(body)) == 3
 
 
 def retain(url: str, floor: int) -> None:

@@ -1,8 +1,9 @@
-"""What a consumer is sent, and what is held back from it: it is slow, or the lease of its hub was over meanwhile."""
+"""Sending of a subscription's stream: to a slow consumer, and while the lease of its hub is over."""
 
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,48 +18,53 @@ from penstock.server import subscription_stream, waiting
 from penstock.server.access import Access
 from penstock.server.ahead import PIECES_AHEAD
 from penstock.server.state import State
-from penstock.server.subscription_stream import SubscriptionStream
+from penstock.server.subscription_stream import STUCK_S, SubscriptionStream
 from penstock.storage import Store, open_store
-from penstock.wire.nakadi_stream import PART_BYTES
+from penstock.wire.nakadi_stream import PART_BYTES as PIECE_BYTES
 from tests.unit.hub.feeds import NAME
 from tests.unit.hub.subscribing import P, Played, lose_hub, subscribed
 
 Message = dict[str, Any]
-PIECE_BYTES = PART_BYTES
 EVENTS = 10
 """Each makes a piece of its own: more than are made ahead."""
 RULES = {"max_uncommitted": 100, "batch_limit": 1, "flush_s": 30, "commit_s": 60, "bytes_max": 1 << 27}
 
 
 class Scene:
-    """A hub whose lease goes on by hand, another one, and a client that takes what it has room for."""
+    """A hub whose lease and clock tests move, another hub, and a client with room for so many pieces."""
 
     def __init__(self, store: Store) -> None:
-        self.now = 1_000.0
+        self.lease_now = 1_000.0
+        self.now = time.monotonic()
         self.sub = subscribed(store, partitions=1)
         self.hub = Hub(store)
         self.live = self.hub.streams.live
-        self.live._monotonic = lambda: self.now
+        self.live._monotonic = lambda: self.lease_now
         self.other = Played(store, "other")
         self.store = store
         self.got: list[Message] = []
-        self.times: list[float] = []
-        """When each of these came."""
+        self.looks = 0
+        """How often the stream has asked if its client is still wanted."""
         self.rules = Rules(**RULES)  # type: ignore[arg-type]
         for number in range(EVENTS):
             self.hub.publish(NAME, [NewEvent.of(b'{"n":%d,"pad":"%s"}' % (number, b"x" * PIECE_BYTES), partition=0)])
 
     async def begin(self, *, room: int) -> None:
-        """Have the client be sent a stream, of which it takes so many pieces, and return when no more moves."""
+        """Send the client a stream, of which it takes *room* pieces."""
         self.access = Access({"method": "GET", "path": "/"}, None, "flow")  # type: ignore[arg-type]
         self.state = State(lambda: self.hub)
         await self.state.start()
         self.stream = self.hub.streams.open(self.sub, frozenset(), self.rules, self.hub.watch())
+        self.stream._clock = lambda: self.now
+        self._interrupted, self.stream.interrupted = self.stream.interrupted, self._look  # type: ignore[method-assign]
         self.gone, self.more = asyncio.Event(), asyncio.Event()
         self.room = room
         answer = SubscriptionStream(self.stream, self.state, self.access, encoding=None)
         self.sending = asyncio.ensure_future(answer({"type": "http"}, self._receive, self._take))  # type: ignore[arg-type]
-        await self.settle()
+
+    def _look(self) -> str | None:
+        self.looks += 1
+        return self._interrupted()
 
     async def _receive(self) -> Message:
         await self.gone.wait()
@@ -69,7 +75,6 @@ class Scene:
             self.more.clear()
             await self.more.wait()
         self.got.append(dict(message))
-        self.times.append(time.monotonic())
 
     def make_room(self, room: int) -> None:
         self.room = room
@@ -77,62 +82,69 @@ class Scene:
 
     @property
     def pieces(self) -> int:
-        """How many it has got."""
+        """How many the client has."""
         return sum(b'"events"' in each.get("body", b"") for each in self.got)
 
     async def settle(self) -> None:
-        """Return when it has got as much as it has room for, or when nothing comes any more."""
-        for _ in range(1_000):
-            if self.sending.done() or self.pieces >= min(self.room, EVENTS):
-                break
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.2)
+        """Return once the client has as much as it has room for, or the stream has ended, and nothing more comes."""
+        await until(lambda: self.sending.done() or self.pieces >= min(self.room, EVENTS))
+        await asyncio.sleep(0.1)
 
-    async def end(self) -> None:
-        self.gone.set()
-        await asyncio.wait_for(self.sending, 30)
+    async def look(self) -> None:
+        """Return once the stream has asked twice more if its client is wanted, so once from now on."""
+        looks = self.looks
+        await until(lambda: self.sending.done() or self.looks > looks + 1)
 
     def lapse(self, *, taken: bool = False) -> None:
-        """Let the hub's lease be over, and begin anew; another hub may have *taken* the partition meanwhile."""
-        self.now += LEASE_S
+        """Let the hub's lease end and begin anew; another hub may have *taken* the partition meanwhile."""
+        self.lease_now += LEASE_S
         if taken:
-            lose_hub(self.store.url, self.hub_id)
+            lose_hub(self.store.url, self.live._hub_id)
             self.other.stream(self.sub, P)
         self.live.renew()
 
-    @property
-    def hub_id(self) -> str:
-        return self.live._hub_id
+    def delete(self) -> None:
+        """Delete the subscription."""
+        with self.store.write() as tx:
+            tx.subscriptions.delete(self.sub)
+        self.live.changed(self.sub)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110 - nothing signals what is waited for
+        await asyncio.sleep(0.005)
 
 
 @pytest.fixture
 def scene(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
-    monkeypatch.setattr(waiting, "LOOK_S", 0.1)
-    monkeypatch.setattr(subscription_stream, "RETRY_S", 0.02)
-    monkeypatch.setattr(subscription_stream, "GATHER_BYTES", PIECE_BYTES)
     store = open_store(sqlite_url)
     store.migrate()
     found = Scene(store)
+    monkeypatch.setattr(waiting, "LOOK_S", 0.05)
+    monkeypatch.setattr(subscription_stream, "RETRY_S", 0.02)
+    monkeypatch.setattr(subscription_stream, "FIRST_S", 0.0)
+    monkeypatch.setattr(subscription_stream, "GATHER_BYTES", PIECE_BYTES)
+    monkeypatch.setattr(subscription_stream, "time", SimpleNamespace(monotonic=lambda: found.now))
     yield found
     found.other.stop()
     found.hub.stop()
 
 
 def play(scene: Scene, act: Callable[[], Any], *, room: int = 1) -> None:
-    """Have a client that takes so many pieces at first, and do the rest."""
+    """Send a stream to a client that takes *room* pieces at first; then do the rest."""
 
     async def main() -> None:
         await scene.begin(room=room)
-        assert scene.pieces == min(room, EVENTS)
         await act()
-        await scene.end()
+        scene.gone.set()
+        await scene.sending
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), 300))
 
 
-def test_a_client_is_sent_what_it_has_room_for(scene: Scene) -> None:
+def test_client_is_sent_as_many_pieces_as_it_has_room_for(scene: Scene) -> None:
     async def act() -> None:
-        for room in (2, 5, EVENTS):
+        for room in (1, 2, 5, EVENTS):
             scene.make_room(room)
             await scene.settle()
             assert scene.pieces == room
@@ -141,21 +153,23 @@ def test_a_client_is_sent_what_it_has_room_for(scene: Scene) -> None:
     play(scene, act)
 
 
-def test_a_stream_begins_a_moment_after_its_headers(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some clients lose what comes together with these."""
-    monkeypatch.setattr(subscription_stream, "FIRST_S", 0.3)
+def test_stream_waits_a_moment_after_its_headers(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some clients lose what comes together with the headers."""
+    monkeypatch.setattr(subscription_stream, "FIRST_S", 300)
 
     async def act() -> None:
-        first = next(at for at, each in zip(scene.times, scene.got, strict=True) if each.get("body"))
-        assert first - scene.times[0] >= 0.29
+        await until(lambda: len(scene.got) == 2)
+        await asyncio.sleep(0.1)
+        assert [each.get("body") for each in scene.got] == [None, b""]
 
     play(scene, act)
 
 
-def test_nothing_that_was_made_is_sent_once_others_have_had_it(scene: Scene) -> None:
-    """One piece waits for room, and others are made by then, when the hub is cut off for longer than its lease."""
+def test_piece_is_withheld_once_another_hub_has_the_partition(scene: Scene) -> None:
+    """One piece waits for room, and others are made already, when the hub is cut off for longer than its lease."""
 
     async def act() -> None:
+        await scene.settle()
         scene.lapse(taken=True)
         scene.make_room(EVENTS)
         await scene.settle()
@@ -166,25 +180,24 @@ def test_nothing_that_was_made_is_sent_once_others_have_had_it(scene: Scene) -> 
     play(scene, act)
 
 
-def test_all_that_was_made_is_sent_once_it_is_known_that_nobody_has_had_it(scene: Scene) -> None:
+def test_pieces_are_sent_once_the_lease_holds_again_and_nobody_has_taken_over(scene: Scene) -> None:
     async def act() -> None:
-        scene.lapse()
-        scene.make_room(PIECES_AHEAD + 2)
         await scene.settle()
-        assert scene.pieces == PIECES_AHEAD + 2
-        scene.lapse()
-        scene.make_room(EVENTS)
-        await scene.settle()
-        assert scene.pieces == EVENTS
+        for room in (PIECES_AHEAD + 2, EVENTS):
+            scene.lapse()
+            scene.make_room(room)
+            await scene.settle()
+            assert scene.pieces == room
 
     play(scene, act)
 
 
-def test_all_waits_while_the_lease_is_over(scene: Scene) -> None:
+def test_pieces_wait_while_the_lease_is_over(scene: Scene) -> None:
     async def act() -> None:
-        scene.now += LEASE_S
+        await scene.settle()
+        scene.lease_now += LEASE_S
         scene.make_room(EVENTS)
-        await asyncio.sleep(1)
+        await asyncio.sleep(0.3)
         assert (scene.pieces, scene.sending.done()) == (1, False)
         scene.live.renew()
         await scene.settle()
@@ -193,16 +206,17 @@ def test_all_waits_while_the_lease_is_over(scene: Scene) -> None:
     play(scene, act)
 
 
-def test_all_waits_while_nobody_can_be_asked(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pieces_wait_while_the_database_is_away(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     def away(*_: Any, **__: Any) -> Any:
         raise DatabaseUnavailable(reason="away", retry_after=1)
 
     async def act() -> None:
+        await scene.settle()
         scene.lapse()
         with monkeypatch.context() as patched:
             patched.setattr(scene.hub.streams.sessions, "look", away)
             scene.make_room(EVENTS)
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(0.3)
             assert (scene.pieces, scene.sending.done()) == (1, False)
         await scene.settle()
         assert scene.pieces == EVENTS
@@ -210,12 +224,11 @@ def test_all_waits_while_nobody_can_be_asked(scene: Scene, monkeypatch: pytest.M
     play(scene, act)
 
 
-def test_it_hears_why_it_ends_though_nobody_knows_who_has_its_partitions(scene: Scene) -> None:
+def test_reason_of_the_end_is_sent_though_the_lease_is_uncertain(scene: Scene) -> None:
     async def act() -> None:
+        await scene.settle()
         scene.lapse()
-        with scene.store.write() as tx:
-            tx.subscriptions.delete(scene.sub)
-        scene.live.changed(scene.sub)
+        scene.delete()
         await scene.settle()
         assert scene.sending.done()
         assert DELETED.encode() in scene.got[-2]["body"]
@@ -224,50 +237,42 @@ def test_it_hears_why_it_ends_though_nobody_knows_who_has_its_partitions(scene: 
     play(scene, act, room=EVENTS + 1)
 
 
-def test_it_is_cut_off_from_what_it_does_not_take_when_the_subscription_goes(scene: Scene) -> None:
+def test_slow_client_is_cut_off_when_the_subscription_is_deleted(scene: Scene) -> None:
     async def act() -> None:
-        with scene.store.write() as tx:
-            tx.subscriptions.delete(scene.sub)
-        scene.live.changed(scene.sub)
         await scene.settle()
-        assert (scene.pieces, scene.sending.done(), scene.stream.reason) == (1, True, DELETED)
+        scene.delete()
+        await scene.settle()
+        await until(scene.sending.done)
+        assert (scene.pieces, scene.stream.reason) == (1, DELETED)
 
     play(scene, act)
 
 
-def test_it_is_cut_off_where_it_takes_nothing_for_too_long(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subscription_stream, "STUCK_S", 0.3)
-    scene.rules = Rules(**RULES | {"commit_s": 0.3})  # type: ignore[arg-type]
+def test_client_that_takes_nothing_is_cut_off_after_the_time_for_a_piece(scene: Scene) -> None:
+    scene.rules = Rules(**RULES | {"commit_s": 1})  # type: ignore[arg-type]
 
     async def act() -> None:
-        await asyncio.sleep(1)
-        assert (scene.pieces, scene.sending.done()) == (1, True)
+        await scene.settle()
+        scene.now += STUCK_S - 1
+        await scene.look()
+        assert not scene.sending.done()
+        scene.now += 1
+        await until(scene.sending.done)
+        assert scene.pieces == 1
         assert scene.access.refusal["reason"] == "the consumer takes nothing"
 
     play(scene, act)
 
 
-def test_it_is_left_some_time_though_it_has_less_to_commit(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subscription_stream, "STUCK_S", 60)
-    scene.rules = Rules(**RULES | {"commit_s": 0.3})  # type: ignore[arg-type]
-
+def test_client_that_commits_is_cut_off_only_after_its_commit_timeout(scene: Scene) -> None:
     async def act() -> None:
-        await asyncio.sleep(1)
-        assert not scene.sending.done()
-
-    play(scene, act)
-
-
-def test_one_that_commits_is_left_all_the_time_that_it_has(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subscription_stream, "STUCK_S", 0.3)
-    scene.rules = Rules(**RULES | {"commit_s": 0.8})  # type: ignore[arg-type]
-
-    async def act() -> None:
-        for _ in range(6):
+        await scene.settle()
+        for _ in range(3):
             scene.stream.committed({P: 1})
-            await asyncio.sleep(0.3)
-        assert not scene.sending.done()
-        await asyncio.sleep(1.5)
-        assert scene.sending.done()
+            scene.now += RULES["commit_s"] - 1
+            await scene.look()
+            assert not scene.sending.done()
+        scene.now += 1
+        await until(scene.sending.done)
 
     play(scene, act)
