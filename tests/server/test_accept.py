@@ -1,4 +1,4 @@
-"""The form of an answer is one that the client accepts; a client that accepts none of them is told so."""
+"""The media type of an answer is one that the client accepts; otherwise the answer is 406."""
 
 import httpx2
 import pytest
@@ -31,6 +31,12 @@ CHOSEN = [
     ("page", "*/*;q=0", None),
     ("page", f"{NDJSON};q=0, {ARROW};q=0", None),
     ("page", "q", None),
+    ("arrow page", f"{ARROW};q=0.9, */*;q=0.1", ARROW),
+    ("arrow page", ARROW.title(), ARROW),
+    ("arrow page", f"{ARROW}, {NDJSON}", ARROW),
+    ("arrow page", f"{ARROW};q=0, {NDJSON}", NDJSON),
+    ("arrow page", f"{ARROW};q=0.1, {NDJSON};q=0.9", NDJSON),
+    ("arrow page", f"{JSON}, {ARROW};q=0.5", NDJSON),
     ("discovery", NDJSON, JSON),
     ("discovery", ARROW, None),
     ("event type", JSON, JSON),
@@ -50,42 +56,43 @@ CHOSEN = [
 ]
 
 
-@pytest.mark.parametrize(("what", "accept", "form"), CHOSEN)
-def test_answer_has_a_form_that_the_client_accepts_or_is_406(
-    feed: Served, what: str, accept: str | None, form: str | None
+@pytest.mark.parametrize(("route", "accept", "media_type"), CHOSEN)
+def test_answer_has_an_accepted_media_type_or_is_406(
+    feed: Served, route: str, accept: str | None, media_type: str | None
 ) -> None:
     path = {
         "page": f"{feed.path}?n=1&cursor0=_first",
+        "arrow page": f"{feed.path}/events?token=1-1&partition=0&cursor=_first",
         "discovery": feed.path,
         "event type": f"/event-types/{feed.name}",
-    }.get(what, f"/{what}")
+    }.get(route, f"/{route}")
     request = feed.http.build_request("GET", path)
     request.headers.pop("accept", None)
     if accept is not None:
         request.headers["accept"] = accept
     answer = feed.http.send(request)
 
-    if form is None:
+    if media_type is None:
         problem = problem_of(answer, 406, "not-acceptable")
         assert problem["accept"] == accept
         assert problem["allowed"]
     else:
-        assert (answer.status_code, answer.headers["content-type"]) == (200, form)
+        assert (answer.status_code, answer.headers["content-type"]) == (200, media_type)
 
 
-def test_streams_come_to_those_who_ask_for_json(feed: Served) -> None:
+def test_stream_is_sent_to_clients_that_accept_json(feed: Served) -> None:
     for accept in (STREAM, JSON, NDJSON):
         answer = feed.http.head(f"/event-types/{feed.name}/events", headers={"Accept": accept})
         assert (answer.status_code, answer.headers["content-type"]) == (200, STREAM)
     assert feed.http.head(f"/event-types/{feed.name}/events", headers={"Accept": "text/csv"}).status_code == 406
 
 
-def test_request_that_changes_something_is_carried_out_whatever_it_accepts(feed: Served) -> None:
+def test_change_is_made_although_its_answer_is_not_accepted(feed: Served) -> None:
     assert feed.post(b'{"data":{"id":1}}', {"Accept": "text/csv"}).status_code == 200
     assert feed.read().ids == [1]
 
 
-def test_every_route_that_only_answers_in_one_form_tells_who_accepts_another(http: httpx2.Client) -> None:
+def test_every_route_with_one_media_type_answers_406_to_another(http: httpx2.Client) -> None:
     """Routes with several forms choose one themselves, and are in the table above."""
     single = [each for each in OPERATIONS if each.method == "GET" and len(each.answer.content) == 1]
     several = {each.path for each in OPERATIONS if each.method == "GET" and len(each.answer.content) > 1}
@@ -96,12 +103,12 @@ def test_every_route_that_only_answers_in_one_form_tells_who_accepts_another(htt
     assert several == {"/feeds/{event_type}", "/feeds/{event_type}/events", "/metrics"}
 
 
-def test_metrics_in_json_have_the_shape_of_nakadis(feed: Served) -> None:
+def test_metrics_in_json_have_the_shape_of_nakadi(feed: Served) -> None:
     feed.publish_ids(range(3))
     answer = feed.http.get("/metrics", headers={"Accept": JSON})
 
-    told = answer.json()
-    assert told.keys() == {"version", "gauges", "counters", "histograms", "meters", "timers"}
-    assert told["counters"][f'penstock_events_published_total{{event_type="{feed.name}"}}'] == {"count": 3}
-    assert told["gauges"]["penstock_waiters"] == {"value": 0}
+    metrics = answer.json()
+    assert metrics.keys() == {"version", "gauges", "counters", "histograms", "meters", "timers"}
+    assert metrics["counters"][f'penstock_events_published_total{{event_type="{feed.name}"}}'] == {"count": 3}
+    assert metrics["gauges"]["penstock_waiters"] == {"value": 0}
     assert "Accept" in answer.headers["vary"].split(", ")
