@@ -1,4 +1,4 @@
-"""What a hub's process holds, so that a test can tell whether anything is left behind."""
+"""Threads, files and memory of a hub's process, so that a test can show that nothing is left behind."""
 
 import socket
 from contextlib import ExitStack
@@ -14,7 +14,7 @@ KEPT_FILES = 3 * WORKERS
 
 
 class Process:
-    """What a process holds, as the system counts it."""
+    """Threads, files and memory of a process, as the system counts them."""
 
     def __init__(self, hub: LiveHub) -> None:
         self._at = Path(f"/proc/{hub.pid}")
@@ -30,23 +30,23 @@ class Process:
         return int(line.split()[1]) * 1024
 
 
-def waits_leave_nothing(hub: LiveHub, feed: Served, request: bytes) -> None:
-    """Have a thousand clients send *request*, wait, and go away; see that they need no thread and leave nothing."""
+def leave_no_waits(hub: LiveHub, feed: Served, request: bytes) -> None:
+    """Send *request* from hundreds of clients that wait and leave; check that they need no thread and leave nothing."""
     process = Process(hub)
     threads: list[int] = []
 
-    def wait_and_go(how_many: int) -> None:
+    def wait_and_leave(clients: int) -> None:
         with ExitStack() as stack:
-            for _ in range(how_many):
+            for _ in range(clients):
                 stack.enter_context(socket.create_connection(("127.0.0.1", hub.port))).sendall(request)
-            until(lambda: feed.waiters() == how_many)
+            until(lambda: feed.waiters() == clients)
             threads.append(process.threads())
         until(lambda: feed.waiters() == 0)
 
-    wait_and_go(50)  # Whatever is made once exists now, but for some of the database's connections.
+    wait_and_leave(50)  # Whatever is made once exists now, but for some of the database's connections.
     files, memory = process.files(), process.memory()
-    for _ in range(4):
-        wait_and_go(250)
+    for _ in range(2):
+        wait_and_leave(200)
     until(lambda: process.files() <= files + KEPT_FILES)
     assert max(threads) < 40  # Waiting takes no thread.
     assert process.memory() < memory + 40 * MIB
