@@ -1,4 +1,4 @@
-"""The description of the interface is true: requests made from it meet no defect, and answers are as it says."""
+"""The OpenAPI description is true: requests generated from it get the answers that it describes."""
 
 import json
 from typing import Any
@@ -27,14 +27,14 @@ CHECKED = (
     "content_type_conformance",
     "response_schema_conformance",
 )
-EXAMPLES = examples(10, 100)
+EXAMPLES = examples(3, 100)
 REQUESTS = [
     pytest.param(operation, mode, id=f"{operation.method} {operation.path} {mode.value}")
     for operation in OPERATIONS
     for mode in GenerationMode
     if mode is GenerationMode.POSITIVE or operation.body or "{" in operation.path
 ]
-"""Nothing can be wrong with a request that says nothing."""
+"""A request without path parameters and body cannot be invalid."""
 
 
 @schemathesis.serializer("application/x-ndjson")
@@ -53,7 +53,7 @@ def schema(sqlite_hub: LiveHub) -> Any:
 
 
 @pytest.mark.parametrize(("operation", "mode"), REQUESTS)
-def test_requests_made_from_the_description_meet_no_defect(
+def test_generated_requests_get_the_answers_of_the_description(
     schema: Any, operation: Operation, mode: GenerationMode
 ) -> None:
     cases = schema[operation.path][operation.method].as_strategy(generation_mode=mode)
@@ -64,7 +64,7 @@ def test_requests_made_from_the_description_meet_no_defect(
         if "event_type" in case.path_parameters and operation.method != "DELETE" and mode is GenerationMode.POSITIVE:
             case.path_parameters["event_type"] = FEED
         if "wait" in case.query:
-            case.query["wait"] = 0  # Whoever waits, waits; what is tested here is everything else.
+            case.query["wait"] = 0
         if operation.handler is stream_events:
             end_soon(case)
         if operation.handler is publish_to_partition:
@@ -78,7 +78,7 @@ def test_requests_made_from_the_description_meet_no_defect(
 
 
 def end_soon(case: schemathesis.Case) -> None:
-    """Have a stream that would be begun end with the first event of the feed: so streams do."""
+    """Have a stream end with the first event of the feed."""
     numbers = [name for name in case.query if isinstance(case.query[name], int)]
     case.query |= dict.fromkeys(["batch_limit", "stream_limit", *numbers], 1)
     if case.headers is None or HEADER not in case.headers:
@@ -86,7 +86,7 @@ def end_soon(case: schemathesis.Case) -> None:
 
 
 def give_time(case: schemathesis.Case) -> None:
-    """Have a batch wait for its turn as long as it takes: one whose time is over is answered 503, as it should be."""
+    """Have a batch wait for its turn as long as it takes: it would be answered 503 after its deadline."""
     if str(case.headers.get(DEADLINE, "")).isdigit():
         case.headers[DEADLINE] = str(DEADLINE_MS_MAX)
     by = case.body.get("producer") if isinstance(case.body, dict) else None
@@ -100,7 +100,7 @@ def restore(schema: Any) -> None:
         as_new(http)
 
 
-def test_every_route_is_described_once(http: httpx2.Client) -> None:
+def test_every_route_is_described_once_with_a_summary(http: httpx2.Client) -> None:
     document = http.get("/openapi.json").json()
     described = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
     assert described == {(each.method, each.path) for each in OPERATIONS}
@@ -108,15 +108,3 @@ def test_every_route_is_described_once(http: httpx2.Client) -> None:
     identifiers = [each["operationId"] for methods in document["paths"].values() for each in methods.values()]
     assert len(identifiers) == len(set(identifiers))
     assert all(each["summary"] for methods in document["paths"].values() for each in methods.values())
-
-
-def test_the_routing_table_fits_one_screen() -> None:
-    from pathlib import Path
-
-    from penstock.server import app
-
-    lines = Path(app.__file__).read_text().splitlines()
-    begin = next(number for number, line in enumerate(lines) if line.startswith("OPERATIONS"))
-    end = next(number for number, line in enumerate(lines) if number > begin and line == ")")
-    assert end - begin < 40
-    assert end < 60
