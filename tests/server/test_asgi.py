@@ -1,4 +1,4 @@
-"""The application under servers, clients and databases that behave in ways a real one does not do on demand."""
+"""The ASGI application under servers, clients and databases that fail on demand."""
 
 import asyncio
 import json
@@ -117,18 +117,14 @@ def run(store: SqliteStore, act: Callable[[Client], Awaitable[None]]) -> None:
     assert not [thread for thread in set(threading.enumerate()) - before if thread.name.startswith("penstock")]
 
 
-def test_a_page_is_whole_when_all_goes_well(store: FailingStore) -> None:
+def test_large_page_is_sent_whole_and_as_bytes(store: FailingStore) -> None:
     async def act(client: Client) -> None:
         await client.get(PAGE)
         assert client.status == 200
         assert client.body.count(b'"data"') == 4_000
         assert client.ended
 
-    run(store, act)
-
-
-def test_a_large_page_of_columns_is_sent_as_bytes_and_as_it_was_made(store: FailingStore) -> None:
-    async def act(client: Client) -> None:
+        client.sent.clear()
         await client.get(PAGE, accept=MEDIA_TYPE)
         assert {type(event["body"]) for event in client.sent[1:]} == {bytes}, "ASGI asks for no other buffers"
         with pa.ipc.open_stream(client.body) as stream:
@@ -140,70 +136,43 @@ def test_a_large_page_of_columns_is_sent_as_bytes_and_as_it_was_made(store: Fail
     run(store, act)
 
 
-def test_reading_ends_when_the_client_has_left_and_sending_says_nothing_of_it(store: FailingStore) -> None:
+@pytest.mark.parametrize(("leaves", "sent_max"), [("sending goes on", 5), ("sending fails", 3), ("sending blocks", 3)])
+def test_page_ends_when_its_client_leaves(store: FailingStore, leaves: str, sent_max: int) -> None:
     async def act(client: Client) -> None:
         async def send(event: Any) -> None:
             await client.take(event)
             if len(client.sent) == 3:
+                if leaves == "sending fails":
+                    raise OSError("the client is gone")
                 client.left.set()
+                if leaves == "sending blocks":
+                    await asyncio.Event().wait()  # A buffer that nobody empties.
 
         await client.get(PAGE, send=send)
-        assert len(client.sent) <= 5
+        assert 3 <= len(client.sent) <= sent_max
         assert not client.ended
 
     run(store, act)
 
 
-def test_reading_ends_when_sending_fails(store: FailingStore) -> None:
-    async def act(client: Client) -> None:
-        async def send(event: Any) -> None:
-            await client.take(event)
-            if len(client.sent) == 3:
-                raise OSError("the client is gone")
-
-        await client.get(PAGE, send=send)
-        assert len(client.sent) == 3
-
-    run(store, act)
-
-
-def test_reading_ends_when_the_client_leaves_while_it_does_not_read(store: FailingStore) -> None:
-    async def act(client: Client) -> None:
-        async def send(event: Any) -> None:
-            await client.take(event)
-            if len(client.sent) == 3:
-                client.left.set()
-                await asyncio.Event().wait()  # A buffer that nobody empties.
-
-        await client.get(PAGE, send=send)
-        assert len(client.sent) == 3
-
-    run(store, act)
-
-
-def test_a_wait_ends_when_the_client_leaves_and_nothing_is_sent(store: FailingStore) -> None:
+@pytest.mark.parametrize("end", ["the client leaves", "the request is cancelled"])
+def test_wait_ends_without_an_answer(store: FailingStore, end: str) -> None:
     async def act(client: Client) -> None:
         request = asyncio.ensure_future(client.get("n=1&cursor0=_last&wait=60"))
         await waiting(client.app)
-        client.left.set()
-        await request
+        if end == "the client leaves":
+            client.left.set()
+            await request
+        else:
+            request.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await request
         assert client.sent == []
 
     run(store, act)
 
 
-def test_a_wait_that_is_cancelled_leaves_nothing(store: FailingStore) -> None:
-    async def act(client: Client) -> None:
-        request = asyncio.ensure_future(client.get("n=1&cursor0=_last&wait=60"))
-        await waiting(client.app)
-        request.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await request
-
-    run(store, act)
-
-
-def test_a_drained_hub_lets_nobody_wait(store: FailingStore) -> None:
+def test_drained_hub_answers_a_wait_at_once(store: FailingStore) -> None:
     async def act(client: Client) -> None:
         client.app.drain()
         await client.get("n=1&cursor0=_last&wait=60")
@@ -213,7 +182,7 @@ def test_a_drained_hub_lets_nobody_wait(store: FailingStore) -> None:
     run(store, act)
 
 
-def test_a_failure_before_the_page_is_a_problem(store: FailingStore) -> None:
+def test_failure_before_a_page_is_a_problem(store: FailingStore) -> None:
     async def act(client: Client) -> None:
         store.failing = True
         await client.get(PAGE)
@@ -224,7 +193,7 @@ def test_a_failure_before_the_page_is_a_problem(store: FailingStore) -> None:
     run(store, act)
 
 
-def test_a_failure_in_the_middle_never_looks_like_an_end(store: FailingStore) -> None:
+def test_failure_within_a_page_leaves_it_without_an_end(store: FailingStore) -> None:
     async def act(client: Client) -> None:
         async def send(event: Any) -> None:
             await client.take(event)
@@ -240,7 +209,7 @@ def test_a_failure_in_the_middle_never_looks_like_an_end(store: FailingStore) ->
     run(store, act)
 
 
-def test_a_hub_whose_database_is_not_there_yet_starts_once_it_is(store: FailingStore) -> None:
+def test_hub_starts_once_its_database_is_there(store: FailingStore) -> None:
     async def main() -> None:
         absent = [True, True]
 
@@ -263,7 +232,7 @@ def test_a_hub_whose_database_is_not_there_yet_starts_once_it_is(store: FailingS
     asyncio.run(main())
 
 
-def test_a_hub_whose_tables_are_too_new_says_when_to_ask_again(store: FailingStore) -> None:
+def test_hub_with_newer_tables_is_unavailable_with_retry_after(store: FailingStore) -> None:
     async def act(client: Client) -> None:
         with sqlite3.connect(store.path) as connection:
             connection.execute("INSERT INTO penstock_migration VALUES (9999, 'of the future')")
@@ -275,7 +244,7 @@ def test_a_hub_whose_tables_are_too_new_says_when_to_ask_again(store: FailingSto
     run(store, act)
 
 
-def test_an_app_can_be_started_and_stopped_again_and_again(store: FailingStore) -> None:
+def test_application_can_be_started_and_stopped_repeatedly(store: FailingStore) -> None:
     async def main() -> None:
         before = len(shutdown._actions)
         app = HubApp(lambda: Hub(SqliteStore(store.path)))

@@ -1,4 +1,4 @@
-"""The dead letters can be subscribed to before there is any."""
+"""The event type of dead letters is created for the first subscription that needs it."""
 
 from collections.abc import Iterator
 
@@ -25,7 +25,7 @@ def is_there(http: TestClient) -> bool:
     return http.get(f"/event-types/{DEAD_LETTERS}").status_code == 200
 
 
-def test_subscription_that_reads_the_dead_letters_creates_them(http: TestClient) -> None:
+def test_subscription_to_the_dead_letters_creates_their_event_type(http: TestClient) -> None:
     assert http.post("/subscriptions", json=READS | {"event_types": ["nowhere", DEAD_LETTERS]}).status_code == 422
     assert not is_there(http)
     made = http.post("/subscriptions", json=READS | {"event_types": [DEAD_LETTERS, "a.b"], "read_from": "begin"})
@@ -35,7 +35,7 @@ def test_subscription_that_reads_the_dead_letters_creates_them(http: TestClient)
     assert is_there(http)
 
 
-def test_subscription_that_may_send_events_there_creates_them(http: TestClient) -> None:
+def test_subscription_with_a_dead_letter_policy_creates_their_event_type(http: TestClient) -> None:
     made = http.post("/subscriptions", json=READS).json()
     assert not is_there(http)
     changed = http.put(f"/subscriptions/{made['id']}", json=made | {"annotations": POLICY})

@@ -1,4 +1,4 @@
-"""A reset that fails once it has begun leaves a subscription as it was: the next one, and streams, begin at once."""
+"""A reset that fails leaves its subscription as it was, and the next reset or stream begins at once."""
 
 import asyncio
 from typing import Any
@@ -20,8 +20,8 @@ RULES = Rules(max_uncommitted=9, batch_limit=1, flush_s=30, commit_s=60, bytes_m
 BEHIND_THE_FIRST = {"items": [{"event_type": NAME, "partition": "0", "offset": "001-0001-000000000000000000"}]}
 
 
-def failing_once(monkeypatch: pytest.MonkeyPatch, hub: Hub, name: str) -> None:
-    """Have the database be away when streams are first asked for what is called *name*."""
+def fail_once(monkeypatch: pytest.MonkeyPatch, hub: Hub, name: str) -> None:
+    """Make the first call of the method *name* of the streams fail, as if the database were away."""
     real, calls = getattr(hub.streams, name), []
 
     def fail(*given: Any) -> Any:
@@ -34,7 +34,7 @@ def failing_once(monkeypatch: pytest.MonkeyPatch, hub: Hub, name: str) -> None:
 
 
 @pytest.mark.parametrize("undone", [True, False], ids=["it could be undone", "it could not be undone either"])
-def test_what_has_failed_is_told_and_hinders_nobody(
+def test_reset_that_fails_raises_its_error_and_leaves_the_subscription(
     migrated_url: str, monkeypatch: pytest.MonkeyPatch, undone: bool
 ) -> None:
     async def main() -> None:
@@ -47,9 +47,9 @@ def test_what_has_failed_is_told_and_hinders_nobody(
             hub.publish(NAME, [a_new_event()])
             given = {"owning_application": "shop", "event_types": [NAME], "read_from": "begin"}
             wanted = hub.subscriptions.create(completed_subscription(given))[0].id
-            failing_once(monkeypatch, hub, "end_reset")
+            fail_once(monkeypatch, hub, "end_reset")
             if not undone:
-                failing_once(monkeypatch, hub, "abandon_reset")
+                fail_once(monkeypatch, hub, "abandon_reset")
 
             failed = await http.patch(f"/subscriptions/{wanted}/cursors", json=BEHIND_THE_FIRST)
 

@@ -1,4 +1,4 @@
-"""Guidelines as the hub keeps to them: it warns, or it refuses."""
+"""Guidelines of event types: the hub warns of broken ones, or refuses them."""
 
 import pytest
 from starlette.testclient import TestClient
@@ -21,7 +21,7 @@ BROKEN = KEPT | {"name": "order.shipped", "owning_application": ""}
 WAIVED = BROKEN | {"annotations": {"penstock.waiver/ownership": "Nobody owns it, on purpose."}}
 
 
-def test_an_owner_is_warned_of_what_he_breaks_and_of_nothing_else(sqlite_url: str) -> None:
+def test_broken_guideline_is_a_warning_unless_it_is_waived(sqlite_url: str) -> None:
     with TestClient(HubApp(sqlite_url)) as hub:
         assert "warning" not in hub.post("/event-types", json=KEPT).headers
         answer = hub.post("/event-types", json=BROKEN)
@@ -32,7 +32,7 @@ def test_an_owner_is_warned_of_what_he_breaks_and_of_nothing_else(sqlite_url: st
     assert (again.status_code, "warning" in again.headers) == (200, False)
 
 
-def test_a_hub_that_refuses_takes_only_what_keeps_the_guidelines_or_waives_them(sqlite_url: str) -> None:
+def test_broken_guideline_is_refused_by_a_hub_that_refuses(sqlite_url: str) -> None:
     with TestClient(HubApp(sqlite_url, guidelines="refuse")) as hub:
         answers = [hub.post("/event-types", json=each) for each in (KEPT, BROKEN, WAIVED)]
         changed = hub.put("/event-types/order.placed", json=KEPT | {"owning_application": ""})
@@ -45,7 +45,7 @@ def test_a_hub_that_refuses_takes_only_what_keeps_the_guidelines_or_waives_them(
 
 
 @pytest.mark.parametrize("guidelines", ["warn", "refuse"])
-def test_a_header_holds_no_line_break_whatever_a_definition_says(sqlite_url: str, guidelines: str) -> None:
+def test_warning_of_a_definition_with_line_breaks_has_none(sqlite_url: str, guidelines: str) -> None:
     strange = BROKEN | {"name": "a", "partition_key_fields": ['x"\n\r\u2028\\'], "partition_strategy": "hash"}
 
     with TestClient(HubApp(sqlite_url, guidelines=guidelines)) as hub:  # type: ignore[arg-type]
@@ -55,7 +55,7 @@ def test_a_header_holds_no_line_break_whatever_a_definition_says(sqlite_url: str
     assert answer.headers.get("warning", "").isprintable()
 
 
-def test_a_schema_given_by_itself_is_held_to_the_guidelines_too(sqlite_url: str) -> None:
+def test_schema_that_breaks_a_guideline_is_refused(sqlite_url: str) -> None:
     personal = KEPT["schema"]["schema"].replace('"properties": {', '"properties": {"email": {"type": "string"}, ')
 
     with TestClient(HubApp(sqlite_url, guidelines="refuse")) as hub:

@@ -1,4 +1,4 @@
-"""An event at the limit comes in by every door, grows by what the hub writes, and goes out by every door again."""
+"""The largest event is published and read in every way, although the hub adds metadata."""
 
 import json
 import sqlite3
@@ -13,8 +13,8 @@ import pytest
 import penstock.outbox
 from penstock.client import Client
 from penstock.core.event import EVENT_BYTES_MAX
-from penstock.testing.live_hub import live_hub
-from tests.served import ARROW, Served, create, problem_of
+from penstock.testing.live_hub import LiveHub
+from tests.served import ARROW, Served, client_of, create, problem_of
 
 CATEGORIES = pytest.mark.parametrize("category", ["undefined", "business", "data"])
 METADATA = {"eid": "6f1b2f60-0000-4000-8000-000000000000", "occurred_at": "2026-01-01T00:00:00Z"}
@@ -45,7 +45,7 @@ def pipe(source: Served, target: Served) -> dict[str, object]:
 
 
 @CATEGORIES
-def test_an_event_at_the_limit_is_read_in_every_form(either_http: httpx2.Client, category: str) -> None:
+def test_largest_event_is_read_as_line_and_as_row(either_http: httpx2.Client, category: str) -> None:
     feed = create(either_http, category=category)
     assert feed.post(b'{"data":' + an_event_of(EVENT_BYTES_MAX, category) + b"}").json()["count"] == 1
 
@@ -58,22 +58,19 @@ def test_an_event_at_the_limit_is_read_in_every_form(either_http: httpx2.Client,
 
 
 @CATEGORIES
-def test_one_byte_more_is_too_large(http: httpx2.Client, category: str) -> None:
+def test_event_of_one_byte_more_or_with_metadata_of_the_hub_is_too_large(http: httpx2.Client, category: str) -> None:
     feed = create(http, category=category)
     answer = feed.post(b'{"data":' + an_event_of(EVENT_BYTES_MAX + 1, category) + b"}")
     problem = problem_of(answer, 413, "event-too-large")
     assert (problem["size"], problem["limit"]) == (EVENT_BYTES_MAX + 1, EVENT_BYTES_MAX)
 
-
-def test_what_the_hub_writes_is_given_by_no_producer_to_make_an_event_larger(http: httpx2.Client) -> None:
-    feed = create(http, category="business")
-    event = json.loads(an_event_of(EVENT_BYTES_MAX, "business"))
-    event["metadata"]["published_by"] = "x" * 10_000
+    event = json.loads(an_event_of(EVENT_BYTES_MAX, category))
+    event.setdefault("metadata", {})["published_by"] = "x" * 10_000
     problem_of(feed.post(json.dumps({"data": event}).encode()), 413, "event-too-large")
 
 
 @CATEGORIES
-def test_an_event_at_the_limit_can_be_piped_from_feed_to_feed(either_http: httpx2.Client, category: str) -> None:
+def test_largest_event_is_piped_from_feed_to_feed(either_http: httpx2.Client, category: str) -> None:
     first = create(either_http, category=category)
     second = feed_named(either_http, "a" * 255, category)
     third = feed_named(either_http, "largest", category)
@@ -86,26 +83,30 @@ def test_an_event_at_the_limit_can_be_piped_from_feed_to_feed(either_http: httpx
 
 
 @CATEGORIES
-def test_an_event_at_the_limit_comes_through_the_outbox(migrated_url: str, category: str) -> None:
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+def test_largest_event_comes_through_the_outbox(request: pytest.FixtureRequest, database: str, category: str) -> None:
+    hub: LiveHub = request.getfixturevalue(f"{database}_hub")
     event = an_event_of(EVENT_BYTES_MAX, category)
-    with live_hub(migrated_url) as hub, Client(hub.url) as client:
-        client.create_event_type("largest", category=category)
-        if migrated_url.startswith("sqlite"):
-            with closing(sqlite3.connect(migrated_url.removeprefix("sqlite:///"), isolation_level=None)) as service:
-                penstock.outbox.publish(service, "largest", event)
+    with client_of(hub) as http:
+        feed = create(http, category=category)
+        if database == "sqlite":
+            with closing(sqlite3.connect(hub.database.removeprefix("sqlite:///"), isolation_level=None)) as service:
+                penstock.outbox.publish(service, feed.name, event)
         else:
-            with psycopg.connect(migrated_url) as service:
-                penstock.outbox.publish(service, "largest", event)
-        feed = client.feed("largest")
-        (read,) = feed.read(feed.cursors()).events
+            with psycopg.connect(hub.database) as service:
+                penstock.outbox.publish(service, feed.name, event)
+        (read,) = feed.read().events
 
-    assert read.data["metadata"]["eid"] == METADATA["eid"] if category != "undefined" else read.raw == event
+    if category == "undefined":
+        assert read == json.loads(event)
+    else:
+        assert read["metadata"]["eid"] == METADATA["eid"]
 
 
-def test_what_the_client_fills_in_counts_and_is_told_before_anything_is_sent(http: httpx2.Client) -> None:
+def test_metadata_of_the_client_counts_before_the_event_is_sent(http: httpx2.Client) -> None:
     feed = create(http, category="business")
     event = {"text": "x" * (EVENT_BYTES_MAX - 100)}
-    with Client(str(http.base_url)) as client, pytest.raises(penstock.errors.EventTooLarge) as told:
+    with Client(str(http.base_url)) as client, pytest.raises(penstock.errors.EventTooLarge) as refused:
         client.publish(feed.name, event)
-    assert told.value.fields["line"] == 1
+    assert refused.value.fields["line"] == 1
     assert feed.read().events == []

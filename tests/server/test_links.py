@@ -1,4 +1,4 @@
-"""Every link that any route gives leads to the hub: served by itself, mounted in an application, behind a proxy."""
+"""Every link of every route leads to the hub, alone, mounted in an application, or behind a proxy."""
 
 import asyncio
 import re
@@ -64,7 +64,7 @@ class Walk:
         self.found: dict[str, set[str]] = {}
         """The links by the path of the operation that gave them."""
         self.values: dict[str, str] = {}
-        """What stands in paths, by name."""
+        """The values of path parameters."""
 
     async def ask(self, operation: Operation, body: Any = None, /, query: str = "", **headers: str) -> Any:
         path = operation.path.format_map(self.values)
@@ -174,9 +174,7 @@ FORWARDED: Final = [
 
 
 @pytest.mark.parametrize(("headers", "url"), FORWARDED)
-def test_description_names_the_address_that_a_trusted_proxy_tells(
-    hub: HubApp, headers: dict[str, str], url: str
-) -> None:
+def test_description_has_the_address_of_a_trusted_proxy(hub: HubApp, headers: dict[str, str], url: str) -> None:
     told = get(StrippingProxy(hub, x_forwarded_prefix=PREFIX, **headers), PREFIX + "/openapi.json")
     assert told["servers"] == [{"url": url}]
 

@@ -1,4 +1,4 @@
-"""An answer warns of what a client has given and what has no effect yet, and of nothing else."""
+"""An answer warns of given members that have no effect yet."""
 
 import uuid
 from typing import Any
@@ -28,7 +28,7 @@ GIVEN: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 
 def warned(answer: httpx2.Response) -> list[str]:
-    """Return which members the warnings of *answer* say to be without effect."""
+    """Return the members without effect in the warnings of *answer*."""
     assert answer.is_success, answer.text
     lines = answer.headers.get_list("warning")
     assert all(line.startswith('299 penstock "') for line in lines)
@@ -36,7 +36,7 @@ def warned(answer: httpx2.Response) -> list[str]:
 
 
 @pytest.mark.parametrize(("given", "fields"), GIVEN.values(), ids=GIVEN)
-def test_event_type_is_answered_with_what_has_no_effect(
+def test_event_type_is_answered_with_warnings_of_members_without_effect(
     http: httpx2.Client, given: dict[str, Any], fields: list[str]
 ) -> None:
     name = f"test.{uuid.uuid4().hex}"
@@ -46,7 +46,7 @@ def test_event_type_is_answered_with_what_has_no_effect(
     assert "warning" not in http.get(f"/event-types/{name}").headers
 
 
-def test_retention_that_was_given_before_and_stays_is_not_warned_of(http: httpx2.Client) -> None:
+def test_retention_that_stays_is_not_warned_of(http: httpx2.Client) -> None:
     name = f"test.{uuid.uuid4().hex}"
     http.post("/event-types", json=an_event_type(name, options={"retention_time": 86_400_000}))
     assert warned(http.put(f"/event-types/{name}", json=an_event_type(name))) == []
@@ -77,7 +77,7 @@ def test_deletions_and_administrators_are_warned_of(http: httpx2.Client) -> None
 
 
 def test_event_type_without_retention_shows_none(http: httpx2.Client) -> None:
-    """Clients of Nakadi's reckon with the member where it is there."""
+    """Clients of Nakadi compute with the member if it is there."""
     for options in ({}, {"options": None}, {"options": {}}, {"options": {"retention_time": None}}):
         name = f"test.{uuid.uuid4().hex}"
         http.post("/event-types", json=an_event_type(name, **options))

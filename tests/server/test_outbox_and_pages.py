@@ -1,4 +1,4 @@
-"""What services commit to the outbox is in the next page, whoever moves it, and whatever the page is asked for."""
+"""Events of the outbox are in the next page and count to the lag of groups."""
 
 import asyncio
 import json
@@ -45,7 +45,7 @@ def lines(answer: httpx2.Response) -> list[dict[str, Any]]:
     return [json.loads(line) for line in answer.text.splitlines()]
 
 
-def test_what_another_hub_moves_while_a_page_is_opened_is_in_the_page(forwarding: ForwardingStore) -> None:
+def test_event_that_another_hub_moves_while_a_page_opens_is_in_the_page(forwarding: ForwardingStore) -> None:
     with closing(open_store(forwarding.url)) as theirs:
         other = Hub(theirs)
 
@@ -65,7 +65,7 @@ def test_what_another_hub_moves_while_a_page_is_opened_is_in_the_page(forwarding
         over_http(forwarding, ask)
 
 
-def test_the_last_place_that_is_kept_lies_behind_what_was_committed_before(forwarding: ForwardingStore) -> None:
+def test_stored_last_cursor_lies_behind_earlier_rows_of_the_outbox(forwarding: ForwardingStore) -> None:
     async def ask(http: httpx2.AsyncClient) -> None:
         into_outbox(forwarding, [(NAME, '{"n":1}')])
         given = {"n": "1", "cursor0": "_last", "cursorset": "billing", "store_cursor": "1"}
@@ -80,7 +80,7 @@ def test_the_last_place_that_is_kept_lies_behind_what_was_committed_before(forwa
     over_http(forwarding, ask)
 
 
-def test_what_waits_in_the_outbox_counts_to_how_far_a_group_is_behind(forwarding: ForwardingStore) -> None:
+def test_rows_of_the_outbox_count_to_the_gap_of_a_group(forwarding: ForwardingStore) -> None:
     item = {"event_type": NAME, "partition": 0, "offset": 0}
 
     async def ask(http: httpx2.AsyncClient) -> None:
@@ -97,8 +97,9 @@ def test_what_waits_in_the_outbox_counts_to_how_far_a_group_is_behind(forwarding
     over_http(forwarding, ask)
 
 
-def test_a_backlog_does_not_hide_the_groups(forwarding: ForwardingStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the outbox cannot be moved now, a list is of what the log has."""
+def test_groups_are_listed_despite_a_backlog_of_the_outbox(
+    forwarding: ForwardingStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     item = {"event_type": NAME, "partition": 0, "offset": 0}
 
     def refuse(_: object, __: str) -> Any:

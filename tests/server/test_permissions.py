@@ -1,4 +1,4 @@
-"""Every route asks whether the caller may, but those that say nothing of what is in the hub."""
+"""Every route checks permissions, but those that show nothing of the contents of the hub."""
 
 import asyncio
 from pathlib import Path
@@ -25,7 +25,7 @@ IN_PATH |= dict.fromkeys(("subscription", "stream"), "038fc871-1d2c-4e2e-aa29-15
 IN_PATH |= {"upload": "038fc871-1d2c-4e2e-aa29-1579e8f2e71f", "chunk": "0", "batch": "0"}
 
 
-def test_every_route_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_route_with_contents_checks_permissions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def nobody_may(*_: Any) -> None:
         raise Forbidden("nobody may")
 

@@ -1,4 +1,4 @@
-"""A feed read with all headers and published into another feed loses nothing."""
+"""A feed that is read with all headers and piped into another feed loses nothing."""
 
 import json
 import subprocess
@@ -34,7 +34,9 @@ def event(i: int, category: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("category", ["undefined", "business", "data"])
 @pytest.mark.parametrize("strategy", ["hash", "user_defined", "random"])
-def test_piping_with_curl_loses_nothing(either_http: httpx2.Client, category: str, strategy: str) -> None:
+def test_feed_piped_with_curl_has_the_same_events_and_headers(
+    either_http: httpx2.Client, category: str, strategy: str
+) -> None:
     fields = {"partition_strategy": strategy, "partition_key_fields": ["id"] if strategy == "hash" else []}
     source, target = (create(either_http, 4, category=category, **fields) for _ in range(2))
     source.publish_lines(

@@ -1,4 +1,4 @@
-"""Pages of schema versions are bounded, and lead on to the rest."""
+"""Pages of schema versions are bounded, and linked to the next and the previous one."""
 
 import json
 from contextlib import closing
@@ -45,7 +45,7 @@ def pages(http: httpx2.Client, path: str) -> list[list[int]]:
     return found
 
 
-def test_a_page_of_large_versions_ends_early_and_leads_to_the_rest(sqlite_hub: LiveHub, http: httpx2.Client) -> None:
+def test_page_of_large_versions_ends_early_and_links_to_the_rest(sqlite_hub: LiveHub, http: httpx2.Client) -> None:
     feed = with_versions(sqlite_hub, http, VERSIONS, LARGE)
 
     found = pages(http, f"/event-types/{feed.name}/schemas?limit=1000")
@@ -58,7 +58,7 @@ def test_a_page_of_large_versions_ends_early_and_leads_to_the_rest(sqlite_hub: L
     ("limit", "lengths"),
     [(1, [1] * 45), (20, [20, 20, 5]), (21, [21, 21, 3]), (22, [22, 22, 1]), (44, [44, 1]), (45, [45]), (1000, [45])],
 )
-def test_a_page_of_small_versions_has_as_many_as_were_asked_for(
+def test_page_of_small_versions_has_as_many_as_its_limit(
     http: httpx2.Client, small: Served, limit: int, lengths: list[int]
 ) -> None:
     found = pages(http, f"/event-types/{small.name}/schemas?limit={limit}")
@@ -67,7 +67,7 @@ def test_a_page_of_small_versions_has_as_many_as_were_asked_for(
     assert [number for page in found for number in page] == [*reversed(range(45))]
 
 
-def test_the_page_before_is_found_too(http: httpx2.Client, small: Served) -> None:
+def test_page_links_to_the_previous_one(http: httpx2.Client, small: Served) -> None:
     page = http.get(f"/event-types/{small.name}/schemas?limit=30&offset=40").json()
 
     assert len(page["items"]) == 5

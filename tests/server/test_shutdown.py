@@ -1,4 +1,4 @@
-"""A hub that is told to stop ends waits at once, finishes what is under way and leaves."""
+"""A hub that is stopped ends waits at once and finishes the requests under way."""
 
 import json
 import signal
@@ -11,11 +11,11 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from penstock.testing.live_hub import LiveHub, live_hub
+from penstock.testing.live_hub import live_hub
 from tests.served import client_of, create, until
 
 
-def test_a_wait_ends_at_once_with_cursors(migrated_url: str, tmp_path: Path) -> None:
+def test_stop_ends_waits_with_cursors(migrated_url: str, tmp_path: Path) -> None:
     with live_hub(migrated_url, log=tmp_path / "hub.log") as hub, client_of(hub) as http, ThreadPoolExecutor(8) as pool:
         feed = create(http)
         futures = [pool.submit(feed.read, 1, "_last", wait=60) for _ in range(5)]
@@ -26,7 +26,7 @@ def test_a_wait_ends_at_once_with_cursors(migrated_url: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_either_signal_stops_the_hub(sqlite_url: str, number: signal.Signals) -> None:
+def test_sigterm_and_sigint_stop_the_hub(sqlite_url: str, number: signal.Signals) -> None:
     with live_hub(sqlite_url) as hub, client_of(hub) as http, ThreadPoolExecutor(1) as pool:
         feed = create(http)
         future = pool.submit(feed.read, 1, "_last", wait=60)
@@ -36,7 +36,7 @@ def test_either_signal_stops_the_hub(sqlite_url: str, number: signal.Signals) ->
         assert hub.stop() == 0
 
 
-def test_what_was_acknowledged_while_it_stopped_is_there(sqlite_url: str) -> None:
+def test_events_acknowledged_during_the_stop_are_stored_once(sqlite_url: str) -> None:
     acknowledged: list[int] = []
     with live_hub(sqlite_url) as hub, client_of(hub) as http:
         feed = create(http)
@@ -69,7 +69,7 @@ def test_what_was_acknowledged_while_it_stopped_is_there(sqlite_url: str) -> Non
     assert len(stored) == len(set(stored))
 
 
-def test_a_page_under_way_is_finished(sqlite_url: str) -> None:
+def test_page_under_way_is_finished(sqlite_url: str) -> None:
     with live_hub(sqlite_url) as hub, client_of(hub) as http:
         feed = create(http)
         line = b'{"data":{"text":"' + b"x" * 4_000 + b'"}}\n'
@@ -77,17 +77,13 @@ def test_a_page_under_way_is_finished(sqlite_url: str) -> None:
         with ThreadPoolExecutor(1) as pool, http.stream(
             "GET", feed.path, params={"n": 1, "cursor0": "_first", "pagesizehint": 100_000}
         ) as answer:  # fmt: skip
-            stopping = pool.submit(stop, hub)
+            stopping = pool.submit(hub.stop)
             lines = [line for line in answer.iter_lines() if line]
             assert len(lines) == 5_002
             assert stopping.result(timeout=300) == 0
 
 
-def stop(hub: LiveHub) -> int:
-    return hub.stop()
-
-
-def test_who_takes_nothing_is_cut_off_and_that_is_no_error_of_the_hub(sqlite_url: str, tmp_path: Path) -> None:
+def test_client_that_takes_nothing_is_cut_off_without_an_error_in_the_log(sqlite_url: str, tmp_path: Path) -> None:
     with live_hub(sqlite_url, log=tmp_path / "log") as hub, client_of(hub) as http, socket.socket() as stuck:
         feed = create(http)
         for _ in range(3):

@@ -1,4 +1,4 @@
-"""Chunks of uploads over HTTP: what is no chunk is refused, and nothing of it is kept."""
+"""Chunks of uploads over HTTP: an invalid chunk is refused, and nothing of it is kept."""
 
 from uuid import uuid4
 
@@ -32,11 +32,11 @@ def chunk(http: httpx2.Client) -> str:
     ],
     ids=["twice", "too large a number", "broken", "empty", "too many", "no lines"],
 )
-def test_what_is_no_chunk_is_refused(
+def test_invalid_chunk_is_refused_and_not_kept(
     http: httpx2.Client, chunk: str, *, body: bytes, headers: dict[str, str], status: int, code: str
 ) -> None:
     refused = http.put(chunk, content=body, headers=headers)
 
     assert (refused.status_code, refused.json()["type"]) == (status, f"urn:penstock:problem:{code}")
     kept = http.put(chunk, content=b'{"data":{}}', headers=LINES)
-    assert (kept.status_code, kept.json()["events"]) == (200, 1), "nothing is in its place"
+    assert (kept.status_code, kept.json()["events"]) == (200, 1), "the refused chunk has left nothing"
