@@ -1,4 +1,4 @@
-"""What the client's tests against live servers share."""
+"""Fixtures of the client's tests against live servers."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,29 +10,20 @@ from penstock.testing.live_hub import LiveHub, live_hub
 from tests.client.loopback import served
 from tests.client.reference_server import ListReader, reference_app
 from tests.client.splitting_server import SplittingFeed, splitting_app
+from tests.unit.client.conftest import anyio_backend, kind
 
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """Which event loop async tests run on."""
-    return "asyncio"
+__all__ = ["anyio_backend", "kind"]
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def lasting_hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
+def hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
     """A hub for all tests of a file, on SQLite and on PostgreSQL in turn."""
     if request.param == "sqlite":
         url = f"sqlite:///{tmp_path_factory.mktemp('hub')}/hub.db"
     else:
         url = request.getfixturevalue("postgres_cluster").create_database()
-    with live_hub(url) as hub:
-        yield hub
-
-
-@pytest.fixture
-def hub(lasting_hub: LiveHub) -> LiveHub:
-    """The same, as the tests of a file want to find it."""
-    return lasting_hub
+    with live_hub(url) as running:
+        yield running
 
 
 @pytest.fixture
@@ -44,7 +35,7 @@ def client(hub: LiveHub) -> Iterator[Client]:
 
 @dataclass
 class Reference:
-    """The reference implementation's server, with what it serves."""
+    """The reference implementation's server, and the reader that it serves."""
 
     url: str
     reader: ListReader
@@ -52,7 +43,7 @@ class Reference:
 
 @dataclass
 class Splitting:
-    """The FeedAPI server, with what it serves."""
+    """The FeedAPI server, and the feed that it serves."""
 
     url: str
     feed: SplittingFeed

@@ -1,9 +1,9 @@
 """A process of its own that consumes a subscription while Ctrl-C interrupts it: a test's process would end with it.
 
     python -m tests.client.interrupted running HUB SUBSCRIPTION          Once, while a handler runs.
-    python -m tests.client.interrupted anywhere HUB SUBSCRIPTION SEED    Often, wherever it is just then.
+    python -m tests.client.interrupted anywhere HUB SUBSCRIPTION SEED N  N times, at random moments.
 
-It prints what became of each consumer: its reason, its batches and events, and whether its last handler has ended.
+It prints the end of each consumer: its reason, its batches and events, and if its last handler has ended.
 """
 
 import random
@@ -13,8 +13,6 @@ import time
 from typing import Any
 
 from penstock.client import Client
-
-TIMES = 30
 
 
 def running(client: Client, subscription: str) -> None:
@@ -37,12 +35,12 @@ def seconds_to_the_first_batch(client: Client, subscription: str) -> float:
     return time.monotonic() - began
 
 
-def anywhere(client: Client, subscription: str, seed: str) -> None:
+def anywhere(client: Client, subscription: str, seed: str, times: str) -> None:
     """Interrupt one consumer after the other, the sooner the likelier, most of them before their second batches."""
     chance = random.Random(seed)
     mean_s = seconds_to_the_first_batch(client, subscription)
     signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
-    for _ in range(TIMES):
+    for _ in range(int(times)):
         begun: list[int] = []
         ended: list[int] = []
 

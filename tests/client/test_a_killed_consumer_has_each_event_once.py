@@ -1,6 +1,6 @@
-"""However often a consumer is killed, each event has its effect in its database exactly once.
+"""A consumer that is killed repeatedly has the effect of each event in its database exactly once.
 
-The consumers are the examples, as they stand there.
+The consumers are the examples.
 """
 
 import random
@@ -35,7 +35,7 @@ def running(example: str, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
 
 
 def kill_after(example: str, *arguments: str, pages: int) -> None:
-    """Kill an example after so many pages, in the middle of whatever it does then."""
+    """Kill an example after *pages* pages, at a random moment."""
     with running(example, *arguments) as process:
         assert process.stdout is not None
         for _ in range(pages):
@@ -49,7 +49,9 @@ def read_orders(process: "subprocess.Popen[str]", wanted: int) -> None:
         wanted -= int(process.stdout.readline().split()[0])
 
 
-def test_into_sqlite_from_a_feed_whose_partitions_split(splitting: Splitting, tmp_path: Path) -> None:
+def test_killed_consumer_of_splitting_partitions_has_each_event_once_in_sqlite(
+    splitting: Splitting, tmp_path: Path
+) -> None:
     seed = random.randrange(2**32)
     print("seed", seed)  # noqa: T201 - shown when the test fails
     chance = random.Random(seed)
@@ -74,7 +76,7 @@ def test_into_sqlite_from_a_feed_whose_partitions_split(splitting: Splitting, tm
     assert orders == Counter(range(ORDERS))
 
 
-def test_into_postgres_from_a_hub_by_two_workers(tmp_path: Path, postgres_url: str) -> None:
+def test_killed_workers_have_each_event_once_in_postgres(tmp_path: Path, postgres_url: str) -> None:
     seed = random.randrange(2**32)
     print("seed", seed)  # noqa: T201 - shown when the test fails
     chance = random.Random(seed)

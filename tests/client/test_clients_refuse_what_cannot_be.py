@@ -1,4 +1,4 @@
-"""What clients are given wrongly is refused when it is given, before anything is asked of a hub."""
+"""Wrong arguments of clients are refused at once, before any request."""
 
 import math
 import sqlite3
@@ -11,7 +11,7 @@ from penstock.client import AsyncClient, AsyncFeed, Client, CursorTable, Feed, R
 from penstock.errors import BadParameter
 
 HUB = "http://127.0.0.1:9"
-"""Nobody listens there."""
+"""No server listens there."""
 CLIENT = Client(HUB, patience=0)
 NO_TEXTS: list[Any] = [None, 5, b"x", ["x"]]
 NO_NUMBERS: list[Any] = [None, "1", math.nan, True]
@@ -38,7 +38,7 @@ WRONG: dict[str, tuple[Callable[[Any], object], list[Any]]] = {
 
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, (_, values) in WRONG.items() for value in values])
-def test_it_is_refused_by_its_name(name: str, value: Any) -> None:
+def test_wrong_argument_is_refused_by_name(name: str, value: Any) -> None:
     with pytest.raises(BadParameter, match="allowed: ") as told:
         WRONG[name][0](value)
     assert told.value.fields["parameter"] == name.partition(" of ")[0]

@@ -1,4 +1,4 @@
-"""Producer and consumer have types of their own: of all sorts, in all categories, the producer's newer by a schema."""
+"""Events are objects of the user's types, in every category; the producer's type may be a version newer."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ AT = datetime(2026, 11, 20, 8, 30, tzinfo=UTC)
 
 
 class Types(NamedTuple):
-    """Those of one program, at one time."""
+    """The types of one program at one time."""
 
     order: Any
     line: Any
@@ -75,7 +75,7 @@ EACH_CATEGORY = pytest.mark.parametrize("category", ["undefined", "business", "d
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file of a service with which a hub shares it."""
+    """The database file that a service and a hub share."""
     return tmp_path_factory.mktemp("shop") / "shop.db"
 
 
@@ -135,7 +135,7 @@ def evolve(client: Client, name: str, category: str, types: Types) -> None:
 @EACH_SORT
 @EACH_CATEGORY
 @pytest.mark.anyio
-async def test_a_consumer_with_the_older_type_reads_what_a_producer_with_the_newer_one_publishes(
+async def test_consumer_with_the_older_type_reads_events_of_the_newer_one(
     hub: LiveHub, sort: Any, category: str
 ) -> None:
     name = f"{category}.{sort.__name__}"
@@ -173,7 +173,7 @@ async def test_a_consumer_with_the_older_type_reads_what_a_producer_with_the_new
 
 
 @EACH_SORT
-def test_an_event_of_another_type_is_told_and_can_be_passed_over(hub: LiveHub, sort: Any) -> None:
+def test_event_of_another_type_raises_and_can_be_skipped(hub: LiveHub, sort: Any) -> None:
     types = sort(newer=False)
     with Client(hub.url) as client:
         name = f"strange.{sort.__name__}"
@@ -200,7 +200,7 @@ def test_an_event_of_another_type_is_told_and_can_be_passed_over(hub: LiveHub, s
 
 @EACH_SORT
 @EACH_CATEGORY
-def test_the_outbox_takes_them_too(sqlite_hub: LiveHub, database: Path, sort: Any, category: str) -> None:
+def test_outbox_takes_objects_of_user_types(sqlite_hub: LiveHub, database: Path, sort: Any, category: str) -> None:
     name, types = f"outbox.{category}.{sort.__name__}", sort(newer=False)
     with Client(sqlite_hub.url) as client:
         create(client, name, category, types)

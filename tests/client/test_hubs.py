@@ -1,4 +1,4 @@
-"""The client publishes to a real hub and reads from it, on both databases."""
+"""The client publishes to a hub and reads from it, on both databases."""
 
 import threading
 from collections import Counter
@@ -25,13 +25,10 @@ from penstock.errors import (
 from penstock.testing.live_hub import LiveHub
 
 
-@pytest.fixture
-def hub(lasting_hub: LiveHub) -> LiveHub:
-    """The hub, without any event types."""
-    with Client(lasting_hub.url) as client:
-        for event_type in client.event_types():
-            client.delete_event_type(event_type["name"])
-    return lasting_hub
+@pytest.fixture(autouse=True)
+def no_event_types(client: Client) -> None:
+    for event_type in client.event_types():
+        client.delete_event_type(event_type["name"])
 
 
 def read_all(feed: Feed, **options: Any) -> list[Page]:
@@ -46,7 +43,7 @@ def numbers(pages: list[Page]) -> list[int]:
     return [event.data["n"] for page in pages for event in page.events]
 
 
-def test_event_types_come_and_go(client: Client) -> None:
+def test_event_type_is_created_shown_and_deleted(client: Client) -> None:
     client.create_event_type("order.placed", partition_count=3, more={"labels": {"team": "shop"}})
 
     assert client.event_type("order.placed")["labels"] == {"team": "shop"}
@@ -65,7 +62,7 @@ def test_event_types_come_and_go(client: Client) -> None:
             missing("order.placed")
 
 
-def test_what_was_published_is_read_once_and_in_order_however_the_feed_is_seen(client: Client) -> None:
+def test_events_are_read_once_and_in_order_of_their_key_with_every_partition_count(client: Client) -> None:
     client.create_event_type("a", partition_count=4, partition_strategy="hash", partition_key_fields=["k"])
 
     done = client.publish("a", ({"n": n, "k": str(n % 17)} for n in range(2_500)))
@@ -80,7 +77,7 @@ def test_what_was_published_is_read_once_and_in_order_however_the_feed_is_seen(c
             assert of_key == sorted(of_key)
 
 
-def test_the_cursors_of_a_publish_lead_to_what_follows(client: Client) -> None:
+def test_cursors_of_a_publish_lead_to_the_next_event(client: Client) -> None:
     client.create_event_type("a")
     done = client.publish("a", [{"n": 1}, {"n": 2}])
 
@@ -89,7 +86,7 @@ def test_the_cursors_of_a_publish_lead_to_what_follows(client: Client) -> None:
     assert numbers([client.feed("a").read(done.cursors)]) == [3]
 
 
-def test_business_events_carry_an_id_of_their_own(client: Client) -> None:
+def test_business_events_are_given_ids(client: Client) -> None:
     client.create_event_type("a", category="business")
 
     client.publish("a", [{"n": 1}, b'{"n":2,"metadata":{"flow_id":"f"}}'], key="k", progress=lambda _: None)
@@ -102,7 +99,7 @@ def test_business_events_carry_an_id_of_their_own(client: Client) -> None:
     assert {event.headers["ce_partitionkey"] for event in page.events} == {"k"}
 
 
-def test_an_event_goes_where_its_producer_sends_it(client: Client) -> None:
+def test_event_is_stored_in_the_partition_of_its_producer(client: Client) -> None:
     client.create_event_type("a", partition_count=3, partition_strategy="user_defined")
 
     client.publish("a", [NewEvent.of(b'{"n": 1}', partition=2, headers={"ce_type": "x"})])
@@ -113,7 +110,7 @@ def test_an_event_goes_where_its_producer_sends_it(client: Client) -> None:
     ]
 
 
-def test_kinds_can_be_chosen(client: Client) -> None:
+def test_feed_is_filtered_by_the_kinds_of_events(client: Client) -> None:
     client.create_event_type("a", partition_count=2)
     client.publish("a", (NewEvent.of(b'{"n":%d}' % n, headers={"ce_type": f"kind{n % 3}"}) for n in range(30)))
 
@@ -123,7 +120,7 @@ def test_kinds_can_be_chosen(client: Client) -> None:
     assert sorted(numbers(read_all(feed, skip_event_types=["kind0"]))) == [n for n in range(30) if n % 3]
 
 
-def test_an_event_that_is_refused_is_named_and_nothing_of_its_batch_goes_in(client: Client) -> None:
+def test_refused_event_is_named_and_its_batch_is_not_stored(client: Client) -> None:
     client.create_event_type("a", category="data")
     change = {"data_type": "t", "data_op": "C", "data": {}}
 
@@ -134,7 +131,7 @@ def test_an_event_that_is_refused_is_named_and_nothing_of_its_batch_goes_in(clie
     assert client.partitions("a")[0].head == 2
 
 
-def test_errors_of_reading_come_back_as_what_they_were(client: Client) -> None:
+def test_error_of_a_read_is_raised_as_its_class(client: Client) -> None:
     client.create_event_type("a", partition_count=4)
     client.create_event_type("b")
     client.publish("b", {})
@@ -150,7 +147,7 @@ def test_errors_of_reading_come_back_as_what_they_were(client: Client) -> None:
         client.feed("c").read({0: "_first"})
 
 
-def test_a_feed_that_was_created_again_is_not_mistaken_for_the_old_one(client: Client) -> None:
+def test_cursor_of_a_recreated_feed_is_expired(client: Client) -> None:
     client.create_event_type("a")
     client.publish("a", [{"n": 1}] * 5)
     feed = client.feed("a")
@@ -167,7 +164,7 @@ def test_a_feed_that_was_created_again_is_not_mistaken_for_the_old_one(client: C
         next(pages)
 
 
-def test_the_hub_keeps_the_cursors_of_a_consumer_without_a_database(client: Client) -> None:
+def test_cursor_set_keeps_the_cursors_of_a_consumer(client: Client) -> None:
     client.create_event_type("a", partition_count=2)
     client.publish("a", ({"n": n} for n in range(100)))
     feed = client.feed("a")
@@ -188,7 +185,7 @@ def test_the_hub_keeps_the_cursors_of_a_consumer_without_a_database(client: Clie
     assert feed.resume("mailer").events == []
 
 
-def test_an_event_wakes_whoever_waits_for_it(client: Client) -> None:
+def test_event_wakes_a_waiting_reader(client: Client) -> None:
     client.create_event_type("a", partition_count=3, partition_strategy="user_defined")
     woken = []
     for partitions in (None, [1]):
@@ -204,7 +201,7 @@ def test_an_event_wakes_whoever_waits_for_it(client: Client) -> None:
     assert all(woken)
 
 
-def test_publishing_and_following_survive_a_hub_that_is_killed(hub: LiveHub, client: Client) -> None:
+def test_publishing_and_following_survive_a_killed_hub(hub: LiveHub, client: Client) -> None:
     client.create_event_type("a", partition_count=2)
     client.publish("a", {"n": 0})
     got: list[int] = []
@@ -225,7 +222,7 @@ def test_publishing_and_following_survive_a_hub_that_is_killed(hub: LiveHub, cli
 
 
 @pytest.mark.anyio
-async def test_the_async_client_does_the_same(hub: LiveHub) -> None:
+async def test_async_client_publishes_and_follows(hub: LiveHub) -> None:
     async def events() -> AsyncIterator[dict[str, int]]:
         for n in range(1_500):
             yield {"n": n}
@@ -244,7 +241,7 @@ async def test_the_async_client_does_the_same(hub: LiveHub) -> None:
                         caught_up.set()
 
         caught_up = anyio.Event()
-        with anyio.fail_after(20):
+        with anyio.fail_after(300):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(follow)
                 await caught_up.wait()
@@ -253,20 +250,20 @@ async def test_the_async_client_does_the_same(hub: LiveHub) -> None:
     assert sorted(got) == list(range(1_500))
 
 
-def test_positions_are_kept_at_the_hub_and_moved_there(client: Client) -> None:
+def test_positions_are_committed_and_reset_at_the_hub(client: Client) -> None:
     client.create_event_type("order.placed", partition_count=2, partition_strategy="user_defined")
     client.publish("order.placed", [NewEvent.of(b"{}", partition=p) for p in (0, 0, 0, 1)])
     positions = [NewPosition("order.placed", 0, 1, expected=None), NewPosition("order.placed", 1, 1)]
 
     client.commit_positions("a ledger/1", positions, kind="processor")
-    with pytest.raises(PositionMoved) as told:
+    with pytest.raises(PositionMoved) as refused:
         client.commit_positions("a ledger/1", [NewPosition("order.placed", 0, 3, expected=2)])
     tried = client.reset_positions("a ledger/1", to="end", dry_run=True)
     moved = client.reset_positions(
         "a ledger/1", [PositionReset("order.placed", 0, to="begin")], reason="a bug in the ledger"
     )
 
-    assert (told.value.fields["offset"], told.value.fields["expected"]) == (1, 2)
+    assert (refused.value.fields["offset"], refused.value.fields["expected"]) == (1, 2)
     assert [(each.came_from, each.offset) for each in tried] == [(1, 3), (1, 1)]
     assert [(each.partition, each.came_from, each.offset) for each in moved] == [(0, 1, 0)]
     group = client.consumer_group("a ledger/1")
@@ -276,16 +273,3 @@ def test_positions_are_kept_at_the_hub_and_moved_there(client: Client) -> None:
     client.forget_group("a ledger/1")
     with pytest.raises(GroupNotFound):
         client.consumer_group("a ledger/1")
-
-
-def test_positions_are_kept_from_asyncio_too(client: Client, hub: LiveHub) -> None:
-    client.create_event_type("order.placed")
-
-    async def keep() -> list[str]:
-        async with AsyncClient(hub.url) as there:
-            await there.commit_positions("an async ledger", [NewPosition("order.placed", 0, 0)], kind="spark")
-            listed = [each.kind for each in await there.consumer_groups("order.placed")]
-            await there.forget_group("an async ledger")
-            return listed
-
-    assert anyio.run(keep) == ["spark"]

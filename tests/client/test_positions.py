@@ -1,4 +1,4 @@
-"""Cursors lie in the consumer's own database, as part of the consumer's own transactions."""
+"""Cursors are stored in the consumer's own database, as part of its transactions."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def page(since: dict[int, str], cursors: dict[int, str]) -> Page:
     return Page([], cursors, since)
 
 
-def test_what_was_stored_is_loaded(connection: Any) -> None:
+def test_stored_cursors_are_loaded_by_feed_and_consumer(connection: Any) -> None:
     table = CursorTable(connection)
 
     assert table.load("orders", "billing") == {}
@@ -48,7 +48,7 @@ def test_what_was_stored_is_loaded(connection: Any) -> None:
     assert table.load("orders", "billing") == {0: "a", 1: "c"}
 
 
-def test_the_table_can_be_created_again_and_bear_another_name(connection: Any) -> None:
+def test_table_can_be_created_again_and_have_another_name(connection: Any) -> None:
     CursorTable(connection).create()
     other = CursorTable(connection, table="read_until")
     other.create()
@@ -58,7 +58,7 @@ def test_the_table_can_be_created_again_and_bear_another_name(connection: Any) -
     assert CursorTable(connection).load("orders", "billing") == {}
 
 
-def test_cursors_share_the_fate_of_the_transaction(connect: Any, connection: Any) -> None:
+def test_cursors_are_rolled_back_with_the_transaction(connect: Any, connection: Any) -> None:
     table = CursorTable(connection)
     table.store("orders", "billing", {0: "a"})
     connection.commit()
@@ -72,7 +72,7 @@ def test_cursors_share_the_fate_of_the_transaction(connect: Any, connection: Any
     assert table.load("orders", "billing") == {0: "a"}
 
 
-def test_a_page_moves_the_cursors_from_where_it_was_read(connection: Any) -> None:
+def test_page_advances_the_cursors_that_it_was_read_from(connection: Any) -> None:
     table = CursorTable(connection)
 
     table.advance("orders", "billing", page({0: "_first", 1: "_first"}, {0: "a", 1: "_first"}))
@@ -81,32 +81,26 @@ def test_a_page_moves_the_cursors_from_where_it_was_read(connection: Any) -> Non
     assert table.load("orders", "billing") == {0: "b", 1: "x"}
 
 
-def test_a_consumer_that_runs_twice_is_told_so_by_the_second_to_come(connect: Any, connection: Any) -> None:
-    CursorTable(connection).store("orders", "billing", {0: "a"})
+@pytest.mark.parametrize("start", ["a", "_first"])
+def test_second_of_two_consumers_that_advance_from_one_cursor_is_refused(
+    connect: Any, connection: Any, start: str
+) -> None:
+    if start != "_first":
+        CursorTable(connection).store("orders", "billing", {0: start})
     connection.commit()
-    first = second = page({0: "a"}, {0: "b"})
+    read = page({0: start}, {0: "b"})
 
     with connect() as other:
-        CursorTable(other).advance("orders", "billing", first)
+        CursorTable(other).advance("orders", "billing", read)
         other.commit()
-    with pytest.raises(CursorMoved, match="'billing' no longer stands at 'a' in partition 0"):
-        CursorTable(connection).advance("orders", "billing", second)
+    with pytest.raises(CursorMoved, match=f"'billing' no longer stands at '{start}' in partition 0"):
+        CursorTable(connection).advance("orders", "billing", read)
     connection.rollback()
 
     assert CursorTable(connection).load("orders", "billing") == {0: "b"}
 
 
-def test_two_that_begin_at_one_time_are_told_apart_too(connect: Any, connection: Any) -> None:
-    start = page({0: "_first"}, {0: "b"})
-
-    with connect() as other:
-        CursorTable(other).advance("orders", "billing", start)
-        other.commit()
-    with pytest.raises(CursorMoved):
-        CursorTable(connection).advance("orders", "billing", start)
-
-
-def test_row_and_text_factories_of_the_service_do_not_matter(tmp_path: Path, postgres_url: str) -> None:
+def test_row_text_and_cursor_factories_of_the_connection_do_not_matter(tmp_path: Path, postgres_url: str) -> None:
     with closing(sqlite3.connect(tmp_path / "consumer.db")) as lite:
         lite.row_factory = sqlite3.Row
         lite.text_factory = bytes
@@ -130,26 +124,20 @@ def use(connection: Any) -> None:
 
 
 class MyConnection(sqlite3.Connection):
-    """A connection class of the service's own."""
+    """A connection class of a service."""
 
 
-def test_a_connection_class_derived_from_the_drivers_will_do() -> None:
+def test_connection_of_a_derived_class_is_taken_and_of_another_class_refused() -> None:
     with closing(sqlite3.connect(":memory:", factory=MyConnection)) as connection:
         use(connection)
-
-
-def test_another_kind_of_connection_is_refused_by_name() -> None:
+        with pytest.raises(BadParameter, match="table"):
+            CursorTable(connection, table="x; DROP TABLE orders")
     with pytest.raises(TypeError, match=r"sqlite3.Connection or psycopg.Connection is wanted, not a builtins.dict"):
         CursorTable({})
 
 
-def test_a_table_name_is_a_name() -> None:
-    with closing(sqlite3.connect(":memory:")) as connection, pytest.raises(BadParameter, match="table"):
-        CursorTable(connection, table="x; DROP TABLE orders")
-
-
 @pytest.mark.anyio
-async def test_an_async_connection_of_psycopg_is_awaited(postgres_url: str) -> None:
+async def test_async_connection_of_psycopg_is_awaited(postgres_url: str) -> None:
     async with await psycopg.AsyncConnection.connect(postgres_url, row_factory=dict_row) as connection:
         table = AsyncCursorTable(connection)
         await table.create()

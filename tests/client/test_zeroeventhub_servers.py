@@ -1,17 +1,18 @@
-"""The client reads the reference implementation's server."""
+"""Both clients read the server of ZeroEventHub's reference implementation."""
 
 import pytest
 
-from penstock.client import ALL_HEADERS, LAST, AsyncFeed, Feed, Page, share
+from penstock.client import ALL_HEADERS, LAST, Feed, Page, share
 from penstock.errors import BadParameter, MalformedAnswer, ServerError
 from tests.client.conftest import Reference
+from tests.unit.client.kinds import Kind, first, opened, result
 
 
 def numbers(pages: list[Page]) -> list[tuple[int, int]]:
     return [(event.partition, event.data["n"]) for page in pages for event in page.events]
 
 
-def test_all_events_come_once_and_in_order(reference: Reference) -> None:
+def test_events_come_once_and_in_order(reference: Reference) -> None:
     for partition in (0, 1):
         reference.reader.add(partition, *({"n": n} for n in range(50)))
 
@@ -27,7 +28,7 @@ def test_all_events_come_once_and_in_order(reference: Reference) -> None:
         assert [n for p, n in numbers(pages) if p == partition] == list(range(50))
 
 
-def test_headers_come_when_they_are_asked_for(reference: Reference) -> None:
+def test_headers_come_on_request(reference: Reference) -> None:
     reference.reader.add(0, {"id": 7})
 
     with Feed(reference.url, partition_count=2) as feed:
@@ -36,7 +37,7 @@ def test_headers_come_when_they_are_asked_for(reference: Reference) -> None:
         assert feed.read({0: "_first"}, headers=ALL_HEADERS).events[0].headers == {"ce_id": "7"}
 
 
-def test_the_end_is_a_place_to_begin(reference: Reference) -> None:
+def test_reading_begins_at_the_end_on_request(reference: Reference) -> None:
     reference.reader.add(0, {"n": 1})
 
     with Feed(reference.url, partition_count=2) as feed:
@@ -47,7 +48,7 @@ def test_the_end_is_a_place_to_begin(reference: Reference) -> None:
     assert numbers([page]) == [(0, 2)]
 
 
-def test_workers_take_their_shares(reference: Reference) -> None:
+def test_workers_read_their_shares_of_the_partitions(reference: Reference) -> None:
     for partition in (0, 1):
         reference.reader.add(partition, {"n": partition})
 
@@ -59,21 +60,25 @@ def test_workers_take_their_shares(reference: Reference) -> None:
     assert found == [[(0, 0)], [(1, 1)]]
 
 
-def test_a_feed_is_followed_as_it_grows(reference: Reference) -> None:
-    found = []
-    with Feed(reference.url, partition_count=2) as feed, feed.follow(poll_interval=0.01, page_size_hint=4) as pages:
+@pytest.mark.anyio
+async def test_feed_is_followed_as_it_grows(reference: Reference, kind: Kind) -> None:
+    found: list[tuple[int, int]] = []
+    async with (
+        opened(kind.feed(reference.url, partition_count=2)) as feed,
+        opened(feed.follow(poll_interval=0.01, page_size_hint=4)) as pages,
+    ):
+        assert (await result(feed.discover())).version == 1
         reference.reader.add(0, *({"n": n} for n in range(10)))
-        for page in pages:
-            found.extend(numbers([page]))
-            if len(found) == 10:
-                reference.reader.add(1, {"n": 10})
-            if len(found) == 11:
-                break
+        while len(found) < 10:
+            found.extend(numbers([await first(pages)]))
+        reference.reader.add(1, {"n": 10})
+        while len(found) < 11:
+            found.extend(numbers([await first(pages)]))
 
     assert found == [*((0, n) for n in range(10)), (1, 10)]
 
 
-def test_events_whose_server_gives_no_cursors_are_not_taken_for_progress(reference: Reference) -> None:
+def test_events_without_cursors_are_refused(reference: Reference) -> None:
     reference.reader.gives_cursors = False
     reference.reader.add(0, {"n": 1})
 
@@ -81,32 +86,16 @@ def test_events_whose_server_gives_no_cursors_are_not_taken_for_progress(referen
         feed.read({0: "_first"})
 
 
-def test_the_partition_count_has_to_be_said_and_right(reference: Reference) -> None:
+def test_missing_or_wrong_partition_count_is_refused(reference: Reference) -> None:
     with Feed(reference.url) as feed, pytest.raises(BadParameter, match="partition_count"):
         feed.discover()
     with Feed(reference.url, partition_count=3) as feed, pytest.raises(ServerError, match="Partition count"):
         feed.read({0: "_first"})
 
 
-def test_an_address_that_is_no_feed_is_named(reference: Reference) -> None:
+def test_address_without_a_feed_is_named_in_the_error(reference: Reference) -> None:
     with (
         Feed(f"{reference.url}/elsewhere", partition_count=2) as feed,
         pytest.raises(ServerError, match=r"elsewhere.*404"),
     ):
         feed.discover()
-
-
-@pytest.mark.anyio
-async def test_the_async_feed_does_the_same(reference: Reference) -> None:
-    reference.reader.add(0, *({"n": n} for n in range(10)))
-    found = []
-
-    async with AsyncFeed(reference.url, partition_count=2) as feed:
-        assert (await feed.discover()).version == 1
-        async with feed.follow(page_size_hint=4, poll_interval=0.01) as pages:
-            async for page in pages:
-                found.extend(numbers([page]))
-                if len(found) == 10:
-                    break
-
-    assert found == [(0, n) for n in range(10)]

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from penstock.hub.settings import BLOCK_KINDS, FEATURES
-from tests.served import as_new, create, problem_of
+from tests.served import as_new, problem_of
 
 ADA, BOB = {"data_type": "user", "value": "ada"}, {"data_type": "service", "value": "bob"}
 LISTS = {"admins": [ADA, BOB], "readers": [ADA], "writers": [BOB]}
@@ -28,13 +28,6 @@ def switch(http: httpx2.Client, feature: str, *, enabled: bool) -> httpx2.Respon
 
 def features(http: httpx2.Client) -> dict[str, bool]:
     return {each["feature"]: each["enabled"] for each in http.get("/settings/features").json()["items"]}
-
-
-def test_administrators_are_replaced_whole(either_http: httpx2.Client) -> None:
-    for lists in (LISTS, {name: [ADA] for name in LISTS}):
-        answer = either_http.post("/settings/admins", json=lists | {"whatever": 1})
-        assert (answer.status_code, answer.content) == (200, b"")
-        assert either_http.get("/settings/admins").json() == lists
 
 
 @pytest.mark.parametrize(
@@ -70,19 +63,6 @@ def test_body_that_is_no_administrators_is_refused(http: httpx2.Client, body: st
     problem_of(http.post("/settings/admins", content=body), status, code)
 
 
-@pytest.mark.parametrize("kind", BLOCK_KINDS)
-def test_blacklist_shows_each_blocked_name_once_until_it_is_lifted(either_http: httpx2.Client, kind: str) -> None:
-    side = "producers" if kind.startswith("PRODUCER") else "consumers"
-    things = "event_types" if kind.endswith("ET") else "apps"
-    assert either_http.get("/settings/blacklist").json() == NOTHING
-    for method, names, left in (("PUT", ("b", "a", "b"), ["a", "b"]), ("DELETE", ("b", "b", "never.was"), ["a"])):
-        for name in names:
-            answer = either_http.request(method, f"/settings/blacklist/{kind}/{name}")
-            assert (answer.status_code, answer.content) == (204, b"")
-        shown = either_http.get("/settings/blacklist").json()
-        assert shown == NOTHING | {side: NOTHING[side] | {things: left}}
-
-
 @pytest.mark.parametrize("name", ["a.b-c_d", "käse", "a b", "a%20b", "é" * 255, "\u2713"])
 def test_blocked_name_of_any_text_is_kept(either_http: httpx2.Client, name: str) -> None:
     path = f"/settings/blacklist/PRODUCER_APP/{name.replace('%', '%25')}"
@@ -108,14 +88,6 @@ def test_wrong_kind_or_name_of_a_block_is_refused(http: httpx2.Client, path: str
     problem = problem_of(http.request(method, f"/settings/blacklist/{path}"), 400, "bad-parameter")
     assert problem["parameter"] == parameter
     assert all(kind in problem["allowed"] for kind in BLOCK_KINDS) or parameter == "name"
-
-
-def test_features_are_off_until_they_are_switched_on(either_http: httpx2.Client) -> None:
-    off = dict.fromkeys(FEATURES, False)
-    for enabled in (False, True, True, False):
-        answer = switch(either_http, "delete_event_type_with_subscriptions", enabled=enabled)
-        assert (answer.status_code, answer.content) == (204, b"")
-        assert features(either_http) == off | {"delete_event_type_with_subscriptions": enabled}
 
 
 @pytest.mark.parametrize(
@@ -153,14 +125,3 @@ def test_settings_but_features_are_kept_while_changes_are_switched_off(either_ht
 
     assert switch(either_http, "disable_db_write_operations", enabled=False).status_code == 204
     assert either_http.delete("/settings/blacklist/PRODUCER_APP/a").status_code == 204
-
-
-def test_blocked_event_type_takes_no_events_until_it_is_lifted(either_http: httpx2.Client) -> None:
-    feed = create(either_http)
-    block = f"/settings/blacklist/PRODUCER_ET/{feed.name}"
-    assert either_http.put(block).status_code == 204
-    problem = problem_of(feed.post(b'{"data":{}}'), 403, "blocked")
-    assert problem["detail"] == "Application or event type is blocked"
-
-    assert either_http.delete(block).status_code == 204
-    assert feed.post(b'{"data":{}}').status_code == 200

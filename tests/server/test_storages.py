@@ -1,4 +1,4 @@
-"""Storages, timelines and strategies: the one of each that there is, as clients of Nakadi ask for it."""
+"""The storage and the timelines, beyond Nakadi's contract: problems by code, and a timeline for each epoch."""
 
 from uuid import UUID
 
@@ -6,21 +6,6 @@ import httpx2
 import pytest
 
 from tests.served import create, problem_of
-
-
-def test_default_storage_and_all_strategies_are_listed(either_http: httpx2.Client) -> None:
-    (storage,) = either_http.get("/storages").json()
-    assert (storage["id"], storage["default"]) == ("default", True)
-    assert storage["storage_type"] in ("sqlite", "postgresql")
-    assert either_http.get("/storages/default").json() == storage
-    answer = either_http.put("/storages/default/default")
-    assert (answer.status_code, answer.json()) == (200, storage)
-
-    assert either_http.get("/registry/enrichment-strategies").json() == ["metadata_enrichment"]
-    strategies = either_http.get("/registry/partition-strategies").json()
-    assert strategies == ["hash", "user_defined", "random"]
-    for strategy in strategies:
-        create(either_http, 1, partition_strategy=strategy, partition_key_fields=["id"])
 
 
 @pytest.mark.parametrize(
