@@ -61,13 +61,13 @@ class Seen:
             self._guard.notify_all()
 
     def wait_for(self, count: int) -> None:
-        """Wait until so many different events were seen."""
+        """Wait until *count* different events were seen."""
         with self._guard:
             assert self._guard.wait_for(lambda: len(set(self.numbers)) >= count, 300), len(set(self.numbers))
 
     @property
     def is_in_order(self) -> bool:
-        """Whether the events of each partition came in their order, each once."""
+        """Return whether the events of each partition came in order, each once."""
         return all(numbers == sorted(set(numbers)) for numbers in self.by_partition.values())
 
 

@@ -17,7 +17,7 @@ import pytest
 import penstock.outbox
 from penstock import AsyncClient, Client, DataChange
 from penstock.core.model_schema import model_schema
-from penstock.errors import EventUnfit, InvalidEvent
+from penstock.errors import InvalidEvent
 from penstock.testing.live_hub import LiveHub, live_hub
 from penstock.testing.postgres import PostgresCluster
 
@@ -170,32 +170,6 @@ async def test_consumer_with_the_older_type_reads_events_of_the_newer_one(
     assert orders(caught_up, category) == [*(newer.made(number) for number in range(3)), *new_orders]
     versions = sorted(event.metadata.get("version", "none") for event in page.events)
     assert versions == (["none"] * 6 if category == "undefined" else ["1.0.0"] * 3 + ["1.1.0"] * 3)
-
-
-@EACH_SORT
-def test_event_of_another_type_raises_and_can_be_skipped(hub: LiveHub, sort: Any) -> None:
-    types = sort(newer=False)
-    with Client(hub.url) as client:
-        name = f"strange.{sort.__name__}"
-        client.create_event_type(name, category="business")
-        client.publish(name, [types.made(1), {"orderId": "two", "order_id": "two"}, types.made(3)])
-        feed = client.feed(name, type=types.order)
-        page = feed.read({0: "_first"})
-
-        read, told = [], []
-        for event in page.events:
-            try:
-                read.append(event.data.order_id)
-            except EventUnfit as error:
-                told.append(error)
-
-        assert read == [1, 3]
-        [error] = told
-        assert error.fields["feed"] == f"{hub.url}/feeds/{name}"
-        assert (error.fields["partition"], error.fields["cursor"], error.fields["place"]) == (0, "_first", 2)
-        assert error.fields["eid"] == page.events[1].metadata["eid"]
-        assert error.fields["member"] in {"#/orderId", "#/order_id"}
-        assert feed.read(page.cursors).events == []
 
 
 @EACH_SORT

@@ -15,52 +15,20 @@ from tests.client.loopback import served
 from tests.client.splitting_server import splitting_app
 
 
-def found(page: Page) -> list[tuple[int, object]]:
+def data_of(page: Page) -> list[tuple[int, object]]:
     return [(event.partition, event.data) for event in page.events]
 
 
 def follow(server: Splitting, cursors: dict[int, str], until: int) -> tuple[list[tuple[int, object]], dict[int, str]]:
-    """Follow the feed until so many events have come; return them, and the cursors after them."""
+    """Follow the feed for *until* events; return them, and the cursors after them."""
     got: list[tuple[int, object]] = []
     with Feed(server.url) as feed, feed.follow(cursors, poll_interval=0.01) as pages:
         for page in pages:
-            got.extend(found(page))
+            got.extend(data_of(page))
             cursors = dict(page.cursors)
             if len(got) >= until:
                 break
     return got, cursors
-
-
-def test_discovery_has_the_partitions_and_their_parents(splitting: Splitting) -> None:
-    splitting.feed.continue_in(0, 1)
-
-    with Feed(splitting.url) as feed:
-        discovery = feed.discover()
-
-    assert (discovery.version, discovery.token, discovery.exactly_once) == (2, "generation 2", True)
-    assert [(each.id, each.closed, each.starts_after) for each in discovery.partitions] == [
-        (0, True, None),
-        (1, False, 0),
-    ]
-
-
-def test_events_are_text_or_objects(splitting: Splitting) -> None:
-    splitting.feed.add(0, {"n": 1}, "AAECAw==")
-
-    assert follow(splitting, {}, 2)[0] == [(0, {"n": 1}), (0, "AAECAw==")]
-
-
-def test_closed_parent_is_read_to_its_end_before_its_children(splitting: Splitting) -> None:
-    splitting.feed.add(0, *range(5))
-    splitting.feed.continue_in(0, 1, 2)
-    splitting.feed.add(2, 5)
-    splitting.feed.add(1, 6)
-
-    got, cursors = follow(splitting, {}, 7)
-
-    assert [data for _, data in got[:5]] == list(range(5))
-    assert sorted(got[5:]) == [(1, 6), (2, 5)]
-    assert set(cursors) == {0, 1, 2}
 
 
 def test_split_while_following_keeps_the_order_and_loses_nothing(splitting: Splitting) -> None:
@@ -68,7 +36,7 @@ def test_split_while_following_keeps_the_order_and_loses_nothing(splitting: Spli
     got: list[tuple[int, object]] = []
     with Feed(splitting.url) as feed, feed.follow(poll_interval=0.01) as pages:
         for page in pages:
-            got.extend(found(page))
+            got.extend(data_of(page))
             if len(got) == 3:
                 splitting.feed.continue_in(0, 1)
                 splitting.feed.add(1, 4)
@@ -95,27 +63,14 @@ def test_partitions_that_inherit_the_history_inherit_the_cursor(splitting: Split
     assert {partition for partition, _ in got} <= {1, 3, 4}
 
 
-def test_single_read_continues_in_the_inheriting_partitions(splitting: Splitting) -> None:
-    splitting.feed.add(0, *range(3))
-    with Feed(splitting.url) as feed:
-        page = feed.read({0: "_first"})
-        splitting.feed.replace_by(0, 1, 2)
-        splitting.feed.add(1, 7)
-        splitting.feed.add(2, 8)
-        page = feed.read(page.cursors)
-
-    assert sorted(found(page)) == [(1, 7), (2, 8)]
-    assert set(page.cursors) == {1, 2}
-
-
 def test_changed_token_alone_disturbs_no_reader(splitting: Splitting) -> None:
     splitting.feed.add(0, *range(9))
     with Feed(splitting.url) as feed, feed.follow(poll_interval=0.01) as pages:
-        got = found(next(pages))
+        got = data_of(next(pages))
         splitting.feed.generation += 1
-        got += found(next(pages))
+        got += data_of(next(pages))
         splitting.feed.generation += 1
-        got += found(next(pages))
+        got += data_of(next(pages))
 
     assert [data for _, data in got] == list(range(9))
 
@@ -163,27 +118,27 @@ def test_reader_continues_when_the_server_is_restarted(splitting: Splitting) -> 
         port = int(url.rpartition(":")[2])
         feed = Feed(f"{url}/feed")
         pages = feed.follow(poll_interval=0.01)
-        assert found(next(pages)) == [(0, 1)]
+        assert data_of(next(pages)) == [(0, 1)]
 
     with feed, pages, ThreadPoolExecutor() as threads:
         reading = threads.submit(next, pages)
         assert warned.signal.wait(300)
         splitting.feed.add(0, 2)
         with served(splitting_app(splitting.feed), port):
-            assert found(reading.result(300)) == [(0, 2)]
+            assert data_of(reading.result(300)) == [(0, 2)]
     logging.getLogger("penstock.client").removeHandler(warned)
 
 
 def test_event_wakes_a_waiting_reader(waiting: Splitting) -> None:
     with Feed(waiting.url) as feed, feed.follow(wait=30) as pages:
         waiting.feed.add(0, 1)
-        assert found(next(pages)) == [(0, 1)]
+        assert data_of(next(pages)) == [(0, 1)]
         waiting.feed.waiting.clear()
         with ThreadPoolExecutor() as threads:
             reading = threads.submit(next, pages)
             assert waiting.feed.waiting.wait(300)
             waiting.feed.add(0, 2)
-            assert found(reading.result(300)) == [(0, 2)]
+            assert data_of(reading.result(300)) == [(0, 2)]
 
     assert len([asked for asked in waiting.feed.requests if asked.get("wait") == "30"]) == 2
 
@@ -198,7 +153,7 @@ async def test_async_reader_stops_waiting_when_it_is_closed_or_cancelled(waiting
 
         async def read() -> None:
             async for page in pages:
-                got.extend(found(page))
+                got.extend(data_of(page))
                 first.set()
 
         first = anyio.Event()

@@ -2,27 +2,24 @@
 
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import anyio
 import pytest
 
-from penstock.client import ALL_HEADERS, LAST, AsyncClient, Client, Feed, NewPosition, Page, PositionReset
+from penstock.client import LAST, Client, Feed, NewPosition, Page, PositionReset
 from penstock.core.event import NewEvent
 from penstock.errors import (
     BadCursor,
     BadPartitionCount,
-    CursorExpired,
     CursorSetNotFound,
     EventTypeExists,
     EventTypeNotFound,
     GroupNotFound,
-    InvalidEvent,
     PositionMoved,
 )
 from penstock.testing.live_hub import LiveHub
+from tests.unit.client.kinds import Kind, first, opened, result
 
 
 @pytest.fixture(autouse=True)
@@ -43,23 +40,40 @@ def numbers(pages: list[Page]) -> list[int]:
     return [event.data["n"] for page in pages for event in page.events]
 
 
-def test_event_type_is_created_shown_and_deleted(client: Client) -> None:
-    client.create_event_type("order.placed", partition_count=3, more={"labels": {"team": "shop"}})
+@pytest.mark.anyio
+async def test_client_publishes_follows_and_keeps_positions(hub: LiveHub, kind: Kind) -> None:
+    async with opened(kind.client(hub.url)) as client:
+        await result(client.create_event_type("a", partition_count=3, more={"labels": {"team": "shop"}}))
+        assert (await result(client.event_type("a")))["labels"] == {"team": "shop"}
+        with pytest.raises(EventTypeExists):
+            await result(client.create_event_type("a"))
+        assert (await result(client.publish("a", ({"n": n} for n in range(1_500))))).count == 1_500
+        assert sum(each.head for each in await result(client.partitions("a"))) == 1_500
 
-    assert client.event_type("order.placed")["labels"] == {"team": "shop"}
-    assert [each["name"] for each in client.event_types()] == ["order.placed"]
-    assert [(each.partition, each.oldest, each.newest, each.head) for each in client.partitions("order.placed")] == [
-        (partition, 0, -1, 0) for partition in range(3)
-    ]
-    with pytest.raises(EventTypeExists):
-        client.create_event_type("order.placed")
+        got: list[int] = []
+        async with opened(client.feed("a").follow(wait=60)) as pages:
+            while len(got) < 1_500:
+                got += numbers([await first(pages)])
+        assert sorted(got) == list(range(1_500))
 
-    client.delete_event_type("order.placed")
+        assert await result(client.commit_positions("a ledger/1", [NewPosition("a", 0, 1)], kind="processor"))
+        with pytest.raises(PositionMoved) as refused:
+            await result(client.commit_positions("a ledger/1", [NewPosition("a", 0, 3, expected=2)]))
+        assert (refused.value.fields["offset"], refused.value.fields["expected"]) == (1, 2)
+        [moved] = await result(
+            client.reset_positions("a ledger/1", [PositionReset("a", 0, to="begin")], reason="a bug")
+        )
+        assert (moved.came_from, moved.offset) == (1, 0)
+        assert [each.name for each in await result(client.consumer_groups("a"))] == ["a ledger/1"]
+        assert [each.reason for each in await result(client.group_history("a ledger/1"))] == ["a bug"]
+        await result(client.forget_group("a ledger/1"))
+        with pytest.raises(GroupNotFound):
+            await result(client.consumer_group("a ledger/1"))
 
-    assert client.event_types() == []
-    for missing in (client.event_type, client.partitions, client.delete_event_type):
+        await result(client.delete_event_type("a"))
+        assert await result(client.event_types()) == []
         with pytest.raises(EventTypeNotFound):
-            missing("order.placed")
+            await result(client.partitions("a"))
 
 
 def test_events_are_read_once_and_in_order_of_their_key_with_every_partition_count(client: Client) -> None:
@@ -77,60 +91,6 @@ def test_events_are_read_once_and_in_order_of_their_key_with_every_partition_cou
             assert of_key == sorted(of_key)
 
 
-def test_cursors_of_a_publish_lead_to_the_next_event(client: Client) -> None:
-    client.create_event_type("a")
-    done = client.publish("a", [{"n": 1}, {"n": 2}])
-
-    client.publish("a", {"n": 3})
-
-    assert numbers([client.feed("a").read(done.cursors)]) == [3]
-
-
-def test_business_events_are_given_ids(client: Client) -> None:
-    client.create_event_type("a", category="business")
-
-    client.publish("a", [{"n": 1}, b'{"n":2,"metadata":{"flow_id":"f"}}'], key="k", progress=lambda _: None)
-    page = client.feed("a").read({0: "_first"}, headers=ALL_HEADERS)
-
-    metadata = [event.data["metadata"] for event in page.events]
-    assert len({each["eid"] for each in metadata}) == 2
-    assert metadata[1]["flow_id"] == "f"
-    assert [event.headers["ce_id"] for event in page.events] == [each["eid"] for each in metadata]
-    assert {event.headers["ce_partitionkey"] for event in page.events} == {"k"}
-
-
-def test_event_is_stored_in_the_partition_of_its_producer(client: Client) -> None:
-    client.create_event_type("a", partition_count=3, partition_strategy="user_defined")
-
-    client.publish("a", [NewEvent.of(b'{"n": 1}', partition=2, headers={"ce_type": "x"})])
-    page = client.feed("a").read({2: "_first"}, headers=["ce_type"])
-
-    assert [(event.partition, event.raw, event.headers) for event in page.events] == [
-        (2, b'{"n": 1}', {"ce_type": "x"})
-    ]
-
-
-def test_feed_is_filtered_by_the_kinds_of_events(client: Client) -> None:
-    client.create_event_type("a", partition_count=2)
-    client.publish("a", (NewEvent.of(b'{"n":%d}' % n, headers={"ce_type": f"kind{n % 3}"}) for n in range(30)))
-
-    feed = client.feed("a")
-
-    assert sorted(numbers(read_all(feed, event_types=["kind0", "KIND1"]))) == [n for n in range(30) if n % 3 != 2]
-    assert sorted(numbers(read_all(feed, skip_event_types=["kind0"]))) == [n for n in range(30) if n % 3]
-
-
-def test_refused_event_is_named_and_its_batch_is_not_stored(client: Client) -> None:
-    client.create_event_type("a", category="data")
-    change = {"data_type": "t", "data_op": "C", "data": {}}
-
-    with pytest.raises(InvalidEvent, match="data_op") as caught:
-        client.publish("a", [change, change, change, {**change, "data_op": "X"}, change], batch_events=2)
-
-    assert (caught.value.fields["line"], caught.value.fields["published"]) == (4, 2)
-    assert client.partitions("a")[0].head == 2
-
-
 def test_error_of_a_read_is_raised_as_its_class(client: Client) -> None:
     client.create_event_type("a", partition_count=4)
     client.create_event_type("b")
@@ -145,23 +105,6 @@ def test_error_of_a_read_is_raised_as_its_class(client: Client) -> None:
         client.feed("a").resume("nobody")
     with pytest.raises(EventTypeNotFound):
         client.feed("c").read({0: "_first"})
-
-
-def test_cursor_of_a_recreated_feed_is_expired(client: Client) -> None:
-    client.create_event_type("a")
-    client.publish("a", [{"n": 1}] * 5)
-    feed = client.feed("a")
-    cursors = feed.read({0: "_first"}).cursors
-    pages = feed.follow(cursors)
-
-    client.delete_event_type("a")
-    client.create_event_type("a")
-    client.publish("a", {"n": 2})
-
-    with pytest.raises(CursorExpired):
-        feed.read(cursors)
-    with pytest.raises(CursorExpired):
-        next(pages)
 
 
 def test_cursor_set_keeps_the_cursors_of_a_consumer(client: Client) -> None:
@@ -219,57 +162,3 @@ def test_publishing_and_following_survive_a_killed_hub(hub: LiveHub, client: Cli
                 break
 
     assert got == [0, 1]
-
-
-@pytest.mark.anyio
-async def test_async_client_publishes_and_follows(hub: LiveHub) -> None:
-    async def events() -> AsyncIterator[dict[str, int]]:
-        for n in range(1_500):
-            yield {"n": n}
-
-    got: list[int] = []
-    async with AsyncClient(hub.url) as client:
-        await client.create_event_type("a", partition_count=3)
-        assert (await client.publish("a", events())).count == 1_500
-        feed = client.feed("a")
-
-        async def follow() -> None:
-            async with feed.follow(wait=60) as pages:
-                async for page in pages:
-                    got.extend(numbers([page]))
-                    if len(got) >= 1_500:
-                        caught_up.set()
-
-        caught_up = anyio.Event()
-        with anyio.fail_after(300):
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(follow)
-                await caught_up.wait()
-                tasks.cancel_scope.cancel()
-
-    assert sorted(got) == list(range(1_500))
-
-
-def test_positions_are_committed_and_reset_at_the_hub(client: Client) -> None:
-    client.create_event_type("order.placed", partition_count=2, partition_strategy="user_defined")
-    client.publish("order.placed", [NewEvent.of(b"{}", partition=p) for p in (0, 0, 0, 1)])
-    positions = [NewPosition("order.placed", 0, 1, expected=None), NewPosition("order.placed", 1, 1)]
-
-    client.commit_positions("a ledger/1", positions, kind="processor")
-    with pytest.raises(PositionMoved) as refused:
-        client.commit_positions("a ledger/1", [NewPosition("order.placed", 0, 3, expected=2)])
-    tried = client.reset_positions("a ledger/1", to="end", dry_run=True)
-    moved = client.reset_positions(
-        "a ledger/1", [PositionReset("order.placed", 0, to="begin")], reason="a bug in the ledger"
-    )
-
-    assert (refused.value.fields["offset"], refused.value.fields["expected"]) == (1, 2)
-    assert [(each.came_from, each.offset) for each in tried] == [(1, 3), (1, 1)]
-    assert [(each.partition, each.came_from, each.offset) for each in moved] == [(0, 1, 0)]
-    group = client.consumer_group("a ledger/1")
-    assert ([(each.offset, each.gap) for each in group.positions], group.gap) == ([(0, 3), (1, 0)], 3)
-    assert [each.name for each in client.consumer_groups("order.placed", kind="processor")] == ["a ledger/1"]
-    assert [each.reason for each in client.group_history("a ledger/1")] == ["a bug in the ledger"]
-    client.forget_group("a ledger/1")
-    with pytest.raises(GroupNotFound):
-        client.consumer_group("a ledger/1")

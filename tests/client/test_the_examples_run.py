@@ -24,7 +24,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
 
 
 def printed(line_count: int, example: str, *arguments: str) -> list[str]:
-    """Run an example until it has printed so many lines, end it, and return the lines."""
+    """Run an example until it has printed *line_count* lines, end it, and return the lines."""
     command = [sys.executable, "-W", "error", str(EXAMPLES / example), *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -63,7 +63,7 @@ def test_program_of_the_consuming_guide_runs(
     run_until_it_waits(text, tmp_path)
 
 
-@pytest.mark.parametrize(("program", "printed"), zip(IDEMPOTENT, IDEMPOTENT_PRINTS, strict=True), ids=line_of)
+@pytest.mark.parametrize(("program", "printed"), [*zip(IDEMPOTENT, IDEMPOTENT_PRINTS, strict=True)], ids=line_of)
 def test_program_of_the_idempotent_publishing_guide_prints_its_output(
     program: Block, printed: str, no_orders: LiveHub, tmp_path: Path
 ) -> None:

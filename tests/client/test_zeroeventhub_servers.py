@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.client import ALL_HEADERS, LAST, Feed, Page, share
+from penstock.client import ALL_HEADERS, Feed, Page
 from penstock.errors import BadParameter, MalformedAnswer, ServerError
 from tests.client.conftest import Reference
 from tests.unit.client.kinds import Kind, first, opened, result
@@ -37,29 +37,6 @@ def test_headers_come_on_request(reference: Reference) -> None:
         assert feed.read({0: "_first"}, headers=ALL_HEADERS).events[0].headers == {"ce_id": "7"}
 
 
-def test_reading_begins_at_the_end_on_request(reference: Reference) -> None:
-    reference.reader.add(0, {"n": 1})
-
-    with Feed(reference.url, partition_count=2) as feed:
-        page = feed.read(feed.cursors(LAST))
-        reference.reader.add(0, {"n": 2})
-        page = feed.read(page.cursors)
-
-    assert numbers([page]) == [(0, 2)]
-
-
-def test_workers_read_their_shares_of_the_partitions(reference: Reference) -> None:
-    for partition in (0, 1):
-        reference.reader.add(partition, {"n": partition})
-
-    found = []
-    for worker in (0, 1):
-        with Feed(reference.url, partition_count=2) as feed, feed.follow(partitions=share(2, 2, worker)) as pages:
-            found.append(numbers([next(pages)]))
-
-    assert found == [[(0, 0)], [(1, 1)]]
-
-
 @pytest.mark.anyio
 async def test_feed_is_followed_as_it_grows(reference: Reference, kind: Kind) -> None:
     found: list[tuple[int, int]] = []
@@ -91,11 +68,3 @@ def test_missing_or_wrong_partition_count_is_refused(reference: Reference) -> No
         feed.discover()
     with Feed(reference.url, partition_count=3) as feed, pytest.raises(ServerError, match="Partition count"):
         feed.read({0: "_first"})
-
-
-def test_address_without_a_feed_is_named_in_the_error(reference: Reference) -> None:
-    with (
-        Feed(f"{reference.url}/elsewhere", partition_count=2) as feed,
-        pytest.raises(ServerError, match=r"elsewhere.*404"),
-    ):
-        feed.discover()

@@ -1,4 +1,4 @@
-"""What tests of the server can ask for."""
+"""Fixtures of the server's tests: a hub on each database, and feeds."""
 
 from tests.served import either_http, feed, feed4, http, postgres_hub, sqlite_hub
 

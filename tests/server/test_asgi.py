@@ -51,7 +51,7 @@ def store(tmp_path: Path) -> FailingStore:
 
 
 class Client:
-    """One request, and what comes of it."""
+    """A client of the application that makes one request."""
 
     def __init__(self, app: HubApp) -> None:
         self.app = app
@@ -95,7 +95,7 @@ class Client:
 
 
 async def waiting(app: HubApp) -> None:
-    """Return once somebody waits."""
+    """Return once a reader waits."""
     while app.hub.watch().waiting == 0:  # noqa: ASYNC110 - nobody tells when a wait has begun
         await asyncio.sleep(0)
 

@@ -133,7 +133,7 @@ def test_wait_continues_when_another_event_type_is_blocked(sqlite_url: str) -> N
 
 
 def test_block_just_before_a_wait_begins_ends_it(sqlite_url: str) -> None:
-    """Between a page's look at the log and its wait nobody can be woken."""
+    """Between the read of a page and its wait no reader can be woken."""
 
     async def act(hub: Hub, http: httpx2.AsyncClient) -> None:
         wait = hub.watch().wait

@@ -47,7 +47,7 @@ def places(monkeypatch: pytest.MonkeyPatch) -> Places:
     return Places(monkeypatch)
 
 
-def served(folder: Path, act: Act, schema: Any) -> None:
+def serve(folder: Path, act: Act, schema: Any) -> None:
     """Run *act* with a client of a hub that has an event type with *schema*, just created."""
 
     async def main() -> None:
@@ -83,7 +83,7 @@ def test_schema_is_compiled_in_a_thread_and_small_events_validated_on_the_loop(
             assert (await http.post(path, content=body({"order_id": number}))).status_code == 200
         assert places.on_loop == {"_compiled": [False, False], "first_invalid": [False, True, True]}
 
-    served(tmp_path, act, {"title": f"compiled {way}", "required": ["order_id"]})
+    serve(tmp_path, act, {"title": f"compiled {way}", "required": ["order_id"]})
 
 
 @pytest.mark.parametrize("way", WAYS_IN)
@@ -98,7 +98,7 @@ def test_event_that_takes_long_to_validate_is_validated_in_a_thread(way: str, tm
         assert (await http.post(path, content=heavy)).status_code == 200
         assert places.on_loop == {"first_invalid": [True, False]}
 
-    served(tmp_path, act, HEAVY | {"title": way})
+    serve(tmp_path, act, HEAVY | {"title": way})
 
 
 @pytest.mark.parametrize("way", WAYS_IN)
@@ -115,7 +115,7 @@ def test_reason_of_an_invalid_event_is_found_in_a_thread(way: str, tmp_path: Pat
         assert places.on_loop["first_invalid"][0], "as long as it may be right it is looked at here"
         assert not any(places.on_loop["why"])
 
-    served(tmp_path, act, {"title": f"told {way}", "required": ["order_id"]})
+    serve(tmp_path, act, {"title": f"told {way}", "required": ["order_id"]})
 
 
 CURSOR = {"partition": "0", "offset": "BEGIN"}
@@ -159,4 +159,4 @@ def test_json_that_can_be_large_is_read_and_written_in_a_thread(asked: str, tmp_
         assert places.on_loop
         assert not any(any(each) for each in places.on_loop.values()), places.on_loop
 
-    served(tmp_path, act, {"required": ["order_id"]})
+    serve(tmp_path, act, {"required": ["order_id"]})

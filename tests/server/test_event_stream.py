@@ -191,7 +191,7 @@ def test_stop_of_the_hub_ends_its_streams_whole_and_a_block_is_logged(sqlite_url
 
 
 @contextmanager
-def asked(hub: LiveHub, request: bytes) -> Iterator[socket.socket]:
+def send_request(hub: LiveHub, request: bytes) -> Iterator[socket.socket]:
     """A connection on which a stream has been asked for, and of which nothing has been read."""
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 10)
@@ -231,7 +231,7 @@ def test_clients_that_leave_within_a_backlog_leave_no_threads_or_files(hub: Live
     process = Process(hub)
 
     def take_some() -> None:
-        with asked(hub, raw_request(large, (0, "BEGIN"), batch_limit=10)) as connection:
+        with send_request(hub, raw_request(large, (0, "BEGIN"), batch_limit=10)) as connection:
             assert connection.recv(1_000).startswith(b"HTTP/1.1 200")
 
     for _ in range(3):
@@ -252,7 +252,7 @@ def test_memory_of_a_stream_is_bounded_although_it_asks_for_one_large_batch(hub:
     before = process.memory()
     with ExitStack() as stack:
         request = raw_request(large, (0, "BEGIN"), **arguments)
-        stuck = [stack.enter_context(asked(hub, request)) for _ in range(10)]
+        stuck = [stack.enter_context(send_request(hub, request)) for _ in range(10)]
         assert all(connection.recv(1_000).startswith(b"HTTP/1.1 200") for connection in stuck)
         for _ in range(3):  # Meanwhile others are served.
             assert len(large.get(n=1, cursor0="_first", pagesizehint=1_000).content) > 3 * MIB

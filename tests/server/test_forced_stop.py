@@ -24,7 +24,7 @@ BLOCKING = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "SELECT id FROM penstock_
 
 
 @contextmanager
-def blocked(url: str) -> Iterator[Any]:
+def block(url: str) -> Iterator[Any]:
     """Hold what every append needs in a transaction of another process, until that is rolled back."""
     with closing(database_at(url).connect()) as connection:
         connection.execute(BLOCKING[url.partition(":")[0]])
@@ -38,9 +38,11 @@ def test_publish_answered_hub_stopped_is_not_stored_once_the_database_is_free(
     with live_hub(migrated_url, log=tmp_path / "log") as hub, client_of(hub) as http, ThreadPoolExecutor(1) as pool:
         feed = create_feed(http)
         feed.publish_ids([0])
-        with blocked(migrated_url) as holder:
-            publishes = [asked(hub, "POST", feed.path, b'{"data":{"id":%d}}\n' % number) for number in range(1, 6)]
-            drop = asked(hub, "DELETE", f"/event-types/{feed.name}")
+        with block(migrated_url) as holder:
+            publishes = [
+                send_request(hub, "POST", feed.path, b'{"data":{"id":%d}}\n' % number) for number in range(1, 6)
+            ]
+            drop = send_request(hub, "DELETE", f"/event-types/{feed.name}")
             http.get("/health/live")  # It has read what came before.
             stopping = pool.submit(hub.stop)
             codes = [problem_code(publish) for publish in publishes]
@@ -58,9 +60,9 @@ def test_publish_whose_commit_is_under_way_is_answered_outcome_unknown(migrated_
         feed = create_feed(http)
         feed.publish_ids([0])
         cut = line.cut(HELD, b"COPY penstock_event")
-        begun = asked(hub, "POST", feed.path, b'{"data":{"id":1}}\n')
+        begun = send_request(hub, "POST", feed.path, b'{"data":{"id":1}}\n')
         assert cut.made.wait(300)
-        queued = [asked(hub, "POST", feed.path, b'{"data":{"id":%d}}\n' % number) for number in (2, 3)]
+        queued = [send_request(hub, "POST", feed.path, b'{"data":{"id":%d}}\n' % number) for number in (2, 3)]
         http.get("/health/live")
         assert hub.stop() == 0
 
@@ -81,9 +83,9 @@ def test_rows_of_the_outbox_stay_there_and_their_reader_is_told_to_retry(migrate
     with live_hub(migrated_postgres_url) as hub, client_of(hub) as http:
         feed = create_feed(http)
         feed.publish_ids([0])
-        with blocked(migrated_postgres_url):
+        with block(migrated_postgres_url):
             commit_to_outbox(migrated_postgres_url, {"id": 1}, name=feed.name)
-            reading = asked(hub, "GET", f"{feed.path}?n=1&cursor0=_first")
+            reading = send_request(hub, "GET", f"{feed.path}?n=1&cursor0=_first")
             http.get("/health/live")
             assert hub.stop() == 0
             assert problem_code(reading) in ("hub-stopped", "outbox-backlog")
@@ -98,7 +100,7 @@ def test_hub_that_stops_in_its_process_stores_nothing_of_refused_publishes(migra
     with hub_on(migrated_url, partitions=1) as hub:
         create(hub, "other.one")
         hub.publish(NAME, [event({"n": 0})])
-        with blocked(migrated_url) as holder:
+        with block(migrated_url) as holder:
             told = [hub.submit(name, [event({"n": n})]) for n in (1, 2, 3) for name in (NAME, "other.one")]
             hub.stop(0.5)
             said = [each.exception(timeout=0) for each in told]
@@ -113,7 +115,7 @@ def test_hub_that_stops_in_its_process_stores_nothing_of_refused_publishes(migra
 @pytest.mark.parametrize("seconds", [0.0, 0.2])
 def test_second_stop_releases_the_database_once_it_is_free(sqlite_url: str, seconds: float) -> None:
     with hub_on(sqlite_url, partitions=1) as hub:
-        with blocked(sqlite_url):
+        with block(sqlite_url):
             told = hub.submit(NAME, [event({"n": 0})])
             hub.stop(seconds)
             assert isinstance(told.exception(timeout=0), HubStopped)
@@ -127,7 +129,7 @@ def begun_since(before: Collection[threading.Thread]) -> Sequence[str]:
     return [each.name for each in threading.enumerate() if each not in before]
 
 
-def asked(hub: LiveHub, method: str, path: str, body: bytes = b"") -> HTTPConnection:
+def send_request(hub: LiveHub, method: str, path: str, body: bytes = b"") -> HTTPConnection:
     """Send a request, and leave the answer for later."""
     connection = HTTPConnection("127.0.0.1", hub.port, timeout=300)
     connection.request(method, path, body)

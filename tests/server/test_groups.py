@@ -29,7 +29,7 @@ def at(feed: Served, partition: int, offset: int, **others: Any) -> dict[str, An
     return {"event_type": feed.name, "partition": partition, "offset": offset, **others}
 
 
-def shown(http: httpx2.Client, group: str) -> dict[str, Any]:
+def show(http: httpx2.Client, group: str) -> dict[str, Any]:
     answer = http.get(f"/groups/{quote(group, safe='')}")
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()
@@ -37,7 +37,7 @@ def shown(http: httpx2.Client, group: str) -> dict[str, Any]:
 
 
 def offsets(http: httpx2.Client, group: str) -> dict[tuple[str, int], int]:
-    return {(each["slice"], each["partition"]): each["offset"] for each in shown(http, group)["positions"]}
+    return {(each["slice"], each["partition"]): each["offset"] for each in show(http, group)["positions"]}
 
 
 def pages(http: httpx2.Client, link: str, member: str) -> list[list[str]]:
@@ -111,7 +111,7 @@ def test_gap_of_a_cursor_set_is_that_of_its_slowest_slices(five: Served) -> None
     five.read(4, {0: end[0], 1: end[1]}, cursorset=name, pagesizehint=0, store_cursor=1)
     five.read(8, {1: "_first"}, cursorset=name, pagesizehint=0, store_cursor=1)
 
-    group = shown(five.http, name)
+    group = show(five.http, name)
 
     places = [(each["slice"], each["partition"], each["offset"], each["gap"]) for each in group["positions"]]
     assert places == [("4/0", 0, 5, 0), ("4/1", 1, 5, 0), ("8/1", 1, 0, 5)]
@@ -138,7 +138,7 @@ def test_positions_of_several_event_types_are_committed_and_shown(five: Served) 
     assert answer.status_code == 200, answer.text
     placed = [(each["event_type"], each["slice"], each["partition"], each["offset"]) for each in answer.json()["items"]]
     assert placed == sorted([(five.name, "", 0, 2), (five.name, "", 3, 5), (other.name, "worker 7", 0, 0)])
-    assert shown(http, name)["gap"] == 3
+    assert show(http, name)["gap"] == 3
     assert commit(http, name, at(five, 0, 1), kind=None).status_code == 200
     assert offsets(http, name)["", 0] == 1
 
@@ -238,7 +238,7 @@ def test_reset_moves_all_positions_of_the_group_and_is_in_its_history(five: Serv
     commit(http, name, at(five, 0, 2), at(other, 0, 1))
 
     tried = reset(http, name, to="begin", dry_run=True).json()
-    assert shown(http, name)["gap"] == 3 + 2, "a dry run moves nothing"
+    assert show(http, name)["gap"] == 3 + 2, "a dry run moves nothing"
     done = reset(http, name, to="begin", reason="the table was lost").json()
 
     assert (tried["dry_run"], done["dry_run"]) == (True, False)
@@ -246,7 +246,7 @@ def test_reset_moves_all_positions_of_the_group_and_is_in_its_history(five: Serv
     moved = {(each["event_type"], each["partition"]): (each["came_from"], each["offset"], each["gap"])
              for each in done["items"]}  # fmt: skip
     assert moved == {(five.name, p): (2 if p == 0 else None, 0, 5) for p in range(4)} | {(other.name, 0): (1, 0, 3)}
-    assert shown(http, name)["gap"] == 4 * 5 + 3
+    assert show(http, name)["gap"] == 4 * 5 + 3
     history = http.get(f"/groups/{name}/history").json()["items"]
     assert len(history) == 5
     assert {each["reason"] for each in history} == {"the table was lost"}
@@ -262,14 +262,14 @@ def test_reset_to_the_end_leaves_no_gap(five: Served) -> None:
     assert reset(http, name, items=[{"event_type": five.name, "partition": 2, "to": "end"}]).status_code == 200
 
     assert offsets(http, name) == {("", 2): 5}
-    assert shown(http, name)["gap"] == 0
+    assert show(http, name)["gap"] == 0
 
 
 def test_reset_to_a_time_moves_to_the_first_event_received_since(feed4: Served) -> None:
     http, name = feed4.http, new_name()
     feed4.publish_ids(range(3), partition=0)
     commit(http, name, at(feed4, 0, 1))
-    since = datetime.fromisoformat(shown(http, name)["positions"][0]["updated_at"])
+    since = datetime.fromisoformat(show(http, name)["positions"][0]["updated_at"])
 
     early, late = (since + timedelta(days=days) for days in (-1, 1))
     for time, offset in ((early, 0), (late, 3)):
@@ -391,7 +391,7 @@ def test_subscription_is_listed_as_a_group_but_changed_by_its_own_routes(five: S
         "owning_application": "shop",
         "consumer_group": "mails",
     }
-    assert shown(http, made) == listed | {"positions": []}
+    assert show(http, made) == listed | {"positions": []}
     refused = [
         commit(http, made, at(five, 0, 1), kind=None),
         reset(http, made, to="end", dry_run=True),
@@ -408,7 +408,7 @@ def test_group_of_a_subscription_has_its_gap_once_it_is_read(five: Served) -> No
     with http.stream("GET", f"/subscriptions/{made}/events") as stream:
         assert next(stream.iter_lines())
 
-    group = shown(http, made)
+    group = show(http, made)
 
     assert (group["gap"], len(group["positions"])) == (20, 4)
     assert group["lag_seconds"] > 0

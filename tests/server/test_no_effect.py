@@ -27,7 +27,7 @@ GIVEN: dict[str, tuple[dict[str, Any], list[str]]] = {
 }
 
 
-def warned(answer: httpx2.Response) -> list[str]:
+def warnings_of(answer: httpx2.Response) -> list[str]:
     """Return the members without effect in the warnings of *answer*."""
     assert answer.is_success, answer.text
     lines = answer.headers.get_list("warning")
@@ -41,15 +41,15 @@ def test_event_type_is_answered_with_warnings_of_members_without_effect(
 ) -> None:
     name = f"test.{uuid.uuid4().hex}"
     definition = an_event_type(name, **given)
-    assert warned(http.post("/event-types", json=definition)) == fields
-    assert warned(http.put(f"/event-types/{name}", json=definition)) == fields
+    assert warnings_of(http.post("/event-types", json=definition)) == fields
+    assert warnings_of(http.put(f"/event-types/{name}", json=definition)) == fields
     assert "warning" not in http.get(f"/event-types/{name}").headers
 
 
 def test_retention_that_stays_is_not_warned_of(http: httpx2.Client) -> None:
     name = f"test.{uuid.uuid4().hex}"
     http.post("/event-types", json=an_event_type(name, options={"retention_time": 86_400_000}))
-    assert warned(http.put(f"/event-types/{name}", json=an_event_type(name))) == []
+    assert warnings_of(http.put(f"/event-types/{name}", json=an_event_type(name))) == []
     assert http.get(f"/event-types/{name}").json()["options"]["retention_time"] == 86_400_000
 
 
@@ -59,7 +59,7 @@ def test_authorization_of_subscriptions_is_warned_of(feed: Served) -> None:
     named = feed.http.post("/subscriptions", json=definition | {"consumer_group": "b", "authorization": LISTS})
     again = feed.http.put(f"/subscriptions/{named.json()['id']}", json=named.json())
 
-    assert [warned(each) for each in (plain, named, again)] == [[], ["authorization"], ["authorization"]]
+    assert [warnings_of(each) for each in (plain, named, again)] == [[], ["authorization"], ["authorization"]]
 
 
 def test_deletions_and_administrators_are_warned_of(http: httpx2.Client) -> None:

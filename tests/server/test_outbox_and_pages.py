@@ -28,7 +28,7 @@ def forwarding(sqlite_url: str) -> Iterator[ForwardingStore]:
 
 
 def over_http(store: ForwardingStore, ask: Callable[[httpx2.AsyncClient], Awaitable[None]]) -> None:
-    """Have *ask* talk to a hub on *store* that nobody has started: it moves what it is asked to."""
+    """Run *ask* with a client of a hub on *store* that is not started: it moves the outbox on request only."""
 
     async def talk() -> None:
         hub = Hub(store)

@@ -36,7 +36,7 @@ def fill(feed: Served) -> Served:
 
 
 @contextmanager
-def asked(hub: LiveHub, path: str, *, buffer: int | None = None, accept: str = "*/*") -> Iterator[socket.socket]:
+def send_request(hub: LiveHub, path: str, *, buffer: int | None = None, accept: str = "*/*") -> Iterator[socket.socket]:
     """A connection on which a GET has been sent, and of whose answer nothing has been read."""
     with socket.socket() as connection:
         if buffer:
@@ -66,7 +66,7 @@ def test_clients_that_leave_within_a_page_leave_no_threads_or_files(hub: LiveHub
     process, before = Process(hub), events_served(large)
 
     def take_some() -> None:
-        with asked(hub, page_path(large), buffer=64 << 10, accept=accept) as connection:
+        with send_request(hub, page_path(large), buffer=64 << 10, accept=accept) as connection:
             assert connection.recv(1_000).startswith(b"HTTP/1.1 200")
 
     for _ in range(3):
@@ -95,7 +95,7 @@ def test_clients_that_do_not_read_cost_little_memory_and_hold_up_nobody(
     before = process.memory()
     with ExitStack() as stack:
         path = page_path(large)
-        stuck = [stack.enter_context(asked(hub, path, buffer=64 << 10, accept=accept)) for _ in range(10)]
+        stuck = [stack.enter_context(send_request(hub, path, buffer=64 << 10, accept=accept)) for _ in range(10)]
         assert all(connection.recv(1_000).startswith(b"HTTP/1.1 200") for connection in stuck)
         for _ in range(3):  # Meanwhile others read and publish.
             assert len(large.get(n=1, cursor0="_first", pagesizehint=1_000).content) > 3 * MIB
@@ -120,7 +120,10 @@ def read_to_end(connection: socket.socket) -> bytes:
 
 
 def test_page_that_fails_in_its_middle_is_cut_off_and_not_ended(hub: LiveHub) -> None:
-    with client_of(hub) as http, asked(hub, page_path(feed := fill(create(http))), buffer=64 << 10) as connection:
+    with (
+        client_of(hub) as http,
+        send_request(hub, page_path(feed := fill(create(http))), buffer=64 << 10) as connection,
+    ):
         body = bytearray(connection.recv(1_000))
         assert body.startswith(b"HTTP/1.1 200")
         feed.drop()

@@ -22,7 +22,7 @@ NAMES = [f"shop.{number:04}" for number in range(COUNT)]
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The URL of a database with so many event types, each with a schema of its own."""
+    """The URL of a database with these event types, each with a schema of its own."""
     url = f"sqlite:///{tmp_path_factory.mktemp('thousands')}/hub.db"
     with_event_types(url, NAMES)
     return url
@@ -42,7 +42,7 @@ def with_event_types(url: str, names: list[str]) -> None:
 
 @pytest.fixture
 def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Every statement that is run on a connection that is opened from now on."""
+    """The statements of all connections that are opened from now on."""
     statements: list[str] = []
     connect = sqlite3.connect
 
@@ -57,7 +57,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def opened(said: list[str]) -> Iterator[list[Hub]]:
-    """Hubs to be stopped at the end."""
+    """The hubs that are stopped at the end."""
     hubs: list[Hub] = []
     yield hubs
     for hub in hubs:

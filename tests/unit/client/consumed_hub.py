@@ -1,4 +1,4 @@
-"""A hub of one subscription in a few lines, with all that can go wrong between it and a consumer, at random."""
+"""A model of a hub with one subscription, and random faults between it and a consumer."""
 
 from random import Random
 from typing import Any
@@ -24,20 +24,20 @@ class ConsumedHub:
         self.sent: dict[tuple[str, int], int] = {}
         self.known: set[str] = set()
         self.gone: set[str] = set()
-        """Of which the consumer was told that there are no such streams."""
+        """The streams that the consumer knows to be gone."""
         self.live: str | None = None
         self.opened = 0
         self.running: list[SubscriptionBatch[Any]] = []
         self.handled: dict[int, set[int]] = {number: set() for number in self.committed}
         self.is_calm = False
-        """Whether nothing goes wrong any more."""
+        """Set to end the faults."""
 
     @property
     def is_all_committed(self) -> bool:
         return set(self.committed.values()) == {self.events}
 
     def turn(self) -> None:
-        """Have something happen, then have the consumer do what it wants to do."""
+        """Make one random step of the hub or a handler, then all steps of the consumer."""
         happens = [self.send, self.send, self.begin_handler, self.begin_handler, self.end_handler, self.end_handler]
         if not self.is_calm:
             happens += [self.fail_handler, self.lose, self.expire]
@@ -82,13 +82,13 @@ class ConsumedHub:
             self.settle(stream)
 
     def settle(self, stream: str) -> None:
-        """Let go of what a stream that has ended has committed."""
+        """Release the partitions of a stream that has ended and committed them."""
         for partition, owner in self.owner.items():
             if owner == stream != self.live and self.sent[stream, partition] <= self.committed[partition]:
                 self.owner[partition] = None
 
     def expire(self) -> None:
-        """The time is over in which streams that have ended may commit."""
+        """End the time in which streams that have ended may commit."""
         for partition, owner in self.owner.items():
             if owner != self.live:
                 self.owner[partition] = None

@@ -9,7 +9,7 @@ Handler = Callable[[httpx2.Request], httpx2.Response]
 
 
 class Handlers:
-    """Answers each request with the next handler, the last one for ever."""
+    """Answers each request with the next handler, and all further ones with the last."""
 
     def __init__(self, *handlers: Handler | Exception) -> None:
         self._handlers = list(handlers)

@@ -41,12 +41,12 @@ def shown_producer(**members: Any) -> wire.Shown:
     return wire.Shown(**values | members)
 
 
-def shown(epoch: int = 0, next_sequence: int | None = 0, **others: Any) -> Reply:
+def producer_reply(epoch: int = 0, next_sequence: int | None = 0, **others: Any) -> Reply:
     state = shown_producer(owner_level=epoch, next_sequence=next_sequence, **others)
     return Reply(200, msgspec.json.encode(state))
 
 
-def stored(first: int, last: int, *, outcome: str = "appended", epoch: int = 0) -> Reply:
+def stored_reply(first: int, last: int, *, outcome: str = "appended", epoch: int = 0) -> Reply:
     numbers = {"first": 0, "last": 0, "next": 0}
     body = {"outcome": outcome, "epoch": epoch, "sequence": numbers, "offsets": {"first": first, "last": last}}
     return Reply(200, json.dumps(body).encode())
@@ -95,7 +95,7 @@ class Play:
 
 def in_doubt(event: Event, **traits: Any) -> Play:
     """Return a producer that does not know what became of *event*."""
-    play = Play(shown(), CATEGORY, LOST, LOST, LOST, **traits)
+    play = Play(producer_reply(), CATEGORY, LOST, LOST, LOST, **traits)
     with pytest.raises(RetriesExhausted) as spent:
         play.send(event)
     assert (spent.value.fields["outcome"], play.lane.standing) == ("unknown", "unresolved")

@@ -272,7 +272,7 @@ async def test_with_block_closes_at_its_end_and_lets_errors_out(made: Any) -> No
 
 
 class EndedError(BaseException):
-    """What a signal handler may raise, at any place."""
+    """An exception that a signal handler raises at any place."""
 
 
 class Ending(httpx2.AsyncBaseTransport):

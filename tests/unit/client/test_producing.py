@@ -19,12 +19,12 @@ from penstock.errors import (
     Unavailable,
 )
 from penstock.wire import producers as wire
-from tests.unit.client.play import AWAY, CATEGORY, LOST, Play, shown, stored, unsafe
+from tests.unit.client.play import AWAY, CATEGORY, LOST, Play, producer_reply, stored_reply, unsafe
 from tests.unit.wire.script import Reply, problem
 
 
 def test_producer_claims_its_partition_once_and_publishes() -> None:
-    play = Play(shown(), CATEGORY, stored(4, 5), stored(6, 6))
+    play = Play(producer_reply(), CATEGORY, stored_reply(4, 5), stored_reply(6, 6))
 
     assert play.send({"n": 1}, {"n": 2}) == PublishResult(3, 0, 0, 2, (Range(4, 5),), duplicate=False, attempts=1)
     assert play.send({"n": 3}).first_sequence == 2
@@ -55,7 +55,7 @@ def test_producer_claims_its_partition_once_and_publishes() -> None:
     ids=["default", "pinned", "epoch", "epoch and number"],
 )
 def test_claim_has_the_producers_options(traits: dict[str, Any], claim: dict[str, Any]) -> None:
-    play = Play(shown(epoch=2, next_sequence=9), CATEGORY, stored(0, 0), **traits)
+    play = Play(producer_reply(epoch=2, next_sequence=9), CATEGORY, stored_reply(0, 0), **traits)
 
     assert play.send({}).first_sequence == 9
 
@@ -65,7 +65,7 @@ def test_claim_has_the_producers_options(traits: dict[str, Any], claim: dict[str
 
 
 def test_producer_without_a_group_is_given_one() -> None:
-    play = Play(shown(producer_group="new"), CATEGORY, stored(0, 0), group=None)
+    play = Play(producer_reply(producer_group="new"), CATEGORY, stored_reply(0, 0), group=None)
 
     play.send({})
 
@@ -75,7 +75,7 @@ def test_producer_without_a_group_is_given_one() -> None:
 
 def test_repeated_request_has_the_same_bytes() -> None:
     busy = Reply(503, b"", {"retry-after": "2"})
-    play = Play(AWAY, shown(), CATEGORY, LOST, busy, stored(0, 0, outcome="duplicate"))
+    play = Play(AWAY, producer_reply(), CATEGORY, LOST, busy, stored_reply(0, 0, outcome="duplicate"))
 
     result = play.send({"n": 1})
 
@@ -106,7 +106,7 @@ def test_repeated_request_has_the_same_bytes() -> None:
     ],
 )  # fmt: skip
 def test_error_says_if_the_batch_may_be_stored(replies: list[Any], kind: type[PenstockError], outcome: str) -> None:
-    play = Play(shown(), CATEGORY, *replies)
+    play = Play(producer_reply(), CATEGORY, *replies)
     event = Event({"n": 1})
 
     with pytest.raises(kind) as failed:
@@ -117,7 +117,7 @@ def test_error_says_if_the_batch_may_be_stored(replies: list[Any], kind: type[Pe
     assert (play.lane.next, play.script.replies) == (0, [])
 
 
-@pytest.mark.parametrize("replies", [(), (shown(), CATEGORY)], ids=["a claim", "a batch"])
+@pytest.mark.parametrize("replies", [(), (producer_reply(), CATEGORY)], ids=["a claim", "a batch"])
 def test_attempts_are_limited_by_the_retry_policy(replies: tuple[Reply, ...]) -> None:
     play = Play(*replies, *[problem(503, "unavailable")] * 3, retry=RetryPolicy(max_attempts=3, max_delay=0.2))
 
@@ -130,16 +130,18 @@ def test_attempts_are_limited_by_the_retry_policy(replies: tuple[Reply, ...]) ->
 
 def test_plain_value_in_doubt_is_known_again_after_an_unsent_attempt() -> None:
     value = {"n": 1}
-    play = Play(shown(), CATEGORY, AWAY, LOST, AWAY)
+    play = Play(producer_reply(), CATEGORY, AWAY, LOST, AWAY)
     with pytest.raises(RetriesExhausted):
         play.send(value)
 
-    assert play.then(shown(next_sequence=1), stored(4, 4, outcome="duplicate")).send(value).offsets == (Range(4, 4),)
+    assert play.then(producer_reply(next_sequence=1), stored_reply(4, 4, outcome="duplicate")).send(value).offsets == (
+        Range(4, 4),
+    )
     assert play.asked == ["GET /partitions/3/producers/g", "POST /partitions/3/events"]
 
 
 def test_fenced_producer_learns_that_its_batch_is_stored() -> None:
-    play = Play(shown(), CATEGORY, LOST, unsafe(412, "producer-fenced", True, (8, 8), current_epoch=1))
+    play = Play(producer_reply(), CATEGORY, LOST, unsafe(412, "producer-fenced", True, (8, 8), current_epoch=1))
     event = Event({})
 
     assert play.send(event).offsets == (Range(8, 8),)
@@ -150,18 +152,18 @@ def test_fenced_producer_learns_that_its_batch_is_stored() -> None:
 
 
 def test_delivery_timeout_beyond_the_hubs_memory_is_refused_unless_pinned() -> None:
-    play = Play(shown(expires_after_s=599.0))
+    play = Play(producer_reply(expires_after_s=599.0))
 
     with pytest.raises(BadParameter, match=r"at most 299\.5: half of the time"):
         play.send({}, lasts=("delivery_timeout", 300.0))
 
     assert play.lane.standing == "new"
-    pinned = Play(shown(expires_after_s=599.0, expires_at=None), CATEGORY, stored(0, 0))
+    pinned = Play(producer_reply(expires_after_s=599.0, expires_at=None), CATEGORY, stored_reply(0, 0))
     assert pinned.send({}, lasts=("delivery_timeout", 300.0)).count == 1
 
 
 def test_timeout_of_a_call_beyond_the_hubs_memory_is_refused() -> None:
-    play = Play(shown(expires_after_s=600.0), CATEGORY, stored(0, 0))
+    play = Play(producer_reply(expires_after_s=600.0), CATEGORY, stored_reply(0, 0))
     assert play.send({}, lasts=("timeout", 300.0)).count == 1
 
     with pytest.raises(BadParameter) as refused:

@@ -56,7 +56,7 @@ def publish(script: Script, events: Any, **options: Any) -> Published:
     return result
 
 
-def sent(script: Script) -> list[list[Any]]:
+def batches_of(script: Script) -> list[list[Any]]:
     """Return the lines of each batch."""
     bodies = [request.body for request in script.requests if request.body is not None]
     return [[json.loads(line) for line in body.splitlines()] for body in bodies]
@@ -99,7 +99,7 @@ def test_key_is_one_for_all_events_or_a_function_of_each() -> None:
     publish(script, [{"a": 1}, NewEvent.of(b"{}", key="own")], key="all", publishing=publishing)
     publish(script, [{"a": "x"}, {"a": "y"}], key=lambda event: event["a"], publishing=publishing)
 
-    assert [[line["key"] for line in batch] for batch in sent(script)] == [["all", "own"], ["x", "y"]]
+    assert [[line["key"] for line in batch] for batch in batches_of(script)] == [["all", "own"], ["x", "y"]]
 
 
 @pytest.mark.parametrize("name", ["business", "data"])
@@ -109,7 +109,7 @@ def test_metadata_is_completed_with_an_id_and_a_time(name: str) -> None:
 
     publish(script, [{"n": 1}, {"metadata": {"flow_id": "f"}}, {"metadata": own}])
 
-    [[first, second, third]] = [[line["data"] for line in batch] for batch in sent(script)]
+    [[first, second, third]] = [[line["data"] for line in batch] for batch in batches_of(script)]
     assert first == {"n": 1, "metadata": {"eid": str(UUID(int=1)), "occurred_at": "1970-01-01T00:16:40.000Z"}}
     assert second["metadata"] == {"flow_id": "f", "eid": str(UUID(int=2)), "occurred_at": "1970-01-01T00:16:40.000Z"}
     assert third["metadata"] == own
@@ -127,7 +127,7 @@ def test_category_is_asked_for_once_until_a_call_fails() -> None:
     with pytest.raises(InvalidEvent):
         publish(script, {}, publishing=publishing)
     publish(script, {}, publishing=publishing)
-    assert "metadata" in sent(script)[-1][0]["data"]
+    assert "metadata" in batches_of(script)[-1][0]["data"]
 
 
 def test_repeated_batch_has_the_same_bytes() -> None:
@@ -239,14 +239,14 @@ def test_batches_are_limited_by_count_and_bytes() -> None:
     publishing = publisher(script)
 
     publish(script, [{"n": 1}] * 5, event_count=3, publishing=publishing)
-    assert [len(batch) for batch in sent(script)] == [3, 2]
+    assert [len(batch) for batch in batches_of(script)] == [3, 2]
 
     publish(script, [{"n": 1}] * 2, byte_count=2 * line, publishing=publishing)
-    assert [len(batch) for batch in sent(script)][2:] == [2]
+    assert [len(batch) for batch in batches_of(script)][2:] == [2]
 
     script.replies = [receipt(1), receipt(1)]
     publish(script, [{"n": 1}] * 2, byte_count=2 * line - 1, publishing=publishing)
-    assert [len(batch) for batch in sent(script)][3:] == [1, 1]
+    assert [len(batch) for batch in batches_of(script)][3:] == [1, 1]
 
 
 def test_events_are_taken_from_their_iterator_batch_by_batch() -> None:
@@ -262,7 +262,7 @@ def test_events_are_taken_from_their_iterator_batch_by_batch() -> None:
 
     with pytest.raises(RuntimeError):
         publish(script, endless(), event_count=10)
-    assert len(sent(script)) == 3
+    assert len(batches_of(script)) == 3
 
 
 def test_full_batch_is_sent_before_the_next_event_is_taken() -> None:
@@ -270,9 +270,9 @@ def test_full_batch_is_sent_before_the_next_event_is_taken() -> None:
 
     def events() -> Any:
         yield from ({}, {})
-        assert len(sent(script)) == 1
+        assert len(batches_of(script)) == 1
         yield from ({}, {})
-        assert len(sent(script)) == 2
+        assert len(batches_of(script)) == 2
 
     assert publish(script, events(), event_count=2).count == 4
 

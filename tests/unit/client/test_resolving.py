@@ -7,20 +7,20 @@ from penstock.client.producer_options import PublishResult, Resolution
 from penstock.core.producer import Range
 from penstock.errors import Forbidden, PenstockError, ProducerFenced, SequenceTooOld, ServerStateRegressed
 from penstock.wire import producers as wire
-from tests.unit.client.play import Play, in_doubt, shown, stored, unsafe
+from tests.unit.client.play import Play, in_doubt, producer_reply, stored_reply, unsafe
 from tests.unit.wire.script import Reply, problem
 
 PRODUCER, EVENTS = "/partitions/3/producers/g", "POST /partitions/3/events"
 
 
 def behind(epoch: int | None) -> Reply:
-    """The hub has never heard of the epoch that is to be shut out, or not any more."""
+    """Return the refusal of a hub to which the epoch to be shut out is unknown."""
     return problem(412, "claim-refused", current_epoch=epoch, next_sequence=None, producer_group="g", partition=3)
 
 
 def test_batch_behind_the_hubs_numbers_is_compared_by_sending_it_again() -> None:
     event = Event({"n": 1})
-    play = in_doubt(event).then(shown(next_sequence=1), stored(4, 4, outcome="duplicate"))
+    play = in_doubt(event).then(producer_reply(next_sequence=1), stored_reply(4, 4, outcome="duplicate"))
 
     assert play.send(event) == PublishResult(3, 0, 0, 1, (Range(4, 4),), duplicate=True, attempts=0)
 
@@ -31,7 +31,7 @@ def test_batch_behind_the_hubs_numbers_is_compared_by_sending_it_again() -> None
 def test_batch_ahead_of_the_hubs_numbers_is_shut_out_by_a_new_epoch_first() -> None:
     event = Event({"n": 1})
     fenced = unsafe(412, "producer-fenced", False, current_epoch=1)
-    play = in_doubt(event).then(shown(), shown(epoch=1), fenced, stored(4, 4, epoch=1))
+    play = in_doubt(event).then(producer_reply(), producer_reply(epoch=1), fenced, stored_reply(4, 4, epoch=1))
 
     assert play.send(event) == PublishResult(3, 1, 0, 1, (Range(4, 4),), duplicate=False, attempts=1)
 
@@ -44,7 +44,7 @@ def test_batch_ahead_of_the_hubs_numbers_is_shut_out_by_a_new_epoch_first() -> N
 
 def test_resolution_that_failed_goes_on_after_the_shut_out() -> None:
     event = Event({"n": 1})
-    play = in_doubt(event).then(shown(), shown(epoch=1), problem(403, "forbidden"))
+    play = in_doubt(event).then(producer_reply(), producer_reply(epoch=1), problem(403, "forbidden"))
     with pytest.raises(Forbidden):
         play.send(event)
 
@@ -56,7 +56,7 @@ def test_resolution_that_failed_goes_on_after_the_shut_out() -> None:
 
 def test_republishing_shuts_the_batch_out_without_asking_for_its_fate() -> None:
     event = Event({"n": 1})
-    play = in_doubt(event, on_unknown="republish").then(shown(epoch=1), stored(4, 4, epoch=1))
+    play = in_doubt(event, on_unknown="republish").then(producer_reply(epoch=1), stored_reply(4, 4, epoch=1))
 
     assert play.send(event).epoch == 1
 
@@ -65,7 +65,7 @@ def test_republishing_shuts_the_batch_out_without_asking_for_its_fate() -> None:
 
 def test_batch_of_an_epoch_unknown_to_the_hub_is_shut_out_by_the_epoch_above() -> None:
     event = Event({"n": 1})
-    play = in_doubt(event).then(shown(), behind(None), shown(epoch=1), stored(4, 4, epoch=1))
+    play = in_doubt(event).then(producer_reply(), behind(None), producer_reply(epoch=1), stored_reply(4, 4, epoch=1))
 
     assert play.send(event).epoch == 1
 
@@ -79,19 +79,19 @@ def test_copy_stored_before_the_shut_out_is_found() -> None:
     event = Event({"n": 1})
     taken = wire.Ended(0, 1, 4)
     fenced = unsafe(412, "producer-fenced", True, (4, 4), current_epoch=1)
-    play = in_doubt(event).then(shown(), behind(None), shown(epoch=1, previous=taken), fenced)
+    play = in_doubt(event).then(producer_reply(), behind(None), producer_reply(epoch=1, previous=taken), fenced)
 
     assert play.send(event).offsets == (Range(4, 4),)
 
 
 @pytest.mark.parametrize("current", [None, 0])
 def test_hub_that_lost_acknowledged_events_is_reported_as_regressed(current: int | None) -> None:
-    play = Play(shown(epoch=2), Reply(200, b"{}"), stored(4, 5, epoch=2))
+    play = Play(producer_reply(epoch=2), Reply(200, b"{}"), stored_reply(4, 5, epoch=2))
     play.send({"n": 1}, {"n": 2})
     event = doubt_in(play, Event({"n": 3}))
 
     with pytest.raises(ServerStateRegressed) as told:
-        play.then(shown(epoch=2, next_sequence=2), behind(current), shown(epoch=3)).send(event)
+        play.then(producer_reply(epoch=2, next_sequence=2), behind(current), producer_reply(epoch=3)).send(event)
 
     fields = {name: told.value.fields[name] for name in ("missing", "expected", "received", "outcome")}
     assert fields == {"missing": 2, "expected": 0, "received": 2, "outcome": "not_stored"}
@@ -112,7 +112,7 @@ def test_fenced_producer_reports_the_fate_of_its_batch(is_stored: bool | None) -
     ranges = [(4, 4)] if is_stored else []
     refused = problem(412, "claim-refused", current_epoch=7, next_sequence=0, producer_group="g", partition=3)
     fenced = unsafe(412, "producer-fenced", is_stored, *ranges, current_epoch=7)
-    play = in_doubt(event, on_resolution=resolutions.append).then(shown(), refused, fenced)
+    play = in_doubt(event, on_resolution=resolutions.append).then(producer_reply(), refused, fenced)
 
     with pytest.raises(ProducerFenced) as poisoned:
         play.send(Event({"n": 2}))
@@ -126,7 +126,7 @@ def test_batch_that_the_hub_forgot_is_reported_as_unknown_once() -> None:
     resolutions: list[Resolution] = []
     event = Event({"n": 1})
     forgotten = unsafe(412, "producer-fenced", None, current_epoch=1)
-    play = in_doubt(event, on_resolution=resolutions.append).then(shown(), shown(epoch=1), forgotten)
+    play = in_doubt(event, on_resolution=resolutions.append).then(producer_reply(), producer_reply(epoch=1), forgotten)
 
     for _ in range(2):
         with pytest.raises(SequenceTooOld):

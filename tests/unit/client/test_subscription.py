@@ -1,4 +1,4 @@
-"""Values of a subscription: its status, cursors, parked keys and batches, made from what a hub sends."""
+"""Values of a subscription: its status, cursors, parked keys and batches, made from the JSON of a hub."""
 
 from typing import Any
 

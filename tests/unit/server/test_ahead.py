@@ -17,7 +17,7 @@ def workers() -> Iterator[ThreadPoolExecutor]:
 
 
 class Makes:
-    """Makes so many pieces, each with its number, and tells how many it has made."""
+    """Makes *count* pieces, each with its number, and counts them."""
 
     def __init__(self, count: int, failing: int | None = None) -> None:
         self.count, self.failing, self.made = count, failing, 0

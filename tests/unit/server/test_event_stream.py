@@ -165,12 +165,12 @@ def test_client_that_leaves_while_waiting_leaves_no_waiter(hub: Hub) -> None:
 def test_block_during_a_wait_ends_the_stream_and_is_reported(hub: Hub) -> None:
     async def act(client: Client) -> None:
 
-        def blocked() -> None:
+        def refuse() -> None:
             raise Blocked(event_type=NAME, application="x")
 
         stream = asyncio.ensure_future(client.stream())
         await waiting(hub)
-        client.allowed = blocked
+        client.allowed = refuse
         hub.watch().wake_all()
         await stream
         assert (client.body, client.has_all) == (b"", True)

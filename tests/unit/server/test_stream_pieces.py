@@ -32,7 +32,7 @@ class Clock:
 
 
 class Stream:
-    """A stream of a hub, and what it has sent."""
+    """A stream of a hub in virtual time."""
 
     def __init__(self, hub: Hub, clock: Clock) -> None:
         self.hub = hub
@@ -236,10 +236,10 @@ class TestEnds:
         assert stream.lines() == [(0, 0, [0])]
         publish(hub, 1)
 
-        def blocked() -> None:
+        def refuse() -> None:
             raise Blocked(event_type=NAME, application="x")
 
-        stream.allowed = blocked
+        stream.allowed = refuse
         with pytest.raises(Blocked):
             stream.raw()
 
@@ -272,12 +272,12 @@ class TestEnds:
         stream.open(batch_limit=5)
         asked: list[None] = []
 
-        def blocked() -> None:
+        def refuse() -> None:
             asked.append(None)
             if len(asked) > 2:
                 raise Blocked(event_type=NAME, application="x")
 
-        stream.allowed = blocked
+        stream.allowed = refuse
         pieces = [stream.pieces.begin()]
         while pieces[-1].body.count(b"\n") == 0:
             pieces.append(stream.pieces.next())

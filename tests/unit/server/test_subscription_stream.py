@@ -31,7 +31,7 @@ RULES = {"max_uncommitted": 100, "batch_limit": 1, "flush_s": 30, "commit_s": 60
 
 
 class Scene:
-    """A hub whose lease and clock tests move, another hub, and a client with room for so many pieces."""
+    """A hub whose lease and clock tests move, another hub, and a client with limited room."""
 
     def __init__(self, store: Store) -> None:
         self.lease_now = 1_000.0
@@ -96,7 +96,7 @@ class Scene:
         await until(lambda: self.sending.done() or self.looks > looks + 1)
 
     def lapse(self, *, taken: bool = False) -> None:
-        """Let the hub's lease end and begin anew; another hub may have *taken* the partition meanwhile."""
+        """Let the hub's lease end and be renewed; another hub may have *taken* the partition meanwhile."""
         self.lease_now += LEASE_S
         if taken:
             lose_hub(self.store.url, self.live._hub_id)

@@ -34,8 +34,8 @@ async def fails() -> bool:
     raise OSError("the client is gone")
 
 
-def asked(*answers: bool) -> tuple[Wanted, list[bool]]:
-    """Return one that is asked whether something is wanted, and what it has answered."""
+def asking(*answers: bool) -> tuple[Wanted, list[bool]]:
+    """Return a function that gives these answers, and the list of those that it has given."""
     given, left = [], list(answers)
 
     async def is_wanted() -> bool:
@@ -52,7 +52,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("sent", [True, False])
 def test_sending_that_never_waits_is_not_asked_about(sent: bool) -> None:
-    is_wanted, given = asked()
+    is_wanted, given = asking()
     assert run(lambda left: while_wanted(left, sends(sent=sent), is_wanted)) is sent
     assert given == []
 
@@ -60,7 +60,7 @@ def test_sending_that_never_waits_is_not_asked_about(sent: bool) -> None:
 @pytest.mark.parametrize("ends", ["is unwanted", "cannot be asked about", "is cancelled"])
 def test_sending_is_cancelled_once_it_ends_early(ends: str) -> None:
     ended: list[str] = []
-    is_wanted, given = asked(True, True, False)
+    is_wanted, given = asking(True, True, False)
 
     async def sending() -> bool:
         try:
@@ -89,10 +89,10 @@ def test_sending_is_cancelled_once_it_ends_early(ends: str) -> None:
 def test_sending_fails_when_the_client_leaves_or_the_connection_breaks() -> None:
     async def leave(left: "asyncio.Future[None]") -> bool:
         asyncio.get_running_loop().call_later(0.005, left.set_result, None)
-        return await while_wanted(left, never(), asked(True, True, True)[0])
+        return await while_wanted(left, never(), asking(True, True, True)[0])
 
     assert run(leave) is False
-    assert run(lambda left: while_wanted(left, fails(), asked()[0])) is False
+    assert run(lambda left: while_wanted(left, fails(), asking()[0])) is False
     assert run(lambda left: unless(left, fails())) is False
 
 
@@ -101,7 +101,7 @@ def test_sending_fails_for_a_client_that_has_left_before() -> None:
 
     async def act(left: "asyncio.Future[None]") -> list[bool]:
         left.set_result(None)
-        return [await while_wanted(left, sends(), asked()[0]), await unless(left, sends())]
+        return [await while_wanted(left, sends(), asking()[0]), await unless(left, sends())]
 
     assert run(act) == [False, False]
 
