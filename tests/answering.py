@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 def answering(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
     """Yield the URL where *handler* answers, each request in a thread, until the block ends."""
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))  # It looks so often if it is to end.
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_port}"

@@ -1,6 +1,5 @@
 """Events and batches on their way out: the line of an event, its published number, and the events that fit a batch."""
 
-import gc
 import weakref
 from typing import Any
 
@@ -81,7 +80,6 @@ def test_event_of_an_event_is_itself_and_is_kept_by_nobody() -> None:
 
     gone = weakref.ref(event)
     del event
-    gc.collect()
     assert gone() is None
 
 

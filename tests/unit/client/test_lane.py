@@ -1,6 +1,5 @@
 """The state of one partition's producer: its next number, the batch in doubt, and the events handed in before."""
 
-import gc
 from typing import Any
 
 import pytest
@@ -92,7 +91,6 @@ def test_settled_events_are_known_until_they_are_told_or_let_go() -> None:
     assert not found.known([two])
     assert found.known([one])
     del one
-    gc.collect()
     assert len(found.settled) == 0
 
 
