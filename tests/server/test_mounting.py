@@ -156,6 +156,7 @@ def test_application_that_stops_ends_waits_and_has_its_events_when_it_starts_aga
         assert shop.read().ids == [0, 1, 2]
 
 
+@pytest.mark.exhaustive
 def test_several_workers_share_one_sqlite_file(tmp_path: Path) -> None:
     with running(STARTED, tmp_path, "--workers", "2") as shop, ThreadPoolExecutor(8) as pool:
         create_event_type(shop)

@@ -27,7 +27,7 @@ CHECKED = (
     "content_type_conformance",
     "response_schema_conformance",
 )
-EXAMPLES = examples(3, 100)
+EXAMPLES = examples(2, 100)
 REQUESTS = [
     pytest.param(operation, mode, id=f"{operation.method} {operation.path} {mode.value}")
     for operation in OPERATIONS

@@ -13,7 +13,7 @@ from penstock.client import AsyncFeed, Feed
 from penstock.core.cursor import LAST
 from penstock.errors import BadParameter, EventUnfit, ServerError
 from tests.unit.client.handler import Body, Handlers, json, lines, streamed
-from tests.unit.client.kinds import Kind, first, opened, rest, result
+from tests.unit.client.kinds import Kind, close, first, opened, rest, result
 
 pytestmark = pytest.mark.anyio
 
@@ -41,6 +41,7 @@ async def test_discovery_and_cursors_are_of_all_or_chosen_partitions(kind: Kind)
     assert await result(known.cursors(partitions=range(1, 2))) == {1: "_first"}
     assert known.url == "http://s/feed"
     assert len(handlers.requests) == 1
+    await close(known)
 
 
 async def test_discover_asks_again_each_time(kind: Kind) -> None:
