@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -118,7 +118,7 @@ def damages(body: bytes) -> dict[str, Damage]:
     }
 
 
-async def answered(app: HubApp, row: Row, headers: Mapping[str, str], messages: Sequence[Mapping[str, Any]]) -> Any:
+async def send(app: HubApp, row: Row, headers: Mapping[str, str], messages: Sequence[Mapping[str, Any]]) -> Any:
     """Hand in a request as an ASGI server does; return the status of the answer, its type and its body."""
     sent: list[Any] = []
     waiting = iter(messages)
@@ -126,22 +126,22 @@ async def answered(app: HubApp, row: Row, headers: Mapping[str, str], messages: 
     async def receive() -> Any:
         return next(waiting, {"type": "http.disconnect"})
 
-    async def send(event: Any) -> None:
+    async def take(event: Any) -> None:
         sent.append(event)
 
     named = [(name.encode(), value.encode()) for name, value in {**row.headers, **headers}.items()]
     scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "scheme": "http", "root_path": ""}
     scope |= {"method": row.method, "path": row.path, "raw_path": row.path.encode(), "query_string": b""}
-    await app({**scope, "headers": [(b"host", b"hub"), *named]}, receive, send)
+    await app({**scope, "headers": [(b"host", b"hub"), *named]}, receive, take)
     if not sent:
         return None, "", b""
     kind = dict(sent[0]["headers"]).get(b"content-type", b"").decode()
     return sent[0]["status"], kind, b"".join(event.get("body", b"") for event in sent[1:])
 
 
-async def whole(app: HubApp, row: Row, **headers: str) -> Any:
-    """Hand in a request as it is."""
-    return await answered(app, row, {"content-length": str(len(row.sent)), **headers}, [message(row.sent)])
+async def send_whole(app: HubApp, row: Row, **headers: str) -> Any:
+    """Hand in an undamaged request."""
+    return await send(app, row, {"content-length": str(len(row.sent)), **headers}, [message(row.sent)])
 
 
 def dump(path: Path) -> list[str]:
@@ -158,7 +158,7 @@ def app_on(path: Path) -> HubApp:
 
 
 class Prepared(NamedTuple):
-    """A database with something of everything, and the ids that the hub gave out."""
+    """A database with an object of every kind, and the ids of those that have one."""
 
     path: Path
     ids: Mapping[str, str]
@@ -176,81 +176,86 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
         app = app_on(path)
         async with app.lifespan():
 
-            async def made(method: str, to: str, body: Any) -> Any:
-                status, _, answer = await whole(app, Row(method, to, body, 0))
+            async def make(method: str, to: str, body: Any) -> Any:
+                status, _, answer = await send_whole(app, Row(method, to, body, 0))
                 assert status in (200, 201), answer
                 return json.loads(answer or b"null")
 
-            await made("POST", "/event-types", an_event_type("feed"))
-            await made("POST", "/event-types", compacted)
-            await made("POST", "/groups/known/positions", committed)
-            await made("PUT", f"{FEED}/producers/tasks/batches/0/manifest", {"query": "q"})
-            upload = await made("POST", f"{FEED}/uploads", {"producer_group": "billing", "batch": 0, "query": "q"})
-            subscription = await made("POST", "/subscriptions", SUBSCRIPTION)
+            await make("POST", "/event-types", an_event_type("feed"))
+            await make("POST", "/event-types", compacted)
+            await make("POST", "/groups/known/positions", committed)
+            await make("PUT", f"{FEED}/producers/tasks/batches/0/manifest", {"query": "q"})
+            upload = await make("POST", f"{FEED}/uploads", {"producer_group": "billing", "batch": 0, "query": "q"})
+            subscription = await make("POST", "/subscriptions", SUBSCRIPTION)
         return {"upload": upload["upload"], "subscription": subscription["id"]}
 
     return Prepared(path, asyncio.run(main()))
 
 
-def test_table_names_every_route_that_takes_a_body() -> None:
+def test_table_has_every_route_that_takes_a_body() -> None:
     patterns = [rf"{each.method} {re.sub(r'{[^}]*}', '[^/]+', each.path)}" for each in OPERATIONS if each.body]
     rows = [[row for row in ROWS if re.fullmatch(pattern, f"{row.method} {row.path}")] for pattern in patterns]
     assert [len(found) for found in rows] == [1] * len(patterns)
     assert len(ROWS) == len(patterns)
 
 
+@pytest.fixture
+def path(prepared: Prepared, tmp_path: Path) -> Path:
+    """A copy of the prepared database."""
+    shutil.copy(prepared.path, tmp_path / "hub.db")
+    return tmp_path / "hub.db"
+
+
+def run(path: Path, act: Callable[[HubApp], Awaitable[None]]) -> None:
+    """Run *act* with an app on the database."""
+
+    async def main() -> None:
+        app = app_on(path)
+        async with app.lifespan():
+            await act(app)
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.method} {row.path}")
-def test_body_that_is_not_as_long_as_its_head_says_is_refused_and_nothing_is_done(
-    prepared: Prepared, tmp_path: Path, row: Row
+def test_body_of_another_length_than_its_head_says_is_refused_and_changes_nothing(
+    prepared: Prepared, path: Path, row: Row
 ) -> None:
-    path = tmp_path / "hub.db"
-    shutil.copy(prepared.path, path)
     row = row._replace(path=row.path.format(**prepared.ids))
 
-    async def main() -> None:
-        app = app_on(path)
-        async with app.lifespan():
-            before = dump(path)
-            for name, (headers, messages) in damages(row.sent).items():
-                status, kind, answer = await answered(app, row, headers, messages)
-                cut_off = messages[-1]["type"] == "http.disconnect"
-                assert status == 400 or (cut_off and status is None), (name, status, answer)
-                assert status is None or kind == "application/problem+json", (name, kind)
-                assert dump(path) == before, f"{name}: something was done"
-            status, _, answer = await whole(app, row)
-            assert status == row.status, answer
+    async def act(app: HubApp) -> None:
+        before = dump(path)
+        for name, (headers, messages) in damages(row.sent).items():
+            status, media_type, answer = await send(app, row, headers, messages)
+            cut_off = messages[-1]["type"] == "http.disconnect"
+            assert status == 400 or (cut_off and status is None), (name, status, answer)
+            assert status is None or media_type == "application/problem+json", (name, media_type)
+            assert dump(path) == before, f"{name}: something was done"
+        status, _, answer = await send_whole(app, row)
+        assert status == row.status, answer
 
-    asyncio.run(main())
+    run(path, act)
 
 
-def test_length_of_an_encoded_body_is_that_of_what_is_sent(prepared: Prepared, tmp_path: Path) -> None:
-    path = tmp_path / "hub.db"
-    shutil.copy(prepared.path, path)
+def test_length_of_an_encoded_body_is_its_encoded_length(path: Path) -> None:
     row = Row("POST", "/feeds/feed", gzip.compress(LINE * 100), 200)
 
-    async def main() -> None:
-        app = app_on(path)
-        async with app.lifespan():
-            status, _, answer = await whole(app, row, **{"content-encoding": "gzip"})
-            assert (status, json.loads(answer)["count"]) == (200, 100)
-            wrong = {"content-encoding": "gzip", "content-length": str(len(LINE * 100))}
-            assert (await answered(app, row, wrong, [message(row.sent)]))[0] == 400
+    async def act(app: HubApp) -> None:
+        status, _, answer = await send_whole(app, row, **{"content-encoding": "gzip"})
+        assert (status, json.loads(answer)["count"]) == (200, 100)
+        wrong = {"content-encoding": "gzip", "content-length": str(len(LINE * 100))}
+        assert (await send(app, row, wrong, [message(row.sent)]))[0] == 400
 
-    asyncio.run(main())
+    run(path, act)
 
 
-def test_offer_of_an_upgrade_does_not_keep_a_body_from_being_read(prepared: Prepared, tmp_path: Path) -> None:
-    path = tmp_path / "hub.db"
-    shutil.copy(prepared.path, path)
+def test_body_of_a_request_that_offers_an_upgrade_is_read(path: Path) -> None:
+    async def act(app: HubApp) -> None:
+        status, _, answer = await send_whole(app, ROWS[0], connection="Upgrade", upgrade="h2c")
+        assert (status, json.loads(answer)["count"]) == (200, 1)
+        chunked = {"transfer-encoding": "chunked", "connection": "Upgrade", "upgrade": "h2c"}
+        pieces = [message(LINE[:5], more=True), message(LINE[5:], more=True), message(b"")]
+        status, _, answer = await send(app, ROWS[0], chunked, pieces)
+        assert (status, json.loads(answer)["count"]) == (200, 1)
 
-    async def main() -> None:
-        app = app_on(path)
-        async with app.lifespan():
-            status, _, answer = await whole(app, ROWS[0], connection="Upgrade", upgrade="h2c")
-            assert (status, json.loads(answer)["count"]) == (200, 1)
-            chunked = {"transfer-encoding": "chunked", "connection": "Upgrade", "upgrade": "h2c"}
-            pieces = [message(LINE[:5], more=True), message(LINE[5:], more=True), message(b"")]
-            status, _, answer = await answered(app, ROWS[0], chunked, pieces)
-            assert (status, json.loads(answer)["count"]) == (200, 1)
-
-    asyncio.run(main())
+    run(path, act)
