@@ -27,7 +27,8 @@ def test_storage_cannot_be_added_deleted_or_replaced(
     )
 
 
-def test_timeline_of_an_event_type_changes_with_its_epoch_alone(either_http: httpx2.Client) -> None:
+def test_storage_is_that_of_the_hub_and_a_timeline_that_of_an_epoch(either_http: httpx2.Client) -> None:
+    assert either_http.get("/storages/default").json()["storage_type"] in ("sqlite", "postgresql")
     feed = create(either_http)
     path = f"/event-types/{feed.name}/timelines"
     (first,) = either_http.get(path).json()
