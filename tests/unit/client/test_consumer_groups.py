@@ -1,6 +1,5 @@
 """Consumer groups as a client lists, commits, resets and forgets them."""
 
-import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -18,6 +17,7 @@ from penstock.errors import (
 )
 from penstock.wire.exchange import Exchange
 from penstock.wire.groups import CommittedPosition, ConsumerGroup, NewPosition, PositionReset, ResetPosition
+from tests.unit.client.answers import answer, body_of
 from tests.unit.wire.script import Reply, Script, problem
 
 STORED = {"event_type": "a", "slice": "", "partition": 0, "epoch": 1, "offset": 7}
@@ -36,16 +36,8 @@ def groups(script: Script, patience: float = 30.0) -> ConsumerGroups:
     return ConsumerGroups("http://s/", patience=patience, clock=script.clock)
 
 
-def answer(value: Any) -> Reply:
-    return Reply(200, json.dumps(value).encode())
-
-
 def group(name: str, **members: Any) -> dict[str, Any]:
     return {"name": name, "kind": "spark", "event_types": ["a"], "gap": 7, "lag_seconds": 0.5} | members
-
-
-def body_of(script: Script) -> Any:
-    return json.loads(script.requests[-1].body or b"")
 
 
 def reset(known: ConsumerGroups, items: Any = None, **options: Any) -> Exchange[list[ResetPosition]]:

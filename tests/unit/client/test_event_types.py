@@ -1,6 +1,5 @@
 """Event types as a client defines, changes and shows them: the requests, the repetitions and the refusals."""
 
-import json
 import logging
 import re
 from typing import Any
@@ -18,6 +17,7 @@ from penstock.errors import (
     WrongAddress,
 )
 from penstock.wire.exchange import Exchange
+from tests.unit.client.answers import answer
 from tests.unit.wire.script import Reply, Script, problem
 
 AWAY = Unreachable(url="u", reason="refused")
@@ -33,10 +33,6 @@ DEFAULTS = {
 
 def event_types(script: Script) -> EventTypes:
     return EventTypes("http://s/", patience=30.0, clock=script.clock)
-
-
-def answer(value: Any) -> Reply:
-    return Reply(200, json.dumps(value).encode())
 
 
 def requests(script: Script) -> list[tuple[str, str, bytes | None]]:

@@ -1,6 +1,5 @@
 """Subscriptions as a client creates, changes, resets and shows them: the requests, repetitions and refusals."""
 
-import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -19,6 +18,7 @@ from penstock.errors import (
 )
 from penstock.wire.exchange import Exchange
 from penstock.wire.groups import PositionReset, ResetPosition
+from tests.unit.client.answers import answer, body_of, requests
 from tests.unit.client.test_subscription import SHOWN
 from tests.unit.wire.script import Reply, Script, problem
 
@@ -33,10 +33,6 @@ def subscriptions(script: Script) -> SubscriptionProtocol:
     return SubscriptionProtocol("http://s/", event_types, patience=30.0, clock=script.clock)
 
 
-def answer(value: Any, status: int = 200) -> Reply:
-    return Reply(status, json.dumps(value).encode())
-
-
 def cursor(partition: int, last: str, event_type: str = "a") -> dict[str, str]:
     return {"event_type": event_type, "partition": str(partition), "offset": f"001-0001-{last}", "cursor_token": "x"}
 
@@ -44,14 +40,6 @@ def cursor(partition: int, last: str, event_type: str = "a") -> dict[str, str]:
 def ends(oldest: int, newest: int) -> Reply:
     row = {"oldest_available_offset": f"001-0001-{oldest:018}", "newest_available_offset": f"001-0001-{newest:018}"}
     return answer([{"partition": "0", **row}])
-
-
-def requests(script: Script) -> list[str]:
-    return [f"{request.method} {url}" for request, url in zip(script.requests, script.urls, strict=True)]
-
-
-def body_of(script: Script) -> Any:
-    return json.loads(script.requests[-1].body or b"")
 
 
 @pytest.mark.parametrize(("status", "created"), [(201, True), (200, False)], ids=["created", "there already"])
