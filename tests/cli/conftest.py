@@ -22,23 +22,29 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveHub]:
 
 
 @pytest.fixture
+def client(hub: LiveHub) -> Iterator[Client]:
+    """A client of that hub."""
+    with Client(hub.url) as client:
+        yield client
+
+
+@pytest.fixture
 def penstock(tmp_path: Path) -> Command:
-    """The command, which talks to no hub yet."""
+    """The command, for no hub yet."""
     return Command(tmp_path, clean_environment())
 
 
 @pytest.fixture
-def at_hub(tmp_path: Path, hub: LiveHub) -> Command:
-    """The command, which talks to the hub."""
-    return Command(tmp_path, clean_environment() | {"PENSTOCK_URL": hub.url})
+def at_hub(penstock: Command, hub: LiveHub) -> Command:
+    """The command, for that hub."""
+    return penstock.at(hub.url)
 
 
 @pytest.fixture
-def orders(hub: LiveHub) -> Iterator[str]:
+def orders(client: Client) -> Iterator[str]:
     """An event type with four partitions, hashed by order_id."""
     name = f"orders-{uuid4().hex}"
-    with Client(hub.url) as client:
-        client.create_event_type(name, partition_count=4, partition_strategy="hash", partition_key_fields=["order_id"])
-        yield name
-        with suppress(EventTypeNotFound):  # The test has deleted it.
-            client.delete_event_type(name)
+    client.create_event_type(name, partition_count=4, partition_strategy="hash", partition_key_fields=["order_id"])
+    yield name
+    with suppress(EventTypeNotFound):  # The test has deleted it.
+        client.delete_event_type(name)

@@ -1,10 +1,9 @@
 """`penstock checkpoint`, over a database of the user's and over a hub."""
 
 import json
-import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,22 +25,11 @@ from penstock.processing import (
     Rules,
 )
 from penstock.testing.live_hub import LiveHub
-from tests.cli.command import Result, clean_environment
-from tests.cli.in_process import runner
+from tests.cli.command import Command, Result
 
-Run = Callable[..., Result]
 A, B = "order.placed/0", "order.placed/1"
 BAD = Parked("order.placed-7", A, 3, 9, 4, 5, "ValueError", "no such customer", "1:3")
 WORSE = Parked("order.placed-8", B, 0, 1, 1, 2, "timeout", "the handler was not done after 1 s", "1:0")
-
-
-@pytest.fixture
-def penstock(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
-    """The command, in this process, on a wide terminal that is none."""
-    for name in set(os.environ) - set(clean_environment()):
-        monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
-    return runner(monkeypatch, capsys)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -63,7 +51,7 @@ def words(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines() if line.strip()]
 
 
-def test_processors_are_listed_and_shown(penstock: Run, database: str) -> None:
+def test_processors_are_listed_and_shown(penstock: Command, database: str) -> None:
     listed = penstock("checkpoint", "list", "--database", database)
     assert [line[:6] for line in words(listed.out)[2:]] == [
         ["ledger", "files", "1", "-", "-", "0"], ["mailer", "order.placed", "2", "-", "-", "2"],
@@ -80,16 +68,16 @@ def test_processors_are_listed_and_shown(penstock: Run, database: str) -> None:
     assert abs(datetime.fromisoformat(first["updated_at"]) - datetime.now(UTC)).total_seconds() < 60
 
 
-def test_a_position_is_tried_asked_about_set_and_remembered(penstock: Run, database: str) -> None:
+def test_a_position_is_tried_asked_about_set_and_remembered(penstock: Command, database: str) -> None:
     command = ("checkpoint", "set", "mailer", "--tranche", A, "--position", "10", "--database", database)
 
     tried = penstock(*command, "--dry-run")
     assert tried.out.startswith("would move mailer: 1 position, 20 events again\n")
-    refused = penstock(*command, given="n\n")
+    refused = penstock(*command, stdin="n\n")
     assert "Move mailer: 1 position, 20 events again, order.placed/0 to 1:10? [y/N]" in refused.err
     assert (refused.status, positions(database)[A]) == (1, "1:30")
 
-    moved = penstock(*command, "--reason", "mails were lost", "-o", "json", given="y\n").json
+    moved = penstock(*command, "--reason", "mails were lost", "-o", "json", stdin="y\n").json
     assert moved == {
         "processor": "mailer",
         "items": [{"tranche": A, "came_from": "1:30", "went_to": "1:10", "streams_again": 0}],
@@ -105,7 +93,9 @@ def test_a_position_is_tried_asked_about_set_and_remembered(penstock: Run, datab
     assert penstock("checkpoint", "history", "ledger", "--database", database).out == "Nobody has moved ledger.\n"
 
 
-def test_a_position_that_stays_has_streams_begin_again_there_that_have_done_more(penstock: Run, database: str) -> None:
+def test_a_position_that_stays_has_streams_begin_again_there_that_have_done_more(
+    penstock: Command, database: str
+) -> None:
     checkpoints = DatabaseCheckpoints(database, "mailer")
     checkpoints.commit(Advance({}, ahead={("order.placed-1", A): 41, ("order.placed-2", A): 50}))
     command = ("checkpoint", "set", "mailer", "--tranche", A, "--position", "1:30", "--database", database)
@@ -120,7 +110,7 @@ def test_a_position_that_stays_has_streams_begin_again_there_that_have_done_more
     assert penstock(*command, "-y").out == "mailer is there already.\n"
 
 
-def test_a_position_before_a_parked_event_has_its_stream_wait_from_there_on(penstock: Run, database: str) -> None:
+def test_a_position_before_a_parked_event_has_its_stream_wait_from_there_on(penstock: Command, database: str) -> None:
     checkpoints = DatabaseCheckpoints(database, "mailer")
     far = Parked("order.placed-9", A, 25, 29, 3, 1, "ValueError", "no such customer", "1:20")
     checkpoints.commit(Advance({A: Move("1:30", "1:31")}, {far.place: far}))
@@ -138,7 +128,7 @@ def test_a_position_before_a_parked_event_has_its_stream_wait_from_there_on(pens
     assert penstock(*command, "1:2").out == "mailer is there already.\n"
 
 
-def test_a_tranche_that_a_processor_does_not_have_is_refused(penstock: Run, database: str) -> None:
+def test_a_tranche_that_a_processor_does_not_have_is_refused(penstock: Command, database: str) -> None:
     refused = penstock(
         "checkpoint", "set", "mailer", "--tranche", "typo/0", "--position", 3, "--database", database, "-y"
     )
@@ -148,7 +138,7 @@ def test_a_tranche_that_a_processor_does_not_have_is_refused(penstock: Run, data
     assert "typo/0" not in positions(database)
 
 
-def test_a_position_of_another_sort_is_refused(penstock: Run, database: str) -> None:
+def test_a_position_of_another_sort_is_refused(penstock: Command, database: str) -> None:
     feed = penstock("checkpoint", "set", "mailer", "--tranche", A, "--position", "last", "--database", database, "-y")
     number = penstock("checkpoint", "set", "ledger", "--tranche", "files", "--position", "x", "--database", database)
 
@@ -159,18 +149,20 @@ def test_a_position_of_another_sort_is_refused(penstock: Run, database: str) -> 
     assert positions(database, "ledger") == {"files": 3}
 
 
-def test_a_new_processor_begins_where_another_one_is(penstock: Run, database: str) -> None:
+def test_a_new_processor_begins_where_another_one_is(penstock: Command, database: str) -> None:
     command = ("checkpoint", "rewind", "mailer2", "--like", "mailer", "--database", database)
     DatabaseCheckpoints(database, "mailer").commit(Advance({}, {BAD.place: None, WORSE.place: None}))
 
-    asked = penstock(*command, given="n\n")
+    asked = penstock(*command, stdin="n\n")
     assert "Move mailer2, of which nothing is kept yet: 2 positions?" in asked.err
     assert penstock(*command, "-y").status == 0
     assert positions(database, "mailer2") == positions(database, "mailer")
     assert "there is no tranche 'x'" in penstock(*command, "--tranche", "x", "-y").err
 
 
-def test_nobody_begins_where_another_one_is_that_has_parked_what_is_before_that(penstock: Run, database: str) -> None:
+def test_nobody_begins_where_another_one_is_that_has_parked_what_is_before_that(
+    penstock: Command, database: str
+) -> None:
     command = ("checkpoint", "rewind", "mailer2", "--like", "mailer", "--database", database, "-y")
 
     refused = penstock(*command)
@@ -183,7 +175,7 @@ def test_nobody_begins_where_another_one_is_that_has_parked_what_is_before_that(
     assert positions(database, "mailer2") == {A: "1:30"}
 
 
-def test_parked_streams_are_seen_tried_again_and_dropped(penstock: Run, database: str) -> None:
+def test_parked_streams_are_seen_tried_again_and_dropped(penstock: Command, database: str) -> None:
     checkpoints = DatabaseCheckpoints(database, "mailer")
     shown = penstock("checkpoint", "parked", "mailer", "--database", database)
     assert "ValueError: no such customer" in shown.out
@@ -225,8 +217,8 @@ def test_parked_streams_are_seen_tried_again_and_dropped(penstock: Run, database
     assert penstock("checkpoint", "retry", "mailer", "--database", database).status == 2
 
 
-def test_a_processor_is_forgotten_after_asking(penstock: Run, database: str) -> None:
-    refused = penstock("checkpoint", "forget", "mailer", "--database", database, given="n\n")
+def test_a_processor_is_forgotten_after_asking(penstock: Command, database: str) -> None:
+    refused = penstock("checkpoint", "forget", "mailer", "--database", database, stdin="n\n")
     assert "Forget mailer, which has 2 positions, for ever?" in refused.err
     assert positions(database)
 
@@ -237,7 +229,7 @@ def test_a_processor_is_forgotten_after_asking(penstock: Run, database: str) -> 
     assert (gone.status, gone.err.splitlines()[0]) == (1, "penstock: no position is kept for 'mailer'")
 
 
-def test_a_database_that_is_not_there_and_one_without_tables_are_told(penstock: Run, tmp_path: Path) -> None:
+def test_a_database_that_is_not_there_and_one_without_tables_are_told(penstock: Command, tmp_path: Path) -> None:
     missing = penstock("checkpoint", "list", "--database", f"sqlite:///{tmp_path}/none.db")
     assert missing.err.splitlines() == [
         f"penstock: there is no file {tmp_path}/none.db",
@@ -255,7 +247,7 @@ def test_a_database_that_is_not_there_and_one_without_tables_are_told(penstock: 
 
 @pytest.mark.parametrize("command", [("list",), ("show", "mailer"), ("parked", "mailer"), ("history", "mailer")])
 def test_a_file_that_is_no_database_and_tables_of_another_shape_are_told(
-    penstock: Run, tmp_path: Path, command: tuple[str, ...]
+    penstock: Command, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     notes = tmp_path / "notes.txt"
     notes.write_text("no database at all\n" * 100)
@@ -318,7 +310,7 @@ def kept(request: pytest.FixtureRequest, hub: LiveHub, feed: str, tmp_path: Path
 
 
 def test_a_processor_is_rewound_to_a_time_the_begin_and_the_end(
-    penstock: Run, hub: LiveHub, feed: str, kept: tuple[Any, list[str]]
+    penstock: Command, hub: LiveHub, feed: str, kept: tuple[Any, list[str]]
 ) -> None:
     checkpoints, options = kept
     name = checkpoints.name
@@ -344,7 +336,7 @@ def test_a_processor_is_rewound_to_a_time_the_begin_and_the_end(
 
 
 def test_what_is_before_a_parked_event_comes_again_from_where_its_tranche_is_moved_to(
-    penstock: Run, hub: LiveHub, feed: str, tmp_path: Path
+    penstock: Command, hub: LiveHub, feed: str, tmp_path: Path
 ) -> None:
     checkpoints = DatabaseCheckpoints(f"sqlite:///{tmp_path}/shop.db", "mailer")
     tranche, failing, seen = f"{feed}/0", {3}, []
@@ -372,7 +364,7 @@ def test_what_is_before_a_parked_event_comes_again_from_where_its_tranche_is_mov
 
 
 def test_a_position_is_set_by_its_offset_wherever_it_is_kept(
-    penstock: Run, hub: LiveHub, feed: str, kept: tuple[Any, list[str]]
+    penstock: Command, hub: LiveHub, feed: str, kept: tuple[Any, list[str]]
 ) -> None:
     checkpoints, options = kept
     handled(hub, feed, checkpoints)
@@ -387,7 +379,7 @@ def test_a_position_is_set_by_its_offset_wherever_it_is_kept(
 
 
 def test_a_first_position_in_a_database_is_one_that_the_hub_beside_it_has(
-    penstock: Run, hub: LiveHub, feed: str, database: str
+    penstock: Command, hub: LiveHub, feed: str, database: str
 ) -> None:
     def began(tranche: str, position: object, url: str = hub.url, processor: str = "new") -> Result:
         place = ("--tranche", tranche, "--position", position)
@@ -415,7 +407,7 @@ def test_a_first_position_in_a_database_is_one_that_the_hub_beside_it_has(
     assert positions(database, "new") == {f"{feed}/0": "1:4"}
 
 
-def test_what_is_no_feed_and_where_nobody_can_tell_is_said(penstock: Run, hub: LiveHub, database: str) -> None:
+def test_what_is_no_feed_and_where_nobody_can_tell_is_said(penstock: Command, hub: LiveHub, database: str) -> None:
     files = penstock("checkpoint", "rewind", "ledger", "--to", "begin", "--database", database, "--hub", hub.url)
     orders = penstock("checkpoint", "rewind", "mailer", "--to", "begin", "--database", database, "--hub", hub.url)
     nowhere = penstock("checkpoint", "rewind", "mailer", "--to", "begin", "--like", "ledger", "--database", database)
@@ -428,7 +420,7 @@ def test_what_is_no_feed_and_where_nobody_can_tell_is_said(penstock: Run, hub: L
 
 
 def test_a_hub_shows_processors_with_gap_and_lag_and_leaves_other_groups_alone(
-    penstock: Run, hub: LiveHub, feed: str
+    penstock: Command, hub: LiveHub, feed: str
 ) -> None:
     checkpoints = HubCheckpoints(hub.url, f"ledger of {feed}")
     handled(hub, feed, checkpoints)
@@ -465,7 +457,7 @@ def test_a_hub_shows_processors_with_gap_and_lag_and_leaves_other_groups_alone(
 
 
 def test_of_positions_in_a_database_the_hub_that_is_named_tells_gap_and_lag(
-    penstock: Run, hub: LiveHub, feed: str, database: str, monkeypatch: pytest.MonkeyPatch
+    penstock: Command, hub: LiveHub, feed: str, database: str
 ) -> None:
     checkpoints = DatabaseCheckpoints(database, f"ledger of {feed}")
     handled(hub, feed, checkpoints)
@@ -492,12 +484,12 @@ def test_of_positions_in_a_database_the_hub_that_is_named_tells_gap_and_lag(
     shown = penstock("checkpoint", "show", beyond.name, *asked, "-o", "json")
     assert [each["gap"] for each in shown.json] == [None, 0], "nobody can be behind what is not there"
     assert f"{feed}/0 ends at 1:8, before 1:9; `penstock checkpoint set` moves" in " ".join(shown.err.split())
-    monkeypatch.setenv("PENSTOCK_URL", hub.url)
-    again = penstock("checkpoint", "show", checkpoints.name, "--database", database, "-o", "json").json
+    words = ("checkpoint", "show", checkpoints.name, "--database", database, "-o", "json")
+    again = penstock(*words, PENSTOCK_URL=hub.url).json
     assert [each["gap"] for each in again] == [3, 0]
 
 
-def test_beside_a_hub_that_is_away_positions_are_shown_nevertheless(penstock: Run, database: str) -> None:
+def test_beside_a_hub_that_is_away_positions_are_shown_nevertheless(penstock: Command, database: str) -> None:
     asked = ("--database", database, "--hub", "http://127.0.0.1:1")
     shown = penstock("checkpoint", "show", "mailer", *asked)
 
@@ -508,7 +500,7 @@ def test_beside_a_hub_that_is_away_positions_are_shown_nevertheless(penstock: Ru
 
 
 def test_a_running_processor_takes_up_what_is_wanted_of_its_parked_streams(
-    penstock: Run, hub: LiveHub, feed: str, tmp_path: Path
+    penstock: Command, hub: LiveHub, feed: str, tmp_path: Path
 ) -> None:
     database = f"sqlite:///{tmp_path}/shop.db"
     checkpoints = DatabaseCheckpoints(database, "mailer")

@@ -130,9 +130,9 @@ def test_what_is_printed_creates_an_event_type_that_takes_such_events(
     name = f"made.{model.lower()}"
     made = shop_at_hub("event-type", "from-model", f"shop.events:{model}", "--name", name, "--category", category)
 
-    created = shop_at_hub("event-type", "create", "--file", "-", given=made.out)
-    published = shop_at_hub("publish", name, given=json.dumps(event))
-    refused = shop_at_hub("publish", name, given=json.dumps(event | {"stranger": 1}))
+    created = shop_at_hub("event-type", "create", "--file", "-", stdin=made.out)
+    published = shop_at_hub("publish", name, stdin=json.dumps(event))
+    refused = shop_at_hub("publish", name, stdin=json.dumps(event | {"stranger": 1}))
 
     assert (created.status, created.err) == (0, "")
     assert published.status == 0, published.err

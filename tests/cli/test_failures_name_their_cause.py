@@ -22,7 +22,7 @@ def test_a_hub_without_its_database_is_no_matter_of_an_option_that_is_not_there(
         penstock.environment["PENSTOCK_URL"] = hub.url
         penstock("event-type", "create", "known")
         postgres_cluster.kill()
-        failures = [penstock(*command, given="{}") for command in (("event-type", "list"), ("publish", "known"))]
+        failures = [penstock(*command, stdin="{}") for command in (("event-type", "list"), ("publish", "known"))]
         postgres_cluster.start()
 
     for failed in failures:

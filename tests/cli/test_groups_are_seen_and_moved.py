@@ -70,7 +70,7 @@ def test_a_reset_is_tried_asked_about_done_and_remembered(
 
     tried = at_hub(*words, "--dry-run")
     assert tried.out.startswith(f"would move {group}: 1 position, 2 events again\n")
-    refused = at_hub(*words, given="n\n")
+    refused = at_hub(*words, stdin="n\n")
     assert f"Move {group}: 1 position, 2 events again?" in refused.err
     assert refused.err.endswith("nobody said yes, nothing was moved\n  --yes moves without asking.\n")
     assert stands(client, group) == {partition: 2}
@@ -172,7 +172,7 @@ def test_the_group_that_is_called_so_comes_before_a_subscription(at_hub: Command
 
 
 def test_a_group_is_deleted_after_asking(at_hub: Command, client: Client, group: str) -> None:
-    refused = at_hub("groups", "delete", group, given="n\n")
+    refused = at_hub("groups", "delete", group, stdin="n\n")
     assert f"Forget {group}, which has " in refused.err
     assert refused.status == 1
 

@@ -28,7 +28,7 @@ def ran(command: Command, *arguments: str, **environment: str) -> tuple[int, byt
 @pytest.fixture
 def words(at_hub: Command) -> str:
     at_hub("event-type", "create", "words.said")
-    assert at_hub("publish", "words.said", given=EVENT).status == 0
+    assert at_hub("publish", "words.said", stdin=EVENT).status == 0
     return "words.said"
 
 

@@ -25,7 +25,7 @@ def made(penstock: Command, database_url: str) -> Iterator[Subscription]:
         words = ("order.placed", "--application", "billing", "--from", "begin", "--park-after", ATTEMPTS)
         shown = penstock("subscription", "create", *words, "-o", "json").json["subscription"]
         orders = enumerate(["Eve", "Ada", "Bob", "Ada", "Dan", "Bob"])
-        penstock("publish", "order.placed", given="\n".join(f'{{"customer":"{who}","n":{n}}}' for n, who in orders))
+        penstock("publish", "order.placed", stdin="\n".join(f'{{"customer":"{who}","n":{n}}}' for n, who in orders))
         yield Subscription(http, shown)
 
 

@@ -56,7 +56,7 @@ def test_who_follows_is_ended_without_loss(
     at_hub: Command, client: Client, filled: str, tmp_path: Path, number: signal.Signals
 ) -> None:
     words = ("spark", "ingest", filled, "--to", "lake", "--follow", "--freshness", "1s", "-o", "json")
-    with at_hub.started(*words, "--master", "local[2]") as process:
+    with at_hub.start(*words, "--master", "local[2]") as process:
         assert process.stdout and process.stderr
         reported = json.loads(process.stdout.readline())
         assert (reported["events"], reported["gap"]) == (500, 0)

@@ -146,11 +146,11 @@ def test_deleting_asks_first_and_deletes_what_it_has_asked_for(penstock: Command
     assert "Delete 4 rejected rows, and with that the events, for ever? [y/N]" in refused.err
     assert refused.err.endswith("\n  --yes deletes without asking.\n")
 
-    assert penstock("rejected", "delete", ids[0], given="y\n").out == "1 row deleted\n"
+    assert penstock("rejected", "delete", ids[0], stdin="y\n").out == "1 row deleted\n"
     assert penstock("rejected", "delete", "--event-type", "b", "--yes", "-o", "json").json == {"deleted": 2}
     assert [row["id"] for row in rejected(penstock)] == [ids[3]]
 
-    with penstock.started("rejected", "delete", "--all", stdin=subprocess.PIPE) as asking:
+    with penstock.start("rejected", "delete", "--all", stdin=subprocess.PIPE) as asking:
         assert asking.stdin
         assert asking.stderr
         assert asking.stderr.read(8) == b"Delete 1"

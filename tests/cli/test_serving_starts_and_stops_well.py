@@ -43,7 +43,7 @@ def answers(url: str) -> bool:
 
 
 def test_it_tells_where_it_is_and_what_it_serves(penstock: Command) -> None:
-    with penstock.started("serve", "--port", 0, "--log-format", "text") as serving:
+    with penstock.start("serve", "--port", 0, "--log-format", "text") as serving:
         assert serving.stderr
         head = b"".join(serving.stderr.readline() for _ in range(4)).decode()
         url = next(word for word in head.split() if word.startswith("http://127.0.0.1:"))
@@ -55,7 +55,7 @@ def test_it_tells_where_it_is_and_what_it_serves(penstock: Command) -> None:
 
 
 def test_it_warns_loudly_where_everybody_can_reach_it(penstock: Command) -> None:
-    with penstock.started("serve", "--port", 0, "--host", "0.0.0.0", "--log-format", "text") as serving:
+    with penstock.start("serve", "--port", 0, "--host", "0.0.0.0", "--log-format", "text") as serving:
         assert serving.stderr
         said = b"".join(serving.stderr.readline() for _ in range(6)).decode()
 
@@ -64,7 +64,7 @@ def test_it_warns_loudly_where_everybody_can_reach_it(penstock: Command) -> None
 
 
 def test_programs_get_json_lines(penstock: Command, hub: Any) -> None:
-    with penstock.started("serve", "--port", 0, "--host", "0.0.0.0") as serving:
+    with penstock.start("serve", "--port", 0, "--host", "0.0.0.0") as serving:
         assert serving.stderr
         url = announced(serving)
         warned = json.loads(serving.stderr.readline())
@@ -82,7 +82,7 @@ def test_programs_get_json_lines(penstock: Command, hub: Any) -> None:
 
 def test_a_quieter_log_is_empty(penstock: Command) -> None:
     port = free_port()
-    with penstock.started("serve", "--port", port, "--log-level", "error") as serving:
+    with penstock.start("serve", "--port", port, "--log-level", "error") as serving:
         assert serving.stderr
         while not answers(f"http://127.0.0.1:{port}/health/live"):
             assert serving.poll() is None
@@ -94,7 +94,7 @@ def test_a_quieter_log_is_empty(penstock: Command) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_waits_with_a_whole_page_at_once(penstock: Command, database_url: str, number: int) -> None:
-    with penstock.started("serve", "--port", 0, "--database", database_url) as serving:
+    with penstock.start("serve", "--port", 0, "--database", database_url) as serving:
         url = announced(serving)
         assert penstock("event-type", "create", "waited.for", "--url", url).status == 0
         pages: list[bytes] = []
@@ -118,7 +118,7 @@ def test_a_signal_ends_waits_with_a_whole_page_at_once(penstock: Command, databa
 
 
 def test_a_request_under_way_finishes(penstock: Command) -> None:
-    with penstock.started("serve", "--port", 0) as serving:
+    with penstock.start("serve", "--port", 0) as serving:
         url = announced(serving)
         assert penstock("event-type", "create", "slow", "--url", url).status == 0
         host, port = url.removeprefix("http://").split(":")
@@ -181,7 +181,7 @@ def test_a_new_file_is_told_of(penstock: Command) -> None:
     lines = []
     for options in ((), (), ("--database", "sqlite:///json.db"), ("--database", "sqlite:///json.db")):
         as_text = ("--log-format", "json" if options else "text")
-        with penstock.started("serve", "--port", 0, *options, *as_text) as serving:
+        with penstock.start("serve", "--port", 0, *options, *as_text) as serving:
             assert serving.stderr
             lines.append(next(line.decode() for line in serving.stderr if b"database" in line))
 
@@ -244,7 +244,7 @@ def test_a_database_that_goes_away_just_after_it_was_found_brings_no_traceback(
     assert penstock("migrate", "--database", postgres_url).status == 0
     with (
         open_for(port, connections=1) as door,
-        penstock.started("serve", "--port", 0, "--database", postgres_url.replace(f":{port}/", f":{door}/")) as serving,
+        penstock.start("serve", "--port", 0, "--database", postgres_url.replace(f":{port}/", f":{door}/")) as serving,
     ):
         url = announced(serving)
         live = get(f"{url}/health/live")
@@ -276,7 +276,7 @@ def test_the_environment_sets_what_options_do_not(penstock: Command) -> None:
     command = Command(
         penstock.directory, penstock.environment | {"PENSTOCK_DATABASE": "sqlite:///other.db", "PENSTOCK_PORT": "0"}
     )
-    with command.started("serve") as serving:
+    with command.start("serve") as serving:
         announced(serving)
 
     assert (penstock.directory / "other.db").exists()
@@ -285,7 +285,7 @@ def test_the_environment_sets_what_options_do_not(penstock: Command) -> None:
 
 def test_links_follow_the_prefix_that_a_trusted_proxy_tells(penstock: Command) -> None:
     command = Command(penstock.directory, penstock.environment | {"PENSTOCK_TRUSTED_PROXIES": "10.0.0.0/8 127.0.0.1"})
-    with command.started("serve", "--port", 0) as serving:
+    with command.start("serve", "--port", 0) as serving:
         asked = Request(announced(serving), headers={"X-Forwarded-Prefix": "/hub", "X-Forwarded-For": "192.0.2.1"})
 
         assert json.loads(get(asked))["docs"] == "/hub/docs"

@@ -147,10 +147,10 @@ def test_statistics_are_watched_until_somebody_stops_it(at_hub: Command, orders:
     begin(made)
     words = ("subscription", "stats", made.id, "--watch", "--interval", "0.1", "-o", "json")
 
-    with at_hub.started(*words) as watching:
+    with at_hub.start(*words) as watching:
         assert watching.stdout
         before = json.loads(watching.stdout.readline())
-        at_hub("publish", orders, given='{"order_id":"c"}')
+        at_hub("publish", orders, stdin='{"order_id":"c"}')
         while json.loads(watching.stdout.readline())["gap"] == before["gap"]:
             pass
         watching.send_signal(signal.SIGINT)
@@ -168,7 +168,7 @@ def test_a_reset_shows_first_what_moves_and_asks(
     dry = at_hub(*words, "--dry-run")
     refused = at_hub(*words)
     untouched = client.subscriptions.cursors(made.id)
-    agreed = at_hub(*words, "--reason", "none is wanted", given="y\n")
+    agreed = at_hub(*words, "--reason", "none is wanted", stdin="y\n")
 
     place, count = max(held(client, orders).items())
     row = rf"{orders} +- +{place} +0 +{count} +{count} +0 "
@@ -263,7 +263,7 @@ def test_it_begins_at_the_cursors_of_a_file(
 
     wrong = [at_hub(*words, file).status for file in ("broken.json", "missing.json")]
     first = at_hub(*words, "cursors.json")
-    again = at_hub(*words, "-", given=json.dumps(json.loads(shown)["items"]))
+    again = at_hub(*words, "-", stdin=json.dumps(json.loads(shown)["items"]))
     copy = first.out.split()[1]
     at_hub("subscription", "reset", copy, "--offset", "0=0", "--yes")
 
@@ -277,8 +277,8 @@ def test_it_begins_at_the_cursors_of_a_file(
 def test_deleting_asks_first(at_hub: Command, orders: str, made: Subscription) -> None:
     begin(made)
 
-    refused = at_hub("subscription", "delete", made.id, given="n\n")
-    agreed = at_hub("subscription", "delete", made.id, "-o", "json", given="y\n")
+    refused = at_hub("subscription", "delete", made.id, stdin="n\n")
+    agreed = at_hub("subscription", "delete", made.id, "-o", "json", stdin="y\n")
 
     assert refused.status == 1
     assert re.match(
@@ -294,7 +294,7 @@ def test_watching_goes_on_when_a_hub_that_was_away_is_back(penstock: Command) ->
         client.create_event_type("order.placed")
         made, _ = client.subscriptions.create("billing", ["order.placed"])
         words = ("subscription", "stats", made.id, "--watch", "--interval", "0.1", "-o", "json", "--url", hub.url)
-        with penstock.started(*words) as watching:
+        with penstock.start(*words) as watching:
             assert watching.stdout
             assert watching.stderr
             assert json.loads(watching.stdout.readline())["gap"] is None

@@ -20,7 +20,7 @@ def filled(at_hub: Command, orders: str) -> str:
         for n in range(10)
     ]
     given = "".join(json.dumps(line) + "\n" for line in lines)
-    assert at_hub("publish", orders, given=given).status == 0
+    assert at_hub("publish", orders, stdin=given).status == 0
     return orders
 
 
@@ -71,15 +71,15 @@ def test_it_goes_on_when_the_hub_comes_back(penstock: Command, sqlite_url: str) 
     with live_hub(sqlite_url) as hub:
         at_hub = replace(penstock, environment=penstock.environment | {"PENSTOCK_URL": hub.url})
         at_hub("event-type", "create", "orders")
-        at_hub("publish", "orders", given='{"data":{"n":0}}')
-        with at_hub.started("tail", "orders", "--from", "first", "-o", "json") as following:
+        at_hub("publish", "orders", stdin='{"data":{"n":0}}')
+        with at_hub.start("tail", "orders", "--from", "first", "-o", "json") as following:
             assert following.stdout
             assert json.loads(following.stdout.readline())["data"] == {"n": 0}  # It has begun.
 
             for n, ends in enumerate([hub.kill, hub.stop], 1):
                 ends()
                 hub.start()
-                at_hub("publish", "orders", given=f'{{"data":{{"n":{n}}}}}')
+                at_hub("publish", "orders", stdin=f'{{"data":{{"n":{n}}}}}')
                 assert json.loads(following.stdout.readline())["data"] == {"n": n}
 
             following.send_signal(signal.SIGINT)
@@ -88,12 +88,12 @@ def test_it_goes_on_when_the_hub_comes_back(penstock: Command, sqlite_url: str) 
 
 
 def test_it_follows_until_interrupted(at_hub: Command, filled: str) -> None:
-    with at_hub.started("tail", filled, "-n", 1, "--key", "a", "-o", "json") as following:
+    with at_hub.start("tail", filled, "-n", 1, "--key", "a", "-o", "json") as following:
         assert following.stdout
         assert following.stderr
         assert json.loads(following.stdout.readline())["data"] == {"n": 8}  # It has begun.
 
-        at_hub("publish", filled, given='{"data":{"n":10},"key":"a"}')
+        at_hub("publish", filled, stdin='{"data":{"n":10},"key":"a"}')
         come = json.loads(following.stdout.readline())
         following.send_signal(signal.SIGINT)
 
@@ -107,7 +107,7 @@ def test_it_ends_after_so_many(at_hub: Command, filled: str) -> None:
 
 
 def test_nobody_reads_on(at_hub: Command, filled: str) -> None:
-    with at_hub.started("tail", filled, "--from", "first", "--no-follow", "-o", "json") as following:
+    with at_hub.start("tail", filled, "--from", "first", "--no-follow", "-o", "json") as following:
         assert following.stdout
         assert following.stderr
         following.stdout.close()
@@ -130,8 +130,8 @@ def test_colours_are_for_terminals_only(at_hub: Command, filled: str) -> None:
     tail = ("tail", filled, "-n", 1, "--no-follow")
 
     assert "\x1b[" not in at_hub(*tail).out
-    assert "\x1b[" in at_hub.on_a_terminal(*tail)
-    assert "\x1b[" not in at_hub.on_a_terminal(*tail, NO_COLOR="1")
+    assert "\x1b[" in at_hub.run_on_terminal(*tail)
+    assert "\x1b[" not in at_hub.run_on_terminal(*tail, NO_COLOR="1")
 
 
 def test_output_that_cannot_be_written_is_told(at_hub: Command, filled: str) -> None:

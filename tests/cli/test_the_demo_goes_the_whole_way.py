@@ -46,7 +46,7 @@ def stop_when(
     marked: Command, is_time: Callable[[Path], bool], number: int, *, rows: int = ROWS
 ) -> "subprocess.Popen[bytes]":
     """Run the demo until *is_time*, send it the signal *number*, and wait until it has ended."""
-    with marked.started("demo", "--directory", "demo", "--rows", rows) as demo:
+    with marked.start("demo", "--directory", "demo", "--rows", rows) as demo:
         while not is_time(marked.directory / "demo"):
             assert demo.poll() is None, demo.stderr and demo.stderr.read()
             time.sleep(0.05)

@@ -1,12 +1,29 @@
-"""The store keeps the whole contract where every transaction may get another session."""
+"""The store keeps its contract if each transaction may get another session of PostgreSQL."""
 
 import pytest
 
 from penstock.testing.pgbouncer import PgBouncer
+from penstock.testing.store_contract import (
+    GroupsTogether,
+    LateCommits,
+    LateRetries,
+    ProducersTogether,
+    SettingsTogether,
+    StoreContract,
+    SubscriptionsTogether,
+)
+from penstock.testing.store_contract.log import LogContract
 from tests.stores.test_postgres import TestPostgres
 
+CHANGES = TestPostgres.changes
+del TestPostgres  # It has its own file.
 
-class TestPostgresThroughPgBouncer(TestPostgres):
+
+class ThroughPgBouncer:
+    """The databases of the cluster, by way of PgBouncer."""
+
+    changes = CHANGES
+
     @pytest.fixture
     def url(self, pgbouncer: PgBouncer, migrated_postgres_url: str) -> str:
         return pgbouncer.url(migrated_postgres_url)
@@ -16,4 +33,19 @@ class TestPostgresThroughPgBouncer(TestPostgres):
         return pgbouncer.url(postgres_url)
 
 
-del TestPostgres  # It has its own file.
+class TestSessions(
+    ThroughPgBouncer,
+    LogContract,
+    LateCommits,
+    LateRetries,
+    SettingsTogether,
+    ProducersTogether,
+    GroupsTogether,
+    SubscriptionsTogether,
+):
+    """The log, and concurrent transactions: they need what belongs to a session, such as locks and settings."""
+
+
+@pytest.mark.exhaustive
+class TestContract(ThroughPgBouncer, StoreContract):
+    """All the rest of the contract."""
