@@ -1,4 +1,4 @@
-"""What a failed command says: the true cause, and advice that fits the command."""
+"""A failed command prints the cause and advice that fits the command; wrong usage is named in plain words."""
 
 import os
 import sqlite3
@@ -15,27 +15,72 @@ from penstock.testing.postgres import PostgresCluster
 from tests.cli.command import Command
 
 
-def test_a_hub_without_its_database_is_no_matter_of_an_option_that_is_not_there(
+@pytest.mark.parametrize(
+    ("mistake", "says"),
+    [
+        ("publish x --batch ten", "Invalid value for '--batch': 'ten' is not a whole number"),
+        ("publish x --batch 0", "Invalid value for '--batch': 0 is less than 1"),
+        ("serve --port 99999", "99999 is more than 65535"),
+        ("tail x --from middle", "Invalid value for '--from': 'middle' is not one of 'first', 'last'."),
+        ("rejected list 7 eight", "Invalid value for 'ID': 'eight' is not a whole number"),
+        ("publish", "Missing argument 'EVENT_TYPE'."),
+        ("event-type show", "Missing argument 'NAME'."),
+        ("tail x --bogus", "No such option: --bogus"),
+        ("pblish", "No such command 'pblish'. Did you mean 'publish'?"),
+        ("event-type create --file none.json", "none.json cannot be read: No such file or directory"),
+    ],
+)
+def test_wrong_usage_is_named_with_the_value(penstock: Command, mistake: str, says: str) -> None:
+    refused = penstock(*mistake.split(), COLUMNS="200")
+
+    assert refused.status == 2
+    assert f": {says}" in refused.err
+    assert "Input should" not in refused.err
+    assert "Errno" not in refused.err
+
+
+def test_wrong_variable_of_the_environment_is_named(penstock: Command) -> None:
+    refused = penstock("serve", PENSTOCK_MIGRATE="perhaps", COLUMNS="200")
+
+    assert refused.status == 2
+    assert "(env var: 'PENSTOCK_MIGRATE'): 'perhaps' is neither true nor false" in refused.err
+
+
+@pytest.mark.parametrize("command", ["serve", "migrate --print-sql", "doctor", "rejected list"])
+def test_path_instead_of_a_database_url_is_answered_with_the_url(penstock: Command, command: str) -> None:
+    failed = penstock(*command.split(), "--database", "shop.db")
+    in_environment = penstock(*command.split(), PENSTOCK_DATABASE="/var/lib/shop.db")
+
+    assert (failed.status, in_environment.status) == (2, 2)
+    assert failed.err.splitlines() == [
+        "penstock: shop.db is not the URL of a database",
+        "  The SQLite file of that name is sqlite:///shop.db; a PostgreSQL database is postgresql://USER@HOST/DATABASE.",
+    ]
+    assert in_environment.err.startswith("penstock: /var/lib/shop.db is not the URL of a database\n")
+    assert " is sqlite:////var/lib/shop.db; " in in_environment.err
+    assert failed.out == ""
+    assert list(penstock.directory.iterdir()) == []
+
+
+def test_hub_without_its_database_is_reported_without_naming_an_option(
     penstock: Command, postgres_cluster: PostgresCluster, postgres_url: str
 ) -> None:
     with live_hub(postgres_url) as hub:
-        penstock.environment["PENSTOCK_URL"] = hub.url
+        penstock = penstock.at(hub.url)
         penstock("event-type", "create", "known")
         postgres_cluster.kill()
         failures = [penstock(*command, stdin="{}") for command in (("event-type", "list"), ("publish", "known"))]
         postgres_cluster.start()
 
+    advice = "  The hub is there, its database is not: run `penstock doctor` where the hub runs."
     for failed in failures:
         assert failed.status == 1
         assert failed.err.startswith("penstock: the database cannot be used now: ")
-        assert (
-            failed.err.splitlines()[1]
-            == "  The hub is there, its database is not: run `penstock doctor` where the hub runs."
-        )
+        assert failed.err.splitlines()[1] == advice
         assert "--database" not in failed.err
 
 
-def test_a_file_that_is_held_is_not_called_a_wrong_option(penstock: Command) -> None:
+def test_locked_database_file_is_reported_as_locked(penstock: Command) -> None:
     penstock("migrate")
     with closing(sqlite3.connect(penstock.directory / "penstock.db", isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
@@ -49,29 +94,8 @@ def test_a_file_that_is_held_is_not_called_a_wrong_option(penstock: Command) -> 
     ]
 
 
-@pytest.mark.parametrize("command", [("serve",), ("migrate", "--print-sql"), ("doctor",), ("rejected", "list")])
-def test_a_path_is_answered_with_the_url_of_that_file(penstock: Command, command: tuple[str, ...]) -> None:
-    failed = penstock(*command, "--database", "shop.db")
-
-    assert failed.status == 2
-    assert failed.err.splitlines() == [
-        "penstock: shop.db is not the URL of a database",
-        "  The SQLite file of that name is sqlite:///shop.db; a PostgreSQL database is postgresql://USER@HOST/DATABASE.",
-    ]
-    assert failed.out == ""
-    assert list(penstock.directory.iterdir()) == []
-
-
-def test_a_path_in_the_environment_is_answered_likewise(penstock: Command) -> None:
-    failed = penstock("migrate", PENSTOCK_DATABASE="/var/lib/shop.db")
-
-    assert failed.status == 2
-    assert failed.err.startswith("penstock: /var/lib/shop.db is not the URL of a database\n")
-    assert " is sqlite:////var/lib/shop.db; " in failed.err
-
-
 @pytest.mark.parametrize("proxy", ["http://127.0.0.1:1", "socks5://127.0.0.1:1"])
-def test_hub_on_loopback_is_asked_directly_and_another_by_the_proxy_that_is_named(at_hub: Command, proxy: str) -> None:
+def test_hub_on_loopback_is_asked_directly_and_another_by_the_named_proxy(at_hub: Command, proxy: str) -> None:
     proxies = {"http_proxy": proxy, "ALL_PROXY": proxy, "no_proxy": ""}
     near = at_hub("event-type", "list", "-o", "json", **proxies)
     far = at_hub("event-type", "list", "--url", "http://hub.example", **proxies)
@@ -83,7 +107,7 @@ def test_hub_on_loopback_is_asked_directly_and_another_by_the_proxy_that_is_name
     assert "Is the hub running" not in far.err
 
 
-def test_https_address_of_a_hub_without_tls_is_told_to_be_http(at_hub: Command) -> None:
+def test_https_address_of_a_hub_without_tls_is_answered_with_http(at_hub: Command) -> None:
     https = at_hub.environment["PENSTOCK_URL"].replace("http://", "https://")
 
     failed = at_hub("event-type", "list", "--url", https)
@@ -92,24 +116,21 @@ def test_https_address_of_a_hub_without_tls_is_told_to_be_http(at_hub: Command) 
     assert "begin the address with http://" in failed.err
 
 
-@pytest.mark.parametrize("text", ["", "This is no database.\n" * 100])
-def test_the_hub_of_the_demo_says_itself_why_it_did_not_start(penstock: Command, text: str) -> None:
-    directory = penstock.directory / "demo"
-    directory.mkdir()
-    database = directory / "penstock.db"
-    if text:
-        database.write_text(text)
-    else:
-        with closing(sqlite3.connect(database)) as connection, connection:
-            connection.execute("CREATE TABLE penstock_migration (number integer PRIMARY KEY, name text NOT NULL)")
-            connection.execute("INSERT INTO penstock_migration VALUES (99, 'of the future')")
+# The demo
+
+
+def test_demo_reports_why_its_hub_did_not_start(penstock: Command) -> None:
+    (penstock.directory / "demo").mkdir()
+    with closing(sqlite3.connect(penstock.directory / "demo" / "penstock.db")) as connection, connection:
+        connection.execute("CREATE TABLE penstock_migration (number integer PRIMARY KEY, name text NOT NULL)")
+        connection.execute("INSERT INTO penstock_migration VALUES (99, 'of the future')")
 
     failed = penstock("demo", "--directory", "demo", "--rows", 1)
 
     cause, advice = failed.err.splitlines()[-2:]
     assert failed.status == 1
     assert cause.startswith("penstock: the hub on sqlite:///demo/penstock.db did not start: ")
-    assert ("file is not a database" if text else "newer than the 6 that this Penstock knows") in cause
+    assert "newer than the 6 that this Penstock knows" in cause
     assert advice == f"  Its log is in {Path('demo')}/hub.log."
 
 
@@ -119,8 +140,9 @@ def test_the_hub_of_the_demo_says_itself_why_it_did_not_start(penstock: Command,
         ("", ["nothing"]),
         ("Traceback\\n\\n  in a module\\n  in a line\\nMemoryError", ["  in a module", "  in a line", "MemoryError"]),
     ],
+    ids=["silent", "traceback"],
 )
-def test_the_end_of_the_log_tells_of_a_hub_that_ended_without_a_reason(
+def test_demo_shows_the_end_of_the_log_of_a_hub_that_ended_without_a_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, shown: list[str]
 ) -> None:
     python = tmp_path / "python"
@@ -144,7 +166,7 @@ def test_the_end_of_the_log_tells_of_a_hub_that_ended_without_a_reason(
         ("/proc/self", "Permission denied" if os.geteuid() else "No such file or directory"),  # Root cannot either.
     ],
 )
-def test_where_the_demo_cannot_put_anything_is_named(penstock: Command, directory: str, why: str) -> None:
+def test_unusable_directory_of_the_demo_is_named(penstock: Command, directory: str, why: str) -> None:
     (penstock.directory / "file").touch()
 
     failed = penstock("demo", "--directory", directory)

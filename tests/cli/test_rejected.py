@@ -1,9 +1,8 @@
-"""`penstock rejected`: what could not be published is looked at, repaired and put back, or dropped."""
+"""`penstock rejected`: rows that could not be published are listed, put back into the outbox, or deleted."""
 
 import re
 import sqlite3
 import subprocess
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,14 @@ import pytest
 from penstock.testing.live_hub import live_hub
 from penstock.testing.store_contract import Database, database_at
 from tests.cli.command import Command
+from tests.promises.scene import until
 
 PAGE = Path(__file__).parents[2] / "docs" / "outbox.md"
 
 
 @pytest.fixture
 def database(penstock: Command, database_url: str) -> Database:
-    """A database with the hub's tables; the command looks into it."""
+    """A database with the tables of a hub, which the command uses."""
     penstock.environment["PENSTOCK_DATABASE"] = database_url
     assert penstock("migrate").status == 0
     return database_at(database_url)
@@ -52,13 +52,7 @@ def waiting(database: Database) -> list[tuple[str, str]]:
     return [tuple(row) for row in database.run("SELECT event_type, data FROM penstock_outbox ORDER BY id")]
 
 
-def until(condition: Callable[[], bool]) -> None:
-    """Ask until *condition* holds; what never comes ends by the test's time limit."""
-    while not condition():
-        pass
-
-
-def test_rows_are_repaired_and_put_back_beside_a_running_hub(penstock: Command, database: Database) -> None:
+def test_repaired_rows_are_put_back_beside_a_running_hub(penstock: Command, database: Database) -> None:
     with live_hub(database.url) as hub:
         penstock.environment["PENSTOCK_URL"] = hub.url
         penstock("event-type", "create", "order.placed", "--partition-key-field", "order_id")
@@ -69,7 +63,8 @@ def test_rows_are_repaired_and_put_back_beside_a_running_hub(penstock: Command, 
             {"event_type": "unheard.of", "data": '{"n":2}'},
             {"event_type": "order.placed", "data": '{"order_id":8}'},
         )
-        until(lambda: len(rejected(penstock)) == 3)
+        count = "SELECT count(*) FROM penstock_rejected"
+        until(lambda: database.run(count) == [(3,)], "three rows are rejected")
         (broken,) = rejected(penstock, "--event-type", "order.placed")
         assert broken["reason"].startswith("partition key field 'order_id' is missing")
         assert penstock("doctor").status == 1
@@ -99,7 +94,7 @@ def wrong(penstock: Command) -> list[str]:
     return [each["name"] for each in checks if each["verdict"] == "wrong"]
 
 
-def test_people_see_each_row_on_a_line_and_programs_the_whole(penstock: Command, database: Database) -> None:
+def test_list_prints_a_line_for_people_and_the_whole_row_as_json(penstock: Command, database: Database) -> None:
     long = '{"x":"' + "x" * 200 + '"}'
     ids = reject(database, ("a", '{"a":\n"\x1b[2J"}', "it is\nno good"), ("b", long, "too long"), ("a", "{}", "why"))
 
@@ -119,7 +114,7 @@ def test_people_see_each_row_on_a_line_and_programs_the_whole(penstock: Command,
     assert [row["id"] for row in rejected(penstock, ids[1], "--event-type", "b")] == [ids[1]]
 
 
-def test_rows_are_put_back_in_their_order_and_all_or_none(penstock: Command, database: Database) -> None:
+def test_retry_keeps_the_order_of_rows_and_puts_back_all_or_none(penstock: Command, database: Database) -> None:
     ids = reject(database, *(("ab"[n % 2], f"{n}", "no good") for n in range(6)))
 
     unknown = penstock("rejected", "retry", ids[0], ids[-1] + 1)
@@ -138,7 +133,7 @@ def test_rows_are_put_back_in_their_order_and_all_or_none(penstock: Command, dat
     assert penstock("rejected", "list").out == "There are no rejected rows.\n"
 
 
-def test_deleting_asks_first_and_deletes_what_it_has_asked_for(penstock: Command, database: Database) -> None:
+def test_delete_asks_first_and_spares_rows_that_came_meanwhile(penstock: Command, database: Database) -> None:
     ids = reject(database, ("a", "0", "no"), ("b", "1", "no"), ("b", "2", "no"), ("c", "3", "no"))
 
     refused = penstock("rejected", "delete", "--all")
@@ -151,8 +146,6 @@ def test_deleting_asks_first_and_deletes_what_it_has_asked_for(penstock: Command
     assert [row["id"] for row in rejected(penstock)] == [ids[3]]
 
     with penstock.start("rejected", "delete", "--all", stdin=subprocess.PIPE) as asking:
-        assert asking.stdin
-        assert asking.stderr
         assert asking.stderr.read(8) == b"Delete 1"
         reject(database, ("late", "4", "came while it asked"))
         asking.stdin.write(b"y\n")
@@ -161,7 +154,7 @@ def test_deleting_asks_first_and_deletes_what_it_has_asked_for(penstock: Command
     assert [row["event_type"] for row in rejected(penstock)] == ["late"]
 
 
-def test_which_rows_has_to_be_said(penstock: Command, database: Database) -> None:
+def test_ambiguous_choice_of_rows_is_refused(penstock: Command, database: Database) -> None:
     reject(database, ("a", "0", "no"))
 
     for command in ("retry", "delete"):
@@ -171,7 +164,7 @@ def test_which_rows_has_to_be_said(penstock: Command, database: Database) -> Non
 
 
 @pytest.mark.parametrize("command", [("list",), ("retry", "--all"), ("delete", "--all", "--yes")])
-def test_a_file_without_tables_is_told_so(penstock: Command, command: tuple[str, ...]) -> None:
+def test_file_without_tables_is_reported(penstock: Command, command: tuple[str, ...]) -> None:
     with closing(sqlite3.connect(penstock.directory / "other.db")) as connection:
         connection.execute("CREATE TABLE other (n integer)")
 

@@ -24,12 +24,6 @@ QUICK = {"batch_limit": 100, "batch_flush_timeout": 1}
 
 
 @pytest.fixture
-def client(hub: LiveHub) -> Iterator[Client]:
-    with Client(hub.url) as client:
-        yield client
-
-
-@pytest.fixture
 def made(client: Client, hub: LiveHub, orders: str) -> Iterator[Subscription]:
     """A subscription from the beginning to 5 orders, of two keys in two partitions."""
     client.publish(orders, [{"order_id": key} for key in "aaaab"])
@@ -40,17 +34,12 @@ def made(client: Client, hub: LiveHub, orders: str) -> Iterator[Subscription]:
         client.subscriptions.delete(shown.id)
 
 
-def held(client: Client, orders: str) -> dict[int, int]:
-    """How many events each partition has that has any."""
+def counts_of(client: Client, orders: str) -> dict[int, int]:
+    """Return the number of events of each partition that has events."""
     return {each.partition: each.head for each in client.partitions(orders) if each.head}
 
 
-def begin(made: Subscription) -> None:
-    """Have it have cursors, before any stream has begun."""
-    made.reset()
-
-
-def test_a_subscription_is_made_once_and_found_by_the_beginning_of_its_id(at_hub: Command, orders: str) -> None:
+def test_subscription_is_created_once_and_found_by_the_beginning_of_its_id(at_hub: Command, orders: str) -> None:
     words = ("subscription", "create", orders, "--application", "billing", "--park-after", 3)
 
     first, again = at_hub(*words), at_hub(*words)
@@ -74,7 +63,7 @@ def test_a_subscription_is_made_once_and_found_by_the_beginning_of_its_id(at_hub
     assert at_hub("subscription", "delete", made, "--yes").out == f"deleted {made} (billing, default: {orders})\n"
 
 
-def test_a_beginning_that_several_have_lists_them(at_hub: Command, client: Client, orders: str) -> None:
+def test_ambiguous_beginning_of_an_id_lists_the_subscriptions(at_hub: Command, client: Client, orders: str) -> None:
     groups = {client.subscriptions.create("billing", [orders], consumer_group=f"{n}")[0].id: n for n in range(17)}
     [first, *_] = [each[0] for each in groups if sum(other[0] == each[0] for other in groups) > 1]
 
@@ -101,7 +90,7 @@ def test_a_beginning_that_several_have_lists_them(at_hub: Command, client: Clien
         client.subscriptions.delete(each)
 
 
-def test_the_list_says_who_has_what_and_how_far_behind_it_is(at_hub: Command, orders: str, made: Subscription) -> None:
+def test_list_shows_streams_and_gap(at_hub: Command, orders: str, made: Subscription) -> None:
     fresh = at_hub("subscription", "list", "--event-type", orders, COLUMNS="200").out
     with made.stream(**QUICK) as consumer:
         consumer.batch()
@@ -120,11 +109,11 @@ def test_the_list_says_who_has_what_and_how_far_behind_it_is(at_hub: Command, or
     assert unknown.err.splitlines()[0] == "penstock: there is no event type 'no.such'"
 
 
-def test_statistics_are_by_partition_and_in_all(
+def test_statistics_are_shown_by_partition_and_in_total(
     at_hub: Command, client: Client, orders: str, made: Subscription
 ) -> None:
     fresh = at_hub("subscription", "stats", made.id).out
-    counts = held(client, orders)
+    counts = counts_of(client, orders)
     with made.stream([max(counts)], **QUICK) as consumer:
         consumer.done(consumer.batch())
         table = at_hub("subscription", "stats", made.id, COLUMNS="200").out
@@ -143,26 +132,22 @@ def test_statistics_are_by_partition_and_in_all(
     assert [each["stream_id"] for each in shown["partitions"]].count(consumer.id) == 1
 
 
-def test_statistics_are_watched_until_somebody_stops_it(at_hub: Command, orders: str, made: Subscription) -> None:
-    begin(made)
+def test_statistics_are_watched_until_interrupted(at_hub: Command, orders: str, made: Subscription) -> None:
+    made.reset()  # It has cursors now, before any stream.
     words = ("subscription", "stats", made.id, "--watch", "--interval", "0.1", "-o", "json")
 
     with at_hub.start(*words) as watching:
-        assert watching.stdout
         before = json.loads(watching.stdout.readline())
         at_hub("publish", orders, stdin='{"order_id":"c"}')
         while json.loads(watching.stdout.readline())["gap"] == before["gap"]:
             pass
         watching.send_signal(signal.SIGINT)
         assert watching.wait(300) == 0
-        assert watching.stderr
         assert watching.stderr.read() == b""
 
 
-def test_a_reset_shows_first_what_moves_and_asks(
-    at_hub: Command, client: Client, orders: str, made: Subscription
-) -> None:
-    begin(made)
+def test_reset_shows_the_moves_and_asks_first(at_hub: Command, client: Client, orders: str, made: Subscription) -> None:
+    made.reset()  # It has cursors now, before any stream.
     words = ("subscription", "reset", made.id, "--to", "end")
 
     dry = at_hub(*words, "--dry-run")
@@ -170,7 +155,7 @@ def test_a_reset_shows_first_what_moves_and_asks(
     untouched = client.subscriptions.cursors(made.id)
     agreed = at_hub(*words, "--reason", "none is wanted", stdin="y\n")
 
-    place, count = max(held(client, orders).items())
+    place, count = max(counts_of(client, orders).items())
     row = rf"{orders} +- +{place} +0 +{count} +{count} +0 "
     assert all(re.search(row, each.out) for each in (dry, refused, agreed))
     assert dry.out.endswith(f"\nwould move {made.id}: 4 positions, 5 events passed over\n")
@@ -187,8 +172,8 @@ def test_a_reset_shows_first_what_moves_and_asks(
     assert {(each.kind, each.reason) for each in history} == {("reset", "none is wanted")}
 
 
-def test_a_reset_has_streams_end_and_says_so(at_hub: Command, client: Client, orders: str, made: Subscription) -> None:
-    place = max(held(client, orders))
+def test_reset_ends_the_streams_and_says_so(at_hub: Command, client: Client, orders: str, made: Subscription) -> None:
+    place = max(counts_of(client, orders))
     with made.stream(**QUICK) as consumer:
         batch = next(each for each in (consumer.batch(), consumer.batch()) if each.partition == str(place))
         consumer.done(batch)
@@ -201,8 +186,10 @@ def test_a_reset_has_streams_end_and_says_so(at_hub: Command, client: Client, or
     assert client.subscriptions.cursors(made.id)[place].offset == 0
 
 
-def test_a_reset_goes_where_it_is_told(at_hub: Command, client: Client, orders: str, made: Subscription) -> None:
-    place, count = max(held(client, orders).items())
+def test_reset_moves_to_an_offset_an_end_or_a_time(
+    at_hub: Command, client: Client, orders: str, made: Subscription
+) -> None:
+    place, count = max(counts_of(client, orders).items())
 
     def reset(*words: object) -> Any:
         return at_hub("subscription", "reset", made.id, *words, "--yes", "-o", "json").json["items"]
@@ -218,7 +205,7 @@ def test_a_reset_goes_where_it_is_told(at_hub: Command, client: Client, orders: 
     assert {each["came_from"] for each in reset("--to", "begin")} >= {0, count}
 
 
-def test_what_cannot_be_reset_is_told_and_nothing_moves(at_hub: Command, client: Client, made: Subscription) -> None:
+def test_unusable_target_of_a_reset_moves_nothing(at_hub: Command, client: Client, made: Subscription) -> None:
     cases = {
         (): (2, "say where to, by --to or by --offset"),
         ("--to", "end", "--offset", "0=1"): (2, "say where to, by --to or by --offset"),
@@ -239,7 +226,7 @@ def test_what_cannot_be_reset_is_told_and_nothing_moves(at_hub: Command, client:
     assert client.subscriptions.cursors(made.id) == []
 
 
-def test_an_offset_of_several_event_types_says_which(at_hub: Command, client: Client, orders: str) -> None:
+def test_offset_of_one_of_several_event_types_requires_its_name(at_hub: Command, client: Client, orders: str) -> None:
     client.create_event_type(f"{orders}-too")
     both, _ = client.subscriptions.create("billing", [orders, f"{orders}-too"])
 
@@ -252,7 +239,7 @@ def test_an_offset_of_several_event_types_says_which(at_hub: Command, client: Cl
     client.subscriptions.delete(both.id)
 
 
-def test_it_begins_at_the_cursors_of_a_file(
+def test_subscription_begins_at_the_cursors_of_a_file(
     at_hub: Command, client: Client, hub: LiveHub, orders: str, made: Subscription
 ) -> None:
     at_hub("subscription", "reset", made.id, "--to", "end", "--yes")
@@ -274,8 +261,8 @@ def test_it_begins_at_the_cursors_of_a_file(
     client.subscriptions.delete(copy)
 
 
-def test_deleting_asks_first(at_hub: Command, orders: str, made: Subscription) -> None:
-    begin(made)
+def test_delete_asks_first(at_hub: Command, orders: str, made: Subscription) -> None:
+    made.reset()  # It has cursors now, before any stream.
 
     refused = at_hub("subscription", "delete", made.id, stdin="n\n")
     agreed = at_hub("subscription", "delete", made.id, "-o", "json", stdin="y\n")
@@ -289,14 +276,12 @@ def test_deleting_asks_first(at_hub: Command, orders: str, made: Subscription) -
     assert at_hub("subscription", "show", made.id).status == 1
 
 
-def test_watching_goes_on_when_a_hub_that_was_away_is_back(penstock: Command) -> None:
+def test_watching_continues_after_the_hub_has_restarted(penstock: Command) -> None:
     with live_hub(f"sqlite:///{penstock.directory}/hub.db") as hub, Client(hub.url) as client:
         client.create_event_type("order.placed")
         made, _ = client.subscriptions.create("billing", ["order.placed"])
         words = ("subscription", "stats", made.id, "--watch", "--interval", "0.1", "-o", "json", "--url", hub.url)
         with penstock.start(*words) as watching:
-            assert watching.stdout
-            assert watching.stderr
             assert json.loads(watching.stdout.readline())["gap"] is None
             hub.kill()
             away = watching.stderr.readline().decode()
@@ -318,7 +303,7 @@ def test_watching_goes_on_when_a_hub_that_was_away_is_back(penstock: Command) ->
     )
 
 
-def test_watching_a_hub_that_was_never_there_ends_at_once(penstock: Command) -> None:
+def test_watching_an_unreachable_hub_ends(penstock: Command) -> None:
     failed = penstock("subscription", "stats", "5f0c", "--watch", "--url", f"http://127.0.0.1:{free_port()}")
 
     assert (failed.status, failed.out) == (1, "")

@@ -26,6 +26,7 @@ from penstock.processing import (
 )
 from penstock.testing.live_hub import LiveHub
 from tests.cli.command import Command, Result
+from tests.promises.scene import until
 
 A, B = "order.placed/0", "order.placed/1"
 BAD = Parked("order.placed-7", A, 3, 9, 4, 5, "ValueError", "no such customer", "1:3")
@@ -65,10 +66,10 @@ def test_processors_are_listed_and_shown(penstock: Command, database: str) -> No
     assert [line[:5] for line in words(shown.out)[2:]] == [[A, "1:30", "-", "-", "1"], [B, "1:12", "-", "-", "1"]]
     [first, _] = penstock("checkpoint", "show", "mailer", "--database", database, "-o", "json").json
     assert (first["tranche"], first["position"], first["parked"]) == (A, "1:30", 1)
-    assert abs(datetime.fromisoformat(first["updated_at"]) - datetime.now(UTC)).total_seconds() < 60
+    assert datetime.fromisoformat(first["updated_at"]) <= datetime.now(UTC)
 
 
-def test_a_position_is_tried_asked_about_set_and_remembered(penstock: Command, database: str) -> None:
+def test_set_asks_first_and_is_kept_in_the_history(penstock: Command, database: str) -> None:
     command = ("checkpoint", "set", "mailer", "--tranche", A, "--position", "10", "--database", database)
 
     tried = penstock(*command, "--dry-run")
@@ -86,16 +87,14 @@ def test_a_position_is_tried_asked_about_set_and_remembered(penstock: Command, d
     assert positions(database) == {A: "1:10", B: "1:12"}
     assert penstock(*command, "-y").out == "mailer is there already.\n"
     assert "mails were lost" in penstock("checkpoint", "history", "mailer", "--database", database).out
-    [told] = penstock("checkpoint", "history", "mailer", "--database", database, "-o", "json").json
-    assert (told["tranche"], told["came_from"], told["went_to"], told["reason"]) == (
+    [moved] = penstock("checkpoint", "history", "mailer", "--database", database, "-o", "json").json
+    assert (moved["tranche"], moved["came_from"], moved["went_to"], moved["reason"]) == (
         A, "1:30", "1:10", "mails were lost",
     )  # fmt: skip
     assert penstock("checkpoint", "history", "ledger", "--database", database).out == "Nobody has moved ledger.\n"
 
 
-def test_a_position_that_stays_has_streams_begin_again_there_that_have_done_more(
-    penstock: Command, database: str
-) -> None:
+def test_unchanged_position_rewinds_streams_that_are_ahead_of_it(penstock: Command, database: str) -> None:
     checkpoints = DatabaseCheckpoints(database, "mailer")
     checkpoints.commit(Advance({}, ahead={("order.placed-1", A): 41, ("order.placed-2", A): 50}))
     command = ("checkpoint", "set", "mailer", "--tranche", A, "--position", "1:30", "--database", database)
@@ -110,7 +109,7 @@ def test_a_position_that_stays_has_streams_begin_again_there_that_have_done_more
     assert penstock(*command, "-y").out == "mailer is there already.\n"
 
 
-def test_a_position_before_a_parked_event_has_its_stream_wait_from_there_on(penstock: Command, database: str) -> None:
+def test_position_before_a_parked_event_parks_its_stream_from_there(penstock: Command, database: str) -> None:
     checkpoints = DatabaseCheckpoints(database, "mailer")
     far = Parked("order.placed-9", A, 25, 29, 3, 1, "ValueError", "no such customer", "1:20")
     checkpoints.commit(Advance({A: Move("1:30", "1:31")}, {far.place: far}))
@@ -128,7 +127,7 @@ def test_a_position_before_a_parked_event_has_its_stream_wait_from_there_on(pens
     assert penstock(*command, "1:2").out == "mailer is there already.\n"
 
 
-def test_a_tranche_that_a_processor_does_not_have_is_refused(penstock: Command, database: str) -> None:
+def test_unknown_tranche_is_refused(penstock: Command, database: str) -> None:
     refused = penstock(
         "checkpoint", "set", "mailer", "--tranche", "typo/0", "--position", 3, "--database", database, "-y"
     )
@@ -138,7 +137,7 @@ def test_a_tranche_that_a_processor_does_not_have_is_refused(penstock: Command, 
     assert "typo/0" not in positions(database)
 
 
-def test_a_position_of_another_sort_is_refused(penstock: Command, database: str) -> None:
+def test_position_of_another_kind_is_refused(penstock: Command, database: str) -> None:
     feed = penstock("checkpoint", "set", "mailer", "--tranche", A, "--position", "last", "--database", database, "-y")
     number = penstock("checkpoint", "set", "ledger", "--tranche", "files", "--position", "x", "--database", database)
 
@@ -160,9 +159,7 @@ def test_a_new_processor_begins_where_another_one_is(penstock: Command, database
     assert "there is no tranche 'x'" in penstock(*command, "--tranche", "x", "-y").err
 
 
-def test_nobody_begins_where_another_one_is_that_has_parked_what_is_before_that(
-    penstock: Command, database: str
-) -> None:
+def test_rewind_like_a_processor_with_parked_streams_is_refused(penstock: Command, database: str) -> None:
     command = ("checkpoint", "rewind", "mailer2", "--like", "mailer", "--database", database, "-y")
 
     refused = penstock(*command)
@@ -175,7 +172,7 @@ def test_nobody_begins_where_another_one_is_that_has_parked_what_is_before_that(
     assert positions(database, "mailer2") == {A: "1:30"}
 
 
-def test_parked_streams_are_seen_tried_again_and_dropped(penstock: Command, database: str) -> None:
+def test_parked_streams_are_shown_retried_and_dropped(penstock: Command, database: str) -> None:
     checkpoints = DatabaseCheckpoints(database, "mailer")
     shown = penstock("checkpoint", "parked", "mailer", "--database", database)
     assert "ValueError: no such customer" in shown.out
@@ -210,14 +207,14 @@ def test_parked_streams_are_seen_tried_again_and_dropped(penstock: Command, data
     unknown = penstock("checkpoint", "drop", "mailer", "nobody", "--database", database, "-y")
     assert (unknown.status, "'mailer' has parked no stream 'nobody'" in unknown.err) == (1, True)
     for command in (("retry", "mailer", "PLACED"), ("drop", "mailer", "PLACED", "-y")):
-        told = penstock("checkpoint", *command, "--database", database)
+        shown = penstock("checkpoint", *command, "--database", database)
         asks = "has parked no stream 'PLACED'; did you mean 'order.placed-7' or 'order.placed-8'?"
-        assert (told.status, asks in " ".join(told.err.split())) == (1, True)
+        assert (shown.status, asks in " ".join(shown.err.split())) == (1, True)
     assert penstock("checkpoint", "parked", "ledger", "--database", database).out == "ledger has parked nothing.\n"
     assert penstock("checkpoint", "retry", "mailer", "--database", database).status == 2
 
 
-def test_a_processor_is_forgotten_after_asking(penstock: Command, database: str) -> None:
+def test_forget_asks_first(penstock: Command, database: str) -> None:
     refused = penstock("checkpoint", "forget", "mailer", "--database", database, stdin="n\n")
     assert "Forget mailer, which has 2 positions, for ever?" in refused.err
     assert positions(database)
@@ -229,7 +226,7 @@ def test_a_processor_is_forgotten_after_asking(penstock: Command, database: str)
     assert (gone.status, gone.err.splitlines()[0]) == (1, "penstock: no position is kept for 'mailer'")
 
 
-def test_a_database_that_is_not_there_and_one_without_tables_are_told(penstock: Command, tmp_path: Path) -> None:
+def test_missing_database_and_missing_tables_are_reported(penstock: Command, tmp_path: Path) -> None:
     missing = penstock("checkpoint", "list", "--database", f"sqlite:///{tmp_path}/none.db")
     assert missing.err.splitlines() == [
         f"penstock: there is no file {tmp_path}/none.db",
@@ -246,7 +243,7 @@ def test_a_database_that_is_not_there_and_one_without_tables_are_told(penstock: 
 
 
 @pytest.mark.parametrize("command", [("list",), ("show", "mailer"), ("parked", "mailer"), ("history", "mailer")])
-def test_a_file_that_is_no_database_and_tables_of_another_shape_are_told(
+def test_file_that_is_no_database_and_tables_of_another_shape_are_reported(
     penstock: Command, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
     notes = tmp_path / "notes.txt"
@@ -263,7 +260,7 @@ def test_a_file_that_is_no_database_and_tables_of_another_shape_are_told(
 
 @pytest.fixture
 def feed(hub: LiveHub, request: pytest.FixtureRequest) -> Iterator[str]:
-    """An event type with two partitions; half of its twenty events were received before `between`."""
+    """An event type with two partitions; half of its twenty events were received before `publish_after_now`."""
     name = f"orders-{abs(hash(request.node.nodeid)):x}"
     with Client(hub.url) as client:
         client.create_event_type(name, partition_count=2, partition_strategy="user_defined")
@@ -277,8 +274,8 @@ def publish(client: Client, name: str, count: int) -> None:
         client.publish(name, [{"metadata": {"partition": partition}, "n": number} for number in range(count)])
 
 
-def handled(hub: LiveHub, feed: str, checkpoints: Any) -> list[int]:
-    """Return what a processor is given until it has caught up."""
+def drain(hub: LiveHub, feed: str, checkpoints: Any) -> list[int]:
+    """Run a processor until it has caught up; return the sorted numbers of the events that it handled."""
     seen: list[int] = []
 
     def handle(stream: str, events: Sequence[Any]) -> None:
@@ -289,7 +286,7 @@ def handled(hub: LiveHub, feed: str, checkpoints: Any) -> list[int]:
     return sorted(seen)
 
 
-def between(hub: LiveHub, feed: str) -> str:
+def publish_after_now(hub: LiveHub, feed: str) -> str:
     """Return a time, and publish as many events after it as before."""
     time.sleep(0.01)  # So that the hub's clock of milliseconds tells one side from the other.
     found = datetime.now(UTC).isoformat()
@@ -309,33 +306,33 @@ def kept(request: pytest.FixtureRequest, hub: LiveHub, feed: str, tmp_path: Path
     return DatabaseCheckpoints(url, name), ["--database", url, "--hub", hub.url]
 
 
-def test_a_processor_is_rewound_to_a_time_the_begin_and_the_end(
+def test_processor_is_rewound_to_a_time_the_begin_and_the_end(
     penstock: Command, hub: LiveHub, feed: str, kept: tuple[Any, list[str]]
 ) -> None:
     checkpoints, options = kept
     name = checkpoints.name
-    at = between(hub, feed)
-    assert len(handled(hub, feed, checkpoints)) == 20
+    at = publish_after_now(hub, feed)
+    assert len(drain(hub, feed, checkpoints)) == 20
     command = ("checkpoint", "rewind", name, *options)
 
     tried = penstock(*command, "--to", at, "--dry-run")
     assert tried.out.startswith(f"would move {name}: 2 positions, 10 events again\n")
-    assert handled(hub, feed, checkpoints) == []
+    assert drain(hub, feed, checkpoints) == []
     assert penstock(*command, "--to", at, "-y", "--reason", "mails were lost").status == 0
-    assert handled(hub, feed, checkpoints) == sorted([*range(5)] * 2)
+    assert drain(hub, feed, checkpoints) == sorted([*range(5)] * 2)
 
     one = penstock(*command, "--to", "begin", "--tranche", f"{feed}/1", "-y", "-o", "json").json
     assert [(each["tranche"], each["went_to"]) for each in one["items"]] == [(f"{feed}/1", "1:0")]
-    assert len(handled(hub, feed, checkpoints)) == 10
+    assert len(drain(hub, feed, checkpoints)) == 10
     assert penstock(*command, "--to", "begin", "-y").out.startswith(f"moved {name}: 2 positions, 20 events again\n")
     assert penstock(*command, "--to", "end", "-y").out.startswith(f"moved {name}: 2 positions, 20 events passed over\n")
-    assert handled(hub, feed, checkpoints) == []
+    assert drain(hub, feed, checkpoints) == []
     history = penstock("checkpoint", "history", name, *options, "-o", "json").json
     assert [each["reason"] for each in history] == [None] * 5 + ["mails were lost"] * 2
     assert len(penstock("checkpoint", "history", name, *options, "--limit", 1, "-o", "json").json) == 1
 
 
-def test_what_is_before_a_parked_event_comes_again_from_where_its_tranche_is_moved_to(
+def test_events_before_a_parked_one_are_redelivered_after_a_rewind(
     penstock: Command, hub: LiveHub, feed: str, tmp_path: Path
 ) -> None:
     checkpoints = DatabaseCheckpoints(f"sqlite:///{tmp_path}/shop.db", "mailer")
@@ -363,22 +360,22 @@ def test_what_is_before_a_parked_event_comes_again_from_where_its_tranche_is_mov
     assert (checkpoints.parked(), checkpoints.positions()[tranche]) == ([], "1:5")
 
 
-def test_a_position_is_set_by_its_offset_wherever_it_is_kept(
+def test_position_is_set_by_its_offset_in_a_database_and_a_hub(
     penstock: Command, hub: LiveHub, feed: str, kept: tuple[Any, list[str]]
 ) -> None:
     checkpoints, options = kept
-    handled(hub, feed, checkpoints)
+    drain(hub, feed, checkpoints)
     moved = penstock(
         "checkpoint", "set", checkpoints.name, *options, "--tranche", f"{feed}/0", "--position", 3, "-y", "-o", "json"
     )
 
     assert moved.json["items"] == [{"tranche": f"{feed}/0", "came_from": "1:5", "went_to": "1:3", "streams_again": 0}]
-    assert handled(hub, feed, checkpoints) == [3, 4]
+    assert drain(hub, feed, checkpoints) == [3, 4]
     standing = penstock("checkpoint", "show", checkpoints.name, *options, "-o", "json").json
     assert [(each["tranche"], each["position"]) for each in standing] == [(f"{feed}/0", "1:5"), (f"{feed}/1", "1:5")]
 
 
-def test_a_first_position_in_a_database_is_one_that_the_hub_beside_it_has(
+def test_first_position_in_a_database_is_checked_against_the_hub(
     penstock: Command, hub: LiveHub, feed: str, database: str
 ) -> None:
     def began(tranche: str, position: object, url: str = hub.url, processor: str = "new") -> Result:
@@ -407,7 +404,7 @@ def test_a_first_position_in_a_database_is_one_that_the_hub_beside_it_has(
     assert positions(database, "new") == {f"{feed}/0": "1:4"}
 
 
-def test_what_is_no_feed_and_where_nobody_can_tell_is_said(penstock: Command, hub: LiveHub, database: str) -> None:
+def test_rewind_of_another_source_than_a_feed_is_refused(penstock: Command, hub: LiveHub, database: str) -> None:
     files = penstock("checkpoint", "rewind", "ledger", "--to", "begin", "--database", database, "--hub", hub.url)
     orders = penstock("checkpoint", "rewind", "mailer", "--to", "begin", "--database", database, "--hub", hub.url)
     nowhere = penstock("checkpoint", "rewind", "mailer", "--to", "begin", "--like", "ledger", "--database", database)
@@ -419,11 +416,11 @@ def test_what_is_no_feed_and_where_nobody_can_tell_is_said(penstock: Command, hu
     assert positions(database) == {A: "1:30", B: "1:12"}
 
 
-def test_a_hub_shows_processors_with_gap_and_lag_and_leaves_other_groups_alone(
+def test_processors_of_a_hub_have_gap_and_lag_and_other_groups_are_left_alone(
     penstock: Command, hub: LiveHub, feed: str
 ) -> None:
     checkpoints = HubCheckpoints(hub.url, f"ledger of {feed}")
-    handled(hub, feed, checkpoints)
+    drain(hub, feed, checkpoints)
     with Client(hub.url) as client:
         publish(client, feed, 3)
         client.commit_positions(f"carts of {feed}", [NewPosition(feed, 0, 1)], kind="spark")
@@ -456,11 +453,11 @@ def test_a_hub_shows_processors_with_gap_and_lag_and_leaves_other_groups_alone(
     ]
 
 
-def test_of_positions_in_a_database_the_hub_that_is_named_tells_gap_and_lag(
+def test_gap_and_lag_of_positions_in_a_database_come_from_the_named_hub(
     penstock: Command, hub: LiveHub, feed: str, database: str
 ) -> None:
     checkpoints = DatabaseCheckpoints(database, f"ledger of {feed}")
-    handled(hub, feed, checkpoints)
+    drain(hub, feed, checkpoints)
     with Client(hub.url) as client:
         publish(client, feed, 3)
     checkpoints.commit(Advance({f"{feed}/1": Move("1:5", "1:8")}))
@@ -470,26 +467,26 @@ def test_of_positions_in_a_database_the_hub_that_is_named_tells_gap_and_lag(
 
     shown = penstock("checkpoint", "show", checkpoints.name, *asked, "-o", "json").json
     assert [(each["gap"], each["parked"]) for each in shown] == [(3, 0), (0, 0)]
-    assert (0 < shown[0]["lag_seconds"] < 60, shown[1]["lag_seconds"]) == (True, 0)
+    assert (shown[0]["lag_seconds"] > 0, shown[1]["lag_seconds"]) == (True, 0)
     table = words(penstock("checkpoint", "show", checkpoints.name, *asked).out)
     assert (table[0][:5], table[2][:3]) == (["tranche", "position", "gap", "lag", "parked"], [f"{feed}/0", "1:5", "3"])
     found = {each["processor"]: each for each in penstock("checkpoint", "list", *asked, "-o", "json").json}
     assert (found[checkpoints.name]["gap"], found[checkpoints.name]["lag_seconds"] > 0) == (3, True)
     for name in ("mailer", "ledger", others.name):
         assert (found[name]["gap"], found[name]["lag_seconds"]) == (None, None), "that hub cannot tell"
-    told = penstock("checkpoint", "show", others.name, *asked).err.splitlines()
-    assert (len(told), f"'{feed}' was created again, it is in epoch 1, not 2;" in told[0]) == (1, True)
+    shown = penstock("checkpoint", "show", others.name, *asked).err.splitlines()
+    assert (len(shown), f"'{feed}' was created again, it is in epoch 1, not 2;" in shown[0]) == (1, True)
     beyond = DatabaseCheckpoints(database, f"beyond {feed}")
     beyond.commit(Advance({f"{feed}/0": Move(None, "1:9"), f"{feed}/1": Move(None, "1:8")}))
     shown = penstock("checkpoint", "show", beyond.name, *asked, "-o", "json")
     assert [each["gap"] for each in shown.json] == [None, 0], "nobody can be behind what is not there"
     assert f"{feed}/0 ends at 1:8, before 1:9; `penstock checkpoint set` moves" in " ".join(shown.err.split())
-    words = ("checkpoint", "show", checkpoints.name, "--database", database, "-o", "json")
-    again = penstock(*words, PENSTOCK_URL=hub.url).json
+    command = ("checkpoint", "show", checkpoints.name, "--database", database, "-o", "json")
+    again = penstock(*command, PENSTOCK_URL=hub.url).json
     assert [each["gap"] for each in again] == [3, 0]
 
 
-def test_beside_a_hub_that_is_away_positions_are_shown_nevertheless(penstock: Command, database: str) -> None:
+def test_positions_are_shown_without_gap_if_the_hub_is_unreachable(penstock: Command, database: str) -> None:
     asked = ("--database", database, "--hub", "http://127.0.0.1:1")
     shown = penstock("checkpoint", "show", "mailer", *asked)
 
@@ -499,7 +496,7 @@ def test_beside_a_hub_that_is_away_positions_are_shown_nevertheless(penstock: Co
     assert "cannot be reached" in shown.err
 
 
-def test_a_running_processor_takes_up_what_is_wanted_of_its_parked_streams(
+def test_running_processor_retries_a_parked_stream_on_request(
     penstock: Command, hub: LiveHub, feed: str, tmp_path: Path
 ) -> None:
     database = f"sqlite:///{tmp_path}/shop.db"
@@ -518,7 +515,6 @@ def test_a_running_processor_takes_up_what_is_wanted_of_its_parked_streams(
         assert (parked["events"], parked["tag"], len(seen)) == (5, "ValueError", 5)
         broken[0] = False
         assert penstock("checkpoint", "retry", "mailer", parked["stream"], "--database", database).status == 0
-        while penstock("checkpoint", "parked", "mailer", "--database", database, "-o", "json").json:
-            pass
+        until(lambda: not checkpoints.parked(), "the stream is handled")
     assert sorted(seen) == sorted([*range(5)] * 2)
     assert json.dumps(positions(database)) == json.dumps({f"{feed}/0": "1:5", f"{feed}/1": "1:5"})

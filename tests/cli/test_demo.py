@@ -1,4 +1,4 @@
-"""`penstock demo` on the first flights of the year: to its end, again, and after it was stopped in every way."""
+"""`penstock demo` on the first flights of the year: to its end, again, and after each way of stopping it."""
 
 import json
 import re
@@ -25,7 +25,7 @@ DEPARTED = "flights.departed"
 
 @pytest.fixture
 def marked(penstock: Command) -> Command:
-    """The command with a mark in its environment, which whatever it starts inherits."""
+    """The command with a mark in its environment, which its child processes inherit."""
     return Command(penstock.directory, penstock.environment | {"DEMO_MARK": str(uuid4())})
 
 
@@ -93,7 +93,7 @@ def counted(directory: Path) -> int:
 
 
 @pytest.mark.exhaustive
-def test_it_goes_on_where_it_was_stopped_and_publishes_nothing_twice(marked: Command) -> None:
+def test_demo_that_was_stopped_continues_and_publishes_nothing_twice(marked: Command) -> None:
     directory = marked.directory / "demo"
 
     interrupted = stop_when(marked, lambda at: stored(at) > 0, signal.SIGINT)
@@ -138,17 +138,7 @@ def test_it_goes_on_where_it_was_stopped_and_publishes_nothing_twice(marked: Com
     assert lake_files(directory) == files
 
 
-def test_a_directory_of_another_run_is_refused(marked: Command) -> None:
-    stop_when(marked, lambda at: stored(at) > 100, signal.SIGTERM, rows=1_000)
-
-    refused = marked("demo", "--directory", "demo", "--rows", 100)
-
-    assert refused.status == 1
-    assert "there are only 100" in refused.err
-    assert left_running(marked) == []
-
-
-def test_demo_of_few_flights_comes_to_its_end_with_each_event_once(marked: Command) -> None:
+def test_demo_publishes_each_event_once_and_refuses_fewer_rows_in_its_directory(marked: Command) -> None:
     finished = marked("demo", "--directory", "demo", "--rows", 2_000)
 
     assert finished.status == 0, finished.err
@@ -157,3 +147,7 @@ def test_demo_of_few_flights_comes_to_its_end_with_each_event_once(marked: Comma
     assert "the last of each is what the lake adds up to" in finished.out
     assert gaps(finished.out) == {"delays:daily": 0, "lake:flights": 0}
     assert counted(marked.directory / "demo") == 2_000
+
+    refused = marked("demo", "--directory", "demo", "--rows", 100)
+    assert (refused.status, "there are only 100" in refused.err) == (1, True)
+    assert left_running(marked) == []

@@ -1,4 +1,4 @@
-"""`penstock event-type from-model`: from a class in somebody's module to an event type that takes its instances."""
+"""`penstock event-type from-model`: a class of the user becomes an event type that takes its instances."""
 
 import json
 
@@ -57,23 +57,23 @@ class Ahead(msgspec.Struct):
 
 
 @pytest.fixture
-def shop(penstock: Command) -> Command:
-    """The command, in a directory with a module of the user's; Python itself does not look there."""
-    return in_shop(penstock)
+def shop(at_hub: Command) -> Command:
+    """The command, in a directory with a module of the user."""
+    (at_hub.directory / "shop").mkdir()
+    (at_hub.directory / "shop" / "events.py").write_text(MODULE)
+    return at_hub
 
 
-@pytest.fixture
-def shop_at_hub(at_hub: Command) -> Command:
-    return in_shop(at_hub)
+def test_module_is_found_although_python_does_not_look_in_the_current_directory(shop: Command) -> None:
+    words = ("event-type", "from-model", "shop.events:OrderPlaced", "--schema-only")
+    with shop.start(*words, PYTHONSAFEPATH="1") as process:
+        out, err = process.communicate()
+
+    assert (process.returncode, err) == (0, b"This module talks.\n")
+    assert json.loads(out) == shop(*words).json
 
 
-def in_shop(command: Command) -> Command:
-    (command.directory / "shop").mkdir()
-    (command.directory / "shop" / "events.py").write_text(MODULE)
-    return Command(command.directory, command.environment | {"PYTHONSAFEPATH": "1"})
-
-
-def test_a_definition_is_printed_in_nakadis_shape(shop: Command) -> None:
+def test_definition_is_printed_in_the_shape_of_nakadi(shop: Command) -> None:
     options = ("--category", "business", "--owning-application", "shop", "--partition-key-field", "order_id")
     ordered = ("--ordering-key-field", "placed_at", "--compatibility-mode", "forward")
 
@@ -97,7 +97,7 @@ def test_a_definition_is_printed_in_nakadis_shape(shop: Command) -> None:
     assert made.err == "This module talks.\n"
 
 
-def test_name_category_and_mode_are_those_of_the_class_unless_given(shop: Command) -> None:
+def test_name_category_and_mode_come_from_the_class_unless_given(shop: Command) -> None:
     of_class = shop("event-type", "from-model", "shop.events:CustomerChange").json
     given = shop("event-type", "from-model", "shop.events:Customer", "--name", "crm.customers").json
 
@@ -124,56 +124,47 @@ def test_name_category_and_mode_are_those_of_the_class_unless_given(shop: Comman
         ("CustomerChange", "data", {"data_type": "customer", "data_op": "C", "data": {"customerId": 1, "version": 0}}),
     ],
 )
-def test_what_is_printed_creates_an_event_type_that_takes_such_events(
-    shop_at_hub: Command, model: str, category: str, event: dict[str, object]
+def test_printed_definition_creates_an_event_type_that_takes_such_events(
+    shop: Command, model: str, category: str, event: dict[str, object]
 ) -> None:
     name = f"made.{model.lower()}"
-    made = shop_at_hub("event-type", "from-model", f"shop.events:{model}", "--name", name, "--category", category)
+    made = shop("event-type", "from-model", f"shop.events:{model}", "--name", name, "--category", category)
 
-    created = shop_at_hub("event-type", "create", "--file", "-", stdin=made.out)
-    published = shop_at_hub("publish", name, stdin=json.dumps(event))
-    refused = shop_at_hub("publish", name, stdin=json.dumps(event | {"stranger": 1}))
+    created = shop("event-type", "create", "--file", "-", stdin=made.out)
+    published = shop("publish", name, stdin=json.dumps(event))
+    refused = shop("publish", name, stdin=json.dumps(event | {"stranger": 1}))
 
     assert (created.status, created.err) == (0, "")
     assert published.status == 0, published.err
     assert refused.status == 1  # The mode is `compatible`: what no schema names does not pass.
-    with Client(shop_at_hub.environment["PENSTOCK_URL"]) as client:
+    with Client(shop.environment["PENSTOCK_URL"]) as client:
         assert client.event_type(name)["compatibility_mode"] == "compatible"
 
 
-def test_yaml_can_be_checked_and_applied(shop_at_hub: Command) -> None:
-    options = (
-        "--category",
-        "business",
-        "--owning-application",
-        "shop",
-        "--name",
-        "made.from.yaml",
-        "--ordering-key-field",
-        "placed_at",
-    )
-    made = shop_at_hub("event-type", "from-model", "shop.events:OrderPlaced", *options, "--yaml")
-    file = shop_at_hub.directory / "made.yaml"
+def test_printed_yaml_can_be_checked_and_applied(shop: Command) -> None:
+    options = "--category business --owning-application shop --name made.from.yaml --ordering-key-field placed_at"
+    made = shop("event-type", "from-model", "shop.events:OrderPlaced", *options.split(), "--yaml")
+    file = shop.directory / "made.yaml"
     file.write_text(made.out)
 
-    checked = shop_at_hub("event-type", "check", file, "-o", "json")
-    applied = shop_at_hub("event-type", "apply", file)
+    checked = shop("event-type", "check", file, "-o", "json")
+    applied = shop("event-type", "apply", file)
 
     assert "placed_at:\n" in made.out
     assert checked.status == 0, checked.out
     assert (applied.status, applied.err) == (0, ""), applied.out
-    schema = shop_at_hub("event-type", "from-model", "shop.events:OrderPlaced", "--schema-only", "--yaml")
+    schema = shop("event-type", "from-model", "shop.events:OrderPlaced", "--schema-only", "--yaml")
     assert schema.out.startswith("title: OrderPlaced\n")
 
 
-def test_what_stands_twice_in_yaml_is_written_twice(shop: Command) -> None:
+def test_printed_yaml_has_no_aliases(shop: Command) -> None:
     made = shop("event-type", "from-model", "shop.events:Category", "--yaml")
 
     assert made.out.count("description: It holds others of its own kind.") == 2
     assert "&id" not in made.out
 
 
-def test_a_mistake_is_named_with_the_module_and_the_class(shop: Command) -> None:
+def test_unknown_class_is_named_with_its_module(shop: Command) -> None:
     refused = shop("event-type", "from-model", "shop.events:Orderplaced", COLUMNS="400")
 
     assert (refused.status, refused.out) == (2, "")
@@ -181,7 +172,7 @@ def test_a_mistake_is_named_with_the_module_and_the_class(shop: Command) -> None
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "says"),
     [
         (["OrderPlaced", "--name", "order placed"], 'Field "name" must match'),
         (["OrderPlaced", "--ordering-key-field", "id"], "which has no 'id'"),
@@ -189,8 +180,8 @@ def test_a_mistake_is_named_with_the_module_and_the_class(shop: Command) -> None
     ],
     ids=["name", "ordering", "pattern"],
 )
-def test_what_a_hub_would_refuse_is_not_printed(shop: Command, arguments: list[str], told: str) -> None:
+def test_definition_that_a_hub_would_refuse_is_not_printed(shop: Command, arguments: list[str], says: str) -> None:
     refused = shop("event-type", "from-model", f"shop.events:{arguments[0]}", *arguments[1:])
 
     assert (refused.status, refused.out) == (1, "")
-    assert told in refused.err
+    assert says in refused.err
