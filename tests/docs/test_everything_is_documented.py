@@ -1,10 +1,9 @@
-"""What the code offers and what the pages list are the same: routes, parameters, metrics, errors, commands, names."""
+"""The pages list all that the code offers: routes, parameters, metrics, errors, commands, names."""
 
 import ast
 import re
 from collections.abc import Iterator
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,7 +24,7 @@ def page(name: str) -> str:
     return (DOCS / name).read_text(encoding="utf-8")
 
 
-def test_the_http_page_lists_the_routes_that_there_are() -> None:
+def test_http_page_lists_the_routes() -> None:
     table = page("http.md").partition("## In general")[0]
     listed = {
         (method, path)
@@ -37,7 +36,7 @@ def test_the_http_page_lists_the_routes_that_there_are() -> None:
     assert listed == {(operation.method, operation.path) for operation in OPERATIONS}
 
 
-def test_the_http_page_explains_every_parameter() -> None:
+def test_http_page_explains_every_parameter() -> None:
     explained = set(re.findall(r"`([\w-]+)(?:=\d+)?`", page("http.md")))
     parameters = {parameter.name for operation in OPERATIONS for parameter in operation.parameters}
 
@@ -45,14 +44,14 @@ def test_the_http_page_explains_every_parameter() -> None:
 
 
 @pytest.mark.parametrize("name", ["http.md", "guides/subscriptions.md"])
-def test_every_reason_for_which_a_stream_ends_is_told(name: str) -> None:
+def test_page_names_every_reason_for_the_end_of_a_stream(name: str) -> None:
     missing = [reason for reason in reasons() if f"`{reason}" not in page(name)]
 
     assert not missing, f"docs/{name} does not say {missing}"
 
 
 def reasons() -> list[str]:
-    """Return what the last lines of streams say, each up to what differs in it."""
+    """Return the texts of the last lines of streams, each up to its variable part."""
     delivery = ast.parse((ROOT / "src/penstock/core/delivery.py").read_text(encoding="utf-8"))
     [over] = [node for node in ast.walk(delivery) if isinstance(node, ast.FunctionDef) and node.name == "_over"]
     returned = [node.value for node in ast.walk(over) if isinstance(node, ast.Return)]
@@ -63,7 +62,7 @@ def reasons() -> list[str]:
     return texts
 
 
-def test_the_http_page_lists_the_metrics_that_there_are() -> None:
+def test_http_page_lists_the_metrics() -> None:
     metrics = Metrics(lambda: None)
     metrics.published.add("order.placed", 1)
     metrics.served.add("order.placed", 1)
@@ -74,35 +73,20 @@ def test_the_http_page_lists_the_metrics_that_there_are() -> None:
     assert listed == given
 
 
-def test_the_errors_page_is_up_to_date() -> None:
+def test_errors_page_is_up_to_date_and_advises_on_existing_errors() -> None:
     stale = "docs/errors.md is out of date: .venv/bin/python scripts/document_errors.py"
 
     assert page("errors.md") == document_errors.render(), stale
 
-
-def test_the_errors_page_advises_on_no_error_that_is_gone() -> None:
-    kinds = penstock.errors.ALL
-
-    assert not set(document_errors.ADVICE) - {kind.code for kind in kinds}
+    assert not set(document_errors.ADVICE) - {kind.code for kind in penstock.errors.ALL}
 
 
-def test_the_drawing_of_the_errors_is_their_tree() -> None:
-    drawn = re.findall(r"^ {4}([│ ]*[├└]── |)(\w+)", penstock.errors.__doc__ or "", re.MULTILINE)
-    tree = [(len(branch) // 4, name) for branch, name in drawn]
-    kinds = penstock.errors.ALL
-
-    assert sorted(tree, key=lambda line: line[1]) == sorted(
-        ((kind.__mro__.index(penstock.errors.PenstockError), kind.__name__) for kind in kinds), key=lambda line: line[1]
-    )
-
-
-@pytest.mark.parametrize("command", ["penstock"])
-def test_the_command_line_page_has_every_command_and_option(command: str) -> None:
+def test_command_line_page_has_every_command_and_option() -> None:
     text = page("cli.md")
     missing = [
         word
         for name in CONTENTS
-        for path, leaf in commands(f"{command} {name}", loaded(name))
+        for path, leaf in commands(f"penstock {name}", loaded(name))
         for word in [path, *(name for option in leaf.params for name in option.opts if name.startswith("--"))]
         if word not in text and word not in ("--help", "--install-completion", "--show-completion")
     ]
@@ -122,7 +106,7 @@ def test_the_command_line_page_has_every_command_and_option(command: str) -> Non
         "penstock.testing.processing",
     ],
 )
-def test_the_python_page_has_every_public_name(package: str) -> None:
+def test_python_page_has_every_public_name(package: str) -> None:
     named = set(re.findall(r"`(\w+)`", page("python.md"))) | set(re.findall(r"`(\w+)`", page("errors.md")))
 
     missing = sorted(set(import_module(package).__all__) - named)
@@ -130,15 +114,16 @@ def test_the_python_page_has_every_public_name(package: str) -> None:
     assert not missing, f"docs/python.md does not say {missing} of {package}"
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.relative_to(ROOT / "src").as_posix())
-def test_every_module_begins_with_a_sentence_and_documents_its_public_names(module: Path) -> None:
-    tree = ast.parse(module.read_text(encoding="utf-8"))
-    heading = (ast.get_docstring(tree) or "").partition("\n")[0]
+def test_modules_begin_with_a_sentence_and_document_their_public_names() -> None:
+    wrong = []
+    for module in MODULES:
+        tree = ast.parse(module.read_text(encoding="utf-8"))
+        place = module.relative_to(ROOT)
+        if not (ast.get_docstring(tree) or "").partition("\n")[0].endswith((".", ":", "?")):
+            wrong.append(f"{place}: its first line is no sentence")
+        wrong += [f"{place}: {name} has no docstring" for name, node in public(tree) if not ast.get_docstring(node)]
 
-    undocumented = [name for name, node in public(tree) if not ast.get_docstring(node)]
-
-    assert heading.endswith((".", ":", "?")), "its first line is no sentence"
-    assert not undocumented, f"no docstring: {undocumented}"
+    assert not wrong, "\n".join(wrong)
 
 
 def commands(path: str, command: Any) -> Iterator[tuple[str, Any]]:

@@ -51,13 +51,13 @@ def runs_in_make_test(folder: str, name: str) -> bool:
     return not is_left_out(module) and not all(is_left_out(test) for test in defined_in(module))
 
 
-def test_the_page_names_the_tests_of_promises_that_there_are() -> None:
+def test_page_names_every_test_of_a_promise() -> None:
     named = {link for _, folder, link in _TEST.findall(PAGE) if folder == "promises"}
 
     assert named == {path.stem for path in PROMISES.glob("test_*.py")}
 
 
-def test_a_test_is_linked_by_its_name() -> None:
+def test_links_to_tests_have_their_names() -> None:
     assert all(name == link for name, _, link in _TEST.findall(PAGE))
 
 

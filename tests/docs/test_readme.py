@@ -1,7 +1,6 @@
 """The README's commands do what it says; `tests/test_distribution.py` runs its quick start."""
 
 import ast
-import os
 import shlex
 import subprocess
 import sys
@@ -10,25 +9,20 @@ from pathlib import Path
 import pytest
 
 from penstock.client import Client
-from penstock.errors import RequirementMissing
-from penstock.spark.laptop import check_java
 from penstock.testing.live_hub import live_hub
 from tests.docs.examples import README, ROOT, blocks, quick_start, run
+from tests.exhaustive import exhaustive
 
 
-def test_the_quick_start_has_ten_lines() -> None:
+def test_quick_start_has_ten_lines() -> None:
     serve, create, commit, read, _ = quick_start()
     statements = len(ast.parse(commit.text).body[-1].body) + len(ast.parse(commit.text).body)
 
     assert sum(block.text.count("\n") for block in (serve, create, read)) + statements <= 10
 
 
-def test_the_spark_line_shows_the_event(sqlite_url: str, tmp_path: Path) -> None:
+def test_spark_line_shows_the_event(sqlite_url: str, tmp_path: Path) -> None:
     [line] = [block for block in blocks(README) if "format(" in block.text]
-    try:
-        check_java(os.environ)
-    except RequirementMissing as missing:
-        pytest.skip(str(missing))
     program = f"from penstock.spark.laptop import session\nspark = session()\n{line.text}"
 
     with live_hub(sqlite_url) as hub, Client(hub.url) as client:
@@ -39,7 +33,7 @@ def test_the_spark_line_shows_the_event(sqlite_url: str, tmp_path: Path) -> None
     assert '{"order_id":7' in printed
 
 
-def test_the_first_commands_are_tasks_of_the_makefile() -> None:
+def test_first_commands_are_tasks_of_the_makefile() -> None:
     first = blocks(README)[0]
     tasks = [line.split()[1] for line in first.text.splitlines()]
     listed = subprocess.run(["make", "help"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
@@ -48,8 +42,8 @@ def test_the_first_commands_are_tasks_of_the_makefile() -> None:
     assert all(f"make {task} " in listed for task in tasks)
 
 
-@pytest.mark.parametrize("line", [0, 1])
-def test_a_service_of_its_own_gets_penstock_as_shown(line: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("line", [0, exhaustive(1)], ids=["path", "git"])
+def test_service_installs_penstock_as_shown(line: int, tmp_path: Path) -> None:
     [shown] = [block for block in blocks(README) if "pip install" in block.text]
     command = shlex.split(shown.text.splitlines()[line])
     wanted = (

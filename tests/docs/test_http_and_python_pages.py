@@ -9,14 +9,18 @@ from starlette.testclient import TestClient
 
 from penstock.testing.live_hub import live_hub
 from tests.docs.examples import ROOT, Answer, Block, Ids, blocks, parse_answer, run, steady
+from tests.exhaustive import exhaustive
 
 PAGE = ROOT / "docs" / "http.md"
 
 
-def test_every_example_of_the_http_page_answers_as_shown(database_url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("database", ["sqlite", exhaustive("postgres")])
+def test_examples_of_the_http_page_answer_as_shown(
+    request: pytest.FixtureRequest, database: str, tmp_path: Path
+) -> None:
     wrong, ids = [], Ids()
 
-    with live_hub(database_url) as hub:
+    with live_hub(request.getfixturevalue(f"{database}_url")) as hub:
         for command, shown in examples():
             printed = ids.as_shown(run(ids.asked(command), port=hub.port, directory=tmp_path), shown)
             if shown.language == "text":
@@ -29,26 +33,19 @@ def test_every_example_of_the_http_page_answers_as_shown(database_url: str, tmp_
     assert not wrong, "\n".join(wrong)
 
 
-def test_the_client_example_prints_what_is_shown(sqlite_url: str, tmp_path: Path) -> None:
-    example, shown = blocks(ROOT / "docs" / "python.md")[:2]
+@pytest.mark.parametrize("about", ["from penstock", "DataChange[Bus]", "commit_positions", "hub.subscriptions.reset"])
+def test_examples_of_the_client_print_what_is_shown(
+    sqlite_url: str, capsys: pytest.CaptureFixture[str], about: str
+) -> None:
+    example, shown = next(pair for pair in pairwise(blocks(ROOT / "docs" / "python.md")) if about in pair[0].text)
 
     with live_hub(sqlite_url) as hub:
-        printed = run(example, port=hub.port, directory=tmp_path)
+        exec(compile(example.text.replace("localhost:8080", f"localhost:{hub.port}"), "python.md", "exec"), {})
 
-    assert printed == shown.text
-
-
-@pytest.mark.parametrize("about", ["DataChange[Bus]", "commit_positions", "hub.subscriptions.reset"])
-def test_a_later_example_of_the_client_prints_what_is_shown(sqlite_url: str, tmp_path: Path, about: str) -> None:
-    [(example, shown)] = [pair for pair in pairwise(blocks(ROOT / "docs" / "python.md")) if about in pair[0].text]
-
-    with live_hub(sqlite_url) as hub:
-        printed = run(example, port=hub.port, directory=tmp_path)
-
-    assert printed == shown.text
+    assert capsys.readouterr().out == shown.text
 
 
-def test_the_mounted_hub_of_the_python_page_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mounted_hub_of_the_python_page_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [example] = [block for block in blocks(ROOT / "docs" / "python.md") if "FastAPI" in block.text]
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, Any] = {}
@@ -60,7 +57,7 @@ def test_the_mounted_hub_of_the_python_page_starts(tmp_path: Path, monkeypatch: 
     assert answer.json() == {"status": "ready"}
 
 
-def test_the_tests_of_a_service_on_the_python_page_pass(pytester: pytest.Pytester) -> None:
+def test_tests_of_a_service_on_the_python_page_pass(pytester: pytest.Pytester) -> None:
     [example] = [block for block in blocks(ROOT / "docs" / "python.md") if "def test_" in block.text]
     pytester.makepyprojecttoml('[tool.pytest]\nfilterwarnings = ["error"]')
     pytester.makepyfile(example.text)
@@ -68,7 +65,7 @@ def test_the_tests_of_a_service_on_the_python_page_pass(pytester: pytest.Pyteste
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=example.text.count("def test_"))
 
 
-def test_every_command_of_the_http_page_shows_its_answer() -> None:
+def test_commands_of_the_http_page_have_answers() -> None:
     commands = [block for block in blocks(PAGE) if block.language in ("sh", "python")]
 
     assert [command for command, _ in examples()] == commands

@@ -26,7 +26,7 @@ def project() -> dict[str, str]:
     return texts
 
 
-def test_its_handler_counts_what_comes_from_another_partition_with_smaller_offsets() -> None:
+def test_handler_of_the_guide_counts_events_of_another_partition_with_smaller_offsets() -> None:
     made: dict[str, Any] = {}
     exec(project()["spending.py"], made)
     spending = made["Spending"]()
@@ -37,7 +37,7 @@ def test_its_handler_counts_what_comes_from_another_partition_with_smaller_offse
     assert spending.cents == {"orders-Ada": 15}
 
 
-def test_its_tests_pass(tmp_path: Path) -> None:
+def test_tests_of_the_guide_pass(tmp_path: Path) -> None:
     texts = project()
     assert texts.keys() == {"spending.py", "test_spending.py"}
     for name, text in texts.items():

@@ -1,15 +1,14 @@
 """docs/guides/event-types.md from its top to its end: its file, its changes, and what its commands answer."""
 
-import os
 import re
-import subprocess
-import sys
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from penstock.testing.live_hub import LiveHub, live_hub
+from tests.cli.command import Command, clean_environment
 from tests.docs.examples import ROOT, Block, blocks
 
 GUIDE = ROOT / "docs" / "guides" / "event-types.md"
@@ -22,7 +21,7 @@ def hub(tmp_path: Path) -> Iterator[LiveHub]:
         yield hub
 
 
-def test_the_guide_does_what_it_says(hub: LiveHub, tmp_path: Path) -> None:
+def test_commands_of_the_guide_print_what_is_shown(hub: LiveHub, tmp_path: Path) -> None:
     for block in blocks(GUIDE):
         if block.language == "yaml":
             (tmp_path / DEFINITION).write_text(block.text, encoding="utf-8")
@@ -34,7 +33,7 @@ def test_the_guide_does_what_it_says(hub: LiveHub, tmp_path: Path) -> None:
             assert list(map(ruled, answers)) == [ruled(text) for _, text in commands], f"line {block.line}"
 
 
-def test_the_guide_has_a_file_its_changes_and_commands() -> None:
+def test_guide_has_a_file_with_changes_and_commands() -> None:
     languages = [block.language for block in blocks(GUIDE)]
     assert (languages.count("yaml"), languages.count("diff"), languages.count("console")) == (1, 6, 10)
 
@@ -55,19 +54,11 @@ def ruled(text: str) -> str:
 
 def answer(command: str, hub: LiveHub, directory: Path) -> str:
     """Return what *command* prints, without spaces at the ends of lines and empty lines of tables."""
-    environment = os.environ | {
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "PENSTOCK_URL": hub.url,
-    }
-    done = subprocess.run(
-        ["bash", "-c", command.replace("http://localhost:8080", hub.url)],
-        cwd=directory,
-        env=environment,
-        check=False,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=60,
-    )
-    lines = [line.rstrip() for line in done.stdout.replace(hub.url, "http://localhost:8080").splitlines()]
+    penstock = Command(directory, clean_environment()).at(hub.url)
+    said, _, pipe = command.replace("http://localhost:8080", hub.url).rpartition("echo ")[2].partition(" | ")
+    [given], words = (shlex.split(said), shlex.split(pipe)) if pipe else ([""], shlex.split(said))
+    words, grep = (words[: words.index("|")], words[-1]) if "|" in words else (words, "")
+    done = penstock(*words[1:], stdin=given)
+    printed = (done.out + done.err).replace(hub.url, "http://localhost:8080").splitlines()
+    lines = [line.rstrip() for line in printed if grep in line]
     return "".join(f"{line}\n" for line in lines if line)
