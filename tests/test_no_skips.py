@@ -30,20 +30,12 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytes
     return pytester
 
 
-def test_a_skip_fails_only_where_it_is_refused(project: pytest.Pytester) -> None:
-    project.makepyfile(ONE_SKIPPED)
+def test_skipped_test_and_skipped_file_fail_with_no_skips_only(project: pytest.Pytester) -> None:
+    project.makepyfile(test_one=ONE_SKIPPED, test_all=ALL_SKIPPED)
+    options = ("-p", "tests.no_skips", "--continue-on-collection-errors")
 
-    project.runpytest_subprocess("-p", "tests.no_skips").assert_outcomes(passed=1, skipped=1, xfailed=1)
-    refused = project.runpytest_subprocess("-p", "tests.no_skips", "--no-skips")
+    project.runpytest_subprocess(*options).assert_outcomes(passed=1, skipped=2, xfailed=1)
+    refused = project.runpytest_subprocess(*options, "--no-skips")
 
-    refused.assert_outcomes(passed=1, failed=1, xfailed=1)
+    refused.assert_outcomes(passed=1, failed=1, errors=1, xfailed=1)
     refused.stdout.fnmatch_lines(["*no Java here*", "*Nothing may be skipped here*"])
-
-
-def test_a_file_that_skips_itself_is_refused(project: pytest.Pytester) -> None:
-    project.makepyfile(ALL_SKIPPED)
-
-    refused = project.runpytest_subprocess("-p", "tests.no_skips", "--no-skips")
-
-    refused.assert_outcomes(errors=1)
-    assert refused.ret != 0

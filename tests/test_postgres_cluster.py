@@ -1,4 +1,4 @@
-"""The PostgreSQL cluster that tests (and users) start keeps its word."""
+"""The PostgreSQL cluster that tests (and users) start: crashes, restarts, durability, databases."""
 
 import shutil
 import signal
@@ -20,7 +20,7 @@ sys.stdin.read()
 """
 
 
-def test_what_was_committed_survives_a_kill(postgres_cluster: PostgresCluster, postgres_url: str) -> None:
+def test_committed_row_survives_a_kill_of_the_server(postgres_cluster: PostgresCluster, postgres_url: str) -> None:
     with psycopg.connect(postgres_url) as connection:
         connection.execute("CREATE TABLE kept AS SELECT 1 AS n")
         connection.commit()
@@ -34,7 +34,7 @@ def test_what_was_committed_survives_a_kill(postgres_cluster: PostgresCluster, p
         assert connection.execute("SELECT n FROM kept").fetchall() == [(1,)]
 
 
-def test_a_restart_keeps_the_address(postgres_cluster: PostgresCluster, postgres_url: str) -> None:
+def test_restart_keeps_the_address(postgres_cluster: PostgresCluster, postgres_url: str) -> None:
     postgres_cluster.restart()
 
     psycopg.connect(postgres_url).close()
@@ -46,7 +46,7 @@ def test_commits_are_durable(postgres_url: str) -> None:
         assert connection.execute("SHOW synchronous_commit").fetchone() == ("on",)
 
 
-def test_a_database_is_empty_and_may_be_dropped_while_in_use(postgres_cluster: PostgresCluster) -> None:
+def test_new_database_is_empty_and_may_be_dropped_while_in_use(postgres_cluster: PostgresCluster) -> None:
     url = postgres_cluster.create_database()
     with psycopg.connect(url, autocommit=True) as connection:
         tables = connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone()
@@ -58,7 +58,7 @@ def test_a_database_is_empty_and_may_be_dropped_while_in_use(postgres_cluster: P
         psycopg.connect(url)
 
 
-def test_the_server_ends_with_the_process_that_started_it(postgres_cluster: PostgresCluster) -> None:
+def test_server_ends_with_the_process_that_started_it(postgres_cluster: PostgresCluster) -> None:
     command = [sys.executable, "-c", START_AND_WAIT]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout is not None

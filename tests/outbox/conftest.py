@@ -7,13 +7,17 @@ import pytest
 from penstock.core.event_type import EventType
 from penstock.storage import open_store
 from penstock.testing.factories import an_event_type
+from tests.exhaustive import exhaustive
 from tests.outbox.kinds import POSTGRES_KINDS, SQLITE_KINDS, Kind, Service
 
 KINDS = [("sqlite", kind) for kind in SQLITE_KINDS] + [("postgres", kind) for kind in POSTGRES_KINDS]
 
+PLAIN = ("with_sqlite3", "with_psycopg", "with_asyncpg")
+FEW_KINDS = [pair if pair[1].__name__ in PLAIN else exhaustive(pair) for pair in KINDS]
+
 
 def migrate(url: str) -> str:
-    """Do what the hub does when it starts, and create an event type of each category, named after it."""
+    """Make the tables of a hub, and an event type of each category, named after it."""
     with closing(open_store(url)) as store:
         store.migrate()
         with store.write() as tx:
@@ -36,6 +40,13 @@ def bare_service(request: pytest.FixtureRequest) -> Service:
 @pytest.fixture(params=KINDS, ids=name_of)
 def service(request: pytest.FixtureRequest) -> Service:
     """A service with a database that a hub has migrated, for each kind of connection in turn."""
+    database, kind = request.param
+    return Service(request.getfixturevalue(f"{database}_hub"), kind)
+
+
+@pytest.fixture(params=FEW_KINDS, ids=name_of)
+def plain_service(request: pytest.FixtureRequest) -> Service:
+    """The same, with few kinds of connection in `make test`: for rules that do not depend on the kind."""
     database, kind = request.param
     return Service(request.getfixturevalue(f"{database}_hub"), kind)
 

@@ -58,7 +58,7 @@ def test_any_language_publishes_with_one_insert(hub_url: str) -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", event["metadata"]["occurred_at"])
 
 
-def test_the_documented_check_refuses_what_is_no_event_and_names_no_event_type(hub_url: str) -> None:
+def test_documented_check_refuses_other_json_than_events_and_unknown_types(hub_url: str) -> None:
     name, run = ("sqlite", run_sqlite) if hub_url.startswith("sqlite") else ("postgresql", run_psql)
     [check] = blocks(f"sql {name} check")
     insert = "INSERT INTO penstock_outbox (event_type, data) VALUES ('{}', '{}');"
@@ -82,7 +82,7 @@ def shop_url(postgres_hub: str) -> Iterator[str]:
         owner.execute("DROP ROLE shop")
 
 
-def test_the_documented_rights_are_enough_and_no_more(postgres_hub: str, shop_url: str) -> None:
+def test_documented_rights_are_enough_and_no_more(postgres_hub: str, shop_url: str) -> None:
     [grants] = blocks("sql postgresql rights")
     run_psql(postgres_hub, grants)
 
@@ -105,14 +105,14 @@ def test_the_documented_rights_are_enough_and_no_more(postgres_hub: str, shop_ur
             fetch(shop_url, denied)
 
 
-def test_a_missing_right_says_what_to_grant(shop_url: str) -> None:
+def test_missing_right_is_reported_with_the_grant(shop_url: str) -> None:
     with psycopg.connect(shop_url) as shop, pytest.raises(psycopg.errors.InsufficientPrivilege) as denied:
         penstock.outbox.publish(shop, "undefined", {})
 
     assert "GRANT INSERT ON penstock_outbox" in denied.value.__notes__[0]
 
 
-def test_the_alembic_revision_creates_the_outbox(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documented_alembic_revision_creates_the_outbox(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     [revision] = [block for block in blocks("python") if "alembic" in block]
     with engine(postgres_url) as opened, opened.begin() as connection:
         # Alembic runs a text as SQLAlchemy's text, within the transaction of the upgrade.
@@ -127,7 +127,7 @@ def test_the_alembic_revision_creates_the_outbox(postgres_url: str, monkeypatch:
     assert fetch(postgres_url, "SELECT count(*) FROM penstock_outbox") == [(0,)]
 
 
-def test_the_first_example_of_the_page_works(sqlite_hub: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_example_of_the_page_works(sqlite_hub: str, monkeypatch: pytest.MonkeyPatch) -> None:
     run_sqlite(sqlite_hub, ORDERS + "UPDATE penstock_event_type SET name = 'order.placed' WHERE name = 'undefined'")
     monkeypatch.chdir(Path(path_of(sqlite_hub)).parent)
     example = blocks("python")[0].replace("shop.db", path_of(sqlite_hub))
@@ -144,7 +144,7 @@ def test_the_first_example_of_the_page_works(sqlite_hub: str, monkeypatch: pytes
 @pytest.mark.parametrize(
     "name", ["outbox_sqlite3", "outbox_django", "outbox_sqlalchemy", "outbox_psycopg", "outbox_asyncpg"]
 )
-def test_every_example_commits_an_order_and_its_event(name: str, request: pytest.FixtureRequest) -> None:
+def test_example_commits_an_order_and_its_event(name: str, request: pytest.FixtureRequest) -> None:
     on_postgres = name in ("outbox_psycopg", "outbox_asyncpg")
     url = request.getfixturevalue("postgres_hub" if on_postgres else "sqlite_hub")
     rename = "UPDATE penstock_event_type SET name = 'order.placed' WHERE name = 'undefined'"

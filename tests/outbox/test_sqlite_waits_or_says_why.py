@@ -1,4 +1,4 @@
-"""On SQLite a publisher waits for its turn, or is told why it cannot have one."""
+"""On SQLite a publisher waits for the lock, or gets an error that says how to get it."""
 
 import sqlite3
 import threading
@@ -29,7 +29,7 @@ def write(connection: sqlite3.Connection) -> None:
     connection.execute("INSERT INTO penstock_outbox (event_type, data) VALUES ('undefined', '{}')")
 
 
-def test_a_transaction_that_began_as_a_read_is_told_to_begin_otherwise(
+def test_transaction_that_began_as_a_read_is_advised_to_begin_immediate(
     sqlite_hub: str, other: sqlite3.Connection
 ) -> None:
     with closing(connect(sqlite_hub)) as connection:
@@ -52,7 +52,9 @@ def publish_after_reading(other: sqlite3.Connection) -> None:
     publish(django.db.connection, "undefined", {})
 
 
-def test_sqlalchemy_and_django_are_told_the_same(sqlite_hub: str, other: sqlite3.Connection) -> None:
+def test_outdated_snapshot_is_reported_through_sqlalchemy_and_django(
+    sqlite_hub: str, other: sqlite3.Connection
+) -> None:
     with engine(sqlite_hub) as opened, opened.connect() as connection:
         connection.exec_driver_sql("BEGIN")
         connection.exec_driver_sql("SELECT count(*) FROM penstock_outbox").all()
@@ -65,9 +67,7 @@ def test_sqlalchemy_and_django_are_told_the_same(sqlite_hub: str, other: sqlite3
         publish_after_reading(other)
 
 
-def test_a_lock_that_does_not_come_in_time_stays_the_drivers_error_with_advice(
-    sqlite_hub: str, other: sqlite3.Connection
-) -> None:
+def test_lock_timeout_stays_the_error_of_the_driver_with_advice(sqlite_hub: str, other: sqlite3.Connection) -> None:
     with closing(connect(sqlite_hub, timeout=0)) as connection:
         other.execute("BEGIN IMMEDIATE")
 
@@ -77,9 +77,7 @@ def test_a_lock_that_does_not_come_in_time_stays_the_drivers_error_with_advice(
         assert "BEGIN IMMEDIATE" in caught.value.__notes__[0]
 
 
-def test_a_publish_that_comes_first_in_a_deferred_transaction_waits_for_its_turn(
-    sqlite_hub: str, other: sqlite3.Connection
-) -> None:
+def test_publish_first_in_a_deferred_transaction_waits_for_the_lock(sqlite_hub: str, other: sqlite3.Connection) -> None:
     asked = threading.Event()
     failures: list[Exception] = []
 
@@ -105,9 +103,7 @@ def test_a_publish_that_comes_first_in_a_deferred_transaction_waits_for_its_turn
     assert fetch(sqlite_hub, "SELECT data FROM penstock_outbox ORDER BY id") == [('{"n":1}',), ('{"n":2}',)]
 
 
-def test_a_refused_publish_leaves_no_lock_behind_where_no_transaction_was_open(
-    sqlite_hub: str, other: sqlite3.Connection
-) -> None:
+def test_refused_publish_outside_a_transaction_leaves_no_lock(sqlite_hub: str, other: sqlite3.Connection) -> None:
     with closing(sqlite3.connect(path_of(sqlite_hub))) as connection:
         with pytest.raises(EventTypeNotFound):
             publish(connection, "order.placed", {})

@@ -1,4 +1,4 @@
-"""Whoever creates the outbox, a service, its migrations or the hub, the same table comes of it."""
+"""A service, its migrations and the hub create the same table."""
 
 import io
 import sqlite3
@@ -36,7 +36,7 @@ def drop_plainly(url: str) -> None:
     (with_sqlite3 if url.startswith("sqlite") else with_psycopg)(url, lambda connection: connection.execute(drop))
 
 
-def test_a_service_creates_what_the_hub_would(hub_url: str) -> None:
+def test_service_creates_the_same_table_as_the_hub(hub_url: str) -> None:
     by_the_hub = schema(hub_url)
     drop_plainly(hub_url)
 
@@ -46,7 +46,7 @@ def test_a_service_creates_what_the_hub_would(hub_url: str) -> None:
     assert schema(hub_url) == by_the_hub
 
 
-def test_a_hub_that_comes_later_takes_it_over(database_url: str) -> None:
+def test_hub_keeps_a_table_made_by_a_service(database_url: str) -> None:
     create_plainly(database_url)
     before = schema(database_url)
 
@@ -55,7 +55,7 @@ def test_a_hub_that_comes_later_takes_it_over(database_url: str) -> None:
     assert schema(database_url) == before
 
 
-def test_django_creates_it_and_leaves_it(database_url: str) -> None:
+def test_django_migration_creates_the_table_and_never_drops_it(database_url: str) -> None:
     with django_on(database_url):
         django.core.management.call_command("migrate", verbosity=0)
         by_django = schema(database_url)
@@ -70,7 +70,7 @@ def test_django_creates_it_and_leaves_it(database_url: str) -> None:
     assert schema(database_url) == by_django
 
 
-def test_creating_it_where_it_is_waits_for_nobody(postgres_hub: str) -> None:
+def test_create_of_an_existing_table_waits_for_no_lock(postgres_hub: str) -> None:
     with psycopg.connect(postgres_hub) as writer, psycopg.connect(postgres_hub) as second:
         writer.execute("INSERT INTO penstock_outbox (event_type, data) VALUES ('undefined', '{}')")
         second.execute("SET LOCAL lock_timeout = '1ms'")
@@ -78,7 +78,7 @@ def test_creating_it_where_it_is_waits_for_nobody(postgres_hub: str) -> None:
         create(second)
 
 
-def test_two_that_create_it_at_once_both_succeed(postgres_url: str) -> None:
+def test_concurrent_creates_both_succeed(postgres_url: str) -> None:
     with psycopg.connect(postgres_url) as first, psycopg.connect(postgres_url) as second:
         create(first)
         other = threading.Thread(target=lambda: create(second))
@@ -94,7 +94,7 @@ def test_two_that_create_it_at_once_both_succeed(postgres_url: str) -> None:
     assert fetch(postgres_url, "SELECT count(*) FROM penstock_outbox") == [(0,)]
 
 
-def test_creating_it_does_not_commit(sqlite_url: str) -> None:
+def test_create_does_not_commit(sqlite_url: str) -> None:
     with closing(sqlite3.connect(path_of(sqlite_url), isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         create(connection)

@@ -1,4 +1,4 @@
-"""A publish says nothing to the database but what it must, and needs no library that the service has not loaded."""
+"""A publish sends few statements, needs no other library, and works with any connection, and only with one."""
 
 import sqlite3
 import subprocess
@@ -27,13 +27,13 @@ assert not loaded, loaded
 """
 
 
-def test_no_library_is_imported_that_the_service_has_not_imported(sqlite_hub: str) -> None:
+def test_publish_imports_no_library_of_another_database(sqlite_hub: str) -> None:
     subprocess.run([sys.executable, "-c", ALONE, path_of(sqlite_hub)], check=True)
 
     assert fetch(sqlite_hub, "SELECT data FROM penstock_outbox") == [('{"n":1}',)]
 
 
-def test_a_publish_on_sqlite_is_one_insert_once_the_event_type_is_known(sqlite_hub: str) -> None:
+def test_publish_on_sqlite_is_one_insert_if_the_event_type_is_known(sqlite_hub: str) -> None:
     said: list[str] = []
     with closing(sqlite3.connect(path_of(sqlite_hub), isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
@@ -48,7 +48,7 @@ def test_a_publish_on_sqlite_is_one_insert_once_the_event_type_is_known(sqlite_h
     assert [statement.split()[0] for statement in said] == ["INSERT", "INSERT"]
 
 
-def test_a_publish_on_postgres_is_one_insert_once_the_event_type_is_known(postgres_hub: str) -> None:
+def test_publish_on_postgres_is_one_insert_if_the_event_type_is_known(postgres_hub: str) -> None:
     said: list[str] = []
     with engine(postgres_hub) as opened, opened.connect() as connection:
         publish(connection, "undefined", {})
@@ -64,7 +64,7 @@ def test_a_publish_on_postgres_is_one_insert_once_the_event_type_is_known(postgr
     assert [statement.split()[0] for statement in said] == ["WITH", "INSERT"]
 
 
-def test_outside_a_transaction_it_is_committed_at_once(hub_url: str) -> None:
+def test_publish_outside_a_transaction_is_committed(hub_url: str) -> None:
     if hub_url.startswith("sqlite"):
         with closing(sqlite3.connect(path_of(hub_url), isolation_level=None)) as plain:
             publish_many(plain, "undefined", [{}] * 3)
@@ -78,7 +78,7 @@ def test_outside_a_transaction_it_is_committed_at_once(hub_url: str) -> None:
     assert seen == [(3,)]
 
 
-def test_row_and_text_factories_of_the_service_do_not_matter(sqlite_hub: str, postgres_hub: str) -> None:
+def test_publish_works_with_any_row_and_text_factory(sqlite_hub: str, postgres_hub: str) -> None:
     with closing(sqlite3.connect(path_of(sqlite_hub))) as connection, connection:
         connection.row_factory = lambda _cursor, row: {"row": row}
         connection.text_factory = bytes
@@ -92,7 +92,7 @@ def test_row_and_text_factories_of_the_service_do_not_matter(sqlite_hub: str, po
         assert "eid" in data
 
 
-def test_a_psycopg_pipeline_works_too(postgres_hub: str) -> None:
+def test_publish_works_in_a_psycopg_pipeline(postgres_hub: str) -> None:
     with psycopg.connect(postgres_hub) as session, session.pipeline():
         publish(session, "undefined", {"n": 1})
         publish_many(session, "undefined", [{"n": 2}, {"n": 3}])
@@ -100,7 +100,7 @@ def test_a_psycopg_pipeline_works_too(postgres_hub: str) -> None:
     assert fetch(postgres_hub, "SELECT count(*) FROM penstock_outbox") == [(3,)]
 
 
-def test_what_is_no_connection_is_refused_with_those_that_work(sqlite_url: str, postgres_url: str) -> None:
+def test_object_that_is_no_connection_is_refused(sqlite_url: str, postgres_url: str) -> None:
     with closing(sqlite3.connect(":memory:")) as connection, engine(sqlite_url) as opened:
         pool = psycopg_pool.ConnectionPool(postgres_url, open=False)
         for given in (connection.cursor(), opened, pool, None, "sqlite:///shop.db"):
@@ -108,14 +108,14 @@ def test_what_is_no_connection_is_refused_with_those_that_work(sqlite_url: str, 
                 publish(given, "undefined", {})
 
 
-def test_a_database_of_another_make_is_refused(sqlite_url: str) -> None:
+def test_database_of_another_make_is_refused(sqlite_url: str) -> None:
     with engine(sqlite_url) as opened, opened.connect() as connection:
         connection.dialect.name = "oracle"
         with pytest.raises(TypeError, match=r"SQLite and PostgreSQL.*oracle"):
             publish(connection, "undefined", {})
 
 
-def test_a_subclass_of_a_connection_is_one(sqlite_hub: str) -> None:
+def test_publish_takes_a_subclass_of_a_connection(sqlite_hub: str) -> None:
     class Traced(sqlite3.Connection):
         """As a tracing library makes it."""
 
