@@ -39,7 +39,7 @@ def drawn() -> dict[str, str | None]:
     return parents
 
 
-def test_the_drawing_equals_the_classes() -> None:
+def test_drawing_of_the_errors_equals_the_classes() -> None:
     assert drawn() == {
         kind.__name__: None if kind is PenstockError else kind.__mro__[1].__name__ for kind in KINDS
     }  # fmt: skip
@@ -51,7 +51,7 @@ def test_codes_are_different_and_in_kebab_case() -> None:
     assert all(re.fullmatch(r"[a-z]+(-[a-z]+)*", code) for code in codes)
 
 
-def test_a_checkpoint_without_a_position_is_told_as_such() -> None:
+def test_checkpoint_without_a_position_is_described() -> None:
     moved = errors.CheckpointMoved(group="mailer", tranche="order.placed/0", expected=None, found="1:1184")
     left = "mailer: the checkpoint of 'order.placed/0' is at 1:1184; this processor has left it at no position yet"
     assert moved.detail == left
@@ -62,7 +62,7 @@ def test_a_checkpoint_without_a_position_is_told_as_such() -> None:
     )
 
 
-def test_what_others_have_ended_with_a_full_stop_has_one() -> None:
+def test_reason_with_a_full_stop_is_quoted_with_one_full_stop() -> None:
     wrong = errors.BadOutcome(returned="'x'")
     error = errors.StreamExhausted(stream="A0", index=3, attempts=2, tag="BadOutcome", reason=str(wrong))
 
@@ -76,7 +76,7 @@ def test_error_with_a_field_called_part_names_it() -> None:
 
 
 @each_kind
-def test_an_error_survives_pickling_and_copying(kind: type[PenstockError]) -> None:
+def test_error_survives_pickling_and_copying(kind: type[PenstockError]) -> None:
     error = kind(**FIELDS)
     for again in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
         assert type(again) is kind
@@ -84,7 +84,7 @@ def test_an_error_survives_pickling_and_copying(kind: type[PenstockError]) -> No
 
 
 @each_kind
-def test_an_error_survives_http(kind: type[PenstockError]) -> None:
+def test_error_survives_http(kind: type[PenstockError]) -> None:
     error = kind(**FIELDS)
     answer = problem_response(error)
     assert answer.media_type == MEDIA_TYPE
@@ -100,7 +100,7 @@ def test_an_error_survives_http(kind: type[PenstockError]) -> None:
 
 
 @each_kind
-def test_an_error_without_its_fields_can_still_be_told(kind: type[PenstockError]) -> None:
+def test_error_without_its_fields_has_a_text(kind: type[PenstockError]) -> None:
     assert str(kind())
     assert str(kind("in other words")).startswith("in other words")
 
@@ -112,7 +112,7 @@ def test_the_message_ends_without_a_stop_and_the_hint_with_one(kind: type[Pensto
 
 
 @each_kind
-def test_what_can_be_repeated_unchanged_is_answered_503_and_every_503_says_when(kind: type[PenstockError]) -> None:
+def test_retryable_error_is_answered_503_with_retry_after(kind: type[PenstockError]) -> None:
     answer = problem_response(kind())
     assert answer.status_code == status_of(kind())
     assert 400 <= answer.status_code <= 599
@@ -122,18 +122,18 @@ def test_what_can_be_repeated_unchanged_is_answered_503_and_every_503_says_when(
     assert int(answer.headers.get("retry-after", 1)) > 0
 
 
-def test_an_error_that_knows_when_to_ask_again_is_believed() -> None:
+def test_retry_after_of_an_error_is_sent() -> None:
     assert problem_response(errors.DiskFull(retry_after=5)).headers["retry-after"] == "5"
 
 
-def test_texts_are_told_one_after_the_other() -> None:
+def test_list_of_texts_is_joined_in_the_message() -> None:
     told = errors.GuidelinesBroken(event_type="a", broken=['it\'s "so"', "line\nbreak \x1b"])
 
     assert told.detail == "'a' does not keep the event guidelines: it's \"so\"; line\\nbreak \\x1b"
     assert told.fields["broken"] == ['it\'s "so"', "line\nbreak \x1b"]
 
 
-def test_a_field_may_have_any_name() -> None:
+def test_field_may_have_any_name() -> None:
     fields = {"self": 1, "detail": 2, "type": 3, "status": 4}
     error = errors.Invalid("text", **fields)
     assert pickle.loads(pickle.dumps(error)).fields == error.fields

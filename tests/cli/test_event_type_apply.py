@@ -305,7 +305,7 @@ def racing(hub: LiveHub, name: str, first: Callable[[bytes], None]) -> Iterator[
         yield url
 
 
-def test_refusal_in_the_middle_names_what_is_done_and_what_is_not_tried(
+def test_refusal_in_the_middle_names_the_finished_and_the_untried_event_types(
     hub: LiveHub, at_hub: Command, clicks: str, orders: str
 ) -> None:
     labelled = f"{clicks}labels: {{team: a}}\n"

@@ -269,7 +269,7 @@ def registered(at_hub: Command) -> str:
     return text
 
 
-def test_check_against_a_hub_reports_what_a_change_would_do(database_url: str, penstock: Command) -> None:
+def test_check_against_a_hub_reports_the_effect_of_a_change(database_url: str, penstock: Command) -> None:
     with live_hub(database_url) as hub:
         new, missing = against(penstock, hub, GOOD)
         assert (new, missing["registered"], missing["steps"]) == (0, False, ["create"])

@@ -295,7 +295,7 @@ def sending_lines(at_hub: Command, event_type: str, count: int, *, until: int) -
     ("number", "status", "says"),
     [(signal.SIGINT, 130, b"penstock: interrupted\n"), (signal.SIGTERM, 143, b"penstock: ended by SIGTERM\n")],
 )
-def test_interrupted_publish_reports_what_is_stored_and_what_is_in_doubt(
+def test_interrupted_publish_reports_stored_events_and_those_in_doubt(
     at_hub: Command, orders: str, number: int, status: int, says: bytes
 ) -> None:
     with sending_lines(at_hub, orders, 25, until=20) as sending:

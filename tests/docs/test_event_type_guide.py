@@ -21,7 +21,7 @@ def hub(tmp_path: Path) -> Iterator[LiveHub]:
         yield hub
 
 
-def test_commands_of_the_guide_print_what_is_shown(hub: LiveHub, tmp_path: Path) -> None:
+def test_commands_of_the_guide_print_the_shown_output(hub: LiveHub, tmp_path: Path) -> None:
     for block in blocks(GUIDE):
         if block.language == "yaml":
             (tmp_path / DEFINITION).write_text(block.text, encoding="utf-8")

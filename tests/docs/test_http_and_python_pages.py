@@ -34,7 +34,7 @@ def test_examples_of_the_http_page_answer_as_shown(
 
 
 @pytest.mark.parametrize("about", ["from penstock", "DataChange[Bus]", "commit_positions", "hub.subscriptions.reset"])
-def test_examples_of_the_client_print_what_is_shown(
+def test_examples_of_the_client_print_the_shown_output(
     sqlite_url: str, capsys: pytest.CaptureFixture[str], about: str
 ) -> None:
     example, shown = next(pair for pair in pairwise(blocks(ROOT / "docs" / "python.md")) if about in pair[0].text)

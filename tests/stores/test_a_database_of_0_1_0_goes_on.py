@@ -28,7 +28,7 @@ def make(url: str) -> None:
             session.execute(migrations("penstock.storage.postgres")[0].sql + STORED)
 
 
-def test_an_event_type_without_a_schema_has_a_first_version_that_allows_all(database_url: str) -> None:
+def test_event_type_without_a_schema_gets_a_first_version_that_allows_all(database_url: str) -> None:
     make(database_url)
 
     with closing(open_store(database_url)) as store:

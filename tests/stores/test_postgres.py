@@ -49,7 +49,7 @@ class TestPostgres(
         return postgres_url
 
 
-def test_a_database_that_cannot_hold_every_character_is_refused(postgres_url: str) -> None:
+def test_database_with_another_encoding_than_utf8_is_refused(postgres_url: str) -> None:
     other = postgres_url + "_latin"
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         name = other.rpartition("/")[2]
@@ -64,7 +64,7 @@ def test_a_database_that_cannot_hold_every_character_is_refused(postgres_url: st
     assert not told.value.retryable
 
 
-def test_an_event_that_is_larger_than_a_chunk_is_read_alone(postgres_url: str) -> None:
+def test_event_larger_than_a_chunk_is_read_alone(postgres_url: str) -> None:
     """No hub takes one, and SQLite does not keep it."""
     data = b"x" * (CHUNK_BYTES + 1)
     with closing(PostgresStore(postgres_url)) as store:
@@ -81,7 +81,7 @@ def test_an_event_that_is_larger_than_a_chunk_is_read_alone(postgres_url: str) -
                 assert (columns.stop, columns.rows, columns.data) == (start + 1, 1, data)
 
 
-def test_a_write_that_idles_has_20_seconds_and_leaves_no_setting_behind(postgres_url: str) -> None:
+def test_write_has_an_idle_timeout_of_20_seconds_that_ends_with_it(postgres_url: str) -> None:
     asked = b"SHOW idle_in_transaction_session_timeout"
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute(statement(postgres.PACKAGE, "begin").encode())
@@ -91,9 +91,7 @@ def test_a_write_that_idles_has_20_seconds_and_leaves_no_setting_behind(postgres
         assert connection.execute(asked).fetchone() == ("0",)
 
 
-def test_who_is_cut_off_in_the_middle_of_a_write_holds_its_locks_no_longer_than_that(
-    postgres_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_locks_of_an_idle_write_end_with_its_timeout(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(PostgresStore(postgres_url)) as store:
         store.migrate()
         [partition_id] = created(store).partition_ids

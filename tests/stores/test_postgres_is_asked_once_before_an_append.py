@@ -43,7 +43,7 @@ def lock(store: PostgresStore, feed: Feed, *, patience: str = "0") -> int:
         return len(tx.events.lock_heads(feed.partition_ids))
 
 
-def test_nothing_is_asked_one_by_one(store: PostgresStore, feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_append_begins_with_one_exchange(store: PostgresStore, feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     execute = psycopg.Cursor.execute
 
@@ -65,7 +65,7 @@ def test_heads_are_locked_until_the_transaction_ends(store: PostgresStore, feed:
     assert lock(store, feed, patience="50ms") == 1
 
 
-def test_no_head_is_locked_before_an_outbox_that_has_rows(store: PostgresStore, database: Database, feed: Feed) -> None:
+def test_heads_are_not_locked_if_the_outbox_has_rows(store: PostgresStore, database: Database, feed: Feed) -> None:
     with closing(database.connect()) as service:
         database.insert(service, "a", "{}")
         with store.write(opening=opening(feed)) as tx:
@@ -77,7 +77,7 @@ def test_no_head_is_locked_before_an_outbox_that_has_rows(store: PostgresStore, 
         assert len(tx.outbox.take("a", 9, 999).rows) == 1
 
 
-def test_what_is_committed_while_heads_are_waited_for_comes_later_and_is_found(
+def test_row_committed_during_the_wait_for_heads_is_found_by_the_next_transaction(
     store: PostgresStore, database: Database, feed: Feed
 ) -> None:
     waiting = threading.Event()
@@ -101,7 +101,9 @@ def test_what_is_committed_while_heads_are_waited_for_comes_later_and_is_found(
         assert tx.opened is None
 
 
-def test_others_look_while_heads_are_waited_for(store: PostgresStore, database: Database, feed: Feed) -> None:
+def test_outbox_looked_at_by_another_during_the_wait_is_looked_at_again(
+    store: PostgresStore, database: Database, feed: Feed
+) -> None:
     def open_one() -> bool:
         with store.write(opening=opening(feed)) as tx:
             return tx.opened is not None

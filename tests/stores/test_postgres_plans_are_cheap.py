@@ -25,7 +25,7 @@ _SUBSCRIPTIONS = """
 
 @pytest.mark.parametrize("name", ["subscriptions_newest", "subscriptions_after"])
 @pytest.mark.parametrize("event_types", ["[]", '["order.placed"]'], ids=["all", "by event type"])
-def test_lists_of_a_thousand_subscriptions(postgres_url: str, name: str, event_types: str) -> None:
+def test_list_of_a_thousand_subscriptions_has_a_cheap_plan(postgres_url: str, name: str, event_types: str) -> None:
     store = open_store(postgres_url)
     store.migrate()
     Hub(store).create_event_type(an_event_type("order.placed"))

@@ -27,7 +27,7 @@ OUTBOX = """SELECT CAST(data AS BLOB), CAST(key AS BLOB), CAST(headers AS BLOB),
 
 
 @pytest.mark.parametrize("encoding", ["UTF-16le", "UTF-16be"])
-def test_a_file_whose_text_is_not_utf_8_is_refused(sqlite_url: str, encoding: str) -> None:
+def test_file_with_another_encoding_than_utf8_is_refused(sqlite_url: str, encoding: str) -> None:
     """What a service has made of its own file cannot be changed, and its text could not be sent as it is."""
     with closing(database_at(sqlite_url).connect()) as connection:
         connection.execute(f"PRAGMA encoding = '{encoding}'")
@@ -41,7 +41,7 @@ def test_a_file_whose_text_is_not_utf_8_is_refused(sqlite_url: str, encoding: st
     assert not database_at(sqlite_url).run("SELECT name FROM sqlite_schema WHERE name LIKE 'penstock%'")
 
 
-def test_bytes_that_are_no_text_can_be_shown_and_come_back_from_rejection_as_they_were(sqlite_url: str) -> None:
+def test_invalid_utf8_in_rejected_rows_is_shown_and_retried_unchanged(sqlite_url: str) -> None:
     database = database_at(sqlite_url)
     with closing(open_store(sqlite_url)) as store, closing(database.connect()) as connection:
         store.migrate()

@@ -37,7 +37,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def test_events_stay_where_they_are_and_the_log_goes_on(path: Path) -> None:
+def test_migrated_events_keep_their_offsets_and_the_log_continues(path: Path) -> None:
     with closing(open_store(f"sqlite:///{path}")) as store:
         assert store.migrate()[0] == "0002 registry"
 
@@ -51,7 +51,7 @@ def test_events_stay_where_they_are_and_the_log_goes_on(path: Path) -> None:
     assert bodies == [b"a" * 5_000 + b"\nb", b"c\n" + b"d" * 3_000 + b"\ne"]
 
 
-def test_what_is_kept_is_kept_by_the_database_itself(path: Path) -> None:
+def test_triggers_keep_migrated_events_unchanged(path: Path) -> None:
     with closing(open_store(f"sqlite:///{path}")) as store:
         store.migrate()
 

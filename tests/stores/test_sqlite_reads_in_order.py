@@ -13,7 +13,7 @@ PACKAGE = "penstock.storage.sqlite"
 
 
 @pytest.mark.parametrize("name", ["lines", "columns", "columns_keys", "columns_sparse"])
-def test_a_range_is_one_scan_by_primary_key(name: str, tmp_path: Path) -> None:
+def test_range_is_read_by_one_scan_of_the_primary_key(name: str, tmp_path: Path) -> None:
     path = tmp_path / "hub.db"
     store = open_store(f"sqlite:///{path}")
     store.migrate()

@@ -7,7 +7,7 @@ from penstock.cli.failures import Failure
 @pytest.mark.parametrize(
     "url", ["sqlite:///shop.db", "sqlite:////var/lib/shop.db", "postgresql:///shop", "postgres://x"]
 )
-def test_a_database_that_is_known_is_taken(url: str) -> None:
+def test_known_database_url_is_taken(url: str) -> None:
     assert checked_database(url) == url
 
 
@@ -27,7 +27,7 @@ def test_url_is_taken_without_line_break_and_driver(given: str) -> None:
         ("sqlite:/var/lib/shop.db", "sqlite:////var/lib/shop.db"),
     ],
 )
-def test_for_a_path_the_url_of_the_file_is_proposed(given: str, proposed: str) -> None:
+def test_path_is_answered_with_the_url_of_the_file(given: str, proposed: str) -> None:
     with pytest.raises(Failure) as refused:
         checked_database(given)
 
@@ -47,7 +47,7 @@ def test_for_a_path_the_url_of_the_file_is_proposed(given: str, proposed: str) -
         ("", "what --database says names no database"),
     ],
 )
-def test_of_anything_else_no_password_is_shown(given: str, says: str) -> None:
+def test_unknown_database_url_is_shown_without_its_password(given: str, says: str) -> None:
     with pytest.raises(Failure) as refused:
         checked_database(given)
 

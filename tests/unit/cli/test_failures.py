@@ -35,11 +35,11 @@ WITHOUT_A_COMMAND = {errors.Blocked, errors.ChangesSwitchedOff, errors.SchemaVer
     ],
     ids=["with a field", "not there", "no group", "of an ancestor", "as the hub says", "no fields", "nothing"],
 )
-def test_commands_are_advised_where_there_are_some(error: PenstockError, hint: str | None) -> None:
+def test_hint_names_a_command_if_there_is_one(error: PenstockError, hint: str | None) -> None:
     assert told(error) == (error.detail, hint)
 
 
-def test_a_subscription_among_groups_is_called_what_it_is() -> None:
+def test_refusal_for_a_subscription_among_groups_names_its_commands() -> None:
     refused = errors.GroupKindDiffers(group="5f0c", kind="subscription", reason="DELETE /subscriptions/5f0c deletes it")
 
     assert told(refused) == (
@@ -49,7 +49,7 @@ def test_a_subscription_among_groups_is_called_what_it_is() -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(set(errors.ALL) - WITHOUT_A_COMMAND, key=lambda kind: kind.__name__))
-def test_no_route_is_advised(kind: type[PenstockError]) -> None:
+def test_hint_names_no_route(kind: type[PenstockError]) -> None:
     names = ("subscription", "group", "kind", "event_type", "partition")
 
     detail, hint = told(kind(**dict.fromkeys(names, "x")))

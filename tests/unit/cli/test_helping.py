@@ -18,7 +18,7 @@ def test_examples_are_shown_as_they_are_typed() -> None:
     assert examples() is None
 
 
-def test_a_list_says_in_full_what_its_commands_do() -> None:
+def test_list_of_commands_has_their_full_summaries() -> None:
     app = group("Count.")
     app.command("one", help=f"{WHAT}.\n\nNot that.")(lambda: None)
     app.command("two", help="Two.")(lambda: None)

@@ -13,7 +13,7 @@ def test_plain_events_keep_their_bytes() -> None:
     assert datas(list(Lines([b'{"a": 1.50}\n', b"\r\n", b'{"b":2}'], "auto"))) == [b'{"a": 1.50}', b'{"b":2}']
 
 
-def test_the_first_line_tells_what_all_are() -> None:
+def test_first_line_decides_the_form_of_all_lines() -> None:
     feed = list(Lines([b'{"data":{"a":1},"key":"k","partition":2}\n', b'{"partition":2,"cursor":"x"}\n'], "auto"))
     change = list(Lines([b'{"data":{"a":1},"data_type":"t","data_op":"C"}\n', b'{"data":{"a":1}}\n'], "auto"))
 
@@ -21,19 +21,19 @@ def test_the_first_line_tells_what_all_are() -> None:
     assert datas(change)[1] == b'{"data":{"a":1}}'
 
 
-def test_a_page_that_begins_with_a_cursor_is_a_page() -> None:
+def test_page_that_begins_with_a_cursor_is_recognized() -> None:
     assert datas(list(Lines([b'{"partition":0,"cursor":"x"}\n', b'{"partition":0,"data":{"a":1}}\n'], "auto"))) == [
         b'{"a":1}'
     ]
 
 
-def test_what_a_line_is_can_be_said() -> None:
+def test_form_of_lines_can_be_given() -> None:
     assert datas(list(Lines([b'{"data":{"a":1}}\n'], "events"))) == [b'{"data":{"a":1}}']
     with pytest.raises(InvalidEvent, match="a feed line is"):
         list(Lines([b'{"a":1}\n'], "feed"))
 
 
-def test_the_key_can_be_a_field_of_the_event() -> None:
+def test_key_can_be_a_field_of_the_event() -> None:
     plain = list(Lines([b'{"customer":{"id":7}}\n'], "auto", "customer.id"))
     feed = list(Lines([b'{"data":{"id":"x"},"key":"other","headers":{"h":"v"}}\n'], "auto", "id"))
 
@@ -42,20 +42,20 @@ def test_the_key_can_be_a_field_of_the_event() -> None:
 
 
 @pytest.mark.parametrize("twice", [b'"key":"a","key":"b"', b'"headers":{"x":"1","x":"2"}', b'"data":{}'])
-def test_a_member_that_stands_twice_in_a_feed_line_is_refused(twice: bytes) -> None:
+def test_duplicate_member_of_a_feed_line_is_refused(twice: bytes) -> None:
     with pytest.raises(InvalidEvent, match="stands twice"):
         list(Lines([b'{"data":{"a":1},%b}' % twice], "auto"))
 
 
 @pytest.mark.parametrize("line", [b"{bad", b"[1]", b'{"a":1,"a":2}', b'"text"', b"\xff", b"[" * 100_000])
-def test_what_is_no_event_is_refused_with_its_line(line: bytes) -> None:
+def test_invalid_line_is_refused_with_its_number(line: bytes) -> None:
     with pytest.raises(InvalidEvent) as refused:
         list(Lines([b"\n", b'{"id":1}\n', line], "auto"))
 
     assert (refused.value.fields["at"], refused.value.fields["line"]) == (3, 2)
 
 
-def test_an_event_that_is_too_large_is_refused_with_its_line() -> None:
+def test_oversized_event_is_refused_with_its_line() -> None:
     large = b'{"fill":"%s"}' % (b"x" * 1_000_000)
 
     with pytest.raises(EventTooLarge) as refused:
@@ -65,7 +65,7 @@ def test_an_event_that_is_too_large_is_refused_with_its_line() -> None:
 
 
 @pytest.mark.parametrize("lead", [b"", b'{"data":{"id":1}}\n'])
-def test_a_byte_that_is_no_utf_8_is_named_with_its_place(lead: bytes) -> None:
+def test_invalid_utf8_is_refused_with_its_place(lead: bytes) -> None:
     line = '{"data":{"name":"\N{LATIN SMALL LETTER E WITH ACUTE}"}}\n'.encode("latin-1")
 
     with pytest.raises(InvalidEvent) as refused:
@@ -75,7 +75,7 @@ def test_a_byte_that_is_no_utf_8_is_named_with_its_place(lead: bytes) -> None:
     assert refused.value.fields["reason"] == f"{place} is not UTF-8"
 
 
-def test_a_byte_order_mark_is_called_so() -> None:
+def test_byte_order_mark_is_refused_with_advice() -> None:
     advice = {b"": "`tail -c +4 FILE` gives the file without it", b"{}\n": "take those three bytes out"}
 
     for before, remedy in advice.items():
@@ -86,13 +86,13 @@ def test_a_byte_order_mark_is_called_so() -> None:
         assert refused.value.fields["reason"].endswith(remedy)
 
 
-def test_a_byte_order_mark_does_not_hide_what_the_first_line_is() -> None:
+def test_byte_order_mark_before_the_first_read_line_is_ignored() -> None:
     lines = [b'\xef\xbb\xbf{"data":{"a":1}}\n', b'{"data":{"a":2}}\n']
 
     assert datas(list(Lines(lines, "auto", first=2))) == [b'{"a":2}']
 
 
-def test_lines_without_events_are_counted_for_the_numbers_only() -> None:
+def test_empty_lines_count_for_line_numbers_only() -> None:
     lines = Lines([b"\n", b'{"a":1}\n', b"\n", b"\n", b'{"a":2}\n', b'{"a":3}\n', b"\n"], "auto")
 
     assert len(list(lines)) == 3
@@ -100,7 +100,7 @@ def test_lines_without_events_are_counted_for_the_numbers_only() -> None:
     assert lines.byte_count == 28
 
 
-def test_what_stands_before_the_first_line_counts_for_numbers_and_bytes_alone() -> None:
+def test_skipped_lines_count_for_numbers_and_bytes_only() -> None:
     lines = Lines([b"{bad\n", b"\n", b'{"a":1}\n', b"\n", b'{"a":2}\n'], "auto", first=3)
 
     assert datas(list(lines)) == [b'{"a":1}', b'{"a":2}']

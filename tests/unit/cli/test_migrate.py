@@ -5,7 +5,7 @@ from penstock.errors import BadParameter
 
 
 @pytest.mark.parametrize("database", ["sqlite:///x.db", "postgresql:///x", "postgres:///x"])
-def test_the_script_registers_what_it_makes(database: str) -> None:
+def test_script_registers_its_migrations(database: str) -> None:
     sql = script(database)
 
     assert sql.startswith("BEGIN;")
@@ -13,6 +13,6 @@ def test_the_script_registers_what_it_makes(database: str) -> None:
     assert "INSERT INTO penstock_migration VALUES (1, 'log');" in sql
 
 
-def test_another_database_is_refused() -> None:
+def test_script_for_another_database_is_refused() -> None:
     with pytest.raises(BadParameter):
         script("mysql://x")

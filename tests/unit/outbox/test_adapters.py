@@ -8,7 +8,7 @@ import pytest
 from penstock.outbox.adapters import Sqlite3, adapter_of, run_sync_of
 
 
-def test_a_connection_is_known_by_its_class_or_one_above_it() -> None:
+def test_subclass_of_a_connection_gets_its_adapter() -> None:
     class Traced(sqlite3.Connection):
         """As a tracing library makes it."""
 
@@ -17,7 +17,7 @@ def test_a_connection_is_known_by_its_class_or_one_above_it() -> None:
         assert run_sync_of(connection) is None
 
 
-def test_a_class_that_only_shares_the_name_is_none() -> None:
+def test_class_of_the_same_name_is_refused() -> None:
     class Connection:
         """Nobody's connection."""
 

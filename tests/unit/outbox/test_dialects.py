@@ -12,24 +12,24 @@ FILES = sorted((Path(dialects.__file__).parent / "statements").rglob("*.sql"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_a_statement_says_on_top_what_it_does(path: Path) -> None:
+def test_statement_begins_with_a_comment_that_is_not_sent(path: Path) -> None:
     assert path.read_text().startswith("-- ")
     text = statement("sqlite" if path.parent.name == "sqlite" else "postgresql", path.stem)
     assert text and not text.startswith("--")
 
 
 @pytest.mark.parametrize("dialect", get_args(Dialect))
-def test_the_whole_creation_is_the_statements_one_after_the_other(dialect: Dialect) -> None:
+def test_sql_of_a_dialect_contains_its_creation_statements(dialect: Dialect) -> None:
     assert [part.strip() for part in sql(dialect).split(";\n\n")] != []
     assert all(part in sql(dialect) for part in creation(dialect))
 
 
-def test_an_unknown_dialect_is_refused() -> None:
+def test_unknown_dialect_is_refused() -> None:
     with pytest.raises(ValueError, match="postgresql"):
         sql("oracle")  # type: ignore[arg-type]
 
 
-def test_what_only_looks_like_a_parameter_is_left_alone() -> None:
+def test_times_and_casts_are_not_taken_for_parameters() -> None:
     text = "SELECT CAST(:a AS text), '12:30', b::text, :a, :b"
 
     assert numbered(text) == ("SELECT CAST($1 AS text), '12:30', b::text, $1, $2", ("a", "b"))

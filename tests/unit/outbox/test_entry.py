@@ -44,7 +44,7 @@ def datas(events: Any) -> list[str]:
         ({1: "a", "1": "b"}, "'1' stands twice"),
     ],
 )
-def test_what_is_no_event_is_refused(event: Any, reason: str) -> None:
+def test_invalid_event_is_refused(event: Any, reason: str) -> None:
     with pytest.raises(InvalidEvent, match=f"the event: .*({reason})"):
         check([event])
 
@@ -55,7 +55,7 @@ def test_time_with_seconds_in_its_zone_offset_goes_into_the_outbox_in_utc() -> N
     assert datas(check([{"at": at}]).events) == ['{"at":"1930-01-01T11:40:28Z"}']
 
 
-def test_the_guilty_one_of_many_is_named() -> None:
+def test_invalid_event_of_many_is_named_by_its_index() -> None:
     with pytest.raises(InvalidEvent, match=r"^event 1: not valid JSON") as caught:
         check([b"{}", b"{", b"["])
 
@@ -63,11 +63,11 @@ def test_the_guilty_one_of_many_is_named() -> None:
     assert "line" not in caught.value.fields
 
 
-def test_an_event_is_one_line() -> None:
+def test_event_is_stored_in_one_line() -> None:
     assert datas(check([b'{\r\n  "a": 1\n}\n']).events) == ['{  "a": 1}']
 
 
-def test_the_largest_event_is_taken_and_a_larger_one_is_not() -> None:
+def test_event_of_the_largest_size_is_taken_and_a_larger_one_is_refused() -> None:
     largest = b'{"a":"' + b"x" * (EVENT_BYTES_MAX - 8) + b'"}'
 
     check([largest])
@@ -77,7 +77,7 @@ def test_the_largest_event_is_taken_and_a_larger_one_is_not() -> None:
     assert caught.value.fields == {"index": 0, "size": 999_001, "limit": 999_000}
 
 
-def test_an_event_that_grows_too_large_is_refused() -> None:
+def test_event_that_is_too_large_with_metadata_is_refused() -> None:
     entries = check([b'{"a":"' + b"x" * (EVENT_BYTES_MAX - 8) + b'"}'])
 
     assert ready(known(), entries) == entries.events
@@ -85,7 +85,7 @@ def test_an_event_that_grows_too_large_is_refused() -> None:
         ready(known(category="business"), entries)
 
 
-def test_metadata_matters_only_where_the_category_says_so() -> None:
+def test_metadata_is_checked_by_category() -> None:
     entries = check([b"{}", b'{"metadata":7}'])
 
     assert ready(known(), entries) == entries.events
@@ -93,14 +93,14 @@ def test_metadata_matters_only_where_the_category_says_so() -> None:
         ready(known(category="business"), entries)
 
 
-def test_an_event_that_says_all_stays_as_it_is() -> None:
+def test_event_with_all_metadata_is_unchanged() -> None:
     metadata = '{"eid": "4ae5011e-eb01-11e5-8b4a-1c6f65464fc6", "occurred_at": "2026-11-20T10:00:00Z"}'
     entries = check([f'{{ "metadata": {metadata} }}'])
 
     assert ready(known(category="business"), entries) == entries.events
 
 
-def test_the_first_event_that_the_event_type_refuses_is_named_among_many() -> None:
+def test_first_refused_event_of_many_is_named_by_its_index() -> None:
     schema = {"type": "json_schema", "schema": '{"properties":{"n":{"maximum":1500}}}'}
     entries = check([{"n": n} for n in range(2 * AT_ONCE)])
 
@@ -111,7 +111,7 @@ def test_the_first_event_that_the_event_type_refuses_is_named_among_many() -> No
     assert entries.batch is None, "many events are not held decoded"
 
 
-def test_an_event_without_a_partition_is_refused_as_the_hub_would() -> None:
+def test_event_without_a_partition_key_is_refused() -> None:
     hashed = known(partition_strategy="hash", partition_key_fields=["order_id"], partition_count=4)
 
     with pytest.raises(PartitionRefused, match=r"^the event: partition key field 'order_id' is missing") as refused:
@@ -120,7 +120,7 @@ def test_an_event_without_a_partition_is_refused_as_the_hub_would() -> None:
     assert ready(hashed, check([{}], key="7"))
 
 
-def test_nothing_is_held_against_an_unknown_event_type() -> None:
+def test_events_of_an_unknown_type_are_not_checked() -> None:
     entries = check([{}, {"metadata": 7}])
 
     assert ready(UNKNOWN, entries) == entries.events
@@ -137,7 +137,7 @@ def test_nothing_is_held_against_an_unknown_event_type() -> None:
         {"partition": True},
     ],
 )
-def test_what_accompanies_an_event_is_of_its_type(accompaniment: dict[str, Any]) -> None:
+def test_key_headers_and_partition_of_wrong_types_are_refused(accompaniment: dict[str, Any]) -> None:
     with pytest.raises(TypeError):
         check([b"{}"], **accompaniment)
 
@@ -146,12 +146,12 @@ def test_what_accompanies_an_event_is_of_its_type(accompaniment: dict[str, Any])
     "accompaniment",
     [{"key": "a\nb"}, {"key": "x" * 1025}, {"headers": {"a\x00": "b"}}, {"headers": {"": "b"}}, {"partition": -1}],
 )
-def test_what_accompanies_an_event_has_its_limits(accompaniment: dict[str, Any]) -> None:
+def test_key_headers_and_partition_beyond_their_limits_are_refused(accompaniment: dict[str, Any]) -> None:
     with pytest.raises(InvalidEvent):
         check([b"{}"], **accompaniment)
 
 
-def test_a_new_event_brings_its_own_key_headers_and_partition() -> None:
+def test_key_headers_and_partition_of_a_new_event_precede_the_given_ones() -> None:
     event = NewEvent.of(b'{"a":1}', key="7", headers={"a": "b"}, partition=3)
 
     entries = check([event, {"a": 2}], key="8")

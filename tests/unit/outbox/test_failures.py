@@ -37,14 +37,14 @@ def raise_it(error: Exception, cause: Exception | None = None) -> None:
         raise
 
 
-def test_an_error_is_recognised_through_what_wraps_it() -> None:
+def test_error_is_recognized_through_its_wrappers() -> None:
     for error, cause in ((BUSY, None), (Wrapped(BUSY), None), (ValueError("wrapped"), BUSY)):
         with pytest.raises(SnapshotOutdated) as caught:
             raise_it(error, cause)
         assert caught.value.__cause__ is error
 
 
-def test_a_missing_table_of_ours_is_named() -> None:
+def test_missing_table_of_penstock_is_named() -> None:
     with pytest.raises(SchemaMissing, match="penstock_outbox"):
         raise_it(UNDEFINED)
     with pytest.raises(SchemaMissing, match="penstock_event_type"):
@@ -57,7 +57,7 @@ def test_a_missing_table_of_ours_is_named() -> None:
             raise_it(older)
 
 
-def test_other_errors_are_passed_on_as_they_are() -> None:
+def test_other_errors_are_passed_on_unchanged() -> None:
     for error in (
         DriverError('relation "orders" does not exist', sqlstate="42P01"),
         sqlite3.OperationalError("no such table: orders"),
@@ -70,7 +70,7 @@ def test_other_errors_are_passed_on_as_they_are() -> None:
         assert not hasattr(error, "__notes__")
 
 
-def test_advice_is_noted_on_errors_that_stay_the_drivers_own() -> None:
+def test_advice_is_noted_on_errors_of_the_driver() -> None:
     for error, advice in (
         (DriverError("database is locked", name="SQLITE_BUSY"), "BEGIN IMMEDIATE"),
         (DriverError("permission denied", sqlstate="42501"), "GRANT INSERT"),

@@ -122,7 +122,7 @@ def test_a_change_is_noticed_by_the_insert_and_the_events_are_checked_again() ->
     assert script.play(plan(old, '{"n":1}')) == ['{"n":1}']
 
 
-def test_what_is_remembered_refuses_nothing_before_it_was_looked_at_again() -> None:
+def test_cached_definition_is_read_again_before_a_refusal() -> None:
     old = a_type(schema=NEEDS_N)
     new = EventType.of(old.definition | {"schema": {"type": "json_schema", "schema": "{}", "version": "2.0.0"}}, 1)
     Script(old).play(plan(old, '{"n":1}'))
@@ -162,7 +162,7 @@ def test_nothing_is_inserted_for_an_unknown_event_type_unless_that_is_allowed() 
     assert script.play(plan(event_type, "{}", allow_unknown_type=True))
 
 
-def test_an_event_type_that_is_created_meanwhile_is_held_to_by_who_allows_unknown_ones() -> None:
+def test_event_type_created_meanwhile_is_checked_although_unknown_ones_are_allowed() -> None:
     class Creating(Script):
         def run(self, text: str, parameters: Parameters | None = None) -> Row:
             row = super().run(text, parameters)

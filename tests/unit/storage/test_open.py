@@ -39,14 +39,14 @@ def test_either_spelling_is_postgresql(scheme: str) -> None:
     "url",
     ["", "shop.db", "sqlite://", "sqlite:///", "sqlite:///:memory:", "sqlite://shop.db", "mysql://there/shop"],
 )
-def test_what_names_no_database_is_told_what_would(url: str) -> None:
+def test_unknown_database_url_is_refused_with_the_known_forms(url: str) -> None:
     with pytest.raises(BadParameter, match="sqlite:///FILE or postgresql://") as told:
         open_store(url)
 
     assert told.value.fields["value"] == url
 
 
-def test_without_psycopg_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_psycopg_is_reported_with_its_requirement(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.startswith("penstock.storage.postgres.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "psycopg", None)

@@ -22,7 +22,7 @@ class Asked:
         return self.answers[name]
 
 
-def test_what_no_event_has_is_not_read() -> None:
+def test_column_without_values_is_not_read() -> None:
     ask = Asked()
 
     columns = columns_of(ask, 9, b"ab", SIZES, AT_77, keyed=False, sparse=False)
@@ -32,7 +32,7 @@ def test_what_no_event_has_is_not_read() -> None:
 
 
 @pytest.mark.parametrize("keyed", [True, False])
-def test_what_one_event_has_is_read_of_all(*, keyed: bool) -> None:
+def test_column_with_one_value_is_read_for_all_events(*, keyed: bool) -> None:
     ask = Asked(columns_sparse=(2, b"k\n\x01", None, None))
 
     columns = columns_of(ask, 2, b"ab", SIZES, AT_77, keyed=keyed, sparse=True)

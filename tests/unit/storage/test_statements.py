@@ -68,7 +68,7 @@ def test_migrations_come_by_number_and_nothing_else_does(package: Path) -> None:
 
 
 @pytest.mark.parametrize(("found", "lacks"), [(0, ["log", "more"]), (1, ["more"]), (2, [])])
-def test_a_database_lacks_what_came_after_its_version(package: Path, found: int, lacks: list[str]) -> None:
+def test_migrations_after_the_version_of_a_database_are_pending(package: Path, found: int, lacks: list[str]) -> None:
     for name in ("0001_log.sql", "0002_more.sql"):
         (package / "migrations" / name).touch()
 

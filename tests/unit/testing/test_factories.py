@@ -27,14 +27,14 @@ CATEGORIES = pytest.mark.parametrize("category", MAKERS)
 
 
 @CATEGORIES
-def test_an_event_is_valid_as_it_is(category: Category) -> None:
+def test_made_event_is_valid(category: Category) -> None:
     [event] = check_events([msgspec.json.encode(MAKERS[category]())])
 
     assert EventType.parse(an_event_type(category=category)).validator.first_invalid([event]) is None
 
 
 @CATEGORIES
-def test_an_event_is_the_same_every_time_and_another_for_every_number(category: Category) -> None:
+def test_made_events_are_equal_for_equal_numbers_only(category: Category) -> None:
     make = MAKERS[category]
 
     assert make(7) == make(7)
@@ -42,7 +42,7 @@ def test_an_event_is_the_same_every_time_and_another_for_every_number(category: 
 
 
 @CATEGORIES
-def test_what_is_made_may_be_changed(category: Category) -> None:
+def test_made_event_can_be_changed_without_effect_on_others(category: Category) -> None:
     changed = MAKERS[category]()
     changed.setdefault("metadata", {})["eid"] = "another"
     changed["more"] = 1
@@ -59,14 +59,14 @@ def test_metadata_can_be_added_and_replaced() -> None:
         assert metadata["occurred_at"] == make(7)["metadata"]["occurred_at"]
 
 
-def test_an_event_type_is_valid_for_a_hub_and_for_a_client() -> None:
+def test_made_event_type_is_valid_for_a_hub_and_a_client() -> None:
     given = an_event_type("shop.opened", category="data", partition_count=3)
 
     assert EventType.parse(given).partition_count == 3
     assert definition(given.pop("name"), given)["name"] == "shop.opened"
 
 
-def test_a_new_event_has_what_accompanies_it() -> None:
+def test_new_event_has_key_headers_and_partition() -> None:
     new = a_new_event(an_event(7), key="k", headers={"h": "1"}, partition=2)
 
     assert (bytes(new.data), new.key, new.headers, new.partition) == (b'{"order_id":7}', "k", {"h": "1"}, 2)
@@ -74,11 +74,11 @@ def test_a_new_event_has_what_accompanies_it() -> None:
     assert a_new_event().headers is None
 
 
-def test_text_and_bytes_are_events_as_they_stand() -> None:
+def test_text_and_bytes_stay_unchanged_in_a_new_event() -> None:
     assert bytes(a_new_event('{ "n": 1.0 }').data) == bytes(a_new_event(b'{ "n": 1.0 }').data) == b'{ "n": 1.0 }'
 
 
-def test_a_feed_event_is_read_as_one_of_a_page() -> None:
+def test_feed_event_is_decoded_like_one_of_a_page() -> None:
     read = a_feed_event(an_event(7), partition=2, headers={"ce_type": "x"})
 
     assert (read.partition, read.raw, read.data) == (2, b'{"order_id":7}', {"order_id": 7})
@@ -90,7 +90,7 @@ class Order(msgspec.Struct):
     order_id: int
 
 
-def test_a_feed_event_can_be_one_of_a_feed_with_a_type() -> None:
+def test_feed_event_is_decoded_to_the_type_of_its_feed() -> None:
     assert a_feed_event(Order(7), type=Order).data == Order(7)
     with pytest.raises(EventUnfit):
         a_feed_event({"order_id": "seven"}, type=Order).data  # noqa: B018 - it is decoded now

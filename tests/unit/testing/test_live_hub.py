@@ -3,7 +3,7 @@ import pytest
 from penstock.testing.live_hub import LiveHub
 
 
-def test_a_hub_has_an_address_before_it_is_started() -> None:
+def test_live_hub_has_a_url_before_its_start() -> None:
     hub = LiveHub("sqlite:///shop.db", port=4711)
 
     assert hub.url == "http://127.0.0.1:4711"
@@ -11,7 +11,7 @@ def test_a_hub_has_an_address_before_it_is_started() -> None:
         hub.pid  # noqa: B018
 
 
-def test_a_hub_that_does_not_run_ends_as_one_that_has_ended_well() -> None:
+def test_stop_of_a_hub_that_does_not_run_returns_zero() -> None:
     hub = LiveHub("sqlite:///shop.db")
 
     hub.kill()

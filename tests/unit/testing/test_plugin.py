@@ -20,7 +20,7 @@ def test_nothing_heavy_is_there_before_it_is_asked_for():
     assert LOADED == []
 
 
-def test_processors_read_what_is_appended_by_the_clock(penstock_memory, penstock_run, penstock_clock):
+def test_processor_reads_memory_by_the_virtual_clock(penstock_memory, penstock_run, penstock_clock):
     from penstock.processing import retry
 
     found = []
@@ -40,7 +40,7 @@ def test_processors_read_what_is_appended_by_the_clock(penstock_memory, penstock
     assert penstock_clock() == began + 5_000_000
 
 
-def test_what_a_processor_reads_and_keeps_to_can_be_given(penstock_run):
+def test_source_and_rules_of_a_processor_can_be_given(penstock_run):
     from penstock.processing import MemorySource, Rules
 
     source = MemorySource()
@@ -50,7 +50,7 @@ def test_what_a_processor_reads_and_keeps_to_can_be_given(penstock_run):
     assert processor.engine.latency["ok"].percentiles().count == 3
 
 
-def test_a_hub_is_there(penstock_hub, tmp_path):
+def test_hub_is_running(penstock_hub, tmp_path):
     from penstock.client import Client
 
     with Client(penstock_hub.url) as client:
@@ -60,13 +60,13 @@ def test_a_hub_is_there(penstock_hub, tmp_path):
 """
 
 
-def test_the_fixtures_do_what_they_say(pytester: pytest.Pytester) -> None:
+def test_fixtures_work_in_the_tests_of_a_user(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(TESTS.format(heavy=HEAVY))
     # As a process, since all of it is loaded here already.
     pytester.runpytest_subprocess(*PLUGIN, "-W", "error", "-p", "no:cacheprovider").assert_outcomes(passed=4)
 
 
-def test_all_that_it_offers_is_named_after_the_product() -> None:
+def test_fixtures_of_the_plugin_are_named_after_the_product() -> None:
     listed = subprocess.run(
         [sys.executable, "-c", "import penstock.testing.plugin as p; print([n for n in vars(p) if n[0] != '_'])"],
         capture_output=True, text=True, check=True,

@@ -8,7 +8,7 @@ import pytest
 from penstock.testing.postgres import find_programs, guard
 
 
-def test_the_programs_on_the_path_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_on_the_path_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "initdb"
     program.touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -16,7 +16,7 @@ def test_the_programs_on_the_path_come_first(tmp_path: Path, monkeypatch: pytest
     assert find_programs() == tmp_path
 
 
-def test_what_is_guarded_ends_when_its_guardian_is_killed() -> None:
+def test_guarded_process_ends_with_its_guardian() -> None:
     """Its guardian is this test here: the pipe that only it holds is closed for it when it dies."""
     program = [sys.executable, "-c", "input()"]
     with subprocess.Popen(program, stdin=subprocess.PIPE) as guarded, guard(guarded.pid) as guardian:

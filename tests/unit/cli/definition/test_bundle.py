@@ -65,7 +65,7 @@ def bundle(reference: str) -> Bundle:
     return bundled(reference, Document("types/orders.yaml", {}, {(): 1}), HERE, opened)
 
 
-def test_a_schema_takes_along_what_it_refers_to() -> None:
+def test_bundle_contains_the_referenced_schemas() -> None:
     found = bundle("openapi.yaml#/components/schemas/Order")
 
     assert found.schema == {
@@ -91,14 +91,14 @@ def test_a_schema_takes_along_what_it_refers_to() -> None:
     }
 
 
-def test_what_is_left_out_is_said() -> None:
+def test_bundle_lists_the_left_out_keywords() -> None:
     assert bundle("openapi.yaml#/components/schemas/Order").left_out == (
         "`example` is left out: types/openapi.yaml#/components/schemas/Order/properties/id",
         "`xml` is left out: types/openapi.yaml#/components/schemas/Customer",
     )
 
 
-def test_places_lead_back_to_where_it_comes_from() -> None:
+def test_places_in_a_bundle_are_those_of_the_sources() -> None:
     found = bundle("openapi.yaml#/components/schemas/Order")
 
     assert found.place(()) == Place("types/openapi.yaml", 4)
@@ -108,18 +108,18 @@ def test_places_lead_back_to_where_it_comes_from() -> None:
     assert found.place(("definitions", "Money", "properties", "currency")) == Place("money.yaml", 4)
 
 
-def test_what_only_refers_on_is_followed() -> None:
+def test_reference_to_a_reference_is_followed() -> None:
     assert bundle("openapi.yaml#/components/schemas/Alias") == bundle("openapi.yaml#/components/schemas/Order")
 
 
-def test_names_with_odd_letters_are_found() -> None:
+def test_names_with_escaped_characters_are_found() -> None:
     found = bundle("openapi.yaml#/components/schemas/a~1b%25c")
 
     assert found.schema["properties"]["d"] == {"$ref": "#/definitions/e"}
     assert found.schema["definitions"] == {"e": {"type": "string"}}
 
 
-def test_a_schema_of_openapi_3_1_says_its_draft() -> None:
+def test_schema_of_openapi_3_1_names_its_draft() -> None:
     document = yaml_documents(OPENAPI.replace("3.0.3", "3.1.0"), "types/openapi.yaml")[0]
 
     found = bundled("#/components/schemas/Customer", document, HERE, opened)
@@ -127,7 +127,7 @@ def test_a_schema_of_openapi_3_1_says_its_draft() -> None:
     assert found.schema["$schema"] == "http://json-schema.org/draft-07/schema#"
 
 
-def test_a_document_that_is_no_openapi_stays_as_it_is() -> None:
+def test_document_other_than_openapi_is_unchanged() -> None:
     document = Document("a.json", {"type": "object", "x-y": 1, "properties": {"a": {"$ref": "#/definitions/a"}},
                                    "definitions": {"a": {"nullable": True}, "b": {}}}, {(): 1})  # fmt: skip
 
@@ -154,7 +154,7 @@ def test_a_document_that_is_no_openapi_stays_as_it_is() -> None:
         ("openapi.yaml#/components/schemas/Unused", Place("types/openapi.yaml", 19), "nowhere.yaml cannot be read"),
     ],
 )
-def test_what_leads_nowhere_is_named(reference: str, place: Any, says: str) -> None:
+def test_unusable_reference_is_refused_with_its_place(reference: str, place: Any, says: str) -> None:
     with pytest.raises(Unreadable) as refused:
         bundle(reference)
 

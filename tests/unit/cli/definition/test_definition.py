@@ -44,7 +44,7 @@ def one(name: str, text: str) -> Definition:
         ("a.yaml", "\ufeffname: a\n---\nname: b\n"),
     ],
 )
-def test_a_file_holds_one_or_many(name: str, text: str) -> None:
+def test_file_may_have_several_definitions(name: str, text: str) -> None:
     found, wrong = read(name, text)
 
     assert [each.name for each in found] == ["a", "b"]
@@ -52,7 +52,7 @@ def test_a_file_holds_one_or_many(name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ['[{"name": "a"}]', "name: a", ' {"name": "a"}'])
-def test_a_dash_is_stdin(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dash_reads_stdin(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
 
     [found], _ = definitions([Path("-")])
@@ -65,7 +65,7 @@ def test_a_dash_is_stdin(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     [SCHEMA, TEXT, {"type": "json_schema", "schema": TEXT}, {"type": "json_schema", "schema": SCHEMA},
      "schemas.yaml#/Order", {"$ref": "schemas.yaml#/Order"}, "order.json"],
 )  # fmt: skip
-def test_a_schema_can_be_said_in_many_ways(schema: Any) -> None:
+def test_schema_may_be_an_object_a_text_or_a_reference(schema: Any) -> None:
     Path("schemas.yaml").write_text(json.dumps({"Order": SCHEMA}))
     Path("order.json").write_text(json.dumps(SCHEMA))
 
@@ -75,11 +75,11 @@ def test_a_schema_can_be_said_in_many_ways(schema: Any) -> None:
     }
 
 
-def test_a_text_that_is_a_schema_keeps_its_spaces() -> None:
+def test_schema_as_text_keeps_its_spaces() -> None:
     assert one("a.yaml", "schema: ' { }'").value["schema"] == {"type": "json_schema", "schema": " { }"}
 
 
-def test_what_a_hub_insists_on_is_filled_in() -> None:
+def test_required_members_get_defaults() -> None:
     assert one("a.yaml", "{name: a, category: data}").value == {
         "name": "a",
         "category": "data",
@@ -89,7 +89,7 @@ def test_what_a_hub_insists_on_is_filled_in() -> None:
     }
 
 
-def test_a_definition_without_a_name_is_called_so() -> None:
+def test_definition_without_a_name_is_labelled_so() -> None:
     assert one("a.yaml", "category: data").name == "(without a name)"
 
 
@@ -113,13 +113,13 @@ def test_findings_and_errors_have_their_lines() -> None:
     assert found.field_at("") == Place("a.yaml", 1)
 
 
-def test_findings_in_a_schema_that_is_a_text_are_where_it_begins() -> None:
+def test_findings_in_a_schema_as_text_have_its_first_line() -> None:
     found = one("a.yaml", "name: a\nschema:\n  type: json_schema\n  schema: |\n    {}\n")
 
     assert found.found_at(finding("schema", "#/properties/a")) == Place("a.yaml", 4)
 
 
-def test_findings_in_another_file_are_there() -> None:
+def test_findings_in_a_referenced_file_have_its_lines() -> None:
     Path("sub").mkdir()
     Path("sub/schemas.yaml").write_text("\nOrder:\n  properties:\n    a: {}\n")
     found = one("a.yaml", "name: a\nschema: sub/schemas.yaml#/Order\n")
@@ -143,7 +143,7 @@ def test_findings_in_another_file_are_there() -> None:
         ("a.yaml", "name: a\nschema: b#/a", "a.yaml:2: b cannot be read: Is a directory"),
     ],
 )
-def test_what_cannot_be_understood_is_named(name: str, text: str, says: str) -> None:
+def test_unusable_text_is_reported_with_file_and_line(name: str, text: str, says: str) -> None:
     Path("b").mkdir()
 
     _, [wrong] = read(name, text)
@@ -168,7 +168,7 @@ OPENAPI = {"openapi": "3.0.3", "info": {}, "paths": {}, "components": {"schemas"
     ],
     ids=["a file", "its root", "all schemas", "inline", "as text", "object within", "text within", "without schemas"],
 )
-def test_a_whole_openapi_document_is_no_schema(schema: Any, says: str) -> None:
+def test_whole_openapi_document_is_refused_as_a_schema(schema: Any, says: str) -> None:
     Path("api.yaml").write_text(json.dumps(OPENAPI))
 
     _, [wrong] = read("a.json", json.dumps({"name": "a", "schema": schema}))
@@ -178,7 +178,7 @@ def test_a_whole_openapi_document_is_no_schema(schema: Any, says: str) -> None:
     assert "this one has none" in says or wrong.endswith("components/schemas/Order; it has Order, Cart")
 
 
-def test_what_is_right_is_read_beside_what_is_wrong() -> None:
+def test_valid_definitions_are_read_beside_invalid_ones() -> None:
     Path("b.yaml").write_bytes(b"a: 1\nb: \xff")
     found, wrong = read("a.yaml", "- name: a\n- 7\n- name: b\n")
     more, more_wrong = definitions([Path("a.yaml"), Path("b.yaml")])
@@ -188,6 +188,6 @@ def test_what_is_right_is_read_beside_what_is_wrong() -> None:
     assert str(more_wrong[1]) == "b.yaml:2: not UTF-8: byte FF"
 
 
-def test_a_file_that_is_not_there_is_another_matter() -> None:
+def test_missing_file_raises_file_not_found() -> None:
     with pytest.raises(FileNotFoundError):
         definitions([Path("none.yaml")])

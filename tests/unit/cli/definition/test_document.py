@@ -1,7 +1,7 @@
 from penstock.cli.definition.document import Document, Place, Unreadable
 
 
-def test_what_is_not_there_stands_in_what_is() -> None:
+def test_place_of_a_missing_member_is_that_of_its_parent() -> None:
     document = Document("a.yaml", {}, {(): 3, ("b",): 5, ("b", "c"): 7})
 
     assert document.place(("b", "c")) == Place("a.yaml", 7)
@@ -9,5 +9,5 @@ def test_what_is_not_there_stands_in_what_is() -> None:
     assert document.place(("d",)) == Place("a.yaml", 3)
 
 
-def test_what_cannot_be_read_says_where() -> None:
+def test_unreadable_names_file_and_line() -> None:
     assert str(Unreadable(Place("a/b.yaml", 12), "it is empty")) == "a/b.yaml:12: it is empty"

@@ -61,7 +61,7 @@ def test_every_value_has_its_line() -> None:
         ('{"a":' * 100_000, 1, "nested too deeply"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_line(text: str, line: int, says: str) -> None:
+def test_invalid_json_is_refused_with_its_line(text: str, line: int, says: str) -> None:
     with pytest.raises(Unreadable) as refused:
         json_document(text, "f.json")
 

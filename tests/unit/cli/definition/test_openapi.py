@@ -75,7 +75,7 @@ def test_3_1(given: dict[str, Any], schema: dict[str, Any], left_out: list[str])
         ([], ()),
     ],
 )
-def test_what_may_be_a_schema_is_left_alone(document: Any, at: tuple[str, ...]) -> None:
+def test_supported_schema_is_unchanged(document: Any, at: tuple[str, ...]) -> None:
     assert why_no_schema(document, at) is None
 
 

@@ -47,7 +47,7 @@ def value(text: str) -> Any:
         ("12345678901234567890", 12345678901234567890),
     ],
 )
-def test_a_scalar_is_what_yaml_1_2_says(text: str, expected: Any) -> None:
+def test_scalars_follow_yaml_1_2(text: str, expected: Any) -> None:
     found = value(f"a: {text}\n")["a"]
 
     assert found == expected
@@ -119,7 +119,7 @@ def test_aliases_repeat_and_merges_are_overridden() -> None:
         ("[" * 200_000, 1, "nested too deeply"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_line(text: str, line: int, says: str) -> None:
+def test_invalid_yaml_is_refused_with_its_line(text: str, line: int, says: str) -> None:
     with pytest.raises(Unreadable) as refused:
         yaml_documents(text, "f.yaml")
 
@@ -127,7 +127,7 @@ def test_what_is_wrong_is_named_with_its_line(text: str, line: int, says: str) -
     assert says in refused.value.reason
 
 
-def test_what_would_grow_without_end_is_refused() -> None:
+def test_exponential_aliases_are_refused() -> None:
     lists = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
 
     with pytest.raises(Unreadable, match=f"more than {VALUES_MAX} values"):

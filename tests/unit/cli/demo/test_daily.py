@@ -30,7 +30,7 @@ def flights(*delays: int | None) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=SUMS)
 
 
-def test_each_micro_batch_is_a_change_that_says_all_so_far(state: GroupState) -> None:
+def test_each_micro_batch_is_a_change_with_the_running_totals(state: GroupState) -> None:
     [first] = add_up(KEY, [flights(20, -5), flights(None)], state)
     [second] = add_up(KEY, [flights(100)], state)
 
@@ -40,7 +40,7 @@ def test_each_micro_batch_is_a_change_that_says_all_so_far(state: GroupState) ->
     assert first["eid"][0] != second["eid"][0]
 
 
-def test_a_change_that_is_made_again_has_the_same_id(state: GroupState) -> None:
+def test_recomputed_change_has_the_same_id(state: GroupState) -> None:
     [first] = add_up(KEY, [flights(20, -5)], state)
     state.remove()
 

@@ -17,7 +17,7 @@ def decoded(each: Series) -> list[dict[str, object]]:
     return [msgspec.json.decode(event.data) for event in each.events()]
 
 
-def test_all_rows_are_there(series: list[Series]) -> None:
+def test_dataset_has_all_rows(series: list[Series]) -> None:
     assert {each.event_type: each.count for each in series} == {
         "flights.airlines": 16,
         "flights.airports": 1_458,
@@ -34,7 +34,7 @@ def test_departures_are_in_the_order_of_their_scheduled_time(series: list[Series
     assert (scheduled[0], scheduled[-1]) == ("2013-01-01T10:15:00Z", "2014-01-01T04:59:00Z")
 
 
-def test_every_event_is_what_its_category_asks_for_and_has_a_key_and_an_id_of_its_own(series: list[Series]) -> None:
+def test_events_are_valid_and_have_unique_ids(series: list[Series]) -> None:
     for each in series:
         part = Series(
             event_type=each.event_type, definition=each.definition, table=each.table.slice(0, 5_000), event=each.event
@@ -46,7 +46,7 @@ def test_every_event_is_what_its_category_asks_for_and_has_a_key_and_an_id_of_it
         assert len(ids) == part.count
 
 
-def test_a_flight_whose_aircraft_is_not_known_still_has_a_key(series: list[Series]) -> None:
+def test_flight_of_an_unknown_aircraft_has_a_key(series: list[Series]) -> None:
     departures = series[-1]
     at = departures.table["tailnum"].to_pylist().index(None)
 
@@ -58,7 +58,7 @@ def test_a_flight_whose_aircraft_is_not_known_still_has_a_key(series: list[Serie
     assert event.key == f"{data['carrier']}{data['flight']}"
 
 
-def test_a_series_that_is_gone_through_again_is_the_same(series: list[Series]) -> None:
+def test_series_is_the_same_when_loaded_again(series: list[Series]) -> None:
     planes = series[2]
 
     assert list(planes.events()) == list(load()[2].events())

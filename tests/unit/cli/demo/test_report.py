@@ -27,7 +27,7 @@ def printed(width: int) -> str:
 
 
 @pytest.mark.parametrize(("width", "name"), [(80, "AA"), (130, "American Airlines Inc.")])
-def test_nothing_is_cut_off(width: int, name: str) -> None:
+def test_tables_are_not_truncated(width: int, name: str) -> None:
     text = printed(width)
 
     row = next(line for line in text.splitlines() if line.strip().startswith(name))
@@ -35,7 +35,7 @@ def test_nothing_is_cut_off(width: int, name: str) -> None:
     assert "…" not in text
 
 
-def test_rates_are_told_where_there_are_rows() -> None:
+def test_steps_with_rows_have_a_rate() -> None:
     lines = printed(130).splitlines()
 
     assert next(line for line in lines if "publish" in line).split() == ["publish", "1", "000", "0.5", "2", "000"]
@@ -46,7 +46,7 @@ def restarts(stop: Stop | None, kill: Kill | None) -> str:
     return told(lambda console: print_restarts(console, stop, kill))
 
 
-def test_what_had_been_done_before_a_restart_is_told_apart_from_the_rest() -> None:
+def test_work_before_a_restart_is_reported_apart_from_the_rest() -> None:
     text = restarts(Stop(before=9_000, lost=500, after=1_000), Kill(before=7_000, doubtful=3, after=3_000))
 
     assert "stopped with 9 000 flights in its rows, and 500 more that were folded and not written" in text
@@ -55,7 +55,7 @@ def test_what_had_been_done_before_a_restart_is_told_apart_from_the_rest() -> No
     assert "it handled the other 3 000. What it had" in text
 
 
-def test_where_nothing_had_been_done_before_a_restart_there_is_no_rest() -> None:
+def test_restart_before_any_work_is_reported_so() -> None:
     text = restarts(Stop(before=0, lost=2_000, after=2_000), Kill(before=0, doubtful=1, after=2_000))
 
     assert "stopped before it had any rows: 2 000 flights had been folded and not written" in text
@@ -65,7 +65,7 @@ def test_where_nothing_had_been_done_before_a_restart_there_is_no_rest() -> None
     assert restarts(None, None) == ""
 
 
-def test_every_file_that_is_made_is_among_the_places(tmp_path: Path) -> None:
+def test_places_name_every_created_file(tmp_path: Path) -> None:
     text = told(lambda console: print_places(console, tmp_path, tmp_path / "delays.png"))
 
     for name in ("penstock.db", "lake/", "checkpoints/", "read_model.db", "flagging.db", "delays.png", "*.log"):

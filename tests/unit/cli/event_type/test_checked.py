@@ -44,7 +44,7 @@ def read(directory: Path, *texts: str) -> list[Definition]:
 
 @settings(max_examples=40)
 @given(given=GIVEN, schema=SCHEMAS, category=st.sampled_from(["undefined", "business", "data"]))
-def test_whatever_is_given_can_be_told(
+def test_any_definition_can_be_reported(
     tmp_path_factory: pytest.TempPathFactory, given: dict[str, Any], schema: Any, category: str
 ) -> None:
     file = tmp_path_factory.mktemp("any") / "a.json"
@@ -60,7 +60,7 @@ def test_whatever_is_given_can_be_told(
     assert all(each["locations"][0]["physicalLocation"]["region"]["startLine"] == 1 for each in results)
 
 
-def test_every_fault_has_the_line_of_its_field(tmp_path: Path) -> None:
+def test_errors_have_the_line_of_their_field(tmp_path: Path) -> None:
     text = "name: a\noptions:\n  retention_time: -1\nannotations:\n  a b: c\npartition_count: 0\n"
     [found] = checked(read(tmp_path, f"{text}owning_application: null\n"))
 
@@ -71,13 +71,13 @@ def test_every_fault_has_the_line_of_its_field(tmp_path: Path) -> None:
     assert lines["owning_application"] == 7
 
 
-def test_a_schema_of_avro_is_named(tmp_path: Path) -> None:
+def test_avro_schema_is_an_error(tmp_path: Path) -> None:
     [found] = checked(read(tmp_path, "name: a\nschema: {type: avro_schema, schema: '{}'}\n"))
 
     assert [(fault.place.line, "Avro" in fault.reason) for fault in found.faults] == [(2, True)]
 
 
-def test_two_of_one_name_are_a_fault_of_the_second(tmp_path: Path) -> None:
+def test_second_definition_of_a_name_is_an_error(tmp_path: Path) -> None:
     one, other, third = checked(read(tmp_path, "name: a", "\nname: a", "name: b"))
 
     assert (one.faults, third.faults) == ((), ())
@@ -85,7 +85,7 @@ def test_two_of_one_name_are_a_fault_of_the_second(tmp_path: Path) -> None:
     assert other.faults == (Fault(Place(str(tmp_path / "1.yaml"), 2), f"'a' is defined twice, first at {first}:1"),)
 
 
-def test_one_that_is_given_twice_is_a_fault_of_the_second(tmp_path: Path) -> None:
+def test_file_given_twice_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text("\nname: a")
 
@@ -95,13 +95,13 @@ def test_one_that_is_given_twice_is_a_fault_of_the_second(tmp_path: Path) -> Non
     assert again.faults == (Fault(Place(str(file), 2), "'a' is given twice: name its file once"),)
 
 
-def test_two_of_one_name_on_one_line_are_defined_twice(tmp_path: Path) -> None:
+def test_two_definitions_of_a_name_on_one_line_are_an_error(tmp_path: Path) -> None:
     _, other = checked(read(tmp_path, '[{"name": "a"}, {"name": "a"}]'))
 
     assert [fault.reason for fault in other.faults] == [f"'a' is defined twice, first at {tmp_path / '0.yaml'}:1"]
 
 
-def test_counts_leave_out_what_is_waived(tmp_path: Path) -> None:
+def test_counts_exclude_waived_findings(tmp_path: Path) -> None:
     waived = "name: a\nannotations: {penstock.waiver/ownership: x, penstock.waiver/category: x}\n"
     check = Check(tuple(checked(read(tmp_path, "name: b", waived))), ())
 
@@ -115,7 +115,7 @@ def _findings(check: Check) -> list[Any]:
     return [finding for each in as_object(check)["event_types"] for finding in each["findings"]]
 
 
-def test_a_dialect_that_is_null_is_a_fault(tmp_path: Path) -> None:
+def test_null_as_dialect_is_an_error(tmp_path: Path) -> None:
     [found] = checked(read(tmp_path, "name: a\nschema: {type: object, $schema: null}\n"))
 
     assert ["$schema that is not known here, null" in fault.reason for fault in found.faults] == [True]

@@ -20,11 +20,11 @@ from penstock.cli.event_type.difference import differences, schema_difference
         ({"a": {"b": 1}}, {"a": "x"}, ['~ #/a: {"b": 1} -> "x"']),
     ],
 )
-def test_members_that_differ_are_told(before: Any, after: Any, told: list[str]) -> None:
+def test_different_members_are_listed(before: Any, after: Any, told: list[str]) -> None:
     assert [str(each) for each in differences(before, after)] == told
 
 
-def test_programs_get_both_values_where_there_are_two() -> None:
+def test_difference_as_object_has_both_values() -> None:
     assert [each.as_object() for each in differences({"a": 1, "b": 2}, {"b": 3, "c": 4})] == [
         {"pointer": "#/a", "before": 1},
         {"pointer": "#/b", "before": 2, "after": 3},
@@ -32,7 +32,7 @@ def test_programs_get_both_values_where_there_are_two() -> None:
     ]
 
 
-def test_schemas_are_compared_line_by_line_whatever_their_spaces() -> None:
+def test_schemas_are_compared_by_line_regardless_of_spaces() -> None:
     before, after = {"type": "object", "title": "ä"}, {"type": "object", "title": "b"}
 
     assert schema_difference(json.dumps(before), json.dumps(before, indent=7)) == []

@@ -46,7 +46,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delitem(sys.modules, name)
 
 
-def test_a_class_is_imported_from_the_current_directory(capsys: pytest.CaptureFixture[str]) -> None:
+def test_class_is_imported_from_the_current_directory(capsys: pytest.CaptureFixture[str]) -> None:
     assert imported("shop_of_test.events:Order").__name__ == "Order"
     assert imported("shop_of_test.events:Order.Inner").__name__ == "Inner"
     assert capsys.readouterr() == ("", "This module talks.\n")
@@ -70,7 +70,7 @@ def test_a_class_is_imported_from_the_current_directory(capsys: pytest.CaptureFi
     ],
     ids=str,
 )
-def test_what_cannot_be_imported_is_named_with_the_reason(named: str, told: str) -> None:
+def test_class_that_cannot_be_imported_is_named_with_the_reason(named: str, told: str) -> None:
     with pytest.raises(typer.BadParameter) as caught:
         imported(named)
 
@@ -88,7 +88,7 @@ def test_what_cannot_be_imported_is_named_with_the_reason(named: str, told: str)
         ("Order", {"partition_key_fields": ["id"]}, "has no member 'id'; it has order_id, note"),
     ],
 )
-def test_what_no_event_type_can_be_made_of_is_named(named: str, traits: dict[str, Any], told: str) -> None:
+def test_class_unfit_for_an_event_type_is_named_with_the_reason(named: str, traits: dict[str, Any], told: str) -> None:
     named = f"shop_of_test.events:{named}"
 
     with pytest.raises(typer.BadParameter) as caught:
@@ -98,7 +98,7 @@ def test_what_no_event_type_can_be_made_of_is_named(named: str, traits: dict[str
     assert told in str(caught.value)
 
 
-def test_an_event_type_has_the_name_and_the_category_of_the_class_unless_others_are_given() -> None:
+def test_event_type_has_name_and_category_of_the_class_unless_given() -> None:
     order, change = imported("shop_of_test.events:Order"), imported("shop_of_test.events:Change")
 
     made, schema = defined("m:Order", order, {})

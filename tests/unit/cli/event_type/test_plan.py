@@ -31,7 +31,7 @@ def plan(more: dict[str, Any], given: dict[str, Any] = FILE) -> Plan:
     return planned(FILE | more, registered(given))
 
 
-def test_what_is_missing_is_created() -> None:
+def test_missing_event_type_is_created() -> None:
     assert planned(FILE, None) == Plan("a", ("create",), FILE)
 
 
@@ -48,19 +48,19 @@ def test_what_is_missing_is_created() -> None:
         ({"schema": {"type": "json_schema", "schema": ' {"properties" : {"n":{}}}'}}, FILE),
     ],
 )
-def test_what_is_so_already_is_left_alone(file: dict[str, Any], given: dict[str, Any]) -> None:
+def test_equal_definition_needs_no_step(file: dict[str, Any], given: dict[str, Any]) -> None:
     found = plan(file, given)
 
     assert (found.steps, found.differences, found.schemas, found.refused) == ((), (), None, ())
 
 
-def test_one_is_not_true_in_a_schema() -> None:
+def test_one_and_true_differ_in_a_schema() -> None:
     found = plan({"schema": schema(n={"enum": [True]})}, FILE | {"schema": schema(n={"enum": [1]})})
 
     assert found.steps == ("replace",)
 
 
-def test_what_a_hub_shows_can_be_applied_to_it() -> None:
+def test_shown_definition_needs_no_step() -> None:
     shown = registered(FILE | {"partition_count": 4, "labels": {"team": "a"}})
 
     assert planned(shown, shown).steps == ()
@@ -76,21 +76,21 @@ def test_what_a_hub_shows_can_be_applied_to_it() -> None:
         ({"colour": "red"}, FILE, ['+ #/colour: "red"']),
     ],
 )
-def test_what_differs_is_replaced(file: dict[str, Any], given: dict[str, Any], told: list[str]) -> None:
+def test_different_member_is_replaced(file: dict[str, Any], given: dict[str, Any], told: list[str]) -> None:
     found = plan(file, given)
 
     assert found.steps == ("replace",)
     assert [str(each) for each in found.differences] == told
 
 
-def test_a_schema_that_says_something_else_is_a_replacement() -> None:
+def test_different_schema_is_replaced() -> None:
     found = plan({"schema": schema(n={}, m={})})
 
     assert (found.steps, found.differences) == (("replace",), ())
     assert found.schemas == (FILE["schema"]["schema"], schema(n={}, m={})["schema"])
 
 
-def test_a_schema_that_says_the_same_keeps_its_text_where_something_else_is_replaced() -> None:
+def test_equal_schema_keeps_its_text_in_a_replacement() -> None:
     found = plan({"schema": {"type": "json_schema", "schema": '{"properties":{"n":{}}}'}, "labels": {"a": "b"}})
 
     assert found.body["schema"]["schema"] == FILE["schema"]["schema"]
@@ -110,13 +110,13 @@ def test_partitions_are_added_by_the_statistic_too(before: dict[str, Any]) -> No
     assert (found.steps, found.partitions and found.partitions[1], found.refused) == (("grow",), 4, ())
 
 
-def test_what_a_statistic_says_besides_is_replaced() -> None:
+def test_other_members_of_a_statistic_are_replaced() -> None:
     found = plan({"default_statistic": STATISTIC | {"message_size": 9}}, FILE | {"default_statistic": STATISTIC})
 
     assert [str(each) for each in found.differences] == ["~ #/default_statistic/message_size: 1 -> 9"]
 
 
-def test_partitions_are_not_taken_away() -> None:
+def test_fewer_partitions_are_refused() -> None:
     found = plan({"partition_count": 2}, FILE | {"partition_count": 4})
 
     assert found.refused == ("it has 4 partitions, and cannot have fewer: not 2",)
@@ -131,19 +131,19 @@ def test_partitions_are_not_taken_away() -> None:
         ({"schema": schema(m={})}, FILE, "Invalid schema: #/properties/n: properties cannot be removed"),
     ],
 )
-def test_what_a_hub_would_refuse_is_known(file: dict[str, Any], given: dict[str, Any], why: str) -> None:
+def test_refusal_of_the_hub_is_predicted(file: dict[str, Any], given: dict[str, Any], why: str) -> None:
     [refused] = plan(file, given).refused
 
     assert refused.startswith(why)
 
 
-def test_what_differs_is_told_of_what_would_be_refused_too() -> None:
+def test_refused_plan_lists_its_differences() -> None:
     found = plan({"schema": schema(m={}), "owning_application": "till"}, FILE | {"labels": {"team": "a"}})
 
     assert [str(each) for each in found.differences] == ['~ #/owning_application: "shop" -> "till"']
 
 
-def test_a_hub_that_shows_something_else_is_named_as_one_of_another_version() -> None:
+def test_hub_without_a_known_member_is_reported_as_another_version() -> None:
     shown = {member: value for member, value in registered(FILE).items() if member != "compatibility_mode"}
 
     with pytest.raises(Failure, match="the hub shows a without 'compatibility_mode'"):

@@ -24,9 +24,7 @@ errors = psycopg.errors
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else value.__name__,
 )
-def test_what_passes_and_what_must_be_set_right_are_told_apart(
-    error: psycopg.Error, meaning: type[PenstockError]
-) -> None:
+def test_transient_and_permanent_errors_are_distinguished(error: psycopg.Error, meaning: type[PenstockError]) -> None:
     with pytest.raises(meaning) as told, translated():
         raise error
 
@@ -45,7 +43,7 @@ def test_what_passes_and_what_must_be_set_right_are_told_apart(
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_what_is_a_mistake_of_somebody_is_passed_on_as_it_is(error: psycopg.Error) -> None:
+def test_programming_error_is_passed_on_unchanged(error: psycopg.Error) -> None:
     with pytest.raises(type(error)) as told, translated():
         raise error
 

@@ -321,7 +321,7 @@ def test_numbers_are_compared_as_numbers() -> None:
     assert looks.goes_on(Snapshot("100", []))
 
 
-def test_what_a_take_tells_that_began_before_a_crash_counts_for_nothing() -> None:
+def test_take_that_began_before_a_crash_is_ignored() -> None:
     looks = Looks()
     moment = looks.moment
     looks.forget()
@@ -331,7 +331,7 @@ def test_what_a_take_tells_that_began_before_a_crash_counts_for_nothing() -> Non
     assert looks.drained == {}
 
 
-def test_what_was_found_before_a_crash_still_waits_after_it() -> None:
+def test_rows_found_before_a_crash_still_wait_after_it() -> None:
     looks = Looks()
     looks.found(Snapshot("100", []), ["a"])
 

@@ -135,7 +135,7 @@ class TestWriter:
 
         assert noted(path) == [2]
 
-    def test_who_writes_has_the_lock_file_and_nobody_else(self, writer: Writer, path: Path) -> None:
+    def test_writer_has_the_lock_file_exclusively(self, writer: Writer, path: Path) -> None:
         with Path(f"{path}-queue").open() as queue:
             with writer.transaction(), pytest.raises(BlockingIOError):
                 fcntl.flock(queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -152,7 +152,7 @@ class TestWriter:
 
         assert sorted(noted(path)) == sorted([*range(25)] * 4)
 
-    def test_one_who_may_hold_the_file_is_told_when_this_process_does(
+    def test_lock_of_this_process_is_reported_to_a_possible_holder(
         self, writer: Writer, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(connecting, "HELD_HERE_S", 0.01)
@@ -260,7 +260,7 @@ def test_nothing_is_written_to_a_write_ahead_log_that_was_taken_away(writer: Wri
         note(writer, 2)
 
 
-def test_who_only_looks_leaves_the_file_as_it_is(tmp_path: Path) -> None:
+def test_reader_leaves_the_file_unchanged(tmp_path: Path) -> None:
     theirs = tmp_path / "theirs.db"
     with closing(sqlite3.connect(theirs)) as connection:
         connection.execute("CREATE TABLE theirs (n INTEGER)")

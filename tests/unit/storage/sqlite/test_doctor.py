@@ -49,7 +49,7 @@ def test_tables_of_another_version_are_told(store: SqliteStore) -> None:
     assert wrong(store, wanted=WANTED + 1) == {"schema": f"version {WANTED}, this Penstock needs {WANTED + 1}"}
 
 
-def test_one_who_holds_the_file_is_found(store: SqliteStore) -> None:
+def test_transaction_that_locks_the_file_is_found(store: SqliteStore) -> None:
     with closing(sqlite3.connect(store.path, isolation_level=None)) as service:
         service.execute("BEGIN IMMEDIATE")
         assert "nobody else can write" in wrong(store)["long transactions"]
@@ -58,7 +58,7 @@ def test_one_who_holds_the_file_is_found(store: SqliteStore) -> None:
     assert wrong(store) == {}
 
 
-def test_a_backlog_and_what_was_rejected_are_counted(store: SqliteStore) -> None:
+def test_waiting_and_rejected_rows_are_counted(store: SqliteStore) -> None:
     run(
         store,
         """INSERT INTO penstock_outbox (event_type, data)

@@ -81,7 +81,7 @@ def test_our_tables_are_missed_by_name_and_others_are_not(connection: sqlite3.Co
         connection.execute("SELECT * FROM orders")
 
 
-def test_what_is_a_mistake_of_ours_is_passed_on_as_it_is(connection: sqlite3.Connection) -> None:
+def test_programming_error_is_passed_on_unchanged(connection: sqlite3.Connection) -> None:
     with pytest.raises(sqlite3.OperationalError, match="syntax error"), translated():
         connection.execute("SELEKT 1")
     with pytest.raises(ZeroDivisionError), translated():

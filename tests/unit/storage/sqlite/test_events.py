@@ -82,7 +82,7 @@ def test_an_event_that_is_larger_than_a_chunk_is_read_alone(
         assert (columns.stop, columns.rows, columns.data) == (start + 1, 1, b"x" * 600_000)
 
 
-def test_an_event_whose_size_no_reader_could_be_told_is_not_kept(store: SqliteStore) -> None:
+def test_event_beyond_the_size_that_can_be_recorded_is_refused(store: SqliteStore) -> None:
     [partition_id] = created(store).partition_ids
     append(store, row(partition_id, 0, b"x" * SIZE_MAX))
 

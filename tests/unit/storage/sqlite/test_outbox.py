@@ -50,7 +50,7 @@ def test_whatever_a_service_has_inserted_comes_out_as_text_that_can_be_turned_ba
         assert text.encode(errors="surrogateescape") == raw
 
 
-def test_what_is_no_utf8_is_put_aside_byte_for_byte(store: SqliteStore) -> None:
+def test_invalid_utf8_is_rejected_byte_for_byte(store: SqliteStore) -> None:
     insert(store, "a", NO_UTF8)
 
     with store.write() as tx:

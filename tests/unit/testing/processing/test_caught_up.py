@@ -8,7 +8,7 @@ from penstock.processing import Local, MemorySource, Rules
 from penstock.testing.processing import FaultyHandler, Witness, await_caught_up
 
 
-def test_processors_that_make_events_for_each_other_are_waited_for() -> None:
+def test_processors_that_feed_each_other_are_awaited() -> None:
     sources = [MemorySource(), MemorySource()]
 
     def hand_on(to: MemorySource) -> Any:
@@ -28,7 +28,7 @@ def test_processors_that_make_events_for_each_other_are_waited_for() -> None:
         witness.assert_handled_all(source)
 
 
-def test_what_is_behind_and_why_is_told() -> None:
+def test_timeout_names_the_streams_that_are_behind_and_why() -> None:
     source = MemorySource()
     source.append("S0", range(3))
     source.append("S1", range(3))
@@ -45,7 +45,7 @@ def test_what_is_behind_and_why_is_told() -> None:
         await_caught_up(running)
 
 
-def test_a_processor_that_has_ended_says_why() -> None:
+def test_failure_of_an_awaited_processor_is_raised() -> None:
     source = MemorySource()
     source.append("S0", range(3))
     running = Local(FaultyHandler(Witness()), source, rules=Rules(attempts_max=1)).start()

@@ -13,7 +13,7 @@ def source() -> MemorySource:
     return source
 
 
-def test_a_commit_that_fails_keeps_nothing_and_one_whose_answer_is_lost_keeps_all() -> None:
+def test_failed_commit_keeps_nothing_and_commit_with_a_lost_answer_keeps_all() -> None:
     kept = MemoryCheckpoints()
     faulty = FaultyCheckpoints(kept, fails=nth(1), loses=nth(2))
     with pytest.raises(Unavailable, match="a fault was injected into a commit"):
@@ -27,7 +27,7 @@ def test_a_commit_that_fails_keeps_nothing_and_one_whose_answer_is_lost_keeps_al
     assert faulty.failures == 2
 
 
-def test_processors_outlast_commits_that_fail(source: MemorySource) -> None:
+def test_processor_survives_failing_commits(source: MemorySource) -> None:
     kept, witness = MemoryCheckpoints(), Witness()
     faulty = FaultyCheckpoints(kept, fails=every(3), loses=every(5))
     VirtualInline(witness, source, checkpoints=faulty).drain()
@@ -47,7 +47,7 @@ def test_processors_outlast_commits_that_fail(source: MemorySource) -> None:
     assert faulty.failures == 4
 
 
-def test_who_dies_before_a_commit_is_given_the_same_again(source: MemorySource) -> None:
+def test_events_are_redelivered_after_a_death_before_the_commit(source: MemorySource) -> None:
     kept, witness = MemoryCheckpoints(), Witness()
     dying = Inline(witness, source, checkpoints=FaultyCheckpoints(kept, fails=nth(1)))
     with pytest.raises(Unavailable):

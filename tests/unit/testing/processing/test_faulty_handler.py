@@ -28,7 +28,7 @@ def source() -> MemorySource:
     return source
 
 
-def test_the_calls_that_are_to_fail_have_no_effect_and_come_again(source: MemorySource) -> None:
+def test_failed_calls_have_no_effect_and_are_retried(source: MemorySource) -> None:
     seen = Seen()
     faulty = FaultyHandler(seen, nth(1, 2))
     Inline(faulty, source).drain(advance=True)
@@ -37,7 +37,7 @@ def test_the_calls_that_are_to_fail_have_no_effect_and_come_again(source: Memory
     assert faulty.failures == 2
 
 
-def test_only_the_streams_that_are_named_fail_until_they_are_mended(source: MemorySource) -> None:
+def test_only_named_streams_fail_until_they_are_mended(source: MemorySource) -> None:
     seen = Seen()
     faulty = FaultyHandler(seen, streams=["S1"], error=lambda: ConnectionError("down"))
     running = Inline(faulty, source)
@@ -52,7 +52,7 @@ def test_only_the_streams_that_are_named_fail_until_they_are_mended(source: Memo
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_call_can_fail_when_its_effect_is_there(source: MemorySource, is_async: bool) -> None:
+def test_call_can_fail_after_its_effect(source: MemorySource, is_async: bool) -> None:
     seen = Seen()
     faulty = FaultyHandler(seen.awaited if is_async else seen, nth(1), has_effect=True)
     Inline(faulty, source).drain(advance=True)
@@ -61,7 +61,7 @@ def test_a_call_can_fail_when_its_effect_is_there(source: MemorySource, is_async
     assert seen.events.count(("S1", 0)) == 1
 
 
-def test_coroutines_that_do_not_fail_are_handed_on() -> None:
+def test_coroutine_that_does_not_fail_is_awaited() -> None:
     async def answer(stream: str, events: Sequence[Any]) -> int:
         return 7
 

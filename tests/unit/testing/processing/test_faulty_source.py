@@ -26,7 +26,7 @@ def source() -> MemorySource:
     return source
 
 
-def test_a_read_that_fails_has_read_nothing(source: MemorySource) -> None:
+def test_failed_read_reads_nothing(source: MemorySource) -> None:
     faulty = FaultySource(source, fails=nth(1))
     wants = {"0": Want(0, 100)}
     with pytest.raises(Unavailable, match="a fault was injected into a read"):
@@ -37,7 +37,7 @@ def test_a_read_that_fails_has_read_nothing(source: MemorySource) -> None:
     assert (batch.end, faulty.failures) == (1, 1)
 
 
-def test_repeats_come_behind_what_they_repeat(source: MemorySource) -> None:
+def test_repeated_events_follow_the_original_ones(source: MemorySource) -> None:
     faulty = FaultySource(source, repeats=always, seed=3)
     first, second = (faulty.read({"0": Want(position, 100)}, 0.0)[0] for position in (0, 1))
 
@@ -46,7 +46,7 @@ def test_repeats_come_behind_what_they_repeat(source: MemorySource) -> None:
     assert {item.stream for item in second.items} == {"S0", "S2"}, "those of the batch before are among them"
 
 
-def test_only_what_the_batch_has_is_repeated_where_indices_have_gaps(source: MemorySource) -> None:
+def test_repeats_stay_in_their_batch_if_indices_have_gaps(source: MemorySource) -> None:
     source.is_dense = False
     faulty = FaultySource(source, repeats=always, seed=3)
     _, second = (faulty.read({"0": Want(position, 100)}, 0.0)[0] for position in (0, 1))
@@ -54,7 +54,7 @@ def test_only_what_the_batch_has_is_repeated_where_indices_have_gaps(source: Mem
     assert {item.stream for item in second.items} == {"S2"}
 
 
-def test_streams_are_mixed_and_each_keeps_its_order(source: MemorySource) -> None:
+def test_mixed_streams_keep_their_own_order(source: MemorySource) -> None:
     events = [StreamEvent(f"T{number % 5}", number // 5, "event", b"{}") for number in range(50)]
     source = MemorySource()
     source.deliver(events[:30])
@@ -70,7 +70,7 @@ def test_streams_are_mixed_and_each_keeps_its_order(source: MemorySource) -> Non
         assert indices == sorted(indices)
 
 
-def test_no_more_is_read_at_once_than_there_is_room_for(source: MemorySource) -> None:
+def test_mixed_batch_is_no_larger_than_the_limit(source: MemorySource) -> None:
     [batch] = FaultySource(source, mixes=always).read({"0": Want(0, 2)}, 0.0)
 
     assert len(batch.items) == 2
@@ -79,7 +79,9 @@ def test_no_more_is_read_at_once_than_there_is_room_for(source: MemorySource) ->
 @pytest.mark.parametrize("is_dense", [True, False])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("runner", ["inline", "local"])
-def test_whatever_it_does_all_is_handled_in_order(source: MemorySource, runner: str, seed: int, is_dense: bool) -> None:
+def test_all_events_are_handled_in_order_despite_all_faults(
+    source: MemorySource, runner: str, seed: int, is_dense: bool
+) -> None:
     source.is_dense = is_dense
     times = by_chance(0.3, seed)
     faulty = FaultySource(source, fails=by_chance(0.1, seed + 1), repeats=times, mixes=by_chance(0.5, seed), seed=seed)
@@ -94,7 +96,7 @@ def test_whatever_it_does_all_is_handled_in_order(source: MemorySource, runner: 
     assert faulty.failures
 
 
-def test_what_was_read_in_parts_is_mixed_and_repeated_whole() -> None:
+def test_partial_batches_are_joined_before_mixing() -> None:
     class InParts(MemorySource):
         def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
             return [

@@ -6,7 +6,7 @@ from penstock.testing.clock import VirtualClock
 from penstock.testing.processing import SlowHandler, VirtualInline, Witness, nth
 
 
-def test_calls_take_virtual_time_and_the_processor_measures_it() -> None:
+def test_slow_calls_take_virtual_time_that_is_measured() -> None:
     source = MemorySource()
     for stream in ("S0", "S1", "S2"):
         source.append(stream, [1])
@@ -23,7 +23,7 @@ def test_calls_take_virtual_time_and_the_processor_measures_it() -> None:
     witness.assert_handled_all(source)
 
 
-def test_only_the_streams_that_are_named_are_slow() -> None:
+def test_only_named_streams_are_slow() -> None:
     source = MemorySource()
     for stream in ("S0", "S1", "S2"):
         source.append(stream, [1])
@@ -34,7 +34,7 @@ def test_only_the_streams_that_are_named_are_slow() -> None:
     assert running.now == 60.0
 
 
-def test_a_call_that_takes_longer_than_it_may_has_failed_and_counts_when_it_ends_nevertheless() -> None:
+def test_call_beyond_its_timeout_fails_unless_it_succeeds_in_the_end() -> None:
     source, clock, witness = MemorySource(), VirtualClock(), Witness()
     source.append("S0", [1])
     slow = SlowHandler(witness, clock, 6)

@@ -16,7 +16,7 @@ def source() -> MemorySource:
     return source
 
 
-def test_its_time_is_that_of_the_clock(source: MemorySource) -> None:
+def test_virtual_inline_uses_its_clock(source: MemorySource) -> None:
     clock = VirtualClock()
     began = clock()
     running = VirtualInline(lambda *_: retry(60.0), source, clock=clock)
@@ -31,7 +31,7 @@ def test_its_time_is_that_of_the_clock(source: MemorySource) -> None:
     assert running.engine.due == 120.5, "it was called once more"
 
 
-def test_it_moves_the_clock_on_to_what_is_to_wait(source: MemorySource) -> None:
+def test_drain_advances_the_clock_to_the_next_retry(source: MemorySource) -> None:
     waits = iter([retry(0.1 / 3), retry(1e-9), retry(3600.0), None])
     running = VirtualInline(lambda *_: next(waits), source)
     running.drain(advance=True)
@@ -40,7 +40,7 @@ def test_it_moves_the_clock_on_to_what_is_to_wait(source: MemorySource) -> None:
     assert 3600.0333 < running.now < 3600.0334
 
 
-def test_what_passes_is_outlasted(source: MemorySource) -> None:
+def test_transient_failures_of_reads_are_retried(source: MemorySource) -> None:
     witness = Witness()
     running = VirtualInline(witness, FaultySource(source, fails=nth(1, 2, 4)))
     running.drain()
@@ -50,14 +50,14 @@ def test_what_passes_is_outlasted(source: MemorySource) -> None:
     assert running.now == pytest.approx(0.3)
 
 
-def test_what_lasts_is_raised(source: MemorySource) -> None:
+def test_persistent_failure_of_reads_is_raised(source: MemorySource) -> None:
     running = VirtualInline(Witness(), FaultySource(source, fails=always), failures_max=5)
     with pytest.raises(Unavailable):
         running.drain()
     assert len(running.failures) == 5
 
 
-def test_what_does_not_pass_is_raised_at_once(source: MemorySource) -> None:
+def test_exhausted_stream_is_raised_without_a_retry(source: MemorySource) -> None:
     def broken(stream: str, events: Sequence[Any]) -> None: ...
 
     rules = Rules(attempts_max=2, backoff=Backoff(first=1))

@@ -20,7 +20,7 @@ def event(index: int, stream: str = "S0") -> StreamEvent:
     return StreamEvent(stream, index, "event", b"{}", tranche="0")
 
 
-def test_what_was_handled_is_told_by_stream(source: MemorySource) -> None:
+def test_witness_records_handled_events_by_stream(source: MemorySource) -> None:
     witness = Witness()
     Inline(witness, source).drain()
 
@@ -29,7 +29,7 @@ def test_what_was_handled_is_told_by_stream(source: MemorySource) -> None:
     assert found == {"S0": [0, 2, 4], "S1": [1, 3, 5]}
 
 
-def test_repeats_count_once_and_parts_count_as_such(source: MemorySource) -> None:
+def test_repeats_and_parts_of_batches_count_once(source: MemorySource) -> None:
     witness = Witness(lambda _, events: done_to(events[0].next))
     Inline(FaultyHandler(witness, lambda number: number < 3, has_effect=True), source).drain(advance=True)
 
@@ -37,7 +37,7 @@ def test_repeats_count_once_and_parts_count_as_such(source: MemorySource) -> Non
     assert witness.calls > 6
 
 
-def test_what_is_missing_is_named(source: MemorySource) -> None:
+def test_missing_events_are_named(source: MemorySource) -> None:
     witness = Witness()
     Inline(FaultyHandler(witness, always, streams=["S1"]), source).drain()
 
@@ -46,7 +46,7 @@ def test_what_is_missing_is_named(source: MemorySource) -> None:
     witness.assert_handled_all(source, parked=["S1"])
 
 
-def test_what_comes_too_late_was_not_handled_in_its_turn(source: MemorySource) -> None:
+def test_event_out_of_order_is_named(source: MemorySource) -> None:
     witness = Witness()
     for index in (0, 2, 1):
         witness("S0", [event(index)])
@@ -55,14 +55,14 @@ def test_what_comes_too_late_was_not_handled_in_its_turn(source: MemorySource) -
         witness.assert_handled_all(source)
 
 
-def test_what_a_handler_skips_need_not_be_handled(source: MemorySource) -> None:
+def test_skipped_events_are_not_missing(source: MemorySource) -> None:
     witness = Witness(lambda *_: skip_to(3))
     Inline(witness, source).drain()
 
     witness.assert_handled_all(source)
 
 
-def test_what_the_source_has_not_is_named(source: MemorySource) -> None:
+def test_events_that_the_source_lacks_are_named(source: MemorySource) -> None:
     witness = Witness()
     Inline(witness, source).drain()
     witness("S0", [event(77)])
@@ -72,7 +72,7 @@ def test_what_the_source_has_not_is_named(source: MemorySource) -> None:
         witness.assert_handled_all(source)
 
 
-def test_two_calls_at_once_and_calls_without_order_are_noticed(source: MemorySource) -> None:
+def test_concurrent_and_unordered_calls_are_named(source: MemorySource) -> None:
     def again(stream: str, events: Sequence[Any]) -> None:
         if len(events) == 1:
             witness(stream, [*events, *events])
@@ -88,7 +88,7 @@ def test_two_calls_at_once_and_calls_without_order_are_noticed(source: MemorySou
     ]
 
 
-def test_a_call_of_a_coroutine_function_lasts_until_it_has_returned() -> None:
+def test_call_of_a_coroutine_lasts_until_its_return() -> None:
     async def handle(stream: str, events: Sequence[Any]) -> None:
         await asyncio.sleep(0)
         if events[0].index == 5:
