@@ -78,7 +78,7 @@ def plan(event_type: EventType, *datas: str, **told: Any) -> Any:
     return publishing(event_type.name, entries(*datas), **({"allow_unknown_type": False} | told))
 
 
-def test_rows_go_in_by_statements_of_limited_length() -> None:
+def test_rows_are_inserted_in_chunks_of_limited_count() -> None:
     numbers = [f'{{"n":{n}}}' for n in range(2 * CHUNK_ROWS + 1)]
     event_type = a_type()
 
@@ -88,7 +88,7 @@ def test_rows_go_in_by_statements_of_limited_length() -> None:
     assert [row[0] for chunk in chunks for row in chunk] == numbers
 
 
-def test_large_rows_go_in_by_statements_of_limited_size() -> None:
+def test_large_rows_are_inserted_in_chunks_of_limited_size() -> None:
     largest = f'{{"a":"{"x" * 900_000}"}}'
     event_type = a_type()
 
@@ -99,7 +99,7 @@ def test_large_rows_go_in_by_statements_of_limited_size() -> None:
     ]
 
 
-def test_an_event_type_that_is_remembered_costs_no_look() -> None:
+def test_cached_event_type_is_not_read_again() -> None:
     event_type = a_type()
     script = Script(event_type)
 
@@ -109,7 +109,7 @@ def test_an_event_type_that_is_remembered_costs_no_look() -> None:
     assert script.said == ["find", "insert_one", "insert_one"]
 
 
-def test_a_change_is_noticed_by_the_insert_and_the_events_are_checked_again() -> None:
+def test_insert_notices_a_changed_event_type_and_checks_events_again() -> None:
     old = a_type()
     new = EventType.of(old.definition | {"schema": NEEDS_N}, 1)
     Script(old).play(plan(old, "{}"))
@@ -132,7 +132,7 @@ def test_cached_definition_is_read_again_before_a_refusal() -> None:
     assert script.said == ["find", "insert_one"]
 
 
-def test_all_chunks_of_a_publish_are_held_to_the_same_definition() -> None:
+def test_all_chunks_of_a_publish_are_checked_against_one_definition() -> None:
     old = a_type()
     new = EventType.of(old.definition | {"schema": NEEDS_N}, 1)
     script = Script(old, new)
@@ -142,7 +142,7 @@ def test_all_chunks_of_a_publish_are_held_to_the_same_definition() -> None:
     assert [len(chunk) for chunk in chunks] == [CHUNK_ROWS, 1]
 
 
-def test_an_event_type_that_changes_at_each_look_is_given_up() -> None:
+def test_event_type_that_keeps_changing_is_unavailable() -> None:
     class Restless(Script):
         def run(self, text: str, parameters: Parameters | None = None) -> Row:
             self._definitions = [a_type()]
@@ -152,7 +152,7 @@ def test_an_event_type_that_changes_at_each_look_is_given_up() -> None:
         Restless().play(plan(a_type(), "{}"))
 
 
-def test_nothing_is_inserted_for_an_unknown_event_type_unless_that_is_allowed() -> None:
+def test_unknown_event_type_is_refused_unless_allowed() -> None:
     event_type, script = a_type(), Script()
 
     with pytest.raises(EventTypeNotFound):
@@ -175,12 +175,12 @@ def test_event_type_created_meanwhile_is_checked_although_unknown_ones_are_allow
         Creating().play(plan(event_type, "{}", allow_unknown_type=True))
 
 
-def test_no_events_are_checked_for_their_event_type() -> None:
+def test_empty_publish_to_an_unknown_event_type_is_refused() -> None:
     with pytest.raises(EventTypeNotFound):
         Script().play(plan(a_type()))
 
 
-def test_the_write_lock_is_asked_for_before_anything_is_read() -> None:
+def test_sqlite_is_locked_before_the_first_read_in_a_transaction() -> None:
     event_type = a_type()
     script = Script(event_type, dialect="sqlite", may_have_read=True)
 
@@ -190,7 +190,7 @@ def test_the_write_lock_is_asked_for_before_anything_is_read() -> None:
     assert script.said == ["lock", "find", "insert", "insert"]
 
 
-def test_no_transaction_of_sqlite_is_begun_before_the_events_are_checked() -> None:
+def test_events_are_checked_before_a_transaction_of_sqlite_begins() -> None:
     event_type = a_type()
     script = Script(event_type, dialect="sqlite")
 
@@ -200,7 +200,7 @@ def test_no_transaction_of_sqlite_is_begun_before_the_events_are_checked() -> No
     assert script.said == ["find", "insert", "find", "insert"]
 
 
-def test_metadata_is_filled_in_by_category() -> None:
+def test_metadata_is_added_by_category() -> None:
     event_type = a_type(category="business")
 
     [data] = Script(event_type).play(plan(event_type, "{}"))
@@ -209,7 +209,7 @@ def test_metadata_is_filled_in_by_category() -> None:
 
 
 @pytest.mark.parametrize(("dialect", "count"), [("sqlite", 2), ("postgresql", 1)])
-def test_the_table_is_created_by_statements_that_drivers_take(dialect: str, count: int) -> None:
+def test_table_is_created_by_as_many_statements_as_the_driver_takes(dialect: str, count: int) -> None:
     script = Script(dialect=dialect)
 
     assert len(list(creating(script))) == count

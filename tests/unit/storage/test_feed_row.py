@@ -10,7 +10,7 @@ def stored(name: str, **definition: object) -> tuple[EventType, str]:
     return event_type, json.dumps(event_type.definition)
 
 
-def test_a_row_is_read_as_the_feed_that_it_tells_of() -> None:
+def test_row_is_read_as_a_feed() -> None:
     event_type, definition = stored("order.placed", category="Business", owner="Käthe")
 
     feed = feed_of((7, 2, 5, definition, 11, 12, "[30,4,5]"))
@@ -20,13 +20,13 @@ def test_a_row_is_read_as_the_feed_that_it_tells_of() -> None:
     assert feed.partition_ids == (30, 4, 5), "in the order of their numbers, whatever the store's own are"
 
 
-def test_the_partitions_are_those_that_there_are() -> None:
+def test_partition_count_is_the_number_of_stored_partitions() -> None:
     feed = feed_of((1, 1, 1, stored("a")[1], 0, 0, "[1,2]"))
 
     assert (feed.partition_count, feed.event_type.partition_count) == (2, 2)
 
 
-def test_an_event_type_of_the_first_version_lets_every_object_pass() -> None:
+def test_event_type_of_the_first_version_allows_every_object() -> None:
     old = '{"name":"a","category":"Business","owner":"us","schema":{"type":"json_schema","schema":"{"}}'
 
     feed = feed_of((1, 1, 1, old, 0, 0, "[1,2]"))

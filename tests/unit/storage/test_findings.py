@@ -1,7 +1,7 @@
 from penstock.storage.findings import BACKLOG_MAX, outbox_finding, rejected_finding
 
 
-def test_an_outbox_is_well_until_too_much_waits_in_it() -> None:
+def test_outbox_is_ok_up_to_the_maximum_backlog() -> None:
     assert outbox_finding(BACKLOG_MAX - 1) == ("outbox", True, f"{BACKLOG_MAX - 1} rows wait to be moved")
     assert not outbox_finding(BACKLOG_MAX).ok
 

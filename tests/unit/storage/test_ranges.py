@@ -40,14 +40,14 @@ def test_column_with_one_value_is_read_for_all_events(*, keyed: bool) -> None:
     assert (columns.rows, columns.keys, columns.kinds, columns.headers) == (2, b"k\n\x01", None, None)
 
 
-def test_keys_alone_are_read_alone() -> None:
+def test_keys_are_read_alone_if_there_are_only_keys() -> None:
     columns = columns_of(Asked(columns_keys=(2, b"k\n\x01")), 2, b"ab", SIZES, AT_77, keyed=True, sparse=False)
 
     assert (columns.rows, columns.keys, columns.kinds, columns.headers) == (2, b"k\n\x01", None, None)
 
 
 @pytest.mark.parametrize("sparse", [(0, None, None, None), (1, b"k", None, None)])
-def test_rows_that_were_removed_between_two_looks_are_not_counted(sparse: tuple[Any, ...]) -> None:
+def test_rows_removed_between_two_statements_are_not_counted(sparse: tuple[Any, ...]) -> None:
     """So that the reader notices that the range is not whole."""
     ask = Asked(columns_sparse=sparse, columns_keys=sparse[:2])
     assert columns_of(ask, 2, b"ab", SIZES, AT_77, keyed=True, sparse=True).rows == sparse[0]

@@ -26,13 +26,13 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     del sys.modules["a_store"]
 
 
-def test_a_statement_is_the_text_of_its_file_its_comment_included(package: Path) -> None:
+def test_statement_is_the_text_of_its_file_with_its_comment(package: Path) -> None:
     (package / "statements" / "find.sql").write_text("-- Find it: é.\nSELECT 1\n", encoding="utf-8")
 
     assert statement("a_store", "find") == "-- Find it: é.\nSELECT 1\n"
 
 
-def test_a_statement_that_is_not_there_is_a_mistake_of_ours(package: Path) -> None:
+def test_missing_statement_raises_file_not_found(package: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"find\.sql"):
         statement("a_store", "find")
 
@@ -56,7 +56,7 @@ def test_statements_are_run_by_name_on_the_connection(package: Path) -> None:
         assert statements.run("find", name="b").fetchall() == [(2,)]
 
 
-def test_migrations_come_by_number_and_nothing_else_does(package: Path) -> None:
+def test_migrations_are_sql_files_in_the_order_of_their_numbers(package: Path) -> None:
     for name in ("0002_more.sql", "0001_log.sql", "0010_not_yet.sql.orig", "README.md"):
         (package / "migrations" / name).write_text(name)
 
@@ -75,7 +75,7 @@ def test_migrations_after_the_version_of_a_database_are_pending(package: Path, f
     assert [step.name for step in missing("a_store", found)] == lacks
 
 
-def test_a_database_of_a_newer_penstock_is_refused(package: Path) -> None:
+def test_database_of_a_newer_penstock_is_refused(package: Path) -> None:
     (package / "migrations" / "0001_log.sql").touch()
 
     with pytest.raises(SchemaTooNew) as told:
@@ -85,7 +85,7 @@ def test_a_database_of_a_newer_penstock_is_refused(package: Path) -> None:
 
 
 @pytest.mark.parametrize("names", [["0002_log.sql"], ["0001_log.sql", "0003_more.sql"], ["0001_a.sql", "0001_b.sql"]])
-def test_a_number_that_is_missing_or_taken_twice_is_a_mistake_of_ours(package: Path, names: list[str]) -> None:
+def test_gap_or_duplicate_in_migration_numbers_is_an_assertion(package: Path, names: list[str]) -> None:
     for name in names:
         (package / "migrations" / name).touch()
 
@@ -94,7 +94,7 @@ def test_a_number_that_is_missing_or_taken_twice_is_a_mistake_of_ours(package: P
 
 
 @pytest.mark.parametrize("database", ["sqlite", "postgres"])
-def test_both_databases_are_at_the_same_version(database: str) -> None:
+def test_both_databases_have_the_same_migrations(database: str) -> None:
     """One Penstock has one version of its tables: `doctor` and `SchemaTooNew` speak of it without naming a database."""
     steps = migrations(f"penstock.storage.{database}")
 

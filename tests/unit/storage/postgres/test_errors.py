@@ -50,7 +50,7 @@ def test_programming_error_is_passed_on_unchanged(error: psycopg.Error) -> None:
     assert told.value is error
 
 
-def test_a_reason_is_one_line() -> None:
+def test_reason_of_an_error_is_one_line() -> None:
     with pytest.raises(DatabaseUnavailable) as told, translated():
         raise psycopg.OperationalError("connection failed:\n\tIs the server running?\n")
 

@@ -12,14 +12,14 @@ from penstock.storage.postgres.store import PostgresStore
         ("postgresql:///shop", "postgresql:///shop"),
     ],
 )
-def test_its_url_tells_where_it_is_and_no_secret(url: str, shown: str) -> None:
+def test_url_of_a_store_has_no_secret(url: str, shown: str) -> None:
     store = PostgresStore(url)
 
     assert store.url == shown
     store.close()
 
 
-def test_one_that_was_never_used_can_be_closed_twice() -> None:
+def test_unused_store_can_be_closed_twice() -> None:
     store = PostgresStore("postgresql://nobody@nowhere.invalid/shop")
 
     store.close()

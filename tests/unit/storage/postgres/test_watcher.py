@@ -38,7 +38,7 @@ def ask(watcher: Quiet, monkeypatch: pytest.MonkeyPatch) -> Ask:
     return ask
 
 
-def test_after_a_move_everything_counts_as_changed_for_a_while(watcher: Quiet, ask: Ask) -> None:
+def test_watcher_reports_changes_for_a_while_after_a_write(watcher: Quiet, ask: Ask) -> None:
     assert ask(100.0)
     assert ask(100.0 + WHILE_S / 2)
     watcher.place = b"0/2"
@@ -47,14 +47,14 @@ def test_after_a_move_everything_counts_as_changed_for_a_while(watcher: Quiet, a
     assert not ask(200.0 + WHILE_S * 1.1)
 
 
-def test_a_commit_that_shows_late_is_looked_for(ask: Ask) -> None:
+def test_watcher_reports_changes_often_after_a_write_for_late_commits(ask: Ask) -> None:
     ask(100.0)
     told = [second for second in range(1, int(LATE_S)) if ask(100.0 + second)]
 
     assert told == list(range(1, int(LATE_S), int(OFTEN_S)))
 
 
-def test_when_nothing_has_moved_for_long_it_is_looked_for_seldom(ask: Ask) -> None:
+def test_watcher_reports_changes_seldom_after_a_long_quiet_time(ask: Ask) -> None:
     for second in range(int(LATE_S) + 1):
         ask(100.0 + second)
     told = [tenth / 10 for tenth in range(1, 200) if ask(100.0 + LATE_S + tenth / 10)]

@@ -50,13 +50,13 @@ def open_files() -> int:
 
 
 class TestConnecting:
-    def test_every_commit_is_synced_and_the_file_is_written_ahead(self, path: Path) -> None:
+    def test_connection_syncs_each_commit_in_wal_mode(self, path: Path) -> None:
         with closing(connect(path)) as connection:
             found = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")]
 
         assert found == ["wal", 2]
 
-    def test_a_new_file_has_large_pages_and_another_keeps_its_own(self, path: Path) -> None:
+    def test_new_file_has_large_pages_and_existing_file_keeps_its_page_size(self, path: Path) -> None:
         old = path.with_name("old.db")
         with closing(sqlite3.connect(old)) as service:
             service.execute("PRAGMA page_size = 4096")
@@ -70,19 +70,19 @@ class TestConnecting:
 
         assert sizes == [PAGE_BYTES, 4096]
 
-    def test_a_folder_that_is_not_there_passes_for_unavailable(self, tmp_path: Path) -> None:
+    def test_missing_directory_is_unavailable(self, tmp_path: Path) -> None:
         with pytest.raises(DatabaseUnavailable):
             connect(tmp_path / "nowhere" / "hub.db")
 
 
 class TestReaders:
-    def test_a_connection_is_lent_again_and_to_one_at_a_time(self, readers: Readers) -> None:
+    def test_connection_is_reused_and_lent_to_one_reader_at_a_time(self, readers: Readers) -> None:
         with readers.lend() as first, readers.lend() as second:
             assert first is not second
         with readers.lend() as again:
             assert again in (first, second)
 
-    def test_one_that_has_met_trouble_is_not_lent_again(self, readers: Readers) -> None:
+    def test_connection_with_a_database_error_is_closed(self, readers: Readers) -> None:
         with pytest.raises(sqlite3.OperationalError), readers.lend() as first:
             first.execute("SELEKT 1")
 
@@ -91,20 +91,20 @@ class TestReaders:
         with readers.lend() as again:
             assert again is not first
 
-    def test_one_that_was_there_when_something_else_went_wrong_is(self, readers: Readers) -> None:
+    def test_connection_is_reused_after_another_error(self, readers: Readers) -> None:
         with pytest.raises(ZeroDivisionError), readers.lend() as first:
             raise ZeroDivisionError
 
         with readers.lend() as again:
             assert again is first
 
-    def test_no_value_is_made_that_is_too_large_for_a_chunk(self, readers: Readers) -> None:
+    def test_value_too_large_for_a_chunk_is_refused(self, readers: Readers) -> None:
         with readers.lend() as connection, pytest.raises(sqlite3.DataError) as told:
             connection.execute("SELECT zeroblob(?)", (VALUE_BYTES_MAX + 1,)).fetchone()
 
         assert told.value.sqlite_errorname == "SQLITE_TOOBIG"
 
-    def test_a_look_sees_the_latest_commit(self, readers: Readers, writer: Writer) -> None:
+    def test_reader_sees_the_latest_commit(self, readers: Readers, writer: Writer) -> None:
         with readers.lend() as connection:
             seen = []
             for n in range(3):
@@ -115,7 +115,7 @@ class TestReaders:
 
 
 class TestWriter:
-    def test_a_block_that_ends_is_committed_and_one_that_raises_is_undone(self, writer: Writer, path: Path) -> None:
+    def test_block_is_committed_and_rolled_back_if_it_raises(self, writer: Writer, path: Path) -> None:
         note(writer, 1)
         with suppress(ZeroDivisionError), writer.transaction() as connection:
             connection.execute("INSERT INTO noted VALUES (2)")
@@ -124,7 +124,7 @@ class TestWriter:
 
         assert noted(path) == [1, 3]
 
-    def test_a_commit_that_fails_is_undone_and_the_next_one_is_not_in_its_way(self, writer: Writer, path: Path) -> None:
+    def test_failed_commit_is_rolled_back_and_the_next_one_succeeds(self, writer: Writer, path: Path) -> None:
         with writer.transaction() as connection:
             connection.execute("CREATE TABLE owner (id INTEGER PRIMARY KEY)")
             connection.execute("CREATE TABLE owned (id REFERENCES owner DEFERRABLE INITIALLY DEFERRED)")
@@ -166,7 +166,7 @@ class TestWriter:
         note(writer, 1)
         assert noted(path) == [1]
 
-    def test_a_patient_one_waits_as_long_as_it_may_and_is_then_told_that_it_passes(
+    def test_patient_writer_is_unavailable_after_the_busy_timeout(
         self, writer: Writer, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(connecting, "HELD_HERE_S", 0.01)
@@ -181,7 +181,7 @@ class TestWriter:
         "content",
         [b"", b"\x00", b"\xff" * 16, struct.pack("<dd", 1e300, 1e300), struct.pack("<dd", -1.0, float("nan"))],
     )
-    def test_whatever_lies_in_the_lock_file_is_got_over(self, writer: Writer, path: Path, content: bytes) -> None:
+    def test_garbage_in_the_lock_file_is_overwritten(self, writer: Writer, path: Path, content: bytes) -> None:
         Path(f"{path}-queue").write_bytes(content)
 
         for n in range(3):
@@ -191,14 +191,14 @@ class TestWriter:
         left_at, busy_since = struct.unpack("<dd", Path(f"{path}-queue").read_bytes())
         assert busy_since <= left_at <= time.monotonic(), "one that lies ahead would end all pauses"
 
-    def test_the_lock_file_says_when_the_file_was_left(self, writer: Writer, path: Path) -> None:
+    def test_lock_file_has_the_time_of_the_last_write(self, writer: Writer, path: Path) -> None:
         before = time.monotonic()
         note(writer, 1)
 
         left_at, _ = struct.unpack("<dd", Path(f"{path}-queue").read_bytes())
         assert before <= left_at <= time.monotonic()
 
-    def test_it_can_be_closed_twice_and_used_again(self, writer: Writer, path: Path) -> None:
+    def test_writer_can_be_closed_twice_and_used_again(self, writer: Writer, path: Path) -> None:
         files = open_files()
         writer.close()
         writer.close()
@@ -220,9 +220,7 @@ class _FailingToSync(sqlite3.Connection):
         return super().execute(sql, *given)
 
 
-def test_of_a_commit_that_the_disk_did_not_confirm_nobody_knows_the_outcome(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commit_with_a_failed_sync_has_an_unknown_outcome(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(path: Path) -> sqlite3.Connection:
         return sqlite3.connect(path, isolation_level=None, check_same_thread=False, factory=_FailingToSync)
 
@@ -236,7 +234,7 @@ def test_of_a_commit_that_the_disk_did_not_confirm_nobody_knows_the_outcome(
 
 
 @pytest.mark.parametrize("replaced", [False, True])
-def test_nothing_is_written_to_a_file_that_was_taken_away(writer: Writer, path: Path, replaced: bool) -> None:
+def test_write_to_a_moved_file_is_refused(writer: Writer, path: Path, replaced: bool) -> None:
     note(writer, 1)
     path.rename(path.with_name("moved.db"))
     if replaced:
@@ -252,7 +250,7 @@ def test_nothing_is_written_to_a_file_that_was_taken_away(writer: Writer, path: 
         assert [n for (n,) in connection.execute("SELECT n FROM noted")] == [1, 3]
 
 
-def test_nothing_is_written_to_a_write_ahead_log_that_was_taken_away(writer: Writer, path: Path) -> None:
+def test_write_to_a_removed_write_ahead_log_is_refused(writer: Writer, path: Path) -> None:
     note(writer, 1)
     path.with_name(f"{path.name}-wal").unlink()
 

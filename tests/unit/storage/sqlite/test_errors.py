@@ -20,7 +20,7 @@ def connection(path: Path) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def test_a_file_that_another_holds_passes(connection: sqlite3.Connection, path: Path) -> None:
+def test_locked_file_is_unavailable(connection: sqlite3.Connection, path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
 
@@ -31,7 +31,7 @@ def test_a_file_that_another_holds_passes(connection: sqlite3.Connection, path: 
     assert isinstance(told.value.__cause__, sqlite3.OperationalError)
 
 
-def test_a_damaged_file_is_told_as_damaged(connection: sqlite3.Connection, path: Path) -> None:
+def test_damaged_file_is_reported_as_damaged(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("CREATE TABLE much (data BLOB)")
     connection.execute("INSERT INTO much VALUES (zeroblob(100000))")
     damaged = bytearray(path.read_bytes())
@@ -54,7 +54,7 @@ def test_a_damaged_file_is_told_as_damaged(connection: sqlite3.Connection, path:
         other.execute("SELECT 1 FROM sqlite_master")
 
 
-def test_a_file_that_is_full_is_told_as_full(connection: sqlite3.Connection) -> None:
+def test_full_file_is_reported_as_full(connection: sqlite3.Connection) -> None:
     connection.execute("CREATE TABLE much (data BLOB)")
     connection.execute("PRAGMA max_page_count = 3")
 
@@ -62,7 +62,7 @@ def test_a_file_that_is_full_is_told_as_full(connection: sqlite3.Connection) -> 
         connection.execute("INSERT INTO much VALUES (zeroblob(1000000))")
 
 
-def test_a_file_that_cannot_be_written_or_opened_passes(path: Path) -> None:
+def test_file_that_cannot_be_written_or_opened_is_unavailable(path: Path) -> None:
     path.touch()
     with (
         closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection,
@@ -74,7 +74,7 @@ def test_a_file_that_cannot_be_written_or_opened_passes(path: Path) -> None:
         sqlite3.connect(path.parent / "nowhere" / "hub.db")
 
 
-def test_our_tables_are_missed_by_name_and_others_are_not(connection: sqlite3.Connection) -> None:
+def test_missing_table_of_penstock_is_reported_and_another_is_not(connection: sqlite3.Connection) -> None:
     with pytest.raises(SchemaMissing), translated():
         connection.execute("SELECT * FROM penstock_event")
     with pytest.raises(sqlite3.OperationalError, match="no such table: orders"), translated():

@@ -34,7 +34,7 @@ def connection(store: SqliteStore) -> Iterator[Counting]:
 
 
 @pytest.mark.parametrize(("rows", "most"), [(1, 1), (1024, 1), (1000, 10), (5000, 14)])
-def test_an_append_is_few_statements(store: SqliteStore, connection: Counting, rows: int, most: int) -> None:
+def test_append_takes_few_statements(store: SqliteStore, connection: Counting, rows: int, most: int) -> None:
     """At every statement Python lets other threads go first."""
     [partition_id] = created(store).partition_ids
 
@@ -44,9 +44,7 @@ def test_an_append_is_few_statements(store: SqliteStore, connection: Counting, r
 
 
 @pytest.mark.parametrize("blocks", [1, 50, 3000])
-def test_a_range_that_fits_is_few_statements_however_many_rows_it_has(
-    store: SqliteStore, connection: Counting, blocks: int
-) -> None:
+def test_range_that_fits_takes_three_statements(store: SqliteStore, connection: Counting, blocks: int) -> None:
     [partition_id] = created(store).partition_ids
     rows = [row(partition_id, 0).rows[0]] * (3000 // blocks)
     append(store, *(Block(partition_id, len(rows) * n, FIRST_AT + n, rows) for n in range(blocks)))

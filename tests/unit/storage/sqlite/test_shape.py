@@ -10,7 +10,7 @@ def sizes(*each: int) -> bytes:
     return array("i", each).tobytes()
 
 
-def test_sizes_are_told_as_numbers() -> None:
+def test_shapes_decode_to_sizes() -> None:
     assert decoded(b"") == Shapes(b"", [], keyed=False, sparse=False)
     shapes = decoded(f"{BEGINS}{chr(2)}{chr(384)}{chr(999_512)}".encode())
     assert shapes == Shapes(sizes(2, 384, 999_512), [3], keyed=False, sparse=False)
@@ -19,7 +19,7 @@ def test_sizes_are_told_as_numbers() -> None:
 @pytest.mark.parametrize(
     "size", [0, 1, 127, 128, 2047, 2048, 0xD7FF, 0xD800, 0xDFFF, 0xE000, 0xFFFE, 0x10000, SIZE_MAX]
 )
-def test_every_size_comes_back_from_sqlite(size: int) -> None:
+def test_size_survives_sqlite(size: int) -> None:
     with sqlite3.connect(":memory:") as connection:
         (joined,) = connection.execute("SELECT CAST(char(?) AS BLOB)", (size,)).fetchone()
 
@@ -30,11 +30,11 @@ def test_every_size_comes_back_from_sqlite(size: int) -> None:
     ("shapes", "blocks"),
     [("ab", [2]), (f"{BEGINS}ab", [2]), (f"a{BEGINS}b", [1, 1]), (f"{BEGINS}a{BEGINS}{SPARSE}bc{BEGINS}d", [1, 2, 1])],
 )
-def test_blocks_are_told_by_how_many_events_they_have(shapes: str, blocks: list[int]) -> None:
+def test_shapes_decode_to_event_counts_of_blocks(shapes: str, blocks: list[int]) -> None:
     assert decoded(shapes.encode()).blocks == blocks
 
 
-def test_one_event_that_has_more_than_data_is_enough_to_say_so() -> None:
+def test_shapes_are_keyed_or_sparse_if_one_event_is() -> None:
     assert decoded(f"a{SPARSE}b".encode()) == Shapes(sizes(97, 98), [2], keyed=False, sparse=True)
     assert decoded(f"a{KEYED}b".encode()) == Shapes(sizes(97, 98), [2], keyed=True, sparse=False)
     assert decoded(f"{BEGINS}{KEYED}{SPARSE}a".encode()) == Shapes(sizes(97), [1], keyed=True, sparse=True)

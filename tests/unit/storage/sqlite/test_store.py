@@ -16,7 +16,7 @@ def other(store: SqliteStore) -> Iterator[SqliteStore]:
     other.close()
 
 
-def test_a_watcher_is_quiet_while_nobody_writes(store: SqliteStore, other: SqliteStore) -> None:
+def test_watcher_reports_changes_of_any_connection_once(store: SqliteStore, other: SqliteStore) -> None:
     watcher = store.watch()
 
     assert [watcher.changed() for _ in range(3)] == [True, False, False]
@@ -30,7 +30,7 @@ def test_a_watcher_is_quiet_while_nobody_writes(store: SqliteStore, other: Sqlit
     watcher.close()
 
 
-def test_it_can_be_closed_twice_and_used_again(store: SqliteStore) -> None:
+def test_store_can_be_closed_twice_and_used_again(store: SqliteStore) -> None:
     store.close()
     store.close()
 
