@@ -1,4 +1,4 @@
-"""The examples of a page: commands, and what the page says that they answer."""
+"""The examples of a page: commands and their shown answers."""
 
 import json
 import re
@@ -28,7 +28,7 @@ class Block(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What HTTP answers, as far as a page shows it."""
+    """An answer of HTTP, as far as a page shows it."""
 
     status: str
     headers: dict[str, str]
@@ -42,7 +42,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 def quick_start() -> list[Block]:
-    """Return the README's blocks from `penstock serve` to what the feed shows."""
+    """Return the README's blocks from `penstock serve` to the shown feed."""
     return blocks(README)[1:6]
 
 
@@ -76,7 +76,7 @@ def run_until_it_waits(text: str, directory: Path) -> str:
 
 
 def parse_answer(text: str) -> Answer:
-    """Read an answer as `curl -i` prints it; JSON is compared by what it says, lines as they are."""
+    """Parse an answer as `curl -i` prints it: JSON to its value, lines as they are."""
     head, _, body = text.replace("\r\n", "\n").partition("\n\n")
     status, *lines = head.strip().split("\n")
     headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}

@@ -1,4 +1,4 @@
-"""docs/guides/event-types.md from its top to its end: its file, its changes, and what its commands answer."""
+"""docs/guides/event-types.md from top to end: its file, its changes, and the output of its commands."""
 
 import re
 import shlex

@@ -15,7 +15,7 @@ from tests.outbox.kinds import Service, fetch, path_of
 
 
 class Regret(Exception):
-    """A service that changes its mind."""
+    """The error of a service that rolls its transaction back."""
 
 
 def test_committed_event_is_in_the_outbox(service: Service) -> None:

@@ -1,4 +1,4 @@
-"""The store in PostgreSQL keeps the contract, and what follows from several transactions that write at once."""
+"""The store in PostgreSQL keeps the contract, and that of concurrent writers."""
 
 from contextlib import closing
 

@@ -28,7 +28,7 @@ OUTBOX = """SELECT CAST(data AS BLOB), CAST(key AS BLOB), CAST(headers AS BLOB),
 
 @pytest.mark.parametrize("encoding", ["UTF-16le", "UTF-16be"])
 def test_file_with_another_encoding_than_utf8_is_refused(sqlite_url: str, encoding: str) -> None:
-    """What a service has made of its own file cannot be changed, and its text could not be sent as it is."""
+    """The encoding of a file cannot be changed once it has tables, and other text than UTF-8 could not be sent."""
     with closing(database_at(sqlite_url).connect()) as connection:
         connection.execute(f"PRAGMA encoding = '{encoding}'")
         connection.execute("CREATE TABLE shop (name TEXT)")

@@ -1,4 +1,4 @@
-"""What errors are called on the command line, and what it advises."""
+"""Errors on the command line: their text, and a hint that names commands."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What is checked before anything is written."""
+"""Checks of events before the insert."""
 
 import datetime as dt
 import json

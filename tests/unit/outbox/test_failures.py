@@ -1,4 +1,4 @@
-"""What is made of a database's errors, whoever wraps them."""
+"""Errors of a database are explained through their wrappers."""
 
 import sqlite3
 

@@ -1,4 +1,4 @@
-"""What is said to the database, and in which order."""
+"""The statements of a publish, in their order."""
 
 from typing import Any
 from uuid import uuid4
@@ -23,7 +23,7 @@ NEEDS_N = {"type": "json_schema", "schema": '{"required":["n"]}', "version": "1.
 
 
 class Script:
-    """A connection to a database that holds nothing but event types, each with a list of what it is at each look."""
+    """A connection to a database with one event type, whose definition changes from statement to statement."""
 
     is_async = False
 

@@ -1,4 +1,4 @@
-"""A schema out of an OpenAPI document, or any other, with what it refers to."""
+"""A schema of an OpenAPI or another document is bundled with the schemas that it references."""
 
 import os
 from pathlib import Path

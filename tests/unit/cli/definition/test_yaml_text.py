@@ -1,4 +1,4 @@
-"""YAML as its version 1.2 has it, and what is refused in it."""
+"""YAML is read by its version 1.2, and refused where it is ambiguous or unsafe."""
 
 from typing import Any
 

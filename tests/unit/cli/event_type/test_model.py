@@ -1,4 +1,4 @@
-"""What is said where a class cannot be imported, or no event type made of it. That it is made is tried in tests/cli."""
+"""Errors of `from-model`: a class cannot be imported, or is unfit for an event type. tests/cli has the successes."""
 
 import sys
 from pathlib import Path

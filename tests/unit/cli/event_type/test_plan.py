@@ -1,4 +1,4 @@
-"""What has to be done to an event type, without a hub: which steps, with which body, and why it would be refused."""
+"""The plan of `apply` for an event type: its steps, its body, and the predicted refusals."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a hub keeps of its looks at the outbox, on a model of how PostgreSQL numbers and shows transactions."""
+"""The cursor of a hub in the outbox, on a model of the ids and the visibility of transactions in PostgreSQL."""
 
 from typing import Any, NamedTuple
 
@@ -78,7 +78,7 @@ def sees(snapshot: Snapshot, row: Row) -> bool:
 
 
 class Take(NamedTuple):
-    """A transaction of a hub that has taken rows, and what it will tell after its commit."""
+    """A transaction of a hub that has taken rows, and its report after the commit."""
 
     name: str
     xid: int

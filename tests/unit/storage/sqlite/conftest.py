@@ -1,4 +1,4 @@
-"""What the unit tests of SQLite's store share."""
+"""Fixtures of the unit tests of the store in SQLite."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What 0.1.0 has stored is what this version makes of it, once its tables are brought up to date."""
+"""A database of 0.1.0 is migrated: its event types get schema versions."""
 
 import json
 import sqlite3
