@@ -71,8 +71,7 @@ class Command:
                 stdout=Output(out, "utf-8", "replace"),
                 stderr=io.TextIOWrapper(err, "utf-8", "backslashreplace", line_buffering=True),
             ),
-            mock.patch.object(logging.getLogger(), "handlers", []),  # Without pytest's, stderr gets warnings.
-            _same_signals(),
+            _as_in_a_new_process(),
         ):
             try:
                 failures.run(app)
@@ -134,14 +133,18 @@ class Command:
 
 
 @contextlib.contextmanager
-def _same_signals() -> Iterator[None]:
-    """Restore the handlers of the signals that end a command."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+def _as_in_a_new_process() -> Iterator[None]:
+    """Begin without handlers of logs, so that stderr gets warnings; restore them and those of signals in the end."""
+    signals = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    with (
+        mock.patch.object(logging.getLogger(), "handlers", []),
+        mock.patch.object(logging.getLogger("penstock.client"), "handlers", []),
+    ):
+        try:
+            yield
+        finally:
+            for number, handler in signals.items():
+                signal.signal(number, handler)
 
 
 @contextlib.contextmanager
