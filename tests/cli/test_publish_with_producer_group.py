@@ -113,11 +113,13 @@ def test_other_input_for_the_same_group_is_refused_before_anything_is_stored(
 def test_other_key_or_headers_of_the_last_event_are_refused(
     at_hub: Command, orders: str, change: dict[str, Any]
 ) -> None:
-    line = {"data": {"order_id": "a"}, "key": "a", "headers": {"h": "1"}}
-    assert at_hub("publish", orders, *GROUP, stdin=json.dumps(line)).status == 0
+    name = f"{orders}.one"  # Of one partition: another key would else lead to another one.
+    assert at_hub("event-type", "create", name).status == 0
+    line = {"data": {"n": 1}, "key": "a", "headers": {"h": "1"}}
+    assert at_hub("publish", name, *GROUP, stdin=json.dumps(line)).status == 0
 
-    same = at_hub("publish", orders, *GROUP, stdin=json.dumps(line))
-    other = at_hub("publish", orders, *GROUP, stdin=json.dumps(line | change))
+    same = at_hub("publish", name, *GROUP, stdin=json.dumps(line))
+    other = at_hub("publish", name, *GROUP, stdin=json.dumps(line | change))
 
     assert "1 event of" in same.out and same.out.endswith(" was there\n")
     assert (other.status, "is another (line 1 of standard input)" in other.err) == (1, True)
