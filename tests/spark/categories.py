@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import psycopg
 
-from tests.spark.conftest import Query
+from tests.spark.queries import Query
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 Place = tuple[Any, ...]

@@ -8,25 +8,22 @@ import subprocess
 import sys
 import time
 import venv
-from collections import Counter
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.request import urlopen
 
-from penstock.client import Client
 from penstock.testing.port import free_port
 from tests.faults.processes import children, owner_of, parent_of
 from tests.faults.proxy import Visit
 from tests.java import spark_options
 from tests.spark.daemons import daemon, environment, spark_home
-from tests.spark.drivers import Driver
+from tests.spark.drivers import ROOT, Driver
 
 WORKERS = 2
 START_SECONDS_MAX = 300
 DRIVER_SECONDS_MAX = 600
-ROOT = Path(__file__).parents[2]
 DRIVER = Path(__file__).with_name("cluster_driver.py")
 NEEDED = ["pyspark", "py4j", "pyarrow", "msgspec"]
 """What an executor has to have, PySpark's own needs included."""
@@ -127,22 +124,6 @@ def alive(page: int) -> int:
     with contextlib.suppress(OSError), urlopen(f"http://127.0.0.1:{page}/json/", timeout=5) as answer:
         return int(json.load(answer)["aliveworkers"])
     return -1
-
-
-def numbers(client: Client, event_type: str) -> Counter[int]:
-    """Return how often each number is in a feed."""
-    return Counter(event["n"] for event in events(client, event_type))
-
-
-def events(client: Client, event_type: str) -> list[dict[str, Any]]:
-    """Return what is in a feed."""
-    stored = sum(each.head for each in client.partitions(event_type))
-    found: list[dict[str, Any]] = []
-    for page in client.feed(event_type).follow() if stored else ():
-        found += [event.data for event in page.events]
-        if len(found) >= stored:
-            break
-    return found
 
 
 def kill(pid: int) -> None:

@@ -1,14 +1,12 @@
 """A Spark session and a hub for all tests here, and for each test an event type of its own."""
 
 import itertools
-import json
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 import penstock.spark
 from penstock.client import Client
@@ -18,6 +16,8 @@ from tests.jars import JarsMissing
 from tests.kafka import connector
 from tests.spark.cluster import Cluster, build_wheel, slim_python, standalone
 from tests.spark.message_db import message_databases, message_db_url
+from tests.spark.queries import Query
+from tests.spark.recording import CustomerFeed, RecordingHandler
 from tests.spark.republishing import EVENTS, Republished
 
 __all__ = ["message_databases", "message_db_url"]
@@ -79,54 +79,6 @@ def publish(client: Client, event_type: str) -> Callable[[range], None]:
     return publishing
 
 
-class Query:
-    """A stream of a source, which keeps every run's rows; run after run from one checkpoint."""
-
-    format = "penstock"
-    place = ("partition", "offset")
-    """The columns that tell where an event is."""
-
-    def __init__(self, spark: SparkSession, options: dict[str, str], folder: Path) -> None:
-        self.spark = spark
-        self.options = options
-        self.checkpoint = folder / "checkpoint"
-        self.batches: list[tuple[int, list[tuple[Any, ...]]]] = []
-        """By micro-batch, in the order they ran: its number, and the place of each row."""
-        self.columns: list[str] = []
-        """Of the events of each micro-batch: their type."""
-
-    def run(self, **options: str) -> list[dict[str, Any]]:
-        """Read what is available and return the progress of each micro-batch."""
-        query = self.start(availableNow=True, **options)
-        try:
-            assert query.awaitTermination(300), "the query did not end"
-            return [json.loads(progress.json) for progress in query.recentProgress]
-        finally:
-            query.stop()
-
-    def start(self, *, availableNow: bool = False, **options: str) -> Any:  # noqa: N803 - Spark's word
-        def keep(rows: DataFrame, number: int) -> None:
-            places = [tuple(row) for row in rows.select(*self.place).collect()]
-            self.batches.append((number, sorted(places)))
-            self.columns.append(rows.schema["data"].dataType.simpleString().removeprefix("struct<").removesuffix(">"))
-
-        stream = self.spark.readStream.format(self.format).options(**(self.options | options)).load()
-        trigger: dict[str, Any] = {"availableNow": True} if availableNow else {"processingTime": "0 seconds"}
-        writer = stream.writeStream.foreachBatch(keep).option("checkpointLocation", str(self.checkpoint))
-        return writer.trigger(**trigger).start()
-
-    def forget_commit(self, number: int) -> None:
-        """Have the checkpoint look as if Spark had died at the end of a micro-batch, before noting that it is done."""
-        for suffix in ("", ".crc"):
-            name = f".{number}{suffix}" if suffix else str(number)
-            (self.checkpoint / "commits" / name).unlink(missing_ok=True)
-
-    @property
-    def places(self) -> list[tuple[Any, ...]]:
-        """What was read, repeats included."""
-        return sorted(place for _, places in self.batches for place in places)
-
-
 @pytest.fixture
 def query(spark: SparkSession, options: dict[str, str], tmp_path: Path) -> Query:
     return Query(spark, options, tmp_path)
@@ -143,19 +95,22 @@ def own_hub(tmp_path: Path) -> Iterator[LiveHub]:
 def republished(
     spark: SparkSession, client: Client, options: dict[str, str], publish: Any, tmp_path: Path
 ) -> Republished:
+    """A stream from a feed of numbers to another one, in mode staged."""
     target = f"{options['eventType']}.again"
     client.create_event_type(target, partition_count=4)
     publish(range(EVENTS))
-    return Republished(spark, options, target, tmp_path)
+    return Republished(spark, client, options, target, tmp_path)
 
 
 @pytest.fixture
 def directly(republished: Republished) -> Republished:
     """The same in mode direct."""
-    republished.direct = True
+    republished.mode = "direct"
     return republished
 
 
 @pytest.fixture
-def whole() -> Counter[int]:
-    return Counter(range(EVENTS))
+def feed(hub: LiveHub, client: Client, event_type: str, tmp_path: Path) -> CustomerFeed:
+    """A feed of numbers for ten customers, in four partitions."""
+    handler = RecordingHandler(tmp_path / "handled")
+    return CustomerFeed(hub.url, client, event_type, handler, tmp_path).create("taken", partitions=4)

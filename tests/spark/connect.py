@@ -54,7 +54,7 @@ def answers(port: int) -> bool:
 
 
 @contextlib.contextmanager
-def connected(server: str) -> Iterator[SparkSession]:
+def session_on(server: str) -> Iterator[SparkSession]:
     """Lend a session beside the classic one that other tests in this process may have.
 
     PySpark itself would refuse that: by the environment it knows, in all its functions, which of the two is meant.
@@ -71,7 +71,7 @@ def connected(server: str) -> Iterator[SparkSession]:
             session.stop()
 
 
-def started(start: Callable[[], Any]) -> Any:
+def start_query(start: Callable[[], Any]) -> Any:
     """Start a query that calls a function with its micro-batches.
 
     The server gives the function's Python ten seconds to come up, which no setting changes, and which a busy machine

@@ -15,6 +15,7 @@ from tests.faults.processes import children, living
 from tests.java import spark_options
 from tests.spark.daemons import spark_home
 
+ROOT = Path(__file__).parents[2]
 SCRIPT = Path(__file__).with_name("processing_driver.py")
 START_SECONDS_MAX = 300
 END_SECONDS_MAX = 300
@@ -35,6 +36,7 @@ class Driver:
         command: What starts it; its last word is where it is to write what it has found.
         log: Where it logs.
         env: Its environment, by default this process's.
+        cwd: Its directory, by default that of its log.
         stdout: Where it writes, by default to its log.
     """
 
@@ -42,12 +44,18 @@ class Driver:
     """How long it may take to its end."""
 
     def __init__(
-        self, command: Sequence[str], log: IO[bytes], *, env: Mapping[str, str] | None = None, stdout: int | None = None
+        self,
+        command: Sequence[str],
+        log: IO[bytes],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        stdout: int | None = None,
     ) -> None:
         self.log, self._told = Path(log.name), Path(command[-1])
         self._process = subprocess.Popen(
-            command, cwd=self.log.parent, env=env, stdout=log if stdout is None else stdout, stderr=log, text=True,
-            start_new_session=True,
+            command, cwd=cwd or self.log.parent, env=env, stdout=log if stdout is None else stdout, stderr=log,
+            text=True, start_new_session=True,
         )  # fmt: skip
         self.session = self._process.pid
 
@@ -62,26 +70,29 @@ class Driver:
         return self._process.poll() is None
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         """What it has logged."""
         return self.log.read_text()
 
     def kill(self, part: Part) -> None:
         """Kill it, or a part, whose end is the other's, too; wait until nothing can be committed any more."""
-        for pid in living(self.session) if part == "all" else [self._running(part)]:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        pids = living(self.session) if part == "all" else [self._running(part)]
+        while pids:
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            pids = living(self.session) if part == "all" else []  # One may have begun since.
         self._process.wait(END_SECONDS_MAX)
         if self._process.stdout is not None:
             self._process.stdout.close()
 
-    def ended(self) -> bool:
-        """Wait for its end; return whether it has come to it well."""
+    def has_succeeded(self) -> bool:
+        """Wait for its end; return whether its status is 0."""
         return self._process.wait(self.seconds_max) == 0
 
-    def told(self) -> Any:
-        """Wait for its end, and return what it has found."""
-        assert self.ended(), self.said[-6000:]
+    def result(self) -> Any:
+        """Wait for its end, and return the result that it has written."""
+        assert self.has_succeeded(), self.output[-6000:]
         return json.loads(self._told.read_text())
 
     def is_gone(self) -> bool:
@@ -95,6 +106,19 @@ class Driver:
         """Return which process is that part; what the second one has started is no part of it."""
         (found,) = [pid for pid in (self.session, *children(self.session)) if _program(pid).startswith(part)]
         return found
+
+
+class ModuleDriver(Driver):
+    """A driver that runs `python -m` a module of these tests.
+
+    Args:
+        module: Its name, and what it is called with.
+        folder: Where it logs.
+    """
+
+    def __init__(self, *module: str, folder: Path) -> None:
+        with (folder / "driver.log").open("ab") as log:
+            super().__init__([sys.executable, "-m", *module], log, cwd=ROOT)
 
 
 class LocalDriver(Driver):
@@ -118,10 +142,10 @@ class LocalDriver(Driver):
         """Return those that are processes of their own."""
         return [pid for pid in children(self._running("java")) if _program(pid).startswith("java")]
 
-    def begun(self) -> Self:
+    def wait_until_it_runs(self) -> Self:
         """Wait until it says that it runs."""
         assert self._process.stdout is not None
-        assert self._process.stdout.readline() == "running\n", self.said[-6000:]
+        assert self._process.stdout.readline() == "running\n", self.output[-6000:]
         return self
 
 

@@ -11,7 +11,7 @@ from penstock.spark.columns import some_of
 from penstock.spark.zeroeventhub.columns import SCHEMA
 from penstock.spark.zeroeventhub.options import parse_remote_options
 from penstock.spark.zeroeventhub.stream import RemoteFeedStreamReader
-from tests.spark.conftest import Query
+from tests.spark.queries import Query
 
 Offset = dict[str, Any]
 

@@ -3,119 +3,129 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
+import httpx2
 from pyspark.sql import DataFrame, SparkSession
 
 import penstock.spark
-from penstock.testing.live_hub import LiveHub
-from tests.faults.processes import living, owner_of
-from tests.faults.proxy import Held, Line, Visit
+from penstock.client import Client
+from tests.faults.processes import owner_of
+from tests.faults.proxy import Visit, Which, is_batch
+from tests.spark.drivers import ModuleDriver
+from tests.spark.events import numbers_in
 
-ROOT = Path(__file__).parents[2]
-EVENTS = 300
+BATCH = 100
+EVENTS = 2 * BATCH
+Mode: TypeAlias = Literal["staged", "direct"]
 
 
 class Republished:
-    """A stream from one feed to another, run after run from one checkpoint."""
+    """A stream from one feed to another in micro-batches of a hundred, run after run from one checkpoint."""
 
-    def __init__(
-        self, spark: SparkSession, options: dict[str, str], target: str, folder: Path, *, direct: bool = False
-    ) -> None:
+    def __init__(self, spark: SparkSession, client: Client, options: dict[str, str], target: str, folder: Path) -> None:
         self.spark = spark
+        self.client = client
         self.options = options
         self.target = target
+        self.folder = folder
         self.checkpoint = folder / "checkpoint"
-        self.direct = direct
+        self.mode: Mode = "staged"
         self.change: Callable[[DataFrame], DataFrame] = lambda rows: rows
 
     def start(self, **sink: str) -> Any:
-        rows = self.spark.readStream.format("penstock").options(**self.options, maxEventsPerTrigger="100").load()
+        options = self.options | {"maxEventsPerTrigger": str(BATCH)}
+        rows = self.change(self.spark.readStream.format("penstock").options(**options).load().select("data"))
         sink = {"url": self.options["url"], "eventType": self.target, "retrySeconds": "20"} | sink
-        rows = self.change(rows.select("data"))
-        writer: Any
-        if self.direct:
-            writer = penstock.spark.direct(rows, **sink)
-        else:
-            writer = rows.writeStream.format("penstock").options(**sink)
-        return writer.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True).start()
+        return republish(rows, self.mode, str(self.checkpoint), sink)
 
-    def run(self, **sink: str) -> Any:
+    def run(self, **sink: str) -> None:
         query = self.start(**sink)
         try:
             assert query.awaitTermination(300), "the query did not end"
         finally:
             query.stop()
-        return query
+
+    def driver(self, sink_url: str) -> "RepublishingDriver":
+        """Run it in a driver of its own, which publishes to the hub at *sink_url*."""
+        return RepublishingDriver(self, sink_url)
 
     @property
     def group(self) -> str:
         """The producer group that it has if none is named."""
         return f"spark.{json.loads((self.checkpoint / 'metadata').read_text())['id']}"
 
+    def batches(self) -> list[dict[str, Any]]:
+        """Return the hub's ledger of its batches, the newest first."""
+        listed: list[dict[str, Any]] = httpx2.get(self.batches_url).json()["items"]
+        return listed
+
+    @property
+    def batches_url(self) -> str:
+        return f"{self.options['url']}/event-types/{self.target}/producers/{self.group}/batches"
+
+    def sends_events(self, visit: Visit) -> bool:
+        """Tell whether a request brings events."""
+        return is_batch(visit) if self.mode == "direct" else "/chunks/" in visit.path
+
+    def completes(self, number: int | None = None) -> Which:
+        """Tell whether a request ends a batch, or that of a number."""
+        end = "/counts" if self.mode == "direct" else ""
+        wanted = f"/batches/{number}{end}"
+        return lambda visit: (
+            visit.method == "PUT"
+            and (
+                visit.path.endswith(wanted)
+                if number is not None
+                else "/batches/" in visit.path and visit.path.endswith(end)
+            )
+        )
+
+    def stored(self) -> Counter[int]:
+        """Return how often each number is in the target."""
+        return numbers_in(self.client, self.target)
+
     def forget_commit(self, number: int) -> None:
-        """Have the checkpoint look as if the driver had died before Spark noted the batch."""
+        """Make the checkpoint look as if the driver had died before Spark noted the batch."""
         for name in (str(number), f".{number}.crc"):
             (self.checkpoint / "commits" / name).unlink(missing_ok=True)
 
-    @property
-    def stored(self) -> Counter[int]:
-        """How often each number is in the target."""
-        rows = self.spark.read.format("penstock").options(url=self.options["url"], eventType=self.target).load()
-        return Counter(json.loads(row["data"])["n"] for row in rows.select("data").collect())
+
+def republish(rows: DataFrame, mode: Mode, checkpoint: str, sink: dict[str, str]) -> Any:
+    """Start a query that publishes *rows*."""
+    writer: Any = (
+        penstock.spark.direct(rows, **sink) if mode == "direct" else rows.writeStream.format("penstock").options(**sink)
+    )
+    return writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
 
 
-def run_twice(republished: Republished, hub: LiveHub, is_second_end: Callable[[Visit], bool]) -> None:
-    """Run a query in two drivers at once: one of them stands at the end of its second batch while the other goes on."""
-    with Line(hub.port) as line:
-        held = Held(before=True)
-        line.does(held, to=is_second_end)
-        first = Driver(republished, line.url)
-        try:
-            assert held.reached.wait(300), "it has not come to its second batch"
-            second = Driver(republished, hub.url)
-            said = second.ended()
-            assert second.process.returncode == 0, said[-3_000:]
-            assert first.process.poll() is None, "it is still at its second batch"
-        finally:
-            held.let_go()
-            first.ended()
-
-
-class Driver:
+class RepublishingDriver(ModuleDriver):
     """A driver in a process of its own, which can be killed with all that it has started."""
 
     def __init__(self, republished: Republished, sink_url: str) -> None:
-        self.process = subprocess.Popen(
-            [
-                sys.executable, "-m", "tests.spark.republish", republished.options["url"], sink_url,
-                republished.options["eventType"], republished.target, str(republished.checkpoint),
-                "direct" if republished.direct else "staged",
-            ],
-            cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        super().__init__(
+            "tests.spark.republishing", republished.options["url"], sink_url, republished.options["eventType"],
+            republished.target, str(republished.checkpoint), republished.mode, folder=republished.folder,
         )  # fmt: skip
 
-    def kill(self, _visit: object = None) -> None:
-        """Kill its whole session: Spark's Python workers have a process group of their own, and one could go on."""
-        while alive := living(self.process.pid):
-            for pid in alive:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-
-    def ended(self) -> str:
-        """Wait for its end; return what it has said."""
-        try:
-            _, said = self.process.communicate(timeout=180)
-        finally:
-            self.kill()
-        return said
-
-    def kill_asker(self, visit: Visit) -> None:
+    def kill_sender(self, visit: Visit) -> None:
         """Kill the Python worker that has sent a request."""
-        os.kill(owner_of(visit.ports, self.process.pid), signal.SIGKILL)
+        os.kill(owner_of(visit.ports, self.session), signal.SIGKILL)
+
+
+def main(source_url: str, sink_url: str, source: str, *given: Any) -> None:
+    """Publish the events that are there."""
+    target, checkpoint, mode = given
+    spark = penstock.spark.session("republish", master="local[2,4]")
+    options = {"url": source_url, "eventType": source, "maxEventsPerTrigger": str(BATCH)}
+    rows = spark.readStream.format("penstock").options(**options).load().select("data")
+    sink = {"url": sink_url, "eventType": target, "retrySeconds": "60"}
+    republish(rows, mode, checkpoint, sink).awaitTermination()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,13 +1,12 @@
 """A subscription of a hub that does as Nakadi does, and streams of Spark's that read it."""
 
 import json
-from typing import Any
 
 import httpx2
 
 from penstock.wire.nakadi import parse_offset
 from tests.nakadi import Nakadi
-from tests.spark.conftest import Query
+from tests.spark.queries import Query
 from tests.subscribing import numbered, put, subscribe
 
 STRICT = ("--nakadi-strict",)
@@ -46,10 +45,3 @@ class SubscriptionQuery(Query):
     def numbers(self) -> list[int]:
         """What was read, repeats included."""
         return sorted(json.loads(row[-1])["n"] for _, rows in self.batches for row in rows)
-
-
-def offset_of(progress: dict[str, Any], which: str = "endOffset") -> dict[str, Any]:
-    """The offset in a query's progress."""
-    given = progress["sources"][0][which]
-    found: dict[str, Any] = json.loads(given) if isinstance(given, str) else given
-    return found

@@ -1,0 +1,65 @@
+import json
+import subprocess
+import sys
+from importlib.metadata import packages_distributions
+
+PROGRAM = """
+import json, sys
+import pyspark_penstock, penstock.spark.stream
+import pyspark_zeroeventhub, penstock.spark.zeroeventhub.stream
+import penstock.spark.processors.calling, penstock.spark.processors.child
+import penstock.spark.processors.sources.feed_reading, penstock.spark.processors.sources.rows
+import penstock.spark.projections.folding, penstock.spark.projections.typed_rows
+import penstock.spark.direct_rows
+from penstock.processing import Effect, StreamEvent, by_kind, done, done_to, retry, skip_to  # For handlers.
+print(json.dumps(sorted({name.split(".")[0] for name in sys.modules})))
+print(json.dumps(sorted(name for name in sys.modules if name.startswith("penstock."))))
+"""
+
+
+WITHOUT_NUMPY = """
+import runpy, sys
+sys.modules["numpy"] = None
+runpy.run_module("tests.spark.executed", run_name="__main__")
+"""
+
+
+LOOKUP = """
+import sys
+import pyspark.sql.datasource, pyspark_penstock
+print(*(name for name in ("pyarrow", "numpy", "pandas") if name in sys.modules))
+"""
+
+
+def test_source_lookup_does_not_import_arrow() -> None:
+    done = subprocess.run([sys.executable, "-c", LOOKUP], capture_output=True, text=True, check=True)
+
+    assert done.stdout.split() == []
+
+
+def test_executors_import_pyspark_pyarrow_and_this_package_alone() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    loaded, ours = (json.loads(line) for line in done.stdout.splitlines())
+
+    everything = {name.split(".")[0] for name in packages_distributions() if not name.startswith("_")}
+    needed = {"msgspec", "numpy", "penstock", "py4j", "pyarrow", "pyspark"}
+    assert everything & set(loaded) <= needed | {"typing_extensions"}, "msgspec looks whether that one is there"
+    assert not [name for name in ours if name.split(".")[1] in ("hub", "storage", "server", "outbox", "cli")]
+
+
+def test_events_are_handled_and_folded_without_numpy() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT_NUMPY], capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+
+    assert found["called"] == [
+        ["a", False, 4, 9, "done", 8, 2],
+        ["a", False, 10, 12, "waiting", None, 0],
+        ["b", False, 5, 15, "waiting", None, 0],
+        ["c", False, 7, 8, "waiting", None, 0],
+        ["c", True, 2, 4, "done", None, 2],
+        ["d", False, 9, 10, "failed", None, 0],
+        ["e", False, 12, 13, "failed", None, 0],
+    ]
+    allowed = "an index of one event alone; its row may be there twice"
+    assert found["twice"] == f"parameter index is '0, of two events in b'; allowed: {allowed}"
+    assert found["folded"] == [["a", 6, False, True], ["b", 2, False, False], ["c", 4, False, True]]

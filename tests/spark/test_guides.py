@@ -1,0 +1,169 @@
+import json
+import re
+from collections.abc import Iterator
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.client import Client
+from penstock.core.event import NewEvent
+from penstock.spark.columns import source_schema
+from penstock.spark.messagedb.columns import SCHEMA as CATEGORY_COLUMNS
+from penstock.spark.messagedb.options import NAMES as CATEGORY_NAMES
+from penstock.spark.nakadi.columns import SCHEMA as SUBSCRIPTION_COLUMNS
+from penstock.spark.nakadi.options import NAMES as SUBSCRIPTION_NAMES
+from penstock.spark.options import NAMES, parse_options
+from penstock.spark.pipelines import ingest
+from penstock.spark.sink_options import SINK_NAMES
+from penstock.spark.traversals.query import periodic
+from penstock.spark.zeroeventhub.columns import SCHEMA as REMOTE_COLUMNS
+from penstock.spark.zeroeventhub.options import NAMES as REMOTE_NAMES
+from penstock.testing.live_hub import LiveHub, live_hub
+from tests.docs.examples import ROOT, blocks
+from tests.spark.categories import Categories
+
+PAGE = ROOT / "docs" / "guides" / "spark.md"
+PIPELINES = ROOT / "docs" / "guides" / "pipelines.md"
+PROCESSORS = ROOT / "docs" / "guides" / "processors.md"
+HUB = "http://localhost:8080"
+MESSAGE_DB = "postgresql://message_store@localhost:5432/message_store"
+"""Where events are, as the guides say it."""
+
+
+def rows(heading: str) -> dict[str, str]:
+    """The second cell of each row of the table under *heading*, by the first."""
+    table = PAGE.read_text(encoding="utf-8").partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    return dict(re.findall(r"^\| (`.*?) \| (.*?) \|", table, re.MULTILINE))
+
+
+def schema_of_the_guide() -> dict[str, Any]:
+    """The schema of order.placed, as the page says it."""
+    found: dict[str, Any] = json.loads(next(block.text for block in blocks(PAGE) if block.language == "json"))
+    return found
+
+
+@pytest.fixture(scope="module")
+def orders(hub: LiveHub) -> str:
+    """Sixty orders, as the guides expect them, and event types for what is made of them."""
+    with Client(hub.url) as client:
+        client.create_event_type(
+            "order.placed", partition_count=2, partition_strategy="user_defined", schema=schema_of_the_guide()
+        )
+        client.create_event_type("order.large", partition_count=2)
+        client.create_event_type("order.kept", partition_count=2)
+        client.create_event_type("order.copied", partition_count=2)
+        orders = (b'{"order_id": %d, "total": "12.50"}' % number for number in range(60))
+        client.publish("order.placed", (NewEvent(order, partition=place % 2) for place, order in enumerate(orders)))
+    return hub.url
+
+
+def run_programs(page: Path, url: str, directory: Path, *, events: str = HUB) -> None:
+    """Run the programs of *page* that have *events* from there, at *url*; what they write is in *directory*."""
+    for block in blocks(page):
+        if block.language == "python" and (MESSAGE_DB in block.text) == (events == MESSAGE_DB):
+            program = block.text.replace(events, url)
+            # The JVM keeps the directory that it began in.
+            program = program.replace('"lake/', f'"{directory}/lake/').replace('"/data/', f'"{directory}/data/')
+            exec(compile(program, f"{page.name}:{block.line}", "exec"), {"__name__": "example"})
+
+
+@pytest.mark.usefixtures("spark")
+def test_programs_of_the_spark_guide_run(orders: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_programs(PAGE, orders, tmp_path)
+
+    with Client(orders) as client:
+        assert sum(each.head for each in client.partitions("order.kept")) == 60
+    assert len(list((tmp_path / "lake" / "customers").iterdir())) == 1
+    said = capsys.readouterr().out
+    assert (
+        "60 orders\n60 orders in the lake\n750.0 in all\n10 orders of partition 0\n60 large orders\n"
+        "60 orders from afar\n" in said
+    )
+    assert said.endswith("60 orders of a Nakadi\n1000 customers\n")
+
+
+@pytest.mark.usefixtures("spark")
+def test_program_that_reads_a_messagedb_runs(
+    message_db_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for category in ("account", "payment", "other"):
+        Categories(message_db_url).fill(category, 20)
+
+    run_programs(PAGE, message_db_url, tmp_path, events=MESSAGE_DB)
+
+    assert capsys.readouterr().out == "40 events of accounts and payments\n"
+
+
+@pytest.mark.usefixtures("spark")
+def test_programs_of_the_pipelines_guide_run(orders: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_programs(PIPELINES, orders, tmp_path)
+
+    said = capsys.readouterr().out
+    assert "60 orders went into the lake\n60 orders are there\n50 orders in files\n" in said
+    assert "60 orders forwarded\n" in said
+    assert "2 orders imported\n" in said
+
+
+@pytest.fixture
+def customers(tmp_path: Path) -> Iterator[str]:
+    """Sixty orders of three customers, as the guide to processors expects them."""
+    with live_hub(f"sqlite:///{tmp_path}/hub.db") as hub, Client(hub.url) as client:
+        client.create_event_type(
+            "order.placed", partition_count=2, partition_strategy="hash", partition_key_fields=["customer"]
+        )
+        client.publish("order.placed", [{"order_id": n, "customer": f"{n % 3}", "total": float(n)} for n in range(60)])
+        yield hub.url
+
+
+def test_programs_of_the_processors_guide_run_on_spark(
+    spark: SparkSession, customers: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ingest(spark, f"{tmp_path}/lake/orders", url=customers, eventType="order.placed").awaitTermination(300)
+    for block in (block for block in blocks(PROCESSORS) if "penstock.spark" in block.text):
+        program = block.text.replace(HUB, customers).replace('"lake/', f'"{tmp_path}/lake/')
+        program = program.replace("sqlite:///", f"sqlite:///{tmp_path}/")
+        exec(compile(program, f"{PROCESSORS.name}:{block.line}", "exec"), {"__name__": "example"})
+
+    assert capsys.readouterr().out == (
+        "60 orders folded into a table\n3 customers in files\n60 orders scored\n60 orders in the lake\n"
+    )
+
+
+def test_spark_guide_explains_every_option() -> None:
+    assert [name.strip("`") for name in rows("Options")] == list(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("heading", "names"),
+    [
+        ("MessageDB", [*CATEGORY_COLUMNS.names, *CATEGORY_NAMES]),
+        ("Remote feeds", [*REMOTE_COLUMNS.names, *REMOTE_NAMES]),
+        ("Nakadi", [*SUBSCRIPTION_COLUMNS.names, *SUBSCRIPTION_NAMES]),
+    ],
+)
+def test_spark_guide_explains_every_column_and_option_of_other_sources(heading: str, names: list[str]) -> None:
+    section = PAGE.read_text(encoding="utf-8").partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    first_cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+
+    assert [name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)] == names
+
+
+def test_spark_guide_explains_every_option_and_column_of_the_sink() -> None:
+    published = PAGE.read_text(encoding="utf-8").partition("## Publish\n")[2].partition("\n## ")[0]
+    explained = re.findall(r"^\| `(\w+)` \|", published, re.MULTILINE)
+
+    assert explained == ["data", "key", "headers", "partition", "metadata", *SINK_NAMES]
+
+
+def test_spark_guide_explains_every_argument_of_periodic() -> None:
+    assert [name.strip("`") for name in rows("Periodic")] == list(signature(periodic).parameters)
+
+
+def test_spark_guide_explains_every_column() -> None:
+    explained = [name for cell in rows("Columns") for name in re.findall(r"`(\w+)`", cell)]
+
+    options = parse_options({"url": "http://x", "eventType": "a", "payload": "both", "includeHeaders": "true"})
+    assert explained == source_schema(options).names
