@@ -1,4 +1,4 @@
-"""That the benchmarks run; what they find is for `make bench` to say."""
+"""The benchmarks run; `make bench` tells their results."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import pytest
 
-import bench.figures
+import bench.figures  # noqa: F401 - it registers the figures
 from bench.figure import FIGURES
 from bench.results import write_page
 from tests.exhaustive import exhaustive
@@ -21,7 +21,7 @@ from tests.exhaustive import exhaustive
 ROOT = Path(__file__).parent.parent.parent
 
 
-def bench(*arguments: str) -> str:
+def run_bench(*arguments: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "bench", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -29,32 +29,32 @@ def bench(*arguments: str) -> str:
     return done.stdout
 
 
-def test_the_figures_are_listed() -> None:
-    listed = bench("--quick", "--list")
+def test_bench_lists_its_figures() -> None:
+    listed = run_bench("--quick", "--list")
 
     assert "feed-read" in listed
     assert "held-transaction" in listed
 
 
-def test_the_page_has_what_is_kept(tmp_path: Path) -> None:
+def test_benchmarks_page_is_written_from_the_results(tmp_path: Path) -> None:
     page = tmp_path / "benchmarks.md"
     write_page(page)
     assert page.read_text() == (ROOT / "docs" / "benchmarks.md").read_text()
     assert len(FIGURES) > 20
 
 
-def test_a_quick_figure_runs_and_writes_nothing() -> None:
+def test_quick_figure_runs_and_writes_no_results() -> None:
     page = ROOT / "docs" / "benchmarks.md"
     before = page.read_bytes() if page.exists() else None
 
-    said = bench("--quick", "arrow")
+    said = run_bench("--quick", "arrow")
 
     assert "Arrow beside NDJSON" in said
     assert (page.read_bytes() if page.exists() else None) == before
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, exhaustive(signal.SIGINT), exhaustive(signal.SIGKILL)])
-def test_a_stopped_benchmark_leaves_nothing_behind(number: int) -> None:
+def test_stopped_benchmark_leaves_no_processes_and_files(number: int) -> None:
     mark = str(uuid4())  # In the environment of whatever the benchmark starts.
     places = set((ROOT / "build").glob("bench-*"))
     command = [sys.executable, "-m", "bench", "--quick", "feed-read"]

@@ -11,10 +11,10 @@ SECONDS = 120.0
 
 
 @pytest.mark.exhaustive
-def test_three_hubs_on_postgresql_for_two_minutes(postgres_url: str, tmp_path: Path) -> None:
+def test_subscriptions_of_three_hubs_survive_two_minutes_of_kills(postgres_url: str, tmp_path: Path) -> None:
     play(postgres_url, 3, tmp_path, seeded(), SECONDS)
 
 
 @pytest.mark.exhaustive
-def test_three_hubs_on_postgresql_that_stand_still_past_their_leases(postgres_url: str, tmp_path: Path) -> None:
+def test_subscriptions_of_three_hubs_survive_pauses_longer_than_their_leases(postgres_url: str, tmp_path: Path) -> None:
     play(postgres_url, 3, tmp_path, seeded(), SECONDS, pauses=True)

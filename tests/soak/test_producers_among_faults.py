@@ -1,4 +1,4 @@
-"""L1: producers among faults, on a hub that is killed again and again: each event is stored once, and in order."""
+"""Producers among faults, on a hub that is killed again and again: each event is stored once, and in order."""
 
 import random
 import threading
@@ -13,8 +13,8 @@ import pytest
 from penstock.client import Client, Event
 from penstock.errors import RetriesExhausted, Unavailable
 from penstock.testing.live_hub import LiveHub
-from penstock.testing.postgres import PostgresCluster
 from penstock.testing.store_contract import database_at
+from tests.exhaustive import exhaustive
 from tests.faults.either import Either, Kind
 from tests.faults.proxy import Fate, Line, Stuck, Visit, answering, cut, is_batch, lost, passed, twice, unanswered
 from tests.promises.scene import seeded
@@ -24,6 +24,8 @@ PRODUCERS = 8
 PARTITIONS = 4
 FAULTS = 0.2
 BATCH_MAX = 40
+KINDS_OF_FAULTS = {"lost", "unanswered", "twice", "503", "502", "stuck", "cut"}
+KILLS_MIN = 2
 
 
 class FaultyLine(Line):
@@ -106,25 +108,28 @@ class Publisher:
 
 
 @contextmanager
-def kills(hub: LiveHub, every_s: float) -> Iterator[None]:
-    """Kill the hub now and then, and start it again."""
+def kills(hub: LiveHub, every_s: float) -> Iterator[list[float]]:
+    """Kill the hub now and then, and start it again; the list grows with each kill."""
     over = threading.Event()
+    killed: list[float] = []
 
     def kill() -> None:
         while not over.wait(every_s):
             hub.kill()
             hub.start()
+            killed.append(time.monotonic())
 
     thread = threading.Thread(target=kill)
     thread.start()
     try:
-        yield
+        yield killed
     finally:
         over.set()
         thread.join()
 
 
 def play(database: str, seconds: float, kill_every_s: float) -> None:
+    """Publish among faults and kills for so long, and until there has been each kind of fault, and some kills."""
     chance = seeded()
     hub = LiveHub(database)
     hub.start()
@@ -146,11 +151,13 @@ def play(database: str, seconds: float, kill_every_s: float) -> None:
                     over.set()
 
             threads = [threading.Thread(target=publish, args=(publisher,)) for publisher in publishers]
-            with kills(hub, kill_every_s):
+            with kills(hub, kill_every_s) as killed:
                 for thread in threads:
                     thread.start()
                 ends = time.monotonic() + seconds
-                while time.monotonic() < ends and not over.wait(0.5):
+                while not over.wait(0.1) and (
+                    time.monotonic() < ends or len(killed) < KILLS_MIN or line.faults.keys() < KINDS_OF_FAULTS
+                ):
                     line.deliver_some()
                 over.set()
                 for thread in threads:
@@ -180,7 +187,7 @@ def _check(hub: LiveHub, database: str, publishers: list[Publisher], line: Fault
     print(f"{total} events, {unknown} unknown outcomes, faults: {dict(line.faults)}")  # noqa: T201 - pytest shows it
     assert found == {key: numbers for key, numbers in stored.items() if numbers}
     assert total > 0
-    assert set(line.faults) == {"lost", "unanswered", "twice", "503", "502", "stuck", "cut"}
+    assert line.faults.keys() == KINDS_OF_FAULTS
     batches = database_at(database).run(
         "SELECT producer_id, epoch, number, events FROM penstock_produced ORDER BY producer_id, epoch, number"
     )
@@ -191,19 +198,10 @@ def _check(hub: LiveHub, database: str, publishers: list[Publisher], line: Fault
     assert sum(following.values()) == total
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def database(request: pytest.FixtureRequest) -> Iterator[str]:
-    if request.param == "sqlite":
-        yield f"sqlite:///{request.getfixturevalue('tmp_path')}/hub.db"
-        return
-    with PostgresCluster() as cluster:
-        yield cluster.create_database()
-
-
-def test_l1_in_short(database: str) -> None:
-    play(database, seconds=8, kill_every_s=2.5)
-
-
-@pytest.mark.exhaustive
-def test_l1_each_event_is_stored_once_in_ten_minutes_of_faults_and_kills(database: str) -> None:
-    play(database, seconds=600, kill_every_s=20)
+@pytest.mark.parametrize(
+    ("seconds", "kill_every_s"), [(1.0, 0.5), exhaustive(600.0, 20.0)], ids=["in short", "ten minutes"]
+)
+def test_events_are_stored_once_in_order_among_faults_and_kills(
+    database_url: str, seconds: float, kill_every_s: float
+) -> None:
+    play(database_url, seconds, kill_every_s)
