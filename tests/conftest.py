@@ -5,6 +5,7 @@ import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -14,7 +15,7 @@ from penstock.testing.live_hub import LiveHub
 from penstock.testing.pgbouncer import PgBouncer, PgBouncerMissing
 from penstock.testing.postgres import PostgresCluster, PostgresMissing
 from tests.databases import Databases, EmptyDatabases
-from tests.exhaustive import PROFILE, mark_combinations
+from tests.exhaustive import PROFILE, is_exhaustive, mark_combinations
 from tests.forks import FORKS
 from tests.jars import JarsMissing
 from tests.java import spark_options
@@ -77,6 +78,16 @@ def put_slowest_first(items: list[pytest.Item]) -> None:
         return min((ranks[parent] for parent in item.path.parents if parent in ranks), default=len(ranks))
 
     items.sort(key=rank)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Have one worker run all tests with Spark in `make test`; `make test-all` has too many of them for that."""
+    if config.getoption("dist") != "loadfile" or is_exhaustive():
+        return None
+    from tests.scheduling import OneWorkerForSpark
+
+    return OneWorkerForSpark(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)
