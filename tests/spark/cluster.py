@@ -121,7 +121,7 @@ def wait_for_workers(page: int, wanted: int) -> None:
 
 def alive(page: int) -> int:
     """Return how many workers the master has, -1 as long as it does not answer."""
-    with contextlib.suppress(OSError), urlopen(f"http://127.0.0.1:{page}/json/", timeout=5) as answer:
+    with contextlib.suppress(OSError, ValueError), urlopen(f"http://127.0.0.1:{page}/json/", timeout=5) as answer:
         return int(json.load(answer)["aliveworkers"])
     return -1
 
