@@ -5,8 +5,10 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from penstock.core.event import BOM, NewEvent, check_event
-from penstock.core.partitioning import key_path, key_text
+from penstock.core.event import NewEvent, check_event
+from penstock.core.json_text import BOM
+from penstock.core.partitioning import key_text
+from penstock.core.walk import key_path
 from penstock.errors import EventTooLarge, InvalidEvent
 from penstock.wire.zeroeventhub import parse_line
 

@@ -7,7 +7,8 @@ import msgspec
 
 from penstock.core.document import unlike
 from penstock.core.event import NewEvent
-from penstock.core.partitioning import Path, hash_partition, key_path, key_text
+from penstock.core.partitioning import hash_partition, key_text
+from penstock.core.walk import Path, key_path
 from penstock.errors import PartitionRefused
 
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode

@@ -1,9 +1,10 @@
 """The kinds of change that an event type's schema can go through (digest of Nakadi's contract, 2.5)."""
 
 from enum import IntEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
-from penstock.core.choices import EvolutionRules
+EvolutionRules = Literal["none", "forward", "compatible", "consumers"]
+"""The rules that judge a change of schema: those of a mode, or of `forward` with the evolution `consumers`."""
 
 
 class Level(IntEnum):

@@ -11,8 +11,6 @@ Mode = Literal["none", "forward", "compatible"]
 """Which changes of the schema are allowed: all; those that old consumers can live with; those that harm nobody."""
 Evolution = Literal["nakadi", "consumers"]
 """By whose list the mode `forward` goes: Nakadi's, or also the event guidelines' list of what suits consumers."""
-EvolutionRules = Literal["none", "forward", "compatible", "consumers"]
-"""The rules that judge a change of schema: those of a mode, or of `forward` with the evolution `consumers`."""
 ReadFrom = Literal["begin", "end", "cursors"]
 """Where a subscription begins."""
 Unprocessable = Literal["SKIP_EVENT", "DEAD_LETTER_QUEUE"]

@@ -10,15 +10,15 @@ from typing import Any, Final, get_args
 from penstock.core.choices import Category, CleanupPolicy, Evolution, Mode, PartitionStrategy
 from penstock.core.document import unlike
 from penstock.core.effective import metadata_schema
-from penstock.core.event import EVENT_BYTES_MAX, form_of
+from penstock.core.event import EVENT_BYTES_MAX
 from penstock.core.fields import Definition, Fields, Violation, raise_wrong
+from penstock.core.json_text import form_of
 from penstock.core.labels import wrong_annotations, wrong_labels
 from penstock.core.limits import PENSTOCK, Limits
 from penstock.core.metadata import SERVER_MEMBERS
 from penstock.core.name import NAME_CHARS_MAX, NAME_PATTERN, is_name
-from penstock.core.partitioning import key_path
 from penstock.core.schema import check_schema, defines, parse_schema, pointer_to
-from penstock.core.walk import Schema
+from penstock.core.walk import Schema, key_path
 from penstock.errors import InvalidEventType, MalformedEventType, UnsupportedMediaType
 
 AUDIENCES: Final = (

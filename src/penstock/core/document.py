@@ -9,8 +9,8 @@ from uuid import UUID
 import msgspec
 
 from penstock.core.data_change import DataChange
-from penstock.core.event import DEPTH_MAX
 from penstock.core.inexact import TIMES, has_inexact, in_utc, inexact, may_be_inexact
+from penstock.core.json_text import DEPTH_MAX
 from penstock.core.pydantic_model import dumped, is_pydantic, seen
 from penstock.errors import InvalidEvent
 

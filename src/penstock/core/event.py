@@ -1,15 +1,13 @@
 """What a producer hands in, and what every event must be."""
 
-import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
 
+from penstock.core.json_text import DEPTH_MAX, check_depth, decode, form_of, refuse_duplicate_keys, why_malformed
 from penstock.core.metadata import written_bytes
-from penstock.core.numbers import decode
 from penstock.errors import EventTooLarge, InvalidEvent, MalformedEvent, PenstockError
 
 EVENT_BYTES_MAX: Final = 999_000
@@ -17,13 +15,7 @@ EVENTS_MAX: Final = 250_000
 """How many events may be handed in at once: all others wait while they are written, in one transaction."""
 KEY_CHARS_MAX: Final = 1_024
 HEADERS_BYTES_MAX: Final = 64 * 1024
-BOM: Final = b"\xef\xbb\xbf"
-"""What some editors write before UTF-8, to say that it is."""
-DEPTH_MAX: Final = 256
-"""How deeply an event may be nested. A reader's JSON library has a limit too, and must not meet it in a feed."""
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
-_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
-_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"{}[]"))
 _MISSING: Final = msgspec.Raw(b"")
 _INTEGER_MIN: Final = -(1 << 63)
 _INTEGER_MAX: Final = (1 << 63) - 1
@@ -61,7 +53,7 @@ class NewEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 _decode_lines: Final = msgspec.json.Decoder(float_hook=float).decode_lines
-"""See `penstock.core.numbers`. What is infinite is not encoded as it was written, and looked at again by itself."""
+"""See `penstock.core.json_text`. What is infinite is not encoded as it was written, and looked at again by itself."""
 _encode: Final = msgspec.json.Encoder().encode
 _encode_lines: Final = msgspec.json.Encoder().encode_lines
 
@@ -209,16 +201,6 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def form_of(value: object) -> str:
-    """Return what *value* is called, decoded JSON which is no object.
-
-    >>> form_of([]), form_of(1.5), form_of(None)
-    ('an array', 'a number', 'null')
-    """
-    names: dict[type, str] = {str: "a string", list: "an array", bool: "a boolean", type(None): "null"}
-    return names.get(type(value), "a number")
-
-
 def first_large(events: Sequence[bytes]) -> int | None:
     """Return which of *events* is the first that `check_size` refuses; None when all are small enough."""
     if not events or max(map(len, events)) <= EVENT_BYTES_MAX:
@@ -255,50 +237,3 @@ def _refuse_malformed(events: Iterable[bytes], lines: Iterable[int]) -> None:
             raise MalformedEvent(line=line, reason="the JSON is nested too deeply") from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise MalformedEvent(line=line, reason=f"not valid JSON: {why_malformed(raw, error)}") from None
-
-
-def why_malformed(raw: bytes, error: Exception, ends: str = "it ends in the middle") -> str:
-    """Return in plain words why *raw* is no JSON, which a library has refused with *error*; *ends*: that it is cut."""
-    if isinstance(error, RecursionError):
-        return "it is nested too deeply"
-    if raw.startswith(BOM):
-        return "it begins with a UTF-8 byte order mark (EF BB BF): take those three bytes out"
-    try:
-        raw.decode()
-    except UnicodeDecodeError as bad:
-        return f"byte {bad.start + 1} of it ({raw[bad.start]:02X}) is not UTF-8"
-    if "truncated" not in str(error):
-        return str(error)
-    try:
-        json.loads(raw, parse_int=str, parse_float=str)  # Python's own library lets lone surrogates pass.
-    except (ValueError, RecursionError):
-        return ends
-    return "an escape in it (\\uD800 to \\uDFFF) is half a surrogate pair, which is no character"
-
-
-def check_depth(raw: bytes, line: int) -> None:
-    """Raise MalformedEvent where *raw*, which is JSON, has more than 256 levels."""
-    depth = deepest = 0
-    for byte in _STRING.sub(b"", raw).translate(None, delete=_NO_BRACKETS):
-        depth += 1 if byte in b"{[" else -1
-        deepest = max(depth, deepest)
-    if deepest > DEPTH_MAX:
-        reason = f"the JSON is nested too deeply: {deepest} levels, {DEPTH_MAX} are allowed"
-        raise MalformedEvent(line=line, reason=reason)
-
-
-def refuse_duplicate_keys(raw: bytes, line: int) -> None:
-    """Raise InvalidEvent where a key stands twice in any object of *raw*, which is slow to find out."""
-
-    def keep_unique(pairs: list[tuple[str, Any]]) -> None:
-        if len({name for name, _ in pairs}) != len(pairs):
-            counts = Counter(name for name, _ in pairs)
-            twice = next(name for name, count in counts.items() if count > 1)
-            raise MalformedEvent(line=line, reason=f"the key {twice!r} stands twice in one object")
-
-    try:
-        json.loads(raw, object_pairs_hook=keep_unique, parse_int=str, parse_float=str)
-    except RecursionError:
-        raise MalformedEvent(line=line, reason="the JSON is nested too deeply") from None
-    except ValueError as error:
-        raise MalformedEvent(line=line, reason=f"not valid JSON: {error}") from None

@@ -5,7 +5,8 @@ from typing import Any, Final, TypedDict
 
 import msgspec
 
-from penstock.core.choices import Category, CleanupPolicy, Evolution, EvolutionRules, Mode, PartitionStrategy
+from penstock.core.change import EvolutionRules
+from penstock.core.choices import Category, CleanupPolicy, Evolution, Mode, PartitionStrategy
 from penstock.core.definition import completed, partition_count_of
 from penstock.core.fields import Definition
 from penstock.core.limits import PENSTOCK, Limits

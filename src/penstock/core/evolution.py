@@ -22,9 +22,9 @@ from penstock.core.change import (
     TITLE,
     TYPE_NARROWED,
     Change,
+    EvolutionRules,
     Level,
 )
-from penstock.core.choices import EvolutionRules
 from penstock.core.comparison import compare
 from penstock.core.walk import Schema
 

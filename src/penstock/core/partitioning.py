@@ -2,11 +2,11 @@
 
 import json
 import random
-from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
 
-Path = tuple[str, ...]
+from penstock.core.json_text import java_double
+from penstock.core.walk import Path
 
 
 def text_order(count: int) -> tuple[int, ...]:
@@ -57,26 +57,6 @@ def random_partitions(events: int, count: int) -> list[int]:
     return random.choices(range(count), k=events) if count > 1 else [0] * events  # noqa: S311  # Nothing secret.
 
 
-def key_path(field: str) -> Path:
-    """Return the steps of a partition key field: dots separate, single quotes protect, a backslash escapes.
-
-    >>> key_path("'a.b'.c"), key_path("order.id")
-    (('a.b', 'c'), ('order', 'id'))
-    """
-    steps, step, quoted, letters = [], "", False, iter(field)
-    for letter in letters:
-        if letter == "\\":
-            step += next(letters, "")
-        elif letter == "'":
-            quoted = not quoted
-        elif letter == "." and not quoted:
-            steps.append(step)
-            step = ""
-        else:
-            step += letter
-    return (*steps, step)
-
-
 def key_text(event: dict[str, Any], path: Path) -> str:
     """Return the text of the value at *path*, as Java's toString would give it.
 
@@ -99,19 +79,6 @@ def _java_text(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def java_double(value: float) -> str:
-    """Return Java's Double.toString of *value*.
-
-    >>> [java_double(x) for x in (1.0, 1e10, -0.0, 1e-5, 123456.789, 1e7, 0.001)]
-    ['1.0', '1.0E10', '-0.0', '1.0E-5', '123456.789', '1.0E7', '0.001']
-    """
-    if value == 0 or 1e-3 <= abs(value) < 1e7:
-        return repr(value)
-    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
-    first, *rest = map(str, digits)
-    return f"{'-' if sign else ''}{first}.{''.join(rest) or '0'}E{int(exponent) + len(rest)}"
 
 
 def _signed(value: int) -> int:

@@ -6,8 +6,8 @@ from typing import Any
 from penstock.core.document import unlike
 from penstock.core.event import NewEvent, check_key, is_key
 from penstock.core.event_type import EventType
-from penstock.core.partitioning import Path, hash_partition, key_path, key_text, random_partitions
-from penstock.core.walk import shown
+from penstock.core.partitioning import hash_partition, key_text, random_partitions
+from penstock.core.walk import Path, key_path, shown
 from penstock.errors import PartitionRefused
 
 Place = Callable[[str | None, NewEvent, dict[str, Any], int], tuple[int, str | None]]

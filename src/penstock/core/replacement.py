@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from penstock.core.choices import EvolutionRules
+from penstock.core.change import EvolutionRules
 from penstock.core.definition import check_object, checked_schema, partition_count_of
 from penstock.core.event_type import EventType
 from penstock.core.evolution import Verdict, judge, judge_history, next_version, told, why_refused

@@ -7,8 +7,7 @@ from typing import Any, Final
 import jsonschema_rs
 import msgspec
 
-from penstock.core.event import check_depth, refuse_duplicate_keys, why_malformed
-from penstock.core.numbers import decode
+from penstock.core.json_text import check_depth, decode, refuse_duplicate_keys, why_malformed
 from penstock.core.patterns import check_patterns
 from penstock.core.references import check_references
 from penstock.core.unfolding import check_unfolding

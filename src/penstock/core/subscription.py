@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, get_args
 
 from penstock.core.choices import ReadFrom
-from penstock.core.event import KEY_CHARS_MAX, form_of, is_key
+from penstock.core.event import KEY_CHARS_MAX, is_key
 from penstock.core.fields import Definition, Fields, Violation, raise_wrong
+from penstock.core.json_text import form_of
 from penstock.core.labels import wrong_annotations, wrong_labels
 from penstock.core.retrying import wrong_policy
 from penstock.errors import InvalidSubscription, MalformedSubscription

@@ -11,8 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from penstock.core.event import DEPTH_MAX
-from penstock.core.numbers import is_extreme
+from penstock.core.json_text import DEPTH_MAX, is_extreme
 from penstock.core.walk import COMBINED, HOLDING, Schema, nodes, shown, target
 from penstock.errors import InvalidEventType
 

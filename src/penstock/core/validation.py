@@ -8,6 +8,7 @@ import jsonschema_rs
 import msgspec
 
 from penstock.core.effective import MOMENT, effective_schema
+from penstock.core.json_text import count_exponents, is_extreme
 from penstock.core.matching import (
     MATCH_MAX,
     MeteredPattern,
@@ -17,7 +18,6 @@ from penstock.core.matching import (
     most_text_states,
     why_too_long,
 )
-from penstock.core.numbers import count_exponents, is_extreme
 from penstock.core.schema import dialect, is_empty, parse_schema
 from penstock.core.shelf import Shelf
 from penstock.core.unfolding import APPLIED_MAX, most_applied, most_weight

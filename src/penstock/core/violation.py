@@ -12,7 +12,7 @@ import jsonschema_rs
 import msgspec
 
 from penstock.core.effective import MOMENT
-from penstock.core.partitioning import java_double
+from penstock.core.json_text import java_double
 from penstock.core.walk import shown
 
 EXTRANEOUS_MAX: Final = 20

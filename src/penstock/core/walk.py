@@ -4,6 +4,29 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 from urllib.parse import unquote
 
+Path = tuple[str, ...]
+
+
+def key_path(field: str) -> Path:
+    """Return the steps of a partition key field: dots separate, single quotes protect, a backslash escapes.
+
+    >>> key_path("'a.b'.c"), key_path("order.id")
+    (('a.b', 'c'), ('order', 'id'))
+    """
+    steps, step, quoted, letters = [], "", False, iter(field)
+    for letter in letters:
+        if letter == "\\":
+            step += next(letters, "")
+        elif letter == "'":
+            quoted = not quoted
+        elif letter == "." and not quoted:
+            steps.append(step)
+            step = ""
+        else:
+            step += letter
+    return (*steps, step)
+
+
 Schema = dict[str, Any]
 """A JSON Schema as it was decoded."""
 Pointer = tuple[str, ...]

@@ -6,14 +6,9 @@ from typing import Final, NamedTuple, TypedDict
 import msgspec
 
 from penstock.core.acceptance import Batch, accept, place
-from penstock.core.event import (
-    NewEvent,
-    Row,
-    check_sizes,
-    one_line_each,
-    refuse_duplicate_keys,
-)
+from penstock.core.event import NewEvent, Row, check_sizes, one_line_each
 from penstock.core.event_type import Feed
+from penstock.core.json_text import refuse_duplicate_keys
 from penstock.core.metadata import Enrichment
 from penstock.core.placing import Placing
 from penstock.errors import (

@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from penstock.core.document import unlike
 from penstock.core.guidelines.draft import ENTITY_KEY_FIELDS, Draft
-from penstock.core.partitioning import key_path
+from penstock.core.walk import key_path
 from penstock.errors import BadParameter, WrongCategory
 from penstock.processing.event import body, source_of, unplaced
 from penstock.processing.fields import Fields, Reader, Values, many, one

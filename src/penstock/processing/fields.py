@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from penstock.core.document import unlike
-from penstock.core.partitioning import Path, key_path
+from penstock.core.walk import Path, key_path
 from penstock.errors import BadParameter
 from penstock.processing.event import unplaced
 

@@ -5,8 +5,7 @@ from typing import Any, Final
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
-from penstock.core.event import refuse_duplicate_keys, why_malformed
-from penstock.core.numbers import decode
+from penstock.core.json_text import decode, refuse_duplicate_keys, why_malformed
 from penstock.errors import BadParameter, BodyTooLarge, MalformedEvent
 from penstock.server.encoding import decode_body
 from penstock.server.state import State

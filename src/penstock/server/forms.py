@@ -6,8 +6,8 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from penstock.core.json_text import decode
 from penstock.core.metadata import derived_headers
-from penstock.core.numbers import decode
 from penstock.hub.hub import Hub
 from penstock.hub.read import ColumnChunk, Reading, Track
 from penstock.hub.rows import Rows

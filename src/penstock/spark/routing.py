@@ -11,8 +11,9 @@ from zlib import crc32
 import msgspec
 
 from penstock.core.event import NewEvent
-from penstock.core.numbers import decode
-from penstock.core.partitioning import Path, hash_partition, key_path, key_text
+from penstock.core.json_text import decode
+from penstock.core.partitioning import hash_partition, key_text
+from penstock.core.walk import Path, key_path
 from penstock.errors import InvalidRow
 
 KEY_HEADER: Final = "ce_partitionkey"

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from penstock.core.event import BOM, EVENTS_MAX, NewEvent, why_malformed
-from penstock.core.numbers import decode
+from penstock.core.event import EVENTS_MAX, NewEvent
+from penstock.core.json_text import BOM, decode, why_malformed
 from penstock.errors import BadCursor, MalformedBatch, TooManyEvents
 from penstock.wire.query import shown
 

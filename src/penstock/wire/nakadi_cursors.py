@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from penstock.core.event import why_malformed
+from penstock.core.json_text import why_malformed
 from penstock.errors import BadParameter, UnusableCursor, UnusableStart
 from penstock.wire.nakadi import offset_text, partition_object
 from penstock.wire.query import Query, shown

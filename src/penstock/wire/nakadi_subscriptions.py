@@ -9,7 +9,7 @@ import msgspec
 
 from penstock.core.assignment import Place
 from penstock.core.delivery import Batch
-from penstock.core.event import why_malformed
+from penstock.core.json_text import why_malformed
 from penstock.core.limits import Limits
 from penstock.core.proof import parked_token_of, token_of
 from penstock.core.stream_rules import Rules

@@ -7,8 +7,8 @@ from typing import Any, Final, Literal
 import msgspec
 
 from penstock.core.claim import EPOCH_MAX, GROUP_CHARS_MAX, Claim
-from penstock.core.event import EVENTS_MAX, NewEvent, refuse_duplicate_keys, why_malformed
-from penstock.core.numbers import decode
+from penstock.core.event import EVENTS_MAX, NewEvent
+from penstock.core.json_text import decode, refuse_duplicate_keys, why_malformed
 from penstock.core.producer import Stamp
 from penstock.errors import (
     BadParameter,

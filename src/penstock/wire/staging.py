@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from penstock.core.event import refuse_duplicate_keys, why_malformed
+from penstock.core.json_text import refuse_duplicate_keys, why_malformed
 from penstock.errors import BadParameter, MalformedEvent
 from penstock.wire.producers import NUMBER_MAX, check_group
 from penstock.wire.query import shown

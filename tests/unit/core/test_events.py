@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.event import (
-    DEPTH_MAX,
     EVENT_BYTES_MAX,
     HEADERS_BYTES_MAX,
     check_event,
@@ -20,7 +19,11 @@ from penstock.core.event import (
     check_size,
     check_sizes,
     one_line,
-)  # fmt: skip
+)
+from penstock.core.json_text import (
+    DEPTH_MAX,  # fmt: skip
+    decode,
+)
 from penstock.core.metadata import (
     SERVER_MEMBERS,
     WRITTEN_BYTES_MAX,
@@ -30,7 +33,6 @@ from penstock.core.metadata import (
     written_bytes,
 )  # fmt: skip
 from penstock.core.name import NAME_CHARS_MAX
-from penstock.core.numbers import decode
 from penstock.errors import EventTooLarge, InvalidEvent, MalformedEvent, PartitionRefused
 from penstock.hub.clock import rfc3339
 from penstock.server.arrival import FLOW_ID_CHARS_MAX

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 from penstock.core import unfolding
-from penstock.core.event import DEPTH_MAX
+from penstock.core.json_text import DEPTH_MAX
 from penstock.core.matching import MATCH_MAX, MATCHING_MAX, count_name_bytes, most_name_states, most_text_states
 from penstock.core.patterns import count_states
 from penstock.core.unfolding import APPLIED_MAX, check_unfolding, most_applied

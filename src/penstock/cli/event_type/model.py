@@ -14,8 +14,7 @@ from penstock.core.definition import completed
 from penstock.core.guidelines.fields import find
 from penstock.core.guidelines.names import words
 from penstock.core.model_schema import entity, model_schema
-from penstock.core.partitioning import key_path
-from penstock.core.walk import Schema
+from penstock.core.walk import Schema, key_path
 
 
 def imported(named: str) -> Any:

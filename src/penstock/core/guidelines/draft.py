@@ -7,9 +7,8 @@ import msgspec
 
 from penstock.core.guidelines.fields import Node, find, is_required
 from penstock.core.guidelines.names import says_time
-from penstock.core.numbers import decode
-from penstock.core.partitioning import Path, key_path
-from penstock.core.walk import Schema
+from penstock.core.json_text import decode
+from penstock.core.walk import Path, Schema, key_path
 
 PROCESS_ID_FIELD: Final = "penstock/process-id-field"
 """The annotation that names the field that holds a business event's process id: a path, as in `order.number`."""

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple, cast
 
-from penstock.core.partitioning import Path
-from penstock.core.walk import COMBINED, NAMED, Pointer, Schema, children, steps, target
+from penstock.core.walk import COMBINED, NAMED, Path, Pointer, Schema, children, steps, target
 
 DEFINED: Final = frozenset(["definitions", "$defs"])
 """The members of a schema that other parts of it refer to."""

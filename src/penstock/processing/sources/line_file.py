@@ -9,7 +9,7 @@ from typing import IO, Final, NamedTuple, cast
 
 import zstandard
 
-from penstock.core.event import BOM
+from penstock.core.json_text import BOM
 from penstock.errors import FileChanged, InvalidLine
 from penstock.processing.sources.decompressed import is_compressed, open_file
 from penstock.processing.sources.line_place import MARKED_BYTES, LinePlace, mark_of

@@ -6,8 +6,9 @@ from typing import Any, Final
 
 import msgspec
 
-from penstock.core.partitioning import Path, key_path, key_text
+from penstock.core.partitioning import key_text
 from penstock.core.stream_name import stream_name
+from penstock.core.walk import Path, key_path
 from penstock.errors import EventTypeNotFound
 from penstock.processing.fields import Fields, Reader
 from penstock.processing.sources.feed_position import encode_tranche

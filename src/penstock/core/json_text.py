@@ -1,0 +1,133 @@
+"""Numbers that take long: JSON is read in a time that its length bounds, whatever numbers it holds.
+
+By itself msgspec takes some hundred times as long for numbers near the ends of what a double can hold, such as 1e300,
+as for others: a minute for a body full of them, in which nothing else in the process goes on. Python's way is as quick
+for all.
+"""
+
+import json
+import math
+import re
+from collections import Counter
+from decimal import Decimal
+from typing import Any, Final
+
+import msgspec
+
+from penstock.errors import MalformedEvent
+
+
+def java_double(value: float) -> str:
+    """Return Java's Double.toString of *value*.
+
+    >>> [java_double(x) for x in (1.0, 1e10, -0.0, 1e-5, 123456.789, 1e7, 0.001)]
+    ['1.0', '1.0E10', '-0.0', '1.0E-5', '123456.789', '1.0E7', '0.001']
+    """
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    first, *rest = map(str, digits)
+    return f"{'-' if sign else ''}{first}.{''.join(rest) or '0'}E{int(exponent) + len(rest)}"
+
+
+BOM: Final = b"\xef\xbb\xbf"
+"""What some editors write before UTF-8, to say that it is."""
+DEPTH_MAX: Final = 256
+"""How deeply an event may be nested. A reader's JSON library has a limit too, and must not meet it in a feed."""
+_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"{}[]"))
+
+
+def form_of(value: object) -> str:
+    """Return what *value* is called, decoded JSON which is no object.
+
+    >>> form_of([]), form_of(1.5), form_of(None)
+    ('an array', 'a number', 'null')
+    """
+    names: dict[type, str] = {str: "a string", list: "an array", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
+def why_malformed(raw: bytes, error: Exception, ends: str = "it ends in the middle") -> str:
+    """Return in plain words why *raw* is no JSON, which a library has refused with *error*; *ends*: that it is cut."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if raw.startswith(BOM):
+        return "it begins with a UTF-8 byte order mark (EF BB BF): take those three bytes out"
+    try:
+        raw.decode()
+    except UnicodeDecodeError as bad:
+        return f"byte {bad.start + 1} of it ({raw[bad.start]:02X}) is not UTF-8"
+    if "truncated" not in str(error):
+        return str(error)
+    try:
+        json.loads(raw, parse_int=str, parse_float=str)  # Python's own library lets lone surrogates pass.
+    except (ValueError, RecursionError):
+        return ends
+    return "an escape in it (\\uD800 to \\uDFFF) is half a surrogate pair, which is no character"
+
+
+def check_depth(raw: bytes, line: int) -> None:
+    """Raise MalformedEvent where *raw*, which is JSON, has more than 256 levels."""
+    depth = deepest = 0
+    for byte in _STRING.sub(b"", raw).translate(None, delete=_NO_BRACKETS):
+        depth += 1 if byte in b"{[" else -1
+        deepest = max(depth, deepest)
+    if deepest > DEPTH_MAX:
+        reason = f"the JSON is nested too deeply: {deepest} levels, {DEPTH_MAX} are allowed"
+        raise MalformedEvent(line=line, reason=reason)
+
+
+def refuse_duplicate_keys(raw: bytes, line: int) -> None:
+    """Raise InvalidEvent where a key stands twice in any object of *raw*, which is slow to find out."""
+
+    def keep_unique(pairs: list[tuple[str, Any]]) -> None:
+        if len({name for name, _ in pairs}) != len(pairs):
+            counts = Counter(name for name, _ in pairs)
+            twice = next(name for name, count in counts.items() if count > 1)
+            raise MalformedEvent(line=line, reason=f"the key {twice!r} stands twice in one object")
+
+    try:
+        json.loads(raw, object_pairs_hook=keep_unique, parse_int=str, parse_float=str)
+    except RecursionError:
+        raise MalformedEvent(line=line, reason="the JSON is nested too deeply") from None
+    except ValueError as error:
+        raise MalformedEvent(line=line, reason=f"not valid JSON: {error}") from None
+
+
+def finite(text: str) -> float:
+    """Return the number that *text* spells; raise ValueError where a double cannot hold it.
+
+    >>> finite("1.5e3")
+    1500.0
+    """
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError("Number out of range")
+    return number
+
+
+def is_extreme(number: float) -> bool:
+    """Tell whether exact arithmetic with *number* takes some ten times as long as with others.
+
+    >>> is_extreme(1e50), is_extreme(-1e-50), is_extreme(0), is_extreme(9_007_199_254_740_993)
+    (True, True, False, False)
+    """
+    return number != 0 and not 1e-50 < abs(number) < 1e50
+
+
+def count_exponents(raw: bytes) -> int:
+    """Return at least how many numbers of *raw*, which is JSON, have an exponent of two digits, or more.
+
+    Texts that look so count, too: to tell them apart would take longer than it is worth.
+
+    >>> count_exponents(b'[1e50, 2.5E-301, 1e5, "0e123"]')
+    3
+    """
+    alike = raw.translate(_ALIKE)
+    return alike.count(b"0e00") + alike.count(b"0e+00")
+
+
+_ALIKE: Final = bytes.maketrans(b"E-123456789", b"e+000000000")
+decode: Final = msgspec.json.Decoder(float_hook=finite).decode
+"""Returns any JSON value; raises what `msgspec.json.decode` does."""
