@@ -10,7 +10,7 @@ import psycopg
 
 from bench.events import AFTER, BEFORE, DIGITS, EVENT_BYTES, FEED
 from bench.place import file_of
-from penstock.core.cursor import Cursor, View, feed_mark
+from penstock.core.log.cursor import Cursor, View, feed_mark
 from penstock.hub.hub import Hub
 from penstock.storage import open_store
 from penstock.storage.sqlite.events import place_of

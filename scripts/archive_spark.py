@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import penstock.spark
 from penstock.client import Client
-from penstock.core.event import NewEvent
+from penstock.core.events.event import NewEvent
 from penstock.testing.live_hub import live_hub
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -3,8 +3,8 @@
 from itertools import groupby
 from pathlib import Path
 
-from penstock.core.guidelines import GUIDELINES, Guideline
-from penstock.core.guidelines.personal_data import KINDS, SOURCES, Kind
+from penstock.schema.guidelines import GUIDELINES, Guideline
+from penstock.schema.guidelines.personal_data import KINDS, SOURCES, Kind
 
 PAGE = Path(__file__).parents[1] / "docs" / "guidelines.md"
 
@@ -105,7 +105,7 @@ Norwegian, Danish and Swedish, in snake case, camel case or with accents: `date_
 |---|---|---|---|
 {kinds}
 The words are in
-[`personal_data.py`](../src/penstock/core/guidelines/personal_data.py). A name says much, but not all: a field called
+[`personal_data.py`](../src/penstock/schema/guidelines/personal_data.py). A name says much, but not all: a field called
 `note` may hold anything, so this check does not replace the review of
 [`personal-data-access`](#personal-data-access).
 

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from penstock.core.assignment import Place
-from penstock.core.event import NewEvent
-from penstock.core.limits import NAKADI
-from penstock.core.proof import token_of
-from penstock.core.subscription import completed_subscription
+from penstock.core.events.event import NewEvent
+from penstock.core.registry.definition import NAKADI
+from penstock.core.subscriptions.assignment import Place, token_of
+from penstock.core.subscriptions.definition import completed_subscription
 from penstock.hub.commits import Commit
 from penstock.hub.hub import Hub
 from penstock.hub.look import Look

@@ -9,18 +9,11 @@ from typing import TYPE_CHECKING
 from penstock.lazily import lazily
 
 if TYPE_CHECKING:
-    from penstock.client import (
-        AsyncClient,
-        AsyncFeed,
-        AsyncIdempotentProducer,
-        Client,
-        Feed,
-        IdempotentProducer,
-    )
-    from penstock.core.data_change import DataChange
-    from penstock.core.event import NewEvent
+    from penstock.client import AsyncClient, AsyncFeed, AsyncIdempotentProducer, Client, Feed, IdempotentProducer
+    from penstock.core.events.event import NewEvent
     from penstock.errors import PenstockError
     from penstock.hub.hub import Hub
+    from penstock.schema.models import DataChange
     from penstock.server import HubApp
     from penstock.storage import open_store
 else:
@@ -28,8 +21,8 @@ else:
         __name__,
         {
             "client": ["AsyncClient", "AsyncFeed", "AsyncIdempotentProducer", "Client", "Feed", "IdempotentProducer"],
-            "core.data_change": ["DataChange"],
-            "core.event": ["NewEvent"],
+            "schema.models": ["DataChange"],
+            "core.events.event": ["NewEvent"],
             "errors": ["PenstockError"],
             "hub.hub": ["Hub"],
             "server": ["HubApp"],

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from penstock.cli.demo.dataset import EVENT_TYPES
-from penstock.core.guidelines import GUIDELINES
+from penstock.schema.guidelines import GUIDELINES
 from penstock.testing.live_hub import LiveHub, live_hub
 from penstock.testing.port import free_port
 from tests.cli.command import Command, Result

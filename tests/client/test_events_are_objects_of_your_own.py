@@ -16,8 +16,8 @@ import pytest
 
 import penstock.outbox
 from penstock import AsyncClient, Client, DataChange
-from penstock.core.model_schema import model_schema
 from penstock.errors import InvalidEvent
+from penstock.schema.models import model_schema
 from penstock.testing.live_hub import LiveHub, live_hub
 from penstock.testing.postgres import PostgresCluster
 

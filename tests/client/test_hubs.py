@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.client import LAST, Client, Feed, NewPosition, Page, PositionReset
-from penstock.core.event import NewEvent
+from penstock.core.events.event import NewEvent
 from penstock.errors import (
     BadCursor,
     BadPartitionCount,

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.definition.definition import definitions
-from penstock.core.event_type import EventType
-from penstock.core.guidelines import ENTITY_KEY_FIELDS, GUIDELINES, PROCESS_ID_FIELD, WAIVER_PREFIX, check
-from penstock.core.labels import wrong_annotations
+from penstock.core.registry.definition import wrong_annotations
+from penstock.core.registry.event_type import EventType
+from penstock.schema.guidelines import ENTITY_KEY_FIELDS, GUIDELINES, PROCESS_ID_FIELD, WAIVER_PREFIX, check
 from scripts import document_guidelines
 from tests.docs.examples import ROOT, blocks
 

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, get_args
 import httpx2
 from starlette.testclient import TestClient
 
-from penstock.core.event import NewEvent
+from penstock.core.events.event import NewEvent
 from penstock.hub.hub import Hub
 from penstock.server import HubApp
 from penstock.storage import open_store

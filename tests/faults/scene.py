@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 
 from penstock.client import PartitionPublishingOptions, PublishResult, RetryPolicy
-from penstock.core.producer import Range
+from penstock.core.producers import Range
 from penstock.errors import PenstockError, RetriesExhausted
 from penstock.hub.hub import Hub
 from penstock.server import HubApp

@@ -17,7 +17,7 @@ from penstock.client import (
     PublishingProperties,
     PublishResult,
 )
-from penstock.core.event import NewEvent
+from penstock.core.events.event import NewEvent
 from penstock.errors import (
     AlreadyPublished,
     BadParameter,

@@ -22,7 +22,7 @@ from penstock.client import (
     Resolution,
     RetryPolicy,
 )
-from penstock.core.producer import MODULUS
+from penstock.core.producers import MODULUS
 from penstock.errors import PenstockError
 from penstock.testing.factories import an_event_type
 from penstock.wire import retry

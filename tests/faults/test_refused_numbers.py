@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from penstock.client import Event
-from penstock.core.producer import Range
+from penstock.core.producers import Range
 from penstock.errors import PayloadMismatch, ProducerUnsafe, SequenceGap, SequenceOverlap
 from tests.faults.either import Handle
 from tests.faults.proxy import Stuck, lost, unanswered

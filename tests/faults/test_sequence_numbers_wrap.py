@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.client import Event, Resolution
-from penstock.core.producer import Range
+from penstock.core.producers import Range
 from penstock.errors import PayloadMismatch
 from tests.faults.either import Handle, Kind
 from tests.faults.proxy import Stuck, lost, unanswered

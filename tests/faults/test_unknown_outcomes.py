@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.client import Event, Resolution, RetryPolicy
-from penstock.core.producer import Range
+from penstock.core.producers import Range
 from penstock.errors import Blocked, Forbidden, RetriesExhausted
 from tests.faults.either import Handle
 from tests.faults.proxy import (

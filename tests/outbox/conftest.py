@@ -4,7 +4,7 @@ from contextlib import closing
 
 import pytest
 
-from penstock.core.event_type import EventType
+from penstock.core.registry.event_type import EventType
 from penstock.storage import open_store
 from penstock.testing.factories import an_event_type
 from tests.exhaustive import exhaustive

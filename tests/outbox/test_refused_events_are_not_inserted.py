@@ -11,9 +11,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from penstock.core.document import document
-from penstock.core.event import EVENT_BYTES_MAX, NewEvent
-from penstock.core.event_type import EventType
+from penstock.core.events.encoding import document
+from penstock.core.events.event import EVENT_BYTES_MAX, NewEvent
+from penstock.core.registry.event_type import EventType
 from penstock.errors import EventTooLarge, EventTypeNotFound, InvalidEvent, PartitionRefused, PenstockError
 from penstock.hub.hub import Hub
 from penstock.hub.publish import Handed, prepare

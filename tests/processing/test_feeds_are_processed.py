@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.client import Client
-from penstock.core.event import NewEvent
+from penstock.core.events.event import NewEvent
 from penstock.errors import BadParameter, EventsLost, EventTypeNotFound, FeedCreatedAgain, Unavailable, Unreachable
 from penstock.processing.checkpoints.checkpoint import Advance, Move
 from penstock.processing.checkpoints.database import DatabaseCheckpoints

@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 
 from penstock.client import Client
-from penstock.core.event import NewEvent
+from penstock.core.events.event import NewEvent
 from penstock.processing import DatabaseCheckpoints
 from penstock.testing.factories import a_business_event, a_data_event
 from penstock.testing.live_hub import LiveHub, live_hub

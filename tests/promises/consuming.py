@@ -4,9 +4,8 @@ from collections import Counter
 from random import Random
 from typing import Final
 
-from penstock.core.delivery import Batch
-from penstock.core.stream_rules import Rules
-from penstock.core.subscription import completed_subscription
+from penstock.core.subscriptions.definition import completed_subscription
+from penstock.core.subscriptions.delivery import Batch, Rules
 from penstock.errors import (
     CommitRefused,
     EventTypeNotFound,

@@ -12,8 +12,8 @@ from typing import Any
 
 import psycopg
 
-from penstock.core.cursor import FIRST
-from penstock.core.event import NewEvent
+from penstock.core.events.event import NewEvent
+from penstock.core.log.cursor import FIRST
 from penstock.hub.clock import Clock, system_clock
 from penstock.hub.hub import Hub
 from penstock.hub.read import Wanted

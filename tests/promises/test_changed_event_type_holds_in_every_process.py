@@ -9,8 +9,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from penstock.core.event_type import EventType, Feed
-from penstock.core.partitioning import hash_partition
+from penstock.core.events.partitioning import hash_partition
+from penstock.core.registry.event_type import EventType, Feed
 from penstock.errors import InvalidEvent
 from penstock.hub.append import Published
 from penstock.hub.hub import Hub

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from penstock.core.cursor import FIRST, LAST
+from penstock.core.log.cursor import FIRST, LAST
 from penstock.errors import PenstockError
 from penstock.hub.hub import Hub
 from penstock.hub.read import Wanted

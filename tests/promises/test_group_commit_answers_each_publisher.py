@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.event_type import EventType
+from penstock.core.registry.event_type import EventType
 from penstock.errors import EventTypeNotFound, InvalidEvent, PartitionRefused
 from penstock.hub.hub import Hub
 from penstock.storage import open_store

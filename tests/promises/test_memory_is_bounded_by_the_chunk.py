@@ -4,7 +4,7 @@ import socket
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-from penstock.core.cursor import FIRST
+from penstock.core.log.cursor import FIRST
 from penstock.hub.hub import Hub
 from penstock.hub.read import Wanted
 from penstock.storage.store import CHUNK_BYTES

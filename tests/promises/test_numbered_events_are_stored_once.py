@@ -14,9 +14,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from penstock.core.claim import Claim
-from penstock.core.event import NewEvent
-from penstock.core.producer import MODULUS, Range, Stamp
+from penstock.core.events.event import NewEvent
+from penstock.core.producers import MODULUS, Claim, Range, Stamp
 from penstock.errors import ClaimRefused, PenstockError, ProducerNotFound, ProducerUnsafe
 from penstock.hub.append import Published
 from penstock.hub.hub import Hub

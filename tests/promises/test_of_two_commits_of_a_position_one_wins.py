@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from penstock.core.position import Commit, Goal, Reset
+from penstock.core.groups import Commit, Goal, Reset
 from penstock.errors import GroupKindDiffers, GroupNotFound, PositionMoved
 from penstock.hub.hub import Hub
 from penstock.storage.groups import Which

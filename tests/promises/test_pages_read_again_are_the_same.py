@@ -2,7 +2,7 @@
 
 import threading
 
-from penstock.core.cursor import FIRST
+from penstock.core.log.cursor import FIRST
 from penstock.hub.hub import Hub
 from penstock.hub.read import Wanted
 from penstock.testing.store_contract.database import data_of

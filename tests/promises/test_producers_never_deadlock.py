@@ -9,9 +9,8 @@ from contextlib import closing, suppress
 from random import Random
 from typing import NamedTuple
 
-from penstock.core.claim import Claim
-from penstock.core.event import NewEvent
-from penstock.core.producer import Stamp
+from penstock.core.events.event import NewEvent
+from penstock.core.producers import Claim, Stamp
 from penstock.errors import OutcomeUnknown, ProducerNotFound, ProducerUnsafe, Unavailable
 from penstock.hub.append import Published
 from penstock.hub.clock import system_clock

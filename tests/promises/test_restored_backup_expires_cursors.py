@@ -6,8 +6,8 @@ from contextlib import suppress
 import pytest
 
 from penstock.cli.restored import restored
-from penstock.core.stream_rules import Rules
-from penstock.core.subscription import completed_subscription
+from penstock.core.subscriptions.definition import completed_subscription
+from penstock.core.subscriptions.delivery import Rules
 from penstock.errors import CursorExpired, StreamNotFound
 from penstock.hub.commits import Commit
 from penstock.hub.hub import Hub

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import psycopg
 import pytest
 
-from penstock.core.event_type import Feed
+from penstock.core.registry.event_type import Feed
 from penstock.hub.clock import system_clock
 from penstock.hub.dead_letters import DEAD_LETTERS
 from penstock.hub.expiry import DAY_S

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.core.event import NewEvent
+from penstock.core.events.event import NewEvent
 from penstock.errors import DatabaseUnavailable
 from penstock.hub.hub import Hub
 from penstock.server import HubApp, shutdown

@@ -10,9 +10,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from penstock.core import validation
-from penstock.core.validation import Validator
 from penstock.hub.hub import Hub
+from penstock.schema import validation
+from penstock.schema.validation import Validator
 from penstock.server import HubApp, answers, batches, cursors, event_types, schemas, settings
 from penstock.storage import open_store
 from penstock.testing.factories import an_event_type

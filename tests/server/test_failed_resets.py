@@ -6,8 +6,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from penstock.core.stream_rules import Rules
-from penstock.core.subscription import completed_subscription
+from penstock.core.subscriptions.definition import completed_subscription
+from penstock.core.subscriptions.delivery import Rules
 from penstock.errors import DatabaseUnavailable
 from penstock.hub.hub import Hub
 from penstock.server import HubApp

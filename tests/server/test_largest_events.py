@@ -12,7 +12,7 @@ import pytest
 
 import penstock.outbox
 from penstock.client import Client
-from penstock.core.event import EVENT_BYTES_MAX
+from penstock.core.events.event import EVENT_BYTES_MAX
 from penstock.testing.live_hub import LiveHub
 from tests.served import ARROW, Served, client_of, create, problem_of
 

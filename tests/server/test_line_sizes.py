@@ -7,9 +7,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from penstock.core.event import NewEvent
-from penstock.core.event_type import EventType
-from penstock.core.line_size import line_bytes
+from penstock.core.events.event import NewEvent
+from penstock.core.log.acceptance import line_bytes
+from penstock.core.registry.event_type import EventType
 from penstock.testing.factories import an_event_type
 from tests.served import Served, create, problem_of
 

@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from penstock.core.event_type import EventType
+from penstock.core.registry.event_type import EventType
 from penstock.hub.hub import Hub
 from penstock.storage import open_store
 from penstock.testing.clock import START_AT

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 import penstock.spark
 from penstock.client import Client
-from penstock.core.event import NewEvent
+from penstock.core.events.event import NewEvent
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.jars import JarsMissing
 from tests.kafka import connector

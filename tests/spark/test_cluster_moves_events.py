@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.client import Client
-from penstock.core.event import NewEvent
+from penstock.core.events.event import NewEvent
 from penstock.testing.live_hub import LiveHub
 from tests.spark.cluster import WORKERS, Cluster
 from tests.spark.events import numbers_in

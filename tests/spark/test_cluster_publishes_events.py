@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.client import Client
-from penstock.core.event import NewEvent
+from penstock.core.events.event import NewEvent
 from penstock.testing.live_hub import LiveHub
 from tests.faults.proxy import Held, Line, Visit, is_batch, passed
 from tests.spark.cluster import Cluster, kill

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.client import Client
-from penstock.core.event import NewEvent
+from penstock.core.events.event import NewEvent
 from penstock.processing import Backoff, FeedSource, Inline, Local, Rules, by_kind
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.parked import Parked

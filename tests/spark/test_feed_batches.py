@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import spark_partition_id
 
 from penstock.client import Client
-from penstock.core.event import EVENT_BYTES_MAX, NewEvent
+from penstock.core.events.event import EVENT_BYTES_MAX, NewEvent
 from penstock.testing.live_hub import LiveHub
 from tests.spark.events import remove_before
 from tests.spark.queries import Query

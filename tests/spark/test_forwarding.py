@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.client import Client
-from penstock.core.event import NewEvent
+from penstock.core.events.event import NewEvent
 from penstock.errors import BadParameter
 from penstock.spark.pipelines import Feed, Files, Kafka, Nakadi, Report, forward, import_, watch
 from penstock.testing.live_hub import LiveHub, live_hub

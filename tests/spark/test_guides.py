@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.client import Client
-from penstock.core.event import NewEvent
+from penstock.core.events.event import NewEvent
 from penstock.spark.columns import source_schema
 from penstock.spark.messagedb.columns import SCHEMA as CATEGORY_COLUMNS
 from penstock.spark.messagedb.options import NAMES as CATEGORY_NAMES

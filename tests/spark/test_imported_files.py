@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.client import Client, FeedEvent
-from penstock.core.event import NewEvent
+from penstock.core.events.event import NewEvent
 from penstock.errors import BadParameter
 from penstock.spark.pipelines import Feed, Files, export, import_
 from penstock.spark.pipelines.watching import events_of

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.client import Client
-from penstock.core.partitioning import hash_partition
+from penstock.core.events.partitioning import hash_partition
 from penstock.errors import EventsLost, FeedCreatedAgain, ProcessorUnhealthy, StreamExhausted
 from penstock.processing import Backoff, DatabaseCheckpoints, Health, HubCheckpoints, Rules, retry
 from penstock.processing.checkpoints.memory import MemoryCheckpoints

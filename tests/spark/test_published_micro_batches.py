@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, rand, struct
 
 from penstock.client import Client
-from penstock.core.event import NewEvent
+from penstock.core.events.event import NewEvent
 from penstock.errors import BatchSuperseded, ProducerFenced
 from penstock.spark.publishing import BatchName, HubBatches, Place
 from penstock.testing.live_hub import LiveHub

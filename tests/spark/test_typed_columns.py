@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.functions import from_json
 
 from penstock.client import Client
-from penstock.core.event import NewEvent
+from penstock.core.events.event import NewEvent
 from penstock.testing.live_hub import LiveHub
 from tests.exhaustive import exhaustive
 from tests.spark.queries import Query

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import penstock.spark
 from penstock.client import Client
-from penstock.core.partitioning import hash_partition
+from penstock.core.events.partitioning import hash_partition
 from penstock.storage import open_store
 from penstock.testing.live_hub import LiveHub
 from tests.spark.events import count_in, events_in, numbers_in

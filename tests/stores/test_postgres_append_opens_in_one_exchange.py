@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from penstock.core.event_type import Feed
+from penstock.core.registry.event_type import Feed
 from penstock.errors import DatabaseUnavailable
 from penstock.storage.opening import Opening
 from penstock.storage.postgres.store import PostgresStore

@@ -5,11 +5,11 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from penstock.core.event import NewEvent, check_event
-from penstock.core.json_text import BOM
-from penstock.core.partitioning import key_text
-from penstock.core.walk import key_path
+from penstock.core.events.event import NewEvent, check_event
+from penstock.core.events.partitioning import key_text
 from penstock.errors import EventTooLarge, InvalidEvent
+from penstock.schema.json_text import BOM
+from penstock.schema.walk import key_path
 from penstock.wire.zeroeventhub import parse_line
 
 Form = Literal["auto", "events", "feed"]

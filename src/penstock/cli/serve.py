@@ -10,7 +10,7 @@ import typer
 from penstock.cli.options import DATABASE, DatabaseOption
 
 if TYPE_CHECKING:
-    from penstock.core.limits import Limits
+    from penstock.core.registry.definition import Limits
     from penstock.hub.hub import Hub
 
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -122,7 +122,7 @@ def serve(
     """
     from penstock.cli import listening, logs
     from penstock.cli.database import is_new
-    from penstock.core.limits import limits_of
+    from penstock.core.registry.definition import limits_of
     from penstock.server import HubApp
 
     as_json = logs.is_json(log_format)

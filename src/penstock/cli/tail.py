@@ -45,7 +45,7 @@ def tail(
     POST /feeds take as they are; with --headers it keeps keys and kinds. Lost connections are made again.
     """
     from penstock.client import Client
-    from penstock.core.cursor import FIRST, LAST
+    from penstock.core.log.cursor import FIRST, LAST
 
     if start == "first" and last:
         raise typer.BadParameter("--from first shows all events, --last N the last ones: give one of them")
@@ -101,7 +101,7 @@ def _to_the_end(feed: Any, cursors: dict[int, str], wish: dict[str, Any]) -> Ite
 
 def _last(client: "Client", event_type: str, count: int) -> dict[int, str]:
     """Return the cursors from which each partition has *count* events until its end."""
-    from penstock.core.cursor import Cursor, View, feed_mark
+    from penstock.core.log.cursor import Cursor, View, feed_mark
 
     found, mark = client.partitions(event_type), feed_mark(event_type)
     cursors = {}

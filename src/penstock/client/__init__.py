@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from penstock.client.subscription_batch import SubscriptionBatch
     from penstock.client.subscription_stream import SubscriptionStream, UncommittedBatch
     from penstock.client.subscriptions import Subscriptions
-    from penstock.core.cursor import FIRST, LAST
+    from penstock.core.log.cursor import FIRST, LAST
     from penstock.wire.groups import (
         CommittedPosition,
         ConsumerGroup,
@@ -98,7 +98,7 @@ else:
             "client.subscription_batch": ["SubscriptionBatch"],
             "client.subscription_stream": ["SubscriptionStream", "UncommittedBatch"],
             "client.subscriptions": ["Subscriptions"],
-            "core.cursor": ["FIRST", "LAST"],
+            "core.log.cursor": ["FIRST", "LAST"],
             "wire.groups": [
                 "CommittedPosition",
                 "ConsumerGroup",

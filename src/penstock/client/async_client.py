@@ -21,7 +21,7 @@ from penstock.client.producer_options import PublishingProperties, RetryPolicy
 from penstock.client.publishing import BATCH_BYTES, BATCH_EVENTS, Batching, Key, Published, each_event, new_event
 from penstock.client.stream_options import StreamOptions, stream_wish
 from penstock.client.subscription_batch import SubscriptionBatch
-from penstock.core.event import NewEvent
+from penstock.core.events.event import NewEvent
 from penstock.wire.address import check_address
 from penstock.wire.groups import (
     CommittedPosition,

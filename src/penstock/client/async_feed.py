@@ -11,7 +11,7 @@ from penstock.client.async_transport import AsyncTalk, AsyncTransport
 from penstock.client.closing import AsyncClosing
 from penstock.client.feed import FOLLOW_WAIT_S, PATIENCE_S, POLL_INTERVAL_S
 from penstock.client.following import Following
-from penstock.core.cursor import FIRST
+from penstock.core.log.cursor import FIRST
 from penstock.wire.address import check_address
 from penstock.wire.reader.discovery import Discovery
 from penstock.wire.reader.page import Data, Page

@@ -13,7 +13,7 @@ from penstock.client.producer_options import RetryPolicy
 from penstock.client.stream_options import StreamWish
 from penstock.client.streaming import StreamBegan, StreamEnded, Streaming
 from penstock.client.subscription_batch import SubscriptionBatch
-from penstock.core.event_decoder import EventDecoder
+from penstock.core.events.decoding import EventDecoder
 from penstock.errors import PenstockError
 from penstock.wire.nakadi_batches import BatchLine
 from penstock.wire.reader.page import Data

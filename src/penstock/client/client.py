@@ -20,7 +20,7 @@ from penstock.client.subscription_batch import SubscriptionBatch
 from penstock.client.subscription_stream import SubscriptionStream
 from penstock.client.subscriptions import Subscriptions
 from penstock.client.transport import Transport
-from penstock.core.event import NewEvent
+from penstock.core.events.event import NewEvent
 from penstock.wire.address import check_address
 from penstock.wire.groups import (
     CommittedPosition,

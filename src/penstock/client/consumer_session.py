@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 from penstock.client.subscription_batch import SubscriptionBatch
-from penstock.core.assignment import Place
+from penstock.core.subscriptions.assignment import Place
 from penstock.errors import PenstockError
 from penstock.wire.retry import Backoff
 

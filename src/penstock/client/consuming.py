@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from penstock.client.consumer_session import ConsumerSession
 from penstock.client.subscription_batch import SubscriptionBatch
-from penstock.core.assignment import Place
+from penstock.core.subscriptions.assignment import Place
 from penstock.errors import CommitRefused, PenstockError, StreamNotFound
 from penstock.wire.retry import Backoff, is_passing
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeAlias
 
 from penstock.client.publishing import raw_of
-from penstock.core.event import NewEvent
+from penstock.core.events.event import NewEvent
 from penstock.errors import AlreadyPublished, PenstockError
 
 Make: TypeAlias = Callable[[bytes, str | None, NewEvent | None, bool], bytes]

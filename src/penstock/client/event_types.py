@@ -11,8 +11,8 @@ from penstock.client.compatibility import Compatibility
 from penstock.client.json_exchange import JsonExchange, decoded
 from penstock.client.partition_choice import PartitionChoice
 from penstock.client.producer_options import PublishingProperties, properties_of
-from penstock.core.document import unlike
-from penstock.core.name import is_name
+from penstock.core.events.encoding import unlike
+from penstock.core.registry.definition import is_name
 from penstock.errors import EventTypeNotFound, InvalidEventType, ProducerNotFound
 from penstock.wire.exchange import Answer, Exchange, Request, address, check_steps
 from penstock.wire.nakadi import parse_offset

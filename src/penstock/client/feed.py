@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, Self, Unpack
 from penstock.client.closing import Closing
 from penstock.client.following import Following
 from penstock.client.transport import Talk, Transport
-from penstock.core.cursor import FIRST
+from penstock.core.log.cursor import FIRST
 from penstock.wire.address import check_address
 from penstock.wire.reader.discovery import Discovery
 from penstock.wire.reader.page import Data, Page

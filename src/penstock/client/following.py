@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
-from penstock.core.cursor import LAST
+from penstock.core.log.cursor import LAST
 from penstock.errors import CursorSetNotFound, NotFound, PenstockError, ServerError
 from penstock.wire.exchange import Exchange, Pause
 from penstock.wire.patience import DELAY_S_MAX

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from penstock.client.event import Event, Publication
 from penstock.client.plain_values import PlainValues
 from penstock.client.producer_options import Outcome, PartitionPublishingOptions, PublishResult
-from penstock.core.producer import MODULUS, Range
+from penstock.core.producers import MODULUS, Range
 from penstock.errors import PenstockError, ProducerUnsafe
 from penstock.wire.producers import Shown
 

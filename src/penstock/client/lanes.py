@@ -23,15 +23,8 @@ from penstock.client.producer_options import (
 from penstock.client.producing import Producing
 from penstock.client.publish_outcome import exhausted, is_transient, told
 from penstock.client.publishing import each_event
-from penstock.core.event import EVENTS_MAX
-from penstock.errors import (
-    BadParameter,
-    Conflict,
-    PartitionRequired,
-    PenstockError,
-    PublishCancelled,
-    RetriesExhausted,
-)
+from penstock.core.events.event import EVENTS_MAX
+from penstock.errors import BadParameter, Conflict, PartitionRequired, PenstockError, PublishCancelled, RetriesExhausted
 from penstock.wire.producers import check_group
 
 DELIVERY_TIMEOUT_S: Final = 120.0

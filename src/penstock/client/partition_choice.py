@@ -5,11 +5,11 @@ from typing import Any, Final
 
 import msgspec
 
-from penstock.core.document import unlike
-from penstock.core.event import NewEvent
-from penstock.core.partitioning import hash_partition, key_text
-from penstock.core.walk import Path, key_path
+from penstock.core.events.encoding import unlike
+from penstock.core.events.event import NewEvent
+from penstock.core.events.partitioning import hash_partition, key_text
 from penstock.errors import PartitionRefused
+from penstock.schema.walk import Path, key_path
 
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from penstock.core.producer import Range
+from penstock.core.producers import Range
 from penstock.errors import BadParameter, ProducerStateExpired
 from penstock.wire.producers import Shown
 

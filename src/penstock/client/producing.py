@@ -35,15 +35,8 @@ from penstock.client.publish_outcome import (
     told,
 )
 from penstock.client.resolving import Resolving
-from penstock.core.producer import Range
-from penstock.errors import (
-    BadParameter,
-    EventTooLarge,
-    InvalidEvent,
-    PenstockError,
-    ProducerNotFound,
-    ProducerUnsafe,
-)
+from penstock.core.producers import Range
+from penstock.errors import BadParameter, EventTooLarge, InvalidEvent, PenstockError, ProducerNotFound, ProducerUnsafe
 from penstock.wire import producers as wire
 from penstock.wire.exchange import Exchange, Pause, fetch
 from penstock.wire.refusal import refusal

@@ -1,7 +1,7 @@
 """What an attempt to publish idempotently has come to, by the error that it ended with."""
 
 from penstock.client.lane import Lane, Numbered, Operation
-from penstock.core.producer import Range
+from penstock.core.producers import Range
 from penstock.errors import (
     MalformedAnswer,
     OutcomeUnknown,

@@ -16,8 +16,8 @@ from uuid import UUID
 import msgspec
 
 from penstock.client.event_types import EventTypes, hub_address
-from penstock.core.document import document, fill_metadata, is_one_event
-from penstock.core.event import NewEvent, check_event, check_size
+from penstock.core.events.encoding import document, fill_metadata, is_one_event
+from penstock.core.events.event import NewEvent, check_event, check_size
 from penstock.errors import (
     BadParameter,
     ConnectionLost,

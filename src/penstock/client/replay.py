@@ -22,9 +22,8 @@ from penstock.client.idempotent_producer import IdempotentProducer
 from penstock.client.partition_choice import PartitionChoice
 from penstock.client.producer_options import PartitionPublishingOptions, PublishingProperties
 from penstock.client.publishing import BATCH_BYTES, BATCH_EVENTS
-from penstock.core.cursor import Cursor, View, feed_mark
-from penstock.core.event import NewEvent
-from penstock.core.sameness import same
+from penstock.core.events.event import NewEvent
+from penstock.core.log.cursor import Cursor, View, feed_mark
 from penstock.errors import (
     ClaimRefused,
     Conflict,
@@ -37,6 +36,7 @@ from penstock.errors import (
     SequenceGap,
     SequenceOverlap,
 )
+from penstock.schema.walk import same
 
 HELD_MAX: Final = 1_000_000
 """So many events are held at most until it is seen that the series is the one that the hub has the beginning of."""

@@ -12,7 +12,7 @@ from penstock.client.asking import Asking
 from penstock.client.lane import Lane, Numbered, Operation
 from penstock.client.producer_options import OnUnknown, Resolution
 from penstock.client.publish_outcome import lost, poisoned, ranges_in, ranges_told
-from penstock.core.producer import Range
+from penstock.core.producers import Range
 from penstock.errors import ClaimRefused, ProducerFenced, ProducerStateExpired, ProducerUnsafe, SequenceTooOld
 from penstock.wire import producers as wire
 from penstock.wire.exchange import Exchange

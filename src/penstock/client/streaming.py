@@ -18,8 +18,8 @@ from penstock.client.producer_options import RetryPolicy
 from penstock.client.stream_options import StreamWish
 from penstock.client.subscription_batch import MakeBatch, SubscriptionBatch, cursors_of
 from penstock.client.subscription_protocol import subscription_address
-from penstock.core.assignment import Place
-from penstock.core.event_decoder import EventDecoder
+from penstock.core.events.decoding import EventDecoder
+from penstock.core.subscriptions.assignment import Place
 from penstock.errors import (
     BadParameter,
     ConnectionLost,

@@ -5,8 +5,8 @@ from typing import Any, Final, Generic
 
 import msgspec
 
-from penstock.core.assignment import Place
-from penstock.core.event_decoder import EventDecoder
+from penstock.core.events.decoding import EventDecoder
+from penstock.core.subscriptions.assignment import Place
 from penstock.wire.exchange import Handed
 from penstock.wire.nakadi import parse_offset
 from penstock.wire.nakadi_batches import BatchLine

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from penstock.core.event_type import Feed
+from penstock.core.registry.event_type import Feed
 from penstock.hub.publish import Prepared
 from penstock.hub.stamped import Produced
 from penstock.storage.store import Block, Head, Tx

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from penstock.core.assignment import Place
-from penstock.core.event_type import Feed
+from penstock.core.registry.event_type import Feed
+from penstock.core.subscriptions.assignment import Place
 from penstock.hub.registry import existing_feed
 from penstock.hub.watch import Ticket, Watch
 from penstock.storage.store import Head, Store

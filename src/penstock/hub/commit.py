@@ -17,16 +17,9 @@ from contextlib import suppress
 from itertools import compress
 from typing import Final
 
-from penstock.core.event_type import Feed
-from penstock.core.producer import MODULUS
-from penstock.errors import (
-    HubStopped,
-    InsideTransaction,
-    OutboxBacklog,
-    OutcomeUnknown,
-    PenstockError,
-    Unavailable,
-)
+from penstock.core.producers import MODULUS
+from penstock.core.registry.event_type import Feed
+from penstock.errors import HubStopped, InsideTransaction, OutboxBacklog, OutcomeUnknown, PenstockError, Unavailable
 from penstock.hub.append import Published, append_rows, is_stale, lock_heads
 from penstock.hub.background import Background
 from penstock.hub.clock import Clock

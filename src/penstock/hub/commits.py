@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
-from penstock.core.assignment import Place
-from penstock.core.proof import ParkedSpan, is_parked_token, is_proven, parked_span
+from penstock.core.subscriptions.assignment import ParkedSpan, Place, is_parked_token, is_proven, parked_span
 from penstock.errors import (
     CommitRefused,
     DatabaseUnavailable,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from penstock.core.producer import (
+from penstock.core.producers import (
     DIGEST_BYTES,
     Ending,
     Forgotten,

@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from penstock.core.event_type import EventType, Feed
-from penstock.core.limits import Limits
+from penstock.core.registry.definition import Limits
+from penstock.core.registry.event_type import EventType, Feed
 from penstock.errors import EventTypeExists
 from penstock.hub.clock import rfc3339
 from penstock.storage.store import Store, Tx

@@ -15,8 +15,8 @@ from typing import Final
 
 import msgspec
 
-from penstock.core.event_type import Feed
-from penstock.core.producer import Forgotten, Range, State, locate
+from penstock.core.producers import Forgotten, Range, State, locate
+from penstock.core.registry.event_type import Feed
 from penstock.errors import (
     BatchIncomplete,
     DatabaseUnavailable,

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from penstock.core.consumer_group import Extent
-from penstock.core.event_type import Feed
-from penstock.core.name import is_name
+from penstock.core.groups import Extent
+from penstock.core.registry.definition import is_name
+from penstock.core.registry.event_type import Feed
 from penstock.errors import UnusablePosition
 from penstock.storage.store import Head, Tx
 

@@ -5,17 +5,9 @@ from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
-from penstock.core.consumer_group import (
-    CURSOR_SET,
-    SUBSCRIPTION,
-    Behind,
-    Standing,
-    behind,
-    is_group_name,
-)
-from penstock.core.cursor import Cursor, View, check_view, feed_mark
-from penstock.core.event_type import Feed
-from penstock.core.position import slice_of
+from penstock.core.groups import CURSOR_SET, SUBSCRIPTION, Behind, Standing, behind, is_group_name, slice_of
+from penstock.core.log.cursor import Cursor, View, check_view, feed_mark
+from penstock.core.registry.event_type import Feed
 from penstock.errors import CursorSetNotFound, DatabaseUnavailable, GroupKindDiffers, GroupNotFound, OutcomeUnknown
 from penstock.hub.clock import Clock
 from penstock.hub.registry import existing_feed

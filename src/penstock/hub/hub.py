@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any, Unpack
 
-from penstock.core.event import NewEvent
-from penstock.core.event_type import Feed
+from penstock.core.events.event import NewEvent
 from penstock.core.fields import Definition
-from penstock.core.limits import PENSTOCK, Limits
-from penstock.core.producer import MODULUS, Stamp, digests_of
+from penstock.core.producers import MODULUS, Stamp, digests_of
+from penstock.core.registry.definition import PENSTOCK, Limits
+from penstock.core.registry.event_type import Feed
 from penstock.errors import (
     DatabaseUnavailable,
     Forbidden,

@@ -8,14 +8,8 @@ Invariants:
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
-from penstock.core.event_type import Feed
-from penstock.errors import (
-    BatchNotFound,
-    BatchOfAnotherMode,
-    BatchOfAnotherQuery,
-    BatchSuperseded,
-    BatchUnfinished,
-)
+from penstock.core.registry.event_type import Feed
+from penstock.errors import BatchNotFound, BatchOfAnotherMode, BatchOfAnotherQuery, BatchSuperseded, BatchUnfinished
 from penstock.hub.append import Published
 from penstock.hub.publish import Prepared
 from penstock.hub.staged import BatchName, Piece

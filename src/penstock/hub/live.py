@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from penstock.core.assignment import Place
+from penstock.core.subscriptions.assignment import Place
 from penstock.hub.background import Background
 from penstock.hub.clock import uptime
 from penstock.hub.commits import Moved

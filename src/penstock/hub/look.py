@@ -7,7 +7,7 @@ Invariants:
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from penstock.core.assignment import Place
+from penstock.core.subscriptions.assignment import Place
 from penstock.hub.reasons import GIVEN_BACK, GROWN, RESETTING, TIME_OVER
 from penstock.storage.parked import Parked
 from penstock.storage.subscriptions import Session, Slot, Subscription

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from penstock.core.consumer_group import CURSOR_SET, Extent, Standing, is_slice
-from penstock.core.position import Goal, Reset, covered
+from penstock.core.groups import CURSOR_SET, Extent, Goal, Reset, Standing, covered, is_slice
 from penstock.errors import UnusablePosition
 from penstock.hub.extents import Extents
 from penstock.storage.groups import Place

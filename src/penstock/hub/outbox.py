@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from penstock.core.event import NewEvent
-from penstock.core.event_type import Feed
+from penstock.core.events.event import NewEvent
+from penstock.core.registry.event_type import Feed
 from penstock.errors import EventTypeNotFound, PenstockError
 from penstock.hub.clock import Clock
 from penstock.hub.publish import Handed, Prepared, parse_headers, prepare

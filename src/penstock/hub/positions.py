@@ -3,16 +3,18 @@
 from collections.abc import Sequence
 from typing import Final
 
-from penstock.core.consumer_group import (
+from penstock.core.groups import (
     CURSOR_SET,
     PATH_NAME_ALLOWED,
     SUBSCRIPTION,
+    Commit,
     Extent,
+    Reset,
+    covered,
     is_group_name,
     is_path_name,
     is_slice,
 )
-from penstock.core.position import Commit, Reset, covered
 from penstock.errors import (
     BadParameter,
     DatabaseUnavailable,

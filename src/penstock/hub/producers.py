@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
-from penstock.core.claim import Claim, Exhausted, Refused, grant
-from penstock.core.producer import Stamp, State
+from penstock.core.producers import Claim, Exhausted, Refused, Stamp, State, grant
 from penstock.errors import (
     ClaimRefused,
     DatabaseUnavailable,

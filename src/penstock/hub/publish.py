@@ -5,12 +5,9 @@ from typing import Final, NamedTuple, TypedDict
 
 import msgspec
 
-from penstock.core.acceptance import Batch, accept, place
-from penstock.core.event import NewEvent, Row, check_sizes, one_line_each
-from penstock.core.event_type import Feed
-from penstock.core.json_text import refuse_duplicate_keys
-from penstock.core.metadata import Enrichment
-from penstock.core.placing import Placing
+from penstock.core.events.event import Enrichment, NewEvent, Row, check_sizes, one_line_each
+from penstock.core.log.acceptance import Batch, Placing, accept, place
+from penstock.core.registry.event_type import Feed
 from penstock.errors import (
     Conflict,
     Invalid,
@@ -23,6 +20,7 @@ from penstock.errors import (
     UndeletableEvents,
 )
 from penstock.hub.clock import rfc3339
+from penstock.schema.json_text import refuse_duplicate_keys
 from penstock.storage.store import DELETION
 
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Final, NamedTuple
 
-from penstock.core.cursor import FIRST, LAST, Cursor, View, check_view, feed_mark, parse_cursor, place
-from penstock.core.event_type import Feed
+from penstock.core.log.cursor import FIRST, LAST, Cursor, View, check_view, feed_mark, parse_cursor, place
+from penstock.core.registry.event_type import Feed
 from penstock.errors import BadCursor, CursorExpired, EventTypeNotFound, PartitionNotFound
 from penstock.hub.registry import existing_feed
 from penstock.storage.store import CHUNK_BYTES, DELETION, Columns, Frame, Head, KindFilter, Store

@@ -4,15 +4,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from penstock.core.definition import checked_schema
-from penstock.core.event_type import EventType, Feed
-from penstock.core.evolution import NOTHING_CHANGES, Verdict, told
 from penstock.core.fields import Definition
-from penstock.core.guidelines import check
-from penstock.core.limits import PENSTOCK, Limits
-from penstock.core.replacement import Replacement, replaced
-from penstock.core.sameness import same
-from penstock.core.schema import parse_schema
+from penstock.core.registry.definition import PENSTOCK, Limits, checked_schema
+from penstock.core.registry.event_type import EventType, Feed
+from penstock.core.registry.replacement import Replacement, replaced
 from penstock.errors import (
     BadParameter,
     EventTypeInUse,
@@ -26,6 +21,10 @@ from penstock.errors import (
 )
 from penstock.hub.clock import Clock, rfc3339
 from penstock.hub.subscriptions import grow, is_deletable, lock_readers
+from penstock.schema.evolution import NOTHING_CHANGES, Verdict, told
+from penstock.schema.guidelines import check
+from penstock.schema.parsing import parse_schema
+from penstock.schema.walk import same
 from penstock.storage.store import Store, Tx
 
 LATEST: Final = "latest"

@@ -6,11 +6,11 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from penstock.core.assignment import Place
-from penstock.core.event import NewEvent
-from penstock.core.event_type import Feed
-from penstock.core.limits import PENSTOCK, Limits
-from penstock.core.retrying import Retrying, retrying_of, start
+from penstock.core.events.event import NewEvent
+from penstock.core.registry.definition import PENSTOCK, Limits
+from penstock.core.registry.event_type import Feed
+from penstock.core.subscriptions.assignment import Place
+from penstock.core.subscriptions.definition import Retrying, retrying_of, start
 from penstock.errors import DatabaseUnavailable, Invalid, TooLarge
 from penstock.hub.append import append_rows, lock_heads
 from penstock.hub.clock import Clock, rfc3339

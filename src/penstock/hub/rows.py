@@ -6,7 +6,7 @@ from itertools import accumulate, chain, compress, pairwise, repeat
 from typing import Protocol
 from zlib import crc32
 
-from penstock.core.track import Joined, Read
+from penstock.core.subscriptions.delivery import Joined, Read
 from penstock.hub.read import EVENTS, ColumnChunk, LineChunk, Reading, Track
 from penstock.storage.store import NONE, Frame
 

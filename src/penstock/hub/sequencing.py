@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from penstock.core.producer import (
+from penstock.core.producers import (
     DIGEST_BYTES,
     MODULUS,
     Append,

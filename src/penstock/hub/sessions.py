@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-from penstock.core import assignment
-from penstock.core.assignment import Place, room, share_out
+from penstock.core.subscriptions import assignment
+from penstock.core.subscriptions.assignment import Place, room, share_out
 from penstock.errors import (
     DatabaseUnavailable,
     InvalidSubscription,

@@ -3,10 +3,8 @@
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
-from penstock.core.assignment import Place
-from penstock.core.delivery import Batch, Delivery
-from penstock.core.proof import ParkedSpan
-from penstock.core.track import Read
+from penstock.core.subscriptions.assignment import ParkedSpan, Place
+from penstock.core.subscriptions.delivery import Batch, Delivery, Read
 from penstock.hub.read import Reading
 from penstock.hub.rows import Reads, Rows, take
 from penstock.hub.sessions import Sessions

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 
 import msgspec
 
-from penstock.core.document import unlike
+from penstock.core.events.encoding import unlike
 from penstock.errors import BadParameter, ChangesSwitchedOff, DatabaseUnavailable, InvalidSetting, OutcomeUnknown
 from penstock.storage.store import Setting, Store
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from penstock.core.event_type import Feed
+from penstock.core.registry.event_type import Feed
 from penstock.errors import Invalid, NotFound, PenstockError, TooLarge
 from penstock.hub.publish import Handed, prepare
 

@@ -20,8 +20,8 @@ from uuid import uuid4
 
 import msgspec
 
-from penstock.core.event import NewEvent
-from penstock.core.event_type import Feed
+from penstock.core.events.event import NewEvent
+from penstock.core.registry.event_type import Feed
 from penstock.errors import (
     ChunkDiffers,
     DatabaseUnavailable,

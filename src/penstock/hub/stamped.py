@@ -5,8 +5,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from penstock.core.event import NewEvent
-from penstock.core.producer import DIGEST_BYTES, Range, Stamp
+from penstock.core.events.event import NewEvent
+from penstock.core.producers import DIGEST_BYTES, Range, Stamp
 
 Outcome: TypeAlias = Literal["appended", "duplicate", "trimmed"]
 

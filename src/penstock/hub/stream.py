@@ -17,10 +17,8 @@ from contextlib import suppress
 from itertools import count
 from typing import Final
 
-from penstock.core.assignment import Place
-from penstock.core.delivery import COMMIT_TIMEOUT, Batch, Delivery
-from penstock.core.stream_rules import Rules
-from penstock.core.track import Joined, Read
+from penstock.core.subscriptions.assignment import Place
+from penstock.core.subscriptions.delivery import COMMIT_TIMEOUT, Batch, Delivery, Joined, Read, Rules
 from penstock.errors import Blocked, CursorExpired, DatabaseUnavailable, HubStopped, PenstockError, SubscriptionNotFound
 from penstock.hub.arrivals import Arrivals
 from penstock.hub.commits import Commit

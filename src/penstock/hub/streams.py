@@ -5,9 +5,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Final
 
-from penstock.core.assignment import Place
-from penstock.core.limits import PENSTOCK, Limits
-from penstock.core.stream_rules import Rules
+from penstock.core.registry.definition import PENSTOCK, Limits
+from penstock.core.subscriptions.assignment import Place
+from penstock.core.subscriptions.delivery import Rules
 from penstock.errors import ResetUnderWay, StreamsInTheWay
 from penstock.hub.clock import Clock
 from penstock.hub.commits import Commit, Commits

@@ -8,13 +8,11 @@ from typing import Any, Final
 
 import msgspec
 
-from penstock.core.assignment import Place
-from penstock.core.event_type import Feed
 from penstock.core.fields import Definition
-from penstock.core.limits import PENSTOCK, Limits
-from penstock.core.name import is_name
-from penstock.core.retrying import retrying_of
-from penstock.core.subscription import Search, identity_of, replaced_subscription
+from penstock.core.registry.definition import PENSTOCK, Limits, is_name
+from penstock.core.registry.event_type import Feed
+from penstock.core.subscriptions.assignment import Place
+from penstock.core.subscriptions.definition import Search, identity_of, replaced_subscription, retrying_of
 from penstock.errors import InvalidSubscription, SubscriptionNotFound
 from penstock.hub.clock import Clock
 from penstock.hub.dead_letters import DEAD_LETTERS, create_dead_letters

@@ -12,7 +12,7 @@ rolls back or begins, and no database library is imported that the service has n
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from penstock.core.document import is_one_event
+from penstock.core.events.encoding import is_one_event
 from penstock.outbox.dialects import sql
 from penstock.outbox.entry import Say, check_entries
 from penstock.outbox.steps import carry_out, creating, publishing

@@ -8,9 +8,9 @@ from uuid import uuid4
 
 import msgspec
 
-from penstock.core.acceptance import Batch, accept
-from penstock.core.document import document, fill_metadata
-from penstock.core.event import NewEvent, check_events, check_headers, check_key, check_sizes, one_line
+from penstock.core.events.encoding import document, fill_metadata
+from penstock.core.events.event import NewEvent, check_events, check_headers, check_key, check_sizes, one_line
+from penstock.core.log.acceptance import Batch, accept
 from penstock.errors import EventTooLarge, InvalidEvent, PartitionRefused, PenstockError
 from penstock.outbox.event_types import Known
 

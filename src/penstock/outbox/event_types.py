@@ -8,10 +8,10 @@ where and when an event type was seen, nor whether the transaction that saw it w
 import os
 from typing import Final, NamedTuple
 
-from penstock.core.event_type import EventType
-from penstock.core.placing import Placing
-from penstock.core.shelf import Shelf
-from penstock.core.validation import VALIDATORS
+from penstock.core.log.acceptance import Placing
+from penstock.core.registry.event_type import EventType
+from penstock.schema.cache import Shelf
+from penstock.schema.validation import VALIDATORS
 
 KEPT_CHARS: Final = 8 << 20
 """The size of the cache: so many characters of definitions."""

@@ -6,7 +6,7 @@ A plan hands out statements and is given their answers, so that the same lines s
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, Final
 
-from penstock.core.event import NewEvent
+from penstock.core.events.event import NewEvent
 from penstock.errors import EventTypeNotFound, PenstockError, Unavailable
 from penstock.outbox.adapters import Adapter, Parameters, Row, adapter_of, run_sync_of
 from penstock.outbox.dialects import creation, statement

@@ -7,13 +7,13 @@ entity is passed over. So changes have to hold the whole record, as it is after 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from penstock.core.document import unlike
-from penstock.core.guidelines.draft import ENTITY_KEY_FIELDS, Draft
-from penstock.core.walk import key_path
+from penstock.core.events.encoding import unlike
 from penstock.errors import BadParameter, WrongCategory
 from penstock.processing.event import body, source_of, unplaced
 from penstock.processing.fields import Fields, Reader, Values, many, one
 from penstock.processing.ordering import Ordering
+from penstock.schema.guidelines.draft import ENTITY_KEY_FIELDS, Draft
+from penstock.schema.walk import key_path
 
 E = TypeVar("E")
 _ENTITY: Final = ((int, str), "a whole number or a text")

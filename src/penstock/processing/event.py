@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from penstock.core.document import unlike
+from penstock.core.events.encoding import unlike
 from penstock.errors import EidMissing, OrderUnknown
 from penstock.wire.reader.page import FeedEvent
 

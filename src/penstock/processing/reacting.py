@@ -10,8 +10,8 @@ from uuid import UUID
 
 from penstock.client.client import Client
 from penstock.client.event import Event
-from penstock.core.document import document, fill_metadata
-from penstock.core.event import NewEvent
+from penstock.core.events.encoding import document, fill_metadata
+from penstock.core.events.event import NewEvent
 from penstock.errors import BadParameter
 from penstock.processing.effects import Effect, effect_id
 from penstock.processing.engine.outcome import Outcome, done, done_to

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from penstock.core.assignment import Session, Slot, share_out
+from penstock.core.subscriptions.assignment import Session, Slot, share_out
 
 
 class Shared(msgspec.Struct, frozen=True):

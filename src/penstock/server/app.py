@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from penstock.core.limits import Limits, limits_of
+from penstock.core.registry.definition import Limits, limits_of
 from penstock.errors import HubStopped, OutcomeUnknown, PenstockError
 from penstock.hub.hub import Hub
 from penstock.server import batches, feeds, operations, parameters, shapes
@@ -71,7 +71,7 @@ class HubApp:
         database: the URL of the database, see `penstock.storage.open_store`; or a function that opens a `Hub`.
         migrate: bring the tables up to date when starting.
         nakadi_strict: do as Nakadi does where Penstock would say or allow more: problems have no members but Nakadi's,
-            and a hub that is opened here keeps to Nakadi's limits (see `penstock.core.limits`). One that *database*
+            and a hub that is opened here keeps to Nakadi's limits (see `penstock.core.registry.definition`). One that *database*
             opens has those that it was given.
         guidelines: `refuse` those event types that break a guideline of the level MUST, and do not waive it; else
             their owners are warned. Of a hub that *database* opens, its limits say so.

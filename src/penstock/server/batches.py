@@ -8,8 +8,8 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.core.event import NewEvent
-from penstock.core.without_effect import DELETIONS
+from penstock.core.events.event import NewEvent
+from penstock.core.registry.event_type import DELETIONS
 from penstock.errors import (
     EventTooLarge,
     InvalidEvent,

@@ -5,8 +5,8 @@ from typing import Any, Final
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
-from penstock.core.json_text import decode, refuse_duplicate_keys, why_malformed
 from penstock.errors import BadParameter, BodyTooLarge, MalformedEvent
+from penstock.schema.json_text import decode, refuse_duplicate_keys, why_malformed
 from penstock.server.encoding import decode_body
 from penstock.server.state import State
 from penstock.wire.query import shown

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.core.event_type import Feed
+from penstock.core.registry.event_type import Feed
 from penstock.errors import EventTypeNotFound, PartitionNotFound, UnusableCursor
 from penstock.hub.hub import Hub
 from penstock.server.answers import json_response

@@ -12,7 +12,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from penstock.core.batching import Rules
+from penstock.core.log.batching import Rules
 from penstock.errors import EventTypeNotFound, PenstockError, UnusableStart
 from penstock.hub.hub import Hub
 from penstock.server.access import access_of

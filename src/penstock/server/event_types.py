@@ -6,12 +6,12 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.core.event_type import Feed
-from penstock.core.guidelines import check
+from penstock.core.registry.event_type import Feed
 from penstock.errors import BadParameter
 from penstock.hub.clock import rfc3339
 from penstock.hub.hub import Hub
 from penstock.hub.permissions import Operation
+from penstock.schema.guidelines import check
 from penstock.server.answers import json_response
 from penstock.server.body import parsed, read_body
 from penstock.server.caller import caller_of

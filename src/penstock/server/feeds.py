@@ -9,8 +9,8 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.core.cursor import Cursor, View, bad_count, feed_mark, with_count
-from penstock.core.event import NewEvent
+from penstock.core.events.event import NewEvent
+from penstock.core.log.cursor import Cursor, View, bad_count, feed_mark, with_count
 from penstock.errors import BadParameter, BadPartitionCount, InvalidEvent, MalformedEvent, PenstockError
 from penstock.hub.append import Published
 from penstock.hub.hub import Hub

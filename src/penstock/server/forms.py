@@ -6,11 +6,11 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from penstock.core.json_text import decode
-from penstock.core.metadata import derived_headers
+from penstock.core.events.event import derived_headers
 from penstock.hub.hub import Hub
 from penstock.hub.read import ColumnChunk, Reading, Track
 from penstock.hub.rows import Rows
+from penstock.schema.json_text import decode
 from penstock.storage.store import NONE, Frame
 from penstock.wire import arrow, feedapi, zeroeventhub
 from penstock.wire.query import HeaderChoice

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from penstock.core.consumer_group import KINDS, NAME_CHARS_MAX
+from penstock.core.groups import KINDS, NAME_CHARS_MAX
 from penstock.server.operation import Answer, Parameter, Schema, list_of, object_of
 from penstock.server.shapes import EVENT_TYPE_NAME, JSON
 from penstock.wire import groups as wire

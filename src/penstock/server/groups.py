@@ -7,8 +7,8 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.core.consumer_group import MICROSECONDS, Standing, is_group_name
-from penstock.core.name import is_name
+from penstock.core.groups import MICROSECONDS, Standing, is_group_name
+from penstock.core.registry.definition import is_name
 from penstock.errors import BadParameter, EventTypeNotFound, GroupNotFound
 from penstock.hub.clock import rfc3339
 from penstock.hub.groups import Known

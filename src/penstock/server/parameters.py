@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from penstock.core.cursor import VIEW_PARTITIONS_MAX
+from penstock.core.log.cursor import VIEW_PARTITIONS_MAX
 from penstock.server.operation import Parameter
 from penstock.wire.nakadi import SCHEMAS_MAX
 from penstock.wire.zeroeventhub import CHUNK_EVENTS_MAX, CURSORSET_CHARS_MAX, PAGE_SIZE, PAGE_SIZE_MAX, WAIT_SECONDS_MAX

@@ -9,13 +9,8 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.core.event import NewEvent
-from penstock.errors import (
-    BadProducerHeaders,
-    InvalidEvent,
-    MalformedBatch,
-    MalformedEvent,
-)
+from penstock.core.events.event import NewEvent
+from penstock.errors import BadProducerHeaders, InvalidEvent, MalformedBatch, MalformedEvent
 from penstock.hub.append import Published
 from penstock.hub.hub import Hub
 from penstock.hub.publish import How

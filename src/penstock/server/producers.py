@@ -7,7 +7,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.core.producer import Range
+from penstock.core.producers import Range
 from penstock.errors import PartitionNotFound
 from penstock.hub.clock import rfc3339
 from penstock.hub.hub import Hub

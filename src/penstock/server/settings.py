@@ -5,8 +5,8 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.core.document import unlike
-from penstock.core.without_effect import ADMINISTRATORS
+from penstock.core.events.encoding import unlike
+from penstock.core.registry.event_type import ADMINISTRATORS
 from penstock.errors import BadParameter
 from penstock.hub.settings import FEATURES, LISTS
 from penstock.server.answers import json_response

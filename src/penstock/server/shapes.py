@@ -6,11 +6,18 @@ What is written as lines is described as an array of its lines, as OpenAPI means
 from collections.abc import Mapping
 from typing import Final, get_args
 
-from penstock.core.choices import Category, CleanupPolicy, Evolution, Mode, PartitionStrategy
-from penstock.core.definition import AUDIENCES
-from penstock.core.event import EVENT_BYTES_MAX, HEADERS_BYTES_MAX, KEY_CHARS_MAX
-from penstock.core.limits import PENSTOCK
-from penstock.core.name import NAME_CHARS_MAX, NAME_PATTERN
+from penstock.core.events.event import EVENT_BYTES_MAX, HEADERS_BYTES_MAX, KEY_CHARS_MAX
+from penstock.core.registry.definition import (
+    AUDIENCES,
+    NAME_CHARS_MAX,
+    NAME_PATTERN,
+    PENSTOCK,
+    Category,
+    CleanupPolicy,
+    Evolution,
+    Mode,
+    PartitionStrategy,
+)
 from penstock.server.operation import Answer, Schema, list_of, object_of
 from penstock.wire import arrow
 from penstock.wire.feedapi import CURSOR_HEADER, LEFT_OUT_HEADER

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from starlette.requests import Request
 
-from penstock.core.name import is_name
+from penstock.core.registry.definition import is_name
 from penstock.errors import EventTypeNotFound
 from penstock.hub.hub import Hub
 from penstock.server.access import access_of

@@ -10,7 +10,7 @@ from uuid import UUID
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.core.event_type import Feed
+from penstock.core.registry.event_type import Feed
 from penstock.errors import StorageFixed, StorageInUse, StorageNotFound
 from penstock.hub.clock import rfc3339
 from penstock.server.answers import json_response

@@ -5,10 +5,10 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from penstock.core.batching import Batching, Rules
-from penstock.core.cursor import Cursor, View, feed_mark
-from penstock.core.event_type import Feed
-from penstock.core.track import Read
+from penstock.core.log.batching import Batching, Rules
+from penstock.core.log.cursor import Cursor, View, feed_mark
+from penstock.core.registry.event_type import Feed
+from penstock.core.subscriptions.delivery import Read
 from penstock.errors import Unavailable
 from penstock.hub.hub import Hub
 from penstock.hub.read import Reading, Track, Wanted

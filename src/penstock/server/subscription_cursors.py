@@ -11,8 +11,8 @@ from uuid import UUID, uuid4
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.core.assignment import Place
-from penstock.core.name import is_name
+from penstock.core.registry.definition import is_name
+from penstock.core.subscriptions.assignment import Place
 from penstock.errors import (
     BadParameter,
     EventTypeNotFound,

@@ -7,9 +7,9 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.core.assignment import Place
 from penstock.core.fields import Definition
-from penstock.core.subscription import Search, completed_subscription
+from penstock.core.subscriptions.assignment import Place
+from penstock.core.subscriptions.definition import Search, completed_subscription
 from penstock.errors import BadParameter, ChangesSwitchedOff, InvalidSubscription, UnusableCursor
 from penstock.hub.clock import rfc3339
 from penstock.hub.hub import Hub

@@ -5,7 +5,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from penstock.core.without_effect import without_effect
+from penstock.core.registry.event_type import without_effect
 
 
 def warn(answer: Response, texts: Iterable[str]) -> Response:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
-from penstock.core.consumer_group import PATH_NAME_ALLOWED, is_path_name
+from penstock.core.groups import PATH_NAME_ALLOWED, is_path_name
 from penstock.errors import BadParameter
 from penstock.spark.offsets import MARKS
 from penstock.wire.address import EXAMPLE, is_address, meant

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.core.cursor import parse_cursor
+from penstock.core.log.cursor import parse_cursor
 from penstock.errors import BadCursor, CursorExpired, MalformedAnswer, PenstockError, StaleToken
 from penstock.spark.heads import Heads, recreated
 from penstock.spark.loss import report_loss

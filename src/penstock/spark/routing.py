@@ -10,11 +10,11 @@ from zlib import crc32
 
 import msgspec
 
-from penstock.core.event import NewEvent
-from penstock.core.json_text import decode
-from penstock.core.partitioning import hash_partition, key_text
-from penstock.core.walk import Path, key_path
+from penstock.core.events.event import NewEvent
+from penstock.core.events.partitioning import hash_partition, key_text
 from penstock.errors import InvalidRow
+from penstock.schema.json_text import decode
+from penstock.schema.walk import Path, key_path
 
 KEY_HEADER: Final = "ce_partitionkey"
 SHOWN_CHARS: Final = 200

@@ -30,7 +30,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from penstock.core.event import NewEvent, one_line_each
+from penstock.core.events.event import NewEvent, one_line_each
 from penstock.errors import BadParameter, InvalidRow
 from penstock.spark.json_text import has_json, json_text
 

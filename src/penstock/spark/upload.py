@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
-from penstock.core.event import NewEvent
+from penstock.core.events.event import NewEvent
 from penstock.errors import EventTooLarge, InvalidEvent, InvalidRow, PartitionRefused
 from penstock.spark.publishing import BatchName, HubBatches
 from penstock.spark.rows import SHOWN_CHARS, EventRows

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.core.event_type import EventType, Feed
+from penstock.core.registry.event_type import EventType, Feed
 
 
 def feed_of(row: tuple[Any, ...]) -> Feed:

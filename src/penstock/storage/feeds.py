@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.core.event_type import EventType, Feed
+from penstock.core.registry.event_type import EventType, Feed
 from penstock.errors import EventTypeExists
 from penstock.storage.feed_row import feed_of
 from penstock.storage.statements import Statements

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from penstock.core.consumer_group import Extent, Standing
+from penstock.core.groups import Extent, Standing
 from penstock.storage.groups import Intervention, Listed, Place, Which
 from penstock.storage.statements import Statements
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from penstock.core.consumer_group import Standing
+from penstock.core.groups import Standing
 
 
 class Listed(NamedTuple):

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from penstock.core.assignment import Place
+from penstock.core.subscriptions.assignment import Place
 
 
 class Parked(NamedTuple):

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from penstock.core.assignment import Place
+from penstock.core.subscriptions.assignment import Place
 from penstock.storage.parked import Parked
 from penstock.storage.statements import Statements
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.core.producer import Ending, State, Stored
+from penstock.core.producers import Ending, State, Stored
 from penstock.storage.producers import Batch, NewBatch, Producer, ProducerKey, Window
 from penstock.storage.statements import Statements
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from penstock.core.producer import Ending, State, Stored
+from penstock.core.producers import Ending, State, Stored
 
 ProducerKey = tuple[int, str]
 """A partition, by the store's number, and a producer group."""

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from penstock.core.event_type import Feed
+from penstock.core.registry.event_type import Feed
 from penstock.storage.statements import Statements
 
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode

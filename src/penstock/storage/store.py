@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
-from penstock.core.event import Row
-from penstock.core.event_type import EventType, Feed
+from penstock.core.events.event import Row
+from penstock.core.registry.event_type import EventType, Feed
 from penstock.storage.groups import Groups
 from penstock.storage.opening import Opening
 from penstock.storage.outbox import Outbox, Rejected

@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import msgspec
 
-from penstock.core.assignment import Place
 from penstock.core.fields import Definition
-from penstock.core.subscription import Search
+from penstock.core.subscriptions.assignment import Place
+from penstock.core.subscriptions.definition import Search
 from penstock.storage.statements import Statements
 from penstock.storage.subscriptions import Session, Slot, Subscription
 

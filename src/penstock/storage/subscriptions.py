@@ -3,9 +3,9 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from penstock.core.assignment import Place
 from penstock.core.fields import Definition
-from penstock.core.subscription import Search
+from penstock.core.subscriptions.assignment import Place
+from penstock.core.subscriptions.definition import Search
 
 
 class Subscription(NamedTuple):

@@ -17,9 +17,9 @@ import msgspec
 
 from penstock.client import FeedEvent
 from penstock.client.event_types import whole
-from penstock.core.document import document
-from penstock.core.event import NewEvent
-from penstock.core.event_decoder import EventDecoder
+from penstock.core.events.decoding import EventDecoder
+from penstock.core.events.encoding import document
+from penstock.core.events.event import NewEvent
 from penstock.hub.clock import rfc3339
 from penstock.processing.parameters import check_count, check_kind
 from penstock.testing.clock import START_AT

@@ -6,8 +6,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from penstock.core.consumer_group import KINDS, NAME_CHARS_MAX, Kind, is_group_name
-from penstock.core.position import Commit, Goal, Reset
+from penstock.core.groups import KINDS, NAME_CHARS_MAX, Commit, Goal, Kind, Reset, is_group_name
 from penstock.errors import BadParameter
 from penstock.wire.nakadi_cursors import parse_time
 from penstock.wire.query import Query, shown

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import msgspec
 
-from penstock.core.event import EVENTS_MAX, NewEvent
-from penstock.core.json_text import BOM, decode, why_malformed
+from penstock.core.events.event import EVENTS_MAX, NewEvent
 from penstock.errors import BadCursor, MalformedBatch, TooManyEvents
+from penstock.schema.json_text import BOM, decode, why_malformed
 from penstock.wire.query import shown
 
 SCHEMAS_MAX: Final = 1_000

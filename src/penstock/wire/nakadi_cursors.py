@@ -10,8 +10,8 @@ from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from penstock.core.json_text import why_malformed
 from penstock.errors import BadParameter, UnusableCursor, UnusableStart
+from penstock.schema.json_text import why_malformed
 from penstock.wire.nakadi import offset_text, partition_object
 from penstock.wire.query import Query, shown
 

@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
-from penstock.core.batching import Batch
-from penstock.core.track import Joined
+from penstock.core.log.batching import Batch
+from penstock.core.subscriptions.delivery import Joined
 from penstock.errors import BadParameter, BadStreamParameter
 from penstock.wire.query import Query, shown
 

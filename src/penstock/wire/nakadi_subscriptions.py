@@ -7,14 +7,12 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
-from penstock.core.assignment import Place
-from penstock.core.delivery import Batch
-from penstock.core.json_text import why_malformed
-from penstock.core.limits import Limits
-from penstock.core.proof import parked_token_of, token_of
-from penstock.core.stream_rules import Rules
-from penstock.core.subscription import Search
+from penstock.core.registry.definition import Limits
+from penstock.core.subscriptions.assignment import Place, parked_token_of, token_of
+from penstock.core.subscriptions.definition import Search
+from penstock.core.subscriptions.delivery import Batch, Rules
 from penstock.errors import BadParameter, BadStreamParameter, UnusableCursor
+from penstock.schema.json_text import why_malformed
 from penstock.wire.groups import check_reason
 from penstock.wire.nakadi import offset_text
 from penstock.wire.nakadi_batches import BatchInfo

@@ -6,10 +6,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from penstock.core.claim import EPOCH_MAX, GROUP_CHARS_MAX, Claim
-from penstock.core.event import EVENTS_MAX, NewEvent
-from penstock.core.json_text import decode, refuse_duplicate_keys, why_malformed
-from penstock.core.producer import Stamp
+from penstock.core.events.event import EVENTS_MAX, NewEvent
+from penstock.core.producers import EPOCH_MAX, GROUP_CHARS_MAX, Claim, Stamp
 from penstock.errors import (
     BadParameter,
     BadProducerHeaders,
@@ -18,6 +16,7 @@ from penstock.errors import (
     PartitionRequired,
     TooManyEvents,
 )
+from penstock.schema.json_text import decode, refuse_duplicate_keys, why_malformed
 from penstock.wire.query import shown
 
 GROUP: Final = "Producer-Group"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 from urllib.parse import parse_qsl
 
-from penstock.core.event import lower_kind
+from penstock.core.events.event import lower_kind
 from penstock.errors import BadCursor, BadParameter
 
 TEXT_CHARS_MAX: Final = 8_192

@@ -6,8 +6,8 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from penstock.core.json_text import refuse_duplicate_keys, why_malformed
 from penstock.errors import BadParameter, MalformedEvent
+from penstock.schema.json_text import refuse_duplicate_keys, why_malformed
 from penstock.wire.producers import NUMBER_MAX, check_group
 from penstock.wire.query import shown
 

@@ -10,10 +10,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from penstock.core.cursor import VIEW_PARTITIONS_MAX
-from penstock.core.event import EVENT_BYTES_MAX, EVENTS_MAX, NewEvent
-from penstock.core.json_text import refuse_duplicate_keys, why_malformed
+from penstock.core.events.event import EVENT_BYTES_MAX, EVENTS_MAX, NewEvent
+from penstock.core.log.cursor import VIEW_PARTITIONS_MAX
 from penstock.errors import BadParameter, BadPartitionCount, InvalidEvent, TooManyEvents
+from penstock.schema.json_text import refuse_duplicate_keys, why_malformed
 from penstock.wire.query import WHOLE_NUMBER_MAX, HeaderChoice, Query, headers_of, kinds_of, shown
 
 NDJSON: Final = "application/x-ndjson"

@@ -2,7 +2,7 @@
 
 import httpx2
 
-from penstock.core.partitioning import hash_partition
+from penstock.core.events.partitioning import hash_partition
 from tests.producing import Producer, result, told
 from tests.served import create, problem_of
 

@@ -4,7 +4,7 @@ from contextlib import closing
 
 import pytest
 
-from penstock.core.limits import PENSTOCK
+from penstock.core.registry.definition import PENSTOCK
 from penstock.hub.clock import system_clock
 from penstock.hub.retrying import Retries
 from penstock.hub.sessions import Ended, Sessions

@@ -1,7 +1,7 @@
 import pytest
 
 from penstock.cli.lines import Lines
-from penstock.core.event import NewEvent
+from penstock.core.events.event import NewEvent
 from penstock.errors import EventTooLarge, InvalidEvent
 
 

@@ -15,7 +15,7 @@ from penstock.client.async_subscriptions import AsyncSubscriptions
 from penstock.client.closing import AsyncClosing, Closing
 from penstock.client.publishing import Published
 from penstock.client.subscriptions import Subscriptions
-from penstock.core.event import NewEvent
+from penstock.core.events.event import NewEvent
 from penstock.errors import BadParameter, EventTypeExists
 from penstock.wire.groups import NewPosition, PositionReset
 from tests.unit.client.handler import Handlers, json, lines

@@ -9,8 +9,8 @@ from penstock.client.event import Event, Publication, check_unpublished
 from penstock.client.event_batch import EventBatch
 from penstock.client.hub_protocol import HubProtocol
 from penstock.client.producer_options import PublishResult
-from penstock.core.event import NewEvent
-from penstock.core.producer import Range
+from penstock.core.events.event import NewEvent
+from penstock.core.producers import Range
 from penstock.errors import AlreadyPublished, BadParameter, Conflict
 
 STORED = Publication("shop", 3, 7, 12, 105)

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from penstock.client import AsyncFeed, Feed
-from penstock.core.cursor import LAST
+from penstock.core.log.cursor import LAST
 from penstock.errors import BadParameter, EventUnfit, ServerError
 from tests.unit.client.handler import Body, Handlers, json, lines, streamed
 from tests.unit.client.kinds import Kind, close, first, opened, rest, result

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.client.following import Following
-from penstock.core.cursor import FIRST, LAST
+from penstock.core.log.cursor import FIRST, LAST
 from penstock.errors import ConnectionLost, CursorExpired, ServerError, Unreachable
 from penstock.wire.reader.query import Wish
 from tests.unit.wire.reader.test_reading import V1, data, discovery, page, protocol

@@ -11,8 +11,8 @@ from penstock.client.hub_protocol import HubProtocol
 from penstock.client.lane import LAST_S, AbandonedError, Lane, Numbered, Operation
 from penstock.client.plain_values import PlainValues
 from penstock.client.producer_options import PartitionPublishingOptions
-from penstock.core.event import NewEvent
-from penstock.core.producer import Range
+from penstock.core.events.event import NewEvent
+from penstock.core.producers import Range
 from penstock.errors import PayloadMismatch, ProducerFenced
 from tests.unit.client.play import shown_producer
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.client.partition_choice import PartitionChoice
-from penstock.core.event import NewEvent
-from penstock.core.event_type import EventType
-from penstock.core.placing import Placing
+from penstock.core.events.event import NewEvent
+from penstock.core.log.acceptance import Placing
+from penstock.core.registry.event_type import EventType
 from penstock.errors import PartitionRefused
 from penstock.testing.factories import an_event_type
 

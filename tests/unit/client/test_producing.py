@@ -6,7 +6,7 @@ import pytest
 
 from penstock.client.event import Event
 from penstock.client.producer_options import PartitionPublishingOptions, PublishResult, RetryPolicy
-from penstock.core.producer import Range
+from penstock.core.producers import Range
 from penstock.errors import (
     BadParameter,
     Forbidden,

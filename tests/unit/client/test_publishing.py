@@ -11,7 +11,7 @@ import pytest
 
 from penstock.client.event_types import EventTypes
 from penstock.client.publishing import Batching, Published, Publishing, each_event, feed_line
-from penstock.core.event import NewEvent
+from penstock.core.events.event import NewEvent
 from penstock.errors import (
     BadParameter,
     ConnectionLost,

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.client.event import Event
 from penstock.client.producer_options import PublishResult, Resolution
-from penstock.core.producer import Range
+from penstock.core.producers import Range
 from penstock.errors import Forbidden, PenstockError, ProducerFenced, SequenceTooOld, ServerStateRegressed
 from penstock.wire import producers as wire
 from tests.unit.client.play import Play, in_doubt, producer_reply, stored_reply, unsafe

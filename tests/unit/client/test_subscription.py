@@ -20,7 +20,7 @@ from penstock.client.subscription import (
     subscription_of,
 )
 from penstock.client.subscription_batch import SubscriptionBatch
-from penstock.core.event_decoder import EventDecoder
+from penstock.core.events.decoding import EventDecoder
 from penstock.errors import BadCursor, EventUnfit
 from penstock.wire.nakadi_batches import BATCHES
 from tests.unit.client.batches import batch, line, text

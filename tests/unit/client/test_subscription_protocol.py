@@ -9,13 +9,7 @@ import pytest
 from penstock.client.event_types import EventTypes
 from penstock.client.subscription import SubscriptionCursor
 from penstock.client.subscription_protocol import RESET_S, SubscriptionProtocol
-from penstock.errors import (
-    ConnectionLost,
-    MalformedAnswer,
-    ParkedNotFound,
-    StreamsInTheWay,
-    SubscriptionNotFound,
-)
+from penstock.errors import ConnectionLost, MalformedAnswer, ParkedNotFound, StreamsInTheWay, SubscriptionNotFound
 from penstock.wire.exchange import Exchange
 from penstock.wire.groups import PositionReset, ResetPosition
 from tests.unit.client.answers import answer, body_of, requests

@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.core.consumer_group import Behind, Extent, Standing, behind, is_group_name, is_slice
+from penstock.core.groups import Behind, Extent, Standing, behind, is_group_name, is_slice
 
 
 def standing(

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.cursor import Cursor, View, check_view, feed_mark, parse_cursor, place
-from penstock.core.position import covered, slice_of, view_of
-from penstock.core.proof import ParkedSpan, is_proven, parked_span, parked_token_of, token_of
+from penstock.core.groups import covered, slice_of, view_of
+from penstock.core.log.cursor import Cursor, View, check_view, feed_mark, parse_cursor, place
+from penstock.core.subscriptions.assignment import ParkedSpan, is_proven, parked_span, parked_token_of, token_of
 from penstock.errors import BadCursor, BadPartitionCount, CursorExpired, StaleSplit
 
 FEED = "order.placed"

@@ -16,9 +16,9 @@ import pydantic.dataclasses
 import pytest
 
 import penstock
-from penstock.core.data_change import DataChange
-from penstock.core.document import document, fill_metadata, is_one_event
+from penstock.core.events.encoding import document, fill_metadata, is_one_event
 from penstock.errors import BadParameter, InvalidEvent
+from penstock.schema.models import DataChange
 
 
 @dataclass

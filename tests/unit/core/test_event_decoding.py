@@ -12,10 +12,10 @@ import pydantic
 import pydantic.dataclasses
 import pytest
 
-from penstock.core.data_change import DataChange
-from penstock.core.document import document
-from penstock.core.event_decoder import EventDecoder
+from penstock.core.events.decoding import EventDecoder
+from penstock.core.events.encoding import document
 from penstock.errors import RequirementMissing
+from penstock.schema.models import DataChange
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.batching import EVENT_OVERHEAD, Batch, Batching, Rules
+from penstock.core.log.batching import EVENT_OVERHEAD, Batch, Batching, Rules
 
 PARTITIONS = 8
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from penstock.core.event_type import EventType
-from penstock.core.limits import NAKADI
-from penstock.core.replacement import replaced
+from penstock.core.registry.definition import NAKADI
+from penstock.core.registry.event_type import EventType
+from penstock.core.registry.replacement import replaced
 from penstock.errors import IncompatibleSchema, InvalidEventType, MalformedEventType, UnsupportedMediaType
 from penstock.testing.factories import an_event_type
 

@@ -11,13 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.client.event_types import Traits
-from penstock.core.definition import AUDIENCES, STATISTICS, completed, partition_count_of
-from penstock.core.event_type import EventType
-from penstock.core.fields import Fields
-from penstock.core.labels import wrong_annotations, wrong_labels
-from penstock.core.limits import NAKADI, PENSTOCK
-from penstock.core.members import MEMBERS, Stranger, strangers
-from penstock.core.name import is_name
+from penstock.core.fields import MEMBERS, Fields, Stranger, strangers
+from penstock.core.registry.definition import (
+    AUDIENCES,
+    NAKADI,
+    PENSTOCK,
+    STATISTICS,
+    completed,
+    is_name,
+    partition_count_of,
+    wrong_annotations,
+    wrong_labels,
+)
+from penstock.core.registry.event_type import EventType
 from penstock.errors import InvalidEventType, MalformedEventType, UnsupportedMediaType
 from penstock.testing.factories import an_event_type
 from tests.exhaustive import examples

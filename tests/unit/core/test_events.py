@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.event import (
+from penstock.core.events.event import (  # fmt: skip
     EVENT_BYTES_MAX,
     HEADERS_BYTES_MAX,
+    SERVER_MEMBERS,
+    WRITTEN_BYTES_MAX,
+    Enrichment,
     check_event,
     check_events,
     check_headers,
@@ -18,23 +21,15 @@ from penstock.core.event import (
     check_kind,
     check_size,
     check_sizes,
-    one_line,
-)
-from penstock.core.json_text import (
-    DEPTH_MAX,  # fmt: skip
-    decode,
-)
-from penstock.core.metadata import (
-    SERVER_MEMBERS,
-    WRITTEN_BYTES_MAX,
-    Enrichment,
     derived_headers,
     drop_server_members,
+    one_line,
     written_bytes,
-)  # fmt: skip
-from penstock.core.name import NAME_CHARS_MAX
+)
+from penstock.core.registry.definition import NAME_CHARS_MAX
 from penstock.errors import EventTooLarge, InvalidEvent, MalformedEvent, PartitionRefused
 from penstock.hub.clock import rfc3339
+from penstock.schema.json_text import DEPTH_MAX, decode
 from penstock.server.arrival import FLOW_ID_CHARS_MAX
 from tests.exhaustive import examples
 

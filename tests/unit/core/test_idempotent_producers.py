@@ -7,19 +7,22 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from penstock.core.claim import EPOCH_MAX, Claim, Exhausted, Refused, grant
-from penstock.core.producer import (
+from penstock.core.producers import (  # fmt: skip
     DIGEST_BYTES,
+    EPOCH_MAX,
     MODULUS,
     Append,
+    Claim,
     Decision,
     Ending,
+    Exhausted,
     Expired,
     Fenced,
     Forgotten,
     Gap,
     Mismatch,
     Range,
+    Refused,
     Repeat,
     Stamp,
     State,
@@ -28,7 +31,8 @@ from penstock.core.producer import (
     decide,
     digests_of,
     given,
-)  # fmt: skip
+    grant,
+)
 from tests.exhaustive import examples
 
 # Claims.

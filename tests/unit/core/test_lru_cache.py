@@ -5,7 +5,7 @@ from threading import Barrier
 
 import pytest
 
-from penstock.core.shelf import Shelf
+from penstock.schema.cache import Shelf
 
 
 def made(shelf: Shelf[str], *keys: str, size: int = 1) -> list[str]:

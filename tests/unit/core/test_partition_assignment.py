@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.assignment import Place, Session, Slot, room, share_out
+from penstock.core.subscriptions.assignment import Place, Session, Slot, room, share_out
 
 
 def places(count: int, source: str = "orders") -> list[Place]:

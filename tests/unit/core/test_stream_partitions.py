@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.track import EVENT_OVERHEAD, Joined, Read, Taken, Track
+from penstock.core.subscriptions.delivery import EVENT_OVERHEAD, Joined, Read, Taken, Track
 from tests.exhaustive import examples
 
 

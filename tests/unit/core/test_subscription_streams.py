@@ -5,10 +5,8 @@ from typing import Any
 
 import pytest
 
-from penstock.core.assignment import Place
-from penstock.core.delivery import Batch, Delivery
-from penstock.core.stream_rules import Rules
-from penstock.core.track import Read
+from penstock.core.subscriptions.assignment import Place
+from penstock.core.subscriptions.delivery import Batch, Delivery, Read, Rules
 
 P: Place = ("orders", 0)
 Q: Place = ("orders", 1)

@@ -4,8 +4,18 @@ from typing import Any
 
 import pytest
 
-from penstock.core.retrying import PARK_AFTER, POLICY, SEND_COUNT, Retrying, Start, retrying_of, start
-from penstock.core.subscription import completed_subscription, identity_of, replaced_subscription
+from penstock.core.subscriptions.definition import (
+    PARK_AFTER,
+    POLICY,
+    SEND_COUNT,
+    Retrying,
+    Start,
+    completed_subscription,
+    identity_of,
+    replaced_subscription,
+    retrying_of,
+    start,
+)
 from penstock.errors import InvalidSubscription, MalformedSubscription
 
 READERS = [{"data_type": "service", "value": "shop"}]

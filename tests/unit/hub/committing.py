@@ -4,7 +4,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-from penstock.core.producer import Range
+from penstock.core.producers import Range
 from penstock.hub.append import Published
 from penstock.hub.commit import Committer, Request
 from penstock.hub.registry import Registry

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
-from penstock.core.event import NewEvent
-from penstock.core.event_type import EventType, Feed
+from penstock.core.events.event import NewEvent
+from penstock.core.registry.event_type import EventType, Feed
 from penstock.hub.publish import Handed, Prepared, prepare
 from penstock.storage.store import Block, Frame, Head, Store
 from penstock.storage.subscriptions import Subscription

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.core.event import NewEvent
-from penstock.core.event_type import Feed
-from penstock.core.producer import MODULUS, Stamp, State, digests_of
+from penstock.core.events.event import NewEvent
+from penstock.core.producers import MODULUS, Stamp, State, digests_of
+from penstock.core.registry.event_type import Feed
 from penstock.errors import InvalidEvent
 from penstock.hub.append import append_rows, lock_heads
 from penstock.hub.publish import Handed, Prepared, Unfit

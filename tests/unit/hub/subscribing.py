@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.core.assignment import Place
-from penstock.core.event import NewEvent
-from penstock.core.limits import PENSTOCK, Limits
-from penstock.core.stream_rules import Rules
-from penstock.core.subscription import completed_subscription
+from penstock.core.events.event import NewEvent
+from penstock.core.registry.definition import PENSTOCK, Limits
+from penstock.core.subscriptions.assignment import Place
+from penstock.core.subscriptions.definition import completed_subscription
+from penstock.core.subscriptions.delivery import Rules
 from penstock.hub.commits import Commits
 from penstock.hub.hub import Hub
 from penstock.hub.live import Live

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock.core.producer import Stamp
-from penstock.core.validation import Validator
+from penstock.core.producers import Stamp
 from penstock.errors import Blocked, HubStopped, InvalidEvent, MalformedBatch, SchemaMissing
 from penstock.hub.background import Background
 from penstock.hub.clock import rfc3339, system_clock, uptime
 from penstock.hub.hub import Hub
 from penstock.hub.permissions import UNAUTHENTICATED
 from penstock.hub.stamped import Who
+from penstock.schema.validation import Validator
 from penstock.storage import open_store
 from penstock.testing.clock import VirtualClock
 from penstock.testing.factories import a_new_event, an_event_type

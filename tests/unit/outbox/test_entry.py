@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from penstock.core.event import EVENT_BYTES_MAX, NewEvent
-from penstock.core.event_type import EventType
-from penstock.core.placing import Placing
+from penstock.core.events.event import EVENT_BYTES_MAX, NewEvent
+from penstock.core.log.acceptance import Placing
+from penstock.core.registry.event_type import EventType
 from penstock.errors import EventTooLarge, InvalidEvent, PartitionRefused
 from penstock.outbox.entry import AT_ONCE, Entries, as_json, check_entries, ready
 from penstock.outbox.event_types import UNKNOWN, Known

@@ -6,8 +6,8 @@ from uuid import uuid4
 import msgspec
 import pytest
 
-from penstock.core.event import NewEvent
-from penstock.core.event_type import EventType
+from penstock.core.events.event import NewEvent
+from penstock.core.registry.event_type import EventType
 from penstock.errors import EventTypeNotFound, InvalidEvent, Unavailable
 from penstock.outbox.adapters import Parameters, Row
 from penstock.outbox.dialects import Dialect, statement

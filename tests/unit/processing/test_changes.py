@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock.core.data_change import DataChange
-from penstock.core.document import document
-from penstock.core.event_decoder import EventDecoder
+from penstock.core.events.decoding import EventDecoder
+from penstock.core.events.encoding import document
 from penstock.errors import BadParameter, OrderUnknown, WrongCategory
 from penstock.processing.changes import Changes, Known
+from penstock.schema.models import DataChange
 from penstock.testing.factories import a_data_event, a_feed_event, an_event_type
 from penstock.wire.reader.page import TypedEvent
 

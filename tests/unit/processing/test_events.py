@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock.core.document import document
-from penstock.core.event_decoder import EventDecoder
+from penstock.core.events.decoding import EventDecoder
+from penstock.core.events.encoding import document
 from penstock.errors import BadParameter, EidMissing, OrderUnknown
 from penstock.processing.effects import Effect, effect_id
 from penstock.processing.event import body, eid_of, parents_of, partition_of, source_of, unplaced

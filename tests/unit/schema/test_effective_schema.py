@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from penstock.core.effective import effective_schema
-from penstock.core.schema import dialect
-from penstock.core.walk import Schema
+from penstock.schema.effective import effective_schema
+from penstock.schema.parsing import dialect
+from penstock.schema.walk import Schema
 from tests.unit.schema.nodes import draft
 
 CATEGORIES = pytest.mark.parametrize("category", ["undefined", "business", "data"])

@@ -12,14 +12,22 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
-from penstock.core import unfolding
-from penstock.core.json_text import DEPTH_MAX
-from penstock.core.matching import MATCH_MAX, MATCHING_MAX, count_name_bytes, most_name_states, most_text_states
-from penstock.core.patterns import count_states
-from penstock.core.unfolding import APPLIED_MAX, check_unfolding, most_applied
-from penstock.core.validation import Validator
-from penstock.core.walk import COMBINED, Schema, target
 from penstock.errors import InvalidEventType
+from penstock.schema import bounds as unfolding
+from penstock.schema.bounds import (
+    APPLIED_MAX,
+    MATCH_MAX,
+    MATCHING_MAX,
+    check_unfolding,
+    count_name_bytes,
+    count_states,
+    most_applied,
+    most_name_states,
+    most_text_states,
+)
+from penstock.schema.json_text import DEPTH_MAX
+from penstock.schema.validation import Validator
+from penstock.schema.walk import COMBINED, Schema, target
 from tests.exhaustive import examples, exhaustive
 
 DRAFT_7 = {"$schema": "http://json-schema.org/draft-07/schema#"}

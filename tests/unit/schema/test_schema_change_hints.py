@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from penstock.core.choices import Mode
-from penstock.core.evolution import judge
-from penstock.core.place import AROUND, BESIDE, NOWHERE, Place
-from penstock.core.walk import shown, steps
+from penstock.core.registry.definition import Mode
+from penstock.schema.comparison import AROUND, BESIDE, NOWHERE, Place
+from penstock.schema.evolution import judge
+from penstock.schema.walk import shown, steps
 from tests.unit.schema.nodes import ARRAY, NUMBER, OBJECT, STRING, Schema, draft
 from tests.unit.schema.nodes import within as described
 

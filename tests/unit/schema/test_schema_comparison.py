@@ -6,14 +6,11 @@ from typing import Any
 
 import pytest
 
-from penstock.core import change as changes
-from penstock.core.change import REQUIRED_EXTENDED, Change, Level, Rule
-from penstock.core.comparison import compare
-from penstock.core.node_kind import EMPTY, REFERENCE, kind_of, node_of
-from penstock.core.references import moved, references
-from penstock.core.sameness import key_of, same
-from penstock.core.walk import COMBINED, Pointer
 from penstock.errors import InvalidEventType
+from penstock.schema import changes
+from penstock.schema.changes import REQUIRED_EXTENDED, Change, Level, Rule
+from penstock.schema.comparison import EMPTY, REFERENCE, compare, kind_of, node_of
+from penstock.schema.walk import COMBINED, Pointer, key_of, moved, references, same
 from tests.unit.schema.nodes import ARRAY, NUMBER, OBJECT, STRING, Schema, draft, within
 
 

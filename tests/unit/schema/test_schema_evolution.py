@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import pytest
 
-from penstock.core import change as changes
-from penstock.core.change import Level, Rule
-from penstock.core.choices import Mode
-from penstock.core.comparison import compare
-from penstock.core.evolution import judge, judge_history, next_version, told
+from penstock.core.registry.definition import Mode
+from penstock.schema import changes
+from penstock.schema.changes import Level, Rule
+from penstock.schema.comparison import compare
+from penstock.schema.evolution import judge, judge_history, next_version, told
 from tests.unit.schema.nodes import ARRAY, NUMBER, OBJECT, STRING, Schema, draft, within
 
 PATCH, MINOR, MAJOR = Level.PATCH, Level.MINOR, Level.MAJOR

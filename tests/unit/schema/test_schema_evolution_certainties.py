@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 from jsonschema_rs import Draft7Validator
 
-from penstock.core.choices import Mode
-from penstock.core.effective import effective_schema
-from penstock.core.evolution import Verdict, judge
-from penstock.core.schema import check_schema, names_all
-from penstock.core.validation import Validator
-from penstock.core.walk import rebuilt
+from penstock.core.registry.definition import Mode
+from penstock.schema.effective import effective_schema
+from penstock.schema.evolution import Verdict, judge
+from penstock.schema.parsing import check_schema, names_all
+from penstock.schema.validation import Validator
+from penstock.schema.walk import rebuilt
 from tests.exhaustive import examples
 from tests.unit.schema.nodes import ARRAY, NUMBER, OBJECT, STRING, Schema
 

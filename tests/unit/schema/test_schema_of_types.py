@@ -21,12 +21,10 @@ from hypothesis import strategies as st
 from pydantic.alias_generators import to_camel
 from typing_extensions import TypedDict  # Pydantic needs it before Python 3.12, and brings it.
 
-from penstock.core.data_change import DataChange
-from penstock.core.document import document
-from penstock.core.draft_four import ANYTHING, draft_four
-from penstock.core.evolution import judge
-from penstock.core.model_schema import entity, model_schema
-from penstock.core.schema import check_schema, closed, dialect
+from penstock.core.events.encoding import document
+from penstock.schema.evolution import judge
+from penstock.schema.models import ANYTHING, DataChange, draft_four, entity, model_schema
+from penstock.schema.parsing import check_schema, closed, dialect
 from tests.exhaustive import examples
 
 T = TypeVar("T")

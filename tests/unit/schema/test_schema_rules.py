@@ -8,12 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.effective import effective_schema
-from penstock.core.patterns import NAMES_MAX, check_patterns
-from penstock.core.schema import PLACES_CHARS_MAX, PROHIBITED_MAX, SCHEMA_CHARS_MAX, check_schema, closed, parse_schema
-from penstock.core.validation import Validator
-from penstock.core.walk import Schema
 from penstock.errors import InvalidEventType
+from penstock.schema.bounds import NAMES_MAX, check_patterns
+from penstock.schema.effective import effective_schema
+from penstock.schema.parsing import (
+    PLACES_CHARS_MAX,
+    PROHIBITED_MAX,
+    SCHEMA_CHARS_MAX,
+    check_schema,
+    closed,
+    parse_schema,
+)
+from penstock.schema.validation import Validator
+from penstock.schema.walk import Schema
 from tests.exhaustive import examples, exhaustive
 
 CATEGORIES = ("undefined", "business", "data")

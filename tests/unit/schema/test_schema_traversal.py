@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.walk import (
+from penstock.schema.walk import (  # fmt: skip
     MISSING,
     Schema,
     children,
@@ -15,7 +15,7 @@ from penstock.core.walk import (
     shown,
     steps,
     target,
-)  # fmt: skip
+)
 
 EVERYWHERE: Schema = {
     "definitions": {"d": {"title": "1"}},

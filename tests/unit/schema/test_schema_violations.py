@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from penstock.core.validation import VIOLATIONS_MAX, Validator, validator
-from penstock.core.violation import EXTRANEOUS_MAX, LINES_MAX
+from penstock.schema.validation import VIOLATIONS_MAX, Validator, validator
+from penstock.schema.violations import EXTRANEOUS_MAX, LINES_MAX
 from tests.unit.schema.nodes import Schema, draft
 
 NONE_OF_TWO = "#: no subschema matched out of the total 2 subschemas"

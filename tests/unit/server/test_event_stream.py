@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.batching import Rules
+from penstock.core.log.batching import Rules
 from penstock.errors import Blocked, PenstockError
 from penstock.hub.hub import Hub
 from penstock.server import stream_pieces

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.batching import EVENT_OVERHEAD, Rules
+from penstock.core.log.batching import EVENT_OVERHEAD, Rules
 from penstock.errors import Blocked, CursorExpired, DatabaseUnavailable, EventTypeNotFound
 from penstock.hub.hub import Hub
 from penstock.server import gathering, stream_pieces

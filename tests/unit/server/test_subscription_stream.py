@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from penstock.core.event import NewEvent
-from penstock.core.stream_rules import Rules
+from penstock.core.events.event import NewEvent
+from penstock.core.subscriptions.delivery import Rules
 from penstock.errors import DatabaseUnavailable
 from penstock.hub.hub import Hub
 from penstock.hub.look import LEASE_S

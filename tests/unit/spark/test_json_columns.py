@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from penstock.core.effective import metadata_schema
-from penstock.core.metadata import SERVER_MEMBERS
+from penstock.core.events.event import SERVER_MEMBERS
+from penstock.schema.effective import metadata_schema
 from penstock.spark.json_columns import METADATA, event_columns, merged
 
 ADDRESS = {"type": "object", "properties": {"zip": {"type": "string"}}}

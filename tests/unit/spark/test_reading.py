@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from penstock.core.cursor import Cursor, View, feed_mark
+from penstock.core.log.cursor import Cursor, View, feed_mark
 from penstock.errors import (
     BadCursor,
     ConnectionLost,

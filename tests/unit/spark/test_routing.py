@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from penstock.core.event import NewEvent
-from penstock.core.event_type import Feed
-from penstock.core.placing import Placing
+from penstock.core.events.event import NewEvent
+from penstock.core.log.acceptance import Placing
+from penstock.core.registry.event_type import Feed
 from penstock.errors import InvalidRow
 from penstock.spark.routing import Routing, routing_of
 from tests.unit.hub.feeds import a_feed

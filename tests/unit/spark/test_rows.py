@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StringType, StructType
 
-from penstock.core.event import NewEvent
+from penstock.core.events.event import NewEvent
 from penstock.errors import BadParameter, InvalidRow
 from penstock.spark.rows import EventRows
 from tests.unit.spark.kinds import struct

@@ -1,6 +1,6 @@
 import json
 
-from penstock.core.event_type import EventType
+from penstock.core.registry.event_type import EventType
 from penstock.storage.feed_row import feed_of
 from penstock.testing.factories import a_business_event, an_event_type
 

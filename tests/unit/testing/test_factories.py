@@ -5,9 +5,9 @@ import msgspec
 import pytest
 
 from penstock.client.event_types import definition
-from penstock.core.choices import Category
-from penstock.core.event import check_events
-from penstock.core.event_type import EventType
+from penstock.core.events.event import check_events
+from penstock.core.registry.definition import Category
+from penstock.core.registry.event_type import EventType
 from penstock.errors import EventUnfit
 from penstock.testing.factories import (
     a_business_event,

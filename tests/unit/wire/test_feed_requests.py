@@ -9,9 +9,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from penstock.core.event import EVENTS_MAX
-from penstock.core.position import Commit, Goal, Reset
-from penstock.errors import (
+from penstock.core.events.event import EVENTS_MAX
+from penstock.core.groups import Commit, Goal, Reset
+from penstock.errors import (  # fmt: skip
     BadCursor,
     BadParameter,
     BadPartitionCount,
@@ -20,11 +20,11 @@ from penstock.errors import (
     PenstockError,
     StaleToken,
     TooManyEvents,
-)  # fmt: skip
+)
 from penstock.wire import feedapi
 from penstock.wire.groups import ConsumerGroup, parse_after, parse_commit, parse_kind, parse_reset
 from penstock.wire.query import Query, headers_of, kinds_of, shown
-from penstock.wire.zeroeventhub import (
+from penstock.wire.zeroeventhub import (  # fmt: skip
     PAGE_SIZE_MAX,
     checkpoint_line,
     event_line,
@@ -33,7 +33,7 @@ from penstock.wire.zeroeventhub import (
     parse_lines,
     parse_read,
     published,
-)  # fmt: skip
+)
 
 
 def query(text: str) -> Query:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import (
+from penstock.errors import (  # fmt: skip
     BadParameter,
     BodyTooLarge,
     Conflict,
@@ -33,7 +33,7 @@ from penstock.errors import (
     Unavailable,
     Unreachable,
     WrongAddress,
-)  # fmt: skip
+)
 from penstock.wire.address import EXAMPLE, check_address, meant
 from penstock.wire.exchange import ERROR_BYTES_MAX, Answer, Request, address, fetch
 from penstock.wire.patience import patiently

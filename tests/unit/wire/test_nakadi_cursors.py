@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.event import EVENTS_MAX
+from penstock.core.events.event import EVENTS_MAX
 from penstock.errors import BadCursor, BadParameter, MalformedBatch, TooManyEvents, UnusableCursor, UnusableStart
 from penstock.wire.nakadi import event_type_object, offset_text, parse_batch, parse_offset, partition_object
-from penstock.wire.nakadi_cursors import (
+from penstock.wire.nakadi_cursors import (  # fmt: skip
     OFFSET_MAX,
     Extent,
     GivenCursor,
@@ -27,7 +27,7 @@ from penstock.wire.nakadi_cursors import (
     place,
     readable,
     shifted,
-)  # fmt: skip
+)
 from penstock.wire.query import Query
 
 EXTENTS = [Extent(epoch=1, floor=5, next_offset=42), Extent(epoch=1, floor=0, next_offset=0)]

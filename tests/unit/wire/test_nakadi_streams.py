@@ -9,17 +9,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock.core import batching
-from penstock.core.delivery import Batch
-from penstock.core.limits import NAKADI, PENSTOCK
-from penstock.core.proof import ParkedSpan, parked_token_of, token_of
-from penstock.core.subscription import Search
+from penstock.core.log import batching
+from penstock.core.registry.definition import NAKADI, PENSTOCK
+from penstock.core.subscriptions.assignment import ParkedSpan, parked_token_of, token_of
+from penstock.core.subscriptions.definition import Search
+from penstock.core.subscriptions.delivery import Batch
 from penstock.errors import BadParameter, BadStreamParameter, PenstockError, UnusableCursor
 from penstock.wire import nakadi_stream
 from penstock.wire.nakadi_batches import BATCHES, BatchLine
 from penstock.wire.nakadi_cursors import Extent
 from penstock.wire.nakadi_stream import PART_BYTES, Asked, parse_stream
-from penstock.wire.nakadi_subscriptions import (
+from penstock.wire.nakadi_subscriptions import (  # fmt: skip
     TIMEOUT_SECONDS,
     Given,
     GivenSubscriptionCursor,
@@ -35,7 +35,7 @@ from penstock.wire.nakadi_subscriptions import (
     parse_subscription_reset,
     reset_place,
     results_shown,
-)  # fmt: skip
+)
 from penstock.wire.query import Query
 
 NAME = "order.placed"

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.claim import Claim
-from penstock.core.event import EVENTS_MAX
-from penstock.core.producer import Stamp
+from penstock.core.events.event import EVENTS_MAX
+from penstock.core.producers import Claim, Stamp
 from penstock.errors import BadParameter, BadProducerHeaders, Invalid, MalformedBatch, PartitionRequired, TooManyEvents
 from penstock.wire import staging
-from penstock.wire.producers import (
+from penstock.wire.producers import (  # fmt: skip
     DEADLINE,
     DEADLINE_MS_MAX,
     EPOCH,
@@ -35,7 +34,7 @@ from penstock.wire.producers import (
     parse_headers,
     parse_number,
     refuse_numbers,
-)  # fmt: skip
+)
 from penstock.wire.staging import OpenUpload, Part, PublishBatch, parse_begin, parse_complete, parse_open, parse_publish
 
 WHOLE = {GROUP: "g", EPOCH: "3", SEQUENCE: "7"}

@@ -5,13 +5,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli.checkpoint import moving, parked
-from penstock.cli.checkpoint.keeper import (
-    TABLE,
-    HubOption,
-    KeptInOption,
-    ProcessorArgument,
-    TableOption,
-)
+from penstock.cli.checkpoint.keeper import TABLE, HubOption, KeptInOption, ProcessorArgument, TableOption
 from penstock.cli.checkpoint.opening import given_url, keeper
 from penstock.cli.helping import examples, group, prose
 from penstock.cli.options import URL, OutputOption

@@ -4,14 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from penstock.cli.checkpoint.keeper import (
-    TABLE,
-    HubOption,
-    Keeper,
-    KeptInOption,
-    ProcessorArgument,
-    TableOption,
-)
+from penstock.cli.checkpoint.keeper import TABLE, HubOption, Keeper, KeptInOption, ProcessorArgument, TableOption
 from penstock.cli.checkpoint.moving import ReasonOption
 from penstock.cli.checkpoint.opening import keeper
 from penstock.cli.options import URL, OutputOption

@@ -15,8 +15,8 @@ from penstock.cli.definition.json_text import json_document
 from penstock.cli.definition.openapi import why_no_schema
 from penstock.cli.definition.yaml_text import yaml_documents
 from penstock.client.event_types import whole
-from penstock.core.guidelines.guideline import Finding
-from penstock.core.walk import Pointer
+from penstock.schema.guidelines.rules import Finding
+from penstock.schema.walk import Pointer
 
 STDIN: Final = "-"
 _JSON: Final = frozenset([".json"])

@@ -7,8 +7,8 @@ OpenAPI 3.1 in draft 2020-12, of which draft 7 has most. What has no form there 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from penstock.core.schema import is_openapi
-from penstock.core.walk import Pointer, Schema, shown
+from penstock.schema.parsing import is_openapi
+from penstock.schema.walk import Pointer, Schema, shown
 
 _DRAFT_4: Final = frozenset(
     [

@@ -23,7 +23,7 @@ import pyarrow.csv as pc_csv
 
 from penstock.cli.definition.definition import definitions
 from penstock.cli.failures import Failure
-from penstock.core.event import NewEvent
+from penstock.core.events.event import NewEvent
 
 DEPARTED: Final = "flights.departed"
 AIRLINES: Final = "flights.airlines"

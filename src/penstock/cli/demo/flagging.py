@@ -20,15 +20,7 @@ import msgspec
 from penstock.cli.demo.dataset import DEPARTED, LATE_MINUTES
 from penstock.cli.output import print_json_line
 from penstock.client import Client
-from penstock.processing import (
-    DatabaseCheckpoints,
-    Effect,
-    FeedSource,
-    Local,
-    Publisher,
-    StreamEvent,
-    Transactional,
-)
+from penstock.processing import DatabaseCheckpoints, Effect, FeedSource, Local, Publisher, StreamEvent, Transactional
 from penstock.processing.sources.feed_position import FeedPosition
 
 FLAGGED: Final = "aircraft.flagged"

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.cli.event_type.plan import Plan, planned, reasons
 from penstock.cli.failures import Failure
-from penstock.core.guidelines import Finding, reason_for
-from penstock.core.guidelines.rules import BACKWARD_COMPATIBLE
 from penstock.errors import Conflict, EventTypeNotFound, Forbidden, Invalid, NotOffered, TooLarge, WrongAddress
+from penstock.schema.guidelines import Finding, reason_for
+from penstock.schema.guidelines.rules import BACKWARD_COMPATIBLE
 
 if TYPE_CHECKING:
     from penstock.client import Client, Compatibility, ConsumerGroup

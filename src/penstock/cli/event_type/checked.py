@@ -7,11 +7,10 @@ from typing import NamedTuple
 from penstock.cli.definition.definition import Definition
 from penstock.cli.definition.document import Place, Unreadable
 from penstock.cli.event_type.against import Against
-from penstock.core.event_type import EventType
-from penstock.core.guidelines import Finding, check
-from penstock.core.members import Stranger, strangers
-from penstock.core.without_effect import WithoutEffect, without_effect
+from penstock.core.fields import Stranger, strangers
+from penstock.core.registry.event_type import EventType, WithoutEffect, without_effect
 from penstock.errors import InvalidEventType, UnsupportedMediaType
+from penstock.schema.guidelines import Finding, check
 
 
 class Fault(NamedTuple):

@@ -5,8 +5,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from penstock.core.sameness import same
-from penstock.core.walk import MISSING, Pointer, shown
+from penstock.schema.walk import MISSING, Pointer, same, shown
 
 
 class Difference(NamedTuple):

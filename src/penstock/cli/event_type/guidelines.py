@@ -6,7 +6,7 @@ from penstock.cli.options import OutputOption
 def guidelines(output: OutputOption = "text") -> None:
     """List the event guidelines: those that `check` checks, and those that are for people to judge."""
     from penstock.cli.output import print_json, print_table
-    from penstock.core.guidelines import GUIDELINES
+    from penstock.schema.guidelines import GUIDELINES
 
     if output == "json":
         print_json(

@@ -10,11 +10,11 @@ from typing import Any
 import typer
 
 from penstock.client.event_types import definition
-from penstock.core.definition import completed
-from penstock.core.guidelines.fields import find
-from penstock.core.guidelines.names import words
-from penstock.core.model_schema import entity, model_schema
-from penstock.core.walk import Schema, key_path
+from penstock.core.registry.definition import completed
+from penstock.schema.guidelines.draft import find
+from penstock.schema.guidelines.names import words
+from penstock.schema.models import entity, model_schema
+from penstock.schema.walk import Schema, key_path
 
 
 def imported(named: str) -> Any:

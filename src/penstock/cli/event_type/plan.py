@@ -7,11 +7,11 @@ from typing import Any, Final, Literal
 
 from penstock.cli.event_type.difference import Difference, differences
 from penstock.cli.failures import Failure
-from penstock.core.definition import partition_count_of
-from penstock.core.event_type import EventType
-from penstock.core.replacement import KEPT_WHEN_ABSENT, replaced
-from penstock.core.sameness import same
+from penstock.core.registry.definition import partition_count_of
+from penstock.core.registry.event_type import EventType
+from penstock.core.registry.replacement import KEPT_WHEN_ABSENT, replaced
 from penstock.errors import IncompatibleSchema, InvalidEventType, PenstockError
+from penstock.schema.walk import same
 
 _OF_THE_HUB: Final = ("partition_count", "created_at", "updated_at")
 _PARALLELISM: Final = ("read_parallelism", "write_parallelism")

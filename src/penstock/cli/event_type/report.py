@@ -6,7 +6,7 @@ from penstock.cli.event_line import bare
 from penstock.cli.event_type.against import Against
 from penstock.cli.event_type.checked import Check, Checked
 from penstock.cli.output import counted, print_table, say
-from penstock.core.guidelines import Finding
+from penstock.schema.guidelines import Finding
 
 if TYPE_CHECKING:
     from penstock.client import Compatibility

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from penstock import __version__
 from penstock.cli.definition.document import Place
 from penstock.cli.event_type.checked import Check, Checked
-from penstock.core.guidelines import GUIDELINES, Finding
+from penstock.schema.guidelines import GUIDELINES, Finding
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS: Final = {"MUST": "error", "SHOULD": "warning", "MAY": "note"}

@@ -50,7 +50,7 @@ def create(
     """
     from penstock.cli.output import print_json, tell
     from penstock.cli.subscription.finding import hub_at
-    from penstock.core.retrying import PARK_AFTER
+    from penstock.core.subscriptions.definition import PARK_AFTER
 
     annotations = None if park_after is None else {PARK_AFTER: str(park_after)}
     wish: dict[str, Any] = {"read_from": start}

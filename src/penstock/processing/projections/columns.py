@@ -13,9 +13,9 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, Union, get_args, 
 import msgspec
 from msgspec import inspect
 
-from penstock.core.type_nodes import type_nodes
 from penstock.errors import BadParameter
 from penstock.processing.projections.values import wrong_json, wrong_value
+from penstock.schema.models import type_nodes
 
 Kind: TypeAlias = Literal["integer", "real", "text", "boolean", "bytes", "time", "date", "decimal", "json"]
 _KINDS: Final[Mapping[Any, Kind]] = {

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from penstock.core.inexact import TIMES, has_inexact, inexact, may_be_inexact
+from penstock.core.events.encoding import TIMES, has_inexact, inexact, may_be_inexact
 
 FINITE: Final = "finite numbers"
 WHOLE: Final = "whole numbers of 64 bits"

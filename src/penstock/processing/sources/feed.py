@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import pyarrow as pa
 
 from penstock.client.closing import Closing
-from penstock.core.stream_name import stream_name
+from penstock.core.events.event import stream_name
 from penstock.errors import BadCursor, BadParameter, CursorExpired, EventsLost, MalformedAnswer
 from penstock.processing.engine.item import Batch, Position, in_parts
 from penstock.processing.parameters import check_flag

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from penstock.client.event_types import EventTypes, hub_address
 from penstock.client.json_exchange import JsonExchange, decoded
-from penstock.core.cursor import Cursor, View, feed_mark, parse_cursor
+from penstock.core.log.cursor import Cursor, View, feed_mark, parse_cursor
 from penstock.errors import BadPartitionCount, MalformedAnswer, StaleSplit, Unavailable
 from penstock.wire.arrow import MEDIA_TYPE
 from penstock.wire.exchange import Exchange, Request, address

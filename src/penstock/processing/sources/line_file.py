@@ -9,10 +9,10 @@ from typing import IO, Final, NamedTuple, cast
 
 import zstandard
 
-from penstock.core.json_text import BOM
 from penstock.errors import FileChanged, InvalidLine
 from penstock.processing.sources.decompressed import is_compressed, open_file
 from penstock.processing.sources.line_place import MARKED_BYTES, LinePlace, mark_of
+from penstock.schema.json_text import BOM
 
 BYTES_AT_ONCE: Final = 4 << 20
 """Not much more is read at once."""

@@ -6,13 +6,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
-from penstock.core.timetable import TRAVERSED_MAX, Timetable
 from penstock.errors import NotReplayable
 from penstock.processing.engine.item import Batch, Position
 from penstock.processing.parameters import check_function, check_kind, check_number
 from penstock.processing.sources.closable import Closable
 from penstock.processing.sources.source import Want
 from penstock.processing.sources.traversal import Crawled, Traversal
+from penstock.processing.timetable import TRAVERSED_MAX, Timetable
 
 EVERY_MAX_S: Final = 100 * 366 * 86_400.0
 """A hundred years."""

@@ -6,14 +6,14 @@ from typing import Any, Final
 
 import msgspec
 
-from penstock.core.partitioning import key_text
-from penstock.core.stream_name import stream_name
-from penstock.core.walk import Path, key_path
+from penstock.core.events.event import stream_name
+from penstock.core.events.partitioning import key_text
 from penstock.errors import EventTypeNotFound
 from penstock.processing.fields import Fields, Reader
 from penstock.processing.sources.feed_position import encode_tranche
 from penstock.processing.sources.subscribed import Sent, apart, numbering_in
 from penstock.processing.stream_event import StreamEvent
+from penstock.schema.walk import Path, key_path
 
 _TEXTS: Final = ((str, int), "a text or a whole number")
 _decode: Final = msgspec.json.Decoder().decode

@@ -12,7 +12,7 @@ from penstock.client.client import Client
 from penstock.client.closing import Closing
 from penstock.client.stream_options import StreamOptions
 from penstock.client.subscription_stream import SubscriptionStream, UncommittedBatch
-from penstock.core.assignment import Place
+from penstock.core.subscriptions.assignment import Place
 from penstock.errors import CommitRefused, NotReplayable, PenstockError, StreamNotFound, Unavailable
 from penstock.processing.engine.item import Batch, Position
 from penstock.processing.fields import Fields

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from penstock.core.document import document
-from penstock.core.timetable import TRAVERSED_MAX
+from penstock.core.events.encoding import document
 from penstock.errors import BadParameter
 from penstock.processing.engine.item import Batch, Position
 from penstock.processing.sources.pulling import Pulling
 from penstock.processing.stream_event import StreamEvent
+from penstock.processing.timetable import TRAVERSED_MAX
 
 Crawled: TypeAlias = tuple[str, Any] | tuple[str, Any, str]
 """A stream, what there is of it, and its kind, which is `event` unless it is said."""

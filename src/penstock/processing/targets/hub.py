@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from penstock.client.client import Client
 from penstock.client.event import Event
-from penstock.core.event import NewEvent
+from penstock.core.events.event import NewEvent
 from penstock.processing.parameters import check_kind, check_name
 from penstock.processing.stream_event import StreamEvent
 from penstock.processing.targets.deliveries import Delivery, Entry

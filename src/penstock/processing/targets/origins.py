@@ -14,8 +14,8 @@ import msgspec
 
 from penstock.client.client import Client
 from penstock.client.idempotent_producer import IdempotentProducer
-from penstock.core.cursor import FIRST, parse_cursor
-from penstock.core.event import NewEvent
+from penstock.core.events.event import NewEvent
+from penstock.core.log.cursor import FIRST, parse_cursor
 from penstock.errors import BadCursor, CursorExpired, Invalid, PenstockError, ProducerFenced, ProducerUnsafe, TooLarge
 from penstock.processing.batcher import KeyedBatcher
 from penstock.processing.targets.deliveries import Delivery, Entry, is_portion, loads, portions

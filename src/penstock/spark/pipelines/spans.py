@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from penstock.core.stream_name import stream_name
+from penstock.core.events.event import stream_name
 from penstock.errors import BadParameter
 from penstock.spark.pipelines.origin import ID_HEADER, origin_of, without_origin
 from penstock.spark.pipelines.records import RECORD_TYPES

@@ -6,8 +6,8 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import array, element_at, lit, monotonically_increasing_id, spark_partition_id
 
-from penstock.core.timetable import TRAVERSED_MAX
 from penstock.errors import BadParameter
+from penstock.processing.timetable import TRAVERSED_MAX
 
 POSITION: Final = "position"
 ROWS_MAX: Final = TRAVERSED_MAX

@@ -8,7 +8,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import LongType, StructField, StructType
 
-from penstock.core.timetable import Timetable
+from penstock.processing.timetable import Timetable
 from penstock.spark.options import known_options, whole_number
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, NamedTuple
 
-from penstock.core.cursor import LAST
+from penstock.core.log.cursor import LAST
 from penstock.spark.zeroeventhub.ends import Ends
 from penstock.spark.zeroeventhub.landed_pages import LandedPages
 from penstock.spark.zeroeventhub.micro_batch import MicroBatch

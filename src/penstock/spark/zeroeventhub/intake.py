@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final
 from uuid import uuid4
 
-from penstock.core.cursor import FIRST
+from penstock.core.log.cursor import FIRST
 from penstock.spark.checkpoint import tell_beginning
 from penstock.spark.landing import Landing, new_landing
 from penstock.spark.options import bad_option

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from penstock.core.cursor import LAST
+from penstock.core.log.cursor import LAST
 from penstock.spark.zeroeventhub.places import Landed, Place
 from penstock.wire.reader.partitions import Course
 

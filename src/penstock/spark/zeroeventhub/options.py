@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from penstock.core.cursor import FIRST, LAST
+from penstock.core.log.cursor import FIRST, LAST
 from penstock.errors import BadParameter
 from penstock.spark.authorization import checked_file
 from penstock.spark.options import bad_option, flag_of, known_options, seconds_of, whole_number

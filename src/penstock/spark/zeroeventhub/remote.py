@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, TypeVar
 
-from penstock.core.cursor import FIRST
+from penstock.core.log.cursor import FIRST
 from penstock.errors import (
     BadCursor,
     BadParameter,

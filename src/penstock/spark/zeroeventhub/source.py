@@ -11,7 +11,7 @@ import pyspark
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from penstock.core.cursor import LAST
+from penstock.core.log.cursor import LAST
 from penstock.spark.columns import Column, some_of
 from penstock.spark.options import bad_option
 from penstock.spark.source import check_pyspark

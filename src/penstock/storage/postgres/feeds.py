@@ -1,6 +1,6 @@
 """Event types and their partitions in PostgreSQL."""
 
-from penstock.core.event_type import Feed
+from penstock.core.registry.event_type import Feed
 from penstock.storage.feeds import SqlFeeds
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from penstock.core.event_type import EventType, Feed
+from penstock.core.registry.event_type import EventType, Feed
 from penstock.storage import Store, open_store
 from penstock.storage.store import Block, Columns
 from penstock.testing.factories import an_event_type

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.event_type import EventType, Feed
+from penstock.core.registry.event_type import EventType, Feed
 from penstock.errors import EventTypeExists
 from penstock.storage import Store
 from penstock.storage.store import Position

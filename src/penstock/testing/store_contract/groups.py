@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from penstock.core.consumer_group import Extent, Standing
+from penstock.core.groups import Extent, Standing
 from penstock.storage import Store
 from penstock.storage.groups import Intervention, Listed, Place, Which
 from penstock.storage.store import Position

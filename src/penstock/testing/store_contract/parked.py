@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.core.assignment import Place
+from penstock.core.subscriptions.assignment import Place
 from penstock.storage import Store
 from penstock.storage.parked import Parked
 from penstock.testing.store_contract.database import FIRST_AT, Contract, Database

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.producer import Ending, State, Stored, digests_of
+from penstock.core.producers import Ending, State, Stored, digests_of
 from penstock.storage import Store
 from penstock.storage.producers import NewBatch, Producer, ProducerKey
 from penstock.testing.store_contract.database import FIRST_AT, Contract, append, created, row

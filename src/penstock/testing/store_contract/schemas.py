@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.event_type import Feed
+from penstock.core.registry.event_type import Feed
 from penstock.storage import Store
 from penstock.testing.store_contract.database import Contract, Database, created
 

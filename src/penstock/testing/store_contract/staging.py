@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.core.event_type import Feed
+from penstock.core.registry.event_type import Feed
 from penstock.storage import Store
 from penstock.storage.staging import Batch, BatchKey, Chunk, Kept, Upload
 from penstock.testing.store_contract.database import FIRST_AT, Contract, created

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from penstock.core.assignment import Place
-from penstock.core.subscription import Search
+from penstock.core.subscriptions.assignment import Place
+from penstock.core.subscriptions.definition import Search
 from penstock.storage import Store
 from penstock.storage.groups import Intervention
 from penstock.storage.store import Position

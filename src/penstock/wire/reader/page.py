@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 
 import msgspec
 
-from penstock.core.event_decoder import EventDecoder
+from penstock.core.events.decoding import EventDecoder
 from penstock.errors import ConnectionLost, EventUnfit
 from penstock.wire.exchange import Handed, malformed
 from penstock.wire.reader.lines import OF_FEED, Line, LineReader

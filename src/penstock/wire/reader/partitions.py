@@ -12,7 +12,7 @@ Invariants:
 
 from collections.abc import Collection, Mapping
 
-from penstock.core.cursor import FIRST
+from penstock.core.log.cursor import FIRST
 from penstock.errors import BadParameter
 from penstock.wire.reader.discovery import Discovery, Partition
 from penstock.wire.reader.page import Page

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from penstock.core.cursor import FIRST
-from penstock.core.event_decoder import EventDecoder
+from penstock.core.events.decoding import EventDecoder
+from penstock.core.log.cursor import FIRST
 from penstock.errors import (
     BadParameter,
     BadPartitionCount,

@@ -9,8 +9,8 @@ import pytest
 
 from penstock.cli.definition.definition import Definition, definitions
 from penstock.cli.definition.document import Place
-from penstock.core.guidelines import Finding
-from penstock.core.guidelines.rules import PERSONAL_DATA
+from penstock.schema.guidelines import Finding
+from penstock.schema.guidelines.rules import PERSONAL_DATA
 
 SCHEMA = {"type": "object", "properties": {"ä": {"type": "string"}}}
 TEXT = '{"type":"object","properties":{"ä":{"type":"string"}}}'

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from penstock.cli.demo.dataset import DEPARTED, Series, load
-from penstock.core.event import check_events
-from penstock.core.event_type import EventType
+from penstock.core.events.event import check_events
+from penstock.core.registry.event_type import EventType
 
 
 @pytest.fixture(scope="module")

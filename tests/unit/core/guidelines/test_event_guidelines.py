@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.guidelines import GUIDELINES, WAIVER_PREFIX, Finding, check
-from penstock.core.guidelines.guideline import LINE_CHARS_MAX
-from penstock.core.guidelines.rules import NAME_STYLE
+from penstock.schema.guidelines import GUIDELINES, WAIVER_PREFIX, Finding, check
+from penstock.schema.guidelines.rules import LINE_CHARS_MAX, NAME_STYLE
 from tests.exhaustive import examples
 from tests.unit.core.guidelines.definitions import BUSINESS, COUNT, DATA, TEXT, UNDEFINED, described, schema
 

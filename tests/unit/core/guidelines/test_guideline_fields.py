@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from penstock.core.guidelines.draft import Draft
-from penstock.core.guidelines.fields import find, is_required, parts, top_level
-from penstock.core.guidelines.names import says_entity_id, says_process_id, says_time, words
-from penstock.core.walk import shown
+from penstock.schema.guidelines.draft import Draft, find, is_required, parts, top_level
+from penstock.schema.guidelines.names import says_entity_id, says_process_id, says_time, words
+from penstock.schema.walk import shown
 from tests.unit.core.guidelines.definitions import COUNT, TEXT, described
 
 SCHEMA: dict[str, Any] = {

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from penstock.cli.definition.definition import definitions
-from penstock.core.guidelines import check
-from penstock.core.guidelines.personal import entity_of, personal_kind
-from penstock.core.guidelines.personal_data import KINDS, SOURCES
+from penstock.schema.guidelines import check
+from penstock.schema.guidelines.personal import entity_of, personal_kind
+from penstock.schema.guidelines.personal_data import KINDS, SOURCES
 from tests.docs.examples import ROOT, blocks
 from tests.unit.core.guidelines.definitions import BUSINESS, TEXT, described
 

@@ -6,9 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from penstock.core.claim import Claim
-from penstock.core.event import NewEvent
-from penstock.core.producer import Stamp
+from penstock.core.events.event import NewEvent
+from penstock.core.producers import Claim, Stamp
 from penstock.errors import (
     BatchIncomplete,
     BatchNotFound,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.event import NewEvent
+from penstock.core.events.event import NewEvent
 from penstock.errors import (
     BatchNotFound,
     BatchOfAnotherQuery,

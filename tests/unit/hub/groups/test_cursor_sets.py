@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from penstock.core.consumer_group import Behind
-from penstock.core.cursor import Cursor, View, feed_mark, parse_cursor
+from penstock.core.groups import Behind
+from penstock.core.log.cursor import Cursor, View, feed_mark, parse_cursor
 from penstock.errors import BadPartitionCount, CursorSetNotFound, EventTypeNotFound, GroupKindDiffers, GroupNotFound
 from penstock.hub.groups import Groups
 from penstock.storage import Store

@@ -5,8 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from penstock.core.consumer_group import CURSOR_SET
-from penstock.core.position import Commit, Goal, Reset
+from penstock.core.groups import CURSOR_SET, Commit, Goal, Reset
 from penstock.errors import (
     BadParameter,
     DatabaseUnavailable,

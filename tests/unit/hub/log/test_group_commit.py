@@ -5,7 +5,7 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from penstock.core.event_type import EventType
+from penstock.core.registry.event_type import EventType
 from penstock.errors import (
     DatabaseUnavailable,
     DeadlinePassed,

@@ -6,7 +6,7 @@ from contextlib import closing, suppress
 
 import pytest
 
-from penstock.core.cursor import FIRST
+from penstock.core.log.cursor import FIRST
 from penstock.errors import DatabaseUnavailable, OutboxBacklog, OutcomeUnknown
 from penstock.hub import commit, outbox
 from penstock.hub.commit import Request

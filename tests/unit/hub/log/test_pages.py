@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.cursor import FIRST, LAST, Cursor, View, feed_mark
-from penstock.core.track import Joined
+from penstock.core.log.cursor import FIRST, LAST, Cursor, View, feed_mark
+from penstock.core.subscriptions.delivery import Joined
 from penstock.errors import BadCursor, BadPartitionCount, CursorExpired, EventTypeNotFound, PartitionNotFound
 from penstock.hub.append import append_rows, lock_heads
 from penstock.hub.read import (

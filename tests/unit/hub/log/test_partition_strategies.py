@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from penstock.core.event import NewEvent
-from penstock.core.event_type import Feed
-from penstock.core.partitioning import hash_partition
+from penstock.core.events.event import NewEvent
+from penstock.core.events.partitioning import hash_partition
+from penstock.core.registry.event_type import Feed
 from penstock.errors import PartitionNotFound, PartitionRefused
 from penstock.hub import publish
 from penstock.hub.publish import Handed

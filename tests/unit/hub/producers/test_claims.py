@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from penstock.core.claim import EPOCH_MAX, Claim
-from penstock.core.event_type import Feed
-from penstock.core.producer import MODULUS, Ending, Range, State
+from penstock.core.producers import EPOCH_MAX, MODULUS, Claim, Ending, Range, State
+from penstock.core.registry.event_type import Feed
 from penstock.errors import (
     ClaimRefused,
     DatabaseUnavailable,

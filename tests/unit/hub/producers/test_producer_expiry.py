@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from penstock.core.producer import State
+from penstock.core.producers import State
 from penstock.errors import InvalidSetting
 from penstock.hub import sweep as sweeping
 from penstock.hub.expiry import DAY_S, IDLE_S_MIN, Expiry

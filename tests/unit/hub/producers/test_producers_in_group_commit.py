@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from penstock.core.event_type import EventType
-from penstock.core.producer import Range
+from penstock.core.producers import Range
+from penstock.core.registry.event_type import EventType
 from penstock.errors import DeadlinePassed, InvalidEvent, PartitionNotFound, SequenceGap
 from penstock.hub import outbox
 from penstock.hub.stamped import Produced

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from penstock.core.event_type import Feed
-from penstock.core.producer import Ending, Range, State
+from penstock.core.producers import Ending, Range, State
+from penstock.core.registry.event_type import Feed
 from penstock.errors import (
     PayloadMismatch,
     PenstockError,

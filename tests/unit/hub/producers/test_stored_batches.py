@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from penstock.core.event_type import Feed
-from penstock.core.producer import MODULUS, Ending, Range, Stamp, State, digests_of
+from penstock.core.producers import MODULUS, Ending, Range, Stamp, State, digests_of
+from penstock.core.registry.event_type import Feed
 from penstock.hub.committed import Committed, find_committed, ranges_told
 from penstock.hub.stamped import handed_bytes
 from penstock.storage import Store

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock.core.limits import NAKADI, PENSTOCK, Limits, limits_of
+from penstock.core.registry.definition import NAKADI, PENSTOCK, Limits, limits_of
 from penstock.errors import (
     ChangesSwitchedOff,
     EventTypeExists,

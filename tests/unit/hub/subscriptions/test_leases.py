@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.core.assignment import Place
+from penstock.core.subscriptions.assignment import Place
 from penstock.errors import DatabaseUnavailable
 from penstock.hub import live as living
 from penstock.hub.commits import Moved

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.core.delivery import COMMIT_TIMEOUT
-from penstock.core.proof import ParkedSpan, parked_token_of
+from penstock.core.subscriptions.assignment import ParkedSpan, parked_token_of
+from penstock.core.subscriptions.delivery import COMMIT_TIMEOUT
 from penstock.errors import DatabaseUnavailable, ParkedNotFound, SubscriptionNotFound
 from penstock.hub.commits import Commit
 from penstock.hub.parking import Parking

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.core.event import NewEvent
-from penstock.core.retrying import PARK_AFTER, POLICY, SEND_COUNT
+from penstock.core.events.event import NewEvent
+from penstock.core.subscriptions.definition import PARK_AFTER, POLICY, SEND_COUNT
 from penstock.errors import DatabaseUnavailable
 from penstock.hub.commits import Commit
 from penstock.hub.dead_letters import DEAD_LETTERS

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.stream_rules import Rules
+from penstock.core.subscriptions.delivery import Rules
 from penstock.errors import (
     InvalidSubscription,
     NoFreeSlots,

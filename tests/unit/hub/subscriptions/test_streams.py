@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.core.assignment import Place
-from penstock.core.delivery import COMMIT_TIMEOUT
+from penstock.core.subscriptions.assignment import Place
+from penstock.core.subscriptions.delivery import COMMIT_TIMEOUT
 from penstock.errors import Blocked, DatabaseUnavailable
 from penstock.hub.commits import Commit
 from penstock.hub.look import LEASE_S

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from penstock.core.event_type import EventType
-from penstock.core.limits import NAKADI
-from penstock.core.subscription import Search, completed_subscription
+from penstock.core.registry.definition import NAKADI
+from penstock.core.registry.event_type import EventType
+from penstock.core.subscriptions.definition import Search, completed_subscription
 from penstock.errors import InvalidSubscription, PenstockError, SubscriptionNotFound
 from penstock.hub.subscriptions import Subscriptions, begin, grow, is_deletable
 from penstock.storage import Store, open_store

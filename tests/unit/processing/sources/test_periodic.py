@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from penstock.core.timetable import TRAVERSED_MAX
 from penstock.errors import BadParameter, NotReplayable, Unavailable
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.engine.backoff import Backoff
@@ -16,6 +15,7 @@ from penstock.processing.runners.inline import Inline
 from penstock.processing.sources.periodic import PeriodicSource
 from penstock.processing.sources.source import Want
 from penstock.processing.sources.traversal import CHUNK, Traversal, Within
+from penstock.processing.timetable import TRAVERSED_MAX
 
 
 def traversal(count: int) -> Traversal:

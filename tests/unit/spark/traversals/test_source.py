@@ -4,8 +4,8 @@ import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from penstock.core.timetable import Timetable
 from penstock.errors import BadParameter
+from penstock.processing.timetable import Timetable
 from penstock.spark.traversals.source import PeriodicDataSource, PeriodicStreamReader
 
 ALL = ReadAllAvailable()

@@ -1,4 +1,4 @@
-from penstock.core.cursor import FIRST, LAST
+from penstock.core.log.cursor import FIRST, LAST
 from penstock.spark.zeroeventhub.micro_batch import MicroBatch
 from penstock.spark.zeroeventhub.places import Landed, Place
 from penstock.wire.reader.discovery import Discovery, Partition, version_one

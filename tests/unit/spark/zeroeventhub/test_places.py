@@ -3,14 +3,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import BadParameter
-from penstock.spark.zeroeventhub.places import (
-    Landed,
-    Place,
-    Stretch,
-    decode_landed,
-    encode_landed,
-    stretches_between,
-)
+from penstock.spark.zeroeventhub.places import Landed, Place, Stretch, decode_landed, encode_landed, stretches_between
 
 BEGIN = Landed("6f1c", "r", {0: Place(3, 70, "a"), 1: Place(2, 9, "b")})
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.event_decoder import EventDecoder
+from penstock.core.events.decoding import EventDecoder
 from penstock.errors import ConnectionLost, EventUnfit, MalformedAnswer
 from penstock.wire.reader.lines import OF_FEED, Line, LineReader
 from penstock.wire.reader.page import Page, PageReader

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.cursor import FIRST, LAST
+from penstock.core.log.cursor import FIRST, LAST
 from penstock.errors import BadParameter
 from penstock.wire.reader.discovery import Discovery, Partition
 from penstock.wire.reader.page import FeedEvent, Page

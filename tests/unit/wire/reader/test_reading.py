@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import (
+from penstock.errors import (  # fmt: skip
     BadCursor,
     BadParameter,
     BadPartitionCount,
@@ -16,7 +16,7 @@ from penstock.errors import (
     StaleSplit,
     Unavailable,
     WrongAddress,
-)  # fmt: skip
+)
 from penstock.wire.reader.discovery import Discovery, Partition, discover, version_one
 from penstock.wire.reader.page import Page
 from penstock.wire.reader.query import Wish, version_two_query, wish

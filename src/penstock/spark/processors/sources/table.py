@@ -16,7 +16,7 @@ from penstock.spark.processors.sources.frames import LOOK_S, FrameSource, Head, 
 from penstock.spark.processors.sources.histogram import Histogram, width_of
 from penstock.spark.processors.sources.rows import COLUMNS
 from penstock.spark.processors.sources.source import Stretch
-from penstock.spark.processors.sources.table_columns import (
+from penstock.spark.processors.sources.table_columns import (  # fmt: skip
     KIND,
     WHOLE,
     Given,
@@ -27,7 +27,7 @@ from penstock.spark.processors.sources.table_columns import (
     received_column,
     stream_column,
     tranche_name,
-)  # fmt: skip
+)
 
 COLUMN: Final = "a column's name, an expression of Spark's, or a Column"
 Frame: TypeAlias = DataFrame | Callable[[SparkSession], DataFrame]

@@ -1,0 +1,1 @@
+"""Events: what they are, how they are encoded, decoded and partitioned."""

@@ -1,0 +1,389 @@
+"""What a stream is called: the events of one feed that share a key, which is the unit of order.
+
+The metadata of business and data events: what the hub writes into it, and what headers follow from it.
+
+What a producer hands in, and what every event must be.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from penstock.errors import EventTooLarge, InvalidEvent, MalformedEvent, PenstockError
+from penstock.schema.json_text import DEPTH_MAX, check_depth, decode, form_of, refuse_duplicate_keys, why_malformed
+
+
+def stream_name(event_type: str, partition: int, key: str | None, *, is_hashed: bool) -> str:
+    """Return the name of the stream that an event belongs to: `{event type}-{key}`.
+
+    The partition is part of it unless the event type *is_hashed*: only then does a key always fall in the same one.
+    Events without a key form one stream in each partition.
+
+    >>> stream_name("order.placed", 3, "7", is_hashed=True)
+    'order.placed-7'
+    >>> stream_name("order.placed", 3, "7", is_hashed=False), stream_name("order.placed", 3, None, is_hashed=True)
+    ('order.placed-3_7', 'order.placed-3_')
+    """
+    if is_hashed and key is not None:
+        return f"{event_type}-{key}"
+    return f"{event_type}-{partition}_{key or ''}"
+
+
+SERVER_MEMBERS: Final = frozenset(["received_at", "version", "published_by", "partition", "event_type"])
+"""Written by the hub whatever a producer says."""
+PUBLISHER: Final = "unauthenticated"
+"""Who publishes, as long as nobody has to say who he is."""
+WRITTEN_BYTES_MAX: Final = 640
+"""More than the hub ever writes: an event type's name has up to 255 characters, a flow id 128, the rest is short."""
+
+_split: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_encode_json: Final = msgspec.json.encode
+
+
+class _Envelope(msgspec.Struct):
+    metadata: msgspec.Raw
+
+
+_open: Final = msgspec.json.Decoder(_Envelope).decode
+
+
+class Enrichment:
+    """Completes the metadata of events that are published together (digest of Nakadi's contract, 3.5)."""
+
+    def __init__(self, *, event_type: str, version: str, received_at: str, flow_id: str | None) -> None:
+        """Prepare what all of them get; *flow_id* goes to those that have none."""
+        self._same = {
+            "event_type": event_type,
+            "received_at": received_at,
+            "published_by": PUBLISHER,
+            "version": version,
+        }
+        self._flow_id = flow_id
+        self._ends: dict[tuple[int, bool], bytes] = {}
+
+    def complete(self, raw: bytes, event: dict[str, Any], partition: int) -> bytes:
+        """Return *raw* with its metadata completed; every byte outside of the metadata stays.
+
+        >>> raw = b'{"n": 1.0, "metadata": {"eid":"x"}}'
+        >>> enrichment = Enrichment(event_type="t", version="1.0.0", received_at="now", flow_id=None)
+        >>> enrichment.complete(raw, {"metadata": {"eid": "x"}}, 0).startswith(b'{"n": 1.0, "metadata": {"eid":"x","')
+        True
+        """
+        metadata = event["metadata"]
+        end = self._end(partition, bool(metadata.get("flow_id")))
+        given = bytes(_open(raw).metadata)
+        before, _, after = raw.partition(given)
+        if given in after:
+            before, after = _around(raw)
+        if metadata and SERVER_MEMBERS.isdisjoint(metadata) and metadata.get("flow_id") != "":
+            completed = given[:-1] + end
+        else:
+            kept = {name: value for name, value in metadata.items() if name not in SERVER_MEMBERS}
+            if kept.get("flow_id") == "":
+                del kept["flow_id"]
+            completed = _encode_json(kept)[:-1] + (end if kept else b"{" + end[1:])
+        return before + completed + after
+
+    def _end(self, partition: int, has_flow_id: bool) -> bytes:
+        """Return what the hub writes at the end of the metadata."""
+        key = partition, has_flow_id
+        if key not in self._ends:
+            written = self._same | {"partition": str(partition)}
+            if self._flow_id and not has_flow_id:
+                written["flow_id"] = self._flow_id
+            self._ends[key] = b"," + _encode_json(written)[1:]
+        return self._ends[key]
+
+
+def drop_server_members(events: list[dict[str, Any]]) -> None:
+    """Take out of decoded events what a hub has written into their metadata, save the partition; in place."""
+    for event in events:
+        metadata = event.get("metadata")
+        if type(metadata) is dict and not _DROPPED.isdisjoint(metadata):
+            event["metadata"] = {name: value for name, value in metadata.items() if name not in _DROPPED}
+
+
+_DROPPED: Final = SERVER_MEMBERS - {"partition"}
+
+
+def _around(raw: bytes) -> tuple[bytes, bytes]:
+    """Return what stands before and after the metadata of *raw*, member by member."""
+    end = 0
+    for name, value in _split(raw).items():
+        key = _KEY.match(raw, end)
+        start, end = key.end(), key.end() + len(bytes(value))  # type: ignore[union-attr]  # Each member has one.
+        if name == "metadata":
+            break
+    return raw[:start], raw[end:]
+
+
+_KEY: Final = re.compile(rb'[{,\s]*"(?:[^"\\]|\\.)*"\s*:\s*')
+
+
+def written_bytes(raw: bytes) -> int:
+    """Return how many bytes of the event *raw* a hub has written, in so far as they can be those of a hub.
+
+    >>> written_bytes(b'{"metadata":{"partition":"0","eid":"x"}}') == len('"partition":"0",')
+    True
+    """
+    try:
+        metadata = _split(_split(raw)["metadata"])
+    except (KeyError, msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return 0
+    sizes = (len(name) + len(value) + len('"":,') for name, value in metadata.items() if name in _MAYBE_WRITTEN)
+    return min(sum(sizes), WRITTEN_BYTES_MAX)
+
+
+_MAYBE_WRITTEN: Final = SERVER_MEMBERS | {"flow_id"}
+
+
+def derived_headers(event: dict[str, Any], *, event_type: str, kind: str | None, key: str | None) -> dict[str, str]:
+    """Return the `ce_*` headers that follow from an event, with CloudEvents' meanings.
+
+    >>> derived_headers({}, event_type="order.placed", kind=None, key="42")
+    {'ce_type': 'order.placed', 'ce_source': '/event-types/order.placed', 'ce_partitionkey': '42'}
+    """
+    headers = {"ce_type": kind or event_type, "ce_source": f"/event-types/{event_type}"}
+    if key is not None:
+        headers["ce_partitionkey"] = key
+    metadata = event.get("metadata")
+    if type(metadata) is dict:
+        context = metadata.get("span_ctx")
+        found = {
+            "ce_id": metadata.get("eid"),
+            "ce_time": metadata.get("occurred_at"),
+            "ce_traceparent": context.get("traceparent") if type(context) is dict else None,
+        }
+        headers |= {name: value for name, value in found.items() if type(value) is str}
+    return headers
+
+
+EVENT_BYTES_MAX: Final = 999_000
+EVENTS_MAX: Final = 250_000
+"""How many events may be handed in at once: all others wait while they are written, in one transaction."""
+KEY_CHARS_MAX: Final = 1_024
+HEADERS_BYTES_MAX: Final = 64 * 1024
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_MISSING: Final = msgspec.Raw(b"")
+_INTEGER_MIN: Final = -(1 << 63)
+_INTEGER_MAX: Final = (1 << 63) - 1
+_DIGITS: Final = bytes(ord("0") if chr(byte).isdecimal() and byte < 128 else ord(" ") for byte in range(256))
+_LONG_NUMBER: Final = b"0" * len(str(_INTEGER_MAX))
+"""How an integer looks that may be too large, once all digits are made the same: far quicker than a pattern."""
+_SPACES: Final = b" \t\r\n"
+
+Row = tuple[str | None, str | None, str | None, bytes]
+"""An event ready for the log: key, kind (None: the event type's name), own headers as JSON (None: none), data."""
+
+
+class NewEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """An event as handed in: the body, and what accompanies it.
+
+    It has the shape of a feed line, so that a line is decoded straight into it, and encodes to the shortest such line.
+    """
+
+    data: msgspec.Raw = _MISSING
+    """The event: one JSON object, as the bytes in which it came."""
+    key: str | None = None
+    """Takes the place of the partition key fields' texts under `hash`."""
+    headers: dict[str, str] | None = None
+    partition: int | None = None
+    """Obeyed only under `user_defined`."""
+    cursor: str | None = None
+    """Set on a checkpoint line, which is no event."""
+
+    @classmethod
+    def of(
+        cls, data: bytes, *, key: str | None = None, headers: dict[str, str] | None = None, partition: int | None = None
+    ) -> "NewEvent":
+        """Wrap one event's bytes."""
+        return cls(data=msgspec.Raw(data), key=key, headers=headers, partition=partition)
+
+
+_decode_lines: Final = msgspec.json.Decoder(float_hook=float).decode_lines
+"""See `penstock.schema.json_text`. What is infinite is not encoded as it was written, and looked at again by itself."""
+_encode: Final = msgspec.json.Encoder().encode
+_encode_lines: Final = msgspec.json.Encoder().encode_lines
+
+
+def check_events(events: list[bytes], lines: Sequence[int] | None = None) -> list[dict[str, Any]]:
+    """Decode each event, or raise for the first that cannot be one.
+
+    An event is one JSON object in UTF-8 without duplicate keys (RFC 8259 leaves them open, consumers read them
+    differently), whose integers fit into 64 bits with a sign, as readers in most languages keep them (digest of
+    Nakadi's contract, 3.2). Its size is another question: see `check_size`.
+
+    Raises:
+        MalformedEvent: with the number of the line, from *lines*, by default counted from 1.
+
+    >>> check_events([b'{"a":1}', b'{"b":[true]}'])
+    [{'a': 1}, {'b': [True]}]
+    """
+    lines = lines or range(1, len(events) + 1)
+    # What encodes to the very bytes it was decoded from, spaces aside, cannot have lost a duplicate key on the way.
+    # Most events are spelled just so, which one look at all tells; what is spelled otherwise (escapes, other forms
+    # of numbers) needs the slow look.
+    joined = b"\n".join(events) + b"\n"
+    try:
+        decoded: list[Any] = _decode_lines(joined)
+        is_plain = len(decoded) == len(events) and _encode_lines(decoded) == joined
+        if not is_plain:
+            decoded = [decode(raw) for raw in events]
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        _refuse_malformed(events, lines)
+        raise
+    if not is_plain or {*map(type, decoded)} - {dict} or max(map(len, events), default=0) > 2 * DEPTH_MAX:
+        _check_one_by_one(events, decoded, lines, is_plain=is_plain)
+    if _LONG_NUMBER in joined.translate(_DIGITS):
+        _refuse_large_numbers(decoded, lines)
+    return decoded
+
+
+def _check_one_by_one(
+    events: Iterable[bytes], decoded: Iterable[object], lines: Iterable[int], *, is_plain: bool
+) -> None:
+    for line, raw, event in zip(lines, events, decoded, strict=True):
+        if type(event) is not dict:
+            raise MalformedEvent(line=line, reason=f"an event is a JSON object, this is {form_of(event)}")
+        if len(raw) > 2 * DEPTH_MAX and raw.count(b"{") + raw.count(b"[") > DEPTH_MAX:
+            check_depth(raw, line)
+        if not is_plain and _encode(event).translate(None, _SPACES) != raw.translate(None, _SPACES):
+            refuse_duplicate_keys(raw, line)
+
+
+def check_event(raw: bytes) -> bytes:
+    """Return *raw* on one line if it is an event; raise as `check_size` and `check_events` do otherwise."""
+    check_size(raw)
+    check_events([raw])
+    return one_line(raw)
+
+
+def check_size(raw: bytes, line: int = 1) -> None:
+    """Raise EventTooLarge unless *raw* has at most 999 000 bytes, without what a hub has written into its metadata.
+
+    So whatever a feed holds can be published into another.
+    """
+    if (size := _own_size(raw)) > EVENT_BYTES_MAX:
+        raise EventTooLarge(line=line, size=size, limit=EVENT_BYTES_MAX)
+
+
+def _own_size(raw: bytes) -> int:
+    """Return the size of *raw*, where that matters without what a hub has written into it."""
+    return len(raw) if len(raw) <= EVENT_BYTES_MAX else len(raw) - written_bytes(raw)
+
+
+def lower_kind(kind: str) -> str:
+    """Return *kind* as kinds are compared: in lower case, where only ASCII has cases, as in both databases.
+
+    >>> lower_kind("Order.PLACED"), lower_kind("ÅPNET")
+    ('order.placed', 'Åpnet')
+    """
+    return kind.encode().lower().decode()
+
+
+def one_line(raw: bytes) -> bytes:
+    """Drop CR and LF, which valid JSON holds only between tokens, so that an event is always one line.
+
+    Only of what has been checked: dropped from within a token, they would make another event of what is none.
+    """
+    if b"\n" in raw or b"\r" in raw:
+        return raw.replace(b"\n", b"").replace(b"\r", b"")
+    return raw
+
+
+def one_line_each(raws: list[bytes]) -> list[bytes]:
+    """Do the same for each of *raws*, looking for line ends once."""
+    joined = b"".join(raws)
+    return [one_line(raw) for raw in raws] if b"\n" in joined or b"\r" in joined else raws
+
+
+def is_key(text: str) -> bool:
+    """Tell whether *text* can be a key: it has up to 1024 characters, and no control characters."""
+    if len(text) <= KEY_CHARS_MAX and text.isascii() and text.isprintable():
+        return True
+    return len(text) <= KEY_CHARS_MAX and not _CONTROL.search(text) and _is_unicode(text)
+
+
+def check_key(key: str, line: int, refusal: type[PenstockError] = InvalidEvent, *, where: str | None = None) -> None:
+    """Raise *refusal* unless *key* is up to 1024 characters of text without control characters.
+
+    *where* says where it stands, when it is not handed in as a key.
+    """
+    if is_key(key):
+        return
+    reason = f"a key has no control characters and no lone surrogates, not {key[:KEY_CHARS_MAX]!r}"
+    if len(key) > KEY_CHARS_MAX:
+        reason = f"a key has at most {KEY_CHARS_MAX} characters, this one has {len(key)}"
+    raise refusal(line=line, reason=reason if where is None else f"{where}: {reason}")
+
+
+def check_kind(kind: str, line: int, where: str) -> None:
+    """Raise InvalidEvent unless *kind* is 1 to 1024 characters of text without control characters.
+
+    *where* says where it stands.
+    """
+    if kind and is_key(kind):
+        return
+    found = repr(kind) if len(kind) <= KEY_CHARS_MAX else f"{len(kind)}"
+    reason = f"{where}: must be 1 to {KEY_CHARS_MAX} characters without control characters, not {found}"
+    raise InvalidEvent(line=line, reason=reason)
+
+
+def check_headers(headers: dict[str, str], line: int) -> str | None:
+    """Return *headers* as one line of JSON, None when there are none; InvalidEvent for what a header cannot be."""
+    for name, value in headers.items():
+        if not name or _CONTROL.search(name) or not (_is_unicode(name) and _is_unicode(value)):
+            raise InvalidEvent(line=line, reason=f"header {name!r}: a name is not empty and has no control characters")
+    encoded = _encode(headers)
+    if len(encoded) > HEADERS_BYTES_MAX:
+        reason = f"its headers have {len(encoded)} bytes, more than the {HEADERS_BYTES_MAX} that they may have"
+        raise InvalidEvent(line=line, reason=reason)
+    return encoded.decode() if headers else None
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def first_large(events: Sequence[bytes]) -> int | None:
+    """Return which of *events* is the first that `check_size` refuses; None when all are small enough."""
+    if not events or max(map(len, events)) <= EVENT_BYTES_MAX:
+        return None
+    return next((at for at, raw in enumerate(events) if _own_size(raw) > EVENT_BYTES_MAX), None)
+
+
+def check_sizes(events: Sequence[bytes], lines: Sequence[int]) -> None:
+    """Raise EventTooLarge for the first of *events* that is."""
+    large = first_large(events)
+    if large is not None:
+        check_size(events[large], lines[large])
+
+
+def _refuse_large_numbers(events: Iterable[object], lines: Iterable[int]) -> None:
+    for line, event in zip(lines, events, strict=True):
+        waiting = [event]
+        while waiting:
+            value = waiting.pop()
+            if type(value) is dict:
+                waiting += value.values()
+            elif type(value) is list:
+                waiting += value
+            elif type(value) is int and not _INTEGER_MIN <= value <= _INTEGER_MAX:
+                reason = f"the number {value} does not fit into 64 bits: write it as a string"
+                raise MalformedEvent(line=line, reason=reason)
+
+
+def _refuse_malformed(events: Iterable[bytes], lines: Iterable[int]) -> None:
+    for line, raw in zip(lines, events, strict=True):
+        try:
+            decode(raw)
+        except RecursionError:
+            raise MalformedEvent(line=line, reason="the JSON is nested too deeply") from None
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise MalformedEvent(line=line, reason=f"not valid JSON: {why_malformed(raw, error)}") from None

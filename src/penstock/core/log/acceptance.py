@@ -1,0 +1,320 @@
+"""Chooses the partition that an event falls in, by the event type's strategy (digest of Nakadi's contract, 3.6).
+
+Bounds the lines of a feed: the option `max_event_bytes` of an event type.
+
+Some readers of feeds stop at long lines. So what counts is the longest line by which a feed may send an event, however
+it is read: in version 1, with all headers, in any partition, its end included.
+
+Decides whether an event type takes events: by schema, size, partition, key and headers.
+
+The hub decides by this when it publishes, and the outbox before it inserts, so that both take the same events.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from penstock.core.events.encoding import unlike
+from penstock.core.events.event import (
+    WRITTEN_BYTES_MAX,
+    NewEvent,
+    check_events,
+    check_headers,
+    check_key,
+    check_kind,
+    check_size,
+    derived_headers,
+    drop_server_members,
+    first_large,
+    is_key,
+    one_line,
+    written_bytes,
+)
+from penstock.core.events.partitioning import hash_partition, key_text, random_partitions
+from penstock.core.registry.event_type import EventType
+from penstock.errors import EventTooLarge, InvalidEvent, PartitionRefused
+from penstock.schema.walk import Path, key_path, shown
+
+Place = Callable[[str | None, NewEvent, dict[str, Any], int], tuple[int, str | None]]
+"""Chooses the partition by an event's key, what came with it, itself, and its line; returns its own key, too."""
+
+
+class Placing:
+    """Chooses the partitions of one event type's events."""
+
+    def __init__(
+        self, event_type: EventType, *, takes_keys: bool = True, only: int | None = None, among: int | None = None
+    ) -> None:
+        """Choose for *event_type*.
+
+        *takes_keys*: in the way in which the events came they can have keys beside them. *only*: the partition that all
+        were sent to. *among* the first so many partitions: all, unless that is said.
+        """
+        self._event_type = event_type
+        self._takes_keys = takes_keys
+        self._only = only
+        self._count = event_type.partition_count if among is None else among
+        self._by_name = {str(partition): partition for partition in range(self._count)}
+        self._is_data = event_type.category == "data"
+        prefix = "data." if self._is_data else ""
+        self._paths: list[Path] = [key_path(prefix + field) for field in event_type.partition_key_fields]
+        strategies: dict[str, Place] = {"hash": self._hashed, "user_defined": self._asked, "random": self._any}
+        self.place = strategies[event_type.partition_strategy]
+        self.is_random = event_type.partition_strategy == "random"
+
+    def random(self, events: int) -> Sequence[int]:
+        """Return a partition for each of so many events, any of them where they were sent to none."""
+        return random_partitions(events, self._count) if self._only is None else [self._only] * events
+
+    def _any(self, key: str | None, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str | None]:  # noqa: ARG002
+        return self.random(1)[0], key
+
+    def _hashed(self, key: str | None, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str]:  # noqa: ARG002
+        texts: tuple[str, ...]
+        if key is not None:
+            texts = (key,)
+        else:
+            texts = self._texts(event, line)
+            key = ",".join(texts)
+            if not is_key(key):
+                self._refuse_key(key, texts, line)
+        partition = hash_partition(texts, self._count)
+        if self._only not in (None, partition):
+            reason = f"its key {key!r} belongs to partition {partition}, not to {self._only}"
+            raise PartitionRefused(line=line, reason=f"{reason}: send it there, or to no partition in particular")
+        return partition, key
+
+    def _texts(self, event: dict[str, Any], line: int) -> tuple[str, ...]:
+        try:
+            return tuple([key_text(event, path) for path in self._paths])
+        except KeyError:
+            missing = f"is missing{' in its data' if self._is_data else ''}"
+            reason = f"partition key field {self._missing(event)!r} {missing}; give the event the field"
+            instead = ", or a key beside it" if self._takes_keys else ""
+            raise PartitionRefused(line=line, reason=reason + instead) from None
+
+    def _missing(self, event: dict[str, Any]) -> str:
+        """Return the first field that *event* lacks, as its event type names it."""
+        fields = zip(self._event_type.partition_key_fields, self._paths, strict=True)
+        return next(field for field, path in fields if not _has(event, path))
+
+    def _refuse_key(self, key: str, texts: Sequence[str], line: int) -> None:
+        """Raise for the first of the fields that is no key by itself, or for all that make one too long a *key*."""
+        places = list(map(shown, self._paths))
+        for place, text in zip(places, texts, strict=True):
+            check_key(text, line, PartitionRefused, where=place)
+        check_key(key, line, PartitionRefused, where=", ".join(places))
+
+    def _asked(self, key: str | None, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str | None]:
+        asked: object = new.partition
+        if asked is None and type(metadata := event.get("metadata")) is dict:
+            asked = metadata.get("partition")
+        if asked is None:
+            asked = self._only
+        place = self._by_name.get(str(asked)) if type(asked) in (int, str) else None
+        if place is not None and self._only in (None, place):
+            return place, key
+        if place is not None:
+            raise PartitionRefused(line=line, reason=f"it asks for partition {place}, and was sent to {self._only}")
+        reason = f"its partition {unlike(asked, 'one that there is')}; {self._event_type.name!r} is user_defined"
+        raise PartitionRefused(line=line, reason=f"{reason} and has partitions 0 to {self._count - 1}")
+
+
+def _has(event: dict[str, Any], path: Path) -> bool:
+    try:
+        key_text(event, path)
+    except KeyError:
+        return False
+    return True
+
+
+_FRAME: Final = b'{"partition":32767,"headers":,"data":}\n'
+_encode: Final = msgspec.json.encode
+
+
+def check_line_sizes(
+    event_type: EventType,
+    events: Sequence[NewEvent],
+    decoded: Sequence[dict[str, Any]],
+    *,
+    keys: Sequence[str | None],
+    kinds: Sequence[str | None],
+    lines: Sequence[int],
+) -> None:
+    """Raise EventTooLarge for the first of *events* whose line may be longer than its event type allows.
+
+    *decoded* are the same events; *keys* and *kinds* are what the log will have of each; *lines* are their numbers in
+    errors.
+    """
+    limit = event_type.max_event_bytes
+    if limit is None:
+        return
+    for new, event, key, kind, line in zip(events, decoded, keys, kinds, lines, strict=True):
+        size = line_bytes(event_type, new, event, key=key, kind=kind)
+        if size > limit:
+            detail = f"line {line}: the event takes up to {size} bytes as a line of the feed with its headers"
+            more = f"more than the max_event_bytes of {event_type.name!r}, {limit}"
+            raise EventTooLarge(f"{detail}, {more}", line=line, size=size, limit=limit)
+
+
+def line_bytes(
+    event_type: EventType, new: NewEvent, event: dict[str, Any], *, key: str | None, kind: str | None
+) -> int:
+    """Return how long the longest line is by which a feed may send an event, its end included.
+
+    Of a business or data event, the most that a hub may write into its metadata counts, in place of what is there.
+    """
+    raw = one_line(bytes(new.data))
+    headers = derived_headers(event, event_type=event_type.name, kind=kind, key=key) | (new.headers or {})
+    written = 0 if event_type.category == "undefined" else WRITTEN_BYTES_MAX - written_bytes(raw)
+    return len(_FRAME) + len(_encode(headers)) + len(raw) + written
+
+
+KEY_HEADER: Final = "ce_partitionkey"
+KIND_HEADER: Final = "ce_type"
+_COMPACTION_KEY: Final = "#/metadata/partition_compaction_key"
+_UNTOLD: Final = "is not what the schema allows"
+
+
+class Batch(NamedTuple):
+    """Events that are handed in together: as they came, as bytes, and decoded."""
+
+    events: Sequence[NewEvent]
+    raws: list[bytes]
+    decoded: list[dict[str, Any]]
+    lines: Sequence[int]
+    """The numbers by which errors call the events."""
+
+    @classmethod
+    def parse(cls, events: Sequence[NewEvent], lines: Sequence[int] | None = None) -> "Batch":
+        """Decode *events*; *lines* are counted from 1 unless given.
+
+        Raises:
+            MalformedEvent: one of them cannot be an event.
+        """
+        raws = [bytes(event.data) for event in events]
+        lines = lines or range(1, len(raws) + 1)
+        return cls(events, raws, check_events(raws, lines), lines)
+
+
+class Accepted(NamedTuple):
+    """The keys, kinds, headers and partitions of a batch, by event."""
+
+    partitions: Sequence[int]
+    keys: Sequence[str | None]
+    kinds: Sequence[str | None]
+    """None: the event type's name."""
+    headers: Sequence[str | None]
+    """The event's own headers as JSON; None: it has none."""
+
+
+def accept(
+    event_type: EventType,
+    batch: Batch,
+    placing: Placing,
+    *,
+    strict: bool = False,
+    validated: bool = False,
+    tells: bool = True,
+) -> Accepted:
+    """Return what *event_type* makes of each event of *batch*; all of them are accepted, or none.
+
+    First all are validated, then all get a partition, then the lines that they make are measured; the first event that
+    fails ends it (digest of Nakadi's contract, 3.2).
+
+    Args:
+        event_type: what the events have to be.
+        batch: the events.
+        placing: chooses the partitions.
+        strict: refuse metadata that only a hub writes; else it is dropped from the decoded events.
+        validated: do not hold the events against the schema again.
+        tells: say what is wrong with an event that the schema does not allow. That can take much longer than to find
+            that it is not allowed.
+
+    Raises:
+        InvalidEvent, EventTooLarge: an event is not valid.
+        PartitionRefused: an event has no partition, or no key.
+    """
+    if not strict and event_type.category != "undefined":
+        drop_server_members(batch.decoded)
+    if not validated:
+        _validate(event_type, batch, tells=tells)
+    partitions, keys = place(event_type, batch, placing)
+    kinds, headers = _described(event_type, batch)
+    if not validated:
+        check_line_sizes(event_type, batch.events, batch.decoded, keys=keys, kinds=kinds, lines=batch.lines)
+    return Accepted(partitions, keys, kinds, headers)
+
+
+def place(event_type: EventType, batch: Batch, placing: Placing) -> tuple[Sequence[int], Sequence[str | None]]:
+    """Return each event's partition, and its key.
+
+    Raises:
+        InvalidEvent: what was handed in as a key cannot be one.
+        PartitionRefused: an event has no partition, or no key.
+    """
+    given = [new.headers.get(KEY_HEADER) if new.key is None and new.headers else new.key for new in batch.events]
+    compacted = event_type.compacted
+    if not compacted and placing.is_random:
+        for line, new, key in zip(batch.lines, batch.events, given, strict=True):
+            if key is not None:
+                _check_given(key, new, line)
+        return placing.random(len(given)), given
+    partitions, keys = [], []
+    for line, new, own, event in zip(batch.lines, batch.events, given, batch.decoded, strict=True):
+        if own is not None:
+            _check_given(own, new, line)
+        partition, key = placing.place(own, new, event, line)
+        partitions.append(partition)
+        keys.append(_compaction_key(event, line) if compacted else key)
+    return partitions, keys
+
+
+def _validate(event_type: EventType, batch: Batch, *, tells: bool) -> None:
+    """Raise for the first event that the schema does not allow, or that is too large."""
+    validator = event_type.validator
+    large = first_large(batch.raws)  # What is too large is not looked into.
+    invalid = validator.first_invalid(batch.decoded[:large], batch.raws[:large])
+    if invalid is not None:
+        reason = validator.why(batch.decoded[invalid]) if tells else _UNTOLD
+        raise InvalidEvent(line=batch.lines[invalid], reason=reason)
+    if large is not None:
+        check_size(batch.raws[large], batch.lines[large])
+
+
+def _check_given(key: str, new: NewEvent, line: int) -> None:
+    """Raise InvalidEvent unless *key*, with which *new* was handed in, can be one."""
+    check_key(key, line, where=f"header {KEY_HEADER!r}" if new.key is None else None)
+
+
+def _compaction_key(event: dict[str, Any], line: int) -> str:
+    metadata = event.get("metadata")
+    key = metadata.get("partition_compaction_key") if type(metadata) is dict else None
+    if type(key) is not str or not key:
+        reason = f"{_COMPACTION_KEY}: {unlike(key, 'a text of at least one character')}"
+        raise PartitionRefused(line=line, reason=reason)
+    check_key(key, line, PartitionRefused, where=_COMPACTION_KEY)
+    return key
+
+
+def _described(event_type: EventType, batch: Batch) -> tuple[list[str | None], list[str | None]]:
+    """Return each event's kind, None for that of the event type, and its own headers."""
+    events, lines = batch.events, batch.lines
+    kinds: list[str | None] = [None] * len(events)
+    headers: list[str | None] = [None] * len(events)
+    if event_type.category == "data":
+        kinds = [event["data_type"] for event in batch.decoded]
+    described = [number for number, new in enumerate(events) if new.headers]
+    if not described and event_type.category != "data":
+        return kinds, headers
+    for number in described:
+        own = events[number].headers or {}
+        headers[number] = check_headers(own, lines[number])
+        kinds[number] = own.get(KIND_HEADER, kinds[number])
+    for kind in dict.fromkeys(kinds):
+        if kind is not None and kind != event_type.name:
+            first = kinds.index(kind)
+            is_header = KIND_HEADER in (events[first].headers or {})
+            check_kind(kind, lines[first], f"header {KIND_HEADER!r}" if is_header else "#/data_type")
+    return [None if kind == event_type.name else kind for kind in kinds], headers

@@ -1,0 +1,300 @@
+"""Idempotent publishing: what becomes of a batch that says who publishes it, in which epoch, and with which numbers.
+
+Within one partition and one producer group every event has a number of its own: it is stored at most once, and in the
+order of the numbers (digest of idempotent publishing, 4.1 to 4.3). On the wire numbers are counted modulo `MODULUS`;
+here they are absolute, so that they never wrap around. What is compared are digests of the bytes that were handed in:
+a batch with a number that there was already is a repeat only if it holds the same events.
+
+Who may publish with which epoch: what becomes of a claim (digest of idempotent publishing, 4.4, and design 5.3).
+"""
+
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+MODULUS: Final = 1 << 53
+"""Numbers on the wire are smaller: every JSON library can tell them exactly, and in practice they never wrap around."""
+DIGEST_BYTES: Final = 16
+
+
+class Stamp(NamedTuple):
+    """How a batch is numbered, as its producer says."""
+
+    epoch: int
+    """The owner level: whoever publishes with a higher one shuts out all with a lower one."""
+    sequence: int
+    """The number of its first event, modulo `MODULUS`."""
+
+
+class Ending(NamedTuple):
+    """What an epoch has ended with."""
+
+    epoch: int
+    next: int
+    """The number that its next event would have had."""
+    last_offset: int | None
+    """Of its last event; None: it had none."""
+
+
+class State(NamedTuple):
+    """What is known of a producer group in one partition."""
+
+    epoch: int
+    begin: int
+    """The number with which the epoch has begun."""
+    next: int
+    """The number of the next event."""
+    last_offset: int | None = None
+    """Of the last event of this epoch; None: it has none yet."""
+    previous: Ending | None = None
+    """What the epoch before has ended with."""
+    is_expired: bool = False
+    """Whether all is forgotten but the epoch: nothing of that one or a lower one is taken any more."""
+
+    @property
+    def ending(self) -> Ending:
+        """What the epoch would end with if it ended now."""
+        return Ending(self.epoch, self.next, self.last_offset)
+
+    def after(self, epoch: int, begin: int = 0) -> "State":
+        """Return the state at the beginning of a higher *epoch*."""
+        return State(epoch, begin, begin, previous=None if self.is_expired else self.ending)
+
+    def with_appended(self, count: int, last_offset: int) -> "State":
+        """Return the state after *count* more events, the last of which is at *last_offset*."""
+        return self._replace(next=self.next + count, last_offset=last_offset)
+
+
+class Append(NamedTuple):
+    """The batch is new: its events follow the last ones of *state*."""
+
+    state: State
+
+
+class Repeat(NamedTuple):
+    """The batch has numbers that there were already: it is to be compared with what was stored under them."""
+
+    state: State
+    first: int
+    """The number of its first event."""
+    known: int
+    """How many of its events, counted from the first, have such a number."""
+
+
+class Gap(NamedTuple):
+    """The batch does not follow the last event."""
+
+    expected: int
+    """The number that its first event should have, modulo `MODULUS`."""
+    state: State | None
+
+
+class Fenced(NamedTuple):
+    """The batch is of an epoch that a higher one has shut out; whether it was stored before can still be asked."""
+
+    state: State
+
+
+class Expired(NamedTuple):
+    """What was known of the producer is forgotten, but for its epoch."""
+
+    state: State
+
+
+Decision = Append | Repeat | Gap | Fenced | Expired
+
+
+def decide(state: State | None, stamp: Stamp, count: int, modulus: int = MODULUS) -> Decision:
+    """Return what becomes of a batch of *count* events, fewer than half of *modulus* (rules 2 to 5).
+
+    >>> decide(None, Stamp(epoch=0, sequence=0), 3)
+    Append(state=State(epoch=0, begin=0, next=0, ...))
+    >>> decide(State(epoch=0, begin=0, next=5), Stamp(epoch=0, sequence=3), 4)
+    Repeat(state=State(epoch=0, begin=0, next=5, ...), first=3, known=2)
+    >>> decide(State(epoch=0, begin=0, next=5), Stamp(epoch=0, sequence=6), 1)
+    Gap(expected=5, ...)
+    """
+    assert 0 < count < modulus / 2
+    if state is None or stamp.epoch > state.epoch:
+        begun = state.after(stamp.epoch) if state else State(stamp.epoch, 0, 0)
+        return Append(begun) if stamp.sequence == 0 else Gap(0, state)
+    if state.is_expired:
+        return Expired(state)
+    if stamp.epoch < state.epoch:
+        return Fenced(state)
+    behind = _behind(state.next, stamp.sequence, modulus)
+    if behind == 0:
+        return Append(state)
+    if behind is None or behind > state.next - state.begin:
+        return Gap(state.next % modulus, state)
+    return Repeat(state, state.next - behind, min(count, behind))
+
+
+class Range(NamedTuple):
+    """Offsets that follow each other."""
+
+    first: int
+    last: int
+
+
+class Stored(NamedTuple):
+    """A batch that was appended: its events have offsets that follow each other, as their numbers do."""
+
+    first: int
+    """The number of its first event."""
+    first_offset: int
+    digests: bytes
+    """Of all its events, one after the other."""
+
+    @property
+    def end(self) -> int:
+        """The number after that of its last event."""
+        return self.first + len(self.digests) // DIGEST_BYTES
+
+
+class Mismatch(NamedTuple):
+    """Other events were stored under the same numbers."""
+
+    number: int
+    """The first that is another."""
+
+
+class Forgotten(NamedTuple):
+    """What was stored under these numbers is not known any more."""
+
+
+def digests_of(events: Iterable[bytes]) -> bytes:
+    """Return the digests of *events*, of the bytes in which they were handed in, one after the other."""
+    return b"".join([blake2b(event, digest_size=DIGEST_BYTES).digest() for event in events])
+
+
+def compare(stored: Sequence[Stored], first: int, digests: bytes) -> list[Range] | Mismatch | Forgotten:
+    """Return where the events with these *digests* lie, whose numbers begin with *first*.
+
+    *stored* are the batches that hold any of those numbers, in the order of their numbers, as far as they are known.
+
+    >>> one = Stored(first=4, first_offset=100, digests=digests_of([b"a", b"b", b"c"]))
+    >>> compare([one], 5, digests_of([b"b", b"c"])), compare([one], 5, digests_of([b"b", b"x"]))
+    ([Range(first=101, last=102)], Mismatch(number=6))
+    """
+    end = first + len(digests) // DIGEST_BYTES
+    for batch in stored:
+        start, stop = max(first, batch.first), min(end, batch.end)
+        mine = digests[(start - first) * DIGEST_BYTES : (stop - first) * DIGEST_BYTES]
+        its = batch.digests[(start - batch.first) * DIGEST_BYTES : (stop - batch.first) * DIGEST_BYTES]
+        if start < stop and mine != its:
+            return Mismatch(start + _first_unlike(mine, its))
+    return locate(stored, range(first, end))
+
+
+def locate(stored: Sequence[Stored], numbers: range) -> list[Range] | Forgotten:
+    """Return where the events with these *numbers* lie; *stored* as for `compare`."""
+    found: list[Range] = []
+    number = numbers.start
+    for batch in stored:
+        stop = min(numbers.stop, batch.end)
+        if number >= stop:
+            continue
+        if number < batch.first:
+            return Forgotten()
+        first, last = (batch.first_offset + each - batch.first for each in (number, stop - 1))
+        if found and found[-1].last + 1 == first:
+            found[-1] = found[-1]._replace(last=last)
+        else:
+            found.append(Range(first, last))
+        number = stop
+    return found if number == numbers.stop else Forgotten()
+
+
+def given(ending: Ending, sequence: int, count: int, modulus: int = MODULUS) -> range:
+    """Return which of the numbers of a batch an epoch has given by its *ending*.
+
+    So a producer that was shut out learns whether its last batch may have been stored before that.
+
+    >>> given(Ending(epoch=1, next=5, last_offset=9), sequence=3, count=2)
+    range(3, 5)
+    >>> list(given(Ending(epoch=1, next=5, last_offset=9), sequence=5, count=2))
+    []
+    """
+    behind = _behind(ending.next, sequence, modulus)
+    if not behind or behind > ending.next:
+        return range(0)
+    first = ending.next - behind
+    return range(first, first + min(count, behind))
+
+
+def _behind(next_: int, sequence: int, modulus: int) -> int | None:
+    """Return how far *sequence* is behind *next_*; None: it is ahead (serial number arithmetic, RFC 1982)."""
+    behind = (next_ - sequence) % modulus
+    return behind if behind < modulus / 2 else None
+
+
+def _first_unlike(mine: bytes, its: bytes) -> int:
+    starts = range(0, len(mine), DIGEST_BYTES)
+    return next(
+        at for at, start in enumerate(starts) if mine[start : start + DIGEST_BYTES] != its[start : start + DIGEST_BYTES]
+    )
+
+
+EPOCH_MAX: Final = (1 << 53) - 1
+GROUP_CHARS_MAX: Final = 128
+
+
+class Claim(NamedTuple):
+    """What somebody who wants to publish asks for."""
+
+    level: int | None = None
+    """The owner level, or epoch; None: the next one."""
+    starting: int | None = None
+    """The number of the first event; None: 0."""
+    claim_id: str | None = None
+    """By which a claim that is made again, since its answer was lost, is known."""
+    if_epoch: int | None = None
+    """Only if this is still the current epoch."""
+    is_pinned: bool | None = None
+    """Whether the producer is to be kept however long nothing is heard of it; None: as it is, which is not at first."""
+
+
+class Refused(NamedTuple):
+    """The epoch cannot be had."""
+
+    wanted: str
+    """What was asked for, in words."""
+
+
+class Exhausted(NamedTuple):
+    """There is no epoch after the current one."""
+
+
+def grant(
+    state: State | None, last_claim: str | None, claim: Claim, modulus: int = MODULUS
+) -> State | Refused | Exhausted:
+    """Return the state in which whoever *claim*s goes on; the very *state* where nothing changes by it.
+
+    *last_claim* is the id of the claim by which the current epoch was had.
+
+    >>> grant(None, None, Claim())
+    State(epoch=0, begin=0, next=0, ...)
+    >>> grant(State(epoch=3, begin=0, next=7), None, Claim(level=3, starting=7)).epoch
+    3
+    >>> grant(State(epoch=3, begin=0, next=7), None, Claim(level=3))
+    Refused(wanted='epoch 3 from number 0')
+    """
+    if state is not None and claim.claim_id is not None and claim.claim_id == last_claim and not state.is_expired:
+        is_same = claim.level in (None, state.epoch)
+        return state if is_same else Refused(f"epoch {claim.level} by the claim that epoch {state.epoch} was had by")
+    current = None if state is None else state.epoch
+    if claim.if_epoch is not None and claim.if_epoch != current:
+        return Refused(f"a claim that is to hold only while the epoch is {claim.if_epoch}")
+    starting = claim.starting or 0
+    if claim.level is None:
+        level = 0 if current is None else current + 1
+        if level > EPOCH_MAX:
+            return Exhausted()
+    elif current is None or claim.level > current:
+        level = claim.level
+    else:
+        assert state is not None
+        goes_on = claim.level == current and claim.starting == state.next % modulus and not state.is_expired
+        return state if goes_on else Refused(f"epoch {claim.level} from number {starting}")
+    return State(level, starting, starting) if state is None else state.after(level, starting)

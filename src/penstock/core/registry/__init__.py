@@ -1,0 +1,1 @@
+"""The rules of event types: their definition and its replacement."""

@@ -1,0 +1,440 @@
+"""Names of event types (digest of Nakadi's contract, 2.1).
+
+What the owner of an event type, or of a subscription, chooses from.
+
+What an event type may ask for: Penstock's own limits, and Nakadi's for clients that count on them.
+
+Annotations and labels: what an owner attaches to an event type (digest of Nakadi's contract, 2.2).
+
+What an owner says of an event type: every field of the definition, its rule and its default.
+
+The shape is Nakadi's (digest of its contract, 2.1, 2.2 and 2.9). Members that are not known here are kept as they are,
+so that a client may send back whatever it was given.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, get_args
+
+import msgspec
+
+from penstock.core.events.encoding import unlike
+from penstock.core.events.event import EVENT_BYTES_MAX, SERVER_MEMBERS
+from penstock.core.fields import Definition, Fields, Violation, raise_wrong
+from penstock.errors import InvalidEventType, MalformedEventType, UnsupportedMediaType
+from penstock.schema.effective import metadata_schema
+from penstock.schema.json_text import form_of
+from penstock.schema.parsing import check_schema, defines, parse_schema, pointer_to
+from penstock.schema.walk import Schema, key_path
+
+NAME_CHARS_MAX: Final = 255
+NAME_PATTERN: Final = r"[a-zA-Z][-0-9a-zA-Z_]*(\.[0-9a-zA-Z][-0-9a-zA-Z_]*)*"
+_NAME: Final = re.compile(NAME_PATTERN)
+
+
+def is_name(text: str) -> bool:
+    """Tell whether an event type can be called *text*.
+
+    >>> is_name("order.placed"), is_name("order placed")
+    (True, False)
+    """
+    return len(text) <= NAME_CHARS_MAX and _NAME.fullmatch(text) is not None
+
+
+Category = Literal["undefined", "business", "data"]
+"""Any object; a step of a business process, with metadata; a change of data, with metadata."""
+PartitionStrategy = Literal["random", "hash", "user_defined"]
+CleanupPolicy = Literal["delete", "compact", "compact_and_delete"]
+"""Whether old events go by their age, or but for the last of each key, or both."""
+Mode = Literal["none", "forward", "compatible"]
+"""Which changes of the schema are allowed: all; those that old consumers can live with; those that harm nobody."""
+Evolution = Literal["nakadi", "consumers"]
+"""By whose list the mode `forward` goes: Nakadi's, or also the event guidelines' list of what suits consumers."""
+ReadFrom = Literal["begin", "end", "cursors"]
+"""Where a subscription begins."""
+Unprocessable = Literal["SKIP_EVENT", "DEAD_LETTER_QUEUE"]
+"""What becomes of an event that was sent as often as it may be, and was never committed; as Nakadi has it."""
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a hub goes along with what is asked of it; chosen once, when it starts."""
+
+    partitions_max: int
+    """How many partitions an event type may have."""
+    retention_ms: tuple[int | None, int | None]
+    """The shortest and the longest retention of an event type, in milliseconds; None: any."""
+    retention_default_ms: int | None
+    """The retention of an event type that asks for none, in milliseconds; None: events are kept for ever."""
+    subscription_partitions_max: int
+    """How many partitions a subscription may have, over all its event types."""
+    commit_s_max: int
+    """How many seconds a stream may have at most to commit what it was sent."""
+    stream_bytes_max: int
+    """How many bytes a stream may hold of events that are not sent yet."""
+    strict: bool
+    """Whether to do as Nakadi does where Penstock would say or allow more."""
+    refuses_by_guidelines: bool = False
+    """Whether event types that break a guideline of the level MUST, and do not waive it, are refused."""
+
+
+PENSTOCK: Final = Limits(
+    partitions_max=256,
+    retention_ms=(None, None),
+    retention_default_ms=None,
+    subscription_partitions_max=1_000,
+    commit_s_max=3_600,
+    stream_bytes_max=50_000_000,
+    strict=False,
+)
+"""The limits of a hub that nobody has told otherwise."""
+
+NAKADI: Final = Limits(
+    partitions_max=8,
+    retention_ms=(10_800_000, 345_600_000),
+    retention_default_ms=172_800_000,
+    subscription_partitions_max=100,
+    commit_s_max=60,
+    stream_bytes_max=50_000_000,
+    strict=True,
+)
+"""Nakadi's limits, as it has them by default: retention of 3 hours to 4 days, 2 days unless told (its digest, 0.1)."""
+
+
+def limits_of(*, nakadi_strict: bool, refuses_by_guidelines: bool, stream_bytes_max: int = 50_000_000) -> Limits:
+    """Return the limits of a hub that is told this.
+
+    >>> limits_of(nakadi_strict=True, refuses_by_guidelines=False).partitions_max
+    8
+    """
+    return msgspec.structs.replace(
+        NAKADI if nakadi_strict else PENSTOCK,
+        refuses_by_guidelines=refuses_by_guidelines,
+        stream_bytes_max=stream_bytes_max,
+    )
+
+
+PREFIX_CHARS_MAX: Final = 253
+LABEL_CHARS_MAX: Final = 63
+ANNOTATION_CHARS_MAX: Final = 1_000
+_PREFIX: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LABEL_NAME: Final = re.compile(r"[a-zA-Z0-9]([-_.a-zA-Z0-9]*[a-zA-Z0-9])?")
+
+
+def wrong_annotations(given: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield each key of *given* that breaks a rule, or whose value does, and what is wrong with it.
+
+    >>> list(wrong_annotations({"team/contact": "any text"}))
+    []
+    """
+    for key, value in given.items():
+        yield from ((key, wrong) for wrong in _wrong_key(key))
+        if not isinstance(value, str):
+            yield key, "must have a text as its value"
+        elif len(value) > ANNOTATION_CHARS_MAX:
+            yield key, f"must have a value of at most {ANNOTATION_CHARS_MAX} characters"
+
+
+def wrong_labels(given: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Do the same for labels, whose values are names or empty.
+
+    >>> list(wrong_labels({"stage": "not a name"}))
+    [('stage', 'Value should start and end with a letter or a digit, and have only those, "-", "_" and "." within')]
+    """
+    for key, value in given.items():
+        yield from ((key, wrong) for wrong in _wrong_key(key))
+        if not isinstance(value, str):
+            yield key, "must have a text as its value"
+        elif len(value) > LABEL_CHARS_MAX:
+            yield key, f"Value cannot be longer than {LABEL_CHARS_MAX} characters"
+        elif value and not _LABEL_NAME.fullmatch(value):
+            yield key, f"Value {_LETTERS}"
+
+
+_LETTERS: Final = 'should start and end with a letter or a digit, and have only those, "-", "_" and "." within'
+
+
+def _wrong_key(key: str) -> Iterator[str]:
+    prefix, slash, name = key.rpartition("/")
+    if not key:
+        yield "Key cannot be empty"
+    if slash and not _PREFIX.fullmatch(prefix):
+        yield "Key prefix should be a DNS name in lower case"
+    if len(prefix) > PREFIX_CHARS_MAX:
+        yield f"Key prefix cannot be longer than {PREFIX_CHARS_MAX} characters"
+    if not _LABEL_NAME.fullmatch(name):
+        yield f"Key name {_LETTERS}"
+    if len(name) > LABEL_CHARS_MAX:
+        yield f"Key name cannot be longer than {LABEL_CHARS_MAX} characters"
+
+
+AUDIENCES: Final = (
+    *("component-internal", "business-unit-internal", "company-internal"),
+    *("external-partner", "external-public"),
+)
+ENRICHMENT: Final = "metadata_enrichment"
+STATISTICS: Final = ("messages_per_minute", "message_size", "read_parallelism", "write_parallelism")
+WHOLE_MAX: Final = (1 << 31) - 1
+_SELECTORS: Final = ("path", "static", "metadata")
+_ANY_SCHEMA: Final = {"type": "json_schema", "schema": "{}"}
+"""Stands for one that cannot be read, until the error is raised."""
+
+
+def completed(given: Any, limits: Limits = PENSTOCK) -> Definition:
+    """Return the definition *given* with every field looked at and the defaults filled in.
+
+    Raises:
+        MalformedEventType: a field is of the wrong type, or not among the values that it can have.
+        InvalidEventType: a field breaks a rule.
+        UnsupportedMediaType: its schema is one of Avro.
+
+    Both name all the fields that are wrong by themselves, the schema among them; those that do not fit together are
+    looked for once each is right.
+
+    >>> completed({"name": "t", "owning_application": "me", "category": "undefined",
+    ...            "schema": {"type": "json_schema", "schema": "{}"}})["partition_strategy"]
+    'random'
+    """
+    check_object(given)
+    reading = _Reading(given, limits)
+    found, schema = reading.definition()
+    reading.raise_if_wrong(InvalidEventType, MalformedEventType)
+    raise_wrong([*_misfits(found, schema, limits)], InvalidEventType)
+    return found
+
+
+def check_object(given: Any) -> None:
+    """Raise MalformedEventType unless what is *given* can be a definition at all."""
+    if not isinstance(given, dict):
+        reason = f"an event type is a JSON object, this is {form_of(given)}"
+        raise MalformedEventType(reason, reason=reason)  # No field is wrong, but all of it.
+
+
+def partition_count_of(given: Definition, limits: Limits = PENSTOCK) -> int:
+    """Return how many partitions a checked definition asks for: itself, else by its statistic, cut at the limit."""
+    if given.get("partition_count") is not None:
+        return int(given["partition_count"])
+    statistic = given.get("default_statistic") or {}
+    asked = max(statistic.get("read_parallelism", 1), statistic.get("write_parallelism", 1))
+    return int(min(asked, limits.partitions_max))
+
+
+class _Reading(Fields):
+    """Reads the fields of one definition, collecting what is wrong with them."""
+
+    def __init__(self, given: Definition, limits: Limits) -> None:
+        super().__init__(given)
+        self._limits = limits
+
+    def definition(self) -> tuple[Definition, Schema]:
+        """Return the definition and what its schema says; both are of use only if `raise_if_wrong` raises nothing."""
+        known: Definition = {
+            "name": self._name(),
+            "owning_application": self.text("owning_application", required=True),
+            "category": self.one_of("category", get_args(Category)),
+            "enrichment_strategies": self._enrichment(),
+            "partition_strategy": self._partition_strategy(),
+            "partition_key_fields": self.texts("partition_key_fields"),
+            "ordering_key_fields": self.texts("ordering_key_fields"),
+            "ordering_instance_ids": self.texts("ordering_instance_ids"),
+            "compatibility_mode": self.one_of("compatibility_mode", get_args(Mode), default="forward"),
+            "schema": self._schema(),
+            "default_statistic": self._statistic(),
+            "options": self._options(),
+            "cleanup_policy": self.one_of("cleanup_policy", get_args(CleanupPolicy), default="delete"),
+            "authorization": self.authorization("admins", "readers", "writers"),
+            "annotations": self.attached("annotations", wrong_annotations),
+            "labels": self.attached("labels", wrong_labels),
+        }
+        if self.given.get("partition_count") is not None:
+            known["partition_count"] = self._count("partition_count", 1, self._limits.partitions_max)
+        if self.given.get("max_event_bytes") is not None:
+            known["max_event_bytes"] = self._count("max_event_bytes", 1, EVENT_BYTES_MAX)
+        if self.given.get("audience") is not None:
+            known["audience"] = self.one_of("audience", AUDIENCES)
+        if self.given.get("event_owner_selector") is not None:
+            known["event_owner_selector"] = self._selector()
+        dropped = known.keys() | {"partition_count", "max_event_bytes", "audience", "event_owner_selector"}
+        rest = {name: value for name, value in self.given.items() if name not in dropped}
+        return known | rest, self._said(known)
+
+    def _said(self, known: Definition) -> Schema:
+        """Return what the text of the schema says."""
+        compatible, business = known["compatibility_mode"] == "compatible", known["category"] == "business"
+        try:
+            schema = parse_schema(known["schema"]["schema"])
+            check_schema(schema, compatible=compatible, business=business)
+        except InvalidEventType as error:
+            self.note(error.fields["field"], error.fields["reason"])
+            return {}
+        return schema
+
+    def _name(self) -> str:
+        name = self.text("name", required=True)
+        if not 1 <= len(name) <= NAME_CHARS_MAX:
+            if isinstance(self.given.get("name"), str):
+                self.note("name", f"the length of the name must be >= 1 and <= {NAME_CHARS_MAX}")
+        elif not is_name(name):
+            self.note("name", f"must match {NAME_PATTERN}")
+        return name
+
+    def _enrichment(self) -> list[str]:
+        field = "enrichment_strategies"
+        if field in self.given and self.given[field] is None:
+            self.note(field, "may not be null")
+        strategies = [strategy.lower() for strategy in self.texts(field)]
+        for strategy in strategies:
+            if strategy not in ("", ENRICHMENT):
+                self.note_malformed(field, unlike([strategy], f"a list of {ENRICHMENT}"))
+        return strategies
+
+    def _partition_strategy(self) -> str:
+        value = self.given.get("partition_strategy", "random")
+        allowed = get_args(PartitionStrategy)
+        if isinstance(value, str) and value.lower() in allowed:
+            return value.lower()
+        note = self.note if value is None or isinstance(value, str) else self.note_malformed
+        note("partition_strategy", unlike(value, f"one of {', '.join(allowed)}"))
+        return "random"
+
+    def _schema(self) -> Definition:
+        given = self.given.get("schema")
+        if given is None:
+            self.note("schema", 'may not be null; it is {"type": "json_schema", "schema": "<a JSON Schema as text>"}')
+            return dict(_ANY_SCHEMA)
+        try:
+            return checked_schema(given)
+        except InvalidEventType as error:
+            note = self.note_malformed if isinstance(error, MalformedEventType) else self.note
+            note(error.fields["field"], error.fields["reason"])
+            return dict(_ANY_SCHEMA)
+
+    def _statistic(self) -> Definition | None:
+        given = self.given.get("default_statistic")
+        if given is None:
+            return None
+        if self.typed("default_statistic", given, dict, "an object") is None:
+            return None
+        lowest = {"messages_per_minute": 0}
+        for name in STATISTICS:
+            self.counted(f"default_statistic.{name}", given.get(name), lowest.get(name, 1), WHOLE_MAX)
+        return dict(given)
+
+    def _options(self) -> Definition:
+        given = self.object("options")
+        options = {name: value for name, value in given.items() if (name, value) != ("retention_time", None)}
+        if "retention_time" not in options:
+            if self._limits.retention_default_ms is not None:  # Clients of Nakadi's reckon with it where it is there.
+                options = {"retention_time": self._limits.retention_default_ms} | options
+        else:
+            low, high = self._limits.retention_ms
+            self.counted("options.retention_time", options["retention_time"], low or 1, high or (1 << 62))
+        if (publishing := options.get("publishing")) is not None and publishing not in ("any", "exactly-once"):
+            self.note_malformed("options.publishing", unlike(publishing, "any or exactly-once"))
+        if (evolution := options.get("evolution")) is not None and evolution not in get_args(Evolution):
+            self.note_malformed("options.evolution", unlike(evolution, "nakadi or consumers"))
+        return options
+
+    def _selector(self) -> Definition:
+        given = self.typed("event_owner_selector", self.given["event_owner_selector"], dict, "an object")
+        if given is None:
+            return {}
+        kind = given.get("type")
+        if not isinstance(kind, str) or kind.lower() not in _SELECTORS:
+            self.note_malformed("event_owner_selector.type", unlike(kind, f"one of {', '.join(_SELECTORS)}"))
+            return dict(given)
+        if not isinstance(given.get("name"), str) or not given["name"]:
+            self.note("event_owner_selector.name", "must be a text of at least one character")
+        value = given.get("value")
+        if kind.lower() == "metadata" and value is not None:
+            self.note("event_owner_selector.value", "must not be given for the type metadata")
+        if kind.lower() != "metadata" and not isinstance(value, str):
+            self.note("event_owner_selector.value", f"must be a text for the type {kind.lower()}")
+        return dict(given) | {"type": kind.lower()}
+
+    def _count(self, field: str, low: int, high: int) -> int:
+        return self.counted(field, self.given[field], low, high)
+
+
+def checked_schema(given: Any, within: str = "schema.") -> Definition:
+    """Return the member `schema`: its type and its text, as they were given. Errors put *within* before their names.
+
+    Raises:
+        MalformedEventType: it has another shape.
+        InvalidEventType: one of the two is missing.
+        UnsupportedMediaType: it is one of Avro, which is not offered.
+    """
+    if not isinstance(given, dict):
+        raise MalformedEventType(field="schema", reason=unlike(given, 'an object with "type" and "schema"'))
+    kind, text = given.get("type"), given.get("schema")
+    if isinstance(kind, str) and kind.lower() == "avro_schema":
+        raise UnsupportedMediaType(given="an Avro schema", allowed="a JSON Schema (json_schema)")
+    for name, value, right in (("type", kind, "json_schema"), ("schema", text, "a JSON Schema, as text")):
+        if value is None:
+            raise _wrong(f"{within}{name}", f"may not be null; it is {right}")
+    if not isinstance(kind, str) or kind.lower() != "json_schema":
+        raise MalformedEventType(field=f"{within}type", reason=unlike(kind, "json_schema"))
+    if not isinstance(text, str):
+        raise MalformedEventType(field=f"{within}schema", reason=unlike(text, "a JSON Schema, as text"))
+    return {"type": "json_schema", "schema": text}
+
+
+def _misfits(found: Mapping[str, Any], schema: Schema, limits: Limits) -> Iterator[Violation]:
+    """Yield where fields that are right by themselves do not fit together."""
+    category = found["category"]
+    if found["cleanup_policy"] != "delete" and category == "undefined":
+        reason = "must be delete for the category undefined: its events have no compaction key"
+        yield Violation("cleanup_policy", reason)
+    if reason := _wrong_enrichment(category, found["enrichment_strategies"]):
+        yield Violation("enrichment_strategies", reason)
+    if found["options"].get("evolution") == "consumers" and found["compatibility_mode"] != "forward":
+        reason = f"can be consumers in the compatibility_mode forward alone, not in {found['compatibility_mode']}"
+        yield Violation("options.evolution", reason)
+    if found["partition_strategy"] == "hash" and not found["partition_key_fields"]:
+        yield Violation("partition_key_fields", "must not be empty for the hash strategy")
+    if limits.strict and (category, found["partition_strategy"]) == ("undefined", "user_defined"):
+        yield Violation("partition_strategy", "must not be user_defined for the category undefined, in Nakadi")
+    selector = found.get("event_owner_selector")
+    if selector and selector["type"] == "path" and not _is_there(schema, category, selector["value"]):
+        missing = _missing(category, selector["value"])
+        yield Violation("event_owner_selector.value", f"must be a path in the schema, which has no {missing}")
+    if found["ordering_instance_ids"] and not found["ordering_key_fields"]:
+        yield Violation("ordering_instance_ids", "must be empty where there are no ordering_key_fields")
+    for field in ("ordering_key_fields", "ordering_instance_ids"):
+        for path in dict.fromkeys(found[field]):
+            if not _is_there(schema, category, path):
+                yield Violation(field, f"must be paths in the schema, which has no {_missing(category, path)}")
+
+
+def _wrong_enrichment(category: str, strategies: Sequence[str]) -> str:
+    if category == "undefined" and strategies:
+        return "must be empty for the category undefined: its events have no metadata"
+    if category != "undefined" and ENRICHMENT not in strategies:
+        return f"must have {ENRICHMENT} for the category {category}"
+    return f"can have nothing but {ENRICHMENT}, once" if len(strategies) > 1 else ""
+
+
+_METADATA: Final = SERVER_MEMBERS.union(metadata_schema("", compacted=True)["properties"])
+
+
+def _is_there(schema: Schema, category: str, path: str) -> bool:
+    """Tell whether *path* is one in the whole events of a *category* whose own schema is *schema*."""
+    first, *rest = key_path(path)
+    if category != "undefined" and first == "metadata":
+        return rest[:1] == ["span_ctx"] or not rest or (len(rest) == 1 and rest[0] in _METADATA)
+    if category == "data":
+        return (first in ("data_type", "data_op") and not rest) or (first == "data" and defines(schema, rest))
+    return defines(schema, [first, *rest])
+
+
+def _missing(category: str, path: str) -> str:
+    """Return *path* as it was given, and where the schema of a *category* would have it."""
+    first, *rest = key_path(path)
+    if category == "data" and first == "data":
+        return f"{path!r} at {pointer_to(rest)}"
+    if category == "data" or (category == "business" and first == "metadata"):
+        return repr(path)
+    return f"{path!r} at {pointer_to([first, *rest])}"
+
+
+def _wrong(field: str, reason: str) -> InvalidEventType:
+    return InvalidEventType(field=field, reason=reason)

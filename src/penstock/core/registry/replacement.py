@@ -1,0 +1,224 @@
+"""What an owner may change of an event type (digest of Nakadi's contract, 2.8)."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple
+
+from penstock.core.fields import Definition
+from penstock.core.registry.definition import PENSTOCK, Limits, check_object, checked_schema, partition_count_of
+from penstock.core.registry.event_type import EventType
+from penstock.errors import IncompatibleSchema, InvalidEventType, MalformedEventType, UnsupportedMediaType
+from penstock.schema.changes import EvolutionRules
+from penstock.schema.evolution import Verdict, judge, judge_history, next_version, told, why_refused
+from penstock.schema.parsing import check_schema, parse_schema
+from penstock.schema.walk import Schema
+
+KEPT_WHEN_ABSENT: Final = ("annotations", "labels", "default_statistic")
+_AUTHORIZATION_GONE: Final = "Changing authorization object to `null` is not possible due to existing one"
+_REFUSED: Final = "cannot be changed so: "
+_NEXT_MODE: Final = {"none": "forward", "forward": "compatible"}
+
+Earlier = Callable[[], Iterable[Definition]]
+"""Gives the earlier versions of a schema that have the major number of the last one, newest first."""
+
+
+def _nothing() -> Iterable[Definition]:
+    return ()
+
+
+class Replacement(NamedTuple):
+    """What an event type becomes."""
+
+    event_type: EventType
+    verdict: Verdict | None
+    """What the change of its schema means; None where its text is the same."""
+
+
+def replaced(
+    old: EventType,
+    given: Any,
+    *,
+    admin: bool,
+    allow_reordering: bool = False,
+    limits: Limits = PENSTOCK,
+    earlier: Earlier = _nothing,
+) -> Replacement:
+    """Return what *old* becomes by the definition *given*; an *admin* may change more than an owner.
+
+    Without *allow_reordering*, changes are refused that take from events the order that they have now: a change away
+    from the partition strategies `hash` and `user_defined`, and one to other key fields, which Nakadi lets pass.
+    Without the *earlier* versions of the schema, it is not held against them.
+
+    Raises:
+        InvalidEventType: the definition breaks a rule, or changes what cannot be changed. Where it breaks a rule and
+            has another schema, that can be read, its `changes` are told as those of IncompatibleSchema are.
+        IncompatibleSchema: its mode does not allow the change of its schema.
+    """
+    check_object(given)
+    _check_partition_count(old, given)
+    whole = _with_what_stays(old.definition, given)
+    try:
+        new = EventType.parse(whole, limits)
+    except InvalidEventType as error:
+        raise _with_changes(error, old, whole) from None
+    _check_fields(old, new, given, admin=admin, allow_reordering=allow_reordering, limits=limits)
+    verdict = None
+    schema = old.definition["schema"]
+    if new.definition["schema"]["schema"] != schema["schema"]:
+        verdict = judged(old, new, earlier)
+        schema = new.definition["schema"] | {"version": next_version(old.schema_version, verdict.level)}
+    return Replacement(EventType.of(new.definition | {"schema": schema}, old.partition_count), verdict)
+
+
+def judged(old: EventType, new: EventType, earlier: Earlier = _nothing) -> Verdict:
+    """Return what the change from one schema to the other means.
+
+    Raises:
+        IncompatibleSchema: the mode of *old* does not allow it; its `changes` say what each is, and what to do instead.
+    """
+    before, after = (parse_schema(each.definition["schema"]["schema"]) for each in (old, new))
+    rules = old.evolution_rules, new.evolution_rules
+    verdict = judge(before, after, *rules)
+    order = _in_which_order(before, after, *rules) if verdict.refused else ""
+    if rules[0] != "none":
+        versions = ((each["version"], parse_schema(each["schema"])) for each in earlier())
+        verdict = judge_history(verdict, after, versions)
+    if verdict.refused:
+        detail = f"Invalid schema: {why_refused(verdict)}{order}"
+        raise IncompatibleSchema(
+            detail,
+            event_type=old.name,
+            mode=old.compatibility_mode,
+            evolution=old.evolution,
+            **_meaning(verdict, rules[0]),
+        )
+    return verdict
+
+
+def _meaning(verdict: Verdict, rules: EvolutionRules) -> dict[str, Any]:
+    return {"producers": verdict.producers, "consumers": verdict.consumers, "changes": told(verdict, rules)}
+
+
+def _in_which_order(before: Schema, after: Schema, mode: EvolutionRules, new_mode: EvolutionRules) -> str:
+    """Say how the schema and the mode can be changed one by one, where they cannot be in one go."""
+    if mode == new_mode:
+        return ""
+    setting = f"`compatibility_mode` to {new_mode}"
+    if {mode, new_mode} == {"forward", "consumers"}:
+        setting = f"`options.evolution` to {'consumers' if new_mode == 'consumers' else 'nakadi'}"
+    judging = f"; the mode that it has, {mode}, judges this"
+    if not judge(before, after, new_mode).refused:
+        return f"{judging}: change {setting} by itself first, and the schema then"
+    if not judge(before, after, mode).refused:
+        way = f"change the schema by itself first, and {setting} then"
+        return f"; on the way from {mode} to {new_mode} a schema can only be closed: {way}"
+    return f"{judging}, and {new_mode} would refuse it too"
+
+
+def _with_changes(error: InvalidEventType, old: EventType, given: Definition) -> InvalidEventType:
+    """Return *error* with what it would mean to change the schema, so that all that is wrong is told at once."""
+    if isinstance(error, MalformedEventType):
+        return error  # What is given may be anything.
+    try:
+        after = parse_schema(checked_schema(given.get("schema"))["schema"])
+        mode: Any = str(given.get("compatibility_mode") or "forward").lower()
+        check_schema(after, compatible=mode == "compatible", business=given.get("category") == "business")
+        verdict = judge(parse_schema(old.definition["schema"]["schema"]), after, old.evolution_rules, mode)
+    except (InvalidEventType, UnsupportedMediaType):
+        return error
+    if not verdict.changes:
+        return error
+    fields = error.fields | _meaning(verdict, old.evolution_rules)
+    if not verdict.refused:
+        return InvalidEventType(error.detail, **fields)
+    fields["violations"] = [*fields["violations"], {"field": "schema", "reason": _REFUSED + why_refused(verdict)}]
+    return InvalidEventType(f'{error.detail}\nField "schema" {_REFUSED}{why_refused(verdict)}', **fields)
+
+
+def _with_what_stays(old: Definition, given: Definition) -> Definition:
+    """Return *given* with the members that keep their value where it does not have them."""
+    merged = {name: value for name, value in given.items() if name != "partition_count"}
+    for name in KEPT_WHEN_ABSENT:
+        if merged.get(name) is None:
+            merged[name] = old[name]
+    options = {} if merged.get("options") is None else merged["options"]
+    if isinstance(options, dict) and options.get("retention_time") is None:
+        merged["options"] = options | {"retention_time": old["options"].get("retention_time")}
+    return merged
+
+
+def _check_partition_count(old: EventType, given: Definition) -> None:
+    count = given.get("partition_count")
+    if count is not None and count != old.partition_count:
+        path = f"PUT /event-types/{old.name}/partition-count"
+        raise _wrong("partition_count", f"is {old.partition_count} and is raised by {path} alone")
+
+
+def _check_fields(
+    old: EventType, new: EventType, given: Definition, *, admin: bool, allow_reordering: bool, limits: Limits
+) -> None:
+    before, after = old.definition, new.definition
+    if new.name != old.name:
+        raise _wrong("name", f"must be {old.name!r}, as in the path: an event type keeps its name")
+    if new.cleanup_policy != old.cleanup_policy and (old.cleanup_policy, new.cleanup_policy) != (
+        "delete",
+        "compact_and_delete",
+    ):
+        raise _wrong(
+            "cleanup_policy", f"can change from delete to compact_and_delete alone, not from {old.cleanup_policy}"
+        )
+    if before.get("audience") is not None and after.get("audience") is None:
+        raise _wrong("audience", "may not become null once it is set")
+    if before.get("authorization") is not None and given.get("authorization") is None:
+        raise InvalidEventType(_AUTHORIZATION_GONE, field="authorization", reason="may not become null once it is set")
+    _check_category(old, new)
+    _check_statistic(old, after["default_statistic"], limits)
+    if not allow_reordering:
+        _check_order(old, new, limits)
+    if admin:
+        return
+    if new.compatibility_mode not in (old.compatibility_mode, _NEXT_MODE.get(old.compatibility_mode)):
+        way = f"cannot change from {old.compatibility_mode} to {new.compatibility_mode}"
+        raise _wrong("compatibility_mode", f"{way}, but by who administers the hub")
+    if (old.evolution_rules, new.evolution_rules) == ("forward", "consumers"):
+        raise _wrong("options.evolution", "cannot change from nakadi to consumers, but by who administers the hub")
+    selector = before.get("event_owner_selector")
+    if selector is not None and after.get("event_owner_selector") != selector:
+        raise _wrong("event_owner_selector", "cannot change once it is set")
+
+
+def _check_order(old: EventType, new: EventType, limits: Limits) -> None:
+    """Raise where events that are in order now would not be any more."""
+    lost = "events that are in order now would fall in other partitions; to accept that, say allow_reordering"
+    if new.partition_strategy != old.partition_strategy != "random":
+        way = f"from {old.partition_strategy} to {new.partition_strategy}"
+        raise _wrong("partition_strategy", f"cannot change {way}: {lost}")
+    if limits.strict or old.partition_strategy != "hash" or new.partition_key_fields == old.partition_key_fields:
+        return
+    before, after = (", ".join(each.partition_key_fields) for each in (old, new))
+    raise _wrong("partition_key_fields", f"cannot change from {before} to {after}: {lost}")
+
+
+def _check_category(old: EventType, new: EventType) -> None:
+    if new.category != old.category:
+        if (old.category, new.category) != ("undefined", "business"):
+            way = f"from {old.category} to {new.category}"
+            raise _wrong("category", f"can change from undefined to business alone, not {way}")
+        if new.compatibility_mode == "compatible":
+            raise _wrong("category", "can change in the modes none and forward alone")
+
+
+def _check_statistic(old: EventType, after: Definition | None, limits: Limits) -> None:
+    """Raise where a statistic asks for more or fewer partitions than there are."""
+    by = f"partitions are added by PUT /event-types/{old.name}/partition-count"
+    before = old.definition["default_statistic"]
+    if before is None:
+        if after is not None and partition_count_of({"default_statistic": after}, limits) != old.partition_count:
+            raise _wrong("default_statistic", f"must ask for {old.partition_count} partitions, as there are: {by}")
+        return
+    for name in ("read_parallelism", "write_parallelism"):
+        if after is not None and after[name] != before[name]:
+            raise _wrong(f"default_statistic.{name}", f"is {before[name]} and cannot change: {by}")
+
+
+def _wrong(field: str, reason: str) -> InvalidEventType:
+    return InvalidEventType(field=field, reason=reason)

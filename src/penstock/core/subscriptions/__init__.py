@@ -1,0 +1,1 @@
+"""The rules of subscriptions: their definition, assignment of partitions, delivery."""

@@ -1,0 +1,170 @@
+"""Shares the partitions of a subscription out among its streams (digest of Nakadi's contract, 5.8).
+
+There is no I/O here: whoever keeps the slots hands in what they are, and stores what they are to be.
+
+Invariants:
+    A partition has one owner at most; it changes hands only when its owner has let go of it, or is gone.
+    Streams that have not asked for partitions have as many of the rest as any other of them, or one fewer.
+    What need not move does not: shared out again among the same streams, nothing changes.
+
+Proves that a cursor was sent to a stream: its token, which the client hands back with it, is made of both.
+"""
+
+import hmac
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from hashlib import blake2b
+from typing import Final, NamedTuple, TypeAlias
+
+Place: TypeAlias = tuple[str, int]
+"""An event type, and the number of one of its partitions."""
+
+
+class Session(NamedTuple):
+    """A stream, as far as it matters to who gets what."""
+
+    id: str
+    wants: frozenset[Place] = frozenset()
+    """The partitions that it has asked for, and which it has alone; none: its share of the rest."""
+
+
+class Slot(NamedTuple):
+    """Who has a partition, and who is to have it next."""
+
+    place: Place
+    owner: str | None = None
+    """The session to which it is streamed; None: nobody."""
+    heir: str | None = None
+    """The session that gets it as soon as its owner has let go of it; None: it stays where it is."""
+
+    def released(self) -> "Slot":
+        """Return what it is when its owner has let go of it."""
+        return Slot(self.place, self.heir)
+
+
+def share_out(
+    slots: Sequence[Slot],
+    sessions: Collection[Session],
+    *,
+    holding: Collection[str] = (),
+    lapsed: Collection[str] = (),
+) -> Sequence[Slot]:
+    """Return what *slots* are to be, in their order, for these *sessions*.
+
+    Sessions that are *holding* are no longer among them, but keep what they have until they let go of it. Those that
+    have *lapsed* keep what nobody else wants.
+
+    >>> two = [Session("a"), Session("b")]
+    >>> share_out([Slot(("orders", 0), "a"), Slot(("orders", 1), "a")], two)
+    [Slot(place=('orders', 0), owner='a', heir=None), Slot(place=('orders', 1), owner='a', heir='b')]
+    """
+    wanted = {place: session.id for session in sessions for place in session.wants}
+    rest = [slot for slot in slots if slot.place not in wanted]
+    targets = {**wanted, **_even(rest, sorted(session.id for session in sessions if not session.wants))}
+    keeping = {session.id for session in sessions}.union(holding)
+    return [_turned(slot, targets.get(slot.place), keeping, lapsed) for slot in slots]
+
+
+def room(slots: Collection[Place], sessions: Collection[Session], session: Session) -> Collection[Place] | None:
+    """Return why there is no room for another *session*: the partitions that are taken; None: there is.
+
+    One that asks for partitions gets them unless others have asked for the same. One that does not needs a partition
+    of the rest for itself.
+    """
+    taken = frozenset[Place]().union(*(each.wants for each in sessions))
+    if session.wants:
+        return session.wants & taken or None
+    sharing = sum(not each.wants for each in sessions)
+    return None if sharing < len(set(slots) - taken) else frozenset(slots)
+
+
+def _even(rest: Sequence[Slot], sharing: Sequence[str]) -> Mapping[Place, str]:
+    """Share *rest* out evenly among those *sharing*; those that have most have one more, where it does not divide."""
+    if not sharing:
+        return {}
+    holders = {slot.place: slot.heir if slot.heir in sharing else slot.owner for slot in rest}
+    held = Counter(holders.values())
+    each, more = divmod(len(rest), len(sharing))
+    ranked = sorted(sharing, key=lambda session: -held[session])
+    quotas = {session: each + (at < more) for at, session in enumerate(ranked)}
+    found: dict[Place, str] = {}
+    for slot in sorted(rest, key=lambda slot: slot.heir is not None):  # What is on the move already moves first.
+        holder = holders[slot.place]
+        if holder is not None and quotas.get(holder, 0) > 0:
+            quotas[holder] -= 1
+            found[slot.place] = holder
+    open_ = iter([session for session, left in quotas.items() for _ in range(left)])
+    return found | {slot.place: next(open_) for slot in rest if slot.place not in found}
+
+
+def _turned(slot: Slot, target: str | None, keeping: Collection[str], lapsed: Collection[str]) -> Slot:
+    keeps = slot.owner in keeping or (target is None and slot.owner in lapsed)
+    owner = slot.owner if keeps else None
+    if owner is None or owner == target:
+        return Slot(slot.place, target)
+    return Slot(slot.place, owner, target)
+
+
+_PARKED: Final = "parked"
+_DIGITS_MAX: Final = 19
+
+
+class ParkedSpan(NamedTuple):
+    """The events of a parked key that were sent again."""
+
+    parked_id: int
+    last: int
+    """The offset of the last of them."""
+
+
+def token_of(secret: bytes, place: Place, position: int) -> str:
+    """Return the token of the cursor that stands before *position*, in the stream that has this *secret*.
+
+    >>> token_of(b"s", ("orders", 0), 7) == token_of(b"s", ("orders", 0), 7)
+    True
+    >>> token_of(b"s", ("orders", 0), 7) == token_of(b"t", ("orders", 0), 7)
+    False
+    """
+    event_type, partition = place
+    text = blake2b(f"{partition} {position} {event_type}".encode(), digest_size=16, key=secret).hexdigest()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def is_proven(token: str, secret: bytes, place: Place, position: int) -> bool:
+    """Tell whether *token* is that of this cursor in that stream."""
+    return hmac.compare_digest(token.encode(), token_of(secret, place, position).encode())
+
+
+def parked_token_of(secret: bytes, span: ParkedSpan) -> str:
+    """Return the token of a batch of parked events.
+
+    >>> parked_token_of(b"s", ParkedSpan(3, 17)).startswith("parked-3-17-")
+    True
+    """
+    return f"{_PARKED}-{span.parked_id}-{span.last}-{token_of(secret, (_PARKED, span.parked_id), span.last)}"
+
+
+def parked_span(token: str, secret: bytes) -> ParkedSpan | None:
+    """Return the events that were sent with *token*; None: it is not of a batch of parked events in that stream.
+
+    >>> parked_span(parked_token_of(b"s", ParkedSpan(3, 17)), b"s")
+    ParkedSpan(parked_id=3, last=17)
+    """
+    name, *parts = token.split("-", 3)
+    if name != _PARKED or len(parts) != 3 or not all(map(_is_number, parts[:2])):
+        return None
+    span = ParkedSpan(int(parts[0]), int(parts[1]))
+    return span if hmac.compare_digest(token.encode(), parked_token_of(secret, span).encode()) else None
+
+
+def is_parked_token(token: str) -> bool:
+    """Tell whether *token* says that it is one of a batch of parked events, whether it is true or not.
+
+    >>> is_parked_token("parked-3-17-"), is_parked_token("27da7aa0-1aab-fea1-3342-f2278f1d901c")
+    (True, False)
+    """
+    return token.startswith(f"{_PARKED}-")
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX

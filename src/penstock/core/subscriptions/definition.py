@@ -1,0 +1,210 @@
+"""Says what becomes of events that a consumer cannot process: when they are sent one by one, when they are given up.
+
+The mechanism is Nakadi's (digest of its contract, 5.11), per partition: when a stream ends without having committed
+what it was sent, its partition counts that. Where the count has come to the limit, the batch that failed is sent event
+by event, to find the guilty one; where it has come there again at one event, that is given up.
+
+What an application says of its subscription: every field, its rule and its default.
+
+The shape is Nakadi's (digest of its contract, 5.1 and 5.2).
+Members that are not known here are kept as they are, so that a client may send back whatever it was given.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
+
+from penstock.core.events.event import KEY_CHARS_MAX, is_key
+from penstock.core.fields import Definition, Fields, Violation, raise_wrong
+from penstock.core.registry.definition import ReadFrom, Unprocessable, wrong_annotations, wrong_labels
+from penstock.errors import InvalidSubscription, MalformedSubscription
+from penstock.schema.json_text import form_of
+
+SEND_COUNT: Final = "nakadi.zalando.org/subscription-max-event-send-count"
+POLICY: Final = "nakadi.zalando.org/subscription-unprocessable-event-policy"
+PARK_AFTER: Final = "penstock/park-after-attempts"
+OURS: Final = "penstock/"
+SEND_COUNTS: Final = range(2, 11)
+
+
+class Retrying(NamedTuple):
+    """What becomes of an event that a consumer cannot process."""
+
+    send_count: int
+    """How often it is sent."""
+    policy: Unprocessable | Literal["PARK_KEY"]
+    """What becomes of it then."""
+
+
+class Start(NamedTuple):
+    """How a partition is sent to a stream that begins with it."""
+
+    failed: int
+    single_until: int
+    """Events below this offset are sent one by one."""
+    gives_up: bool
+    """Whether the next event is given up first."""
+
+
+def retrying_of(definition: Definition) -> Retrying | None:
+    """Return what becomes of a subscription's events that cannot be processed; None: they are sent again and again.
+
+    >>> retrying_of({"annotations": {SEND_COUNT: "3", POLICY: "SKIP_EVENT"}})
+    Retrying(send_count=3, policy='SKIP_EVENT')
+    >>> retrying_of({"annotations": {PARK_AFTER: "5"}})
+    Retrying(send_count=5, policy='PARK_KEY')
+    """
+    annotations = definition["annotations"]
+    if SEND_COUNT in annotations:
+        return Retrying(int(annotations[SEND_COUNT]), annotations[POLICY])
+    return Retrying(int(annotations[PARK_AFTER]), "PARK_KEY") if PARK_AFTER in annotations else None
+
+
+def start(failed: int, offset: int, single_until: int, *, limit: int, batch_limit: int) -> Start:
+    """Return how a partition is sent on from *offset*, having *failed* so often in a row of *limit*.
+
+    >>> start(2, 0, 0, limit=3, batch_limit=10)
+    Start(failed=2, single_until=0, gives_up=False)
+    >>> start(3, 0, 0, limit=3, batch_limit=10)
+    Start(failed=0, single_until=10, gives_up=False)
+    >>> start(3, 4, 10, limit=3, batch_limit=10)
+    Start(failed=0, single_until=10, gives_up=True)
+    """
+    if failed < limit:
+        return Start(failed, single_until, gives_up=False)
+    if offset < single_until:
+        return Start(0, single_until, gives_up=True)
+    return Start(0, offset + batch_limit, gives_up=False)
+
+
+def wrong_policy(annotations: Definition) -> Iterator[tuple[str, str]]:
+    """Yield each field of *annotations* that says something wrong of this, and what is wrong with it."""
+    count, policy = annotations.get(SEND_COUNT), annotations.get(POLICY)
+    if (count is None) != (policy is None):
+        missing, there = (SEND_COUNT, POLICY) if count is None else (POLICY, SEND_COUNT)
+        yield f"annotations[{missing}]", f"must be there, since {there} is"
+    if PARK_AFTER in annotations and SEND_COUNT in annotations:
+        yield f"annotations[{PARK_AFTER}]", f"cannot be there beside {SEND_COUNT}: they say two things of one event"
+    for name in (SEND_COUNT, PARK_AFTER):
+        if annotations.get(name) is not None and annotations[name] not in map(str, SEND_COUNTS):
+            yield f"annotations[{name}]", f"must be a whole number from {SEND_COUNTS[0]} to {SEND_COUNTS[-1]}"
+    for name in annotations:
+        if name.startswith(OURS) and name != PARK_AFTER:
+            yield f"annotations[{name}]", f"is not known; there is {PARK_AFTER}"
+    if policy is not None and policy not in get_args(Unprocessable):
+        yield f"annotations[{POLICY}]", f"must be one of {', '.join(get_args(Unprocessable))}"
+
+
+GROUP: Final = "default"
+SERVER_MEMBERS: Final = ("id", "created_at", "updated_at", "status", "_links")
+"""Only a hub writes these."""
+_FIXED: Final = ("owning_application", "event_types", "consumer_group", "read_from", "initial_cursors")
+"""What a subscription is; another one is needed for others."""
+
+Identity: TypeAlias = tuple[str, tuple[str, ...], str]
+"""Owning application, event types, consumer group: there is one subscription for them."""
+
+
+class Search(NamedTuple):
+    """Which subscriptions are looked for: those that are all of this."""
+
+    owning_application: str | None = None
+    event_types: Sequence[str] = ()
+    """They read each of these."""
+    reader: tuple[str, str] | None = None
+    """They name this one, by data type and value, among those who may read."""
+
+
+def completed_subscription(given: Any) -> Definition:
+    """Return the definition *given* with every field looked at and the defaults filled in.
+
+    Raises:
+        MalformedSubscription: a field is of the wrong type, or not among the values that it can have.
+        InvalidSubscription: a field breaks a rule.
+
+    Both name all the fields that are wrong.
+
+    >>> found = completed_subscription({"owning_application": "shop", "event_types": ["order.placed", "order.placed"]})
+    >>> found["event_types"], found["consumer_group"], found["read_from"]
+    (['order.placed'], 'default', 'end')
+    """
+    if not isinstance(given, dict):
+        reason = f"a subscription is a JSON object, this is {form_of(given)}"
+        raise MalformedSubscription(reason, reason=reason)
+    fields = _Reading(given)
+    found = fields.definition()
+    fields.raise_if_wrong(InvalidSubscription, MalformedSubscription)
+    return found
+
+
+def identity_of(definition: Definition) -> Identity:
+    """Return by what a subscription is told from others."""
+    return definition["owning_application"], tuple(definition["event_types"]), definition["consumer_group"]
+
+
+def replaced_subscription(old: Definition, given: Any) -> Definition:
+    """Return what a subscription is once it is what is *given*: only who may and what is attached can be others.
+
+    Raises:
+        MalformedSubscription, InvalidSubscription: it cannot be that.
+    """
+    new = completed_subscription(given)
+    wrong = [
+        Violation(field, "cannot be another: make a subscription of its own")
+        for field in _FIXED
+        if new[field] != old[field]
+    ]
+    if old["authorization"] is not None and new["authorization"] is None:
+        wrong.append(Violation("authorization", "cannot be taken away, only be another"))
+    raise_wrong(wrong, InvalidSubscription)
+    return new
+
+
+class _Reading(Fields):
+    def definition(self) -> Definition:
+        known: Definition = {
+            "owning_application": self._filled("owning_application"),
+            "event_types": self._event_types(),
+            "consumer_group": self._filled("consumer_group", GROUP),
+            "read_from": self.one_of("read_from", get_args(ReadFrom), "end"),
+            "initial_cursors": self._cursors(),
+            "authorization": self.authorization("admins", "readers"),
+            "annotations": self.attached("annotations", wrong_annotations),
+            "labels": self.attached("labels", wrong_labels),
+        }
+        for field, reason in wrong_policy(known["annotations"]):
+            self.note(field, reason)
+        rest = {name: value for name, value in self.given.items() if name not in known and name not in SERVER_MEMBERS}
+        for field, value in (known | rest).items():
+            if field not in ("owning_application", "consumer_group") and _has_nul([field, value]):
+                self.note(field, "must not have the character NUL in it: PostgreSQL could look at no reader then")
+        return known | rest
+
+    def _filled(self, field: str, default: str | None = None) -> str:
+        if default is not None and self.given.get(field) is None:
+            return default
+        text = self.text(field, required=True)
+        if isinstance(self.given.get(field), str) and not (text and is_key(text) and text.isprintable()):
+            self.note(field, f"must have 1 to {KEY_CHARS_MAX} characters, all of which can be printed")
+        return text
+
+    def _event_types(self) -> list[str]:
+        found = sorted(set(self.texts("event_types")))
+        if self.given.get("event_types") in (None, []):
+            self.note("event_types", "must name at least one event type")
+        return found
+
+    def _cursors(self) -> list[Definition]:
+        given = self.given.get("initial_cursors")
+        found = self.typed("initial_cursors", [] if given is None else given, list, "a list of cursors") or []
+        for each in found:
+            parts = [each.get(part) for part in ("event_type", "partition", "offset")] if isinstance(each, dict) else []
+            if not parts or not all(isinstance(part, str) for part in parts):
+                self.note("initial_cursors", "must have event_type, partition and offset, all texts, in each cursor")
+                return []
+        return list(found)
+
+
+def _has_nul(value: Any) -> bool:
+    if isinstance(value, dict):
+        return _has_nul([*value, *value.values()])
+    return any(map(_has_nul, value)) if isinstance(value, list) else isinstance(value, str) and "\0" in value

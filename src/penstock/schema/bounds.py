@@ -1,0 +1,526 @@
+"""Keeps patterns out of schemas that take more than a time which grows with their text, and a bounded one.
+
+Keeps schemas out by which a single event could keep a validator busy for ever.
+
+A validator follows every reference each time it meets it. So a small schema can ask for exponentially many looks: by
+definitions that each refer twice to the next, or by one that refers to itself twice for the same member, which doubles
+the work with each level of an event. And a large one can apply all that it has to each of very many values. So what is
+counted is how many schemas are applied at most to one value of an event, whatever the event and wherever the value.
+What patterns take grows with the texts, too, and is bounded for each event: see `penstock.schema.bounds`.
+
+Bounds what it takes to hold the texts of one event against the patterns of its schema.
+
+A match takes a time that grows with the bytes of the text and with the states of the pattern: at the worst some ten
+nanoseconds for each byte and state, during which nothing else in the process goes on. Which texts meet which patterns
+only a validator knows. So where an event is so large that it matters, the validator asks here, text by text.
+"""
+
+import re
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+import jsonschema_rs
+import msgspec
+import re2
+
+from penstock.errors import InvalidEventType
+from penstock.schema.json_text import DEPTH_MAX, is_extreme
+from penstock.schema.walk import COMBINED, HOLDING, Schema, nodes, shown, target
+
+STATES_MAX: Final = 10_000
+"""How large a pattern may be when it is compiled: the time that it takes grows with that, too."""
+ALL_STATES_MAX: Final = 1_000_000
+"""The same for all of a schema together, which decides how much memory they take."""
+NAMES_MAX: Final = 100
+"""How many patterns the names of an object's members may be held against: each takes memory for each member."""
+_SHOWN_CHARS: Final = 200
+_LACKING: Final = re.compile(r"invalid perl operator: \(\?(<?[=!]|P$)|invalid escape sequence: \\[1-9k]")
+"""What RE2 says of look-around and of back-references; `(?P` is all that it says of `(?P=name)`."""
+_QUIET: Final = re2.Options()
+_QUIET.log_errors = False
+
+
+def check_patterns(schema: Schema) -> None:
+    """Raise InvalidEventType unless RE2 takes all patterns of *schema*, and they are neither too large nor too many.
+
+    >>> check_patterns({"pattern": "^(a+)+$"})
+    >>> check_patterns({"pattern": "(?=a)"})
+    Traceback (most recent call last):
+    ...
+    penstock.errors.refused.InvalidEventType: Field "schema.schema" has a pattern at # that is not taken, ...
+    """
+    states = 0
+    for where, pattern in _patterns(schema):
+        size = _size(where, pattern)
+        states += size
+        if size > STATES_MAX or states > ALL_STATES_MAX:
+            raise _wrong_pattern(
+                f"has a pattern at {where} that is too large, {_told(pattern)}: it makes {size} states, where "
+                f"{STATES_MAX} are allowed, and {ALL_STATES_MAX} for all patterns; maxLength bounds a text more cheaply"
+            )
+
+
+def _patterns(schema: Schema) -> Iterator[tuple[str, str]]:
+    for at, node in nodes(schema):
+        if isinstance(node.get("pattern"), str):
+            yield shown(at), node["pattern"]
+        names = node.get("patternProperties")
+        if isinstance(names, dict):
+            if len(names) > NAMES_MAX:
+                raise _wrong_pattern(
+                    f"has {len(names)} patternProperties at {shown(at)}, where {NAMES_MAX} are allowed"
+                )
+            yield from ((shown(at), name) for name in names)
+
+
+def count_states(pattern: str) -> int:
+    """Return how many states RE2 makes of *pattern*; STATES_MAX for what it does not take, which was let in once.
+
+    >>> count_states("^a$") < count_states("^[ab]{9}$")
+    True
+    """
+    try:
+        return _compiled_size(pattern)
+    except re2.error:
+        return STATES_MAX
+
+
+def _size(where: str, pattern: str) -> int:
+    try:
+        return _compiled_size(pattern)
+    except re2.error as error:
+        why = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else error
+        lacks = " (RE2 has no look-around and no back-references)" if _LACKING.match(str(why)) else ""
+        raise _wrong_pattern(f"has a pattern at {where} that is not taken, {_told(pattern)}: {why}{lacks}") from None
+
+
+def _compiled_size(pattern: str) -> int:
+    return int(re2.compile(pattern, _QUIET).programsize)
+
+
+def _told(value: str) -> str:
+    return msgspec.json.encode(value).decode()[:_SHOWN_CHARS]
+
+
+def _wrong_pattern(reason: str) -> InvalidEventType:
+    return InvalidEventType(field="schema.schema", reason=reason)
+
+
+APPLIED_MAX: Final = 10_000
+"""How many schemas may be applied to one value."""
+REFERENCES_MAX: Final = 100
+"""How many references may be followed before there is a schema."""
+LOOKS_MAX: Final = 1_000_000
+"""How many schemas and members are looked at to find that out."""
+BOUNDLESS: Final = 1 << 62
+"""More than any work that could be done."""
+_CHOICES: Final = 20
+"""So many values of an enum take as long as one schema."""
+_DIVISION: Final = 200
+"""To find that a number is a multiple of another takes as long as so many schemas: it is done exactly."""
+_EXTREME_DIVISION: Final = 1_000
+"""The same where the other is extreme."""
+_IN_PLACE: Final = ("not", "if", "then", "else")
+
+
+class _Met(NamedTuple):
+    """A schema that is met, and how many references lead to it."""
+
+    node: Any
+    references: int
+
+
+class _Level(NamedTuple):
+    """What is applied to the members of a value, or to its items: to all that are not named, and to the others."""
+
+    rest: list[_Met]
+    named: dict[str, tuple[list[_Met], list[_Met]]]
+    """What more is applied to a member, and what of the rest is not."""
+
+
+class _Load(NamedTuple):
+    """What is applied to one member: how often what leads back here, and all in all how much else."""
+
+    back: int
+    references: int
+    else_: int
+
+    def plus(self, other: "_Load", sign: int = 1) -> "_Load":
+        return _Load(*(one + sign * another for one, another in zip(self, other, strict=True)))
+
+
+def check_unfolding(schema: Schema) -> None:
+    """Raise InvalidEventType where the work for an event could grow faster than the event does.
+
+    >>> check_unfolding({"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}})
+    >>> check_unfolding({"properties": {"a": {"anyOf": [{"$ref": "#"}, {"$ref": "#"}]}}})
+    Traceback (most recent call last):
+    ...
+    penstock.errors.refused.InvalidEventType: Field "schema.schema" leads from ...
+    """
+    most_applied(schema)
+
+
+def most_applied(schema: Schema) -> int:
+    """Return how many schemas *schema* can apply to one value of an event; its references all lead to schemas.
+
+    Raises:
+        InvalidEventType: there is no bound, or it is too high.
+
+    >>> most_applied({"type": "object"}), most_applied({"items": {"anyOf": [{"type": "null"}, {"minimum": 1}]}})
+    (1, 3)
+    """
+    return _Unfolding(schema, _weight, APPLIED_MAX).most_applied()
+
+
+def most_weight(schema: Schema, weigh: Callable[[Schema], int]) -> int:
+    """Return how much the schemas weigh together at most that *schema* applies to one value; BOUNDLESS: no bound.
+
+    A reference weighs 1.
+
+    >>> most_weight({"allOf": [{"pattern": "a"}, {"pattern": "bcd"}]}, lambda node: len(node.get("pattern", "")))
+    4
+    """
+    try:
+        return _Unfolding(schema, lambda node: weigh(node) if isinstance(node, dict) else 0, BOUNDLESS).most_applied()
+    except InvalidEventType:
+        return BOUNDLESS
+
+
+class _Unfolding:
+    """Schemas are known by the Python object that they are: two places that hold the same one mean the same."""
+
+    def __init__(self, schema: Schema, weigh: Callable[[Any], int], weight_max: int) -> None:
+        self._schema = schema
+        self._weigh_one = weigh
+        self._weight_max = weight_max
+        self._beside: dict[int, list[_Met]] = {}
+        self._weights: dict[int, int] = {}
+        self._looks = 0
+
+    def most_applied(self) -> int:
+        start = self._met(self._schema)
+        found: dict[int, Any] = {}
+        levels: dict[int, list[_Level]] = {}
+        waiting = [start.node]
+        while waiting:
+            node = waiting.pop()
+            if id(node) not in levels:
+                found[id(node)], levels[id(node)] = node, self._levels(node)
+                waiting += (met.node for met in _led_to(levels[id(node)]))
+        groups = _circles({at: [id(met.node) for met in _led_to(each)] for at, each in levels.items()})
+        members = defaultdict(list)
+        for at, group in groups.items():
+            members[group].append(found[at])
+        most: dict[int, int] = {}
+        for group in sorted(members):  # What others lead to comes before them.
+            most[group] = self._most(group, members[group], levels, groups, most)
+        return start.references + most[groups[id(start.node)]]
+
+    def _most(
+        self,
+        group: int,
+        members: list[Any],
+        levels: dict[int, list[_Level]],
+        groups: dict[int, int],
+        most: dict[int, int],
+    ) -> int:
+        """Return how many schemas are applied at most where those of one group, which lead to each other, begin."""
+
+        def load(met: Iterable[_Met]) -> _Load:
+            back = references = others = 0
+            for each in met:
+                if groups[id(each.node)] == group:
+                    back, references = back + 1, references + each.references
+                else:
+                    others += each.references + most[groups[id(each.node)]]
+            return _Load(back, references, others)
+
+        highest = joining = references = 0
+        for node in members:
+            highest = max(highest, self._weights[id(node)])
+            for level in levels[id(node)]:
+                rest = load(level.rest)
+                for name in (None, *level.named):
+                    more, less = level.named[name] if name is not None else ((), ())
+                    whole = rest.plus(load(more)).plus(load(less), -1) if more or less else rest
+                    if whole.back > 1:
+                        raise self._doubling(node, [*level.rest, *more], less, group, groups)
+                    if whole.back:
+                        joining = max(joining, whole.else_)
+                        references = max(references, whole.references)
+                    else:
+                        highest = max(highest, whole.else_)
+        # One of the group goes on from level to level, and at each level others join, which go on by themselves.
+        applied = highest + references + DEPTH_MAX * joining
+        if applied > self._weight_max:
+            raise self._too_many(members[0])
+        return applied
+
+    def _levels(self, start: Any) -> list[_Level]:
+        """Return what is applied within the value that *start* is applied to."""
+        if not isinstance(start, dict) or HOLDING.isdisjoint(start):
+            self._weights[id(start)] = self._weigh_one(start)
+            return []
+        self._weigh(start)
+        members, items, names = (_Level([], defaultdict(lambda: ([], []))) for _ in range(3))
+        waiting = [start]
+        while waiting:
+            node = waiting.pop()
+            self._look()
+            if isinstance(node, dict):
+                waiting += (met.node for met in self._in_place(node))
+                self._members(node, members)
+                self._items(node, items)
+                names.rest.extend(self._held(node, "propertyNames"))
+        return [level for level in (members, items, names) if level.rest or level.named]
+
+    def _members(self, node: Schema, level: _Level) -> None:
+        rest = self._held(node, "additionalProperties")
+        level.rest.extend([*rest, *(self._met(each) for each in _named(node, "patternProperties").values())])
+        for name, each in _named(node, "properties").items():
+            self._name(level, name, each, rest)
+
+    def _items(self, node: Schema, level: _Level) -> None:
+        items = node.get("items")
+        rest = self._held(node, "additionalItems" if isinstance(items, list) else "items")
+        level.rest.extend([*rest, *self._held(node, "contains")])
+        for number, each in enumerate(items if isinstance(items, list) else ()):
+            self._name(level, str(number), each, rest)
+
+    def _name(self, level: _Level, name: str, node: Any, rest: list[_Met]) -> None:
+        self._look()
+        more, less = level.named[name]
+        more.append(self._met(node))
+        less += rest
+
+    def _weigh(self, start: Any) -> None:
+        """Count what is applied to the value that *start* is applied to, and likewise for all of that."""
+        if id(start) in self._weights:
+            return
+        sums = {id(start): self._weigh_one(start)}
+        way = [(start, iter(self._in_place(start)))]
+        while way:
+            node, ahead = way[-1]
+            met = next(ahead, None)
+            if met is None:
+                way.pop()
+                self._weights[id(node)] = sums.pop(id(node))
+                if way:
+                    sums[id(way[-1][0])] += self._weights[id(node)]
+            elif id(met.node) in sums:
+                raise self._endless(node)
+            else:
+                sums[id(node)] += met.references
+                if id(met.node) in self._weights:
+                    sums[id(node)] += self._weights[id(met.node)]
+                else:
+                    sums[id(met.node)] = self._weigh_one(met.node)
+                    way.append((met.node, iter(self._in_place(met.node))))
+            if way and sums[id(way[-1][0])] > self._weight_max:
+                raise self._too_many(way[-1][0])
+
+    def _in_place(self, node: Any) -> list[_Met]:
+        """Return what is applied to the same value as *node*."""
+        if not isinstance(node, dict):
+            return []
+        if id(node) not in self._beside:
+            held = [each for method in COMBINED for each in (node.get(method) or ())]
+            held += (node[keyword] for keyword in _IN_PLACE if keyword in node)
+            held += (each for each in _named(node, "dependencies").values() if not isinstance(each, list))
+            self._beside[id(node)] = list(map(self._met, held))
+        return self._beside[id(node)]
+
+    def _held(self, node: Schema, keyword: str) -> list[_Met]:
+        return [self._met(node[keyword])] if isinstance(node.get(keyword), dict) else []
+
+    def _met(self, node: Any) -> _Met:
+        """Return what *node* is, or refers to."""
+        at, references, seen = node, 0, {id(node)}
+        while isinstance(at, dict) and isinstance(at.get("$ref"), str):
+            at, references = target(self._schema, at["$ref"]), references + 1
+            if id(at) in seen:
+                raise self._endless(node)
+            if references > REFERENCES_MAX:
+                raise _wrong(f"follows more than {REFERENCES_MAX} references from {self._place(node)}")
+            seen.add(id(at))
+        return _Met(at, references)
+
+    def _look(self) -> None:
+        self._looks += 1
+        if self._looks > LOOKS_MAX:
+            raise _wrong(f"is too entangled: it takes more than {LOOKS_MAX} looks to tell how much work it makes")
+
+    def _place(self, node: Any) -> str:
+        return next((shown(at) for at, each in nodes(self._schema) if each is node), "#")
+
+    def _endless(self, node: Any) -> InvalidEventType:
+        return _wrong(f"refers at {self._place(node)} to itself without end")
+
+    def _too_many(self, node: Any) -> InvalidEventType:
+        return _wrong(f"applies more than {APPLIED_MAX} schemas to one value at {self._place(node)} or within")
+
+    def _doubling(
+        self, node: Any, more: list[_Met], less: Sequence[_Met], group: int, groups: dict[int, int]
+    ) -> InvalidEventType:
+        counted = Counter(id(met.node) for met in more)
+        counted.subtract(id(met.node) for met in less)
+        led_to = {id(met.node): met.node for met in more}
+        back = [led_to[at] for at in counted.elements() if groups[at] == group]
+        ways = " and to ".join(map(self._place, back[:2]))
+        return _wrong(
+            f"leads from {self._place(node)} to {ways} for the same member, and back: "
+            "the work for an event would double with each of its levels"
+        )
+
+
+def _weight(node: Any) -> int:
+    if not isinstance(node, dict):
+        return 1
+    divisor = node.get("multipleOf")
+    divisions = 0 if divisor is None else _EXTREME_DIVISION if is_extreme(divisor) else _DIVISION
+    return 1 + len(node.get("enum") or ()) // _CHOICES + divisions
+
+
+def _led_to(levels: Iterable[_Level]) -> Iterator[_Met]:
+    for level in levels:
+        yield from level.rest
+        for more, _ in level.named.values():
+            yield from more
+
+
+def _circles(within: dict[int, list[int]]) -> dict[int, int]:
+    """Return for each place the number of its group: two are in one when each leads to the other (Tarjan, 1972).
+
+    A group's number is higher than those of all to which it leads.
+    """
+    order: dict[int, int] = {}
+    lowest: dict[int, int] = {}
+    stack: list[int] = []
+    group: dict[int, int] = {}
+    groups = 0
+    for root, leads_to in within.items():
+        if root in order:
+            continue
+        order[root] = lowest[root] = len(order)
+        stack.append(root)
+        way = [(root, iter(leads_to))]
+        while way:
+            at, ahead = way[-1]
+            following = next(ahead, None)
+            if following is None:
+                way.pop()
+                if way:
+                    lowest[way[-1][0]] = min(lowest[way[-1][0]], lowest[at])
+                if lowest[at] == order[at]:
+                    number, groups = groups, groups + 1
+                    while at not in group:
+                        group[stack.pop()] = number
+            elif following not in order:
+                order[following] = lowest[following] = len(order)
+                stack.append(following)
+                way.append((following, iter(within[following])))
+            elif following not in group:
+                lowest[at] = min(lowest[at], order[following])
+    return group
+
+
+def _named(node: Schema, keyword: str) -> dict[str, Any]:
+    held = node.get(keyword)
+    return held if isinstance(held, dict) else {}
+
+
+def _wrong(reason: str) -> InvalidEventType:
+    return InvalidEventType(field="schema.schema", reason=reason)
+
+
+MATCH_MAX: Final = 100_000_000
+"""The bytes of one text times the states of a pattern that it is held against: about a second at the worst."""
+MATCHING_MAX: Final = 250_000_000
+"""The same, for all texts of one event together."""
+_PATTERN_SHOWN_CHARS: Final = 80
+_spent: Final = threading.local()
+
+
+class MeteredPattern:
+    """The keyword `pattern`, with a count of the work: see `begin_event`."""
+
+    def __init__(self, _schema: dict[str, Any], value: str, _path: list[str | int]) -> None:
+        """Compile *value*, in the way in which jsonschema-rs makes keywords."""
+        self._pattern = value
+        self._states = count_states(value)
+        self._validator = jsonschema_rs.Draft7Validator(
+            {"pattern": value}, pattern_options=jsonschema_rs.RegexOptions()
+        )
+
+    def validate(self, instance: Any) -> None:
+        """Raise ValueError where *instance* does not match, or where finding out would take too long."""
+        if type(instance) is not str:
+            return
+        size = len(instance.encode())
+        if _spent.why is None and (why := self._too_long(size)):
+            _spent.why = why
+        if _spent.why is not None:
+            raise ValueError(_spent.why)
+        _spent.work += size * self._states
+        if not self._validator.is_valid(instance):
+            raise ValueError(self._pattern)
+
+    def _too_long(self, size: int) -> str | None:
+        pattern = f"the pattern {self._pattern[:_PATTERN_SHOWN_CHARS]}, which has {self._states} states"
+        if size * self._states > MATCH_MAX:
+            return f"has a text of {size} bytes, where up to {MATCH_MAX // self._states} can be held against {pattern}"
+        if _spent.work + size * self._states > MATCHING_MAX:
+            return f"has more text than can be held against the patterns of its schema, such as {pattern}"
+        return None
+
+
+def begin_event() -> None:
+    """Give this thread the work of one event to spend on patterns; to be called before each look at one."""
+    _spent.work, _spent.why = 0, None
+
+
+def why_too_long() -> str | None:
+    """Return what of the event takes too long; None: nothing does, and what the validator has found is so."""
+    found: str | None = _spent.why
+    return found
+
+
+def most_text_states(schema: Schema) -> int:
+    """Return how many states of patterns at most one text of an event meets.
+
+    >>> most_text_states({"properties": {"a": {"maxLength": 5}}})
+    0
+    """
+    states = cache(count_states)
+    return _most(schema, lambda node: states(node["pattern"]) if isinstance(node.get("pattern"), str) else 0)
+
+
+def most_name_states(schema: Schema) -> int:
+    """Return the same of the names of an event's members, as `patternProperties` has them."""
+    states = cache(count_states)
+    return _most(schema, lambda node: sum(map(states, node.get("patternProperties") or ())))
+
+
+def count_name_bytes(event: Any) -> int:
+    """Return how many bytes the names of all members within *event* have.
+
+    >>> count_name_bytes({"a": [{"bc": 1}], "é": "d"})
+    5
+    """
+    count, waiting = 0, [event]
+    while waiting:
+        value = waiting.pop()
+        if type(value) is dict:
+            count += sum(len(name.encode()) for name in value)
+            waiting += value.values()
+        elif type(value) is list:
+            waiting += value
+    return count
+
+
+def _most(schema: Schema, weigh: Any) -> int:
+    return most_weight(schema, weigh) if any(weigh(node) for _, node in nodes(schema)) else 0

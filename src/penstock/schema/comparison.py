@@ -1,0 +1,562 @@
+"""Where in two schemas a comparison is: the pointer, and what holds there.
+
+The keywords of a schema that are compared as a whole: when they say nothing, and when they let more pass.
+
+That a keyword is looser is certain only of a schema that events have to fit: within `not` it is the other way round,
+and within `oneOf` neither. The one is compared as a whole; of the other whoever compares has to know.
+
+What a node of a schema is about: the kinds that Nakadi's comparison tells apart.
+
+Compares two schemas of an event type, node by node.
+
+Where Nakadi's own comparison overlooks what can break somebody, this one does not: it sees patterns and formats that
+come or go, exclusive bounds, defaults, `const`, `not`, conditions and `patternProperties`; it finds added properties by
+their names; and it does not let a branch of `oneOf` grow, or a property be named that a pattern has described before.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+import re2
+
+from penstock.errors import InvalidEventType
+from penstock.schema.changes import (
+    ADDITIONAL_ITEMS,
+    ADDITIONAL_PROPERTIES,
+    ADDITIONAL_PROPERTIES_NARROWED,
+    ATTRIBUTE,
+    BRANCH_COUNT,
+    COMPOSITION,
+    DEFAULT,
+    DEPENDENCIES,
+    DESCRIPTION,
+    ENUM,
+    ID,
+    ITEMS_COUNT,
+    ONE_OF,
+    PROPERTY_ADDED,
+    PROPERTY_REDEFINED,
+    PROPERTY_REMOVED,
+    REQUIRED_EXTENDED,
+    REQUIRED_REDUCED,
+    SCHEMA_REMOVED,
+    TITLE,
+    TYPE_CHANGED,
+    TYPE_NARROWED,
+    Change,
+    Level,
+    Rule,
+)
+from penstock.schema.parsing import PLACES_CHARS_MAX, is_empty, is_reached, names_all
+from penstock.schema.walk import (
+    COMBINED,
+    MISSING,
+    Pointer,
+    Schema,
+    key_of,
+    moved,
+    references,
+    same,
+    shown,
+    steps,
+    target,
+)
+
+BESIDE: Final = "add an optional property with what is new, and leave the old one as it is"
+AROUND: Final = "leave it as it is, and add an optional property with what is new to an object further out"
+NOWHERE: Final = "leave it as it is: what has to be otherwise takes another event type"
+
+
+class Place(NamedTuple):
+    """A place of a schema."""
+
+    pointer: str
+    root: bool = False
+    """What events are themselves: objects, whether their schema says so or not."""
+    open: bool = False
+    """Where `closed` does not reach."""
+    shared: bool = False
+    """Where other schemas may look at the same value, and know what this one does not: branches, patterns."""
+    one_of: bool = False
+    """Within a branch of `oneOf`, where events fit the others by what this one refuses."""
+    unique: bool = False
+    """Within an array of unique items, which are no longer so without the members that tell them apart."""
+    beside: bool = False
+    """Within a member, beside which an optional property can be added."""
+    around: bool = False
+    """Within a member, around which there is another one of which that is so."""
+
+    def within(self, *names: str, **marks: bool) -> "Place":
+        """Return the place to which *names* lead from here."""
+        return self._replace(pointer=self.pointer + shown(names)[1:], root=False, **marks)
+
+    def member(self, *names: str, beside: bool, **marks: bool) -> "Place":
+        """Return the place of a member of the value that is described here."""
+        return self.within(*names, beside=beside, around=self.beside or self.around, **marks)
+
+    @property
+    def way_out(self) -> str:
+        """What to do where a change is refused that has to do with this place alone.
+
+        >>> Place("#/minProperties").way_out
+        'leave it as it is: what has to be otherwise takes another event type'
+        """
+        if self.beside:
+            return BESIDE
+        return AROUND if self.around else NOWHERE
+
+
+_LOWER: Final = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
+_UPPER: Final = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
+_PLAIN: Final = (*_LOWER, *_UPPER, "multipleOf", "pattern", "format", "uniqueItems")
+ATTRIBUTES: Final = (*_PLAIN, "const", "not", "contains", "if", "then", "else", "propertyNames")
+_NEUTRAL: Final[Mapping[str, Sequence[Any]]] = {
+    **dict.fromkeys(("minLength", "minItems", "minProperties"), (0,)),
+    **dict.fromkeys(("uniqueItems", "exclusiveMinimum", "exclusiveMaximum", "not"), (False,)),
+    **dict.fromkeys(("then", "else", "propertyNames"), (True, {})),
+}
+"""With which values a keyword says no more than if it were not there."""
+
+
+def attribute(node: Schema, name: str) -> Any:
+    """Return the value of a keyword; MISSING where it says no more than if it were not there.
+
+    >>> attribute({"minLength": 1}, "minLength"), attribute({"minLength": 0}, "minLength") is MISSING
+    (1, True)
+    """
+    value = node.get(name, MISSING)
+    return MISSING if any(same(value, each) for each in _NEUTRAL.get(name, ())) else value
+
+
+def without_neutral(node: Schema) -> Schema:
+    """Return *node* without the keywords that say no more than if they were not there.
+
+    >>> without_neutral({"type": "array", "uniqueItems": False})
+    {'type': 'array'}
+    """
+    return {name: value for name, value in node.items() if name not in _NEUTRAL or attribute(node, name) is not MISSING}
+
+
+def lets_all_pass(name: str, old: Any, new: Any) -> bool:
+    """Tell whether it is certain that a keyword's value *new* lets whatever pass that *old* does; MISSING is no value.
+
+    >>> lets_all_pass("minimum", 1, 0), lets_all_pass("format", "date", "time"), lets_all_pass("format", "", MISSING)
+    (True, False, True)
+    """
+    if new is MISSING or old is MISSING:
+        return new is MISSING
+    if not {type(old), type(new)} <= {int, float}:  # In draft 4 an exclusive bound is true or false.
+        return False
+    if name in _LOWER:
+        return bool(new <= old)
+    if name in _UPPER:
+        return bool(new >= old)
+    return name == "multipleOf" and type(old) is type(new) is int and old % new == 0
+
+
+def suits_consumers(name: str, old: Any, new: Any) -> bool:
+    """Tell whether it is certain that what a keyword's value *new* lets pass, *old* does, whatever members are dropped.
+
+    >>> suits_consumers("minimum", 0, 1), suits_consumers("not", MISSING, {"required": ["a"]})
+    (True, False)
+    """
+    return name in _PLAIN and lets_all_pass(name, new, old)
+
+
+def types_of(node: Schema) -> frozenset[str] | None:
+    """Return which types *node* says a value may have; None where it does not say.
+
+    >>> types_of({"type": "string"}), types_of({})
+    (frozenset({'string'}), None)
+    """
+    types = node.get("type")
+    if types is None:
+        return None
+    return frozenset(types if isinstance(types, list) else [types])
+
+
+def has_all_types(wide: frozenset[str], narrow: frozenset[str]) -> bool:
+    """Tell whether the types *wide* let every value pass that *narrow* do: an integer is a number.
+
+    >>> has_all_types(frozenset(["number", "null"]), frozenset(["integer"]))
+    True
+    """
+    return all(each in wide or (each == "integer" and "number" in wide) for each in narrow)
+
+
+EMPTY: Final = ("empty",)
+REFERENCE: Final = ("reference",)
+NARROWED_TO: Final = frozenset(["string", "number", "integer", "boolean", "array", "null"])
+"""The kinds to which an empty node is narrowed, all but objects, which are compared."""
+_TYPICAL: Final[Mapping[str, frozenset[str]]] = {
+    "object": frozenset(["properties", "required", "minProperties", "maxProperties", "additionalProperties"])
+    | {"patternProperties", "dependencies", "propertyNames"},
+    "array": frozenset(["items", "additionalItems", "minItems", "maxItems", "uniqueItems", "contains"]),
+    "string": frozenset(["minLength", "maxLength", "pattern", "format"]),
+    "number": frozenset(["minimum", "maximum", "multipleOf", "exclusiveMinimum", "exclusiveMaximum"]),
+}
+
+
+def node_of(schema: Any) -> Schema:
+    """Return a schema as an object, be it true or false.
+
+    >>> node_of(True), node_of(False)
+    ({}, {'not': {}})
+    """
+    if isinstance(schema, dict):
+        return schema
+    return {} if schema is True else {"not": {}}
+
+
+def kind_of(node: Schema) -> object:
+    """Return what a node is about: a type, several, a reference, a combination and what is beside it, or anything.
+
+    Its type may be told by its other keywords, where they say something.
+
+    >>> kind_of({"minLength": 1}), kind_of({"minLength": 0}), kind_of({"type": ["string", "null"]})
+    ('string', ('empty',), ('null', 'string'))
+    """
+    if "$ref" in node:
+        return REFERENCE
+    if any(method in node for method in COMBINED):
+        return "combined", kind_of({name: value for name, value in node.items() if name not in COMBINED})
+    if (types := node.get("type")) is not None:
+        types = sorted(types) if isinstance(types, list) else [types]
+        return types[0] if len(types) == 1 else tuple(types)
+    told = without_neutral(node)
+    for kind, keywords in _TYPICAL.items():
+        if keywords & told.keys():
+            return kind
+    return EMPTY if is_empty(told) else "values"
+
+
+def compare(old: Schema, new: Schema, *, closes: bool = False) -> list[Change]:
+    """Return the differences; *closes* says that whatever a schema does not name is refused (see `schema.closed`).
+
+    Raises:
+        InvalidEventType: it has hundreds of levels, or differs at places that are too long to be told.
+    """
+    comparison = _Comparison(old, new, closes=closes)
+    try:
+        comparison.dialects(_spoken(old), _spoken(new))
+        comparison.nodes(old, new, Place("#", root=True))
+    except RecursionError:
+        raise InvalidEventType(field="schema", reason="is nested too deeply to be compared with the last one") from None
+    return comparison.changes
+
+
+_SAME_DRAFT: Final = "leave it as it is: by another draft the same words mean something else"
+_SAME_PATTERNS: Final = (
+    "leave the patterns as they are; what is new can be an optional property whose name none of them matches"
+)
+_ANOTHER_NAME: Final = "choose a name that no pattern of `patternProperties` matches"
+_SAME_REACH: Final = (
+    "leave the type and the keywords beside it as they are: by them the mode `compatible` knows objects, in which it "
+    "refuses what is not named"
+)
+
+
+class _Comparison:
+    def __init__(self, old: Schema, new: Schema, *, closes: bool) -> None:
+        self.changes: list[Change] = []
+        self._old, self._new = old, new
+        self._closes = closes
+        self._places_chars = 0
+        self._followed: set[tuple[int, int, Place]] = set()
+
+    def dialects(self, old: str, new: str) -> None:
+        """Note where the same keywords mean something else, such as whether 1.0 is an integer."""
+        if old != new:
+            self._note(ATTRIBUTE, Place("#/$schema"), old, new, instead=_SAME_DRAFT)
+
+    def nodes(self, old: Any, new: Any, at: Place) -> None:
+        """Note how two nodes at the same place differ."""
+        old, new = node_of(old), node_of(new)
+        kinds = _kind(old, at), _kind(new, at)
+        if kinds == (EMPTY, "object"):
+            self._note(TYPE_NARROWED, at, old, new, consumers=True)
+            old = old | {name: "object" for name in ("type",) if name in new}
+        elif kinds[0] != kinds[1] and not self._is_comparable(old, new, at):
+            return
+        if kinds == (REFERENCE, REFERENCE):
+            self._references(old["$ref"], new["$ref"], at)
+            return
+        self._texts(old, new, at)
+        self._types(old, new, at)
+        self._attributes(old, new, at)
+        self._enums(old, new, at)
+        self._objects(old, new, at)
+        self._arrays(old, new, at)
+        self._combined(old, new, at)
+
+    def _is_comparable(self, old: Schema, new: Schema, at: Place) -> bool:
+        """Note that two nodes are of different kinds; return whether there are types that both let pass."""
+        kinds = _kind(old, at), _kind(new, at)
+        if kinds[0] == EMPTY and kinds[1] in NARROWED_TO:
+            alone = kinds[1] != "array" or not _is_entangled(old, at)  # Its items may name members, to be dropped.
+            self._note(TYPE_NARROWED, at, old, new, consumers=alone)
+            return False
+        types = types_of(old), types_of(new)
+        is_wider = is_narrower = False
+        if types[0] and types[1] and types[0] != types[1] and REFERENCE not in kinds:
+            is_wider, is_narrower = has_all_types(types[1], types[0]), has_all_types(types[0], types[1])
+        lets_all = kinds[1] == EMPTY and not self._closes
+        self._note(TYPE_CHANGED, at, old, new, producers=is_wider or lets_all, consumers=is_narrower)
+        return is_wider or is_narrower
+
+    def _note(
+        self,
+        rule: Rule,
+        at: Place,
+        old: Any,
+        new: Any,
+        *,
+        producers: bool = False,
+        consumers: bool = False,
+        instead: str | None = None,
+    ) -> None:
+        if at.one_of and rule not in (TITLE, DESCRIPTION):
+            rule = ONE_OF if rule.compatible < Level.MAJOR or rule.forward < Level.MAJOR else rule
+            producers = consumers = False
+        self._places_chars += len(at.pointer)
+        if self._places_chars > PLACES_CHARS_MAX:  # By references a short schema can have very long ones.
+            reason = f"differs from the last one at places whose pointers have over {PLACES_CHARS_MAX} characters"
+            raise InvalidEventType(field="schema", reason=reason)
+        if instead is None:
+            instead = at.way_out if rule.instead is None else rule.instead
+        self.changes.append(Change(rule, at.pointer, old, new, producers, consumers, instead))
+
+    def _references(self, old: str, new: str, at: Place) -> None:
+        one, other = target(self._old, old), target(self._new, new)
+        if one is MISSING or other is MISSING:
+            if old != new or () in self._moved:
+                self._note(TYPE_CHANGED, at, old, new)
+            return
+        is_open = not (is_reached(steps(old)) and is_reached(steps(new)))
+        at = at._replace(open=is_open)
+        marks = at._replace(pointer="", beside=False, around=False)
+        way = (id(one), id(other), marks)  # A reference can be spelled in many ways.
+        if way not in self._followed:
+            self._followed.add(way)
+            self.nodes(one, other, at)
+
+    def _means_the_same(self, old: Any, new: Any) -> bool:
+        """Tell whether two values are the same, and all the schemas to which they refer."""
+        return same(old, new) and all(steps(reference) not in self._moved for _, reference in references(old))
+
+    @cached_property
+    def _moved(self) -> set[Pointer]:
+        return moved(self._old, self._new)
+
+    def _texts(self, old: Schema, new: Schema, at: Place) -> None:
+        for name, rule in (("title", TITLE), ("description", DESCRIPTION)):
+            if old.get(name) != new.get(name):
+                self._note(rule, at.within(name), old.get(name), new.get(name), producers=True, consumers=True)
+        for name in ("id", "$id"):
+            if old.get(name) != new.get(name):
+                self._note(ID, at.within(name), old.get(name), new.get(name))
+
+    def _types(self, old: Schema, new: Schema, at: Place) -> None:
+        """Note where a type is said that was to be guessed from the other keywords, or no longer is."""
+        if at.root or ("type" in old) == ("type" in new):
+            return
+        rule = TYPE_CHANGED if "type" in old else TYPE_NARROWED
+        self._note(
+            rule, at.within("type"), old.get("type"), new.get("type"), producers="type" in old, consumers="type" in new
+        )
+
+    def _attributes(self, old: Schema, new: Schema, at: Place) -> None:
+        for name in ATTRIBUTES:
+            before, after = attribute(old, name), attribute(new, name)
+            if not self._means_the_same(before, after):
+                producers, consumers = lets_all_pass(name, before, after), suits_consumers(name, before, after)
+                place = at.within(name)
+                self._note(ATTRIBUTE, place, old.get(name), new.get(name), producers=producers, consumers=consumers)
+        if not same(old.get("default", MISSING), new.get("default", MISSING)):
+            self._note(DEFAULT, at.within("default"), old.get("default"), new.get("default"), producers=True)
+
+    def _enums(self, old: Schema, new: Schema, at: Place) -> None:
+        before, after = old.get("enum"), new.get("enum")
+        fewer = after is not None and (before is None or _all_in(after, before))
+        more = before is not None and (after is None or _all_in(before, after))
+        if before is not after and not (fewer and more):
+            self._note(ENUM, at.within("enum"), before, after, producers=more, consumers=fewer)
+
+    def _objects(self, old: Schema, new: Schema, at: Place) -> None:
+        self._properties(old, new, at)
+        self._required(old, new, at)
+        self._additional_properties(old, new, at)
+        before, after = old.get("patternProperties", {}), new.get("patternProperties", {})
+        if before.keys() != after.keys():
+            instead = _SAME_PATTERNS if self._takes_names(old, at) else None
+            self._note(ATTRIBUTE, at.within("patternProperties"), before, after, instead=instead)
+        beside = self._takes_names(old, at)
+        for pattern in before.keys() & after.keys():
+            place = at.member("patternProperties", pattern, beside=beside, open=True, shared=True)
+            self.nodes(before[pattern], after[pattern], place)
+        before, after = _dependencies(old.get("dependencies", {})), _dependencies(new.get("dependencies", {}))
+        if not self._means_the_same(before, after):
+            fewer = all(name in before and self._means_the_same(before[name], after[name]) for name in after)
+            at = at.within("dependencies")
+            self._note(DEPENDENCIES, at, old.get("dependencies"), new.get("dependencies"), producers=fewer)
+
+    def _properties(self, old: Schema, new: Schema, at: Place) -> None:
+        before, after = old.get("properties", {}), new.get("properties", {})
+        demanded = set(old.get("required", [])), set(new.get("required", []))
+        beside = self._takes_names(old, at)
+        for name in sorted(before.keys() | after.keys()):
+            place = at.member("properties", name, beside=beside)
+            if name not in after:
+                self._removed(name, old, new, place, is_optional=not any(name in each for each in demanded))
+            elif name not in before:
+                self._added(name, old, new, place, was_required=name in demanded[0])
+            else:
+                shared = at.shared or _is_matched(old, name) or _looks_within(old)
+                self.nodes(before[name], after[name], place._replace(shared=shared))
+
+    def _removed(self, name: str, old: Schema, new: Schema, at: Place, *, is_optional: bool) -> None:
+        is_described = _describes(new, name)
+        producers = not (self._is_closed(new, at) or is_described)
+        consumers = is_optional and not (is_described or _is_entangled(old, at))
+        self._note(PROPERTY_REMOVED, at, old["properties"][name], None, producers=producers, consumers=consumers)
+
+    def _added(self, name: str, old: Schema, new: Schema, at: Place, *, was_required: bool) -> None:
+        is_described = _describes(old, name)
+        is_closed = self._is_closed(old, at)
+        is_impossible = was_required and is_closed
+        rule = PROPERTY_REDEFINED if is_described or (self._closes and not is_closed) else PROPERTY_ADDED
+        producers = is_closed and not is_described
+        consumers = not (is_described or is_impossible or _is_entangled(old, at))
+        instead = _ANOTHER_NAME if rule == PROPERTY_REDEFINED and at.beside else None
+        added = new["properties"][name]
+        self._note(rule, at, None, added, producers=producers, consumers=consumers, instead=instead)
+
+    def _takes_names(self, node: Schema, at: Place) -> bool:
+        """Tell whether a property can be added to *node* that has a name which no pattern describes."""
+        if at.one_of or isinstance(node.get("additionalProperties"), dict):
+            return False
+        return not self._closes or self._is_closed(node, at)
+
+    def _is_closed(self, node: Schema, at: Place) -> bool:
+        return (self._closes and not at.open and names_all(node)) or node.get("additionalProperties", True) is False
+
+    def _required(self, old: Schema, new: Schema, at: Place) -> None:
+        before, after = set(old.get("required", [])), set(new.get("required", []))
+        if before - after:
+            self._note(REQUIRED_REDUCED, at.within("required"), sorted(before), sorted(after), producers=after < before)
+        elif after - before:
+            self._note(REQUIRED_EXTENDED, at.within("required"), sorted(before), sorted(after), consumers=True)
+
+    def _additional_properties(self, old: Schema, new: Schema, at: Place) -> None:
+        before, after = old.get("additionalProperties", True), new.get("additionalProperties", True)
+        if self._closes and not at.open and _may_be_objects(old, new) and names_all(old) != names_all(new):
+            allowed = not names_all(old), not names_all(new)
+            self._note(ADDITIONAL_PROPERTIES, at.within("additionalProperties"), *allowed, instead=_SAME_REACH)
+        others = at.member("additionalProperties", beside=self._takes_names(old, at), open=True)
+        at = at.within("additionalProperties")
+        if (before is False) != (after is False):
+            self._note(ADDITIONAL_PROPERTIES, at, before, after, producers=before is False, consumers=after is False)
+        elif isinstance(before, dict) and isinstance(after, dict):
+            self.nodes(before, after, others)
+        elif isinstance(after, dict):
+            everything, alone = is_empty(after), not _is_entangled(old, at)
+            self._note(ADDITIONAL_PROPERTIES_NARROWED, at, before, after, producers=everything, consumers=alone)
+        elif isinstance(before, dict):
+            self._note(SCHEMA_REMOVED, at, before, after, producers=True)
+
+    def _arrays(self, old: Schema, new: Schema, at: Place) -> None:
+        is_unique = at.unique or old.get("uniqueItems") is True
+        before, after = old.get("items"), new.get("items")
+        at = at._replace(shared=at.shared or "contains" in old or _looks_within(old))
+        items = at.within("items", unique=is_unique)
+        if isinstance(before, list) and isinstance(after, list):
+            if len(before) != len(after):
+                self._note(ITEMS_COUNT, items, before, after)
+            for number, (one, other) in enumerate(zip(before, after, strict=False)):
+                self.nodes(one, other, items.within(str(number)))
+        elif before is None or after is None or isinstance(before, list) or isinstance(after, list):
+            if before is not after:
+                lets_all = after is None or (is_empty(node_of(after)) and not self._closes)
+                self._note(SCHEMA_REMOVED, items, before, after, producers=lets_all)
+        else:
+            self.nodes(before, after, items)
+        before, after = old.get("additionalItems", True), new.get("additionalItems", True)
+        extra = at.within("additionalItems", unique=is_unique)
+        if (before is False) != (after is False):
+            self._note(ADDITIONAL_ITEMS, extra, before, after, producers=before is False, consumers=after is False)
+        elif isinstance(before, dict) and isinstance(after, dict):
+            self.nodes(before, after, extra._replace(open=True))
+        elif before != after:
+            self._note(SCHEMA_REMOVED, extra, before, after, producers=after is True)
+
+    def _combined(self, old: Schema, new: Schema, at: Place) -> None:
+        before, after = ([method for method in COMBINED if method in node] for node in (old, new))
+        if before != after:
+            self._note(COMPOSITION, at, before, after)
+            return
+        for method in before:
+            within = at.within(method, one_of=at.one_of or method == "oneOf", shared=True)
+            if len(old[method]) != len(new[method]):
+                self._branches(method, old[method], new[method], at.within(method))
+                continue
+            for number, (one, other) in enumerate(zip(old[method], new[method], strict=True)):
+                self.nodes(one, other, within.within(str(number)))
+
+    def _branches(self, method: str, before: Sequence[Any], after: Sequence[Any], at: Place) -> None:
+        """Note that there are more or fewer: what fits one of some fits one of more, what fits all fits fewer."""
+        few, many = (after, before) if method == "allOf" else (before, after)
+        is_looser = method != "oneOf" and _all_in(few, many) and self._means_the_same(few, few)
+        self._note(BRANCH_COUNT, at, len(before), len(after), producers=is_looser)
+
+
+def _kind(node: Schema, at: Place) -> object:
+    return kind_of({"type": "object"} | node if at.root else node)
+
+
+def _spoken(schema: Schema) -> str:
+    """Return which draft of JSON Schema a schema is written in; one that does not say so is of draft 4."""
+    spoken = str(schema.get("$schema", _DRAFT_4)).rstrip("#")
+    return _DRAFT_4 if spoken == "http://json-schema.org/schema" else spoken
+
+
+_DRAFT_4: Final = "http://json-schema.org/draft-04/schema"
+
+
+def _may_be_objects(*nodes: Schema) -> bool:
+    return all("object" in (types_of(node) or ["object"]) for node in nodes)
+
+
+def _is_entangled(node: Schema, at: Place) -> bool:
+    """Tell whether an event may be valid by *node* only with members that are dropped by who does not know them."""
+    return at.shared or at.unique or not _ENTANGLING.isdisjoint(node)
+
+
+def _looks_within(node: Schema) -> bool:
+    """Tell whether *node* says of the values within one more than by their own schemas."""
+    return not _LOOKING_WITHIN.isdisjoint(node)
+
+
+_LOOKING_WITHIN: Final = frozenset([*COMBINED, "not", "if", "dependencies", "enum", "const"])
+_ENTANGLING: Final = _LOOKING_WITHIN | {"minProperties"}
+
+
+def _describes(node: Schema, name: str) -> bool:
+    """Tell whether *node* says, without naming it, what the property *name* may be."""
+    return isinstance(node.get("additionalProperties"), dict) or _is_matched(node, name)
+
+
+def _is_matched(node: Schema, name: str) -> bool:
+    """Tell whether the property *name* is one of those whose names match a pattern of *node*."""
+    try:
+        return any(re2.search(pattern, name) for pattern in node.get("patternProperties", {}))
+    except re2.error:
+        return True  # Nobody can tell what a pattern describes that is none.
+
+
+def _dependencies(given: Schema) -> Schema:
+    return {name: sorted(each) if isinstance(each, list) else each for name, each in given.items()}
+
+
+def _all_in(values: Sequence[Any], others: Sequence[Any]) -> bool:
+    return set(map(key_of, values)) <= set(map(key_of, others))

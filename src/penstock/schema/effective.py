@@ -1,0 +1,74 @@
+"""The schema of whole events, made of the one that an owner gives (digest of Nakadi's contract, 2.3)."""
+
+from typing import Final
+
+from penstock.schema.parsing import closed, loadable
+from penstock.schema.walk import Schema, followed, nodes, redirected, steps
+
+_UUID: Final = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
+_TEXT: Final = {"type": "string"}
+MOMENT: Final = r"^.{19}(\.[0-9]{1,9})?([zZ]|[-+].{5})$"
+"""What has the format `date-time` (RFC 3339) has no more digits than readers keep, either (digest, 2.4)."""
+_MOMENT: Final = {"type": "string", "format": "date-time", "pattern": MOMENT}
+_DATA_AT: Final = "#/properties/data"
+_WHOLE: Final = "#/definitions/penstock.whole"
+
+
+def metadata_schema(event_type: str, *, compacted: bool) -> Schema:
+    """Return what the metadata of a business or data event must be; a server's own members are not among it."""
+    properties: Schema = {
+        "eid": {"type": "string", "pattern": _UUID},
+        "occurred_at": _MOMENT,
+        "event_type": {"enum": [event_type]},
+        "partition": _TEXT,
+        "parent_eids": {"type": "array", "items": {"type": "string", "pattern": _UUID}},
+        "flow_id": _TEXT,
+        "span_ctx": {"type": "object", "additionalProperties": _TEXT},
+    }
+    required = ["eid", "occurred_at"]
+    if compacted:
+        properties["partition_compaction_key"] = {"type": "string", "minLength": 1}
+        required.append("partition_compaction_key")
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def effective_schema(given: Schema, *, name: str, category: str, compatible: bool, compacted: bool) -> Schema:
+    """Return the schema of whole events; *given* has passed `check_schema`.
+
+    >>> effective_schema({}, name="t", category="undefined", compatible=False, compacted=False)
+    {'type': 'object'}
+    """
+    own: Schema = loadable(given)
+    if compatible:
+        own = closed(own)
+    if category == "undefined":
+        return {"type": "object"} | own
+    dialect = {"$schema": own.pop("$schema")} if "$schema" in own else {}
+    metadata = metadata_schema(name, compacted=compacted)
+    return dialect | (_with_metadata(own, metadata) if category == "business" else _change_of_data(own, metadata))
+
+
+def _change_of_data(own: Schema, metadata: Schema) -> Schema:
+    """Return what holds *own* as the schema of its member `data`, which is an object whatever else it is."""
+    refers = "$ref" in own  # Beside that nothing would count.
+    data = redirected(own, lambda reference: _DATA_AT + ("/allOf/0" if refers else "") + reference[1:])
+    properties = {
+        "metadata": metadata,
+        "data_type": _TEXT,
+        "data_op": {"enum": ["C", "U", "D", "S"]},
+        "data": {"type": "object"} | ({"allOf": [data]} if refers else data),
+    }
+    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+
+
+def _with_metadata(own: Schema, metadata: Schema) -> Schema:
+    """Return *own* with the property `metadata` beside its own."""
+    root = followed(own, own)
+    if not isinstance(root, dict):
+        root = {"not": {}} if root is False else {}
+    if any("$ref" in node for _, node in nodes(own)):  # Whoever refers to the whole does not mean the metadata.
+        whole, root = (redirected(each, lambda reference: _WHOLE + reference[1:]) for each in (own, root))
+        root = root | {"definitions": {steps(_WHOLE)[-1]: whole}}
+    properties = root.get("properties", {}) | {"metadata": metadata}
+    required = [*dict.fromkeys([*root.get("required", []), "metadata"])]  # Its owner may ask for it, too.
+    return {**root, "type": "object", "properties": properties, "required": required}

@@ -1,0 +1,163 @@
+"""What a change of an event type's schema means: for its version, for those who publish, for those who read.
+
+Each difference between the two schemas has a level by the mode of compatibility, and the mode refuses some (digest of
+Nakadi's contract, 2.5 and 2.6). Beside that stands what is certain: whether events that were valid before are still
+valid (producers can stay as they are), and whether events of the new schema, without the members that the old one does
+not know, are valid by the old one (consumers can). The guideline on backward compatibility of events is about these.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from penstock.schema.changes import (
+    ADDITIONAL_ITEMS,
+    ADDITIONAL_PROPERTIES,
+    ADDITIONAL_PROPERTIES_NARROWED,
+    DESCRIPTION,
+    PROPERTY_ADDED,
+    REDEFINED_SINCE,
+    REQUIRED_EXTENDED,
+    TITLE,
+    TYPE_NARROWED,
+    Change,
+    EvolutionRules,
+    Level,
+)
+from penstock.schema.comparison import compare
+from penstock.schema.walk import Schema
+
+ON_THE_WAY_TO_COMPATIBLE: Final = frozenset(
+    [TITLE, DESCRIPTION, PROPERTY_ADDED, REQUIRED_EXTENDED, ADDITIONAL_PROPERTIES, ADDITIONAL_ITEMS]
+)
+"""What may change together with the mode, from `forward` to `compatible`."""
+_DESCRIBING: Final = frozenset([PROPERTY_ADDED, ADDITIONAL_PROPERTIES_NARROWED, TYPE_NARROWED])
+"""Changes that describe values which an earlier version may have described otherwise."""
+_INSTEAD: Final = "set `options.evolution` to `consumers`, which allows it"
+
+CHANGES_MAX: Final = 100
+"""How many changes are told."""
+REASONS_MAX: Final = 20
+"""How many of those that are refused are told in one sentence."""
+VALUE_CHARS_MAX: Final = 4_000
+"""Up to how many characters of JSON the old and the new value are told whole; of others there is the beginning."""
+
+
+class Verdict(NamedTuple):
+    """What a change of schema means."""
+
+    changes: Sequence[Change]
+    refused: Sequence[Change]
+    level: Level
+    """The highest of all; PATCH where nothing is different but the text."""
+    shuts: bool = False
+    """Whether the mode refuses from now on what no schema names."""
+
+    @property
+    def producers(self) -> bool:
+        """Whether it is certain that producers can stay as they are."""
+        return not self.shuts and all(change.producers for change in self.changes)
+
+    @property
+    def consumers(self) -> bool:
+        """Whether it is certain that consumers can stay as they are, if events have no members that no schema names."""
+        return all(change.consumers for change in self.changes)
+
+
+NOTHING_CHANGES: Final = Verdict((), (), Level.PATCH)
+
+
+def judge(old: Schema, new: Schema, mode: EvolutionRules, new_mode: EvolutionRules | None = None) -> Verdict:
+    """Compare the schema that an event type in *mode* has with a new one, given alone or together with a new mode.
+
+    >>> verdict = judge({"properties": {"a": {}}}, {"properties": {}}, "compatible")
+    >>> [str(change) for change in verdict.refused]
+    ['#/properties/a: properties cannot be removed']
+    >>> judge({"properties": {"a": {}}}, {"properties": {}}, "consumers").refused
+    []
+    """
+    changes = compare(old, new, closes=mode == new_mode == "compatible" or (mode == "compatible" and not new_mode))
+    level = max((change.level(mode) for change in changes), default=Level.PATCH)
+    if mode in ("forward", "consumers") and new_mode == "compatible":
+        refused = [change for change in changes if change.rule not in ON_THE_WAY_TO_COMPATIBLE]
+    elif mode == "none":
+        refused = []
+    else:
+        refused = [change for change in changes if change.level(mode) == Level.MAJOR]
+    return Verdict(changes, refused, level, shuts=mode != "compatible" and new_mode == "compatible")
+
+
+def judge_history(verdict: Verdict, new: Schema, earlier: Iterable[tuple[str, Schema]]) -> Verdict:
+    """Return *verdict* with what *new* describes otherwise than one of the *earlier* versions did, which is refused.
+
+    A property that was removed may return, but its consumers of then are still there. *earlier* are the versions before
+    the last one with the same major number; they are asked for only if something is described anew.
+    """
+    if not any(change.rule in _DESCRIBING for change in verdict.changes):
+        return verdict
+    found: dict[str, Change] = {}
+    for version, schema in earlier:
+        for change in judge(schema, new, "consumers").refused:
+            instead = f"let it be as it was in version {version}, or give it another name"
+            again = Change(REDEFINED_SINCE, change.pointer, change.old, change.new, False, False, instead)
+            found.setdefault(change.pointer, again)
+    more = [*found.values()]
+    return verdict._replace(changes=[*verdict.changes, *more], refused=[*verdict.refused, *more])
+
+
+def told(verdict: Verdict, rules: EvolutionRules) -> list[dict[str, Any]]:
+    """Return the changes as they are told to those who made them: where there are very many, the refused ones first."""
+    refused = set(map(id, verdict.refused))
+    changes = verdict.changes
+    if len(changes) > CHANGES_MAX:
+        changes = sorted(changes, key=lambda change: id(change) not in refused)[:CHANGES_MAX]
+    return [
+        {
+            "pointer": change.pointer,
+            "rule": change.rule.name,
+            "says": change.says(rules),
+            "level": change.level(rules).name,
+            "old": _shortened(change.old),
+            "new": _shortened(change.new),
+            "refused": id(change) in refused,
+            "instead": _instead(change, rules),
+            "producers": change.producers,
+            "consumers": change.consumers,
+        }
+        for change in changes
+    ]
+
+
+def why_refused(verdict: Verdict) -> str:
+    """Return which changes are refused, and why: the first of them where there are many."""
+    reasons = [_cut(str(change)) for change in verdict.refused[:REASONS_MAX]]
+    more = len(verdict.refused) - len(reasons)
+    return ", ".join([*reasons, f"and {more} more"] if more else reasons)
+
+
+def _instead(change: Change, rules: EvolutionRules) -> str:
+    if not change.is_on_consumers_list or rules not in ("forward", "consumers"):
+        return change.instead
+    return f"{change.instead}; or {_INSTEAD}" if rules == "forward" else ""
+
+
+def _shortened(value: Any) -> Any:
+    text = msgspec.json.encode(value).decode()
+    return value if len(text) <= VALUE_CHARS_MAX else _cut(text)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= VALUE_CHARS_MAX else f"{text[:VALUE_CHARS_MAX]}…"
+
+
+def next_version(version: str, level: Level) -> str:
+    """Return the version after *version*.
+
+    >>> next_version("1.4.2", Level.MINOR), next_version("1.4.2", Level.MAJOR)
+    ('1.5.0', '2.0.0')
+    """
+    major, minor, patch = map(int, version.split("."))
+    if level == Level.MAJOR:
+        return f"{major + 1}.0.0"
+    return f"{major}.{minor + 1}.0" if level == Level.MINOR else f"{major}.{minor}.{patch + 1}"

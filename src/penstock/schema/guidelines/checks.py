@@ -1,0 +1,406 @@
+"""Waivers: annotations that say why a guideline is broken on purpose, or why a finding is none.
+
+What a definition says of the event type itself: its name, owner, category, how it may change, its partitions.
+
+What a definition says of what events are about, how they are put in order, and into which partitions they go.
+
+What a schema says of the events: what it must not hold, and what it should leave unsaid.
+
+Holds a definition against all guidelines.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import itemgetter
+from typing import Any, Final
+
+from penstock.schema.guidelines import rules
+from penstock.schema.guidelines.draft import (
+    DEFINED,
+    ENTITY_KEY_FIELDS,
+    PROCESS_ID_FIELD,
+    Draft,
+    EventField,
+    Node,
+    find,
+    is_required,
+    names_on,
+    parts,
+    resolved,
+    top_level,
+)
+from penstock.schema.guidelines.names import says_change_id, says_entity_id, says_event_id, says_process_id
+from penstock.schema.guidelines.personal import entity_of, personal_kind, says_whose
+from penstock.schema.guidelines.rules import Finding, Guideline
+from penstock.schema.parsing import is_openapi
+from penstock.schema.walk import Pointer, Schema, shown, steps
+
+WAIVER_PREFIX: Final = "penstock.waiver/"
+"""Begins the key of such an annotation; the guideline's id follows, and the value is the reason.
+
+Behind the id there may be a period and the path of a field, as in `personal-data.customer.phone`: such a waiver holds
+for that field and what is in it alone. Prefix and name of the key, and the length of its value, keep the rules for
+annotations (digest of Nakadi's contract, 2.2).
+"""
+
+
+def waived(findings: Iterable[Finding], annotations: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield *findings*, those of waived guidelines with the reason, and what is wrong with the waivers themselves.
+
+    A guideline that is for people to judge can be waived too: it is a finding then, which says so.
+    """
+    reasons = _reasons(annotations)
+    needed = set[str]()
+    for finding in findings:
+        waivers = [waiver for waiver in _waivers(finding) if waiver in reasons]
+        needed.update(waivers)
+        yield finding._replace(waived=next(filter(None, map(reasons.get, waivers)), None))
+    for waiver, reason in reasons.items():
+        pointer = shown(("annotations", WAIVER_PREFIX + waiver))
+        rule_id, _, field = waiver.partition(".")
+        rule = rules.GUIDELINES.get(rule_id)
+        if rule is None:
+            yield Finding(rules.WAIVER, "definition", pointer, f"there is no guideline {rule_id!r}")
+        elif not reason:
+            yield Finding(rules.WAIVER, "definition", pointer, "it gives no reason, so nothing is waived")
+        elif not rule.is_checked:
+            yield Finding(rule, "definition", pointer, "this guideline is for people to judge", reason)
+        elif waiver not in needed:
+            where = f" at the field {field!r}" if field else ""
+            yield Finding(rules.WAIVER, "definition", pointer, f"nothing breaks {rule_id!r}{where}: it can go")
+
+
+def reason_for(finding: Finding, annotations: Mapping[str, str]) -> str | None:
+    """Return the reason for which *annotations* waive a finding; None if they do not."""
+    return next(filter(None, map(_reasons(annotations).get, _waivers(finding))), None)
+
+
+def _reasons(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Return the reason of each waiver by what its key has behind the prefix."""
+    return {
+        key.removeprefix(WAIVER_PREFIX): reason.strip()
+        for key, reason in annotations.items()
+        if key.startswith(WAIVER_PREFIX)
+    }
+
+
+def _waivers(finding: Finding) -> Iterator[str]:
+    """Yield the waivers that hold for a finding: for its field, for what that lies in, and for the event type."""
+    names = names_on(steps(finding.pointer)) if finding.within == "schema" else []
+    for count in range(len(names), -1, -1):
+        yield ".".join([finding.rule.id, *names[:count]])
+
+
+_URL_SAFE: Final = re.compile(r"[A-Za-z0-9._~-]+")
+_STYLE: Final = re.compile(r"[a-z0-9]+([-_.][a-z0-9]+)*")
+_CATEGORIES: Final = ("business", "data")
+
+
+def check_declaration(draft: Draft) -> Iterator[Finding]:
+    """Yield what is wrong with what the event type says of itself."""
+    yield from _name(draft)
+    yield from _owner(draft)
+    yield from _category(draft)
+    yield from _ids(draft)
+    yield from _changes(draft)
+    yield from _partitions(draft)
+
+
+def _broken(rule: Guideline, member: str, found: str) -> Finding:
+    return Finding(rule, "definition", f"#/{member}", found)
+
+
+def _name(draft: Draft) -> Iterator[Finding]:
+    name = draft.definition.get("name")
+    if not isinstance(name, str) or not name:
+        yield _broken(rules.NAME_URL_SAFE, "name", "it has no name")
+    elif not _URL_SAFE.fullmatch(name):
+        strange = next(letter for letter in name if not _URL_SAFE.fullmatch(letter))
+        yield _broken(rules.NAME_URL_SAFE, "name", f"the name holds {strange!r}, which a URL has to escape")
+    elif not _STYLE.fullmatch(name):
+        yield _broken(rules.NAME_STYLE, "name", f"{name!r} is not made of words in lower case with one separator each")
+
+
+def _owner(draft: Draft) -> Iterator[Finding]:
+    if not draft.text("owning_application"):
+        yield _broken(rules.OWNERSHIP, "owning_application", "it names no application that owns it")
+
+
+def _category(draft: Draft) -> Iterator[Finding]:
+    if draft.category not in _CATEGORIES:
+        given = f"the category is {draft.category!r}" if draft.category else "it has no category"
+        yield _broken(rules.CATEGORY, "category", f"{given}, which says neither `business` nor `data`")
+    if draft.category != "data" and find(draft.schema or {}, ("data_op",)):
+        found = "the schema has a `data_op` of its own: the events seem to be changes of data"
+        yield _broken(rules.DATA_CATEGORY, "category", found)
+    elif draft.category not in _CATEGORIES and find(draft.schema or {}, ("metadata", "eid")):
+        found = "the schema has a `metadata.eid` of its own: the events seem to be business events"
+        yield _broken(rules.BUSINESS_CATEGORY, "category", found)
+
+
+def _ids(draft: Draft) -> Iterator[Finding]:
+    if draft.category in _CATEGORIES:
+        return  # `metadata.eid` is wanted of each of their events.
+    schema = draft.schema or {}
+    likely = [
+        ("metadata", "eid"),
+        *((field.name,) for field in top_level(schema) if field.name and says_event_id(field.name)),
+    ]
+    if not any(is_required(schema, path) for path in likely):
+        yield Finding(rules.UNIQUE_IDS, "schema", "#/required", "no field is required that could be the event's own id")
+
+
+def _changes(draft: Draft) -> Iterator[Finding]:
+    if draft.text("compatibility_mode").lower() == "none":
+        found = "the mode is `none`, in which any change of the schema goes through"
+        yield _broken(rules.BACKWARD_COMPATIBLE, "compatibility_mode", found)
+
+
+def _partitions(draft: Draft) -> Iterator[Finding]:
+    given = draft.definition.get("partition_count")
+    counts: dict[str, Any] = {"partition_count": given}
+    statistic = draft.definition.get("default_statistic")
+    if given is None and isinstance(statistic, dict):
+        both = ("read_parallelism", "write_parallelism")
+        counts = {f"default_statistic/{name}": statistic.get(name) for name in both}
+    member, count = max(((each, _count(counts[each])) for each in counts), key=itemgetter(1))
+    if count & (count - 1):
+        below = 1 << (count.bit_length() - 1)
+        found = f"it has {count} partitions, which is no power of two as {below} and {2 * below} are"
+        yield _broken(rules.PARTITION_COUNT, member, found)
+
+
+def _count(value: Any) -> int:
+    return value if type(value) is int and value > 0 else 1
+
+
+_ORDER: Final = {"business": rules.PROCESS_ORDER, "data": rules.ENTITY_ORDER}
+_PARENTS: Final = ("metadata", "parent_eids")
+
+
+def check_ordering(draft: Draft) -> Iterator[Finding]:
+    """Yield what is wrong with what identifies and orders the events."""
+    if draft.category == "business":
+        yield from _process_id(draft)
+    if draft.category == "data":
+        yield from _entity(draft)
+    yield from _order(draft)
+    if draft.category == "data" and draft.strategy != "hash":
+        found = f"partitions are chosen by {draft.strategy!r}: changes of one entity lose their order"
+        yield Finding(rules.HASH_PARTITIONING, "definition", "#/partition_strategy", found)
+    if draft.strategy == "hash":
+        yield from _keys(draft)
+
+
+def _process_id(draft: Draft) -> Iterator[Finding]:
+    if named := draft.annotations.get(PROCESS_ID_FIELD, "").strip():
+        yield from _must_be_there(rules.PROCESS_ID, draft.field(named), PROCESS_ID_FIELD)
+        return
+    yield from _one_of_usual(rules.PROCESS_ID, draft, says_process_id, "a business process's id")
+
+
+def _entity(draft: Draft) -> Iterator[Finding]:
+    if named := _entity_fields(draft):
+        for field in named:
+            yield from _must_be_there(rules.ENTITY_KEY, field, ENTITY_KEY_FIELDS)
+        return
+    if draft.strategy == "hash" and any(_is_of_entity(field) and field.is_known for field in draft.key_fields):
+        return  # Without the field an event would have no partition: the hub refuses it.
+    event_type = draft.text("name")
+    yield from _one_of_usual(rules.ENTITY_KEY, draft, lambda name: says_entity_id(name, event_type), "the entity's id")
+
+
+def _one_of_usual(rule: Guideline, draft: Draft, says: Callable[[str], bool], what: str) -> Iterator[Finding]:
+    schema = draft.schema or {}
+    likely = [field for field in top_level(schema) if field.name and says(field.name)]
+    if not likely:
+        yield Finding(rule, "schema", "#/properties", f"no field has the name of {what}")
+    elif not any(field.name and is_required(schema, (field.name,)) for field in likely):
+        found = f"{likely[0].name!r} is not required, so an event can lack it"
+        yield Finding(rule, "schema", shown(likely[0].at), found)
+
+
+def _must_be_there(rule: Guideline, field: EventField, annotation: str) -> Iterator[Finding]:
+    pointer = shown(("annotations", annotation))
+    if not field.is_known:
+        yield Finding(rule, "definition", pointer, f"it names {field.text!r}, which the schema does not have")
+    elif not field.is_required:
+        yield Finding(rule, "definition", pointer, f"it names {field.text!r}, which is not required")
+
+
+def _order(draft: Draft) -> Iterator[Finding]:
+    rule = _ORDER.get(draft.category, rules.EXPLICIT_ORDER)
+    if not draft.ordering_fields:
+        yield Finding(rule, "definition", "#/ordering_key_fields", "it names no field by which events are ordered")
+    for number, field in enumerate(draft.ordering_fields):
+        pointer = f"#/ordering_key_fields/{number}"
+        if not field.is_known:
+            yield Finding(rule, "definition", pointer, f"the schema has no field {field.text!r}")
+        elif not field.is_required and field.path != _PARENTS:
+            yield Finding(rule, "definition", pointer, f"{field.text!r} is not required, so an event can lack it")
+        if field.is_time:
+            found = f"{field.text!r} is the time of a clock"
+            yield Finding(rules.ORDER_NOT_BY_TIME, "definition", pointer, found)
+
+
+def _keys(draft: Draft) -> Iterator[Finding]:
+    entity = {field.path for field in _entity_fields(draft)} if draft.category == "data" else set()
+    for number, field in enumerate(draft.key_fields):
+        pointer = f"#/partition_key_fields/{number}"
+        if field.is_time:
+            found = f"{field.text!r} is a moment: events of one entity go to many partitions"
+            yield Finding(rules.HASH_BY_ENTITY, "definition", pointer, found)
+        elif says_change_id(field.path[-1]):
+            found = f"{field.text!r} is another one for each event: events of one entity go to many partitions"
+            yield Finding(rules.HASH_BY_ENTITY, "definition", pointer, found)
+        elif entity and field.path not in entity:
+            found = f"{field.text!r} is none of the fields that `{ENTITY_KEY_FIELDS}` names"
+            yield Finding(rules.HASH_BY_ENTITY, "definition", pointer, found)
+        if draft.schema is not None and not field.is_required:
+            what = "is not required by the schema" if field.is_known else "is not in the schema"
+            yield Finding(rules.KEY_FIELDS_DEFINED, "definition", pointer, f"{field.text!r} {what}")
+
+
+def _entity_fields(draft: Draft) -> list[EventField]:
+    named = draft.annotations.get(ENTITY_KEY_FIELDS, "").split(",")
+    return [draft.field(text.strip()) for text in named if text.strip()]
+
+
+def _is_of_entity(field: EventField) -> bool:
+    return not (field.is_time or says_change_id(field.path[-1]))
+
+
+_ADDED_BY_CATEGORY: Final = {"business": ("metadata",), "data": ("metadata", "data_type", "data_op")}
+_OPENAPI_KEYWORDS: Final = ("nullable", "discriminator", "xml", "example", "externalDocs", "x-extensible-enum")
+_COMPONENTS: Final = "#/components/"
+_DESCRIBES: Final = frozenset(["properties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref"])
+
+
+def check_payload(draft: Draft) -> Iterator[Finding]:
+    """Yield what is wrong with what the schema says."""
+    schema = draft.schema
+    if schema is None:
+        given = draft.definition.get("schema")
+        found = "it has no schema" if given is None else "its schema is not the text of a JSON object"
+        yield Finding(rules.PAYLOAD_SCHEMA, "definition", "#/schema", found)
+        return
+    if not _DESCRIBES & schema.keys():
+        yield Finding(rules.PAYLOAD_SCHEMA, "schema", "#", "it names no field")
+    if is_openapi(schema):
+        yield Finding(rules.JSON_SCHEMA, "schema", "#", "it is a whole OpenAPI document, so it says nothing of events")
+    yield from _hub_members(draft.category, schema)
+    personal = _Personal(draft, schema)
+    for node in parts(schema):
+        yield from _openapi(node)
+        yield from _additional(node)
+        yield from personal.findings(node)
+
+
+def _broken_at(rule: Guideline, node: Node, found: str, *below: str) -> Finding:
+    return Finding(rule, "schema", shown((*node.at, *below)), found)
+
+
+def _hub_members(category: str, schema: Schema) -> Iterator[Finding]:
+    added = _ADDED_BY_CATEGORY.get(category, ())
+    for field in top_level(schema):
+        if field.name in added:
+            yield _broken_at(rules.PAYLOAD_ONLY, field, f"`{field.name}` comes with the category {category}")
+
+
+def _openapi(node: Node) -> Iterator[Finding]:
+    reference = node.schema.get("$ref")
+    if isinstance(reference, str) and reference.startswith(_COMPONENTS):
+        yield _broken_at(rules.JSON_SCHEMA, node, f"{reference!r} leads into an OpenAPI document", "$ref")
+    elif not isinstance(reference, str):
+        for keyword in _OPENAPI_KEYWORDS:
+            if keyword in node.schema:
+                yield _broken_at(rules.JSON_SCHEMA, node, f"`{keyword}` is OpenAPI's, and ignored here", keyword)
+
+
+def _additional(node: Node) -> Iterator[Finding]:
+    given = node.schema.get("additionalProperties")
+    if given is None or "$ref" in node.schema:
+        return
+    found = "nothing can be added later" if given is False else "anything may appear in it, without a name"
+    if isinstance(given, dict) and given:
+        found = "any name may appear in it, as in a map"
+    yield _broken_at(rules.ADDITIONAL_PROPERTIES, node, found, "additionalProperties")
+
+
+class _Personal:
+    """Finds the fields that seem to hold personal data; of an object that does as a whole, the object alone."""
+
+    def __init__(self, draft: Draft, root: Schema) -> None:
+        self._entity = entity_of(draft.text("name"))
+        self._root = root
+        self._referring = _referring(root)
+        self._found: set[tuple[str, Pointer]] = set()
+
+    def findings(self, node: Node) -> Iterator[Finding]:
+        """Yield the finding that *node* is, if it is one; nodes are to be handed in from the outside inwards."""
+        if node.name is None:
+            return
+        schema = resolved(self._root, node).schema
+        if "enum" in schema or "const" in schema or _is_flag(schema) or _is_count(node.name, schema):
+            return
+        kinds = (personal_kind(node.name, owners, _format(schema)) for owners in self._owners(node.at))
+        kind = next(filter(None, kinds), None)
+        if kind and not any((kind.id, node.at[:end]) in self._found for end in range(len(node.at))):
+            self._found.add((kind.id, node.at))
+            yield _broken_at(rules.PERSONAL_DATA, node, f"{node.name!r} seems to hold {kind.holds}")
+
+    def _owners(self, at: Pointer) -> Iterator[list[str]]:
+        """Yield the names of what a field lies in, from the nearest on, for each place at which it is referred to."""
+        *outer, _ = names_on(at)
+        owners = outer[::-1]
+        if at[0] not in DEFINED:
+            yield [*owners, self._entity]
+        elif says_whose(outer[0]) or at[:2] not in self._referring:
+            yield owners
+        else:
+            yield from ([*owners[:-1], name] for name in sorted(self._referring[at[:2]]))
+
+
+def _referring(root: Schema) -> dict[Pointer, set[str]]:
+    """Return by the place of a definition the names of the fields that refer to it."""
+    found: dict[Pointer, set[str]] = {}
+    for node in parts(root):
+        if isinstance(reference := node.schema.get("$ref"), str) and (names := names_on(node.at)):
+            found.setdefault(steps(reference), set()).add(names[-1])
+    return found
+
+
+def _format(schema: Schema) -> str | None:
+    """Return the format of a text, or of the texts in a list."""
+    items = schema.get("items")
+    for each in (schema, items if isinstance(items, dict) else {}):
+        if isinstance(said := each.get("format"), str):
+            return said.lower()
+    return None
+
+
+def _is_count(name: str, schema: Schema) -> bool:
+    """Return whether it is about a number of things, as in `phones` that is an integer."""
+    return schema.get("type") in ("integer", "number") and name.endswith("s")
+
+
+def _is_flag(schema: Schema) -> bool:
+    """Tell whether it is about something that holds yes or no."""
+    given: Any = schema.get("type")
+    return bool(given == "boolean" or (isinstance(given, list) and set(map(str, given)) <= {"boolean", "null"}))
+
+
+def check(definition: Any) -> list[Finding]:
+    """Return where an event type's definition, in Nakadi's shape, does not keep the event guidelines.
+
+    It raises nothing, whatever *definition* is: what is broken is passed over, or is a finding itself. Whether the
+    definition is valid is another question, which `EventType.parse` answers.
+
+    >>> [finding.rule.id for finding in check({"name": "order.placed", "category": "business"})]
+    ['ownership', 'payload-schema', 'process-id', 'process-order']
+    """
+    if not isinstance(definition, dict):
+        return []
+    draft = Draft(definition)
+    findings = [*check_declaration(draft), *check_payload(draft), *check_ordering(draft)]
+    return [*waived(findings, draft.annotations)]

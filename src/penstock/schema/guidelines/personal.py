@@ -1,0 +1,166 @@
+"""Recognises personal data by the name of a field, and by the names of what it belongs to."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from penstock.schema.guidelines import personal_data
+from penstock.schema.guidelines.names import folded, singular, transliterated, words
+from penstock.schema.guidelines.personal_data import KINDS, Kind
+
+Words = Sequence[str]
+
+
+class _Term(NamedTuple):
+    """The reading of a name."""
+
+    kind: Kind
+    of: str
+    """Whose it has to be: anybody's, no thing's, or a person's."""
+
+
+def personal_kind(name: str, owners: Sequence[str] = (), format: str | None = None) -> Kind | None:
+    """Return the kind of personal data that a field seems to hold; None if it seems to hold none.
+
+    *owners* are the names of the objects that the field lies in, from the nearest on; *format* is what its schema says.
+
+    >>> personal_kind("customerEmail").id, personal_kind("email_template"), personal_kind("name")
+    ('contact', None, None)
+    >>> personal_kind("name", ["customer"]).id, personal_kind("name", ["airline"])
+    ('name', None)
+    """
+    return _Field(name, owners).kind(format)
+
+
+def entity_of(event_type: str) -> str:
+    """Return what an event type is about, as far as its name says so: the last noun in it.
+
+    >>> entity_of("shop.customer-registered"), entity_of("customer.order.placed")
+    ('customer', 'order')
+    """
+    found = list(words(event_type))
+    while len(found) > 1 and (found[-1] in _HAPPENINGS or found[-1].isdecimal() or found[-1].endswith("ed")):
+        found.pop()
+    return found[-1] if found else ""
+
+
+def says_whose(name: str) -> bool:
+    """Return whether the name of an object says that it is a person, or that it is none.
+
+    >>> says_whose("Customer"), says_whose("airport"), says_whose("party")
+    (True, True, False)
+    """
+    return _ends_with(_without(words(name), _TRANSPARENT), _PEOPLE | _THINGS)
+
+
+class _Field:
+    """A field, and what it belongs to."""
+
+    def __init__(self, name: str, owners: Sequence[str]) -> None:
+        self._own = words(name)
+        self._owners = owners
+        nearest = words(owners[0])[-_WORDS_MAX:] if owners else ()
+        self._words = (*nearest, *self._own)
+        self._first = len(nearest)
+        """The index of the field's own first word."""
+        self._tail = len(_without(self._words, _STILL))
+        """The index of the first word that may be left out without changing the meaning."""
+
+    def kind(self, format: str | None) -> Kind | None:
+        """Return the kind of personal data that it holds, if it does."""
+        if not 0 < len(self._own) <= _NAME_WORDS_MAX:
+            return None
+        if self._own[0] in _ABOUT or "".join(self._own[:2]) in _ABOUT:
+            return None
+        if format and format in personal_data.FORMATS and not self._belongs_to(_THINGS, len(self._words)):
+            return _KINDS[personal_data.FORMATS[format]]
+        seen: list[tuple[int, int]] = []
+        for start, end, terms in self._terms():
+            if any(first <= start and end <= last for first, last in seen):
+                continue  # It is part of a longer one: the address in `mac_address` is none.
+            if found := next((term.kind for term in terms if self._holds(start, end, term)), None):
+                return found
+            seen.append((start, end))
+        return None
+
+    def _terms(self) -> Iterator[tuple[int, int, Sequence[_Term]]]:
+        """Yield the terms in the name, each with the words from which and up to which it goes, the longest first."""
+        count = len(self._words)
+        for length in range(min(_WORDS_MAX, count), 0, -1):
+            for end in range(count, max(self._first, length - 1), -1):
+                run = "".join(self._words[end - length : end])
+                if spelling := next(filter(_TERMS.__contains__, singular(run)), None):
+                    yield end - length, end, _TERMS[spelling]
+
+    def _holds(self, start: int, end: int, term: _Term) -> bool:
+        """Return whether the field holds what the *term* stands for that goes from *start* to *end*."""
+        if end < self._tail:
+            return start == self._first and _names_person(self._words[end:])
+        if term.of == "person":
+            return start >= self._first and self._belongs_to(_PEOPLE, start)
+        return term.of == "anybody" or not self._belongs_to(_THINGS, start)
+
+    def _belongs_to(self, whom: frozenset[str], start: int) -> bool:
+        """Return whether the words before *start* say that it is of one of *whom*, or else what the field lies in."""
+        if start >= self._first:
+            before, owners = self._words[self._first : start], self._owners
+        else:
+            before, owners = self._words[:start], self._owners[1:]
+        if _ends_with(before, whom):
+            return True
+        if said := _without(before, _STILL):
+            return _ends_with(said, whom)
+        for owner in map(words, owners):
+            if _ends_with(owner, whom):
+                return True
+            if said := _without(owner, _TRANSPARENT):
+                return _ends_with(said, whom)
+        return False
+
+
+def _names_person(after: Words) -> bool:
+    """Return whether the words after a term say whose it is, as in `nombre_del_cliente`."""
+    rest = [word for word in after if word not in _OF]
+    return len(rest) == 1 and _ends_with(rest, _PEOPLE)
+
+
+def _ends_with(said: Words, whom: frozenset[str]) -> bool:
+    return any(each in whom for run in (said[-1:], said[-2:]) for each in singular("".join(run)))
+
+
+def _without(said: Words, ending: frozenset[str]) -> Words:
+    """Return *said* without the words at its end that are among *ending*, or numbers."""
+    count = len(said)
+    while count and (said[count - 1] in ending or said[count - 1].isdecimal()):
+        count -= 1
+    return said[:count]
+
+
+def _spellings(text: str) -> frozenset[str]:
+    """Return the names in *text* without what stands between their words, in each way in which they are written."""
+    names = [name.replace("_", "") for name in text.split()]
+    names += [f"{name.removesuffix('nummer')}nr" for name in names if name.endswith("nummer")]
+    return frozenset(spelling for name in names for spelling in (folded(name), transliterated(name)))
+
+
+def _terms() -> Mapping[str, list[_Term]]:
+    found: dict[str, list[_Term]] = {}
+    for kind in KINDS:
+        for text, of in ((kind.always, "anybody"), (kind.unless_of_things, "no thing"), (kind.of_people, "person")):
+            for spelling in _spellings(text):
+                found.setdefault(spelling, []).append(_Term(kind, of))
+    return found
+
+
+_TERMS: Final = _terms()
+_WORDS_MAX: Final = 6
+"""So many words a name can have that stands for a kind of personal data, however it is split."""
+_NAME_WORDS_MAX: Final = 40
+"""Names of more words are passed over."""
+_KINDS: Final = {kind.id: kind for kind in KINDS}
+_PEOPLE: Final = _spellings(personal_data.PEOPLE)
+_THINGS: Final = _spellings(personal_data.THINGS)
+_STILL: Final = _spellings(personal_data.STILL)
+_ABOUT: Final = _spellings(personal_data.ABOUT)
+_OF: Final = _spellings(personal_data.OF)
+_TRANSPARENT: Final = _spellings(personal_data.TRANSPARENT)
+_HAPPENINGS: Final = _spellings(personal_data.HAPPENINGS)

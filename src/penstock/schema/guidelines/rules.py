@@ -1,0 +1,340 @@
+"""The nouns of the guidelines: a guideline, and a finding where a definition does not keep it.
+
+Every guideline, in the order of the event guidelines from which they come.
+
+Those that a definition can break are checked. The others are about what nobody can read from a definition: they are
+listed, so that whoever reviews one has the whole list.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final, Literal, NamedTuple
+
+GuidelineLevel = Literal["MUST", "SHOULD", "MAY"]
+Within = Literal["definition", "schema"]
+
+LINE_CHARS_MAX: Final = 400
+_UNPRINTABLE: Final = re.compile(r"[^ -~]")
+_SPACES: Final = re.compile(r"\s+")
+
+
+class Guideline(NamedTuple):
+    """One rule for event types that are made for others to read."""
+
+    id: str
+    """Short and stable: waivers and reports name it."""
+    level: GuidelineLevel
+    asks: str
+    """What it asks for."""
+    advice: str
+    """What to do to keep it."""
+    source: str
+    """The heading of the event guidelines under which it stands."""
+    is_checked: bool = True
+    """Whether a definition can show that it is broken; otherwise it is for people to judge."""
+
+
+class Finding(NamedTuple):
+    """A place at which a definition does not keep a guideline."""
+
+    rule: Guideline
+    within: Within
+    pointer: str
+    """A JSON pointer into the definition, or into its schema, beginning with `#`."""
+    found: str
+    """What is there, in half a sentence."""
+    waived: str | None = None
+    """The reason for which the guideline is broken on purpose; None: it is not."""
+
+    @property
+    def advice(self) -> str:
+        """What to do about it."""
+        return self.rule.advice
+
+    def __str__(self) -> str:
+        return f"{self.rule.level} {self.rule.id}: {self.within} {self.pointer}: {self.found}"
+
+    def line(self) -> str:
+        """Return it on one line that can stand in a header, also between quotes: printable ASCII, at most 400 long.
+
+        >>> from penstock.schema.guidelines.rules import OWNERSHIP
+        >>> Finding(OWNERSHIP, "definition", "#/owning_application", 'it is "\u00a7"').line()
+        "MUST ownership: definition #/owning_application: it is '?'"
+        """
+        text = _SPACES.sub(" ", str(self)).replace('"', "'").replace("\\", "/")
+        text = _UNPRINTABLE.sub("?", text)
+        return text if len(text) <= LINE_CHARS_MAX else f"{text[: LINE_CHARS_MAX - 3]}..."
+
+
+_INTERFACE: Final = "Treat events as part of the service interface"
+_RESOURCES: Final = "Ensure that events define useful business resources"
+_NAKADI: Final = "Ensure that event types conform to Nakadi's API"
+_PERSONAL: Final = "Events must not provide sensitive customer personal data"
+_BUSINESS: Final = "Use business events to signal steps and arrival points in business processes"
+_DATA: Final = "Use data change events to signal mutations"
+_ORDER: Final = "Provide a means for explicit event ordering"
+_HASH: Final = "Use the hash partition strategy for data change events"
+_API: Final = "Ensure that data change events match API representations"
+_OWNER: Final = "Indicate ownership of event types"
+_PAYLOAD: Final = "Define event payloads in accordance with the overall guidelines"
+_COMPATIBLE: Final = "Maintain backwards compatibility for events"
+_ADDITIONAL: Final = "Avoid additionalProperties in event type definitions"
+_IDS: Final = "Use unique event identifiers"
+_IDEMPOTENT: Final = "Design for idempotent out-of-order processing"
+_NAMES: Final = "Follow conventions for event type names"
+_DUPLICATES: Final = "Prepare for duplicate events"
+_PARTITIONS: Final = "ZeroEventHub: choosing the number of partitions"
+_OURS: Final = "Penstock: waivers"
+
+
+def _for_people(id: str, level: GuidelineLevel, asks: str, advice: str, source: str) -> Guideline:
+    return Guideline(id, level, asks, advice, source, is_checked=False)
+
+
+SERVICE_INTERFACE: Final = _for_people(
+    "service-interface", "MUST",
+    "Events are as much a part of the service's interface as its REST API.",
+    "Design the event type before you write code that publishes it, and have it reviewed as an API would be.",
+    _INTERFACE,
+)  # fmt: skip
+USEFUL_RESOURCES: Final = _for_people(
+    "useful-resources", "MUST",
+    "Events are about the resources and business processes of the service's domain, and follow their life.",
+    "Name the resource or the process that the events tell of; leave out what only the service's inside knows.",
+    _RESOURCES,
+)  # fmt: skip
+CLEAR_NEED: Final = _for_people(
+    "clear-need", "MUST",
+    "There are no more event types than are needed, each of use to several readers.",
+    "Look for an event type that could tell it already, and for a reader who waits for this one.",
+    _RESOURCES,
+)  # fmt: skip
+CATEGORY: Final = Guideline(
+    "category", "MUST",
+    "The event type says whether its events are steps of a business process or changes of data.",
+    "Set `category` to `business` or `data`.",
+    _NAKADI,
+)  # fmt: skip
+PAYLOAD_SCHEMA: Final = Guideline(
+    "payload-schema", "MUST",
+    "The event type has a schema that defines what its events hold.",
+    "Describe the fields of the events under `properties`.",
+    _NAKADI,
+)  # fmt: skip
+PAYLOAD_ONLY: Final = Guideline(
+    "payload-only", "MUST",
+    "The schema describes the service's own part of the events; the rest comes with the category.",
+    "Take `metadata`, `data_type` and `data_op` out of the schema: the hub adds them.",
+    _NAKADI,
+)  # fmt: skip
+JSON_SCHEMA: Final = Guideline(
+    "json-schema", "MUST",
+    "The schema is a JSON Schema; what OpenAPI has added to it means nothing here.",
+    "Say it in JSON Schema (`nullable` is a type `null` beside the other), or take it out.",
+    _NAKADI,
+)  # fmt: skip
+PERSONAL_DATA: Final = Guideline(
+    "personal-data", "MUST",
+    "Events hold no personal data, such as names, addresses and account numbers, unless they have to.",
+    "Publish an id by which those who may can ask for it. If the field is needed, or holds no personal data, waive "
+    "this for the field and give the reason.",
+    _PERSONAL,
+)  # fmt: skip
+PERSONAL_DATA_ACCESS: Final = _for_people(
+    "personal-data-access", "MUST",
+    "Where events hold personal data, few can read them, and it is protected.",
+    "Set `authorization`, and agree with those who protect data on who reads it, and for how long it is kept.",
+    _PERSONAL,
+)  # fmt: skip
+BUSINESS_CATEGORY: Final = Guideline(
+    "business-category", "MUST",
+    "Events that are steps of a business process have the category `business`.",
+    "Set `category` to `business`, and take `metadata` out of the schema.",
+    _BUSINESS,
+)  # fmt: skip
+PROCESS_ID: Final = Guideline(
+    "process-id", "MUST",
+    "Every business event holds the id of its business process.",
+    "Add a required field such as `business_process_id`, or name yours in the annotation `penstock/process-id-field`.",
+    _BUSINESS,
+)  # fmt: skip
+PROCESS_ORDER: Final = Guideline(
+    "process-order", "MUST",
+    "Business events hold what puts those of one process in order.",
+    "Name a required field that only grows in `ordering_key_fields`, or `metadata.parent_eids` if you fill that in.",
+    _BUSINESS,
+)  # fmt: skip
+NEW_INFORMATION: Final = _for_people(
+    "new-information", "MUST",
+    "A business event holds what is new at its step, and no more.",
+    "Leave out what earlier events of the process have told.",
+    _BUSINESS,
+)  # fmt: skip
+PROCESS_START: Final = _for_people(
+    "process-start", "MUST",
+    "The first event of a process holds all the context that matters.",
+    "See to it that a reader of the process needs to ask nobody else.",
+    _BUSINESS,
+)  # fmt: skip
+RELIABLE_PUBLISHING: Final = _for_people(
+    "reliable-publishing", "MUST",
+    "Business events and data changes are published reliably: none is lost, none tells what has not happened.",
+    "Publish through the outbox, in the transaction that makes it true.",
+    f"{_BUSINESS}; {_DATA}",
+)  # fmt: skip
+PROCESS_SHAPE: Final = _for_people(
+    "process-shape", "MAY",
+    "The steps of a process are told apart by a field of one event type, or by event types of their own.",
+    "Weigh both, and stay with one of them throughout a process.",
+    _BUSINESS,
+)  # fmt: skip
+DATA_CATEGORY: Final = Guideline(
+    "data-category", "MUST",
+    "Events that say what was created, updated or deleted have the category `data`.",
+    "Set `category` to `data`, and let the schema describe what has changed: `data_type` and `data_op` come with it.",
+    _DATA,
+)  # fmt: skip
+ENTITY_KEY: Final = Guideline(
+    "entity-key", "MUST",
+    "Every data change names the entity that has changed.",
+    "Add a required field such as `id`, or name yours in the annotation `penstock/entity-key-fields`.",
+    _DATA,
+)  # fmt: skip
+ENTITY_ORDER: Final = Guideline(
+    "entity-order", "SHOULD",
+    "Data changes hold what puts those of one entity in order.",
+    "Name a required field that grows with every change, such as the row's version, in `ordering_key_fields`.",
+    _DATA,
+)  # fmt: skip
+EXPLICIT_ORDER: Final = Guideline(
+    "explicit-order", "SHOULD",
+    "Events hold what restores their order where it was lost on the way.",
+    "Name a required field that only grows, a version or a counter, in `ordering_key_fields`.",
+    _ORDER,
+)  # fmt: skip
+ORDER_NOT_BY_TIME: Final = Guideline(
+    "order-not-by-time", "SHOULD",
+    "Events are not ordered by the time of a clock: clocks differ, jump, and tick too slowly.",
+    "Order by a version or a counter; waive this where it is certain that the time only moves forward.",
+    _ORDER,
+)  # fmt: skip
+HASH_PARTITIONING: Final = Guideline(
+    "hash-partitioning", "SHOULD",
+    "Data changes are partitioned by hash, so that those of one entity stay in order.",
+    "Set `partition_strategy` to `hash`, and `partition_key_fields` to what names the entity.",
+    _HASH,
+)  # fmt: skip
+HASH_BY_ENTITY: Final = Guideline(
+    "hash-by-entity", "SHOULD",
+    "The partition key stands for the entity, never for the single event or its time.",
+    "Set `partition_key_fields` to what names the entity.",
+    _HASH,
+)  # fmt: skip
+KEY_FIELDS_DEFINED: Final = Guideline(
+    "key-fields-defined", "SHOULD",
+    "The fields of the partition key are in every event: one without them cannot be published.",
+    "Define the field in the schema, and make it required.",
+    _HASH,
+)  # fmt: skip
+MATCHES_API: Final = _for_people(
+    "matches-api", "SHOULD",
+    "A data change shows the entity as the service's REST API does.",
+    "Publish the API's representation, unless it is aggregated, computed, or very far from how it is stored.",
+    _API,
+)  # fmt: skip
+INTERESTING_CHANGES: Final = _for_people(
+    "interesting-changes", "SHOULD",
+    "What is published matters in the domain, and says nothing of how the service is made.",
+    "Leave out changes and fields that only the service itself has a use for.",
+    _API,
+)  # fmt: skip
+OWNERSHIP: Final = Guideline(
+    "ownership", "MUST",
+    "The event type names the application that owns it.",
+    "Set `owning_application`.",
+    _OWNER,
+)  # fmt: skip
+API_GUIDELINES: Final = _for_people(
+    "api-guidelines", "MUST",
+    "Events follow the same guidelines as the rest of the API: names, formats, units, languages, money.",
+    "Hold the schema against your API guidelines, and use the words that the API uses.",
+    _PAYLOAD,
+)  # fmt: skip
+BACKWARD_COMPATIBLE: Final = Guideline(
+    "backward-compatible", "MUST",
+    "The event type changes only in ways that its readers can live with.",
+    "Set `compatibility_mode` to `compatible` or `forward`; publish what is different as another event type.",
+    _COMPATIBLE,
+)  # fmt: skip
+NO_REDEFINITION: Final = _for_people(
+    "no-redefinition", "MUST",
+    "A new field leaves the meaning of the old ones as it is.",
+    "Say what is new in a field of its own, so that who does not know it still understands the rest.",
+    _COMPATIBLE,
+)  # fmt: skip
+ADDITIONAL_PROPERTIES: Final = Guideline(
+    "additional-properties", "SHOULD",
+    "The schema does not say `additionalProperties`: open, anything may appear; closed, nothing can be added.",
+    "Take it out, and define each field by its name before it is published.",
+    _ADDITIONAL,
+)  # fmt: skip
+DEFINE_FIRST: Final = _for_people(
+    "define-first", "MUST",
+    "A field is in the schema before it is in an event.",
+    "Apply the new schema first, then publish; the mode `compatible` refuses what the schema does not name.",
+    _ADDITIONAL,
+)  # fmt: skip
+IGNORE_UNKNOWN: Final = _for_people(
+    "ignore-unknown", "MUST",
+    "Readers pass over fields that they do not know.",
+    "Do not validate strictly what you read, since schemas grow while you run.",
+    _ADDITIONAL,
+)  # fmt: skip
+UNIQUE_IDS: Final = Guideline(
+    "unique-ids", "MUST",
+    "Every event has an id of its own, by which a repeat is known.",
+    "Use the category `business` or `data`, whose `metadata.eid` is one, or require a field such as `event_id`; "
+    "fill it with a new UUID once per event, never again when it is sent again.",
+    _IDS,
+)  # fmt: skip
+OUT_OF_ORDER: Final = _for_people(
+    "out-of-order", "SHOULD",
+    "Events can be handled twice and out of order: what they tell does not depend on what was read before.",
+    "Tell the resource's id, its state and its version rather than a difference.",
+    _IDEMPOTENT,
+)  # fmt: skip
+NAME_URL_SAFE: Final = Guideline(
+    "name-url-safe", "MUST",
+    "The name can stand in a URL as it is.",
+    "Use letters of a-z, digits, hyphens, underscores and periods.",
+    _NAMES,
+)  # fmt: skip
+NAME_STYLE: Final = Guideline(
+    "name-style", "SHOULD",
+    "The name is made of words and numbers in lower case, with hyphens, underscores or periods between them.",
+    "Call it as in `sales.order-placed`.",
+    _NAMES,
+)  # fmt: skip
+DUPLICATES: Final = _for_people(
+    "duplicates", "MUST",
+    "Readers can bear the same event twice.",
+    "Store what you made of a page together with its cursors, or remember the ids of events.",
+    _DUPLICATES,
+)  # fmt: skip
+PARTITION_COUNT: Final = Guideline(
+    "partition-count", "SHOULD",
+    "The number of partitions is a power of two, so that readers can halve and double it.",
+    "Use 1, 2, 4, 8, 16 …",
+    _PARTITIONS,
+)  # fmt: skip
+WAIVER: Final = Guideline(
+    "waiver", "SHOULD",
+    "A waiver names a guideline that is broken, and gives the reason.",
+    "Write `penstock.waiver/<guideline>: <reason>`, and take out what is no longer needed.",
+    _OURS,
+)  # fmt: skip
+
+GUIDELINES: Final[Mapping[str, Guideline]] = {
+    rule.id: rule for rule in list(globals().values()) if isinstance(rule, Guideline)
+}
+"""All of them by their ids, in the order of the page from which they come."""

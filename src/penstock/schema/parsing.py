@@ -1,0 +1,309 @@
+"""The schema that an owner gives to an event type: what it must be, and how `compatible` closes it."""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+from typing import Any, Final
+
+import jsonschema_rs
+import msgspec
+
+from penstock.errors import InvalidEvent, InvalidEventType
+from penstock.schema.bounds import check_patterns, check_unfolding
+from penstock.schema.json_text import check_depth, decode, refuse_duplicate_keys, why_malformed
+from penstock.schema.walk import COMBINED, Schema, check_references, children, followed, nodes, rebuilt, shown, target
+
+SCHEMA_CHARS_MAX: Final = 1 << 20
+PLACES_CHARS_MAX: Final = 10_000_000
+"""How long the ways to all schemas within one may be together: whoever validates by it keeps them all."""
+PROHIBITED_MAX: Final = 20
+"""How many members that the mode `compatible` does not allow are told."""
+FIELD: Final = "schema.schema"
+_DIALECTS: Final = {
+    "http://json-schema.org/schema": jsonschema_rs.Draft4Validator,
+    "http://json-schema.org/draft-04/schema": jsonschema_rs.Draft4Validator,
+    "http://json-schema.org/draft-06/schema": jsonschema_rs.Draft6Validator,
+    "http://json-schema.org/draft-07/schema": jsonschema_rs.Draft7Validator,
+}
+_DRAFTS: Final = {
+    jsonschema_rs.Draft4Validator: "draft 4",
+    jsonschema_rs.Draft6Validator: "draft 6",
+    jsonschema_rs.Draft7Validator: "draft 7",
+}
+_TYPE_NAMES: Final = ("array", "boolean", "integer", "null", "number", "object", "string")
+_SHOWN_CHARS: Final = 200
+_TOLD_CHARS: Final = 1_000
+
+_VERSION: Final = frozenset(["openapi", "swagger"])
+_OPENAPI: Final = frozenset(["info", "paths", "components", "definitions"])
+"""Of what an OpenAPI document consists."""
+_OBJECT: Final = frozenset(["properties", "required", "minProperties", "maxProperties"])
+_ARRAY: Final = frozenset(["items", "minItems", "maxItems", "uniqueItems"])
+_TYPING: Final = _OBJECT.union(
+    _ARRAY,
+    COMBINED,
+    ("$ref", "type", "enum", "const", "not", "if", "additionalProperties", "patternProperties", "propertyNames"),
+    ("dependencies", "additionalItems", "contains", "minLength", "maxLength", "pattern", "format"),
+    ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+)
+"""Keywords that say something of what a value may be."""
+_COMPATIBLE: Final = _TYPING.difference(["not", "additionalItems", "const", "if", "contains", "propertyNames"]).union(
+    ["id", "$schema", "title", "description", "default", "definitions"]
+)
+"""Keywords that the mode `compatible` allows."""
+_CLOSED: Final = frozenset(["definitions", "properties", "dependencies", "items", *COMBINED])
+"""Keywords into which `closed` goes."""
+
+
+def parse_schema(text: str) -> Schema:
+    """Read a schema as strictly as events are read (digest of Nakadi's contract, 2.4).
+
+    Raises:
+        InvalidEventType: it is no JSON object, holds a key twice, is larger than 1 MiB or nested too deeply.
+
+    >>> parse_schema('{"type": "object"}')
+    {'type': 'object'}
+    """
+    if len(text) > SCHEMA_CHARS_MAX:
+        raise _wrong(f"has {len(text)} characters, more than the {SCHEMA_CHARS_MAX} that a schema may have")
+    try:
+        raw = text.encode()
+        schema = decode(raw)
+        check_depth(raw, 1)
+        refuse_duplicate_keys(raw, 1)
+    except UnicodeEncodeError:
+        raise _wrong("holds half of a surrogate pair, which is no character") from None
+    except RecursionError:
+        raise _wrong("is nested too deeply") from None
+    except msgspec.DecodeError as error:
+        raise _wrong(f"is not valid JSON: {why_malformed(raw, error)}") from None
+    except InvalidEvent as error:
+        raise _wrong(f"is not strict JSON: {error.fields['reason']}") from None
+    if not isinstance(schema, dict):
+        raise _wrong("must be a JSON object")
+    return schema
+
+
+def check_schema(schema: Schema, *, compatible: bool, business: bool) -> None:
+    """Raise InvalidEventType unless an event type can have *schema* (digest of Nakadi's contract, 2.4).
+
+    Nothing is ever fetched, patterns take a time that grows with their text alone (RE2), and no event can make what
+    has been let in here run for ever: see `check_unfolding`.
+    """
+    if schema.get("type", "object") != "object":
+        raise _wrong(f'must have the type "object" at its root, not {_told(schema["type"])}')
+    _check_dialect(schema)
+    _check_places(schema)
+    check_references(schema)
+    check_patterns(schema)
+    _check_keywords(schema)
+    check_unfolding(schema)
+    root = followed(schema, schema)
+    if business and isinstance(root, dict) and "metadata" in root.get("properties", {}):
+        raise _wrong('must not define the property "metadata" of a business event: the hub does')
+    if compatible:
+        prohibited = [*islice(_prohibited(schema), PROHIBITED_MAX)]
+        if prohibited:
+            raise _wrong(f"is not one for the mode compatible: {', '.join(prohibited)}")
+
+
+def dialect(schema: Schema) -> type[jsonschema_rs.Validator]:
+    """Return who validates by *schema*: by its `$schema`, draft 4 unless it says otherwise."""
+    return _DIALECTS[str(schema.get("$schema", "http://json-schema.org/schema")).rstrip("#")]
+
+
+def is_openapi(schema: Any) -> bool:
+    """Tell whether *schema* is a whole OpenAPI document, which as a JSON Schema says nothing of any value.
+
+    >>> is_openapi({"openapi": "3.0.3", "info": {}, "paths": {}}), is_openapi({"properties": {"openapi": {}}})
+    (True, False)
+    """
+    return isinstance(schema, dict) and bool(_VERSION & schema.keys()) and bool(_OPENAPI & schema.keys())
+
+
+def is_empty(node: Schema) -> bool:
+    """Tell whether a node lets every value pass.
+
+    >>> is_empty({"title": "whatever"}), is_empty({"type": "string"})
+    (True, False)
+    """
+    return not _TYPING & node.keys()
+
+
+def names_all(node: Schema) -> bool:
+    """Tell whether `closed` lets no property of *node* pass that it does not name."""
+    return is_empty(node) or "object" in _types(node) or bool(_OBJECT & node.keys())
+
+
+def closed(node: Any) -> Any:
+    """Return a schema that lets nothing pass that it does not name, as the mode `compatible` enforces it.
+
+    Every object gets `additionalProperties: false` and every array `additionalItems: false`, whatever its author says
+    (digest of Nakadi's contract, 2.3). References are not followed, since what they lead to is closed where it stands.
+
+    >>> closed({"properties": {"name": {"type": "string"}}})
+    {'properties': {'name': {'type': 'string'}}, 'additionalProperties': False}
+    """
+    made: list[Schema] = []
+
+    def shut(node: Any) -> Any:
+        if not isinstance(node, dict):
+            return node
+        copy = dict(node)
+        if names_all(node):
+            copy["additionalProperties"] = False
+        if "array" in _types(node) or _ARRAY & node.keys():
+            copy["additionalItems"] = False
+        made.append(copy)
+        return copy
+
+    found = shut(node)
+    while made:
+        copy = made.pop()
+        for keyword in _CLOSED & copy.keys():
+            held = copy[keyword]
+            if keyword == "items" or keyword in COMBINED:
+                copy[keyword] = [shut(each) for each in held] if isinstance(held, list) else shut(held)
+            elif isinstance(held, dict):
+                copy[keyword] = {name: shut(each) for name, each in held.items()}  # A list of names stays what it is.
+    return found
+
+
+def is_reached(path: Sequence[str]) -> bool:
+    """Tell whether `closed` gets from a schema to the one within it to which *path* leads.
+
+    >>> is_reached(["properties", "a", "items", "0"]), is_reached(["patternProperties", "^a"])
+    (True, False)
+    """
+    at = 0
+    while at < len(path):
+        if path[at] not in _CLOSED:
+            return False
+        is_one = path[at] == "items" and not "".join(path[at + 1 : at + 2]).isdecimal()
+        at += 1 if is_one else 2
+    return at == len(path)
+
+
+def defines(root: Schema, path: Sequence[str]) -> bool:
+    """Tell whether *root* names the member at *path*.
+
+    >>> defines({"properties": {"order": {"properties": {"id": {}}}}}, ["order", "id"])
+    True
+    """
+    found = [root]
+    for step in path:
+        found = [node["properties"][step] for node in _applied(root, found) if step in node.get("properties", {})]
+    return bool(found)
+
+
+def pointer_to(path: Sequence[str]) -> str:
+    """Return where a schema names the member at *path*, unless it does so by references and combinations.
+
+    >>> pointer_to(["order", "id"])
+    '#/properties/order/properties/id'
+    """
+    return shown(tuple(chain.from_iterable(("properties", name) for name in path)))
+
+
+def _applied(root: Schema, starts: list[Any]) -> Iterator[Schema]:
+    """Yield the nodes that describe the same value as *starts*, themselves included."""
+    seen: set[int] = set()
+    waiting = list(starts)
+    while waiting:
+        node = waiting.pop()
+        if not isinstance(node, dict) or id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node.get("$ref"), str):
+            waiting.append(target(root, node["$ref"]))
+            continue
+        yield node
+        for method in COMBINED:
+            waiting += node.get(method, [])
+
+
+def _types(node: Schema) -> list[str]:
+    types = node.get("type", [])
+    return [types] if isinstance(types, str) else types
+
+
+def _check_dialect(schema: Schema) -> None:
+    given = schema.get("$schema")
+    if "$schema" in schema and (not isinstance(given, str) or given.rstrip("#") not in _DIALECTS):
+        raise _wrong(f"has a $schema that is not known here, {_told(given)}: use draft 4, 6 or 7")
+
+
+def _check_places(schema: Schema) -> None:
+    chars = sum(map(len, chain.from_iterable(at for at, _ in nodes(schema))))
+    if chars > PLACES_CHARS_MAX:
+        raise _wrong(
+            f"has names that are too long for what is nested in them: all places together have {chars} characters, "
+            f"where {PLACES_CHARS_MAX} are allowed"
+        )
+
+
+def _check_keywords(schema: Schema) -> None:
+    validator = dialect(schema)
+    try:
+        validator(loadable(schema), pattern_options=jsonschema_rs.RegexOptions(), offline=True)
+    except (ValueError, jsonschema_rs.ReferencingError) as error:
+        said = "which its $schema asks for" if "$schema" in schema else "which it is without a $schema"
+        told = _why_no_schema(error)[:_TOLD_CHARS]
+        raise _wrong(f"is no JSON Schema of {_DRAFTS[validator]}, {said}, at {told}") from None
+
+
+def _why_no_schema(error: Exception) -> str:
+    """Return where a schema is wrong, and what is wrong there."""
+    if not isinstance(error, jsonschema_rs.ValidationError):
+        return f"#: {str(error).splitlines()[0]}"
+    found: jsonschema_rs.ValidationError | None = error
+    while found is not None:  # What can be one of several things, such as `items`, is wrong by what stands within.
+        error, found = found, _within(found)
+    at, name = shown(tuple(map(str, error.instance_path))), error.kind.name
+    if name == "format":
+        return f"{at}: {_told(error.instance)} is a pattern for RE2, but none of JSON Schema (ECMA 262)"
+    if name == "anyOf" and error.instance_path[-1:] == ["type"]:
+        return f"{at}: {_told(error.instance)} is not one of {', '.join(_TYPE_NAMES)}, nor a list of some"
+    return f"{at}: {error.message}"
+
+
+def _within(error: jsonschema_rs.ValidationError) -> jsonschema_rs.ValidationError | None:
+    branches = error.kind.as_dict()["context"] if error.kind.name == "anyOf" else ()
+    deeper = (each for branch in branches for each in branch if len(each.instance_path) > len(error.instance_path))
+    return next(deeper, None)
+
+
+def loadable(schema: Schema) -> Schema:
+    """Return a schema that means the same and that validators take: without ids and without empty `required`.
+
+    References are all by place, and an id would move what they are counted from. A `$schema` within says nothing: what
+    was checked is one schema of one dialect.
+    """
+
+    def change(node: Schema) -> Schema:
+        for name in ("id", "$id", "$schema"):
+            if isinstance(node.get(name), str):
+                del node[name]
+        if node.get("required") == []:
+            del node["required"]
+        return node
+
+    found: Schema = rebuilt(schema, change)
+    return {"$schema": schema["$schema"]} | found if "$schema" in schema else found
+
+
+def _prohibited(schema: Schema) -> Iterator[str]:
+    """Yield what Nakadi's own schema of schemas, which is made of that of draft 4, does not allow."""
+    for at, node in nodes(schema):
+        for keyword in sorted(node.keys() - _COMPATIBLE):
+            yield f"{shown(at)}: extraneous key [{keyword}] is not permitted"
+        for way, child in children(node):
+            if isinstance(child, bool) and way[0] not in ("additionalProperties", "additionalItems"):
+                yield f"{shown((*at, *way))}: expected type: JSONObject, found: Boolean"
+
+
+def _wrong(reason: str) -> InvalidEventType:
+    return InvalidEventType(field=FIELD, reason=reason)
+
+
+def _told(value: Any) -> str:
+    return msgspec.json.encode(value).decode()[:_SHOWN_CHARS]

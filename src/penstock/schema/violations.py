@@ -1,0 +1,221 @@
+"""Tells what is wrong with an event, in the words of Nakadi (digest of its contract, 3.4).
+
+They are those of its JSON Schema library, for each keyword; what is told otherwise stands in the guarantees.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+import jsonschema_rs
+import msgspec
+
+from penstock.schema.effective import MOMENT
+from penstock.schema.json_text import java_double
+from penstock.schema.walk import shown
+
+EXTRANEOUS_MAX: Final = 20
+"""How many members that are too many are told."""
+LINES_MAX: Final = 20
+"""How many lines are told of one violation."""
+_SHOWN_CHARS: Final = 200
+"""How much is told of a value, and of a name."""
+_PLACE_CHARS: Final = 1_000
+_RULE_CHARS: Final = 400
+_INT: Final = range(-(1 << 31), 1 << 31)
+"""The integers that Java has as Integer; it has others as Long."""
+_NO_LINE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+"""What would end a line, or does not show."""
+_TYPES: Final = {
+    "string": "String", "integer": "Integer", "number": "Number", "boolean": "Boolean",
+    "object": "JSONObject", "array": "JSONArray", "null": "null",
+}  # fmt: skip
+_TYPES_IN_ORDER: Final = [*_TYPES]
+_TIME: Final = "HH:mm:ss"
+_TIMES: Final = ", ".join(_TIME + rest for rest in ("Z", ".[0-9]{1,9}Z", "[+-]HH:mm", ".[0-9]{1,9}[+-]HH:mm"))
+_FORMATS: Final = {
+    "date": "date. Expected [yyyy-MM-dd]",
+    "email": "email address",
+    "ipv4": "ipv4 address",
+    "ipv6": "ipv6 address",
+    "iso-4217": "alphabetic ISO 4217 currency code",
+    "ISO-4217": "alphabetic ISO 4217 currency code",
+    "json-pointer": "JSON pointer",
+    "regex": "regular expression",
+    "relative-json-pointer": "relative JSON Pointer",
+    "time": f"time. Expected [{_TIMES}]",
+    "uri": "URI",
+    "uri-reference": "URI reference",
+    "uri-template": "URI template",
+}
+_OCCURRED_AT: Final = ["metadata", "occurred_at"]
+_NONE_FITS: Final = "no subschema matched out of the total {} subschemas"
+
+Said = Mapping[str, Any]
+"""What the validator says of a violation, beside its keyword."""
+
+
+class Told(NamedTuple):
+    """What is told of one violation."""
+
+    lines: tuple[str, ...]
+    """What is wrong, and where no branch fits also what is wrong with each."""
+    counts_as: int
+    """How many it counts as: as those of its branches, where these are told."""
+
+
+class _Line(NamedTuple):
+    text: str
+    counts: bool = True
+
+
+def told_violations(violation: jsonschema_rs.ValidationError) -> list[Told]:
+    """Return what *violation* says: one for each of the first members that are too many, else one."""
+    lines = [*islice(_lines(violation), LINES_MAX)]
+    if violation.kind.name == "additionalProperties":
+        return [Told((line.text,), 1) for line in lines]
+    return [Told(tuple(line.text for line in lines), max(1, sum(line.counts for line in lines)))]
+
+
+def first_lines(found: Iterable[Told], most: int) -> list[Told]:
+    """Return the first of what was *found*, of which at most so many lines are told.
+
+    >>> first_lines([Told(("a", "b"), 1), Told(("c", "d", "e"), 2)], 4)
+    [Told(lines=('a', 'b'), counts_as=1), Told(lines=('c', 'd'), counts_as=2)]
+    """
+    told: list[Told] = []
+    for each in found:
+        if most <= 0:
+            break
+        told.append(each._replace(lines=each.lines[:most]))
+        most -= len(each.lines)
+    return told
+
+
+def _lines(violation: jsonschema_rs.ValidationError) -> Iterator[_Line]:
+    """Yield what *violation* says, and after that what is wrong with its branches."""
+    waiting: list[tuple[jsonschema_rs.ValidationError, list[str]]] = [(violation, [])]
+    while waiting:
+        each, name = waiting.pop()
+        at, said = [*each.instance_path, *name], each.kind.as_dict()
+        if each.kind.name == "propertyNames":  # It is told as of the member, by its name.
+            waiting.append((said["error"], [said["error"].instance]))
+            continue
+        causes = [cause for branch in said.get("context", ()) for cause in branch]
+        where = shown(tuple(map(_named, at)))[:_PLACE_CHARS]
+        if at == _OCCURRED_AT and each.kind.name in ("format", "pattern"):
+            yield _Line(f"{where}:must be a valid date-time")
+        else:
+            first, *others = _texts(each, said)
+            has_branches = bool(causes) or (each.kind.name == "type" and bool(others))
+            yield _Line(f"{where}: {first}", counts=not has_branches)
+            yield from (_Line(f"{where}: {text}") for text in others)
+        waiting += ((cause, name) for cause in reversed(causes))
+
+
+def _texts(violation: jsonschema_rs.ValidationError, said: Said) -> list[str]:
+    """Return what *violation* itself says of the value that it is about."""
+    name, value = violation.kind.name, violation.instance
+    if name == "additionalProperties":
+        return [f"extraneous key [{_named(key)}] is not permitted" for key in said["unexpected"][:EXTRANEOUS_MAX]]
+    if name == "type":
+        return _types(said["types"], _type_of(value))
+    if name == "required" and violation.schema_path[-1] == "dependencies":
+        return [f"property [{_named(said['property'])}] is required"]
+    if name in _SAYINGS:
+        return [_SAYINGS[name](value, said)]
+    return [violation.message[:_RULE_CHARS]]
+
+
+def _types(wanted: Sequence[str], found: str) -> list[str]:
+    """Return what is said where something of another type was found; of several types each is a branch."""
+    names = sorted(wanted, key=_TYPES_IN_ORDER.index)
+    texts = [f"expected{'' if name == 'null' else ' type'}: {_TYPES[name]}, found: {found}" for name in names]
+    return texts if len(texts) == 1 else [_NONE_FITS.format(len(texts)), *texts]
+
+
+def _format(value: Any, said: Said) -> str:
+    if said["format"] == "date-time":
+        return f"must be a valid date-time Text '{_told(value)}' could not be parsed"
+    return f"[{_told(value)}] is not a valid {_FORMATS.get(said['format'], _named(said['format']))}"
+
+
+def _pattern(value: Any, said: Said) -> str:
+    """Tell of the pattern, which where matching is counted is the message: see `MeteredPattern`."""
+    pattern = str(said.get("pattern") or said["message"])
+    if pattern == MOMENT:
+        return _format(value, {"format": "date-time"})
+    return f"string [{_told(value)}] does not match pattern {pattern[:_RULE_CHARS]}"
+
+
+def _any_of(_: Any, said: Said) -> str:
+    return _NONE_FITS.format(len(said["context"]))
+
+
+def _one_of(_: Any, said: Said) -> str:
+    return f"{sum(not branch for branch in said['context'])} subschemas matched instead of one"
+
+
+def _not(_: Any, said: Said) -> str:
+    return f"subject must not be valid against schema {msgspec.json.encode(said['schema']).decode()[:_RULE_CHARS]}"
+
+
+def _limit(words: str) -> Callable[[Any, Said], str]:
+    """Tell the value, and what the schema says of it."""
+    return lambda value, said: f"{_told(value)} is not {words} {_told(said['limit'])}"
+
+
+def _size(words: str) -> Callable[[Any, Said], str]:
+    """Tell what size the schema allows, and what size the value has."""
+    return lambda value, said: words.format(said["limit"], len(value))
+
+
+_SAYINGS: Final[Mapping[str, Callable[[Any, Said], str]]] = {
+    "minimum": _limit("greater or equal to"),
+    "maximum": _limit("less or equal to"),
+    "exclusiveMinimum": _limit("greater than"),
+    "exclusiveMaximum": _limit("less than"),
+    "multipleOf": lambda value, said: f"{_told(value)} is not a multiple of {_told(said['multiple_of'])}",
+    "minLength": _size("expected minLength: {}, actual: {}"),
+    "maxLength": _size("expected maxLength: {}, actual: {}"),
+    "pattern": _pattern,
+    "format": _format,
+    "minItems": _size("expected minimum item count: {}, found: {}"),
+    "maxItems": _size("expected maximum item count: {}, found: {}"),
+    "additionalItems": _size("expected: [{}] array items, found: [{}]"),
+    "uniqueItems": lambda *_: "array items are not unique",
+    "contains": lambda *_: "expected at least one array item to match 'contains' schema",
+    "minProperties": _size("minimum size: [{}], found: [{}]"),
+    "maxProperties": _size("maximum size: [{}], found: [{}]"),
+    "required": lambda _, said: f"required key [{_named(said['property'])}] not found",
+    "enum": lambda value, _: f"{_told(value)} is not a valid enum value",
+    "const": lambda value, said: f"{_told(value)} is not {_told(said['expected_value'])}, the only valid value",
+    "anyOf": _any_of,
+    "oneOf": _one_of,
+    "not": _not,
+    "falseSchema": lambda *_: "false schema always fails",
+}
+
+
+def _type_of(value: Any) -> str:
+    if type(value) is int:
+        return "Integer" if value in _INT else "Long"
+    names: dict[type, str] = {str: "String", bool: "Boolean", float: "Double", dict: "JSONObject", list: "JSONArray"}
+    return names.get(type(value), "Null")
+
+
+def _told(value: Any) -> str:
+    """Return *value* as Java tells it, on one line."""
+    if type(value) is float:
+        return java_double(value)
+    text = value if type(value) is str else str(value) if type(value) is int else msgspec.json.encode(value).decode()
+    return _one_line(text)
+
+
+def _named(name: str | int) -> str:
+    return _one_line(str(name))
+
+
+def _one_line(text: str) -> str:
+    return _NO_LINE.sub(lambda found: f"\\u{ord(found[0]):04x}", text[:_SHOWN_CHARS])[:_SHOWN_CHARS]

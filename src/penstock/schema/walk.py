@@ -1,0 +1,304 @@
+"""When two values of JSON are equal.
+
+The way through a schema: which of its members are schemas themselves, and what they are applied to.
+
+References within a schema: where they may lead, and which of them mean something else than before.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+from urllib.parse import unquote
+
+import msgspec
+
+from penstock.errors import InvalidEventType
+
+
+def same(one: Any, other: Any) -> bool:
+    """Tell whether two values are equal as JSON says: 1 is 1.0, and neither is true.
+
+    >>> same({"a": [1]}, {"a": [1.0]}), same(1, True)
+    (True, False)
+    """
+    return bool(key_of(one) == key_of(other))
+
+
+def key_of(value: Any) -> object:
+    """Return what can be held in a set, equal for values that are the `same`."""
+    if isinstance(value, dict):
+        return frozenset((name, key_of(each)) for name, each in value.items())
+    if isinstance(value, list):
+        return tuple(map(key_of, value))
+    return isinstance(value, bool), value
+
+
+Path = tuple[str, ...]
+
+
+def key_path(field: str) -> Path:
+    """Return the steps of a partition key field: dots separate, single quotes protect, a backslash escapes.
+
+    >>> key_path("'a.b'.c"), key_path("order.id")
+    (('a.b', 'c'), ('order', 'id'))
+    """
+    steps, step, quoted, letters = [], "", False, iter(field)
+    for letter in letters:
+        if letter == "\\":
+            step += next(letters, "")
+        elif letter == "'":
+            quoted = not quoted
+        elif letter == "." and not quoted:
+            steps.append(step)
+            step = ""
+        else:
+            step += letter
+    return (*steps, step)
+
+
+Schema = dict[str, Any]
+"""A JSON Schema as it was decoded."""
+Pointer = tuple[str, ...]
+"""The steps of a JSON pointer."""
+
+COMBINED: Final = ("allOf", "anyOf", "oneOf")
+NAMED: Final = ("definitions", "$defs", "properties", "patternProperties", "dependencies")
+"""Keywords that hold schemas by name."""
+SINGLE: Final = ("not", "if", "then", "else", "additionalProperties", "additionalItems", "propertyNames", "contains")
+"""Keywords that hold one schema."""
+HOLDING: Final = frozenset([*COMBINED, *NAMED, *SINGLE, "items"])
+"""All keywords that hold schemas."""
+MISSING: Final = object()
+
+
+def children(node: Any) -> Iterator[tuple[Pointer, Any]]:
+    """Yield the schemas that stand directly within *node*, each with the way to it.
+
+    >>> list(children({"items": {"type": "string"}, "required": ["a"]}))
+    [(('items',), {'type': 'string'})]
+    """
+    if not isinstance(node, dict):
+        return
+    for keyword in NAMED:
+        held = node.get(keyword)
+        for name, child in held.items() if isinstance(held, dict) else ():
+            if not isinstance(child, list):  # A dependency on names is no schema.
+                yield (keyword, name), child
+    for keyword in (*COMBINED, "items"):
+        held = node.get(keyword)
+        for number, child in enumerate(held) if isinstance(held, list) else ():
+            yield (keyword, str(number)), child
+    for keyword in (*SINGLE, "items"):
+        if isinstance(node.get(keyword), dict | bool):
+            yield (keyword,), node[keyword]
+
+
+def mapped(node: Schema, change: Callable[[Any], Any]) -> Schema:
+    """Return a copy of *node* in which each schema that stands directly within it is what *change* makes of it.
+
+    >>> mapped({"items": {"type": "string"}, "required": ["a"]}, lambda child: {})
+    {'items': {}, 'required': ['a']}
+    """
+    copy = dict(node)
+    for keyword in HOLDING & node.keys():
+        held = node[keyword]
+        if keyword in NAMED:
+            if isinstance(held, dict):
+                copy[keyword] = {name: each if isinstance(each, list) else change(each) for name, each in held.items()}
+        elif isinstance(held, list):
+            copy[keyword] = held if keyword in SINGLE else [change(each) for each in held]
+        elif isinstance(held, dict | bool):
+            copy[keyword] = held if keyword in COMBINED else change(held)
+    return copy
+
+
+def nodes(root: Schema) -> Iterator[tuple[Pointer, Schema]]:
+    """Yield *root* and all the schemas within it that are objects, each with the way to it."""
+    waiting: list[tuple[Pointer, Any]] = [((), root)]
+    while waiting:
+        at, node = waiting.pop()
+        if isinstance(node, dict):
+            yield at, node
+            waiting += ((at + way, child) for way, child in children(node))
+
+
+def rebuilt(root: Any, change: Callable[[Schema], Schema]) -> Any:
+    """Return a copy of a schema in which *change* has seen to it and to each within it, from above, however deep.
+
+    What *change* is given is a copy, which it may change itself and return.
+
+    >>> rebuilt({"items": {"title": "a"}}, lambda node: node | {"title": "b"})
+    {'items': {'title': 'b'}, 'title': 'b'}
+    """
+    made: list[Schema] = []
+
+    def renewed(node: Any) -> Any:
+        if not isinstance(node, dict):
+            return node
+        made.append(change(dict(node)))
+        return made[-1]
+
+    copy = renewed(root)
+    while made:
+        node = made.pop()
+        node.update(mapped(node, renewed))
+    return copy
+
+
+def redirected(root: Any, move: Callable[[str], str]) -> Any:
+    """Return a copy of a schema in which each reference is what *move* makes of it.
+
+    >>> redirected({"items": {"$ref": "#/definitions/a"}}, lambda reference: "#/within" + reference[1:])
+    {'items': {'$ref': '#/within/definitions/a'}}
+    """
+
+    def change(node: Schema) -> Schema:
+        if isinstance(node.get("$ref"), str):
+            node["$ref"] = move(node["$ref"])
+        return node
+
+    return rebuilt(root, change)
+
+
+def target(root: Schema, reference: str) -> Any:
+    """Return what *reference* leads to within *root*; MISSING when there is nothing, or it leads out of it.
+
+    >>> target({"definitions": {"a": {"type": "string"}}}, "#/definitions/a")
+    {'type': 'string'}
+    """
+    if reference != "#" and not reference.startswith("#/"):
+        return MISSING
+    node: Any = root
+    for name in steps(reference):
+        if isinstance(node, list) and _is_place(name, len(node)):
+            node = node[int(name)]
+        elif isinstance(node, dict) and name in node:
+            node = node[name]
+        else:
+            return MISSING
+    return node
+
+
+def _is_place(step: str, length: int) -> bool:
+    """Tell whether *step* is the number of an item of a list; there are numbers too long for Python to read."""
+    return step.isdecimal() and len(step) <= len(str(length)) and int(step) < length
+
+
+def followed(root: Schema, node: Any) -> Any:
+    """Return *node*, or the schema within *root* that it refers to in the end; it does not refer to itself.
+
+    >>> followed({"definitions": {"a": {"type": "string"}}}, {"$ref": "#/definitions/a"})
+    {'type': 'string'}
+    """
+    while isinstance(node, dict) and isinstance(node.get("$ref"), str):
+        node = target(root, node["$ref"])
+    return node
+
+
+def steps(reference: str) -> Pointer:
+    """Return the steps of a local reference.
+
+    >>> steps("#/definitions/a~1b")
+    ('definitions', 'a/b')
+    """
+    return tuple(unquote(name).replace("~1", "/").replace("~0", "~") for name in reference.split("/")[1:])
+
+
+def shown(at: Pointer) -> str:
+    """Return a JSON pointer as it is written.
+
+    >>> shown(("properties", "a/b"))
+    '#/properties/a~1b'
+    """
+    return "/".join(["#", *(step.replace("~", "~0").replace("/", "~1") for step in at)])
+
+
+_SHOWN_CHARS: Final = 200
+
+
+def check_references(schema: Schema) -> None:
+    """Raise InvalidEventType unless each reference of *schema* leads to a schema within it.
+
+    >>> check_references({"items": {"$ref": "#/definitions/a"}, "definitions": {"a": {}}})
+    """
+    schemas = {()}.union((*at, *way) for at, node in nodes(schema) for way, _ in children(node))
+    for at, node in nodes(schema):
+        if "$ref" not in node:
+            continue
+        reference = node["$ref"]
+        if not isinstance(reference, str):
+            raise _wrong(f"has a $ref at {shown(at)} that is no text")
+        if not reference.startswith("#"):
+            raise _wrong(
+                f"refers at {shown(at)} to {_told(reference)}, outside of itself, which is never fetched: "
+                "put what is there under definitions"
+            )
+        if target(schema, reference) is MISSING:
+            raise _wrong(f"refers at {shown(at)} to {_told(reference)}, which leads to nothing")
+        if steps(reference) not in schemas:
+            where = "where no schema stands: put what is there under definitions"
+            raise _wrong(f"refers at {shown(at)} to {_told(reference)}, {where}")
+
+
+def references(value: Any, at: Pointer = ()) -> Iterator[tuple[Pointer, str]]:
+    """Yield the references within *value*, which stands at *at*, each with the way to what holds it.
+
+    >>> list(references({"items": {"$ref": "#"}}))
+    [(('items',), '#')]
+    """
+    waiting = [(at, value)]
+    while waiting:
+        at, value = waiting.pop()
+        if isinstance(value, dict):
+            if isinstance(value.get("$ref"), str):
+                yield at, value["$ref"]
+            waiting += (((*at, name), each) for name, each in value.items())
+        elif isinstance(value, list):
+            waiting += (((*at, str(number)), each) for number, each in enumerate(value))
+
+
+def moved(old: Schema, new: Schema) -> set[Pointer]:
+    """Return the places that mean something else in *new*: they differ, or refer to one that does.
+
+    >>> sorted(moved({"not": {"$ref": "#/a"}, "a": {}}, {"not": {"$ref": "#/a"}, "a": {"type": "null"}}))
+    [(), ('a',), ('a', 'type'), ('not',)]
+    """
+    referring: dict[Pointer, list[Pointer]] = defaultdict(list)
+    for at, reference in references(old):
+        referring[steps(reference)].append(at)
+    found: set[Pointer] = set()
+    _note_differing(old, new, (), found)
+    waiting = list(found)
+    while waiting:
+        for at in referring.pop(waiting.pop(), ()):
+            for length in range(len(at), -1, -1):
+                if at[:length] in found:
+                    break  # And what holds it is, too.
+                found.add(at[:length])
+                waiting.append(at[:length])
+    return found
+
+
+def _note_differing(old: Any, new: Any, at: Pointer, found: set[Pointer]) -> bool:
+    """Tell whether two values at the same place differ; take down that they do, and which of those within them."""
+    before, after = _members(old), _members(new)
+    names = before.keys() | after.keys()
+    parts = [_note_differing(before.get(name, MISSING), after.get(name, MISSING), (*at, name), found) for name in names]
+    differs = any(parts) or (type(old) is not type(new) if names else not same(old, new))
+    if differs:
+        found.add(at)
+    return differs
+
+
+def _members(value: Any) -> dict[str, Any]:
+    if isinstance(value, list):
+        return {str(number): each for number, each in enumerate(value)}
+    return value if isinstance(value, dict) else {}
+
+
+def _wrong(reason: str) -> InvalidEventType:
+    return InvalidEventType(field="schema.schema", reason=reason)
+
+
+def _told(value: Any) -> str:
+    return msgspec.json.encode(value).decode()[:_SHOWN_CHARS]
