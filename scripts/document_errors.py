@@ -10,7 +10,7 @@ from string import Formatter
 
 from penstock import errors
 from penstock.errors import PenstockError
-from penstock.server.problems import status_of
+from penstock.server.http.problems import status_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "errors.md"
 

@@ -13,17 +13,16 @@ from penstock.core.events.event import NewEvent
 from penstock.core.registry.definition import NAKADI
 from penstock.core.subscriptions.assignment import Place, token_of
 from penstock.core.subscriptions.definition import completed_subscription
-from penstock.hub.commits import Commit
+from penstock.hub.admin.settings import UNAUTHENTICATED
 from penstock.hub.hub import Hub
-from penstock.hub.look import Look
-from penstock.hub.permissions import UNAUTHENTICATED
-from penstock.hub.read import Reader
-from penstock.hub.stream import Stream
-from penstock.hub.stream_parts import Parts
+from penstock.hub.log.read import Reader
+from penstock.hub.subscriptions.commits import Commit
+from penstock.hub.subscriptions.sessions import Look
+from penstock.hub.subscriptions.stream import Parts, Stream
 from penstock.storage import open_store
 from penstock.testing.clock import VirtualClock
 from penstock.testing.factories import an_event_type
-from penstock.wire.nakadi_subscriptions import Given, asked_of
+from penstock.wire.subscriptions import Given, asked_of
 
 NAME = "order.placed"
 

@@ -9,7 +9,7 @@ import pytest
 
 from penstock import errors
 from penstock.errors import PenstockError, ServerError
-from penstock.server.problems import problem_response, status_of
+from penstock.server.http.problems import problem_response, status_of
 from penstock.wire.problem import MEDIA_TYPE, to_error
 
 KINDS: list[type[PenstockError]] = sorted(

@@ -7,12 +7,12 @@ from typing import Any
 from bench.load.program import Run, serve
 from bench.place import file_of
 from penstock.cli.serve import keep_large_blocks
-from penstock.hub.read import CHUNK_ROWS
+from penstock.hub.log.read import CHUNK_ROWS
 from penstock.storage import open_store
 from penstock.storage.sqlite.connection import CACHE_KIB
 from penstock.storage.sqlite.events import place_of
 from penstock.storage.store import Frame
-from penstock.wire.zeroeventhub import line_frame
+from penstock.wire.log.zeroeventhub import line_frame
 
 _ROWS = "SELECT data FROM penstock_event WHERE place >= ? AND place < ? ORDER BY place"
 

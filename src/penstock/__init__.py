@@ -21,10 +21,10 @@ else:
         __name__,
         {
             "client": ["AsyncClient", "AsyncFeed", "AsyncIdempotentProducer", "Client", "Feed", "IdempotentProducer"],
-            "schema.models": ["DataChange"],
             "core.events.event": ["NewEvent"],
             "errors": ["PenstockError"],
             "hub.hub": ["Hub"],
+            "schema.models": ["DataChange"],
             "server": ["HubApp"],
             "storage": ["open_store"],
         },

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
+import penstock.hub.reasons
 import pytest
 
 import penstock.errors
-import penstock.hub.reasons
 from penstock.cli.contents import CONTENTS, loaded
-from penstock.server.app import OPERATIONS
 from penstock.server.metrics import Backlog, Metrics
+from penstock.server.routes import ROUTES
 from scripts import document_errors
 from tests.docs.examples import ROOT
 
@@ -33,12 +33,12 @@ def test_http_page_lists_the_routes() -> None:
         for path in paths.split("`, `")
     }
 
-    assert listed == {(operation.method, operation.path) for operation in OPERATIONS}
+    assert listed == {(operation.method, operation.path) for operation in ROUTES}
 
 
 def test_http_page_explains_every_parameter() -> None:
     explained = set(re.findall(r"`([\w-]+)(?:=\d+)?`", page("http.md")))
-    parameters = {parameter.name for operation in OPERATIONS for parameter in operation.parameters}
+    parameters = {parameter.name for operation in ROUTES for parameter in operation.parameters}
 
     assert not parameters - explained
 
@@ -57,7 +57,11 @@ def reasons() -> list[str]:
     returned = [node.value for node in ast.walk(over) if isinstance(node, ast.Return)]
     found = [each.values[0] if isinstance(each, ast.JoinedStr) else each for each in returned]
     texts = [each.value for each in found if isinstance(each, ast.Constant) and isinstance(each.value, str)]
-    texts += [value for name, value in vars(penstock.hub.reasons).items() if name.isupper() and isinstance(value, str)]
+    texts += [
+        value
+        for name, value in vars(penstock.hub.subscriptions.sessions).items()
+        if name.isupper() and isinstance(value, str)
+    ]
     assert len(texts) > 10, "they are looked for in the wrong place"
     return texts
 

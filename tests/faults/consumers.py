@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from penstock.hub.look import LEASE_S
+from penstock.hub.subscriptions.sessions import LEASE_S
 from penstock.testing.live_hub import LiveHub
 
 NAME: Final = "watched"

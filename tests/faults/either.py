@@ -23,8 +23,8 @@ from penstock.client import (
     PublishResult,
     Resolution,
     RetryPolicy,
-    http_library,
 )
+from penstock.client.http import library as http_library
 
 Kind: TypeAlias = Literal["sync", "async"]
 Means: TypeAlias = Literal["thread-event", "asyncio-event", "anyio-event", "task"]

@@ -25,7 +25,7 @@ from penstock.client import (
 from penstock.core.producers import MODULUS
 from penstock.errors import PenstockError
 from penstock.testing.factories import an_event_type
-from penstock.wire import retry
+from penstock.wire import http as retry
 from tests.exhaustive import examples
 from tests.faults.either import Kind
 from tests.faults.in_process import FAULTS, Box, Fault, Sent, Way, log, publish_plainly

@@ -16,7 +16,7 @@ from penstock.core.events.event import EVENT_BYTES_MAX, NewEvent
 from penstock.core.registry.event_type import EventType
 from penstock.errors import EventTooLarge, EventTypeNotFound, InvalidEvent, PartitionRefused, PenstockError
 from penstock.hub.hub import Hub
-from penstock.hub.publish import Handed, prepare
+from penstock.hub.log.publish import Handed, prepare
 from penstock.outbox import publish, publish_many
 from penstock.storage import open_store
 from penstock.testing.factories import an_event_type

@@ -16,9 +16,9 @@ from penstock.errors import (
     StreamsInTheWay,
     SubscriptionNotFound,
 )
-from penstock.hub.commits import Commit
-from penstock.hub.dead_letters import DEAD_LETTERS
 from penstock.hub.hub import Hub
+from penstock.hub.subscriptions.commits import Commit
+from penstock.hub.subscriptions.subscriptions import DEAD_LETTERS
 from penstock.storage.subscriptions import Subscription
 
 RULES: Final = Rules(max_uncommitted=20, batch_limit=5, flush_s=0.001, commit_s=1.0, bytes_max=1 << 20)

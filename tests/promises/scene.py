@@ -14,9 +14,9 @@ import psycopg
 
 from penstock.core.events.event import NewEvent
 from penstock.core.log.cursor import FIRST
-from penstock.hub.clock import Clock, system_clock
+from penstock.hub.background import Clock, system_clock
 from penstock.hub.hub import Hub
-from penstock.hub.read import Wanted
+from penstock.hub.log.read import Wanted
 from penstock.storage import Store, open_store
 from penstock.storage.store import Block, Frame, KindFilter
 from penstock.testing.factories import an_event_type

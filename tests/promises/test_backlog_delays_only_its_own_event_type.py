@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from penstock.errors import OutboxBacklog
-from penstock.hub import commit
+from penstock.hub import committer as commit
 from penstock.hub.hub import Hub
-from penstock.hub.outbox import MOVE_ROWS
+from penstock.hub.log.outbox import MOVE_ROWS
 from penstock.storage import Store, Tx, open_store
 from penstock.storage.opening import Opening
 from tests.promises.scene import PATIENCE_S, create, event, fill_outbox, hub_on, rows_of, until

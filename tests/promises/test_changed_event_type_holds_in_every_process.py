@@ -12,8 +12,8 @@ import pytest
 from penstock.core.events.partitioning import hash_partition
 from penstock.core.registry.event_type import EventType, Feed
 from penstock.errors import InvalidEvent
-from penstock.hub.append import Published
 from penstock.hub.hub import Hub
+from penstock.hub.log.request import Published
 from penstock.storage import open_store
 from penstock.storage.store import Tx
 from penstock.testing.factories import a_business_event, a_new_event, an_event_type

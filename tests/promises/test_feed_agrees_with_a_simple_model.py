@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from penstock.core.log.cursor import FIRST, LAST
 from penstock.errors import PenstockError
 from penstock.hub.hub import Hub
-from penstock.hub.read import Wanted
-from penstock.server.forms import LineForm
+from penstock.hub.log.read import Wanted
+from penstock.server.log.pages import LineForm
 from penstock.storage.store import KindFilter
 from tests.exhaustive import examples
 from tests.promises.scene import create, event, service

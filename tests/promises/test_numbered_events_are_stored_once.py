@@ -17,9 +17,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from penstock.core.events.event import NewEvent
 from penstock.core.producers import MODULUS, Claim, Range, Stamp
 from penstock.errors import ClaimRefused, PenstockError, ProducerNotFound, ProducerUnsafe
-from penstock.hub.append import Published
 from penstock.hub.hub import Hub
-from penstock.hub.stamped import Who
+from penstock.hub.log.request import Published, Who
 from penstock.storage import open_store
 from tests.exhaustive import examples, exhaustive
 from tests.promises.line import Ids, Line

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from penstock.hub.append import Published
 from penstock.hub.hub import Hub
+from penstock.hub.log.request import Published
 from penstock.storage import open_store
 from tests.promises.scene import (
     NAME,

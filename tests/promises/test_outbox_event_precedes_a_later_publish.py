@@ -1,7 +1,7 @@
 """An event that was committed to the outbox before a publish comes before it in its partition."""
 
 from penstock.hub.hub import Hub
-from penstock.hub.outbox import MOVE_ROWS
+from penstock.hub.log.outbox import MOVE_ROWS
 from tests.promises.scene import NAME, commit_to_outbox, create, event, feed, fill_outbox, seeded
 
 

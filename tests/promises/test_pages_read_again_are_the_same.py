@@ -4,7 +4,7 @@ import threading
 
 from penstock.core.log.cursor import FIRST
 from penstock.hub.hub import Hub
-from penstock.hub.read import Wanted
+from penstock.hub.log.read import Wanted
 from penstock.testing.store_contract.database import data_of
 from tests.exhaustive import examples
 from tests.promises.scene import JOINED, NAME, Follower, create, event, seeded

@@ -12,12 +12,11 @@ from typing import NamedTuple
 from penstock.core.events.event import NewEvent
 from penstock.core.producers import Claim, Stamp
 from penstock.errors import OutcomeUnknown, ProducerNotFound, ProducerUnsafe, Unavailable
-from penstock.hub.append import Published
-from penstock.hub.clock import system_clock
-from penstock.hub.expiry import DAY_S
+from penstock.hub.admin.sweeping import Sweeper
+from penstock.hub.background import system_clock
 from penstock.hub.hub import Hub
-from penstock.hub.stamped import Who
-from penstock.hub.sweep import Sweeper
+from penstock.hub.log.request import Published, Who
+from penstock.hub.producers.producers import DAY_S
 from penstock.storage import open_store
 from penstock.testing.postgres import PostgresCluster
 from tests.exhaustive import examples

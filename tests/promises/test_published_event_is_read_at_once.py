@@ -8,7 +8,7 @@ import pytest
 
 from penstock.hub.hub import Hub
 from penstock.testing.live_hub import live_hub
-from penstock.wire.arrow import MEDIA_TYPE
+from penstock.wire.log.arrow import MEDIA_TYPE
 from tests.promises.scene import NAME, Follower, Remote, commit_to_outbox, hub_on, service
 
 ROUNDS = 12

@@ -9,9 +9,9 @@ from penstock.cli.restored import restored
 from penstock.core.subscriptions.definition import completed_subscription
 from penstock.core.subscriptions.delivery import Rules
 from penstock.errors import CursorExpired, StreamNotFound
-from penstock.hub.commits import Commit
 from penstock.hub.hub import Hub
-from penstock.hub.read import Wanted
+from penstock.hub.log.read import Wanted
+from penstock.hub.subscriptions.commits import Commit
 from penstock.testing.live_hub import live_hub
 from tests.nakadi import Nakadi, problem
 from tests.promises.backup import Backup

@@ -15,11 +15,11 @@ import psycopg
 import pytest
 
 from penstock.core.registry.event_type import Feed
-from penstock.hub.clock import system_clock
-from penstock.hub.dead_letters import DEAD_LETTERS
-from penstock.hub.expiry import DAY_S
-from penstock.hub.staging import digest_of
-from penstock.hub.sweep import Sweeper
+from penstock.hub.admin.sweeping import Sweeper
+from penstock.hub.background import system_clock
+from penstock.hub.batches.staging import digest_of
+from penstock.hub.producers.producers import DAY_S
+from penstock.hub.subscriptions.subscriptions import DEAD_LETTERS
 from penstock.storage import Store, open_store
 from penstock.storage.store import Position, Tx
 from penstock.testing.factories import an_event_type

@@ -4,7 +4,7 @@ import httpx2
 import pytest
 
 from penstock.server.access import QUIET
-from penstock.server.app import OPERATIONS
+from penstock.server.routes import ROUTES
 from tests.served import ARROW, NDJSON, Served, problem_of
 
 JSON = "application/json"
@@ -94,8 +94,8 @@ def test_change_is_made_although_its_answer_is_not_accepted(feed: Served) -> Non
 
 def test_every_route_with_one_media_type_answers_406_to_another(http: httpx2.Client) -> None:
     """Routes with several forms choose one themselves, and are in the table above."""
-    single = [each for each in OPERATIONS if each.method == "GET" and len(each.answer.content) == 1]
-    several = {each.path for each in OPERATIONS if each.method == "GET" and len(each.answer.content) > 1}
+    single = [each for each in ROUTES if each.method == "GET" and len(each.answer.content) == 1]
+    several = {each.path for each in ROUTES if each.method == "GET" and len(each.answer.content) > 1}
     for each in single:
         if each.path not in QUIET:
             path = each.path.replace("{", "").replace("}", "")

@@ -15,10 +15,11 @@ import pytest
 from penstock.core.events.event import NewEvent
 from penstock.errors import DatabaseUnavailable
 from penstock.hub.hub import Hub
-from penstock.server import HubApp, shutdown
+from penstock.server import HubApp
+from penstock.server import state as shutdown
 from penstock.storage.sqlite.store import SqliteStore, SqliteTx
 from penstock.testing.factories import an_event_type
-from penstock.wire.arrow import MEDIA_TYPE
+from penstock.wire.log.arrow import MEDIA_TYPE
 
 PAGE = "n=1&cursor0=_first&pagesizehint=100000"
 Send = Callable[[dict[str, Any]], Awaitable[None]]

@@ -7,8 +7,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from penstock.hub.admin.settings import BlockKind
 from penstock.hub.hub import Hub
-from penstock.hub.settings import BlockKind
 from penstock.server import HubApp
 from penstock.storage import open_store
 from penstock.testing.factories import a_new_event, an_event_type

@@ -13,7 +13,13 @@ import pytest
 from penstock.hub.hub import Hub
 from penstock.schema import validation
 from penstock.schema.validation import Validator
-from penstock.server import HubApp, answers, batches, cursors, event_types, schemas, settings
+from penstock.server import HubApp
+from penstock.server import admin as settings
+from penstock.server import registry as event_types
+from penstock.server import registry as schemas
+from penstock.server.http import responses as answers
+from penstock.server.log import nakadi as cursors
+from penstock.server.log import publish as batches
 from penstock.storage import open_store
 from penstock.testing.factories import an_event_type
 

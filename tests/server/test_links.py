@@ -13,8 +13,8 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from penstock.server import HubApp
-from penstock.server.app import OPERATIONS
-from penstock.server.operation import Operation
+from penstock.server.openapi.operation import Operation
+from penstock.server.routes import ROUTES
 from penstock.testing.factories import an_event_type
 
 MOUNT: Final = "/the hub/é"
@@ -80,8 +80,8 @@ class Walk:
 
     async def build(self) -> None:
         """Create two of everything that is listed by pages."""
-        post = {each.path: each for each in OPERATIONS if each.method == "POST"}
-        put = {each.path: each for each in OPERATIONS if each.method == "PUT"}
+        post = {each.path: each for each in ROUTES if each.method == "POST"}
+        put = {each.path: each for each in ROUTES if each.method == "PUT"}
         for name in ("a.b", "c.d"):
             assert (await self.ask(post["/event-types"], an_event_type(name))).status_code == 201
             for _ in range(2):  # The second request finds the subscription of the first.
@@ -106,7 +106,7 @@ class Walk:
 
     async def ask_all(self) -> None:
         self.values |= {"version": "latest", "id": "default", "parked": "1", "first": "0", "batch": "0"}
-        for operation in OPERATIONS:
+        for operation in ROUTES:
             if operation.method == "GET":
                 self.values["group"] = "p" if "producers" in operation.path else "i/j"
                 paged = "_links" in str(operation.answer.content)
@@ -155,8 +155,8 @@ async def walk(hub: HubApp, arranged: Callable[[HubApp], tuple[ASGIApp, str]]) -
 def test_every_link_leads_to_the_hub(hub: HubApp, arranged: Callable[[HubApp], tuple[ASGIApp, str]]) -> None:
     found = asyncio.run(walk(hub, arranged))
 
-    paged = {each.path for each in OPERATIONS if "_links" in str(each.answer.content)}
-    located = {each.path for each in OPERATIONS if "Location" in each.answer.headers}
+    paged = {each.path for each in ROUTES if "_links" in str(each.answer.content)}
+    located = {each.path for each in ROUTES if "Location" in each.answer.headers}
     assert not (paged | located | {"/", "/docs", "/openapi.json"}) - found
 
 

@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS
 
-from penstock.server.app import OPERATIONS
-from penstock.server.event_stream import stream_events
-from penstock.server.operation import Operation
-from penstock.server.partition_events import publish_to_partition
+from penstock.server.log.event_stream import stream_events
+from penstock.server.openapi.operation import Operation
+from penstock.server.producers import publish_to_partition
+from penstock.server.routes import ROUTES
 from penstock.testing.live_hub import LiveHub
-from penstock.wire.nakadi_cursors import HEADER
+from penstock.wire.log.nakadi import HEADER
 from penstock.wire.producers import DEADLINE, DEADLINE_MS_MAX
 from tests.exhaustive import examples
 from tests.served import as_new, client_of, create
@@ -30,7 +30,7 @@ CHECKED = (
 EXAMPLES = examples(2, 100)
 REQUESTS = [
     pytest.param(operation, mode, id=f"{operation.method} {operation.path} {mode.value}")
-    for operation in OPERATIONS
+    for operation in ROUTES
     for mode in GenerationMode
     if mode is GenerationMode.POSITIVE or operation.body or "{" in operation.path
 ]
@@ -103,7 +103,7 @@ def restore(schema: Any) -> None:
 def test_every_route_is_described_once_with_a_summary(http: httpx2.Client) -> None:
     document = http.get("/openapi.json").json()
     described = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
-    assert described == {(each.method, each.path) for each in OPERATIONS}
+    assert described == {(each.method, each.path) for each in ROUTES}
     assert document["openapi"] == "3.1.0"
     identifiers = [each["operationId"] for methods in document["paths"].values() for each in methods.values()]
     assert len(identifiers) == len(set(identifiers))

@@ -8,8 +8,8 @@ import httpx2
 import pytest
 
 from penstock.errors import Forbidden
+from penstock.hub.admin.settings import Permissions
 from penstock.hub.hub import Hub
-from penstock.hub.permissions import Permissions
 from penstock.server import HubApp
 from penstock.storage import open_store
 from penstock.testing.factories import an_event_type

@@ -7,8 +7,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from penstock.hub.registry import existing_feed
-from penstock.server.schemas import PAGE_BYTES
+from penstock.hub.feeds import existing_feed
+from penstock.server.registry import PAGE_BYTES
 from penstock.storage import open_store
 from penstock.testing.live_hub import LiveHub
 from tests.served import Served, create

@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from penstock.hub.settings import BLOCK_KINDS, FEATURES
+from penstock.hub.admin.settings import BLOCK_KINDS, FEATURES
 from tests.served import as_new, problem_of
 
 ADA, BOB = {"data_type": "user", "value": "ada"}, {"data_type": "service", "value": "bob"}

@@ -25,7 +25,7 @@ from penstock.spark.processors.processor import SparkProcessor
 from penstock.spark.projections.database import DatabaseTarget
 from penstock.spark.projections.files import FilesTarget, read
 from penstock.spark.projections.project import Target, project
-from penstock.wire.retry import is_passing
+from penstock.wire.http import is_passing
 
 CAUGHT_UP_SECONDS_MAX = 300
 HANGS_S = 600.0

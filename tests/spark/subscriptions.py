@@ -4,7 +4,7 @@ import json
 
 import httpx2
 
-from penstock.wire.nakadi import parse_offset
+from penstock.wire.log.nakadi import parse_offset
 from tests.nakadi import Nakadi
 from tests.spark.queries import Query
 from tests.subscribing import numbered, put, subscribe

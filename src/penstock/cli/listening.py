@@ -18,7 +18,7 @@ import uvicorn
 
 from penstock.cli.failures import Failure
 from penstock.server import HubApp
-from penstock.server.http1 import BODY_TIMEOUT, HEADER_TIMEOUT, http1
+from penstock.server.http.http1 import BODY_TIMEOUT, HEADER_TIMEOUT, http1
 
 # Counted from the signal, so that ten seconds are enough whatever the database does.
 PATIENT_SECONDS: Final = 6.0
@@ -66,8 +66,8 @@ def serve(
 ) -> None:
     """Serve *app* on *listener* until SIGTERM or SIGINT, and call *announce* once it answers.
 
-    The timeouts, in seconds, are those of `penstock.server.http1`. After the signal waits end at once, requests under
-    way have six seconds, and the process ends with 0 before ten are over.
+    The timeouts, in seconds, are those of `penstock.server.http.http1`. After the signal waits end at once, requests
+    under way have six seconds, and the process ends with 0 before ten are over.
     """
     config = uvicorn.Config(
         app,

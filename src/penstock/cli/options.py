@@ -19,7 +19,7 @@ def checked_url(url: str) -> str:
         BadParameter: it is none that begins with http:// or https://.
     """
     from penstock.errors import BadParameter
-    from penstock.wire.address import check_address
+    from penstock.wire.http import check_address
 
     try:
         return check_address(url)

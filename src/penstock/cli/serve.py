@@ -154,8 +154,8 @@ def start(database: str, *, migrate: bool, limits: "Limits", producer_ttl: int) 
         Failure: see `penstock.cli.database.opened`.
     """
     from penstock.cli.database import explained
-    from penstock.hub.expiry import Expiry
     from penstock.hub.hub import Hub
+    from penstock.hub.producers.producers import Expiry
     from penstock.storage import open_store
 
     with explained(database, create=migrate):

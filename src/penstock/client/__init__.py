@@ -6,32 +6,24 @@ from penstock.lazily import lazily
 
 if TYPE_CHECKING:
     from penstock.client.async_client import AsyncClient
-    from penstock.client.async_consumer import AsyncConsumer
-    from penstock.client.async_feed import AsyncFeed, AsyncFollow
-    from penstock.client.async_idempotent_producer import AsyncIdempotentProducer
-    from penstock.client.async_subscription_stream import AsyncSubscriptionStream, AsyncUncommittedBatch
-    from penstock.client.async_subscriptions import AsyncSubscriptions
     from penstock.client.client import Client
-    from penstock.client.compatibility import Compatibility, SchemaChange
-    from penstock.client.consumer import Consumer
-    from penstock.client.consuming import Consumed
-    from penstock.client.event import Event
-    from penstock.client.event_batch import EventBatch
-    from penstock.client.event_types import PartitionOffsets
-    from penstock.client.feed import Feed, Follow
-    from penstock.client.idempotent_producer import IdempotentProducer
-    from penstock.client.positions import AsyncCursorTable, CursorTable
-    from penstock.client.producer_options import (
-        CloseReport,
-        PartitionPublishingOptions,
-        PublishingProperties,
-        PublishResult,
-        Resolution,
-        RetryPolicy,
-    )
-    from penstock.client.publishing import Published
-    from penstock.client.replay import Replay, Replayed
-    from penstock.client.subscription import (
+    from penstock.client.log.async_feed import AsyncFeed, AsyncFollow
+    from penstock.client.log.feed import Feed, Follow
+    from penstock.client.log.positions import AsyncCursorTable, CursorTable
+    from penstock.client.log.publishing import Event, Published
+    from penstock.client.producers.async_producer import AsyncIdempotentProducer
+    from penstock.client.producers.event_batch import EventBatch
+    from penstock.client.producers.options import CloseReport, PartitionPublishingOptions, PublishResult, Resolution
+    from penstock.client.producers.producer import IdempotentProducer
+    from penstock.client.producers.replay import Replay, Replayed
+    from penstock.client.registry import Compatibility, PartitionOffsets, PublishingProperties, SchemaChange
+    from penstock.client.retry import RetryPolicy
+    from penstock.client.subscriptions.async_consumer import AsyncConsumer
+    from penstock.client.subscriptions.async_stream import AsyncSubscriptionStream, AsyncUncommittedBatch
+    from penstock.client.subscriptions.async_subscriptions import AsyncSubscriptions
+    from penstock.client.subscriptions.consumer import Consumer
+    from penstock.client.subscriptions.consuming import Consumed
+    from penstock.client.subscriptions.protocol import (
         ParkedEvent,
         ParkedKey,
         ParkedKeyDetails,
@@ -39,9 +31,9 @@ if TYPE_CHECKING:
         Subscription,
         SubscriptionCursor,
     )
-    from penstock.client.subscription_batch import SubscriptionBatch
-    from penstock.client.subscription_stream import SubscriptionStream, UncommittedBatch
-    from penstock.client.subscriptions import Subscriptions
+    from penstock.client.subscriptions.stream import SubscriptionStream, UncommittedBatch
+    from penstock.client.subscriptions.streaming import SubscriptionBatch
+    from penstock.client.subscriptions.subscriptions import Subscriptions
     from penstock.core.log.cursor import FIRST, LAST
     from penstock.wire.groups import (
         CommittedPosition,
@@ -53,41 +45,32 @@ if TYPE_CHECKING:
         PositionReset,
         ResetPosition,
     )
-    from penstock.wire.reader.discovery import Discovery, Partition
-    from penstock.wire.reader.page import FeedEvent, Page
-    from penstock.wire.reader.partitions import share
-    from penstock.wire.reader.query import ALL_HEADERS
+    from penstock.wire.log.reader.pages import FeedEvent, Page
+    from penstock.wire.log.reader.partitions import Discovery, Partition, share
+    from penstock.wire.log.reader.reading import ALL_HEADERS
 else:
     __getattr__, __dir__ = lazily(
         __name__,
         {
             "client.async_client": ["AsyncClient"],
-            "client.async_consumer": ["AsyncConsumer"],
-            "client.async_feed": ["AsyncFeed", "AsyncFollow"],
-            "client.async_idempotent_producer": ["AsyncIdempotentProducer"],
-            "client.async_subscription_stream": ["AsyncSubscriptionStream", "AsyncUncommittedBatch"],
-            "client.async_subscriptions": ["AsyncSubscriptions"],
             "client.client": ["Client"],
-            "client.compatibility": ["Compatibility", "SchemaChange"],
-            "client.consumer": ["Consumer"],
-            "client.consuming": ["Consumed"],
-            "client.event": ["Event"],
-            "client.event_batch": ["EventBatch"],
-            "client.event_types": ["PartitionOffsets"],
-            "client.feed": ["Feed", "Follow"],
-            "client.idempotent_producer": ["IdempotentProducer"],
-            "client.positions": ["AsyncCursorTable", "CursorTable"],
-            "client.producer_options": [
-                "CloseReport",
-                "PartitionPublishingOptions",
-                "PublishingProperties",
-                "PublishResult",
-                "Resolution",
-                "RetryPolicy",
-            ],
-            "client.publishing": ["Published"],
-            "client.replay": ["Replay", "Replayed"],
-            "client.subscription": [
+            "client.log.async_feed": ["AsyncFeed", "AsyncFollow"],
+            "client.log.feed": ["Feed", "Follow"],
+            "client.log.positions": ["AsyncCursorTable", "CursorTable"],
+            "client.log.publishing": ["Event", "Published"],
+            "client.producers.async_producer": ["AsyncIdempotentProducer"],
+            "client.producers.event_batch": ["EventBatch"],
+            "client.producers.options": ["CloseReport", "PartitionPublishingOptions", "PublishResult", "Resolution"],
+            "client.producers.producer": ["IdempotentProducer"],
+            "client.producers.replay": ["Replay", "Replayed"],
+            "client.registry": ["Compatibility", "PartitionOffsets", "PublishingProperties", "SchemaChange"],
+            "client.retry": ["RetryPolicy"],
+            "client.subscriptions.async_consumer": ["AsyncConsumer"],
+            "client.subscriptions.async_stream": ["AsyncSubscriptionStream", "AsyncUncommittedBatch"],
+            "client.subscriptions.async_subscriptions": ["AsyncSubscriptions"],
+            "client.subscriptions.consumer": ["Consumer"],
+            "client.subscriptions.consuming": ["Consumed"],
+            "client.subscriptions.protocol": [
                 "ParkedEvent",
                 "ParkedKey",
                 "ParkedKeyDetails",
@@ -95,9 +78,9 @@ else:
                 "Subscription",
                 "SubscriptionCursor",
             ],
-            "client.subscription_batch": ["SubscriptionBatch"],
-            "client.subscription_stream": ["SubscriptionStream", "UncommittedBatch"],
-            "client.subscriptions": ["Subscriptions"],
+            "client.subscriptions.stream": ["SubscriptionStream", "UncommittedBatch"],
+            "client.subscriptions.streaming": ["SubscriptionBatch"],
+            "client.subscriptions.subscriptions": ["Subscriptions"],
             "core.log.cursor": ["FIRST", "LAST"],
             "wire.groups": [
                 "CommittedPosition",
@@ -109,10 +92,9 @@ else:
                 "PositionReset",
                 "ResetPosition",
             ],
-            "wire.reader.discovery": ["Discovery", "Partition"],
-            "wire.reader.page": ["FeedEvent", "Page"],
-            "wire.reader.partitions": ["share"],
-            "wire.reader.query": ["ALL_HEADERS"],
+            "wire.log.reader.pages": ["FeedEvent", "Page"],
+            "wire.log.reader.partitions": ["Discovery", "Partition", "share"],
+            "wire.log.reader.reading": ["ALL_HEADERS"],
         },
     )
 

@@ -5,24 +5,28 @@ from datetime import datetime
 from types import UnionType
 from typing import Any, Literal, Unpack
 
-from penstock.client.async_consumer import AsyncConsumer
-from penstock.client.async_feed import AsyncFeed
-from penstock.client.async_subscription_stream import AsyncSubscriptionStream
-from penstock.client.async_subscriptions import AsyncSubscriptions
-from penstock.client.async_transport import AsyncTransport
-from penstock.client.closing import AsyncClosing
-from penstock.client.compatibility import Compatibility
-from penstock.client.consumer_options import AsyncConsumerOptions
-from penstock.client.consuming import Consumed
-from penstock.client.event_types import PartitionOffsets, Traits, definition, schema_text, whole
-from penstock.client.feed import PATIENCE_S
+from penstock.client.http.async_transport import AsyncTransport
+from penstock.client.http.library import AsyncClosing
 from penstock.client.hub_protocol import HubProtocol
-from penstock.client.producer_options import PublishingProperties, RetryPolicy
-from penstock.client.publishing import BATCH_BYTES, BATCH_EVENTS, Batching, Key, Published, each_event, new_event
-from penstock.client.stream_options import StreamOptions, stream_wish
-from penstock.client.subscription_batch import SubscriptionBatch
+from penstock.client.log.async_feed import AsyncFeed
+from penstock.client.log.feed import PATIENCE_S
+from penstock.client.log.publishing import BATCH_BYTES, BATCH_EVENTS, Batching, Key, Published, each_event, new_event
+from penstock.client.registry import (
+    Compatibility,
+    PartitionOffsets,
+    PublishingProperties,
+    Traits,
+    definition,
+    schema_text,
+    whole,
+)
+from penstock.client.retry import RetryPolicy
+from penstock.client.subscriptions.async_consumer import AsyncConsumer
+from penstock.client.subscriptions.async_stream import AsyncSubscriptionStream
+from penstock.client.subscriptions.async_subscriptions import AsyncSubscriptions
+from penstock.client.subscriptions.consuming import AsyncConsumerOptions, Consumed
+from penstock.client.subscriptions.streaming import StreamOptions, SubscriptionBatch, stream_wish
 from penstock.core.events.event import NewEvent
-from penstock.wire.address import check_address
 from penstock.wire.groups import (
     CommittedPosition,
     ConsumerGroup,
@@ -32,7 +36,8 @@ from penstock.wire.groups import (
     PositionReset,
     ResetPosition,
 )
-from penstock.wire.reader.page import Data
+from penstock.wire.http import check_address
+from penstock.wire.log.reader.pages import Data
 
 
 class AsyncClient(AsyncClosing):

@@ -5,23 +5,27 @@ from datetime import datetime
 from types import UnionType
 from typing import Any, Literal, Unpack
 
-from penstock.client.closing import Closing
-from penstock.client.compatibility import Compatibility
-from penstock.client.consumer import Consumer
-from penstock.client.consumer_options import ConsumerOptions
-from penstock.client.consuming import Consumed
-from penstock.client.event_types import PartitionOffsets, Traits, definition, schema_text, whole
-from penstock.client.feed import PATIENCE_S, Feed
+from penstock.client.http.library import Closing
+from penstock.client.http.transport import Transport
 from penstock.client.hub_protocol import HubProtocol
-from penstock.client.producer_options import PublishingProperties, RetryPolicy
-from penstock.client.publishing import BATCH_BYTES, BATCH_EVENTS, Batching, Key, Published, each_event, new_event
-from penstock.client.stream_options import StreamOptions, stream_wish
-from penstock.client.subscription_batch import SubscriptionBatch
-from penstock.client.subscription_stream import SubscriptionStream
-from penstock.client.subscriptions import Subscriptions
-from penstock.client.transport import Transport
+from penstock.client.log.feed import PATIENCE_S, Feed
+from penstock.client.log.publishing import BATCH_BYTES, BATCH_EVENTS, Batching, Key, Published, each_event, new_event
+from penstock.client.registry import (
+    Compatibility,
+    PartitionOffsets,
+    PublishingProperties,
+    Traits,
+    definition,
+    schema_text,
+    whole,
+)
+from penstock.client.retry import RetryPolicy
+from penstock.client.subscriptions.consumer import Consumer
+from penstock.client.subscriptions.consuming import Consumed, ConsumerOptions
+from penstock.client.subscriptions.stream import SubscriptionStream
+from penstock.client.subscriptions.streaming import StreamOptions, SubscriptionBatch, stream_wish
+from penstock.client.subscriptions.subscriptions import Subscriptions
 from penstock.core.events.event import NewEvent
-from penstock.wire.address import check_address
 from penstock.wire.groups import (
     CommittedPosition,
     ConsumerGroup,
@@ -31,7 +35,8 @@ from penstock.wire.groups import (
     PositionReset,
     ResetPosition,
 )
-from penstock.wire.reader.page import Data
+from penstock.wire.http import check_address
+from penstock.wire.log.reader.pages import Data
 
 
 class Client(Closing):

@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-from penstock.client.consumer_groups import ConsumerGroups
-from penstock.client.event_types import EventTypes, hub_address
-from penstock.client.publishing import Publishing
-from penstock.client.subscription_protocol import SubscriptionProtocol
-from penstock.wire.patience import check_patience
+from penstock.client.groups import ConsumerGroups
+from penstock.client.log.publishing import Publishing
+from penstock.client.registry import EventTypes, hub_address
+from penstock.client.subscriptions.protocol import SubscriptionProtocol
+from penstock.wire.http import check_patience
 
 
 class HubProtocol:

@@ -150,15 +150,14 @@ An error carries its fields; the message is made from them. It survives pickling
 `penstock.wire.problem` turns it into problem+json and back by its code.
 """
 
-from penstock.errors.consumed import *  # noqa: F403
+from penstock.errors.batches import *  # noqa: F403
 from penstock.errors.failed import *  # noqa: F403
-from penstock.errors.grouped import *  # noqa: F403
-from penstock.errors.processed import *  # noqa: F403
-from penstock.errors.produced import *  # noqa: F403
+from penstock.errors.groups import *  # noqa: F403
+from penstock.errors.processing import *  # noqa: F403  # noqa: F403
+from penstock.errors.producers import *  # noqa: F403
 from penstock.errors.refused import *  # noqa: F403
 from penstock.errors.root import PenstockError as PenstockError
-from penstock.errors.staged import *  # noqa: F403
-from penstock.errors.subscribed import *  # noqa: F403
+from penstock.errors.subscriptions import *  # noqa: F403
 
 ALL: tuple[type[PenstockError], ...] = tuple(
     kind for kind in list(vars().values()) if isinstance(kind, type) and issubclass(kind, PenstockError)

@@ -1,18 +1,339 @@
-"""Consumer groups: who there is, how far behind each is, and the cursors of ZeroEventHub's cursor sets."""
+"""What the partitions have that somebody names in a list of positions.
 
-from collections.abc import Mapping, Sequence
+Moves a consumer group's positions: forward, back, or to a time; which that are, and where to.
+
+Consumer groups' positions: committed by those who read, and moved by those who operate.
+
+Consumer groups: who there is, how far behind each is, and the cursors of ZeroEventHub's cursor sets.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter, itemgetter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from penstock.core.groups import CURSOR_SET, SUBSCRIPTION, Behind, Standing, behind, is_group_name, slice_of
+from penstock.core.groups import (
+    CURSOR_SET,
+    PATH_NAME_ALLOWED,
+    SUBSCRIPTION,
+    Behind,
+    Commit,
+    Extent,
+    Goal,
+    Reset,
+    Standing,
+    behind,
+    covered,
+    is_group_name,
+    is_path_name,
+    is_slice,
+    slice_of,
+)
 from penstock.core.log.cursor import Cursor, View, check_view, feed_mark
+from penstock.core.registry.definition import is_name
 from penstock.core.registry.event_type import Feed
-from penstock.errors import CursorSetNotFound, DatabaseUnavailable, GroupKindDiffers, GroupNotFound, OutcomeUnknown
-from penstock.hub.clock import Clock
-from penstock.hub.registry import existing_feed
-from penstock.storage.groups import Intervention, Listed, Which
-from penstock.storage.store import Position, Store
+from penstock.errors import (
+    BadParameter,
+    CursorSetNotFound,
+    DatabaseUnavailable,
+    GroupKindDiffers,
+    GroupNotFound,
+    OutcomeUnknown,
+    PositionMoved,
+    UnusablePosition,
+)
+from penstock.hub.background import Clock
+from penstock.hub.feeds import existing_feed
+from penstock.storage.groups import Intervention, Listed, Place, Which
+from penstock.storage.store import Head, Position, Store, Tx
+
+
+class _Seen(NamedTuple):
+    """A feed, and what its partitions had at one look."""
+
+    feed: Feed
+    heads: Mapping[int, Head]
+
+
+class Extents:
+    """What the partitions of feeds have; each feed is looked at once, when it is first named."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+        self._seen: dict[str, _Seen | None] = {}
+
+    def count(self, name: str) -> int:
+        """Return how many partitions a feed has; 0: there is none of that name."""
+        seen = self._look(name)
+        return seen.feed.partition_count if seen else 0
+
+    def at(self, name: str, partition: int, item: int) -> Extent:
+        """Return what a partition has.
+
+        Raises:
+            UnusablePosition: there is none such.
+        """
+        seen = self._look(name)
+        if seen is None or not 0 <= partition < seen.feed.partition_count:
+            last = self.count(name) - 1
+            why = f"partitions are numbered from 0 to {last}" if seen else "there is no such event type"
+            raise UnusablePosition(item=item, event_type=name[:80], partition=partition, reason=why)
+        head = seen.heads[seen.feed.partition_ids[partition]]
+        return Extent(seen.feed.epoch, head.floor, head.next_offset)
+
+    def since(self, at: int, places: Iterable[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
+        """Return, by partition, the offset of the first event that was received at *at* or later, else its end."""
+        ids: dict[int, tuple[str, int]] = {}
+        ranges = {}
+        for name, partition in places:
+            seen = self._look(name)
+            assert seen is not None
+            partition_id = seen.feed.partition_ids[partition]
+            ids[partition_id] = name, partition
+            ranges[partition_id] = seen.heads[partition_id].floor, seen.heads[partition_id].next_offset
+        return {ids[partition_id]: offset for partition_id, offset in self._tx.events.since(ranges, at).items()}
+
+    def _look(self, name: str) -> _Seen | None:
+        if name not in self._seen:
+            feed = self._tx.feeds.find(name) if is_name(name) else None
+            heads = self._tx.events.heads(feed.partition_ids) if feed else {}
+            is_there = feed is not None and len(heads) == feed.partition_count  # Else it was dropped between the looks.
+            self._seen[name] = _Seen(feed, heads) if feed and is_there else None
+        return self._seen[name]
+
+
+class Moved(NamedTuple):
+    """A position that was reset."""
+
+    place: Place
+    came_from: int | None
+    """The offset that was wanted next before; None: there was none of this epoch."""
+    extent: Extent
+    """What the partition has."""
+
+
+class Target(NamedTuple):
+    """One position that is to be reset, by the item that asks for it."""
+
+    item: int
+    source: str
+    slice: str
+    partition: int
+    goal: Goal
+
+
+class Moving:
+    """What is to be moved of one group, and where to."""
+
+    def __init__(self, tx: Tx, kind: str, standings: Sequence[Standing]) -> None:
+        self._extents = Extents(tx)
+        self._kind = kind
+        self._stands = {(each.source, each.slice, each.tranche): each for each in standings}
+
+    def moved(self, resets: Sequence[Reset]) -> Sequence[Moved]:
+        """Return the positions that *resets* mean, as they are to be; sorted.
+
+        Raises:
+            UnusablePosition: one of them cannot be had.
+        """
+        targets: dict[tuple[str, str, int], Target] = {}
+        for item, reset in enumerate(resets):
+            for each in self._targets(item, reset):
+                place = each.source, each.slice, each.partition
+                if place in targets:
+                    raise _unusable(each, "it is named twice")
+                targets[place] = each
+        at_times: dict[int, list[tuple[str, int]]] = {}
+        for each in targets.values():
+            if each.goal.at is not None:
+                at_times.setdefault(each.goal.at, []).append((each.source, each.partition))
+        since = {at: self._extents.since(at, places) for at, places in at_times.items()}
+        return [self._moved(each, since) for _, each in sorted(targets.items())]
+
+    def _targets(self, item: int, reset: Reset) -> list[Target]:
+        if reset.event_type is None:
+            sources = sorted({source for source, _, _ in self._stands})
+            return [each for source in sources for each in self._in_source(item, reset, source)]
+        self._extents.at(reset.event_type, reset.partition or 0, item)
+        found = self._in_source(item, reset, reset.event_type)
+        if not found:
+            unsaid = "the group has no position there: say in which slice it is to have one"
+            reason = unsaid if reset.slice is None else "the slice that is named does not hold it"
+            raise UnusablePosition(item=item, event_type=reset.event_type, partition=reset.partition, reason=reason)
+        return found
+
+    def _in_source(self, item: int, reset: Reset, source: str) -> list[Target]:
+        count = self._extents.count(source)
+        if not count:  # What is gone stays as it is.
+            return []
+        found = []
+        for part in self._slices(reset, source):
+            known = [each for of, at, each in self._stands if (of, at) == (source, part)]
+            covers = covered(self._kind, part, count, known)
+            if reset.partition is not None:
+                is_said = reset.slice is not None and self._kind != CURSOR_SET
+                covers = {reset.partition} if is_said else covers & {reset.partition}
+            found += [Target(item, source, part, each, reset.goal) for each in sorted(covers)]
+        return found
+
+    def _slices(self, reset: Reset, source: str) -> Sequence[str]:
+        """Return the slices that are meant: those that there are, unless it is said; what is whole has one."""
+        if reset.slice is not None:
+            return [reset.slice] if is_slice(reset.slice) else []
+        found = sorted({part for known, part, _ in self._stands if known == source})
+        return found or ([] if self._kind == CURSOR_SET else [""])
+
+    def _moved(self, target: Target, since: Mapping[int, Mapping[tuple[str, int], int]]) -> Moved:
+        extent = self._extents.at(target.source, target.partition, target.item)
+        offset = self._offset(target, extent, since)
+        if offset < 0:
+            raise _unusable(target, f"there is no offset {offset}")
+        if offset < extent.floor:
+            raise _unusable(target, f"retention has removed what is before {extent.floor}, and with that {offset}")
+        if offset > extent.next_offset:
+            raise _unusable(target, f"{offset} is beyond its end, which is {extent.next_offset}")
+        stands = self._stands.get((target.source, target.slice, target.partition))
+        came_from = stands.offset if stands and stands.epoch == extent.epoch else None
+        place = Place(target.source, target.slice, target.partition, extent.epoch, offset)
+        return Moved(place, came_from, extent)
+
+    def _offset(self, target: Target, extent: Extent, since: Mapping[int, Mapping[tuple[str, int], int]]) -> int:
+        goal = target.goal
+        if goal.at is not None:
+            return since[goal.at][target.source, target.partition]
+        if goal.offset is not None:
+            return goal.offset
+        return extent.floor if goal.to == "begin" else extent.next_offset
+
+
+def _unusable(target: Target, reason: str) -> UnusablePosition:
+    return UnusablePosition(item=target.item, event_type=target.source, partition=target.partition, reason=reason)
+
+
+RESET: Final = "reset"
+"""The kind of what is recorded of a reset."""
+
+
+class Positions:
+    """The positions of one store's consumer groups."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    def commit(self, group: str, kind: str | None, commits: Sequence[Commit]) -> Sequence[Place]:
+        """Store positions, all or none, and return them sorted; a group that there is not is made one of that *kind*.
+
+        Raises:
+            BadParameter: the group has to be made, and cannot be called so, or *kind* is missing.
+            GroupKindDiffers: the group is of another kind, or a subscription.
+            UnusablePosition: one of them cannot be had.
+            PositionMoved: something else stands there than was expected.
+            DatabaseUnavailable: they may have been stored; to store them again does no harm.
+            OutcomeUnknown: the same, where something was expected to stand there.
+        """
+        if not is_path_name(group):
+            raise BadParameter(parameter="group", value=group[:80], allowed=PATH_NAME_ALLOWED)
+        now = self._clock()
+        try:
+            with self._store.write() as tx:
+                held = tx.groups.lock(group, kind=kind, at=now)
+                places = _places(Extents(tx), _checked(group, held, kind), commits)
+                _check_expected(tx, group, commits, places)
+                tx.groups.put(group, places, now)
+        except OutcomeUnknown as error:
+            if any(each.compares for each in commits):
+                raise
+            raise DatabaseUnavailable(reason=error.fields["reason"], retry_after=1) from error
+        return sorted(places)
+
+    def reset(self, group: str, resets: Sequence[Reset], reason: str | None, *, dry_run: bool) -> Sequence[Moved]:
+        """Move positions, all or none, and record it; return what was moved, sorted. A dry run tells what would be.
+
+        Raises:
+            GroupNotFound: there is none.
+            GroupKindDiffers: it is a subscription, whose streams have to be told first.
+            UnusablePosition: one of them cannot be moved there.
+        """
+        if not is_group_name(group):
+            raise GroupNotFound(group=group)
+        now = self._clock()
+        with self._store.read() if dry_run else self._store.write() as tx:
+            kind = tx.groups.lock(group)
+            if kind is None:
+                raise GroupNotFound(group=group)
+            if kind == SUBSCRIPTION:
+                reason = f"its streams have to be told: PATCH /subscriptions/{group}/cursors moves it"
+                raise GroupKindDiffers(group=group, kind=kind, reason=reason)
+            moved = Moving(tx, kind, tx.groups.standings([group])).moved(resets)
+            if not dry_run:
+                tx.groups.put(group, [each.place for each in moved], now)
+                tx.groups.intervene(group, [_intervention(each, reason, now) for each in moved])
+        return moved
+
+
+def _checked(group: str, held: str | None, kind: str | None) -> str:
+    """Return of which kind the group is to which somebody commits."""
+    if held is None:
+        allowed = "processor, spark or cursorset: there is no group of that name yet"
+        raise BadParameter(parameter="kind", value=None, allowed=allowed)
+    if held == SUBSCRIPTION:
+        reason = f"its cursors are committed by POST /subscriptions/{group}/cursors"
+        raise GroupKindDiffers(group=group, kind=held, reason=reason)
+    if kind not in (None, held):
+        raise GroupKindDiffers(group=group, kind=held, reason=f"it cannot be a {kind}")
+    return held
+
+
+def _places(extents: Extents, kind: str, commits: Sequence[Commit]) -> Sequence[Place]:
+    places: dict[tuple[str, str, int], Place] = {}
+    for item, each in enumerate(commits):
+        extent = extents.at(each.event_type, each.partition, item)
+        key = each.event_type, each.slice, each.partition
+        why = (
+            "it is named twice" if key in places else _why_unusable(each, kind, extents.count(each.event_type), extent)
+        )
+        if why is not None:
+            raise UnusablePosition(item=item, event_type=each.event_type, partition=each.partition, reason=why)
+        places[key] = Place(*key, extent.epoch, each.offset)
+    return list(places.values())
+
+
+def _why_unusable(commit: Commit, kind: str, count: int, extent: Extent) -> str | None:
+    if commit.epoch not in (None, extent.epoch):
+        return f"it is of the feed's epoch {commit.epoch}, which is now {extent.epoch}"
+    if not 0 <= commit.offset <= extent.next_offset:
+        return f"there is no offset {commit.offset}: it ends at {extent.next_offset}"
+    if not is_slice(commit.slice):
+        return "a slice is up to 255 printable characters of ASCII"
+    if kind == CURSOR_SET and commit.partition not in covered(kind, commit.slice, count, ()):
+        return "the slice of a cursor set is n/partition, such as 2/1, and that view has to hold the partition"
+    return None
+
+
+def _check_expected(tx: Tx, group: str, commits: Sequence[Commit], places: Sequence[Place]) -> None:
+    """Raise PositionMoved unless all stands as is expected; the group is locked."""
+    compared = [(each, place) for each, place in zip(commits, places, strict=True) if each.compares]
+    slices = {(each.event_type, each.slice) for each, _ in compared}
+    stands = {at: tx.positions.find(group, *at) for at in slices}
+    for each, place in compared:
+        found = stands[each.event_type, each.slice].get(each.partition)
+        wanted = None if each.expected is None else Position(each.partition, place.epoch, each.expected)
+        if found != wanted:
+            raise PositionMoved(
+                group=group,
+                event_type=each.event_type,
+                partition=each.partition,
+                slice=each.slice,
+                expected=each.expected,
+                offset=found.offset if found else None,
+                epoch=found.epoch if found else None,
+            )
+
+
+def _intervention(moved: Moved, reason: str | None, at: int) -> Intervention:
+    source, part, tranche, epoch, offset = moved.place
+    return Intervention(source, part, tranche, RESET, epoch, moved.came_from, offset, reason, at)
 
 
 class Known(NamedTuple):

@@ -20,26 +20,21 @@ from penstock.errors import (
     TooManyEvents,
     Unavailable,
 )
-from penstock.hub.append import Published
-from penstock.hub.clock import Clock, system_clock
-from penstock.hub.commit import GROUP_EVENTS_MAX, Committer
-from penstock.hub.direct import Direct
-from penstock.hub.expiry import Expiry
-from penstock.hub.groups import Groups
-from penstock.hub.parking import Parking
-from penstock.hub.permissions import Caller, Operation, Permissions
-from penstock.hub.positions import Positions
-from penstock.hub.producers import Producers
-from penstock.hub.publish import Handed, How, Unfit, ready, refusal
-from penstock.hub.read import ColumnChunk, LineChunk, Reader, Reading, Track, Wanted
+from penstock.hub.admin.settings import Caller, Operation, Permissions, Settings
+from penstock.hub.admin.sweeping import Sweeper
+from penstock.hub.background import Clock, system_clock
+from penstock.hub.batches.direct import Direct
+from penstock.hub.batches.staging import Staging
+from penstock.hub.committer import GROUP_EVENTS_MAX, Committer
+from penstock.hub.groups import Groups, Positions
+from penstock.hub.log.publish import Handed, How, Unfit, ready, refusal
+from penstock.hub.log.read import ColumnChunk, LineChunk, Reader, Reading, Track, Wanted
+from penstock.hub.log.request import Published, Request, Stamped, Who, handed_bytes
+from penstock.hub.producers.producers import Expiry, Producers
 from penstock.hub.registry import Comparison, Registry
-from penstock.hub.request import Request
-from penstock.hub.settings import Settings
-from penstock.hub.staging import Staging
-from penstock.hub.stamped import Stamped, Who, handed_bytes
-from penstock.hub.streams import Streams
-from penstock.hub.subscriptions import Subscriptions
-from penstock.hub.sweep import Sweeper
+from penstock.hub.subscriptions.parking import Parking
+from penstock.hub.subscriptions.streams import Streams
+from penstock.hub.subscriptions.subscriptions import Subscriptions
 from penstock.hub.watch import Watch
 from penstock.storage.store import Finding, Frame, Head, KindFilter, Store
 

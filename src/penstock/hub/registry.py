@@ -19,8 +19,9 @@ from penstock.errors import (
     PenstockError,
     SchemaVersionNotFound,
 )
-from penstock.hub.clock import Clock, rfc3339
-from penstock.hub.subscriptions import grow, is_deletable, lock_readers
+from penstock.hub.background import Clock, rfc3339
+from penstock.hub.feeds import existing_feed
+from penstock.hub.subscriptions.subscriptions import grow, is_deletable, lock_readers
 from penstock.schema.evolution import NOTHING_CHANGES, Verdict, told
 from penstock.schema.guidelines import check
 from penstock.schema.parsing import parse_schema
@@ -361,14 +362,6 @@ def _dated(event_type: EventType, now: int) -> EventType:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
-
-
-def existing_feed(tx: Tx, name: str) -> Feed:
-    """Return the feed of that name, or raise EventTypeNotFound."""
-    feed = tx.feeds.find(name)
-    if feed is None:
-        raise EventTypeNotFound(event_type=name)
-    return feed
 
 
 def _version(tx: Tx, feed: Feed, version: str) -> Definition:

@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final, NamedTuple, TypeVar
 
-from penstock.client.connection import ASYNC, SYNC, check_table, parameter_mark, plain
+from penstock.client.log.positions import ASYNC, SYNC, check_table, parameter_mark, plain
 from penstock.errors import OutsideTransaction
 from penstock.outbox.dialects import Dialect, numbered, pyformat
 

@@ -8,7 +8,7 @@ import msgspec
 
 from penstock.core.events.encoding import unlike
 from penstock.errors import EidMissing, OrderUnknown
-from penstock.wire.reader.page import FeedEvent
+from penstock.wire.log.reader.pages import FeedEvent
 
 EID_CHARS_MAX: Final = 255
 """The hub's are UUIDs, of 36; other servers may have others, and an index of a database takes no more."""

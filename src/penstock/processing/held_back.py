@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from penstock.processing.event import eid_of, one_case, parents_of
 from penstock.processing.history import History, arranged, refuse_circles
 from penstock.processing.parameters import check_count
-from penstock.wire.reader.page import Page
+from penstock.wire.log.reader.pages import Page
 
 E = TypeVar("E")
 _Awaited = dict[str, list[str]]

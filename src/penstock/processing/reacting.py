@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 from penstock.client.client import Client
-from penstock.client.event import Event
+from penstock.client.log.publishing import Event
 from penstock.core.events.encoding import document, fill_metadata
 from penstock.core.events.event import NewEvent
 from penstock.errors import BadParameter

@@ -1,9 +1,8 @@
 """The hub as an ASGI application: the routing table, and how it starts and stops."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any, Literal
 
 from starlette.applications import Starlette
@@ -16,45 +15,14 @@ from starlette.types import Receive, Scope, Send
 from penstock.core.registry.definition import Limits, limits_of
 from penstock.errors import HubStopped, OutcomeUnknown, PenstockError
 from penstock.hub.hub import Hub
-from penstock.server import batches, feeds, operations, parameters, shapes
-from penstock.server.accept import choose_form
 from penstock.server.access import QUIET, Access
-from penstock.server.administration import ADMINISTRATION
-from penstock.server.arrival import arrived
-from penstock.server.idempotent import IDEMPOTENT
-from penstock.server.low_level import LOW_LEVEL
-from penstock.server.operation import Handler, Operation
-from penstock.server.problems import on_defect, on_http_error, on_penstock_error, problem_response
-from penstock.server.proxies import TrustedProxies
-from penstock.server.registry import REGISTRY
-from penstock.server.staged import STAGED
+from penstock.server.http.encoding import choose_form
+from penstock.server.http.links import TrustedProxies
+from penstock.server.http.problems import on_defect, on_http_error, on_penstock_error, problem_response
+from penstock.server.http.requests import arrived
+from penstock.server.openapi.operation import Handler, Operation
+from penstock.server.routes import ROUTES
 from penstock.server.state import State
-from penstock.server.subscribing import SUBSCRIBING
-
-GET, POST = (partial(Operation, method) for method in ("GET", "POST"))
-
-OPERATIONS: Sequence[Operation] = (
-    GET("/feeds/{event_type}", feeds.read_feed, shapes.PAGE_V1, parameters.V1),
-    POST("/feeds/{event_type}", feeds.publish, shapes.PUBLISHED, parameters.PUBLISH, shapes.NEW_LINES),
-    GET("/feeds/{event_type}/events", feeds.read_partition, shapes.PAGE_V2, parameters.V2),
-    POST("/event-types/{event_type}/events", batches.publish_batch, shapes.PUBLISHED_BATCH, body=shapes.BATCH),
-    POST("/event-types/{event_type}/deleted-events", batches.delete_events, shapes.PUBLISHED_BATCH, body=shapes.BATCH),
-    *IDEMPOTENT,
-    *STAGED,
-    *SUBSCRIBING,
-    *REGISTRY,
-    *LOW_LEVEL,
-    *ADMINISTRATION,
-    GET("/", operations.index, shapes.INDEX),
-    GET("/health", operations.health, shapes.OK),
-    GET("/health/live", operations.live, shapes.STATUS),
-    GET("/health/ready", operations.ready, shapes.STATUS),
-    GET("/version", operations.version, shapes.VERSION),
-    GET("/metrics", operations.metrics, shapes.METRICS),
-    GET("/openapi.json", operations.openapi, shapes.DESCRIPTION),
-    GET("/docs", operations.docs, shapes.DOCS),
-)
-"""Every route, tried in this order, so that those come first that are asked most; HEAD goes with each GET."""
 
 
 class HubApp:
@@ -71,8 +39,8 @@ class HubApp:
         database: the URL of the database, see `penstock.storage.open_store`; or a function that opens a `Hub`.
         migrate: bring the tables up to date when starting.
         nakadi_strict: do as Nakadi does where Penstock would say or allow more: problems have no members but Nakadi's,
-            and a hub that is opened here keeps to Nakadi's limits (see `penstock.core.registry.definition`). One that *database*
-            opens has those that it was given.
+            and a hub that is opened here keeps to Nakadi's limits (`penstock.core.registry.definition`). One that
+            *database* opens has those that it was given.
         guidelines: `refuse` those event types that break a guideline of the level MUST, and do not waive it; else
             their owners are warned. Of a hub that *database* opens, its limits say so.
         trusted_proxies: addresses and networks of proxies in front of the hub, such as `10.0.0.0/8`. Links follow
@@ -97,7 +65,7 @@ class HubApp:
         self._state = State(opens)
         self._proxies = TrustedProxies(trusted_proxies)
         self._app = Starlette(
-            routes=[Route(each.route, _endpoint(each), methods=[each.method]) for each in OPERATIONS],
+            routes=[Route(each.route, _endpoint(each), methods=[each.method]) for each in ROUTES],
             exception_handlers={
                 PenstockError: on_penstock_error,
                 HTTPException: on_http_error,
@@ -106,7 +74,7 @@ class HubApp:
             lifespan=self.lifespan,
         )
         self._app.state.penstock = self._state
-        self._app.state.operations = OPERATIONS
+        self._app.state.operations = ROUTES
         self._app.state.nakadi_strict = nakadi_strict
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

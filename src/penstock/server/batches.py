@@ -1,99 +1,176 @@
-"""The way in by batches, in Nakadi's shape: an array of events, all of them or none."""
+"""The routes of staged publishing: uploads, and batches made of them."""
 
-import asyncio
-from concurrent.futures import Future
-from functools import partial
+import json
 from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.core.events.event import NewEvent
-from penstock.core.registry.event_type import DELETIONS
-from penstock.errors import (
-    EventTooLarge,
-    InvalidEvent,
-    MalformedBatch,
-    MalformedEvent,
-    PartitionRefused,
-    PenstockError,
-    UndeletableEvents,
-    UnknownConsumer,
-)
-from penstock.hub.append import Published
+from penstock.errors import InvalidEvent, MalformedBatch, MalformedEvent, TooManyEvents, UnsupportedMediaType
+from penstock.hub.admin.sweeping import UPLOAD_S
+from penstock.hub.background import rfc3339
+from penstock.hub.batches.staging import Part, digest_of
+from penstock.hub.log.publish import Handed
+from penstock.hub.log.request import BatchName
 from penstock.server.access import access_of
-from penstock.server.answers import json_response
-from penstock.server.body import read_body
-from penstock.server.event_types import asked
-from penstock.server.inline import INLINE_BYTES, submitted
-from penstock.server.media_types import refuse_foreign_body
-from penstock.server.warnings import warn
-from penstock.wire.nakadi import aborted_responses, batch_responses, parse_batch
-from penstock.wire.producers import refuse_numbers
-from penstock.wire.query import shown
+from penstock.server.http.requests import media_type_of, read_body
+from penstock.server.http.responses import json_response
+from penstock.server.registry import asked
+from penstock.storage.staging import Batch
+from penstock.wire import batches as wire
+from penstock.wire.log.zeroeventhub import NDJSON, parse_lines
+from penstock.wire.producers import check_group, parse_number
+from penstock.wire.query import Query
 
-CONSUMER_TAG: Final = "x-consumer-tag"
-
-
-async def publish_batch(request: Request) -> Response:
-    """POST /event-types/{event_type}/events: publish an array of events, all or none."""
-    return await _publish(request, deletes=False)
+OPEN_BYTES_MAX: Final = 1 << 16
+PUBLISH_BYTES_MAX: Final = 4 << 20
+LIST_MAX: Final = 100
 
 
-async def delete_events(request: Request) -> Response:
-    """POST /event-types/{event_type}/deleted-events: mark the earlier events of these events' keys as deleted."""
-    return await _publish(request, deletes=True)
+async def open_upload(request: Request) -> Response:
+    """POST /event-types/{event_type}/uploads: begin an upload for a batch; tell of the batch where it was begun."""
+    state, event_type = await asked(request, "write")
+    body = await read_body(request, state, OPEN_BYTES_MAX)
+
+    def opened() -> Response:
+        wanted = wire.parse_open(body)
+        name = BatchName(event_type, wanted.producer_group, wanted.batch)
+        found = state.hub.staging.open(name, wanted.query)
+        if isinstance(found, str):
+            return json_response(wire.Upload(found, UPLOAD_S), 201)
+        return json_response(_shown(name.group, found))
+
+    return await state.run(opened)
 
 
-async def _publish(request: Request, *, deletes: bool) -> Response:
+async def put_chunk(request: Request) -> Response:
+    """PUT /event-types/{event_type}/uploads/{upload}/chunks/{chunk}: hand in a chunk of an upload."""
+    access = access_of(request)
+    state, event_type = await asked(request, "write")
+    upload, number = request.path_params["upload"], parse_number(request.path_params["chunk"], "chunk")
+    rejects = Query(request.scope["query_string"]).flag("reject_invalid")
+    media_type = media_type_of(request)
+    if media_type != NDJSON:
+        raise UnsupportedMediaType(given=media_type or "nothing", allowed=NDJSON)
+    body = await read_body(request, state)
+    access.received = len(body)
+
+    def added() -> Response:
+        events, lines = parse_lines(body)
+        if not events:
+            raise MalformedBatch("the body has no events", reason="it has no events")
+        if len(events) > wire.CHUNK_EVENTS_MAX:
+            raise TooManyEvents(limit=wire.CHUNK_EVENTS_MAX)
+        digest = digest_of(body)
+        handed = Handed(events, lines)
+        try:
+            kept, rejected = state.hub.staging.add(event_type, upload, number, handed, digest, rejects=rejects)
+        except MalformedEvent as error:
+            raise InvalidEvent(**error.fields) from None
+        told = [wire.Rejected(each.line, each.reason) for each in rejected]
+        return json_response(wire.Chunk(number, kept.events, digest.hex(), told))
+
+    return await state.run(added)
+
+
+async def drop_upload(request: Request) -> Response:
+    """DELETE /event-types/{event_type}/uploads/{upload}: forget an upload that is part of no batch."""
+    state, event_type = await asked(request, "write")
+    await state.run(lambda: state.hub.staging.drop(event_type, request.path_params["upload"]))
+    return Response(status_code=204)
+
+
+async def publish_uploads(request: Request) -> Response:
+    """PUT /event-types/{event_type}/producers/{group}/batches/{batch}: publish a batch, each event of it once."""
     access = access_of(request)
     state, name = await asked(request, "write")
     access.event = "publish"
-    _check_headers(request)
-    refuse_numbers(request.headers, name)
-    body = await read_body(request, state)
-    access.received = len(body)
-    is_small = len(body) <= INLINE_BYTES and state.hub.is_light(name, len(body))
-    events: list[NewEvent] = []
+    batch = _name(request, name)
+    body = await read_body(request, state, PUBLISH_BYTES_MAX)
 
-    def submit(*, looks: bool = True) -> "Future[Published | None] | None":
-        events[:] = parse_batch(body)
-        if not events:
-            return None
-        return state.hub.submit(name, events, looks=looks, flow_id=access.flow_id, strict=True, deletes=deletes)
+    def published() -> Response:
+        wanted = wire.parse_publish(body)
+        parts = [Part(each.upload, each.chunks, each.events, bytes.fromhex(each.digest)) for each in wanted.uploads]
+        done = state.hub.staging.publish(batch, wanted.query, parts)
+        access.events = done.appended
+        state.metrics.published.add(name, done.appended)
+        return json_response(_shown(batch.group, done.batch))
 
-    try:
-        future = await submitted(state, submit, is_small=is_small)
-        if future is None:
-            await state.run(lambda: state.hub.event_type(name))
-        else:
-            await asyncio.wrap_future(future)
-    except MalformedEvent as error:
-        raise MalformedBatch(line=error.fields["line"], reason=error.fields["reason"]) from None
-    except (InvalidEvent, EventTooLarge, PartitionRefused, UndeletableEvents) as error:
-        access.refuse(error)
-        return await state.run(partial(_refused, events, error))  # There can be a million.
-    access.events = len(events)
-    state.metrics.published.add(name, len(events))
-    return warn(Response(status_code=200), [DELETIONS] if deletes else [])
+    return await state.run(published)
 
 
-def _check_headers(request: Request) -> None:
-    """Raise for what is not spoken here, and for a tag of a subscription that is not there."""
-    refuse_foreign_body(request)
-    tags = request.headers.getlist(CONSUMER_TAG)
-    if tags:
-        raise UnknownConsumer(subscription=shown(tags[0].partition("=")[2].strip()))
+async def begin_batch(request: Request) -> Response:
+    """PUT /event-types/{event_type}/producers/{group}/batches/{batch}/manifest: begin a batch that tasks publish."""
+    state, event_type = await asked(request, "write")
+    batch = _name(request, event_type)
+    body = await read_body(request, state, OPEN_BYTES_MAX)
+    return await state.run(
+        lambda: json_response(_shown(batch.group, state.hub.direct.begin(batch, wire.parse_begin(body).query)))
+    )
 
 
-def _refused(events: list[NewEvent], error: PenstockError) -> Response:
-    if isinstance(error, UndeletableEvents):
-        return json_response(aborted_responses(events, error.detail), 422)
-    step = "partitioning" if isinstance(error, PartitionRefused) else "validating"
-    return json_response(batch_responses(events, error.fields["line"] - 1, step, _detail(error)), 422)
+async def complete_batch(request: Request) -> Response:
+    """PUT /event-types/{event_type}/producers/{group}/batches/{batch}/counts: complete a batch that tasks published."""
+    state, event_type = await asked(request, "write")
+    batch = _name(request, event_type)
+    body = await read_body(request, state, PUBLISH_BYTES_MAX)
+
+    def completed() -> Response:
+        query, counts = wire.parse_complete(body)
+        return json_response(_shown(batch.group, state.hub.direct.complete(batch, query, counts)))
+
+    return await state.run(completed)
 
 
-def _detail(error: PenstockError) -> str:
-    if isinstance(error, EventTooLarge):
-        return f"Event too large: {error.fields['size']} bytes, max size is {error.fields['limit']} bytes"
-    return str(error.fields["reason"])
+async def show_batch(request: Request) -> Response:
+    """GET /event-types/{event_type}/producers/{group}/batches/{batch}: show how far a batch is published."""
+    state, event_type = await asked(request, "view")
+    name = _name(request, event_type)
+    return await state.run(lambda: json_response(_shown(name.group, state.hub.staging.batch(name))))
+
+
+async def list_batches(request: Request) -> Response:
+    """GET /event-types/{event_type}/producers/{group}/batches: list the newest batches of a producer group."""
+    state, event_type = await asked(request, "view")
+    group = check_group(request.path_params["group"])
+    limit = Query(request.scope["query_string"]).integer("limit", 20, low=1, high=LIST_MAX)
+
+    def listed() -> Response:
+        found = state.hub.staging.batches(event_type, group, limit)
+        return json_response(wire.Batches([_shown(group, each) for each in found]))
+
+    return await state.run(listed)
+
+
+async def forget_batches(request: Request) -> Response:
+    """DELETE /event-types/{event_type}/producers/{group}/batches: forget a producer group's batches."""
+    state, event_type = await asked(request, "admin")
+    group = check_group(request.path_params["group"])
+    unfinished = Query(request.scope["query_string"]).flag("unfinished")
+
+    def forgotten() -> Response:
+        return json_response(wire.Forgotten(state.hub.staging.forget(event_type, group, unfinished=unfinished)))
+
+    return await state.run(forgotten)
+
+
+def _name(request: Request, event_type: str) -> BatchName:
+    group = check_group(request.path_params["group"])
+    return BatchName(event_type, group, parse_number(request.path_params["batch"], "batch"))
+
+
+def _shown(group: str, batch: Batch) -> wire.Batch:
+    return wire.Batch(
+        producer_group=group,
+        batch=batch.number,
+        query=batch.query,
+        mode="direct" if batch.is_direct else "staged",
+        state="published" if batch.is_done else "publishing",
+        events=batch.events,
+        rejected=batch.rejected,
+        offsets=json.loads(batch.offsets),
+        begun_at=rfc3339(batch.begun_at),
+        updated_at=rfc3339(batch.updated_at),
+        partitions=batch.partitions,
+        epoch=batch.epoch,
+    )

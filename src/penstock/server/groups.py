@@ -10,15 +10,14 @@ from starlette.responses import Response
 from penstock.core.groups import MICROSECONDS, Standing, is_group_name
 from penstock.core.registry.definition import is_name
 from penstock.errors import BadParameter, EventTypeNotFound, GroupNotFound
-from penstock.hub.clock import rfc3339
-from penstock.hub.groups import Known
-from penstock.hub.moving import Moved
-from penstock.hub.permissions import Operation
-from penstock.server.answers import json_response
-from penstock.server.body import parsed, read_body
-from penstock.server.caller import caller_of
-from penstock.server.links import Pairs, page_links
-from penstock.server.settling import settle, settle_some
+from penstock.hub.admin.settings import Operation
+from penstock.hub.background import rfc3339
+from penstock.hub.groups import Known, Moved
+from penstock.server.auth import caller_of
+from penstock.server.http.links import Pairs, page_links
+from penstock.server.http.requests import parsed, read_body
+from penstock.server.http.responses import json_response
+from penstock.server.log.pages import settle, settle_some
 from penstock.server.state import State, state_of
 from penstock.storage.groups import Intervention, Place, Which
 from penstock.wire import groups as wire

@@ -7,9 +7,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from penstock import __version__
-from penstock.server.accept import choose_form
-from penstock.server.answers import json_response
-from penstock.server.links import link, server_url
+from penstock.server.http.encoding import choose_form
+from penstock.server.http.links import link, server_url
+from penstock.server.http.responses import json_response
 from penstock.server.metrics import MEDIA_TYPE
 from penstock.server.openapi import describe
 from penstock.server.state import State, state_of

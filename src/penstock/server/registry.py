@@ -1,32 +1,268 @@
-"""The routing table of the registry: event types, their schemas, and what a change of them would be."""
+"""The routes of event types, in Nakadi's shape.
 
-from collections.abc import Sequence
-from functools import partial
-from typing import Final
+The routes of event types' schemas, in Nakadi's shape.
 
-from penstock.server import event_types, parameters, schemas, shapes
-from penstock.server.operation import Operation
+The routes below /registry: what the definition of an event type can choose from.
+"""
 
-GET, POST, PUT, DELETE = (partial(Operation, method) for method in ("GET", "POST", "PUT", "DELETE"))
-_AT: Final = "/event-types/{event_type}"
-_VERSION: Final = f"{_AT}/schemas/{{version}}"
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-REGISTRY: Final[Sequence[Operation]] = (
-    GET("/event-types", event_types.list_event_types, shapes.EVENT_TYPES, parameters.EVENT_TYPES),
-    POST("/event-types", event_types.create_event_type, shapes.CREATED, body=shapes.NEW_EVENT_TYPE),
-    GET(_AT, event_types.show_event_type, shapes.EVENT_TYPE),
-    PUT(_AT, event_types.replace_event_type, shapes.CHANGED, parameters.REORDERING, shapes.NEW_EVENT_TYPE),
-    DELETE(_AT, event_types.delete_event_type, shapes.DELETED),
-    PUT(f"{_AT}/partition-count", event_types.grow_event_type, shapes.DONE, body=shapes.COUNT),
-    POST(
-        f"{_AT}/definition-check",
-        event_types.check_definition,
-        shapes.TAKEN,
-        parameters.REORDERING,
-        shapes.NEW_EVENT_TYPE,
-    ),
-    GET(f"{_AT}/schemas", schemas.list_schemas, shapes.SCHEMAS, parameters.SCHEMAS),
-    POST(f"{_AT}/schemas", schemas.add_schema, shapes.ADDED, parameters.FETCH, shapes.NEW_SCHEMA),
-    GET(_VERSION, schemas.show_schema, shapes.SCHEMA),
-    POST(f"{_VERSION}/compatibility-check", schemas.compare_schema, shapes.COMPARISON, body=shapes.COMPARED),
-)
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from penstock.core.registry.event_type import Feed
+from penstock.errors import BadParameter
+from penstock.hub.admin.settings import Operation
+from penstock.hub.background import rfc3339
+from penstock.hub.hub import Hub
+from penstock.hub.registry import Comparison
+from penstock.schema.guidelines import check
+from penstock.server.auth import caller_of
+from penstock.server.http.links import page_links
+from penstock.server.http.requests import parsed, read_body
+from penstock.server.http.responses import json_response, warn, warn_of_no_effect
+from penstock.server.state import State, event_type_of, state_of
+from penstock.wire.log.nakadi import SCHEMAS_MAX, event_type_object, schema_pages
+from penstock.wire.query import WHOLE_NUMBER_MAX, Query, shown
+
+DEFINITION_BYTES_MAX: Final = 4 << 20
+"""A schema of 1 MiB, written as a text within a text, can take several times as much."""
+WARNINGS_MAX: Final = 10
+"""So many guidelines an answer warns of."""
+
+
+async def list_event_types(request: Request) -> Response:
+    """GET /event-types: list event types, sorted by name."""
+    state = await state_of(request)
+    state.hub.check(caller_of(request), "view")
+    query = Query(request.scope["query_string"])
+    writer, owner = _attribute(query, "writer"), query.text("owning_application")
+
+    def listed() -> Response:
+        feeds = state.hub.event_types()
+        return json_response([_show_event_type(feed) for feed in feeds if _is_asked_for(feed, writer, owner)])
+
+    return await state.run(listed)  # With thousands of them, nothing for an event loop.
+
+
+async def create_event_type(request: Request) -> Response:
+    """POST /event-types: create an event type."""
+    state = await state_of(request)
+    state.hub.check(caller_of(request), "admin")
+    body = await read_body(request, state, DEFINITION_BYTES_MAX)
+
+    def create() -> Response:
+        definition = parsed(body)
+        state.hub.create_event_type(definition)
+        return _changed(state.hub, definition["name"], 201, definition)
+
+    return await state.run(create)
+
+
+async def show_event_type(request: Request) -> Response:
+    """GET /event-types/{event_type}: show an event type."""
+    state, name = await asked(request, "view")
+    return await state.run(lambda: json_response(_show_event_type(state.hub.event_type(name))))
+
+
+async def replace_event_type(request: Request) -> Response:
+    """PUT /event-types/{event_type}: change an event type, giving all of its definition."""
+    state, name = await asked(request, "admin")
+    allow_reordering = _allows_reordering(request)
+    body = await read_body(request, state, DEFINITION_BYTES_MAX)
+
+    def replace() -> Response:
+        definition = parsed(body)
+        state.hub.replace_event_type(name, definition, allow_reordering=allow_reordering)
+        return _changed(state.hub, name, 200, definition)
+
+    return await state.run(replace)
+
+
+async def delete_event_type(request: Request) -> Response:
+    """DELETE /event-types/{event_type}: drop an event type with all its events."""
+    state, name = await asked(request, "admin")
+    await state.run(lambda: state.hub.delete_event_type(name))
+    return Response(status_code=200)
+
+
+async def grow_event_type(request: Request) -> Response:
+    """PUT /event-types/{event_type}/partition-count: add partitions to an event type."""
+    state, name = await asked(request, "admin")
+    body = await read_body(request, state, DEFINITION_BYTES_MAX)
+
+    def grow() -> None:
+        given = parsed(body)
+        state.hub.grow_event_type(name, given.get("partition_count") if isinstance(given, dict) else None)
+
+    await state.run(grow)
+    return Response(status_code=204)
+
+
+async def check_definition(request: Request) -> Response:
+    """POST /event-types/{event_type}/definition-check: tell whether an event type could be so, and do nothing."""
+    state, name = await asked(request, "admin")
+    allow_reordering = _allows_reordering(request)
+    body = await read_body(request, state, DEFINITION_BYTES_MAX)
+    await state.run(lambda: state.hub.check_event_type(name, parsed(body), allow_reordering=allow_reordering))
+    return Response(status_code=204)
+
+
+async def asked(request: Request, operation: Operation) -> tuple[State, str]:
+    """Return the state and the event type that *request* is about, for a caller who may do *operation* with it.
+
+    Raises:
+        EventTypeNotFound: nothing can have that name.
+        Forbidden: the caller may not.
+    """
+    state, name = await state_of(request), event_type_of(request)
+    state.hub.check(caller_of(request), operation, name)
+    return state, name
+
+
+def _allows_reordering(request: Request) -> bool:
+    return Query(request.scope["query_string"]).flag("allow_reordering")
+
+
+def _changed(hub: Hub, name: str, status: int, given: Mapping[str, Any]) -> Response:
+    """Return an answer, empty unless a feature says otherwise.
+
+    It warns of what has no effect of the definition *given*, and of guidelines that the event type does not keep.
+    """
+    feed = hub.event_type(name)
+    shows = hub.settings.is_on("return_body_on_create_update_event_type")
+    answer = json_response(_show_event_type(feed), status) if shows else Response(status_code=status)
+    found = [each for each in check(feed.event_type.whole) if each.waived is None and each.rule.level != "MAY"]
+    return warn(warn_of_no_effect(answer, name, given), (each.line() for each in found[:WARNINGS_MAX]))
+
+
+def _attribute(query: Query, name: str) -> tuple[str, str] | None:
+    text = query.text(name)
+    if text is None:
+        return None
+    kind, colon, value = text.partition(":")
+    if not kind or not colon or not value:
+        raise BadParameter(parameter=name, value=shown(text), allowed="a data type and a value, such as user:jane")
+    return kind, value
+
+
+def _is_asked_for(feed: Feed, writer: tuple[str, str] | None, owner: str | None) -> bool:
+    definition = feed.event_type.definition
+    if owner is not None and definition["owning_application"] != owner:
+        return False
+    writers: Sequence[dict[str, Any]] = (definition["authorization"] or {}).get("writers", [])
+    return writer is None or any((each["data_type"], each["value"]) == writer for each in writers)
+
+
+def _show_event_type(feed: Feed) -> dict[str, Any]:
+    return event_type_object(
+        feed.event_type.definition,
+        partition_count=feed.partition_count,
+        created_at=rfc3339(feed.created_at),
+        updated_at=rfc3339(feed.updated_at),
+    )
+
+
+LIMIT: Final = 20
+PAGE_BYTES: Final = 8 << 20
+"""A page ends with the version by which it has so many: one may have 1 MiB, and there may be a thousand."""
+
+
+async def list_schemas(request: Request) -> Response:
+    """GET /event-types/{event_type}/schemas: list the versions of an event type's schema, newest first."""
+    state, name = await asked(request, "view")
+    query = Query(request.scope["query_string"])
+    limit = query.integer("limit", LIMIT, low=1, high=SCHEMAS_MAX)
+    offset = query.integer("offset", 0, low=0, high=WHOLE_NUMBER_MAX)
+
+    def listed() -> Response:
+        items, more = _page(state.hub, name, limit, offset)
+        path = f"/event-types/{name}/schemas"
+        links = page_links(request, path, schema_pages(len(items), limit=limit, offset=offset, more=more))
+        return json_response({"items": items, "_links": links})
+
+    return await state.run(listed)
+
+
+async def add_schema(request: Request) -> Response:
+    """POST /event-types/{event_type}/schemas: give an event type another schema, or look for the version that is so."""
+    state, name = await asked(request, "admin")
+    fetch = Query(request.scope["query_string"]).flag("fetch")
+    body = await read_body(request, state, DEFINITION_BYTES_MAX)
+
+    def done() -> Response:
+        given = parsed(body)
+        if fetch:
+            return json_response(state.hub.schema_like(name, given))
+        state.hub.add_schema(name, given)
+        return Response(status_code=200)
+
+    return await state.run(done)
+
+
+async def show_schema(request: Request) -> Response:
+    """GET /event-types/{event_type}/schemas/{version}: show one version of an event type's schema, or the latest."""
+    state, name = await asked(request, "view")
+    version = shown(request.path_params["version"])
+    return await state.run(lambda: json_response(state.hub.schema(name, version)))
+
+
+async def compare_schema(request: Request) -> Response:
+    """POST /event-types/{event_type}/schemas/{version}/compatibility-check: tell what another schema would mean."""
+    state, name = await asked(request, "view")
+    version = shown(request.path_params["version"])
+    body = await read_body(request, state, DEFINITION_BYTES_MAX)
+
+    def compared() -> Response:
+        return json_response(_show_comparison(state.hub.compare_schema(name, version, parsed(body))))
+
+    return await state.run(compared)
+
+
+def _page(hub: Hub, name: str, limit: int, offset: int) -> tuple[list[msgspec.Raw], bool]:
+    """Return *limit* versions without the newest *offset*, fewer where they are large; and whether more follow.
+
+    They are looked up by some and kept as JSON, so that no more is held than a page, and the rest of a look.
+    """
+    items: list[msgspec.Raw] = []
+    size = 0
+    while True:
+        wanted = min(limit - len(items), LIMIT) + 1
+        found = hub.schemas(name, limit=wanted, offset=offset + len(items))
+        for each in found:
+            if len(items) == limit or size >= PAGE_BYTES:
+                return items, True
+            items.append(msgspec.Raw(msgspec.json.encode(each)))
+            size += len(items[-1])
+        if len(found) < wanted:
+            return items, False
+
+
+def _show_comparison(found: Comparison) -> dict[str, Any]:
+    answer = {
+        "compatible": found.refused is None,
+        "compatibility_mode": found.compared.compatibility_mode,
+        "evolution": found.compared.evolution,
+        "validated_against_version": found.compared.schema_version,
+        "version": found.version,
+        "producers": found.producers,
+        "consumers": found.consumers,
+        "changes": found.changes,
+    }
+    return answer if found.refused is None else answer | {"error": found.refused.detail}
+
+
+ENRICHMENT: Final = ("metadata_enrichment",)
+PARTITION: Final = ("hash", "user_defined", "random")
+
+
+async def list_enrichment_strategies(_: Request) -> Response:
+    """GET /registry/enrichment-strategies: list the ways in which events can be completed."""
+    return json_response(ENRICHMENT)
+
+
+async def list_partition_strategies(_: Request) -> Response:
+    """GET /registry/partition-strategies: list the ways in which an event's partition can be chosen."""
+    return json_response(PARTITION)

@@ -20,9 +20,9 @@ from penstock.spark.options import AskedOffsets
 from penstock.spark.patience import patiently
 from penstock.spark.ranges import Range
 from penstock.spark.reading import Part, sifted
-from penstock.wire.arrow import MEDIA_TYPE
-from penstock.wire.feedapi import CURSOR_HEADER, LEFT_OUT_HEADER, feed_token
-from penstock.wire.nakadi import parse_offset
+from penstock.wire.log.arrow import MEDIA_TYPE
+from penstock.wire.log.feedapi import CURSOR_HEADER, LEFT_OUT_HEADER, feed_token
+from penstock.wire.log.nakadi import parse_offset
 
 PAGE_EVENTS: Final = 100_000
 RESETS_ASKED: Final = 100

@@ -25,7 +25,7 @@ from penstock.errors import (
 from penstock.spark.layout import Share, shares
 from penstock.spark.publishing import BatchName, HubBatches
 from penstock.spark.rows import SHOWN_CHARS
-from penstock.wire.staging import Batch
+from penstock.wire.batches import Batch
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,7 +7,7 @@ from penstock.errors import Unavailable
 from penstock.spark.loss import report_loss
 from penstock.spark.offsets import Place
 from penstock.spark.options import EARLIEST, LATEST, Asked, AskedOffsets, AskedTime, bad_option
-from penstock.wire.nakadi import parse_offset
+from penstock.wire.log.nakadi import parse_offset
 
 Wanted: TypeAlias = Literal["earliest", "latest"] | dict[str, AskedOffsets]
 """What an option asks for, in offsets."""

@@ -11,7 +11,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import pyarrow as pa
 
-from penstock.client.proxies import connection_failure, proxy_for
+from penstock.client.http.proxies import connection_failure, proxy_for
 from penstock.errors import BadParameter, MalformedAnswer, PenstockError
 from penstock.wire.problem import strange_error, to_error
 

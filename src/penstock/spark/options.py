@@ -9,8 +9,8 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 from penstock.core.groups import PATH_NAME_ALLOWED, is_path_name
 from penstock.errors import BadParameter
 from penstock.spark.offsets import MARKS
-from penstock.wire.address import EXAMPLE, is_address, meant
-from penstock.wire.nakadi_cursors import parse_time
+from penstock.wire.http import EXAMPLE, is_address, meant
+from penstock.wire.log.nakadi import parse_time
 
 Choice = TypeVar("Choice")
 EARLIEST: Final = -2

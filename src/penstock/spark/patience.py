@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from penstock.errors import PenstockError
-from penstock.wire.retry import Backoff, is_passing
+from penstock.wire.http import Backoff, is_passing
 
 DELAY_S_MAX: Final = 5.0
 Result = TypeVar("Result")

@@ -11,8 +11,8 @@ import msgspec
 from penstock.errors import MalformedAnswer, UploadNotFound
 from penstock.spark.http import asked
 from penstock.spark.patience import patiently
-from penstock.wire.staging import Batch, BeginBatch, Chunk, CompleteBatch, OpenUpload, Part, PublishBatch, Upload
-from penstock.wire.zeroeventhub import NDJSON
+from penstock.wire.batches import Batch, BeginBatch, Chunk, CompleteBatch, OpenUpload, Part, PublishBatch, Upload
+from penstock.wire.log.zeroeventhub import NDJSON
 
 Result = TypeVar("Result", bound=msgspec.Struct)
 

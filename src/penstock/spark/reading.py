@@ -12,7 +12,7 @@ from penstock.spark.heads import Heads, recreated
 from penstock.spark.loss import report_loss
 from penstock.spark.patience import Patience
 from penstock.spark.ranges import Range
-from penstock.wire.arrow import SCHEMA
+from penstock.wire.log.arrow import SCHEMA
 
 
 class Part(NamedTuple):

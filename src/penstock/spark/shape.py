@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from penstock.spark.columns import DATA, HEADERS, JSON, RESCUED, Column
 from penstock.spark.typed import Typed
-from penstock.wire.arrow import SCHEMA
+from penstock.wire.log.arrow import SCHEMA
 
 _MAP: Final = pa.map_(pa.field("key", pa.string(), nullable=False), pa.field("value", pa.string()))
 _TYPES: Final = {field.name: field.type for field in SCHEMA} | {

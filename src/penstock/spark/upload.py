@@ -16,7 +16,7 @@ from penstock.core.events.event import NewEvent
 from penstock.errors import EventTooLarge, InvalidEvent, InvalidRow, PartitionRefused
 from penstock.spark.publishing import BatchName, HubBatches
 from penstock.spark.rows import SHOWN_CHARS, EventRows
-from penstock.wire.staging import CHUNK_EVENTS_MAX, Part
+from penstock.wire.batches import CHUNK_EVENTS_MAX, Part
 
 CHUNK_BYTES: Final = 4 << 20
 _encode_lines: Final = msgspec.json.Encoder().encode_lines

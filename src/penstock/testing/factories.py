@@ -16,14 +16,14 @@ from uuid import UUID
 import msgspec
 
 from penstock.client import FeedEvent
-from penstock.client.event_types import whole
+from penstock.client.registry import whole
 from penstock.core.events.decoding import EventDecoder
 from penstock.core.events.encoding import document
 from penstock.core.events.event import NewEvent
-from penstock.hub.clock import rfc3339
+from penstock.hub.background import rfc3339
 from penstock.processing.parameters import check_count, check_kind
 from penstock.testing.clock import START_AT
-from penstock.wire.reader.page import Data, TypedEvent
+from penstock.wire.log.reader.pages import Data, TypedEvent
 
 
 def an_event_type(name: str = "order.placed", **definition: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 
 from penstock.core.groups import KINDS, NAME_CHARS_MAX, Commit, Goal, Kind, Reset, is_group_name
 from penstock.errors import BadParameter
-from penstock.wire.nakadi_cursors import parse_time
+from penstock.wire.log.nakadi import parse_time
 from penstock.wire.query import Query, shown
 
 GROUPS_MAX: Final = 1_000

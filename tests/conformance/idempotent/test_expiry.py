@@ -6,10 +6,10 @@ from contextlib import closing
 import pytest
 
 from penstock.errors import InvalidSetting
-from penstock.hub.clock import rfc3339
-from penstock.hub.expiry import BATCHES_KEPT, DAY_S, Expiry
+from penstock.hub.admin.sweeping import Sweeper
+from penstock.hub.background import rfc3339
 from penstock.hub.hub import Hub
-from penstock.hub.sweep import Sweeper
+from penstock.hub.producers.producers import BATCHES_KEPT, DAY_S, Expiry
 from penstock.storage import open_store
 from penstock.testing.clock import START_AT, VirtualClock
 from penstock.testing.store_contract.database import database_at

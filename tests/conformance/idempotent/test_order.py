@@ -9,7 +9,7 @@ import pytest
 
 from penstock.core.events.event import EVENT_BYTES_MAX, EVENTS_MAX
 from penstock.core.events.partitioning import hash_partition
-from penstock.server.body import BODY_BYTES_MAX
+from penstock.server.http.requests import BODY_BYTES_MAX
 from tests.producing import Producer, told
 from tests.served import NDJSON, create, problem_of
 

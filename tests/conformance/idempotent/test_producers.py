@@ -7,8 +7,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from penstock.hub import sequencing
-from penstock.hub.clock import rfc3339
+from penstock.hub.background import rfc3339
+from penstock.hub.producers import sequencing
 from penstock.testing.clock import VirtualClock
 from tests.producing import Producer, but_times, hub_here, result, shown_of, told
 from tests.served import create, problem_of

@@ -5,9 +5,9 @@ from contextlib import closing
 import pytest
 
 from penstock.core.registry.definition import PENSTOCK
-from penstock.hub.clock import system_clock
-from penstock.hub.retrying import Retries
-from penstock.hub.sessions import Ended, Sessions
+from penstock.hub.background import system_clock
+from penstock.hub.subscriptions.parking import Retries
+from penstock.hub.subscriptions.sessions import Ended, Sessions
 from penstock.storage import open_store
 from penstock.testing.live_hub import LiveHub
 from tests.nakadi import Nakadi, problem

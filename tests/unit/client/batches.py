@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from penstock.client.subscription_batch import SubscriptionBatch
-from penstock.wire.nakadi_batches import BATCHES, BatchLine
+from penstock.client.subscriptions.streaming import SubscriptionBatch
+from penstock.wire.subscriptions import BATCHES, BatchLine
 
 
 def line(partition: int = 0, last: int = 0, count: int = 1, *, event_type: str = "a.b", token: str = "t") -> BatchLine:

@@ -6,8 +6,8 @@ from inspect import isawaitable
 from typing import Any, NamedTuple
 
 from penstock.client import AsyncClient, AsyncFeed, Client, Feed
-from penstock.client.async_transport import AsyncTalk, AsyncTransport
-from penstock.client.transport import Talk, Transport
+from penstock.client.http.async_transport import AsyncTalk, AsyncTransport
+from penstock.client.http.transport import Talk, Transport
 from tests.unit.client.handler import Handlers
 
 

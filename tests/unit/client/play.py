@@ -6,11 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock.client.event import Event
 from penstock.client.hub_protocol import HubProtocol
-from penstock.client.lane import Lane, Operation
-from penstock.client.producer_options import PartitionPublishingOptions, PublishResult, RetryPolicy
-from penstock.client.producing import Producing
+from penstock.client.log.publishing import Event
+from penstock.client.producers.lane import Lane, Operation
+from penstock.client.producers.options import PartitionPublishingOptions, PublishResult
+from penstock.client.producers.producing import Producing
+from penstock.client.retry import RetryPolicy
 from penstock.errors import ConnectionLost, PenstockError, RetriesExhausted, Unreachable
 from penstock.wire import producers as wire
 from tests.unit.wire.script import Reply, Script, problem

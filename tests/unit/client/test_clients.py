@@ -11,10 +11,10 @@ import pydantic
 import pytest
 
 from penstock.client import AsyncClient, AsyncFeed, AsyncIdempotentProducer, Client, Feed
-from penstock.client.async_subscriptions import AsyncSubscriptions
-from penstock.client.closing import AsyncClosing, Closing
-from penstock.client.publishing import Published
-from penstock.client.subscriptions import Subscriptions
+from penstock.client.http.library import AsyncClosing, Closing
+from penstock.client.log.publishing import Published
+from penstock.client.subscriptions.async_subscriptions import AsyncSubscriptions
+from penstock.client.subscriptions.subscriptions import Subscriptions
 from penstock.core.events.event import NewEvent
 from penstock.errors import BadParameter, EventTypeExists
 from penstock.wire.groups import NewPosition, PositionReset

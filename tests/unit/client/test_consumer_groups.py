@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client.consumer_groups import ConsumerGroups
+from penstock.client.groups import ConsumerGroups
 from penstock.errors import (
     ConnectionLost,
     DatabaseUnavailable,
@@ -15,8 +15,8 @@ from penstock.errors import (
     PositionMoved,
     WrongAddress,
 )
-from penstock.wire.exchange import Exchange
 from penstock.wire.groups import CommittedPosition, ConsumerGroup, NewPosition, PositionReset, ResetPosition
+from penstock.wire.http import Exchange
 from tests.unit.client.answers import answer, body_of
 from tests.unit.wire.script import Reply, Script, problem
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from penstock.client.consuming import Commit, Consumed, Consuming, End, Extend, GiveBack, Over, Step, Wait
-from penstock.client.subscription_batch import SubscriptionBatch
+from penstock.client.subscriptions.consuming import Commit, Consumed, Consuming, End, Extend, GiveBack, Over, Step, Wait
+from penstock.client.subscriptions.streaming import SubscriptionBatch
 from penstock.errors import CommitRefused, ConnectionLost, Forbidden, ServerError, StreamNotFound, SubscriptionNotFound
 from tests.exhaustive import seeds
 from tests.unit.client.batches import batch

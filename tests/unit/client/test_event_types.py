@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client.event_types import EventTypes, PartitionOffsets, definition, schema_text
+from penstock.client.registry import EventTypes, PartitionOffsets, definition, schema_text
 from penstock.errors import (
     EventTypeExists,
     EventTypeNotFound,
@@ -16,7 +16,7 @@ from penstock.errors import (
     Unreachable,
     WrongAddress,
 )
-from penstock.wire.exchange import Exchange
+from penstock.wire.http import Exchange
 from tests.unit.client.answers import answer
 from tests.unit.wire.script import Reply, Script, problem
 

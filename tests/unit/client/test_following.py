@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from penstock.client.following import Following
+from penstock.client.log.feed import Following
 from penstock.core.log.cursor import FIRST, LAST
 from penstock.errors import ConnectionLost, CursorExpired, ServerError, Unreachable
-from penstock.wire.reader.query import Wish
+from penstock.wire.log.reader.reading import Wish
 from tests.unit.wire.reader.test_reading import V1, data, discovery, page, protocol
 from tests.unit.wire.script import PROBLEM, Reply, Script, problem
 

@@ -7,9 +7,9 @@ import httpx
 import httpx2
 import pytest
 
-from penstock.client.http_library import build, failure, log
+from penstock.client.http.library import build, failure, log
 from penstock.errors import ConnectionLost, PenstockError, Unavailable, Unreachable
-from penstock.wire.exchange import Pause, Request
+from penstock.wire.http import Pause, Request
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client.interrupts import interrupts
+from penstock.client.subscriptions.consumer import interrupts
 
 
 @pytest.fixture(autouse=True)

@@ -2,10 +2,9 @@
 
 import pytest
 
-from penstock.client.json_exchange import JsonExchange, decoded
+from penstock.client.http.json_exchange import JsonExchange, decoded
 from penstock.errors import HubStopped, MalformedAnswer, PenstockError, ServerError, WrongAddress
-from penstock.wire.exchange import Answer, Request
-from penstock.wire.refusal import is_undone
+from penstock.wire.http import Answer, Request, is_undone
 from tests.unit.wire.script import Reply, Script, problem
 
 ASKED = Request(method="GET", url="http://s/a")

@@ -5,12 +5,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from penstock.client import plain_values
-from penstock.client.event import Event
 from penstock.client.hub_protocol import HubProtocol
-from penstock.client.lane import LAST_S, AbandonedError, Lane, Numbered, Operation
-from penstock.client.plain_values import PlainValues
-from penstock.client.producer_options import PartitionPublishingOptions
+from penstock.client.log.publishing import Event
+from penstock.client.producers import lane as plain_values
+from penstock.client.producers.lane import LAST_S, AbandonedError, Lane, Numbered, Operation, PlainValues
+from penstock.client.producers.options import PartitionPublishingOptions
 from penstock.core.events.event import NewEvent
 from penstock.core.producers import Range
 from penstock.errors import PayloadMismatch, ProducerFenced

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.partition_choice import PartitionChoice
+from penstock.client.registry import PartitionChoice
 from penstock.core.events.event import NewEvent
 from penstock.core.log.acceptance import Placing
 from penstock.core.registry.event_type import EventType

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from penstock.client.event import Event
-from penstock.client.producer_options import PartitionPublishingOptions, PublishResult, RetryPolicy
+from penstock.client.log.publishing import Event
+from penstock.client.producers.options import PartitionPublishingOptions, PublishResult
+from penstock.client.retry import RetryPolicy
 from penstock.core.producers import Range
 from penstock.errors import (
     BadParameter,

@@ -8,11 +8,11 @@ import anyio
 import pytest
 
 from penstock.client import AsyncClient, Client
-from penstock.client.proxies import proxy_for
+from penstock.client.http.proxies import proxy_for
 from penstock.errors import BadParameter, ConnectionLost, ProxyUnreachable, RequirementMissing, Unavailable
 from penstock.spark.http import asked
 from penstock.spark.zeroeventhub.exchanges import carry_out
-from penstock.wire.exchange import Exchange, Request
+from penstock.wire.http import Exchange, Request
 from tests.answering import answering
 
 DEAD = "http://127.0.0.1:1"
@@ -167,7 +167,7 @@ def test_error_names_a_proxy_that_cut_the_answer(
 @OURS
 def test_error_names_the_requirement_of_a_socks_proxy(environment: pytest.MonkeyPatch, ask: Ask) -> None:
     environment.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
-    environment.setattr("penstock.client.routes.find_spec", lambda _: None)
+    environment.setattr("penstock.client.http.proxies.find_spec", lambda _: None)
     with pytest.raises(RequirementMissing) as failed:
         ask(HUB)
 

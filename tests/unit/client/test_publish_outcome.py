@@ -2,10 +2,19 @@
 
 import pytest
 
-from penstock.client.event import Event
-from penstock.client.lane import Lane, Numbered, Operation
-from penstock.client.producer_options import PartitionPublishingOptions
-from penstock.client.publish_outcome import exhausted, is_transient, may_be_stored, regressed, status, told
+from penstock.client.log.publishing import Event
+from penstock.client.producers.lane import (
+    Lane,
+    Numbered,
+    Operation,
+    exhausted,
+    is_transient,
+    may_be_stored,
+    regressed,
+    status,
+    told,
+)
+from penstock.client.producers.options import PartitionPublishingOptions
 from penstock.errors import (
     ConnectionLost,
     DatabaseUnavailable,

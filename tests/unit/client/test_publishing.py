@@ -9,8 +9,8 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from penstock.client.event_types import EventTypes
-from penstock.client.publishing import Batching, Published, Publishing, each_event, feed_line
+from penstock.client.log.publishing import Batching, Published, Publishing, each_event, feed_line
+from penstock.client.registry import EventTypes
 from penstock.core.events.event import NewEvent
 from penstock.errors import (
     BadParameter,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.client.event import Event
-from penstock.client.producer_options import PublishResult, Resolution
+from penstock.client.log.publishing import Event
+from penstock.client.producers.options import PublishResult, Resolution
 from penstock.core.producers import Range
 from penstock.errors import Forbidden, PenstockError, ProducerFenced, SequenceTooOld, ServerStateRegressed
 from penstock.wire import producers as wire

@@ -5,10 +5,15 @@ from typing import Any
 
 import pytest
 
-from penstock.client.producer_options import RetryPolicy
-from penstock.client.stream_options import StreamWish
-from penstock.client.streaming import GIVEN_BACK, StreamBegan, StreamEnded, Streaming
-from penstock.client.subscription_batch import SubscriptionBatch
+from penstock.client.retry import RetryPolicy
+from penstock.client.subscriptions.streaming import (
+    GIVEN_BACK,
+    StreamBegan,
+    StreamEnded,
+    Streaming,
+    StreamWish,
+    SubscriptionBatch,
+)
 from penstock.errors import (
     CommitRefused,
     ConnectionLost,
@@ -19,7 +24,7 @@ from penstock.errors import (
     SubscriptionNotFound,
     Unreachable,
 )
-from penstock.wire.exchange import MORE, Head
+from penstock.wire.http import MORE, Head
 from tests.unit.client.batches import batch, text
 from tests.unit.wire.script import Reply, Script, problem
 

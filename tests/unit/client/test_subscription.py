@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock.client import subscription_batch
-from penstock.client.subscription import (
+from penstock.client.subscriptions import streaming as subscription_batch
+from penstock.client.subscriptions.protocol import (
     ParkedEvent,
     SubscribedPartition,
     SubscriptionCursor,
@@ -19,10 +19,10 @@ from penstock.client.subscription import (
     parked_of,
     subscription_of,
 )
-from penstock.client.subscription_batch import SubscriptionBatch
+from penstock.client.subscriptions.streaming import SubscriptionBatch
 from penstock.core.events.decoding import EventDecoder
 from penstock.errors import BadCursor, EventUnfit
-from penstock.wire.nakadi_batches import BATCHES
+from penstock.wire.subscriptions import BATCHES
 from tests.unit.client.batches import batch, line, text
 
 SHOWN: dict[str, Any] = {

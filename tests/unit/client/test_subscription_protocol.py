@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from penstock.client.event_types import EventTypes
-from penstock.client.subscription import SubscriptionCursor
-from penstock.client.subscription_protocol import RESET_S, SubscriptionProtocol
+from penstock.client.registry import EventTypes
+from penstock.client.subscriptions.protocol import RESET_S, SubscriptionCursor, SubscriptionProtocol
 from penstock.errors import ConnectionLost, MalformedAnswer, ParkedNotFound, StreamsInTheWay, SubscriptionNotFound
-from penstock.wire.exchange import Exchange
 from penstock.wire.groups import PositionReset, ResetPosition
+from penstock.wire.http import Exchange
 from tests.unit.client.answers import answer, body_of, requests
 from tests.unit.client.test_subscription import SHOWN
 from tests.unit.wire.script import Reply, Script, problem

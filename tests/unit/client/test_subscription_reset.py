@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from penstock.client.event_types import PartitionOffsets
-from penstock.client.subscription import SubscriptionCursor
-from penstock.client.subscription_reset import checked_resets, goals, moves
+from penstock.client.registry import PartitionOffsets
+from penstock.client.subscriptions.protocol import SubscriptionCursor, checked_resets, goals, moves
 from penstock.errors import UnusablePosition
 from penstock.wire.groups import PositionReset, ResetPosition
 

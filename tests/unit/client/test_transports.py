@@ -7,11 +7,11 @@ import anyio
 import httpx2
 import pytest
 
-from penstock.client.async_transport import AsyncTalk
-from penstock.client.transport import Talk
+from penstock.client.http.async_transport import AsyncTalk
+from penstock.client.http.transport import Talk
 from penstock.errors import ConnectionLost, Unreachable
-from penstock.wire.exchange import END, MORE, TAKE, Pause, Request, fetch
-from penstock.wire.reader.page import Page
+from penstock.wire.http import END, MORE, TAKE, Pause, Request, fetch
+from penstock.wire.log.reader.pages import Page
 from tests.unit.client.handler import Body, Handlers, streamed
 from tests.unit.client.kinds import ASYNC, Kind, result
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.client.event_types import Traits
+from penstock.client.registry import Traits
 from penstock.core.fields import MEMBERS, Fields, Stranger, strangers
 from penstock.core.registry.definition import (
     AUDIENCES,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.events.event import (  # fmt: skip
+from penstock.core.events.event import (
     EVENT_BYTES_MAX,
     HEADERS_BYTES_MAX,
     SERVER_MEMBERS,
@@ -28,9 +28,9 @@ from penstock.core.events.event import (  # fmt: skip
 )
 from penstock.core.registry.definition import NAME_CHARS_MAX
 from penstock.errors import EventTooLarge, InvalidEvent, MalformedEvent, PartitionRefused
-from penstock.hub.clock import rfc3339
+from penstock.hub.background import rfc3339
 from penstock.schema.json_text import DEPTH_MAX, decode
-from penstock.server.arrival import FLOW_ID_CHARS_MAX
+from penstock.server.http.requests import FLOW_ID_CHARS_MAX
 from tests.exhaustive import examples
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))

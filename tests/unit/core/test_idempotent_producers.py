@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from penstock.core.producers import (  # fmt: skip
+from penstock.core.producers import (
     DIGEST_BYTES,
     EPOCH_MAX,
     MODULUS,

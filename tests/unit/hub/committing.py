@@ -5,8 +5,8 @@ from concurrent.futures import Future
 from typing import Any
 
 from penstock.core.producers import Range
-from penstock.hub.append import Published
-from penstock.hub.commit import Committer, Request
+from penstock.hub.committer import Committer, Request
+from penstock.hub.log.request import Published
 from penstock.hub.registry import Registry
 from penstock.storage import Store
 from penstock.testing.clock import VirtualClock

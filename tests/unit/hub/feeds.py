@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.core.events.event import NewEvent
 from penstock.core.registry.event_type import EventType, Feed
-from penstock.hub.publish import Handed, Prepared, prepare
+from penstock.hub.log.publish import Handed, Prepared, prepare
 from penstock.storage.store import Block, Frame, Head, Store
 from penstock.storage.subscriptions import Subscription
 from penstock.testing.clock import START_AT

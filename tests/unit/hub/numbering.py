@@ -7,11 +7,9 @@ from penstock.core.events.event import NewEvent
 from penstock.core.producers import MODULUS, Stamp, State, digests_of
 from penstock.core.registry.event_type import Feed
 from penstock.errors import InvalidEvent
-from penstock.hub.append import append_rows, lock_heads
-from penstock.hub.publish import Handed, Prepared, Unfit
-from penstock.hub.request import Request, Told
-from penstock.hub.sequencing import judge, record
-from penstock.hub.stamped import Stamped, Who, handed_bytes
+from penstock.hub.committer import judge, record
+from penstock.hub.log.publish import Handed, Prepared, Unfit
+from penstock.hub.log.request import Request, Stamped, Told, Who, append_rows, handed_bytes, lock_heads
 from penstock.storage.producers import Batch, Producer
 from penstock.storage.store import Store
 from penstock.testing.clock import START_AT

@@ -8,15 +8,14 @@ from penstock.core.registry.definition import PENSTOCK, Limits
 from penstock.core.subscriptions.assignment import Place
 from penstock.core.subscriptions.definition import completed_subscription
 from penstock.core.subscriptions.delivery import Rules
-from penstock.hub.commits import Commits
 from penstock.hub.hub import Hub
-from penstock.hub.live import Live
-from penstock.hub.read import Reader
-from penstock.hub.retrying import Retries
-from penstock.hub.sessions import Ended, Opened, Sessions
-from penstock.hub.stream import Stream
-from penstock.hub.stream_parts import Parts
-from penstock.hub.subscriptions import Subscriptions
+from penstock.hub.log.read import Reader
+from penstock.hub.subscriptions.commits import Commits
+from penstock.hub.subscriptions.live import Live
+from penstock.hub.subscriptions.parking import Retries
+from penstock.hub.subscriptions.sessions import Ended, Opened, Sessions
+from penstock.hub.subscriptions.stream import Parts, Stream
+from penstock.hub.subscriptions.subscriptions import Subscriptions
 from penstock.storage import Store
 from penstock.storage.subscriptions import Slot
 from penstock.testing.clock import VirtualClock

@@ -9,11 +9,10 @@ import pytest
 
 from penstock.core.producers import Stamp
 from penstock.errors import Blocked, HubStopped, InvalidEvent, MalformedBatch, SchemaMissing
-from penstock.hub.background import Background
-from penstock.hub.clock import rfc3339, system_clock, uptime
+from penstock.hub.admin.settings import UNAUTHENTICATED
+from penstock.hub.background import Background, rfc3339, system_clock, uptime
 from penstock.hub.hub import Hub
-from penstock.hub.permissions import UNAUTHENTICATED
-from penstock.hub.stamped import Who
+from penstock.hub.log.request import Who
 from penstock.schema.validation import Validator
 from penstock.storage import open_store
 from penstock.testing.clock import VirtualClock

@@ -11,7 +11,7 @@ from penstock.errors import BadParameter, OrderUnknown, WrongCategory
 from penstock.processing.changes import Changes, Known
 from penstock.schema.models import DataChange
 from penstock.testing.factories import a_data_event, a_feed_event, an_event_type
-from penstock.wire.reader.page import TypedEvent
+from penstock.wire.log.reader.pages import TypedEvent
 
 DEFINITION = an_event_type(
     "order.changed", category="data", ordering_key_fields=["data.version"], ordering_instance_ids=["data.order_id"]

@@ -13,7 +13,7 @@ from penstock.processing.event import body, eid_of, parents_of, partition_of, so
 from penstock.processing.fields import Reader, many, one
 from penstock.processing.stream_event import StreamEvent
 from penstock.testing.factories import a_business_event, a_feed_event, an_event, an_event_type
-from penstock.wire.reader.page import TypedEvent
+from penstock.wire.log.reader.pages import TypedEvent
 
 
 def test_event_is_decoded_once() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.server.accept import weights
+from penstock.server.http.encoding import weights
 
 
 @pytest.mark.parametrize(

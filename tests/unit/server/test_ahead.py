@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from penstock.server.ahead import PIECES_AHEAD, TURN_PIECES, Ahead, Piece, Result
+from penstock.server.http.streaming import PIECES_AHEAD, TURN_PIECES, Ahead, Piece, Result
 
 
 @pytest.fixture

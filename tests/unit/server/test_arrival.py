@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import BadParameter, EncodingRefused
-from penstock.server.arrival import FLOW_ID_CHARS_MAX, arrived
+from penstock.server.http.requests import FLOW_ID_CHARS_MAX, arrived
 
 
 def a_scope(path: str = "/version", method: str = "GET", root: str = "", **headers: str) -> dict[str, Any]:

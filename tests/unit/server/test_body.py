@@ -7,7 +7,7 @@ import pytest
 from starlette.requests import Request
 
 from penstock.errors import BadParameter, BodyTooLarge
-from penstock.server.body import parsed, read_body
+from penstock.server.http.requests import parsed, read_body
 from penstock.server.state import State
 
 

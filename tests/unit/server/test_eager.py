@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.server.eager import begun
+from penstock.server.http.streaming import begun
 
 
 def run(act: Callable[[], Awaitable[Any]]) -> Any:

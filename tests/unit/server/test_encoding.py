@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import BadParameter, BodyTooLarge, UnsupportedMediaType
-from penstock.server.encoding import StreamEncoder, choose_encoding, decode_body, encoder
+from penstock.server.http.encoding import StreamEncoder, choose_encoding, decode_body, encoder
 
 LIMIT = 1 << 20
 

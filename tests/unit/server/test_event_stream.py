@@ -10,10 +10,9 @@ import pytest
 from penstock.core.log.batching import Rules
 from penstock.errors import Blocked, PenstockError
 from penstock.hub.hub import Hub
-from penstock.server import stream_pieces
-from penstock.server.ahead import Result
-from penstock.server.event_stream import EventStream
-from penstock.server.stream_pieces import StreamPieces
+from penstock.server.http.streaming import Result
+from penstock.server.log import event_stream as stream_pieces
+from penstock.server.log.event_stream import EventStream, StreamPieces
 from penstock.storage import open_store
 from penstock.testing.factories import a_new_event, an_event_type
 

@@ -3,17 +3,17 @@
 import json
 import re
 
-from penstock.server.app import OPERATIONS
 from penstock.server.openapi import describe
+from penstock.server.routes import ROUTES
 
-DOCUMENT = describe(OPERATIONS, "1.2.3", "/events")
+DOCUMENT = describe(ROUTES, "1.2.3", "/events")
 
 
 def test_description_is_json_with_version_and_server() -> None:
     document = json.loads(json.dumps(DOCUMENT))
     assert (document["openapi"], document["info"]["version"]) == ("3.1.0", "1.2.3")
     assert document["servers"] == [{"url": "/events"}]
-    assert describe(OPERATIONS, "1")["servers"] == [{"url": "/"}]
+    assert describe(ROUTES, "1")["servers"] == [{"url": "/"}]
 
 
 def test_every_operation_has_a_summary_and_responses() -> None:
@@ -39,6 +39,6 @@ def test_every_reference_resolves() -> None:
 
 
 def test_docstring_of_every_handler_names_its_route() -> None:
-    for operation in OPERATIONS:
+    for operation in ROUTES:
         said = (operation.handler.__doc__ or "").splitlines()[0]
         assert said.startswith(f"{operation.method} {operation.path}: ")

@@ -4,7 +4,7 @@ import signal
 import threading
 from collections.abc import Callable
 
-from penstock.server.shutdown import before_shutdown
+from penstock.server.state import before_shutdown
 
 
 def test_action_runs_before_the_servers_handler_until_it_is_taken_back() -> None:

@@ -11,8 +11,9 @@ import pytest
 from penstock.core.log.batching import EVENT_OVERHEAD, Rules
 from penstock.errors import Blocked, CursorExpired, DatabaseUnavailable, EventTypeNotFound
 from penstock.hub.hub import Hub
-from penstock.server import gathering, stream_pieces
-from penstock.server.stream_pieces import StreamPieces
+from penstock.server.http import streaming as gathering
+from penstock.server.log import event_stream as stream_pieces
+from penstock.server.log.event_stream import StreamPieces
 from penstock.storage import open_store
 from penstock.testing.factories import a_business_event, a_new_event, an_event_type
 from penstock.testing.store_contract import database_at

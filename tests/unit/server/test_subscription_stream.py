@@ -12,15 +12,15 @@ from penstock.core.events.event import NewEvent
 from penstock.core.subscriptions.delivery import Rules
 from penstock.errors import DatabaseUnavailable
 from penstock.hub.hub import Hub
-from penstock.hub.look import LEASE_S
-from penstock.hub.reasons import DELETED, TIME_OVER
-from penstock.server import subscription_stream, waiting
+from penstock.hub.subscriptions.sessions import DELETED, LEASE_S, TIME_OVER
 from penstock.server.access import Access
-from penstock.server.ahead import PIECES_AHEAD
+from penstock.server.http import streaming as waiting
+from penstock.server.http.streaming import PIECES_AHEAD
 from penstock.server.state import State
-from penstock.server.subscription_stream import STUCK_S, SubscriptionStream
+from penstock.server.subscriptions import stream as subscription_stream
+from penstock.server.subscriptions.stream import STUCK_S, SubscriptionStream
 from penstock.storage import Store, open_store
-from penstock.wire.nakadi_stream import PART_BYTES as PIECE_BYTES
+from penstock.wire.log.nakadi import PART_BYTES as PIECE_BYTES
 from tests.unit.hub.feeds import NAME
 from tests.unit.hub.subscribing import P, Played, lose_hub, subscribed
 

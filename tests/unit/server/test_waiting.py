@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock.server import waiting
-from penstock.server.waiting import unless, while_wanted
+from penstock.server.http import streaming as waiting
+from penstock.server.http.streaming import unless, while_wanted
 
 Wanted = Callable[[], Awaitable[bool]]
 

@@ -17,7 +17,7 @@ from penstock.errors import (
 )
 from penstock.spark.direct_sink import Sent, complete, send
 from penstock.spark.publishing import BatchName, Place
-from penstock.wire.staging import Batch
+from penstock.wire.batches import Batch
 
 BATCH = BatchName("a", "g", 7, "q")
 FENCED = ProducerFenced(

@@ -6,7 +6,7 @@ from penstock.errors import BadParameter, EventsLost, Unavailable
 from penstock.spark.heads import Heads, at_offsets, beginning, ending, parse_heads, settle
 from penstock.spark.offsets import Place
 from penstock.spark.options import AskedOffsets, AskedTime
-from penstock.wire.nakadi import partition_object
+from penstock.wire.log.nakadi import partition_object
 
 HEADS = {"a": Heads(1, (0, 5), (10, 20)), "b": Heads(3, (0,), (4,))}
 

@@ -9,7 +9,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from penstock.spark.columns import source_schema, wanted_columns
 from penstock.spark.options import SourceOptions
 from penstock.spark.shape import Shape, headers_map
-from penstock.wire.arrow import SCHEMA
+from penstock.wire.log.arrow import SCHEMA
 
 OPTIONS = SourceOptions(url="http://localhost:1", event_types=("order.placed",))
 WITH_HEADERS = replace(OPTIONS, include_headers=True)

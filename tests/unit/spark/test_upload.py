@@ -13,7 +13,7 @@ from penstock.spark import upload as uploading
 from penstock.spark.publishing import BatchName
 from penstock.spark.rows import EventRows
 from penstock.spark.upload import chunks_of, upload
-from penstock.wire.staging import Chunk, Part
+from penstock.wire.batches import Chunk, Part
 
 BATCH = BatchName("a", "g", 7, "q")
 ROWS = EventRows(StructType().add("data", StringType()), "a", rejects=False)

@@ -4,7 +4,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock.client.event_types import definition
+from penstock.client.registry import definition
 from penstock.core.events.event import check_events
 from penstock.core.registry.definition import Category
 from penstock.core.registry.event_type import EventType

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.errors import PenstockError
-from penstock.wire.exchange import END, Exchange, Handed, Head, More, Pause, Request, Take
+from penstock.wire.http import END, Exchange, Handed, Head, More, Pause, Request, Take
 
 NDJSON = {"content-type": "application/x-ndjson"}
 PROBLEM = {"content-type": "application/problem+json"}

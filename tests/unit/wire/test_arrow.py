@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.wire.arrow import RUNS_MAX, SCHEMA, Stream, record_batch
+from penstock.wire.log.arrow import RUNS_MAX, SCHEMA, Stream, record_batch
 
 NULL = b"\x01"
 CELL = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=5)

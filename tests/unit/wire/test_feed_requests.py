@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.core.events.event import EVENTS_MAX
 from penstock.core.groups import Commit, Goal, Reset
-from penstock.errors import (  # fmt: skip
+from penstock.errors import (
     BadCursor,
     BadParameter,
     BadPartitionCount,
@@ -21,10 +21,9 @@ from penstock.errors import (  # fmt: skip
     StaleToken,
     TooManyEvents,
 )
-from penstock.wire import feedapi
 from penstock.wire.groups import ConsumerGroup, parse_after, parse_commit, parse_kind, parse_reset
-from penstock.wire.query import Query, headers_of, kinds_of, shown
-from penstock.wire.zeroeventhub import (  # fmt: skip
+from penstock.wire.log import feedapi
+from penstock.wire.log.zeroeventhub import (
     PAGE_SIZE_MAX,
     checkpoint_line,
     event_line,
@@ -34,6 +33,7 @@ from penstock.wire.zeroeventhub import (  # fmt: skip
     parse_read,
     published,
 )
+from penstock.wire.query import Query, headers_of, kinds_of, shown
 
 
 def query(text: str) -> Query:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import (  # fmt: skip
+from penstock.errors import (
     BadParameter,
     BodyTooLarge,
     Conflict,
@@ -34,12 +34,24 @@ from penstock.errors import (  # fmt: skip
     Unreachable,
     WrongAddress,
 )
-from penstock.wire.address import EXAMPLE, check_address, meant
-from penstock.wire.exchange import ERROR_BYTES_MAX, Answer, Request, address, fetch
-from penstock.wire.patience import patiently
+from penstock.wire.http import (
+    ERROR_BYTES_MAX,
+    EXAMPLE,
+    FEED,
+    Answer,
+    Backoff,
+    Request,
+    address,
+    check_address,
+    fetch,
+    is_passing,
+    is_undone,
+    meant,
+    patiently,
+    refusal,
+    retry_after,
+)
 from penstock.wire.problem import nakadi_problem, to_error, to_problem
-from penstock.wire.refusal import FEED, is_undone, refusal, retry_after
-from penstock.wire.retry import Backoff, is_passing
 from tests.unit.wire.script import Reply, Script
 
 BUSY = Unavailable(reason="busy")

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.core.events.event import EVENTS_MAX
 from penstock.errors import BadCursor, BadParameter, MalformedBatch, TooManyEvents, UnusableCursor, UnusableStart
-from penstock.wire.nakadi import event_type_object, offset_text, parse_batch, parse_offset, partition_object
-from penstock.wire.nakadi_cursors import (  # fmt: skip
+from penstock.wire.log.nakadi import (
     OFFSET_MAX,
     Extent,
     GivenCursor,
@@ -19,10 +18,15 @@ from penstock.wire.nakadi_cursors import (  # fmt: skip
     check_distinct,
     cursor_object,
     distance,
+    event_type_object,
+    offset_text,
     parse_at,
+    parse_batch,
     parse_body,
     parse_header,
     parse_list,
+    parse_offset,
+    partition_object,
     partition_shown,
     place,
     readable,

@@ -15,12 +15,13 @@ from penstock.core.subscriptions.assignment import ParkedSpan, parked_token_of, 
 from penstock.core.subscriptions.definition import Search
 from penstock.core.subscriptions.delivery import Batch
 from penstock.errors import BadParameter, BadStreamParameter, PenstockError, UnusableCursor
-from penstock.wire import nakadi_stream
-from penstock.wire.nakadi_batches import BATCHES, BatchLine
-from penstock.wire.nakadi_cursors import Extent
-from penstock.wire.nakadi_stream import PART_BYTES, Asked, parse_stream
-from penstock.wire.nakadi_subscriptions import (  # fmt: skip
+from penstock.wire.log import nakadi as nakadi_stream
+from penstock.wire.log.nakadi import PART_BYTES, Asked, Extent, parse_stream
+from penstock.wire.query import Query
+from penstock.wire.subscriptions import (
+    BATCHES,
     TIMEOUT_SECONDS,
+    BatchLine,
     Given,
     GivenSubscriptionCursor,
     Lines,
@@ -36,7 +37,6 @@ from penstock.wire.nakadi_subscriptions import (  # fmt: skip
     reset_place,
     results_shown,
 )
-from penstock.wire.query import Query
 
 NAME = "order.placed"
 EXTENTS = [Extent(epoch=1, floor=5, next_offset=42), Extent(epoch=1, floor=0, next_offset=0)]

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from penstock.core.events.event import EVENTS_MAX
 from penstock.core.producers import Claim, Stamp
 from penstock.errors import BadParameter, BadProducerHeaders, Invalid, MalformedBatch, PartitionRequired, TooManyEvents
-from penstock.wire import staging
-from penstock.wire.producers import (  # fmt: skip
+from penstock.wire import batches as staging
+from penstock.wire.batches import OpenUpload, Part, PublishBatch, parse_begin, parse_complete, parse_open, parse_publish
+from penstock.wire.producers import (
     DEADLINE,
     DEADLINE_MS_MAX,
     EPOCH,
@@ -35,7 +36,6 @@ from penstock.wire.producers import (  # fmt: skip
     parse_number,
     refuse_numbers,
 )
-from penstock.wire.staging import OpenUpload, Part, PublishBatch, parse_begin, parse_complete, parse_open, parse_publish
 
 WHOLE = {GROUP: "g", EPOCH: "3", SEQUENCE: "7"}
 AT = Stamp(3, 7)

@@ -12,7 +12,7 @@ from penstock.client import Client, PartitionOffsets
 from penstock.errors import BadParameter, EventTypeNotFound, PenstockError
 from penstock.processing.sources.feed_pages import FeedPages
 from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche
-from penstock.wire.retry import is_passing
+from penstock.wire.http import is_passing
 
 MICROSECONDS: Final = 1_000_000
 

@@ -14,7 +14,7 @@ from penstock.cli.definition.document import Document, Place, Unreadable
 from penstock.cli.definition.json_text import json_document
 from penstock.cli.definition.openapi import why_no_schema
 from penstock.cli.definition.yaml_text import yaml_documents
-from penstock.client.event_types import whole
+from penstock.client.registry import whole
 from penstock.schema.guidelines.rules import Finding
 from penstock.schema.walk import Pointer
 

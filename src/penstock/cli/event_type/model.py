@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from penstock.client.event_types import definition
+from penstock.client.registry import definition
 from penstock.core.registry.definition import completed
 from penstock.schema.guidelines.draft import find
 from penstock.schema.guidelines.names import words

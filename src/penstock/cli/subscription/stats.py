@@ -142,7 +142,7 @@ def _again_and_again(ask: "Ask", interval: float) -> "Iterator[Sequence[Subscrib
     """
     from penstock.cli.failures import told
     from penstock.errors import PenstockError
-    from penstock.wire.retry import Backoff, is_passing
+    from penstock.wire.http import Backoff, is_passing
 
     yield ask()
     backoff, is_away = Backoff(AWAY_S_MAX), False

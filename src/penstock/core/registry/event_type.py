@@ -99,7 +99,7 @@ class EventType(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def max_event_bytes(self) -> int | None:
-        """The longest feed line of an event, in bytes (see `penstock.core.log.acceptance`); None: no limit of its own."""
+        """The longest feed line of an event, in bytes: see `penstock.core.log.acceptance`. None: it has no limit."""
         limit: int | None = self.definition.get("max_event_bytes")
         return limit
 

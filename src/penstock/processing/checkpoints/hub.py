@@ -11,8 +11,8 @@ from penstock.processing.engine.item import Position
 from penstock.processing.engine.parked import Parked, Place
 from penstock.processing.parameters import check_name
 from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche
-from penstock.wire.address import check_address
 from penstock.wire.groups import NewPosition
+from penstock.wire.http import check_address
 
 PROCESSOR: Final = "processor"
 

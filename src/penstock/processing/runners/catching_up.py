@@ -12,7 +12,7 @@ from penstock.errors import PenstockError, Unavailable
 from penstock.processing.parameters import check_number
 from penstock.processing.progress import Progress
 from penstock.processing.snapshot import BusyStream, Snapshot
-from penstock.wire.retry import is_passing
+from penstock.wire.http import is_passing
 
 PAUSES_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02)
 PAUSE_S: Final = 0.05

@@ -13,7 +13,7 @@ from penstock.processing.quota import is_said
 from penstock.processing.runners.errands import Errands
 from penstock.processing.runners.inbox import Inbox
 from penstock.processing.tally import Tally
-from penstock.wire.retry import is_passing
+from penstock.wire.http import is_passing
 
 LAST_ATTEMPTS: Final = 3
 LAST_PAUSE_S: Final = 0.5

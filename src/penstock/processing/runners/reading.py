@@ -17,7 +17,7 @@ from penstock.processing.runners.inbox import Inbox
 from penstock.processing.sources.source import Source, Want
 from penstock.processing.sources.subscription import subscription_in
 from penstock.processing.tally import Tally
-from penstock.wire.retry import Backoff, is_passing
+from penstock.wire.http import Backoff, is_passing
 
 READ_S: Final = 0.5
 """So long a source is asked to wait where there is nothing new; as long it may take to stop."""

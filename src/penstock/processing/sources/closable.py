@@ -2,7 +2,7 @@
 
 import threading
 
-from penstock.client.closing import Closing
+from penstock.client.http.library import Closing
 
 
 class Closable(Closing):

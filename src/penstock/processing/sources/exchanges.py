@@ -6,10 +6,10 @@ import time
 from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
-from penstock.client import http_library
-from penstock.client.async_transport import AsyncTransport
+from penstock.client.http import library as http_library
+from penstock.client.http.async_transport import AsyncTransport
 from penstock.errors import Unavailable
-from penstock.wire.exchange import Exchange, Pause
+from penstock.wire.http import Exchange, Pause
 
 R = TypeVar("R")
 

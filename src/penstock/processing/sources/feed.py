@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from penstock.client.closing import Closing
+from penstock.client.http.library import Closing
 from penstock.core.events.event import stream_name
 from penstock.errors import BadCursor, BadParameter, CursorExpired, EventsLost, MalformedAnswer
 from penstock.processing.engine.item import Batch, Position, in_parts
@@ -26,8 +26,7 @@ from penstock.processing.sources.feed_position import (
 )
 from penstock.processing.sources.source import Want
 from penstock.processing.stream_event import StreamEvent
-from penstock.wire.address import check_address
-from penstock.wire.exchange import Exchange
+from penstock.wire.http import Exchange, check_address
 
 Start: TypeAlias = Literal["earliest", "latest"] | datetime
 PAGE_EVENTS: Final = 20_000

@@ -6,17 +6,15 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from penstock.client.event_types import EventTypes, hub_address
-from penstock.client.json_exchange import JsonExchange, decoded
+from penstock.client.http.json_exchange import JsonExchange, decoded
+from penstock.client.registry import EventTypes, hub_address
 from penstock.core.log.cursor import Cursor, View, feed_mark, parse_cursor
 from penstock.errors import BadPartitionCount, MalformedAnswer, StaleSplit, Unavailable
-from penstock.wire.arrow import MEDIA_TYPE
-from penstock.wire.exchange import Exchange, Request, address
-from penstock.wire.feedapi import CURSOR_HEADER
-from penstock.wire.nakadi import parse_offset
-from penstock.wire.patience import patiently
+from penstock.wire.http import Exchange, Request, address, is_passing, patiently
+from penstock.wire.log.arrow import MEDIA_TYPE
+from penstock.wire.log.feedapi import CURSOR_HEADER
+from penstock.wire.log.nakadi import parse_offset
 from penstock.wire.query import Query
-from penstock.wire.retry import is_passing
 
 _FOR_EVER: Final = float("inf")
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
-from penstock.client.streaming import StreamBegan
-from penstock.client.subscription_stream import SubscriptionStream, UncommittedBatch
+from penstock.client.subscriptions.stream import SubscriptionStream, UncommittedBatch
+from penstock.client.subscriptions.streaming import StreamBegan
 from penstock.errors import PenstockError
 
 RENEWALS: Final = 3

@@ -13,12 +13,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
-from penstock.client.subscription_batch import SubscriptionBatch
+from penstock.client.subscriptions.streaming import SubscriptionBatch
 from penstock.processing.engine.item import Batch, Item
 from penstock.processing.sources.batch_position import BatchPosition
 from penstock.processing.sources.feed_position import FeedPosition, encode_tranche, numbering_of
 from penstock.processing.stream_event import APART
-from penstock.wire.nakadi import parse_offset
+from penstock.wire.log.nakadi import parse_offset
 
 Sent: TypeAlias = SubscriptionBatch[Any]
 MakeEvents: TypeAlias = Callable[[Sent, int], Sequence[Item]]

@@ -9,9 +9,9 @@ from contextlib import suppress
 from typing import Any, Final, Unpack
 
 from penstock.client.client import Client
-from penstock.client.closing import Closing
-from penstock.client.stream_options import StreamOptions
-from penstock.client.subscription_stream import SubscriptionStream, UncommittedBatch
+from penstock.client.http.library import Closing
+from penstock.client.subscriptions.stream import SubscriptionStream, UncommittedBatch
+from penstock.client.subscriptions.streaming import StreamOptions
 from penstock.core.subscriptions.assignment import Place
 from penstock.errors import CommitRefused, NotReplayable, PenstockError, StreamNotFound, Unavailable
 from penstock.processing.engine.item import Batch, Position
@@ -22,7 +22,7 @@ from penstock.processing.sources.inflow import Inflow
 from penstock.processing.sources.source import Want
 from penstock.processing.sources.subscribed import Sent, Subscribed
 from penstock.processing.sources.subscribed_events import SubscribedEvents
-from penstock.wire.nakadi import parse_offset
+from penstock.wire.log.nakadi import parse_offset
 
 BATCH_LIMIT: Final = 1_000
 UNCOMMITTED_MAX: Final = 50_000

@@ -6,7 +6,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
-from penstock.client.event import Event
+from penstock.client.log.publishing import Event
 from penstock.processing.targets.origin import Lineage
 
 EVENTS_MAX: Final = 1_000

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from penstock.client.client import Client
-from penstock.client.event import Event
+from penstock.client.log.publishing import Event
 from penstock.core.events.event import NewEvent
 from penstock.processing.parameters import check_kind, check_name
 from penstock.processing.stream_event import StreamEvent

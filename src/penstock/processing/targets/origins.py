@@ -13,7 +13,7 @@ from zlib import crc32
 import msgspec
 
 from penstock.client.client import Client
-from penstock.client.idempotent_producer import IdempotentProducer
+from penstock.client.producers.producer import IdempotentProducer
 from penstock.core.events.event import NewEvent
 from penstock.core.log.cursor import FIRST, parse_cursor
 from penstock.errors import BadCursor, CursorExpired, Invalid, PenstockError, ProducerFenced, ProducerUnsafe, TooLarge

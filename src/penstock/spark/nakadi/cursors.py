@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
-from penstock.wire.nakadi import parse_offset
+from penstock.wire.log.nakadi import parse_offset
 
 
 class Place(NamedTuple):

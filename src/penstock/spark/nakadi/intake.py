@@ -18,7 +18,7 @@ from penstock.spark.nakadi.pages import Pages
 from penstock.spark.nakadi.subscribed import Subscribed
 from penstock.spark.options import bad_option
 from penstock.spark.patience import Patience
-from penstock.wire.nakadi_batches import BatchLine
+from penstock.wire.subscriptions import BatchLine
 
 WAIT_S: Final = 2.0
 """So long a micro-batch is gathered. A batch of Nakadi's that is not full comes after one second."""

@@ -7,7 +7,7 @@ from penstock.spark.nakadi.cursors import Place, advanced
 from penstock.spark.nakadi.landed import Landed
 from penstock.spark.nakadi.pages import Pages
 from penstock.spark.nakadi.rows import to_rows
-from penstock.wire.nakadi_batches import BatchLine
+from penstock.wire.subscriptions import BatchLine
 
 
 class MicroBatch:

@@ -12,8 +12,7 @@ import msgspec
 
 from penstock.errors import ConnectionLost, MalformedAnswer, PenstockError
 from penstock.spark.nakadi.inbox import Inbox
-from penstock.wire.nakadi_batches import BATCHES, BatchLine
-from penstock.wire.nakadi_subscriptions import STREAM_ID
+from penstock.wire.subscriptions import BATCHES, STREAM_ID, BatchLine
 
 INBOX_BYTES: Final = 32 << 20
 """How much may be read ahead of what is landed."""

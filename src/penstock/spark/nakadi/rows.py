@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from penstock.wire.nakadi_batches import BatchLine
+from penstock.wire.subscriptions import BatchLine
 
 ROWS: Final = pa.schema(
     [

@@ -16,9 +16,8 @@ from penstock.spark.http import asked, opened
 from penstock.spark.nakadi.cursors import Cursors, Place, is_before
 from penstock.spark.nakadi.options import Definition, SubscriptionOptions
 from penstock.spark.patience import patiently
-from penstock.wire.nakadi_batches import BatchCursor
-from penstock.wire.nakadi_stream import MEDIA_TYPE, NUMBER_MAX
-from penstock.wire.nakadi_subscriptions import STREAM_ID
+from penstock.wire.log.nakadi import MEDIA_TYPE, NUMBER_MAX
+from penstock.wire.subscriptions import STREAM_ID, BatchCursor
 
 FLUSH_SECONDS: Final = 1
 """A batch that is not full is sent after so long; after as long, that there is nothing."""

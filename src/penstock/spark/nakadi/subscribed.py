@@ -13,8 +13,8 @@ from penstock.spark.nakadi.open_stream import Ended, OpenStream
 from penstock.spark.nakadi.options import SubscriptionOptions
 from penstock.spark.nakadi.server import NakadiServer
 from penstock.spark.patience import DELAY_S_MAX, patiently
-from penstock.wire.nakadi_batches import BatchCursor, BatchLine
-from penstock.wire.retry import Backoff, is_passing
+from penstock.wire.http import Backoff, is_passing
+from penstock.wire.subscriptions import BatchCursor, BatchLine
 
 _log: Final = logging.getLogger("penstock.spark")
 

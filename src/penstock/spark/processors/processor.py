@@ -44,7 +44,7 @@ from penstock.spark.processors.sendable import check_sendable
 from penstock.spark.processors.session import check_session
 from penstock.spark.processors.sources.feeds import spark_source
 from penstock.spark.processors.sources.source import SparkSource
-from penstock.wire.retry import is_passing
+from penstock.wire.http import is_passing
 
 POLL_S: Final = 0.5
 """How often it is looked for new events, where there is nothing to do."""

@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Final
 
 from penstock.spark.zeroeventhub.options import RemoteOptions
-from penstock.wire.reader.page import Page
+from penstock.wire.log.reader.pages import Page
 
 EMPTY_PAGES_MAX: Final = 3
 """So many pages without events in a row are the end also where the cursor moves on: some move with the time."""

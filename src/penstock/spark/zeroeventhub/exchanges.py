@@ -10,7 +10,7 @@ from urllib.request import Request as LibraryRequest
 
 from penstock.errors import ConnectionLost, Unavailable
 from penstock.spark.http import AGENT, ANSWER_SECONDS_MAX, open_request, telling
-from penstock.wire.exchange import Exchange, Head, More, Pause, Request, T
+from penstock.wire.http import Exchange, Head, More, Pause, Request, T
 
 CHUNK_BYTES: Final = 1 << 16
 

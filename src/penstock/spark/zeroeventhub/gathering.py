@@ -13,7 +13,7 @@ from penstock.spark.zeroeventhub.micro_batch import MicroBatch
 from penstock.spark.zeroeventhub.options import RemoteOptions
 from penstock.spark.zeroeventhub.places import Place
 from penstock.spark.zeroeventhub.remote import RemoteFeed
-from penstock.wire.reader.page import Page
+from penstock.wire.log.reader.pages import Page
 
 THREADS: Final = 8
 """So many partitions are read at once."""

@@ -15,7 +15,7 @@ from penstock.spark.zeroeventhub.micro_batch import MicroBatch
 from penstock.spark.zeroeventhub.options import RemoteOptions
 from penstock.spark.zeroeventhub.places import Landed
 from penstock.spark.zeroeventhub.remote import RemoteFeed
-from penstock.wire.reader.partitions import Course
+from penstock.wire.log.reader.partitions import Course
 
 POLL_S: Final = 1.0
 """The least time between two looks that bring nothing. As long a server that knows how is asked to wait."""

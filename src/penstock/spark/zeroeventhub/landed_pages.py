@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from penstock.spark.landing import Landing
 from penstock.spark.zeroeventhub.places import Landed, Place, lane
 from penstock.spark.zeroeventhub.rows import to_batches
-from penstock.wire.reader.page import FeedEvent
+from penstock.wire.log.reader.pages import FeedEvent
 
 
 @dataclass(frozen=True)

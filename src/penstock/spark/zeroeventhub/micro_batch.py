@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from penstock.core.log.cursor import LAST
 from penstock.spark.zeroeventhub.places import Landed, Place
-from penstock.wire.reader.partitions import Course
+from penstock.wire.log.reader.partitions import Course
 
 
 class MicroBatch:

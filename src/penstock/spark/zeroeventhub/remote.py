@@ -21,11 +21,10 @@ from penstock.spark.options import bad_option
 from penstock.spark.patience import Patience, patiently
 from penstock.spark.zeroeventhub.exchanges import carry_out
 from penstock.spark.zeroeventhub.options import RemoteOptions, no_partition_count
-from penstock.wire.exchange import Exchange
-from penstock.wire.reader.discovery import Discovery
-from penstock.wire.reader.page import Page
-from penstock.wire.reader.partitions import Course
-from penstock.wire.reader.reading import STALE_MAX, FeedProtocol
+from penstock.wire.http import Exchange
+from penstock.wire.log.reader.pages import Page
+from penstock.wire.log.reader.partitions import Course, Discovery
+from penstock.wire.log.reader.reading import STALE_MAX, FeedProtocol
 
 GONE: Final = 410
 Result = TypeVar("Result")

@@ -8,7 +8,7 @@ import pyarrow as pa
 from penstock.errors import MalformedAnswer
 from penstock.spark.columns import DATA, HEADERS
 from penstock.spark.zeroeventhub.columns import NUMBER, PARTITION
-from penstock.wire.reader.page import FeedEvent
+from penstock.wire.log.reader.pages import FeedEvent
 
 BATCH_BYTES: Final = 4 << 20
 """About as much is handed to Spark at once."""

@@ -9,7 +9,7 @@ from penstock.processing.parameters import check_count, check_seconds
 from penstock.processing.runners.inline import Inline
 from penstock.processing.sources.source import Source
 from penstock.testing.clock import VirtualClock, check_clock
-from penstock.wire.retry import is_passing
+from penstock.wire.http import is_passing
 
 PAUSE_S: Final = 0.1
 """How much time passes after a failure that can pass."""

@@ -13,7 +13,7 @@ from penstock.cli.definition.document import Place
 from penstock.cli.event_type.checked import Check, Fault, checked
 from penstock.cli.event_type.report import as_object
 from penstock.cli.event_type.sarif import sarif
-from penstock.client.event_types import whole
+from penstock.client.registry import whole
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

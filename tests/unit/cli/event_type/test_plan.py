@@ -7,7 +7,7 @@ import pytest
 
 from penstock.cli.event_type.plan import Plan, planned
 from penstock.cli.failures import Failure
-from penstock.client.event_types import whole
+from penstock.client.registry import whole
 from penstock.core.registry.event_type import EventType
 
 STATISTIC = {"messages_per_minute": 1, "message_size": 1, "read_parallelism": 2, "write_parallelism": 2}

@@ -15,8 +15,19 @@ from penstock.errors import (
     InvalidSetting,
     OutcomeUnknown,
 )
-from penstock.hub.permissions import UNAUTHENTICATED, Caller, Operation, Permissions
-from penstock.hub.settings import BLOCK_KINDS, FEATURES, KEPT_S_MAX, LOOK_S, Attribute, Picture, Settings
+from penstock.hub.admin.settings import (
+    BLOCK_KINDS,
+    FEATURES,
+    KEPT_S_MAX,
+    LOOK_S,
+    UNAUTHENTICATED,
+    Attribute,
+    Caller,
+    Operation,
+    Permissions,
+    Picture,
+    Settings,
+)
 from penstock.storage import Store, open_store
 from penstock.storage.store import Setting
 from tests.unit.hub.forwarding import ForwardingStore

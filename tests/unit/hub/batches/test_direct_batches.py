@@ -21,11 +21,10 @@ from penstock.errors import (
     ProducerFenced,
     TooManyProducers,
 )
-from penstock.hub import direct, sequencing
-from penstock.hub.append import Published
+from penstock.hub.batches import direct
 from penstock.hub.hub import Hub
-from penstock.hub.staged import BatchName
-from penstock.hub.stamped import Who
+from penstock.hub.log.request import BatchName, Published, Who
+from penstock.hub.producers import sequencing
 from penstock.storage import Store
 from penstock.storage.staging import Batch
 from penstock.testing.factories import an_event_type

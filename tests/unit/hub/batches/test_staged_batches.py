@@ -25,12 +25,11 @@ from penstock.errors import (
     UploadNotFound,
     UploadTaken,
 )
-from penstock.hub import staging
+from penstock.hub.batches import staging
+from penstock.hub.batches.staging import Done, Part, Turns, digest_of
 from penstock.hub.hub import Hub
-from penstock.hub.ledger import Turns
-from penstock.hub.publish import Handed
-from penstock.hub.staged import BatchName, Piece
-from penstock.hub.staging import Done, Part, digest_of
+from penstock.hub.log.publish import Handed
+from penstock.hub.log.request import BatchName, Piece
 from penstock.storage import Store
 from penstock.storage.staging import BatchKey, Chunk
 from penstock.storage.store import Frame

@@ -15,7 +15,7 @@ from penstock.errors import (
     PositionMoved,
     UnusablePosition,
 )
-from penstock.hub.positions import Positions
+from penstock.hub.groups import Positions
 from penstock.storage import Store
 from penstock.storage.groups import Intervention, Place
 from penstock.storage.opening import Opening

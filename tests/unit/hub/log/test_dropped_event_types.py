@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.errors import DatabaseUnavailable
-from penstock.hub import sweep as sweeping
-from penstock.hub.sweep import Sweeper
+from penstock.hub.admin import sweeping
+from penstock.hub.admin.sweeping import Sweeper
 from penstock.storage import Store
 from penstock.storage.store import Frame
 from tests.unit.hub.feeds import NAME, create_feed

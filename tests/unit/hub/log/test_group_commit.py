@@ -15,8 +15,8 @@ from penstock.errors import (
     PartitionRefused,
     Unavailable,
 )
-from penstock.hub.commit import Request
-from penstock.hub.publish import Handed
+from penstock.hub.committer import Request
+from penstock.hub.log.publish import Handed
 from penstock.storage import Store
 from penstock.testing.clock import START_AT
 from penstock.testing.factories import a_new_event, an_event_type

@@ -8,11 +8,12 @@ import pytest
 
 from penstock.core.log.cursor import FIRST
 from penstock.errors import DatabaseUnavailable, OutboxBacklog, OutcomeUnknown
-from penstock.hub import commit, outbox
-from penstock.hub.commit import Request
+from penstock.hub import committer as commit
+from penstock.hub.committer import Request
 from penstock.hub.hub import Hub, not_settled
-from penstock.hub.outbox import RowGoneError, reject, take
-from penstock.hub.read import Wanted
+from penstock.hub.log import outbox
+from penstock.hub.log.outbox import RowGoneError, reject, take
+from penstock.hub.log.read import Wanted
 from penstock.storage import Store, open_store
 from penstock.storage.outbox import RejectedRow
 from penstock.storage.store import Tx

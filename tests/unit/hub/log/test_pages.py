@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from penstock.core.log.cursor import FIRST, LAST, Cursor, View, feed_mark
 from penstock.core.subscriptions.delivery import Joined
 from penstock.errors import BadCursor, BadPartitionCount, CursorExpired, EventTypeNotFound, PartitionNotFound
-from penstock.hub.append import append_rows, lock_heads
-from penstock.hub.read import (
+from penstock.hub.log.read import (
     CHUNK_ROWS,
     CHUNK_ROWS_MAX,
     SCAN_ROWS,
@@ -19,12 +18,15 @@ from penstock.hub.read import (
     ColumnChunk,
     Reader,
     Reading,
+    Rows,
     Track,
     Wanted,
+    next_events,
     resolve,
     share_page,
+    take,
 )
-from penstock.hub.rows import Rows, next_events, take
+from penstock.hub.log.request import append_rows, lock_heads
 from penstock.storage import Store
 from penstock.storage.store import CHUNK_BYTES, DELETION, Block, KindFilter
 from penstock.testing.clock import START_AT

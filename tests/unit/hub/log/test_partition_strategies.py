@@ -8,8 +8,8 @@ from penstock.core.events.event import NewEvent
 from penstock.core.events.partitioning import hash_partition
 from penstock.core.registry.event_type import Feed
 from penstock.errors import PartitionNotFound, PartitionRefused
-from penstock.hub import publish
-from penstock.hub.publish import Handed
+from penstock.hub.log import publish
+from penstock.hub.log.publish import Handed
 from penstock.testing.clock import START_AT
 from penstock.testing.factories import a_business_event, a_data_event, a_new_event, an_event
 from tests.unit.hub.feeds import a_feed

@@ -18,9 +18,9 @@ from penstock.errors import (
     PublishingRestricted,
     UndeletableEvents,
 )
-from penstock.hub import publish
-from penstock.hub.publish import Handed, Prepared, Unfit, parse_headers
-from penstock.hub.sifting import Reject, sift
+from penstock.hub.batches.staging import Reject, sift
+from penstock.hub.log import publish
+from penstock.hub.log.publish import Handed, Prepared, Unfit, parse_headers
 from penstock.storage.store import DELETION
 from penstock.testing.clock import START_AT
 from penstock.testing.factories import a_business_event, a_data_event, a_new_event, an_event

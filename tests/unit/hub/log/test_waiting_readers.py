@@ -11,8 +11,8 @@ import pytest
 
 from penstock.errors import DatabaseUnavailable, EventTypeNotFound
 from penstock.hub import watch as watching
-from penstock.hub.append import append_rows, lock_heads
-from penstock.hub.arrivals import Arrivals
+from penstock.hub.log.request import append_rows, lock_heads
+from penstock.hub.subscriptions.stream import Arrivals
 from penstock.hub.watch import Watch
 from penstock.storage import Store, open_store
 from penstock.storage.store import Watcher

@@ -22,11 +22,10 @@ from penstock.errors import (
     TooManyProducers,
     Unavailable,
 )
-from penstock.hub import sequencing
-from penstock.hub.committed import Committed
-from penstock.hub.expiry import Expiry
-from penstock.hub.producers import RACES_MAX, Producers, expired, new_group
-from penstock.hub.stamped import Who
+from penstock.hub.log.request import Who
+from penstock.hub.producers import sequencing
+from penstock.hub.producers.producers import RACES_MAX, Expiry, Producers, expired, new_group
+from penstock.hub.producers.sequencing import Committed
 from penstock.storage import Store
 from penstock.storage.producer_rows import SqlProducers
 from penstock.storage.producers import Window

@@ -7,9 +7,9 @@ import pytest
 
 from penstock.core.producers import State
 from penstock.errors import InvalidSetting
-from penstock.hub import sweep as sweeping
-from penstock.hub.expiry import DAY_S, IDLE_S_MIN, Expiry
-from penstock.hub.sweep import Sweeper
+from penstock.hub.admin import sweeping
+from penstock.hub.admin.sweeping import Sweeper
+from penstock.hub.producers.producers import DAY_S, IDLE_S_MIN, Expiry
 from penstock.storage import Store
 from penstock.storage.producers import Producer
 from penstock.testing.clock import START_AT, VirtualClock

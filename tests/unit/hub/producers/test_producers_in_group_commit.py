@@ -8,8 +8,8 @@ import pytest
 from penstock.core.producers import Range
 from penstock.core.registry.event_type import EventType
 from penstock.errors import DeadlinePassed, InvalidEvent, PartitionNotFound, SequenceGap
-from penstock.hub import outbox
-from penstock.hub.stamped import Produced
+from penstock.hub.log import outbox
+from penstock.hub.log.request import Produced
 from penstock.storage import Store
 from penstock.testing.clock import START_AT
 from tests.unit.hub.committing import Log, read_next_offsets, read_ranges

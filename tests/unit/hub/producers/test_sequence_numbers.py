@@ -17,11 +17,10 @@ from penstock.errors import (
     SequenceTooOld,
     TooManyProducers,
 )
-from penstock.hub import sequencing
-from penstock.hub.append import Published
-from penstock.hub.request import Told
-from penstock.hub.sequencing import StaleError, judge, record
-from penstock.hub.stamped import Produced
+from penstock.hub.committer import judge, record
+from penstock.hub.log.request import Produced, Published, Told
+from penstock.hub.producers import sequencing
+from penstock.hub.producers.sequencing import StaleError
 from penstock.storage import Store
 from penstock.storage.producers import Producer
 from penstock.testing.clock import START_AT

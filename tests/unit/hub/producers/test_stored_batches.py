@@ -6,8 +6,8 @@ import pytest
 
 from penstock.core.producers import MODULUS, Ending, Range, Stamp, State, digests_of
 from penstock.core.registry.event_type import Feed
-from penstock.hub.committed import Committed, find_committed, ranges_told
-from penstock.hub.stamped import handed_bytes
+from penstock.hub.log.request import handed_bytes
+from penstock.hub.producers.sequencing import Committed, find_committed, ranges_told
 from penstock.storage import Store
 from penstock.testing.factories import a_new_event
 from tests.unit.hub.feeds import create_feed

@@ -17,7 +17,7 @@ from penstock.errors import (
     StreamNotFound,
     SubscriptionNotFound,
 )
-from penstock.hub.commits import Commit, Commits, Moved
+from penstock.hub.subscriptions.commits import Commit, Commits, Moved
 from penstock.storage import Store, open_store
 from penstock.storage.opening import Opening
 from penstock.storage.store import Tx

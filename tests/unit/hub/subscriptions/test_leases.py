@@ -8,11 +8,23 @@ import pytest
 
 from penstock.core.subscriptions.assignment import Place
 from penstock.errors import DatabaseUnavailable
-from penstock.hub import live as living
-from penstock.hub.commits import Moved
-from penstock.hub.live import MARGIN_S, RENEW_S, Live
-from penstock.hub.look import LEASE_S, LEASE_US, Look, has_lapsed, holds, is_being_sent, is_live, may_commit
-from penstock.hub.reasons import GIVEN_BACK, GROWN, RESETTING, TIME_OVER
+from penstock.hub.subscriptions import live as living
+from penstock.hub.subscriptions.commits import Moved
+from penstock.hub.subscriptions.live import MARGIN_S, RENEW_S, Live
+from penstock.hub.subscriptions.sessions import (
+    GIVEN_BACK,
+    GROWN,
+    LEASE_S,
+    LEASE_US,
+    RESETTING,
+    TIME_OVER,
+    Look,
+    has_lapsed,
+    holds,
+    is_being_sent,
+    is_live,
+    may_commit,
+)
 from penstock.storage import Store
 from penstock.storage.store import Tx
 from penstock.storage.subscriptions import Session, Slot, Subscription

@@ -7,11 +7,11 @@ import pytest
 from penstock.core.subscriptions.assignment import ParkedSpan, parked_token_of
 from penstock.core.subscriptions.delivery import COMMIT_TIMEOUT
 from penstock.errors import DatabaseUnavailable, ParkedNotFound, SubscriptionNotFound
-from penstock.hub.commits import Commit
-from penstock.hub.parking import Parking
-from penstock.hub.reasons import GIVEN_BACK, STOPPING, TIME_OVER
-from penstock.hub.stream import PAUSE_S, Stream
-from penstock.hub.subscriptions import begin, existing
+from penstock.hub.subscriptions.commits import Commit
+from penstock.hub.subscriptions.parking import Parking
+from penstock.hub.subscriptions.sessions import GIVEN_BACK, STOPPING, TIME_OVER
+from penstock.hub.subscriptions.stream import PAUSE_S, Stream
+from penstock.hub.subscriptions.subscriptions import begin, existing
 from penstock.storage import Store
 from penstock.storage.groups import Intervention
 from penstock.storage.parked import Parked

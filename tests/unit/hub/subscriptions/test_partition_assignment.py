@@ -20,9 +20,8 @@ from penstock.errors import (
     StreamNotFound,
     SubscriptionNotFound,
 )
-from penstock.hub.look import LEASE_S
-from penstock.hub.sessions import Sessions
-from penstock.hub.subscriptions import Subscriptions, grow
+from penstock.hub.subscriptions.sessions import LEASE_S, Sessions
+from penstock.hub.subscriptions.subscriptions import Subscriptions, grow
 from penstock.storage import Store, Tx, open_store
 from penstock.storage.opening import Opening
 from penstock.testing.clock import START_AT, VirtualClock

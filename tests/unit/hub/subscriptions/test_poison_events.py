@@ -10,8 +10,8 @@ import pytest
 from penstock.core.events.event import NewEvent
 from penstock.core.subscriptions.definition import PARK_AFTER, POLICY, SEND_COUNT
 from penstock.errors import DatabaseUnavailable
-from penstock.hub.commits import Commit
-from penstock.hub.dead_letters import DEAD_LETTERS
+from penstock.hub.subscriptions.commits import Commit
+from penstock.hub.subscriptions.subscriptions import DEAD_LETTERS
 from penstock.storage import Store, open_store
 from penstock.storage.groups import Intervention
 from penstock.storage.opening import Opening

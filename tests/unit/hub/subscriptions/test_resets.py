@@ -14,13 +14,13 @@ from penstock.errors import (
     StreamsInTheWay,
     SubscriptionNotFound,
 )
-from penstock.hub import live
-from penstock.hub.clock import uptime
-from penstock.hub.commits import Commit
+from penstock.hub.background import uptime
 from penstock.hub.hub import Hub
-from penstock.hub.live import RENEW_S
-from penstock.hub.sessions import Opened
-from penstock.hub.stream import RESETTING, Stream
+from penstock.hub.subscriptions import live
+from penstock.hub.subscriptions.commits import Commit
+from penstock.hub.subscriptions.live import RENEW_S
+from penstock.hub.subscriptions.sessions import Opened
+from penstock.hub.subscriptions.stream import RESETTING, Stream
 from penstock.storage import Store
 from penstock.storage.groups import Intervention
 from penstock.testing.clock import START_AT, VirtualClock

@@ -10,10 +10,18 @@ import pytest
 from penstock.core.subscriptions.assignment import Place
 from penstock.core.subscriptions.delivery import COMMIT_TIMEOUT
 from penstock.errors import Blocked, DatabaseUnavailable
-from penstock.hub.commits import Commit
-from penstock.hub.look import LEASE_S
-from penstock.hub.reasons import BLOCKED, DELETED, GIVEN_BACK, GROWN, RESETTING, STOPPING, TIME_OVER
-from penstock.hub.stream import LIGHT_ROWS, PAUSE_S, WHOLE_ROWS, Stream
+from penstock.hub.subscriptions.commits import Commit
+from penstock.hub.subscriptions.sessions import (
+    BLOCKED,
+    DELETED,
+    GIVEN_BACK,
+    GROWN,
+    LEASE_S,
+    RESETTING,
+    STOPPING,
+    TIME_OVER,
+)
+from penstock.hub.subscriptions.stream import LIGHT_ROWS, PAUSE_S, WHOLE_ROWS, Stream
 from penstock.storage import Store
 from penstock.testing.store_contract import database_at
 from tests.unit.hub.feeds import NAME

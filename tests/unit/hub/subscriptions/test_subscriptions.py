@@ -10,7 +10,7 @@ from penstock.core.registry.definition import NAKADI
 from penstock.core.registry.event_type import EventType
 from penstock.core.subscriptions.definition import Search, completed_subscription
 from penstock.errors import InvalidSubscription, PenstockError, SubscriptionNotFound
-from penstock.hub.subscriptions import Subscriptions, begin, grow, is_deletable
+from penstock.hub.subscriptions.subscriptions import Subscriptions, begin, grow, is_deletable
 from penstock.storage import Store, open_store
 from penstock.testing.clock import START_AT, VirtualClock
 from penstock.testing.factories import an_event_type

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.subscription_batch import SubscriptionBatch
+from penstock.client.subscriptions.streaming import SubscriptionBatch
 from penstock.errors import BadParameter
 from penstock.processing.effects import effect_id
 from penstock.processing.sources.batch_position import BatchPosition
@@ -16,8 +16,8 @@ from penstock.processing.sources.feed_position import FeedPosition
 from penstock.processing.sources.subscribed import Sent, Subscribed
 from penstock.processing.sources.subscribed_events import SubscribedEvents
 from penstock.processing.stream_event import StreamEvent
-from penstock.wire.nakadi import offset_text
-from penstock.wire.nakadi_batches import BatchCursor, BatchInfo, BatchLine
+from penstock.wire.log.nakadi import offset_text
+from penstock.wire.subscriptions import BatchCursor, BatchInfo, BatchLine
 
 TRANCHE = "order.placed/3"
 

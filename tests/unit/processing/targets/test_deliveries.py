@@ -3,7 +3,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.event import Event
+from penstock.client.log.publishing import Event
 from penstock.processing.targets.deliveries import BYTES_MAX, EVENTS_MAX, Delivery, Entry, is_portion, loads, portions
 
 

@@ -8,7 +8,7 @@ from penstock.spark.nakadi.cursors import Place
 from penstock.spark.nakadi.landed import Landed
 from penstock.spark.nakadi.micro_batch import MicroBatch
 from penstock.spark.nakadi.pages import Pages
-from penstock.wire.nakadi_batches import BATCHES
+from penstock.wire.subscriptions import BATCHES
 from tests.unit.spark.nakadi.serving import line, offset
 
 A = Place("a.b", "0")

@@ -7,7 +7,7 @@ import pytest
 from penstock.errors import Conflict, ConnectionLost, MalformedAnswer, NotFound, Unavailable
 from penstock.spark.nakadi.open_stream import UNSAID, Ended, OpenStream
 from penstock.spark.nakadi.server import NakadiServer
-from penstock.wire.nakadi_batches import BatchLine
+from penstock.wire.subscriptions import BatchLine
 from tests.unit.spark.nakadi.serving import Serving, line, offset
 
 SOON = 30.0

@@ -9,7 +9,7 @@ from penstock.spark.landing import Landing
 from penstock.spark.nakadi.landed import PageName
 from penstock.spark.nakadi.pages import PAGE_BYTES, Pages, read_page
 from penstock.spark.nakadi.rows import to_rows
-from penstock.wire.nakadi_batches import BATCHES
+from penstock.wire.subscriptions import BATCHES
 from tests.unit.spark.nakadi.serving import line
 
 NUMBER = [Column("data", False)]

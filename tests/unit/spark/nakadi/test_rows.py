@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 import pytest
 
 from penstock.spark.nakadi.rows import to_rows
-from penstock.wire.nakadi_batches import BATCHES, BatchLine
+from penstock.wire.subscriptions import BATCHES, BatchLine
 
 
 def batch(*events: str) -> BatchLine:

@@ -15,7 +15,7 @@ from penstock.errors import (
 from penstock.spark.nakadi.cursors import Place
 from penstock.spark.nakadi.options import Definition
 from penstock.spark.nakadi.server import NakadiServer
-from penstock.wire.nakadi_batches import BatchCursor
+from penstock.wire.subscriptions import BatchCursor
 from tests.unit.spark.nakadi.serving import BEFORE, Serving, offset
 
 A = Place("a.b", "0")

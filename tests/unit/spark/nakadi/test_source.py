@@ -19,7 +19,7 @@ print(*(name for name in ("pyarrow", "numpy", "pandas") if name in sys.modules))
 EXECUTOR = """
 import sys
 import penstock.spark.nakadi.stream, penstock.spark.nakadi.pages, penstock.spark.nakadi.intake
-print(*(name for name in ("penstock.client.http_library", "httpx2", "psycopg", "starlette") if name in sys.modules))
+print(*(name for name in ("penstock.client.http.library", "httpx2", "psycopg", "starlette") if name in sys.modules))
 """
 
 

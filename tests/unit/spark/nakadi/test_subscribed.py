@@ -6,7 +6,7 @@ from penstock.errors import EventsLost, Forbidden, NotFound
 from penstock.spark.nakadi.cursors import Place
 from penstock.spark.nakadi.options import Definition
 from penstock.spark.nakadi.subscribed import Subscribed
-from penstock.wire.nakadi_batches import BATCHES, BatchCursor, BatchLine
+from penstock.wire.subscriptions import BATCHES, BatchCursor, BatchLine
 from tests.unit.spark.nakadi.serving import Serving, line, offset
 
 A, B = Place("a.b", "0"), Place("a.b", "1")

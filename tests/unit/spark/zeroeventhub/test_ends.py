@@ -3,7 +3,7 @@ import pytest
 
 from penstock.spark.zeroeventhub.ends import EMPTY_PAGES_MAX, Ends
 from penstock.spark.zeroeventhub.options import RemoteOptions
-from penstock.wire.reader.page import FeedEvent, Page
+from penstock.wire.log.reader.pages import FeedEvent, Page
 
 FULL = Page([FeedEvent(0, msgspec.Raw(b"1"))], {0: "2"}, {0: "1"})
 STILL = Page([], {0: "1"}, {0: "1"})

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.errors import ConnectionLost, MalformedAnswer, Unreachable
 from penstock.spark.zeroeventhub.exchanges import carry_out
-from penstock.wire.exchange import Answer, Exchange, Pause, Request, fetch
+from penstock.wire.http import Answer, Exchange, Pause, Request, fetch
 from tests.answering import answering
 
 

@@ -7,7 +7,7 @@ from penstock.errors import LandedPageMissing
 from penstock.spark.landing import Landing, new_landing
 from penstock.spark.zeroeventhub.landed_pages import LandedPages
 from penstock.spark.zeroeventhub.places import Landed, Place
-from penstock.wire.reader.page import FeedEvent
+from penstock.wire.log.reader.pages import FeedEvent
 
 EVENTS = [FeedEvent(0, msgspec.Raw(b'{"n": %d}' % number)) for number in range(3)]
 HERE = Place(5, 40, "a")

@@ -1,8 +1,7 @@
 from penstock.core.log.cursor import FIRST, LAST
 from penstock.spark.zeroeventhub.micro_batch import MicroBatch
 from penstock.spark.zeroeventhub.places import Landed, Place
-from penstock.wire.reader.discovery import Discovery, Partition, version_one
-from penstock.wire.reader.partitions import Course
+from penstock.wire.log.reader.partitions import Course, Discovery, Partition, version_one
 
 START = Landed("6f1c", "r", {0: Place(3, 70, "a"), 1: Place(2, 9, "b")})
 

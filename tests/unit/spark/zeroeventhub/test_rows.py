@@ -4,7 +4,7 @@ import pytest
 from penstock.errors import MalformedAnswer
 from penstock.spark.zeroeventhub import rows
 from penstock.spark.zeroeventhub.rows import to_batches
-from penstock.wire.reader.page import FeedEvent
+from penstock.wire.log.reader.pages import FeedEvent
 
 
 def event(raw: bytes, headers: dict[str, str] | None = None) -> FeedEvent:

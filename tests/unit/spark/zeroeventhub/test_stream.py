@@ -11,7 +11,7 @@ from penstock.spark.zeroeventhub.landed_pages import LandedPages
 from penstock.spark.zeroeventhub.options import parse_remote_options
 from penstock.spark.zeroeventhub.places import Landed, Place, decode_landed, encode_landed
 from penstock.spark.zeroeventhub.stream import RemoteFeedStreamReader
-from penstock.wire.reader.page import FeedEvent
+from penstock.wire.log.reader.pages import FeedEvent
 
 
 def reader(folder: Path, **options: str) -> RemoteFeedStreamReader:

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from penstock.core.events.decoding import EventDecoder
 from penstock.errors import ConnectionLost, EventUnfit, MalformedAnswer
-from penstock.wire.reader.lines import OF_FEED, Line, LineReader
-from penstock.wire.reader.page import Page, PageReader
+from penstock.wire.log.reader.pages import OF_FEED, Line, LineReader, Page, PageReader
 
 # Lines.
 

@@ -5,9 +5,8 @@ from hypothesis import strategies as st
 
 from penstock.core.log.cursor import FIRST, LAST
 from penstock.errors import BadParameter
-from penstock.wire.reader.discovery import Discovery, Partition
-from penstock.wire.reader.page import FeedEvent, Page
-from penstock.wire.reader.partitions import Course, share
+from penstock.wire.log.reader.pages import FeedEvent, Page
+from penstock.wire.log.reader.partitions import Course, Discovery, Partition, share
 
 
 def found(*partitions: Partition) -> Discovery:

@@ -15,7 +15,7 @@ from penstock.spark.processors.reading import EVENTS, looked_at
 from penstock.spark.processors.sources.source import Then
 from penstock.spark.ranges import Range
 from penstock.spark.reading import read_range
-from penstock.wire.retry import is_passing
+from penstock.wire.http import is_passing
 
 
 @dataclass(frozen=True)

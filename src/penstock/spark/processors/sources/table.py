@@ -16,7 +16,7 @@ from penstock.spark.processors.sources.frames import LOOK_S, FrameSource, Head, 
 from penstock.spark.processors.sources.histogram import Histogram, width_of
 from penstock.spark.processors.sources.rows import COLUMNS
 from penstock.spark.processors.sources.source import Stretch
-from penstock.spark.processors.sources.table_columns import (  # fmt: skip
+from penstock.spark.processors.sources.table_columns import (
     KIND,
     WHOLE,
     Given,

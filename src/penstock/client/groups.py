@@ -1,0 +1,146 @@
+"""A hub's consumer groups, from afar."""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final, Generic, Literal, TypeVar
+
+import msgspec
+
+from penstock.client.http.json_exchange import JsonExchange, decoded
+from penstock.errors import GroupNotFound
+from penstock.wire.groups import (
+    GROUPS_MAX,
+    CommittedPosition,
+    ConsumerGroup,
+    ConsumerGroupDetails,
+    GroupIntervention,
+    NewPosition,
+    PositionReset,
+    ResetPosition,
+)
+from penstock.wire.http import Exchange, Request, address, is_passing, is_undone
+
+_JSON: Final = {"content-type": "application/json", "accept": "application/json"}
+_ACCEPTED: Final = {"accept": "application/json"}
+Item = TypeVar("Item")
+
+
+def group_address(url: str, name: str, *path: str) -> str:
+    """Return where *path* is of the consumer group of that name.
+
+    Raises:
+        GroupNotFound: none can be called so, and a hub would take it for another path.
+    """
+    if name in ("", ".", ".."):
+        raise GroupNotFound(group=name)
+    return address(url, "groups", name, *path)
+
+
+class ConsumerGroups:
+    """The protocol side of a hub's consumer groups."""
+
+    def __init__(self, url: str, *, patience: float, clock: Callable[[], float]) -> None:
+        self._url = url
+        self._json = JsonExchange(patience, clock)
+
+    def all(self, event_type: str | None, kind: str | None) -> Exchange[list[ConsumerGroup]]:
+        """Return the groups of an event type, and of that kind; None: of any. All pages are asked for."""
+        asked = {"event_type": event_type, "kind": kind, "limit": GROUPS_MAX}
+        found: list[ConsumerGroup] = []
+        while True:
+            page = yield from self._page(address(self._url, "groups", query=_given(asked)), ConsumerGroup)
+            found += page.items
+            if not (page.goes_on and page.items):
+                return found
+            asked["after"] = page.items[-1].name
+
+    def show(self, name: str) -> Exchange[ConsumerGroupDetails]:
+        """Return one group with all its positions."""
+        request = Request(method="GET", url=group_address(self._url, name), headers=_ACCEPTED)
+        answer = yield from self._json.done(request, is_passing, 200)
+        found: ConsumerGroupDetails = decoded(answer, ConsumerGroupDetails)
+        return found
+
+    def commit(
+        self, name: str, positions: Iterable[NewPosition], kind: str | None
+    ) -> Exchange[list[CommittedPosition]]:
+        """Store positions, all or none; where something is expected to stand there, they are not sent twice."""
+        items = list(positions)
+        blindly = all(each.expected is msgspec.UNSET for each in items)
+        body = {"items": items} | ({} if kind is None else {"kind": kind})
+        request = self._on_positions("POST", name, body)
+        answer = yield from self._json.done(request, is_passing if blindly else is_undone, 200)
+        found: list[CommittedPosition] = decoded(answer, _Committed).items
+        return found
+
+    def reset(
+        self,
+        name: str,
+        items: Iterable[PositionReset] | None,
+        *,
+        to: Literal["begin", "end"] | None,
+        at: datetime | str | None,
+        reason: str | None,
+        dry_run: bool,
+    ) -> Exchange[list[ResetPosition]]:
+        """Move positions, all or none."""
+        body = {
+            "items": None if items is None else list(items),
+            "to": to,
+            "at": at.isoformat() if isinstance(at, datetime) else at,
+            "reason": reason,
+        }
+        given = {member: value for member, value in body.items() if value is not None}
+        request = self._on_positions("PATCH", name, given | {"dry_run": dry_run})
+        answer = yield from self._json.done(request, is_passing if dry_run else is_undone, 200)
+        found: list[ResetPosition] = decoded(answer, _Reset).items
+        return found
+
+    def history(self, name: str, limit: int | None) -> Exchange[list[GroupIntervention]]:
+        """Return up to *limit* of what was done to a group, the newest first; None: all of it."""
+        asked: dict[str, Any] = {}
+        found: list[GroupIntervention] = []
+        while limit is None or len(found) < limit:
+            asked["limit"] = GROUPS_MAX if limit is None else min(GROUPS_MAX, limit - len(found))
+            url = address(group_address(self._url, name, "history"), query=_given(asked))
+            page = yield from self._page(url, GroupIntervention)
+            found += page.items
+            if not (page.goes_on and page.items):
+                break
+            asked["after"] = page.items[-1].id
+        return found
+
+    def forget(self, name: str) -> Exchange[None]:
+        """Forget a group with its positions."""
+        request = Request(method="DELETE", url=group_address(self._url, name))
+        yield from self._json.done(request, is_undone, 204)
+
+    def _on_positions(self, method: str, name: str, body: Any) -> Request:
+        url = group_address(self._url, name, "positions")
+        return Request(method=method, url=url, headers=_JSON, body=msgspec.json.encode(body))
+
+    def _page(self, url: str, item: type[Item]) -> Exchange["_Page[Item]"]:
+        answer = yield from self._json.done(Request(method="GET", url=url, headers=_ACCEPTED), is_passing, 200)
+        found: _Page[Item] = decoded(answer, _Page[item])  # type: ignore[valid-type]
+        return found
+
+
+def _given(asked: Mapping[str, Any]) -> list[tuple[str, object]]:
+    return [(name, value) for name, value in asked.items() if value is not None]
+
+
+class _Page(msgspec.Struct, Generic[Item]):
+    items: list[Item]
+    links: dict[str, Any] = msgspec.field(default_factory=dict, name="_links")
+
+    @property
+    def goes_on(self) -> bool:
+        return "next" in self.links
+
+
+class _Committed(msgspec.Struct):
+    items: list[CommittedPosition]
+
+
+class _Reset(msgspec.Struct):
+    items: list[ResetPosition]

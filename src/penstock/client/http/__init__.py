@@ -1,0 +1,1 @@
+"""HTTP for the clients: requests, proxies, transports."""

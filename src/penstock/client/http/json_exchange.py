@@ -1,0 +1,55 @@
+"""One request to a hub and its answer, tried again where that is safe; answers in JSON are read into a type."""
+
+import logging
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from penstock.errors import PenstockError
+from penstock.wire.http import Answer, Exchange, Request, fetch, is_page, malformed, patiently, refusal
+
+_log: Final = logging.getLogger("penstock.client")
+_WARNING: Final = re.compile(r'299 \S+ "([^"]*)"')
+_GUIDELINE: Final = re.compile("MUST |SHOULD ")
+
+
+class JsonExchange:
+    """Asks for up to *patience* seconds in all, and logs what the hub warns of."""
+
+    def __init__(self, patience: float, clock: Callable[[], float]) -> None:
+        self._patience = patience
+        self._clock = clock
+
+    def done(self, request: Request, repeatable: Callable[[PenstockError], bool], *expected: int) -> Exchange[Answer]:
+        """Return the answer to *request*, whose status is *expected*; what is *repeatable* is asked for again.
+
+        Raises:
+            PenstockError: the hub has refused it, or cannot be reached.
+        """
+
+        def attempt() -> Exchange[Answer]:
+            answer = yield from fetch(request)
+            if answer.status not in expected:
+                raise refusal(answer)
+            for text in _WARNING.findall(answer.headers.get("warning", "")):
+                _log.log(logging.INFO if _GUIDELINE.match(text) else logging.WARNING, "%s", text)
+            return answer
+
+        return (yield from patiently(attempt, repeatable, self._patience, self._clock))
+
+
+def decoded(answer: Answer, kind: Any) -> Any:
+    """Return what *answer* holds, as a *kind*.
+
+    Raises:
+        WrongAddress: it is a page for a browser.
+        MalformedAnswer: it is nothing of that kind.
+    """
+    if is_page(answer):
+        raise refusal(answer)
+    try:
+        return msgspec.json.decode(answer.body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise malformed(answer.url, f"{answer.body[:200]!r} ({error})") from error

@@ -1,0 +1,131 @@
+"""Does the I/O that protocol code asks for, with a synchronous HTTP client."""
+
+import socket
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import Any, Generic
+
+import httpx2
+
+from penstock.client.http import library as http_library
+from penstock.client.http.library import Steps
+from penstock.client.http.proxies import Routes
+from penstock.wire.http import END, Exchange, Handed, Head, Pause, Request, T, Take
+
+
+class Transport:
+    """An HTTP client, by which any number of exchanges are carried out, from several threads too.
+
+    Args:
+        http: The user's client; None for one of our own, which `close` closes.
+    """
+
+    def __init__(self, http: Any = None) -> None:
+        self._own: httpx2.Client | None = None
+        if http is None:
+            self._own = httpx2.Client(**http_library.SETTINGS, transport=Routes(http_library.LIMITS))
+        self.http: Any = http if self._own is None else self._own
+
+    def carry_out(self, exchange: Exchange[T], events: Iterable[Any] = ()) -> T:
+        """Carry out *exchange* to its end, publishing *events* where it takes them; return what it comes to."""
+        talk = Talk(self.http, exchange, events)
+        try:
+            while talk.advance() is not None:
+                pass
+            return talk.outcome
+        finally:
+            talk.close()
+
+    def close(self) -> None:
+        """Close the HTTP client, if it is our own."""
+        if self._own is not None:
+            self._own.close()
+
+
+class Talk(Generic[T]):
+    """One exchange that is being carried out; one thread at a time may advance it.
+
+    Args:
+        http: The HTTP client.
+        exchange: The protocol code.
+        events: What it publishes.
+        sleep: Lets time pass.
+        is_over: Says whether to stop before the next step.
+    """
+
+    def __init__(
+        self,
+        http: Any,
+        exchange: Exchange[T],
+        events: Iterable[Any] = (),
+        *,
+        sleep: Callable[[float], object] = time.sleep,
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._http = http
+        self._steps = Steps(exchange)
+        self._events = iter(events)
+        self._sleep = sleep
+        self._is_over = is_over
+        self._response: Any = None
+        self._chunks: Iterator[bytes] = iter(())
+
+    @property
+    def outcome(self) -> T:
+        """What the exchange came to, once it has ended."""
+        return self._steps.outcome
+
+    def advance(self) -> Any:
+        """Go on to what is handed to the reader next and return it; None when the exchange has ended or is to stop."""
+        while not self._is_over() and (effect := self._steps.following()) is not None:
+            if isinstance(effect, Handed):
+                return effect
+            self._steps.done(self._perform(effect))
+        return None
+
+    def interrupt(self) -> None:
+        """Break off the answer that is being read, from another thread too: to the exchange its connection is lost.
+
+        Harmless where nothing is being read, and without effect where the HTTP client does not say what it reads from.
+        """
+        response = self._response
+        stream = None if response is None else response.extensions.get("network_stream")
+        connection = None if stream is None else stream.get_extra_info("socket")
+        if connection is not None:
+            with suppress(OSError):  # It may be closed by now.
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Give up what is open."""
+        self._hang_up()
+        self._steps.close()
+
+    def _perform(self, effect: Any) -> Any:
+        match effect:
+            case Pause():
+                http_library.log(effect)
+                self._sleep(effect.seconds)
+                return None
+            case Take():
+                return next(self._events, END)
+        try:
+            return self._open(effect) if isinstance(effect, Request) else self._more()
+        except BaseException as error:  # noqa: BLE001 - it raises again what is no failure of the connection
+            self._hang_up()
+            self._steps.failed(error)
+            return None
+
+    def _open(self, request: Request) -> Head:
+        self._hang_up()
+        self._response = self._http.send(http_library.build(self._http, request), stream=True)
+        self._chunks = self._response.iter_bytes()
+        return http_library.head(self._response)
+
+    def _more(self) -> bytes:
+        return next(filter(None, self._chunks), b"")
+
+    def _hang_up(self) -> None:
+        if self._response is not None:
+            self._response.close()
+            self._response = None

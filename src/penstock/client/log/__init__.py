@@ -1,0 +1,1 @@
+"""Publish events and read feeds from afar."""

@@ -1,0 +1,304 @@
+"""Follows a feed for ever: page after page, waiting where there is nothing, reconnecting where something failed.
+
+A feed from afar: `Feed` reads pages of it, `Follow` follows it for ever.
+"""
+
+import threading
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from types import UnionType
+from typing import Any, Final, Generic, Self, Unpack
+
+from penstock.client.http.library import Closing
+from penstock.client.http.transport import Talk, Transport
+from penstock.core.log.cursor import FIRST, LAST
+from penstock.errors import CursorSetNotFound, NotFound, PenstockError, ServerError
+from penstock.wire.http import DELAY_S_MAX, Backoff, Exchange, Pause, check_address, is_passing
+from penstock.wire.log.reader.pages import Data, Page
+from penstock.wire.log.reader.partitions import Course, Discovery
+from penstock.wire.log.reader.reading import FeedProtocol, Options, Wish, refuse_until, turns, wish
+
+ADVANCE_PAUSE_S: Final = 0.1
+"""The least time between two answers that bring no event but another cursor."""
+CLOSED_PAUSE_S: Final = 10.0
+"""How often a feed whose partitions are all read and closed is asked for new ones."""
+
+
+class Following:
+    """One reader that follows a feed. It yields a Page effect whenever something came: events, or another cursor.
+
+    Args:
+        feed: The feed.
+        cursors: Where the reader has come to; empty: from *start*.
+        chosen: The partitions that it reads; None for all.
+        start: The cursor to begin at where there are no cursors.
+        wish: What is asked for with every page.
+        poll_interval: Seconds between two fruitless answers of a server that does not wait.
+    """
+
+    def __init__(
+        self,
+        feed: FeedProtocol,
+        cursors: Mapping[int, str],
+        *,
+        chosen: Collection[int] | None,
+        start: str,
+        wish: Wish,
+        poll_interval: float,
+    ) -> None:
+        refuse_until(wish)
+        self._feed = feed
+        self._cursors = dict(cursors)
+        self._chosen = chosen
+        self._start = start
+        self._wish = wish
+        self._poll_interval = poll_interval
+        self._backoff = Backoff(DELAY_S_MAX)
+        self._turn = 0
+
+    def run(self) -> Exchange[None]:
+        """Follow the feed. It ends only by an error that cannot pass, which it raises."""
+        course: Course | None = None
+        while True:
+            try:
+                if course is None:
+                    course = yield from self._begin()
+                yield from self._round(course)
+            except PenstockError as error:
+                if not is_passing(error):
+                    raise
+                pause = Pause(self._backoff.delay(error), error)
+            else:
+                continue
+            yield pause
+
+    def _begin(self) -> Exchange[Course]:
+        if self._wish.cursor_set is not None and not self._cursors:
+            chosen = None if self._chosen is None else sorted(self._chosen)
+            try:
+                page = yield from self._feed.resume_once(replace(self._wish, wait=0.0), chosen)
+            except (NotFound, ServerError) as error:
+                if not _says_nothing_is_kept(error):
+                    raise
+            else:
+                self._cursors = dict(page.cursors)
+                yield page
+        return (yield from self._feed.course(self._cursors, self._chosen, self._start))
+
+    def _round(self, course: Course) -> Exchange[None]:
+        feed, started = self._feed, self._feed.clock()
+        groups = feed.groups(course, self._wish)
+        brought = advanced = False
+        for group, wait in turns(groups, self._wish.wait, self._turn):
+            before = dict(course.cursors)
+            # A place comes before a wait: were the connection to break in the wait, `_last` would mean a later end.
+            is_placed = all(before[number] != LAST for number in group)
+            page = yield from feed.step(course, group, self._wish, wait if is_placed else 0.0)
+            self._backoff.reset()
+            if page is None:
+                return
+            brought = brought or bool(page.events)
+            if page.events or course.cursors != before:
+                advanced = True
+                yield Page(page.events, dict(course.cursors), before)
+        self._turn = 0 if brought else self._turn + 1
+        if not groups:
+            yield Pause(CLOSED_PAUSE_S)
+            course.meet((yield from feed.discovery(afresh=True)))
+        elif not brought:
+            least = ADVANCE_PAUSE_S if advanced else self._poll_interval
+            yield Pause(max(0.0, started + least - feed.clock()))
+
+
+def _says_nothing_is_kept(error: NotFound | ServerError) -> bool:
+    """Tell whether *error* is that of a cursor set which nothing is kept for; not all servers say more than 404."""
+    if isinstance(error, ServerError):
+        return bool(error.fields["status"] == 404)
+    return type(error) in (CursorSetNotFound, NotFound)
+
+
+PATIENCE_S: Final = 30.0
+FOLLOW_WAIT_S: Final = 10.0
+POLL_INTERVAL_S: Final = 1.0
+
+
+class Feed(Closing, Generic[Data]):
+    """A feed of any ZeroEventHub (version 1) or FeedAPI (version 2) server.
+
+    Which of them it speaks is found out as FeedAPI says, when the feed is used for the first time. Methods may be
+    called from several threads.
+
+    Args:
+        url: The feed's address.
+        partition_count: The number of partitions that a ZeroEventHub publisher documents. It is not used where the
+            server speaks FeedAPI, which tells its partitions itself.
+        version: 1 or 2, to do without finding out.
+        merged: The server speaks both at this address, as a Penstock hub does: several partitions are then read with
+            one request.
+        http: An `httpx2.Client` of your own, with its authentication, proxies and timeouts; it stays yours to close.
+        patience: Seconds for which a call is tried again where the failure can pass. `follow` tries for ever.
+        type: What `data` of each event is to be: a msgspec Struct, a dataclass or a pydantic model that describes the
+            whole event, a union of some, or `DataChange[Order]` for changes of data. Members that it does not know are
+            ignored. None: what JSON makes of them.
+
+    Raises:
+        BadParameter: *url* is no address, or *version* no version.
+        TypeError: events cannot be read into *type*.
+
+    >>> Feed("http://shop/feed", partition_count=4, version=1).cursors()
+    {0: '_first', 1: '_first', 2: '_first', 3: '_first'}
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        partition_count: int | None = None,
+        version: int | None = None,
+        merged: bool = False,
+        http: Any = None,
+        patience: float = PATIENCE_S,
+        type: type[Data] | UnionType | None = None,
+    ) -> None:
+        self._protocol = FeedProtocol(
+            check_address(url, relative=http is not None),
+            partition_count=partition_count,
+            version=version,
+            merged=merged,
+            patience=patience,
+            clock=time.monotonic,
+            kind=type,
+        )
+        self._transport = Transport(http)
+
+    @property
+    def url(self) -> str:
+        """The feed's address."""
+        return self._protocol.url
+
+    def discover(self) -> Discovery:
+        """Ask which protocol the feed speaks and which partitions it has.
+
+        Raises:
+            BadParameter: it speaks ZeroEventHub, and partition_count was not given.
+            ServerError: the server refused.
+        """
+        return self._transport.carry_out(self._protocol.discover_patiently(afresh=True))
+
+    def cursors(self, start: str = FIRST, *, partitions: Collection[int] | None = None) -> dict[int, str]:
+        """Return cursors to begin with: *start* (FIRST or LAST) for all partitions, or for those given."""
+        if partitions is None:
+            partitions = self._transport.carry_out(self._protocol.discover_patiently()).ids
+        return dict.fromkeys(partitions, start)
+
+    def read(self, cursors: Mapping[int, str], **options: Unpack[Options]) -> Page[Data]:
+        """Read one page of the partitions that *cursors* names.
+
+        Store what you make of its events together with its cursors, and hand those back for the next page. Where
+        partitions are split or replaced, they lead on to the new ones by themselves.
+
+        Args:
+            cursors: Partition to cursor.
+            options: The fields of `Wish`: page_size_hint, wait, headers, event_types, skip_event_types, cursor_set, and
+                until (of a Penstock hub): a cursor to stop at for each partition.
+
+        Raises:
+            CursorExpired: the events after a cursor are gone.
+            BadCursor: a cursor is not one of this feed.
+            Unavailable: the server could not be reached, or did not answer, for as long as patience lasts.
+            ServerError: the server refused with an error that is none of Penstock's.
+            MalformedAnswer: the answer breaks the protocol.
+        """
+        return self._transport.carry_out(self._protocol.read(cursors, wish(options)))
+
+    def resume(
+        self, cursor_set: str, /, *, partitions: Collection[int] | None = None, **options: Unpack[Options]
+    ) -> Page[Data]:
+        """Read one page from the cursors that the server keeps under the name *cursor_set*.
+
+        Those are the cursors of the last read with that name, not the ones that it brought: its page comes again.
+
+        Raises:
+            CursorSetNotFound: nothing is kept under that name (ServerError 404 from other servers).
+        """
+        options["cursor_set"] = cursor_set
+        numbers = None if partitions is None else sorted(partitions)
+        return self._transport.carry_out(self._protocol.resume(wish(options), numbers))
+
+    def store(self, cursor_set: str, cursors: Mapping[int, str]) -> None:
+        """Have the server keep *cursors* under the name *cursor_set*: all before them has been dealt with."""
+        self._transport.carry_out(self._protocol.store(cursor_set, cursors))
+
+    def follow(
+        self,
+        cursors: Mapping[int, str] | None = None,
+        *,
+        partitions: Collection[int] | None = None,
+        start: str = FIRST,
+        poll_interval: float = POLL_INTERVAL_S,
+        **options: Unpack[Options],
+    ) -> "Follow[Data]":
+        """Follow the feed for ever: iterate over what this returns, page by page.
+
+        A page comes whenever there are events or another cursor. Connections that fail are made again, with growing
+        delays and as the server's Retry-After says; only what cannot pass is raised, as `read` raises it.
+
+        Args:
+            cursors: Where to go on, partition to cursor; cursors of partitions that are not followed do no harm. With
+                none the feed is followed from *start*.
+            partitions: The partitions to follow, with those that will replace them: see `share`. None: all of them,
+                those too that will be added.
+            start: FIRST or LAST.
+            poll_interval: Seconds between two fruitless reads from a server that does not know how to wait.
+            options: As for `read`; `wait` is 10 unless given. With `cursor_set` and no cursors, the server's are used.
+        """
+        options.setdefault("wait", FOLLOW_WAIT_S)
+        following = Following(
+            self._protocol,
+            cursors or {},
+            chosen=partitions,
+            start=start,
+            wish=wish(options),
+            poll_interval=poll_interval,
+        )
+        return Follow(self._transport, following)
+
+    def close(self) -> None:
+        """Close the connections, unless they are of a client that was handed in."""
+        self._transport.close()
+
+
+class Follow(Closing, Generic[Data]):
+    """The pages of a feed that is followed: an iterator, and a context manager that closes it.
+
+    An interruption such as Ctrl-C loses nothing: the iterator can go on afterwards.
+    """
+
+    def __init__(self, transport: Transport, following: Following) -> None:
+        self._over = threading.Event()
+        self._turn = threading.Lock()
+        self._talk = Talk(transport.http, following.run(), sleep=self._over.wait, is_over=self._over.is_set)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Page[Data]:
+        with self._turn:
+            page: Page[Data] | None = self._talk.advance()
+            if page is None:
+                self._talk.close()
+                raise StopIteration
+            return page
+
+    def close(self) -> None:
+        """End the iteration. From another thread or a signal handler too: a request under way is waited for.
+
+        A request lasts at most as long as `wait`, where the server keeps to it.
+        """
+        self._over.set()
+        if self._turn.acquire(blocking=False):
+            try:
+                self._talk.close()
+            finally:
+                self._turn.release()

@@ -1,0 +1,1 @@
+"""Publish each event once, from afar."""

@@ -1,0 +1,276 @@
+"""Publishes each event at most once, and says for certain what has become of it."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, wait
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from penstock.client.cancel import LOOK_S, Cancel, FifoLock, check_cancel
+from penstock.client.client import Client
+from penstock.client.http.library import Closing
+from penstock.client.http.transport import Talk
+from penstock.client.producers.event_batch import EventBatch
+from penstock.client.producers.lane import AbandonedError, Lane, Operation
+from penstock.client.producers.lanes import (
+    ATTEMPT_TIMEOUT_S,
+    BATCH_BYTES,
+    CANCEL_GRACE_S,
+    DELIVERY_TIMEOUT_S,
+    Lanes,
+    check_client,
+)
+from penstock.client.producers.options import (
+    CloseReport,
+    OnUnknown,
+    PartitionPublishingOptions,
+    PublishResult,
+    Resolution,
+)
+from penstock.client.registry import PublishingProperties
+from penstock.client.retry import RetryPolicy
+from penstock.wire.http import Exchange
+
+T = TypeVar("T")
+
+
+class IdempotentProducer(Closing):
+    """Publishes to the partitions of one event type, each event at most once and in order.
+
+    Within an event type, a partition and a producer group an event is stored at most once; a call that returns has
+    stored its events exactly once; and after any failure the next call on the same partition finds out what has become
+    of the last one before it sends anything. Partitions are independent of each other. What ends the promise is told in
+    docs/guides/idempotent-publishing.md.
+
+    What it is made with stays as it is. Its methods may be called from several threads: on one partition they have
+    their turns in the order in which they came.
+
+    Args:
+        client: The hub's client, which stays open when this is closed.
+        event_type: Where to.
+        producer_group: A name that lasts, such as that of the service: another producer with it takes over, and shuts
+            this one out. None: one that nobody has had, which is known after the first call.
+        partition_options: With which epoch and number to begin, by partition.
+        retry: How a batch is sent again, and the hub asked again.
+        pinned: Whether the hub is to remember this group however long nothing is heard of it.
+        delivery_timeout: Seconds for which one call tries.
+        attempt_timeout: Seconds without a sign of the hub after which an attempt is given up.
+        on_unknown: What to do before anything else where it is not known whether the last batch is stored. `resolve`:
+            find out; if it is, handing the same events in again succeeds without sending them. `republish`: only see to
+            it that it is not stored from here on; handing the same events in again may store them twice.
+        cancel_grace: Seconds for which a call that is cancelled waits for the answer to what it has sent.
+        on_resolution: Called with what was found out, before the call that has found it out goes on: it may not publish
+            to the same partition itself.
+
+    Raises:
+        BadParameter: an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        event_type: str,
+        *,
+        producer_group: str | None = None,
+        partition_options: Mapping[int, PartitionPublishingOptions] | None = None,
+        retry: RetryPolicy = RetryPolicy(),  # noqa: B008 - it is immutable
+        pinned: bool = False,
+        delivery_timeout: float = DELIVERY_TIMEOUT_S,
+        attempt_timeout: float = ATTEMPT_TIMEOUT_S,
+        on_unknown: OnUnknown = "resolve",
+        cancel_grace: float = CANCEL_GRACE_S,
+        on_resolution: Callable[[Resolution], object] | None = None,
+    ) -> None:
+        check_client(client, Client, "an AsyncIdempotentProducer is made")
+        protocol, self._transport = client.parts()
+        self._lanes = Lanes(
+            protocol,
+            event_type,
+            FifoLock,
+            group=producer_group,
+            options=partition_options or {},
+            retry=retry,
+            pinned=pinned,
+            delivery_timeout=delivery_timeout,
+            attempt_timeout=attempt_timeout,
+            on_unknown=on_unknown,
+            cancel_grace=cancel_grace,
+            on_resolution=on_resolution,
+        )
+        self._naming = FifoLock()
+
+    @property
+    def event_type(self) -> str:
+        """Where it publishes to."""
+        return self._lanes.producing.event_type
+
+    @property
+    def producer_group(self) -> str | None:
+        """Its producer group; None: it has not got one yet."""
+        return self._lanes.producing.group
+
+    def send(
+        self,
+        events: Any,
+        *,
+        partition: int | None = None,
+        cancel: Cancel | None = None,
+        timeout: float | None = None,
+    ) -> PublishResult:
+        """Publish one event, any number of them, or an EventBatch, all or none; return when they are durably stored.
+
+        Each `Event`, and the batch, knows its number afterwards; where this fails they are as before, and can be handed
+        in again, in this set or another. One without events does nothing.
+
+        Args:
+            events: An event, or an iterable of them: of what `Client.publish` takes, or of `Event`.
+            partition: Where to; that of a batch is known.
+            cancel: A `threading.Event` by which the call is told to stop. What has been sent by then is waited for, for
+                as long as `cancel_grace`: if it was stored, the call succeeds.
+            timeout: Seconds for this call, in place of `delivery_timeout`.
+
+        Raises:
+            PartitionRequired: no partition was named.
+            AlreadyPublished: one of them has been published; nothing was sent.
+            InvalidEvent, EventTooLarge, PartitionRefused and others: they were refused, and nothing of them is stored.
+                Their field `outcome` is `unknown` where an attempt before may have stored them.
+            RetriesExhausted: they could not be published in time. Its field `outcome` is `unknown` where they may be
+                stored: the next call on this partition finds out.
+            BadParameter, Conflict: it was not asked for as it can be; nothing was sent.
+            PublishCancelled: the call was cancelled; it has the same field.
+            ProducerUnsafe: it is not safe to go on in this partition: close this producer and make another one.
+            ClaimRefused, EpochExhausted: the epoch that it is to begin with cannot be had.
+        """
+        check_cancel(cancel)
+        lane, values = self._lanes.given(events, partition)
+        if not values:
+            return self._lanes.nothing(lane)
+        operation = self._lanes.operation(timeout, cancel.is_set if cancel else None, values)
+        marked, told = self._lanes.marked(events, operation), self._lanes.told(lane, operation)
+        with marked, told, self._entered(lane, operation):
+            if cancel is None:
+                return self._send(lane, values, operation, None)
+            return self._cancellable(lambda: self._send(lane, values, operation, cancel), lane, operation, cancel)
+
+    def create_batch(self, partition: int, max_bytes: int = BATCH_BYTES) -> EventBatch:
+        """Return an empty batch for *partition*, which takes events up to *max_bytes*.
+
+        Raises:
+            EventTypeNotFound: there is no such event type.
+        """
+        lane, operation = self._lanes.lane(partition), self._lanes.operation(None)
+        with self._lanes.told(lane, operation):
+            category = self._transport.carry_out(self._lanes.producing.category(operation))
+        return self._lanes.batch(lane, max_bytes, category)
+
+    def get_publishing_properties(self, partition: int, *, refresh: bool = False) -> PublishingProperties:
+        """Return how far it has come in a partition, in which it begins if it has not; *refresh*: by what the hub says.
+
+        Raises:
+            ClaimRefused, EpochExhausted: the epoch that it is to begin with cannot be had.
+            ProducerNotFound: the hub knows nothing of it any more.
+        """
+        lane, operation = self._lanes.lane(partition), self._lanes.operation(None)
+        with self._entered(lane, operation):
+            self._begin(lane, operation)
+            if refresh:
+                return self._transport.carry_out(self._lanes.producing.properties(lane, operation))
+        return self._lanes.properties(lane)
+
+    def resolve(self, partition: int) -> Resolution | None:
+        """Find out, once and for all, whether the last batch is stored; None: that is known.
+
+        Raises:
+            ProducerUnsafe: somebody else has taken over, or the hub has lost something.
+        """
+        lane, operation = self._lanes.lane(partition), self._lanes.operation(None)
+        with self._entered(lane, operation):
+            return self._transport.carry_out(self._lanes.producing.resolve(lane, operation))
+
+    def close(self, timeout: float | None = None) -> CloseReport:
+        """Publish nothing more, wait for what is being published, and return what is left open.
+
+        Args:
+            timeout: Seconds to wait; None: as long as the calls last.
+        """
+        operation = self._lanes.closed(timeout)
+        unfinished = []
+        for lane in self._lanes.all():
+            guard = self._lanes.guard(lane)
+            if guard.acquire(lambda: time.monotonic() > operation.deadline):
+                guard.release()
+            else:
+                unfinished.append(lane.partition)
+        return self._lanes.report(unfinished)
+
+    def __repr__(self) -> str:
+        return self._lanes.shown(self)
+
+    def _send(self, lane: Lane, values: list[Any], operation: Operation, cancel: Cancel | None) -> PublishResult:
+        self._begin(lane, operation, cancel)
+        return self._carry_out(self._lanes.producing.send(lane, values, operation), cancel)
+
+    def _begin(self, lane: Lane, operation: Operation, cancel: Cancel | None = None) -> None:
+        """Begin in a partition; one at a time as long as there is no group, so that all have the same."""
+        if self.producer_group is None:
+            with self._turn(self._naming, lane, operation):
+                self._carry_out(self._lanes.producing.begin(lane, operation), cancel)
+        else:
+            self._carry_out(self._lanes.producing.begin(lane, operation), cancel)
+
+    def _carry_out(self, exchange: Exchange[T], cancel: Cancel | None) -> T:
+        talk = Talk(self._transport.http, exchange, sleep=cancel.wait if cancel else time.sleep)
+        try:
+            while talk.advance() is not None:
+                pass
+            return talk.outcome
+        finally:
+            talk.close()
+
+    def _cancellable(
+        self, work: Callable[[], PublishResult], lane: Lane, operation: Operation, cancel: Cancel
+    ) -> PublishResult:
+        """Have *work* done in a thread of its own, which is left to itself where the call is cancelled meanwhile."""
+        done: Future[PublishResult] = Future()
+
+        def run() -> None:
+            try:
+                done.set_result(work())
+            except BaseException as error:  # noqa: BLE001 - it is told to whoever waits
+                done.set_exception(error)
+
+        threading.Thread(target=run, name="penstock-publish", daemon=True).start()
+        try:
+            while not wait([done], LOOK_S).done and not cancel.is_set():
+                pass
+            if not done.done() and operation.in_flight:
+                wait([done], self._lanes.cancel_grace)
+        finally:  # Ctrl-C too ends it: the next call finds out what became of this one.
+            operation.abandon()
+        if operation.result is not None:
+            return operation.result
+        try:
+            if done.done():
+                return done.result()
+        except AbandonedError:
+            pass
+        raise self._lanes.cancelled(lane, operation)
+
+    @contextmanager
+    def _entered(self, lane: Lane, operation: Operation) -> Iterator[None]:
+        with self._turn(self._lanes.guard(lane), lane, operation):
+            self._lanes.check_open()
+            yield
+
+    @contextmanager
+    def _turn(self, guard: FifoLock, lane: Lane, operation: Operation) -> Iterator[None]:
+        """Wait for one's turn, for as long as the operation may last."""
+        if not guard.acquire(lambda: operation.is_cancelled() or time.monotonic() > operation.deadline):
+            raise self._lanes.gave_up_waiting(lane, operation)
+        try:
+            if operation.is_cancelled():
+                raise self._lanes.gave_up_waiting(lane, operation)
+            yield
+        finally:
+            guard.release()

@@ -1,0 +1,1 @@
+"""Consume subscriptions from afar."""

@@ -1,0 +1,563 @@
+"""A subscription as a hub shows it: what it is, how far it has come, which keys are parked.
+
+Reckons where a reset of a subscription moves its cursors. Does no I/O.
+
+A hub's subscriptions, from afar: the protocol side of those who look after them.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from http import HTTPStatus
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
+
+import msgspec
+
+from penstock.client.http.json_exchange import JsonExchange, decoded
+from penstock.client.registry import EventTypes, PartitionOffsets
+from penstock.errors import BadCursor, ParkedNotFound, SubscriptionNotFound, UnusablePosition
+from penstock.wire.groups import PositionReset, ResetPosition, check_reason
+from penstock.wire.http import Answer, Exchange, Request, address, is_passing, is_undone, malformed
+from penstock.wire.log.nakadi import offset_text, parse_offset
+
+
+class SubscriptionCursor(msgspec.Struct, frozen=True):
+    """Where a subscription stands in a partition."""
+
+    event_type: str
+    partition: int
+    epoch: int
+    """Of the feed: offsets of different epochs have nothing to do with each other."""
+    offset: int
+    """The one that is wanted next."""
+
+
+class SubscribedPartition(msgspec.Struct, frozen=True, kw_only=True):
+    """Who has a partition of a subscription, and how far behind it is."""
+
+    event_type: str
+    partition: int
+    state: str
+    """assigned; reassigning: the stream that has it is to hand it over; unassigned: none has it."""
+    stream_id: str | None
+    assignment_type: str | None
+    """direct: the stream has asked for this partition; auto: it has its share; None: none has it."""
+    unconsumed_events: int | None
+    """How many events are not committed yet; None: it was not asked for, or the subscription has not begun."""
+    lag_seconds: int | None
+    """The age of the oldest of them, 0 when there is none; None as before."""
+    parked_events: int = 0
+    """How many are set aside, since an event of their key could not be processed; they are not among the others."""
+
+
+class Subscription(msgspec.Struct, frozen=True, kw_only=True):
+    """A name under which the hub keeps cursors, and shares the partitions of event types out among streams."""
+
+    id: str
+    owning_application: str
+    event_types: list[str]
+    consumer_group: str
+    read_from: str
+    """Where it began: begin, end or cursors."""
+    created_at: str
+    updated_at: str
+    initial_cursors: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    authorization: dict[str, Any] | None = None
+    partitions: list[SubscribedPartition] | None = None
+    """Who has each of them; None: it was not asked for."""
+
+
+class ParkedEvent(msgspec.Struct, frozen=True):
+    """An event that waits, since it or one of its key before it could not be processed."""
+
+    offset: int
+    event: dict[str, Any]
+
+
+class ParkedKey(msgspec.Struct, frozen=True, kw_only=True):
+    """A key whose events wait, since one of them could not be processed."""
+
+    id: str
+    event_type: str
+    partition: int
+    key: str | None
+    """None: an event without a key, which waits alone."""
+    attempts: int
+    """How often the first of them was sent."""
+    parked_at: str
+    state: str
+    """parked, or retrying: it is sent again."""
+    events: int
+    """How many wait."""
+    first_offset: int
+    last_offset: int
+
+
+class ParkedKeyDetails(ParkedKey, frozen=True, kw_only=True):
+    """A parked key, and the first of its events."""
+
+    items: list[ParkedEvent]
+
+
+class _WirePartition(msgspec.Struct):
+    partition: str
+    state: str
+    stream_id: str = ""
+    assignment_type: str | None = None
+    unconsumed_events: int | None = None
+    consumer_lag_seconds: int | None = None
+    parked_events: int = 0
+
+
+class _WireStatus(msgspec.Struct):
+    event_type: str
+    partitions: list[_WirePartition]
+
+
+class WireStats(msgspec.Struct):
+    """Statistics, in the shape in which a hub sends them."""
+
+    items: list[_WireStatus]
+
+
+class WireCursor(msgspec.Struct):
+    """A cursor, in the shape in which a hub sends it: its offset is that of the last event consumed."""
+
+    partition: str
+    offset: str
+    event_type: str = ""
+
+
+class WireCursors(msgspec.Struct):
+    """Cursors, in the shape in which a hub sends them."""
+
+    items: list[WireCursor]
+
+
+class _WireParkedEvent(msgspec.Struct):
+    offset: str
+    event: dict[str, Any]
+
+
+class WireParked(msgspec.Struct):
+    """A parked key, in the shape in which a hub sends it."""
+
+    id: str
+    event_type: str
+    partition: str
+    key: str | None
+    attempts: int
+    parked_at: str
+    state: str
+    events: int
+    first_offset: str
+    last_offset: str
+    items: list[_WireParkedEvent] | None = None
+
+
+class WireParkedKeys(msgspec.Struct):
+    """Parked keys, in the shape in which a hub sends them."""
+
+    items: list[WireParked]
+
+
+def subscription_of(shown: Mapping[str, Any]) -> Subscription:
+    """Return a subscription from what a hub shows of it.
+
+    Raises:
+        msgspec.ValidationError: it is none.
+    """
+    found = msgspec.convert(shown, Subscription)
+    if "status" not in shown:
+        return found
+    status = msgspec.convert(shown["status"], list[_WireStatus])
+    return msgspec.structs.replace(found, partitions=partitions_of(status))
+
+
+def partitions_of(status: Iterable[_WireStatus]) -> list[SubscribedPartition]:
+    """Return the partitions by event type and number."""
+    found = [
+        SubscribedPartition(
+            event_type=each.event_type,
+            partition=int(row.partition),
+            state=row.state,
+            stream_id=row.stream_id or None,
+            assignment_type=row.assignment_type,
+            unconsumed_events=row.unconsumed_events,
+            lag_seconds=row.consumer_lag_seconds,
+            parked_events=row.parked_events,
+        )
+        for each in status
+        for row in each.partitions
+    ]
+    return sorted(found, key=lambda each: (each.event_type, each.partition))
+
+
+def cursors_of(shown: WireCursors) -> list[SubscriptionCursor]:
+    """Return the cursors by event type and partition.
+
+    Raises:
+        BadCursor: one of them has no offset that is known here.
+    """
+    found = []
+    for each in shown.items:
+        epoch, last = parse_offset(each.offset)
+        found.append(SubscriptionCursor(each.event_type, int(each.partition), epoch, last + 1))
+    return sorted(found, key=lambda each: (each.event_type, each.partition))
+
+
+def parked_of(shown: WireParked) -> ParkedKey:
+    """Return a parked key."""
+    return ParkedKey(**_parked_members(shown))
+
+
+def parked_details_of(shown: WireParked) -> ParkedKeyDetails:
+    """Return a parked key with the events of it that are shown."""
+    items = [ParkedEvent(int(each.offset), each.event) for each in shown.items or ()]
+    return ParkedKeyDetails(**_parked_members(shown), items=items)
+
+
+def as_wire(cursors: Iterable[SubscriptionCursor | Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Return cursors as a hub takes them; what is a mapping is one already.
+
+    >>> as_wire([SubscriptionCursor("order.placed", 0, 1, 42)])[0]["offset"]
+    '001-0001-000000000000000041'
+    """
+    return [
+        {
+            "event_type": each.event_type,
+            "partition": str(each.partition),
+            "offset": offset_text(each.epoch, each.offset - 1),
+        }
+        if isinstance(each, SubscriptionCursor)
+        else each
+        for each in cursors
+    ]
+
+
+def _parked_members(shown: WireParked) -> dict[str, Any]:
+    members = msgspec.structs.asdict(shown)
+    del members["items"]
+    return members | {name: int(members[name]) for name in ("partition", "first_offset", "last_offset")}
+
+
+class Goal(NamedTuple):
+    """A partition that is to be moved, and where to."""
+
+    item: int
+    """The number of what asks for it, from 0."""
+    asked: PositionReset
+    partition: PartitionOffsets
+
+
+def checked_resets(
+    event_types: Sequence[str], items: Iterable[PositionReset] | None, to: str | None, at: str | None
+) -> list[PositionReset]:
+    """Return what is to be reset of a subscription to *event_types*; without *items*, all of it.
+
+    Raises:
+        TypeError: it is not said where to, or in more than one way.
+        UnusablePosition: an item is of an event type that the subscription does not read.
+    """
+    if items is None:
+        items = [PositionReset(each, to=to, at=at) for each in event_types]  # type: ignore[arg-type]
+    elif to is not None or at is not None:
+        raise TypeError("to and at are said by each item: leave them out beside items")
+    found = list(items)
+    for number, each in enumerate(found):
+        if sum(goal is not None for goal in (each.to, each.at, each.offset)) != 1:
+            raise TypeError(f"items[{number}]: give one of to (begin or end), at (a time) and offset")
+        if each.event_type not in event_types:
+            reason = "the subscription does not read this event type"
+            raise UnusablePosition(item=number, event_type=each.event_type, partition=each.partition, reason=reason)
+        if each.offset is not None and each.partition is None:
+            raise TypeError(f"items[{number}]: an offset goes with a partition")
+    return found
+
+
+def goals(resets: Sequence[PositionReset], partitions: Mapping[str, Sequence[PartitionOffsets]]) -> list[Goal]:
+    """Return the partitions that are meant; each may be meant once.
+
+    Raises:
+        UnusablePosition: there is no such partition, or it is meant twice.
+    """
+    found: dict[tuple[str, int], Goal] = {}
+    for item, reset in enumerate(resets):
+        for goal in _goals(item, reset, partitions[reset.event_type]):
+            place = (reset.event_type, goal.partition.partition)
+            if place in found:
+                raise _unusable(goal, f"items[{found[place].item}] moves it already")
+            found[place] = goal
+    return [found[place] for place in sorted(found)]
+
+
+def moves(
+    goals: Iterable[Goal], since: Mapping[tuple[str, str], Mapping[int, int]], cursors: Iterable[SubscriptionCursor]
+) -> list[ResetPosition]:
+    """Return where each goal leads from where the subscription is.
+
+    Args:
+        goals: What is to be moved.
+        since: By event type and time, the offset of what came then or later, by partition; none: all that is there did.
+        cursors: Where the subscription stands; none where it has not begun.
+
+    Raises:
+        UnusablePosition: an offset is not among those that are there.
+    """
+    stand = {(each.event_type, each.partition): each for each in cursors}
+    found = []
+    for goal in goals:
+        name, ends = goal.asked.event_type, goal.partition
+        offset = _offset(goal, since)
+        held = stand.get((name, ends.partition))
+        came_from = held.offset if held is not None and held.epoch == ends.epoch else None
+        gap = ends.head - offset
+        found.append(ResetPosition(name, "", ends.partition, ends.epoch, came_from, offset, ends.head, gap))
+    return found
+
+
+def _goals(item: int, reset: PositionReset, partitions: Sequence[PartitionOffsets]) -> Iterator[Goal]:
+    wanted = [each for each in partitions if reset.partition in (None, each.partition)]
+    if not wanted:
+        reason = f"it has {len(partitions)}, numbered from 0"
+        raise UnusablePosition(item=item, event_type=reset.event_type, partition=reset.partition, reason=reason)
+    return (Goal(item, reset, each) for each in wanted)
+
+
+def _offset(goal: Goal, since: Mapping[tuple[str, str], Mapping[int, int]]) -> int:
+    asked, ends = goal.asked, goal.partition
+    if asked.at is not None:
+        return max(ends.oldest, since[asked.event_type, asked.at].get(ends.partition, 0))
+    if asked.offset is None:
+        return ends.oldest if asked.to == "begin" else ends.head
+    if not ends.oldest <= asked.offset <= ends.head:
+        reason = (
+            f"offset {asked.offset} is not from {ends.oldest} (the first event that is there) to {ends.head} (the end)"
+        )
+        raise _unusable(goal, reason)
+    return asked.offset
+
+
+def _unusable(goal: Goal, reason: str) -> UnusablePosition:
+    name, number = goal.asked.event_type, goal.partition.partition
+    return UnusablePosition(item=goal.item, event_type=name, partition=number, reason=reason)
+
+
+SUBSCRIPTIONS_MAX: Final = 1_000
+"""How many are asked for at one time."""
+RESET_S: Final = 30.0
+"""So long a hub may take to have the streams end that are in the way of a reset."""
+NEW: Final = "new"
+"""What a list begins after."""
+BEGIN: Final = "BEGIN"
+"""The offset that is before all that is there."""
+_ACCEPTED: Final = {"accept": "application/json"}
+_JSON: Final = {"content-type": "application/json", **_ACCEPTED}
+_SHOWN_ALONE: Final = ("id", "created_at", "updated_at", "status")
+Shape = TypeVar("Shape")
+Made = TypeVar("Made")
+GivenCursors: TypeAlias = Iterable[SubscriptionCursor | Mapping[str, Any]]
+
+
+def subscription_address(url: str, id: str, *path: str) -> str:
+    """Return where *path* is of the subscription of that id.
+
+    Raises:
+        SubscriptionNotFound: none can be called so, and a hub would take it for another path.
+    """
+    if id in ("", ".", ".."):
+        raise SubscriptionNotFound(subscription=id)
+    return address(url, "subscriptions", id, *path)
+
+
+class SubscriptionProtocol:
+    """What can be asked of the subscriptions of the hub at *url*."""
+
+    def __init__(self, url: str, event_types: EventTypes, *, patience: float, clock: Callable[[], float]) -> None:
+        self._url = url
+        self._event_types = event_types
+        self._json = JsonExchange(patience, clock)
+
+    def create(
+        self, event_types: Iterable[str], initial_cursors: GivenCursors, members: Mapping[str, Any]
+    ) -> Exchange[tuple[Subscription, bool]]:
+        """Create a subscription, or find the one that there is; tell which."""
+        given = {name: value for name, value in members.items() if value is not None}
+        given["event_types"] = _names(event_types)
+        if cursors := as_wire(initial_cursors):
+            given = {"read_from": "cursors"} | given | {"initial_cursors": cursors}
+        url = address(self._url, "subscriptions")
+        request = Request(method="POST", url=url, headers=_JSON, body=msgspec.json.encode(given))
+        answer = yield from self._json.done(request, is_passing, HTTPStatus.OK, HTTPStatus.CREATED)
+        return _made(answer, dict[str, Any], subscription_of), answer.status == HTTPStatus.CREATED
+
+    def all(
+        self, owning_application: str | None, event_types: Iterable[str], reader: str | None, *, status: bool
+    ) -> Exchange[list[Subscription]]:
+        """Return all subscriptions that are such, the newest first; all pages are asked for."""
+        asked: list[tuple[str, object]] = [("event_type", each) for each in _names(event_types)]
+        given = {"owning_application": owning_application, "reader": reader, "show_status": "true" if status else None}
+        asked += [(name, value) for name, value in given.items() if value is not None]
+        found: list[Subscription] = []
+        after = NEW
+        while True:
+            paging = [("limit", SUBSCRIPTIONS_MAX), ("token", after)]
+            answer = yield from self._got(address(self._url, "subscriptions", query=[*asked, *paging]))
+            page = _made(answer, _Page, lambda page: (list(map(subscription_of, page.items)), page.links))
+            found += page[0]
+            if not (page[0] and "next" in page[1]):
+                return sorted(found, key=lambda each: each.created_at, reverse=True)
+            after = page[0][-1].id
+
+    def show(self, id: str) -> Exchange[Subscription]:
+        """Return one subscription."""
+        answer = yield from self._got(subscription_address(self._url, id))
+        return _made(answer, dict[str, Any], subscription_of)
+
+    def update(self, id: str, changes: Mapping[str, Any]) -> Exchange[None]:
+        """Let members of a subscription be others; what is not said stays."""
+        url = subscription_address(self._url, id)
+        shown: dict[str, Any] = decoded((yield from self._got(url)), dict[str, Any])
+        stays = {name: value for name, value in shown.items() if name not in _SHOWN_ALONE}
+        body = msgspec.json.encode(stays | {name: value for name, value in changes.items() if value is not None})
+        yield from self._json.done(Request(method="PUT", url=url, headers=_JSON, body=body), is_passing, 204)
+
+    def delete(self, id: str) -> Exchange[None]:
+        """Delete a subscription."""
+        yield from self._json.done(Request(method="DELETE", url=subscription_address(self._url, id)), is_undone, 204)
+
+    def stats(self, id: str, *, lag: bool) -> Exchange[list[SubscribedPartition]]:
+        """Return who has each partition, and how far behind it is."""
+        url = address(subscription_address(self._url, id, "stats"), query=[("show_time_lag", str(lag).lower())])
+        return _made((yield from self._got(url)), WireStats, lambda shown: partitions_of(shown.items))
+
+    def cursors(self, id: str) -> Exchange[list[SubscriptionCursor]]:
+        """Return how far each partition is committed."""
+        answer = yield from self._got(subscription_address(self._url, id, "cursors"))
+        return _made(answer, WireCursors, cursors_of)
+
+    def reset(
+        self,
+        id: str,
+        items: Iterable[PositionReset] | None,
+        *,
+        to: Literal["begin", "end"] | None,
+        at: datetime | str | None,
+        reason: str | None,
+        dry_run: bool,
+    ) -> Exchange[list[ResetPosition]]:
+        """Move cursors, all or none, once their streams have ended."""
+        check_reason(reason)  # Here, too: in a dry run nobody else looks at it.
+        time = at.isoformat() if isinstance(at, datetime) else at
+        planned = yield from self._moves(id, items, to, time)
+        if dry_run or not planned:
+            return planned
+        cursors = as_wire(
+            SubscriptionCursor(each.event_type, each.partition, each.epoch, each.offset) for each in planned
+        )
+        body = msgspec.json.encode({"items": cursors} | ({} if reason is None else {"reason": reason}))
+        url = subscription_address(self._url, id, "cursors")
+        request = Request(method="PATCH", url=url, headers=_JSON, body=body, wait=RESET_S)
+        yield from self._json.done(request, is_undone, 204)
+        return planned
+
+    def parked(self, id: str) -> Exchange[list[ParkedKey]]:
+        """Return the parked keys."""
+        answer = yield from self._got(subscription_address(self._url, id, "parked"))
+        return _made(answer, WireParkedKeys, lambda shown: list(map(parked_of, shown.items)))
+
+    def parked_key(self, id: str, parked_id: str, limit: int) -> Exchange[ParkedKeyDetails]:
+        """Return one parked key with up to *limit* of its events."""
+        url = address(self._parked(id, parked_id), query=[("limit", limit)])
+        return _made((yield from self._got(url)), WireParked, parked_details_of)
+
+    def retry_parked(self, id: str, parked_id: str | None) -> Exchange[int]:
+        """Have a parked key, or all, sent again; return how many."""
+        if parked_id is not None:
+            url = self._parked(id, parked_id, "retry")
+            yield from self._json.done(Request(method="POST", url=url, headers=_ACCEPTED), is_undone, 204)
+            return 1
+        url = subscription_address(self._url, id, "parked", "retry")
+        answer = yield from self._json.done(Request(method="POST", url=url, headers=_ACCEPTED), is_undone, 200)
+        return _made(answer, _Retried, lambda shown: shown.retried)
+
+    def skip_parked(self, id: str, parked_id: str, reason: str) -> Exchange[None]:
+        """Let the events of a parked key wait no longer."""
+        body = msgspec.json.encode({"reason": reason})
+        url = self._parked(id, parked_id, "skip")
+        yield from self._json.done(Request(method="POST", url=url, headers=_JSON, body=body), is_undone, 204)
+
+    def extend_lease(self, id: str, stream_id: str) -> Exchange[None]:
+        """Begin anew the time in which a stream has to commit."""
+        url = subscription_address(self._url, id, "streams", stream_id, "lease")
+        yield from self._json.done(Request(method="POST", url=url, headers=_ACCEPTED), is_passing, 204)
+
+    def _moves(
+        self, id: str, items: Iterable[PositionReset] | None, to: str | None, at: str | None
+    ) -> Exchange[list[ResetPosition]]:
+        shown = yield from self.show(id)
+        resets = checked_resets(shown.event_types, items, to, at)
+        partitions = {}
+        for name in sorted({each.event_type for each in resets}):
+            partitions[name] = yield from self._event_types.partitions(name)
+        wanted = goals(resets, partitions)
+        since = {}
+        for name, time in sorted({(each.event_type, each.at) for each in resets if each.at is not None}):
+            since[name, time] = yield from self._since(name, time)
+        return moves(wanted, since, (yield from self.cursors(id)))
+
+    def _since(self, event_type: str, time: str) -> Exchange[Mapping[int, int]]:
+        """Return by partition the first offset that came at *time* or later."""
+        answer = yield from self._got(address(self._url, "event-types", event_type, "cursors", query=[("at", time)]))
+        return _made(answer, list[WireCursor], _offsets)
+
+    def _parked(self, id: str, parked_id: Any, *path: str) -> str:
+        if not (isinstance(parked_id, str) and parked_id.isascii() and parked_id.isdigit()):
+            raise ParkedNotFound(subscription=id, parked=parked_id)
+        return subscription_address(self._url, id, "parked", parked_id, *path)
+
+    def _got(self, url: str) -> Exchange[Answer]:
+        return (yield from self._json.done(Request(method="GET", url=url, headers=_ACCEPTED), is_passing, 200))
+
+
+def _made(answer: Answer, shape: type[Shape], make: Callable[[Shape], Made]) -> Made:
+    """Return what is made of what an answer holds.
+
+    Raises:
+        MalformedAnswer: it is nothing of that kind.
+    """
+    shown = decoded(answer, shape)
+    try:
+        return make(shown)
+    except (ValueError, msgspec.ValidationError, BadCursor) as error:
+        raise malformed(answer.url, f"{answer.body[:200]!r} ({error})") from error
+
+
+class _Page(msgspec.Struct):
+    items: list[dict[str, Any]]
+    links: dict[str, Any] = msgspec.field(default_factory=dict, name="_links")
+
+
+class _Retried(msgspec.Struct):
+    retried: int
+
+
+def _names(event_types: Iterable[str]) -> list[str]:
+    """Return the names of event types as a list.
+
+    Raises:
+        TypeError: one name was given in place of several; it would be taken letter by letter.
+
+    >>> _names("order.placed")
+    Traceback (most recent call last):
+    TypeError: event types are a list of names, such as ['order.placed'], not one string
+    """
+    if isinstance(event_types, str):
+        raise TypeError(f"event types are a list of names, such as [{event_types!r}], not one string")
+    return list(event_types)
+
+
+def _offsets(rows: Iterable[WireCursor]) -> Mapping[int, int]:
+    """Return by partition the offset after each cursor; none where it is before all that is there."""
+    return {int(row.partition): parse_offset(row.offset)[1] + 1 for row in rows if row.offset != BEGIN}

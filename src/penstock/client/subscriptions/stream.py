@@ -1,0 +1,151 @@
+"""The batches of a subscription, as a hub streams them to one of its consumers."""
+
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any, Generic, Self
+
+from penstock.client.http.library import Closing
+from penstock.client.http.transport import Talk, Transport
+from penstock.client.retry import RetryPolicy
+from penstock.client.subscriptions.streaming import StreamBegan, StreamEnded, Streaming, StreamWish, SubscriptionBatch
+from penstock.core.events.decoding import EventDecoder
+from penstock.errors import PenstockError
+from penstock.wire.log.reader.pages import Data
+from penstock.wire.subscriptions import BatchLine
+
+
+class UncommittedBatch(SubscriptionBatch[Data]):
+    """A batch that can be committed; see `SubscriptionBatch` for what it holds."""
+
+    __slots__ = ("_stream",)
+
+    def __init__(
+        self, stream: "SubscriptionStream[Any]", stream_id: str, line: BatchLine, decoder: EventDecoder | None
+    ) -> None:
+        super().__init__(stream_id, line, decoder)
+        self._stream = stream
+
+    def commit(self) -> None:
+        """Tell the hub that everything of the partition has been dealt with, up to this batch; harmless when repeated.
+
+        Raises:
+            StreamNotFound: its stream's time to commit is over; its events are sent again.
+            CommitRefused: another stream has the partition by now, and is sent its events.
+        """
+        self._stream.commit([self])
+
+
+class SubscriptionStream(Closing, Generic[Data]):
+    """The batches of a subscription: an iterator, and a context manager that closes it.
+
+    `Client.subscription` makes one. What a batch tells by its `debug` is the hub's; signs of life are not shown.
+    Its other methods may be called from other threads than the one that iterates.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        url: str,
+        subscription: str | Mapping[str, Any],
+        wish: StreamWish,
+        *,
+        retry: RetryPolicy,
+        patience: float,
+        reconnect: bool,
+        kind: Any,
+    ) -> None:
+        self.protocol = Streaming(
+            url, subscription, wish, retry=retry, patience=patience, clock=time.monotonic, kind=kind,
+            make=partial(UncommittedBatch, self),
+        )  # fmt: skip
+        self._transport = transport
+        self._over = threading.Event()
+        self._turn = threading.Lock()
+        self._is_given_back = False
+        self.reason: str | None = None
+        """Why the last stream has ended, as the hub says it; None: none has ended yet."""
+        self._talk = Talk(
+            transport.http,
+            self.protocol.run(reconnect=reconnect),
+            sleep=self._over.wait,
+            is_over=self._over.is_set,
+        )
+
+    @property
+    def id(self) -> str | None:
+        """The subscription's id; None: it is to be created, and has not been asked for yet."""
+        return self.protocol.id
+
+    @property
+    def stream_id(self) -> str | None:
+        """The id of the stream that was begun last."""
+        return self.protocol.stream_id
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> UncommittedBatch[Data]:
+        while (news := self.advance()) is not None:
+            if isinstance(news, UncommittedBatch):
+                return news
+        raise StopIteration
+
+    def advance(self) -> UncommittedBatch[Data] | StreamBegan | StreamEnded | None:
+        """Go on to the next batch, or to where a stream begins or ends; None: nothing follows."""
+        with self._turn:
+            try:
+                news: UncommittedBatch[Data] | StreamBegan | StreamEnded | None = self._talk.advance()
+            except PenstockError:
+                self._talk.close()
+                raise
+            if isinstance(news, StreamEnded):
+                self.reason = news.reason
+            if news is None:
+                self._talk.close()
+            return news
+
+    def commit(self, batches: Iterable[SubscriptionBatch[Any]]) -> None:
+        """Commit several batches, with one request; of each partition everything up to the last of them.
+
+        Raises:
+            StreamNotFound, CommitRefused: as `UncommittedBatch.commit`; nothing of the request was committed.
+        """
+        self._transport.carry_out(self.protocol.commit(list(batches)))
+
+    def extend_lease(self) -> None:
+        """Begin anew the time in which the stream has to commit what it was sent.
+
+        Raises:
+            StreamNotFound: it is over.
+        """
+        if self.stream_id is not None:
+            self._transport.carry_out(self.protocol.extend(self.stream_id))
+
+    def end(self, stream_id: str) -> None:
+        """Read no more of a stream; from another thread. The next one begins where it does not end for good."""
+        self.protocol.unwant(stream_id)
+        if self.stream_id == stream_id:
+            self._talk.interrupt()
+
+    def stop(self) -> None:
+        """End the iteration, from another thread too; what it has can still be committed."""
+        self._over.set()
+        self._talk.interrupt()
+
+    def close(self) -> None:
+        """End the iteration, and give the stream back: others have at once what is not committed.
+
+        What it has brought and was not committed counts as a failure, as it does when a consumer dies; what was sent
+        beyond that does not.
+        """
+        self.stop()
+        if self._turn.acquire(timeout=1.0):
+            try:
+                self._talk.close()
+            finally:
+                self._turn.release()
+        if self.stream_id is not None and not self._is_given_back:
+            self._is_given_back = True
+            self._transport.carry_out(self.protocol.leave(self.stream_id))

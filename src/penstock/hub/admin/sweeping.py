@@ -1,0 +1,105 @@
+"""The one that deletes: removes what belongs to nobody any more, in small transactions that let others go between."""
+
+import threading
+from typing import Final
+
+import structlog
+
+from penstock.hub.background import Background, Clock, system_clock
+from penstock.hub.producers.producers import BATCHES_KEPT, Expiry, expired
+from penstock.storage.store import Store, Tx
+
+SWEEP_ROWS: Final = 5_000
+SWEEP_PRODUCERS: Final = 500
+SWEEP_UPLOADS: Final = 500
+SWEEP_CHUNKS: Final = 50
+UPLOAD_S: Final = 86_400.0
+"""So long an upload waits to be published, or for its next chunk."""
+STAGED_KEPT: Final = 100
+"""The newest batches of a producer group that are known after they were published: a query repeats its last alone."""
+SWEEP_S: Final = 600.0
+"""How often it is looked for producers that have expired."""
+RETRY_S: Final = 5.0
+_log: Final = structlog.get_logger("penstock.sweep")
+
+
+class Sweeper:
+    """Removes events of dropped event types, idempotent producers that have expired, and uploads that nobody wants."""
+
+    def __init__(self, store: Store, clock: Clock = system_clock, expiry: Expiry = Expiry()) -> None:  # noqa: B008 - immutable
+        self._store = store
+        self._clock = clock
+        self._expiry = expiry
+        self._wanted = threading.Event()
+        self._wanted.set()  # A hub that was killed may have left something.
+        self._stopping = False
+        self._thread = Background("penstock-sweeper", self._run)
+
+    def start(self) -> None:
+        """Start sweeping, once."""
+        self._thread.start()
+
+    def sweep(self) -> None:
+        """Look for something to remove, soon."""
+        self._wanted.set()
+
+    def stop(self, timeout_s: float | None = None) -> bool:
+        """End after the transaction at hand; tell whether that was within *timeout_s*."""
+        self._stopping = True
+        self._wanted.set()
+        return self._thread.ended(timeout_s)
+
+    def _run(self) -> None:
+        while True:
+            self._wanted.wait(SWEEP_S)
+            self._wanted.clear()
+            while not self._stopping and self._remove_some():
+                pass
+            if self._stopping:
+                return
+
+    def _remove_some(self) -> bool:
+        try:
+            if self._expire_some() or self._forget_some():
+                return True
+            with self._store.write() as tx:
+                removed = self._clear_staging(tx)
+                removed += tx.producers.forget(self._since(self._expiry.floor_s))
+                return removed + tx.feeds.purge(SWEEP_ROWS) > 0
+        except Exception as error:  # noqa: BLE001 - whatever it is: were this thread to end, nothing would be removed
+            _log.warning("sweep failed, trying again", error=str(error))
+            again = threading.Timer(RETRY_S, self._wanted.set)
+            again.daemon = True  # It shall not hold up a process that ends meanwhile.
+            again.start()
+            return False
+
+    def _expire_some(self) -> bool:
+        """Let some producers expire of which nothing was heard for too long, even while they were looked for."""
+        since = self._since(self._expiry.idle_s)
+        with self._store.read() as tx:
+            idle = tx.producers.idle(since, SWEEP_PRODUCERS)
+        if not idle:
+            return False
+        with self._store.write() as tx:
+            keys = [(producer.partition_id, producer.name) for producer in idle]
+            for producer in tx.producers.lock(keys, sorted({partition_id for partition_id, _ in keys})).values():
+                if producer and producer.updated_at < since and not (producer.is_pinned or producer.state.is_expired):
+                    tx.producers.update(expired(producer, self._clock()))
+        return True
+
+    def _forget_some(self) -> bool:
+        with self._store.read() as tx:
+            gone = tx.producers.gone_batches(SWEEP_ROWS, BATCHES_KEPT)
+        if gone:
+            with self._store.write() as tx:
+                tx.producers.forget_batches(gone)
+        return bool(gone)
+
+    def _clear_staging(self, tx: Tx) -> int:
+        """Remove some of the uploads that nobody has published, and of the batches that need not be known any more."""
+        expired = tx.staging.expire(self._since(UPLOAD_S), SWEEP_UPLOADS)
+        forgotten = tx.staging.forget_old(STAGED_KEPT, SWEEP_ROWS)
+        return expired + forgotten + tx.staging.remove(SWEEP_UPLOADS, SWEEP_CHUNKS)
+
+    def _since(self, seconds: float) -> int:
+        return self._clock() - int(seconds * 1_000_000)

@@ -1,0 +1,1 @@
+"""Batches that are published once: staged and direct."""

@@ -1,0 +1,211 @@
+"""Direct publishing: the tasks of a batch publish it themselves, as idempotent producers, and their counts are checked.
+
+Digest of idempotent publishing, 5.4. A manifest says into how many partitions the batch is divided, and in which epoch
+its tasks publish; they number the events of each partition from 0. A task that runs again sends the same events under
+the same numbers, which are stored once. What is stored is visible at once, before the batch is complete.
+
+Invariants:
+    A batch that was begun keeps its manifest, whatever becomes of the event type's partitions.
+    Nobody publishes in the epoch of a batch that is complete: tasks that come late are shut out.
+    A batch is complete when each of its partitions holds what the tasks have counted, and nothing more.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from penstock.core.producers import Forgotten, Range, State, locate
+from penstock.core.registry.event_type import Feed
+from penstock.errors import (
+    BatchIncomplete,
+    DatabaseUnavailable,
+    EventTypeNotFound,
+    OutcomeUnknown,
+    PartitionRefused,
+    ProducerFenced,
+    Unavailable,
+)
+from penstock.hub.background import Clock
+from penstock.hub.batches.staging import begun, existing, key_of
+from penstock.hub.log.publish import Handed, Prepared, Unfit, ready
+from penstock.hub.log.request import BatchName, Stamped, Who
+from penstock.hub.producers.sequencing import is_counted, too_many
+from penstock.storage.producers import Producer, ProducerKey
+from penstock.storage.staging import Batch
+from penstock.storage.store import Store, Tx
+
+RACES_MAX: Final = 10
+NUMBERS_AT_ONCE: Final = 100_000
+"""Of so many events the digests are read at once, to see where they lie."""
+
+
+class Direct:
+    """The batches of one store that their tasks publish themselves."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    def begin(self, name: BatchName, query: str) -> Batch:
+        """Begin a batch, where it was not, and return it: its manifest is that of whoever was first.
+
+        Raises:
+            EventTypeNotFound: there is none of that name.
+            BatchOfAnotherQuery, BatchOfAnotherMode, BatchSuperseded, BatchUnfinished: see `ledger.begun`.
+            TooManyProducers: the event type has too many producer groups.
+            DatabaseUnavailable, Unavailable: it may have been begun; to be repeated.
+        """
+        try:
+            for _ in range(RACES_MAX):
+                with self._store.write() as tx:
+                    batch = self._begun(tx, name, query)
+                if batch is not None:
+                    return batch
+        except OutcomeUnknown as error:
+            raise DatabaseUnavailable(reason=error.fields["reason"], retry_after=1) from error
+        raise Unavailable(f"others keep publishing as {name.group!r}", retry_after=1)
+
+    def complete(self, name: BatchName, query: str, counts: Mapping[int, int]) -> Batch:
+        """Let a batch be published, of which the tasks have counted so many events by partition; return it.
+
+        Safe to repeat: a batch that is published stays as it is.
+
+        Raises:
+            EventTypeNotFound, BatchNotFound: there is none such.
+            BatchOfAnotherQuery, BatchOfAnotherMode, BatchSuperseded, BatchUnfinished: see `ledger.begun`.
+            BatchIncomplete: something else is stored than was counted.
+            ProducerFenced: somebody else publishes as the group by now.
+            DatabaseUnavailable: it may be complete; to be repeated.
+        """
+        try:
+            with self._store.write() as tx:
+                feed = _locked(tx, name)
+                batch = existing(begun(tx, feed, name, query, is_direct=True), name)
+                return batch if batch.is_done else self._completed(tx, feed, name, batch, counts)
+        except OutcomeUnknown as error:
+            raise DatabaseUnavailable(reason=error.fields["reason"], retry_after=1) from error
+
+    def placed(self, handed: Handed, stamped: Stamped, found: Prepared | Unfit) -> tuple[Handed, Prepared | Unfit]:
+        """Return what was *found* of a part of a batch, by its manifest: there may be more partitions than then."""
+        if isinstance(found, Prepared) or not isinstance(found.error, PartitionRefused):
+            return handed, found
+        with self._store.read() as tx:
+            batch = tx.staging.batch(found.feed.id, stamped.who.group)
+        if batch is None or batch.is_done or batch.epoch != stamped.stamp.epoch or batch.partitions is None:
+            return handed, found
+        handed = handed._replace(among=batch.partitions)
+        return handed, ready(found.feed, handed, self._clock(), exact=True)
+
+    def _begun(self, tx: Tx, name: BatchName, query: str) -> Batch | None:
+        """Return the batch; None where somebody has come between, and it is to be tried again."""
+        feed = _locked(tx, name)
+        batch = begun(tx, feed, name, query, is_direct=True)
+        if batch is not None:
+            return batch
+        keys = _keys(feed, name.group, feed.partition_count)
+        producers = _producers(tx, keys)
+        epoch = next_epoch(producers.values())
+        if len(producers) < len(keys) or not self._claimed(tx, feed, producers, epoch):
+            return None
+        tx.staging.begin_direct(key_of(feed, name, query), feed.partition_count, epoch, self._clock())
+        return existing(tx.staging.batch(feed.id, name.group, name.number), name)
+
+    def _claimed(self, tx: Tx, feed: Feed, producers: Mapping[ProducerKey, Producer | None], epoch: int) -> bool:
+        """Have a group publish in that epoch to all partitions; False: somebody else has begun to, meanwhile."""
+        new = sorted(key for key, producer in producers.items() if not is_counted(producer))
+        if new:
+            tx.events.lock_heads([partition_id for partition_id, _ in new])  # So that no two are the last.
+        for partition_id, group in new:
+            who = Who(feed.name, feed.partition_ids.index(partition_id), group)
+            if (error := too_many(tx, who, partition_id)) is not None:
+                raise error
+        for key, producer in producers.items():
+            if producer is not None:
+                self._raise(tx, producer, epoch)
+            elif tx.producers.insert(key, State(epoch, 0, 0), self._clock(), claim_id=None, is_pinned=True) is None:
+                return False
+        return True
+
+    def _raise(self, tx: Tx, producer: Producer, epoch: int) -> None:
+        """Have a producer, which is locked, go on in that epoch, and never expire."""
+        state = producer.state
+        if state.epoch != epoch or not producer.is_pinned:
+            state = state if state.epoch == epoch else state.after(epoch)
+            tx.producers.update(producer._replace(state=state, claim_id=None, is_pinned=True, updated_at=self._clock()))
+
+    def _completed(self, tx: Tx, feed: Feed, name: BatchName, batch: Batch, counts: Mapping[int, int]) -> Batch:
+        assert batch.partitions is not None
+        assert batch.epoch is not None
+        keys = _keys(feed, name.group, batch.partitions)
+        tx.staging.lock([batch.id], feed.partition_ids)
+        producers = _producers(tx, keys)
+        told = {"event_type": feed.name, "producer_group": name.group, "batch": name.number}
+        offsets = {}
+        for partition in sorted({*range(batch.partitions), *counts}):
+            producer = producers.get(keys[partition]) if partition < batch.partitions else None
+            stored, counted = _stored(name.group, partition, batch.epoch, producer), counts.get(partition, 0)
+            if stored != counted:
+                raise BatchIncomplete(**told, partition=partition, counted=counted, stored=stored)
+            if producer is not None:
+                offsets[str(partition)] = [list(each) for each in _ranges(tx, producer)]
+                self._raise(tx, producer, batch.epoch + 1)
+        shown = msgspec.json.encode({partition: ranges for partition, ranges in offsets.items() if ranges}).decode()
+        now = self._clock()
+        done = batch._replace(done=batch.chunks, events=sum(counts.values()), offsets=shown, updated_at=now)
+        tx.staging.advance(done, (), now)
+        return done
+
+
+def next_epoch(producers: Iterable[Producer | None]) -> int:
+    """Return the lowest epoch in which none of *producers* has published, and that none has left behind.
+
+    That is the highest that any is in, unless it has published in that one already.
+    """
+    states = [producer.state for producer in producers if producer is not None]
+    highest = max((state.epoch for state in states), default=0)
+    is_used = any(state.epoch == highest and (state.next != 0 or state.is_expired) for state in states)
+    return highest + is_used
+
+
+def _locked(tx: Tx, name: BatchName) -> Feed:
+    feed = tx.feeds.lock(name.event_type)
+    if feed is None:
+        raise EventTypeNotFound(event_type=name.event_type)
+    return feed
+
+
+def _keys(feed: Feed, group: str, partitions: int) -> Sequence[ProducerKey]:
+    return [(partition_id, group) for partition_id in feed.partition_ids[:partitions]]
+
+
+def _producers(tx: Tx, keys: Sequence[ProducerKey]) -> Mapping[ProducerKey, Producer | None]:
+    return tx.producers.lock(sorted(keys), sorted(partition_id for partition_id, _ in keys))
+
+
+def _stored(group: str, partition: int, epoch: int, producer: Producer | None) -> int:
+    """Return how many events of *epoch* a producer has stored.
+
+    Raises:
+        ProducerFenced: another one has taken over.
+    """
+    if producer is None:
+        return 0
+    if producer.state.epoch != epoch:
+        told = {"producer_group": group, "partition": partition, "current_epoch": producer.state.epoch}
+        raise ProducerFenced(**told, received=None, next_sequence=None, committed=None, ranges=[])
+    return producer.state.next
+
+
+def _ranges(tx: Tx, producer: Producer) -> Sequence[Range]:
+    """Return where the events of a producer's epoch lie; ranges that touch are one."""
+    found: list[Range] = []
+    for first in range(0, producer.state.next, NUMBERS_AT_ONCE):
+        numbers = range(first, min(first + NUMBERS_AT_ONCE, producer.state.next))
+        part = locate(tx.producers.batches(producer.id, producer.state.epoch, numbers.start, numbers.stop), numbers)
+        if isinstance(part, Forgotten):  # Removed by their age: there is nothing to point to any more.
+            continue
+        if found and part and found[-1].last + 1 == part[0].first:
+            part[0] = Range(found.pop().first, part[0].last)
+        found += part
+    return found

@@ -1,0 +1,443 @@
+"""Sets apart what is no valid event, where that is wanted; else the first one refuses all that it came with.
+
+Keeps the ledger of batches, inside the transactions that append (digest of idempotent publishing, 5.3).
+
+Invariants:
+    A batch is locked before it is decided about, and before producers and the heads of partitions are.
+    A chunk goes into the log in the transaction that notes it as done: so it does once, whoever tries.
+
+Staged publishing: events are handed in by tasks, any of which may fail, and published as one batch, once.
+
+Digest of idempotent publishing, 5.3. What a task hands in is an upload, of chunks, which nobody sees. Whoever drives
+the tasks names those uploads whose tasks have succeeded: they are the batch, whatever else was handed in.
+
+Invariants:
+    A batch that was begun is of the uploads that it was begun with, and each event of them goes into the log once.
+    The numbers of a group's batches grow, and one is published to its end before the next one begins.
+    What is valid when it is handed in is published, whatever schema the event type has by then.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from hashlib import blake2b
+from itertools import accumulate
+from typing import Final, NamedTuple
+from uuid import uuid4
+
+import msgspec
+
+from penstock.core.events.event import NewEvent
+from penstock.core.registry.event_type import Feed
+from penstock.errors import (
+    BatchNotFound,
+    BatchOfAnotherMode,
+    BatchOfAnotherQuery,
+    BatchSuperseded,
+    BatchUnfinished,
+    ChunkDiffers,
+    DatabaseUnavailable,
+    EventTypeNotFound,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    PenstockError,
+    TooLarge,
+    TooManyUploads,
+    UploadIncomplete,
+    UploadNotFound,
+    UploadTaken,
+)
+from penstock.hub.background import Clock, rfc3339
+from penstock.hub.log.publish import Handed, Prepared, prepare, ready
+from penstock.hub.log.request import BatchName, Piece, Published, Request
+from penstock.storage.outbox import OutboxRow
+from penstock.storage.staging import DIGEST_BYTES, Batch, BatchKey, Chunk, Kept, Upload
+from penstock.storage.store import Store, Tx
+
+_WRONG = (Invalid, TooLarge, NotFound)
+
+
+class Reject(msgspec.Struct, frozen=True):
+    """A line that is no valid event."""
+
+    line: int
+    reason: str
+    data: str
+    key: str | None = None
+    headers: dict[str, str] | None = None
+    partition: int | None = None
+
+
+def sift(feed: Feed, handed: Handed, now: int) -> tuple[Handed, Sequence[Reject]]:
+    """Return those events that are valid, and the others; looked at one by one only where there is one of these."""
+    try:
+        prepare(feed, handed, now)
+    except _WRONG:
+        pass
+    else:
+        return handed, ()
+    numbers = handed.lines or range(1, len(handed.events) + 1)
+    valid, rejected = [], []
+    for number, event in zip(numbers, handed.events, strict=True):
+        try:
+            prepare(feed, handed._replace(events=[event], lines=[number]), now)
+        except _WRONG as error:
+            text = bytes(event.data).decode(errors="backslashreplace")
+            rejected.append(Reject(number, _reason(error), text, event.key, event.headers, event.partition))
+        else:
+            valid.append((number, event))
+    return handed._replace(events=[event for _, event in valid], lines=[number for number, _ in valid]), rejected
+
+
+def _reason(error: PenstockError) -> str:
+    reason: str = error.fields.get("reason") or error.detail
+    return reason
+
+
+Offsets = Mapping[str, Sequence[Sequence[int]]]
+"""By partition: ranges, each its first and its last offset."""
+
+
+def begun(tx: Tx, feed: Feed, name: BatchName, query: str, *, is_direct: bool) -> Batch | None:
+    """Return the batch as it was begun; None: it was not, and it may be.
+
+    Raises:
+        BatchOfAnotherQuery, BatchOfAnotherMode: it, or the one before, is somebody else's, or was begun otherwise.
+        BatchSuperseded, BatchUnfinished: there can be no such batch any more, or not yet.
+    """
+    told = {"event_type": feed.name, "producer_group": name.group, "batch": name.number}
+    newest = tx.staging.batch(feed.id, name.group)
+    if newest is None:
+        return None
+    if newest.query != query:
+        raise BatchOfAnotherQuery(**told, newest=newest.number, query=newest.query)
+    batch = tx.staging.batch(feed.id, name.group, name.number)
+    if batch is not None:
+        if not batch.is_done and batch.is_direct != is_direct:
+            raise BatchOfAnotherMode(**told, mode="direct" if batch.is_direct else "staged")
+        return batch
+    if newest.number > name.number:
+        raise BatchSuperseded(**told, newest=newest.number)
+    if not newest.is_done:
+        raise BatchUnfinished(**told, newest=newest.number, retry_after=1)
+    return None
+
+
+def existing(batch: Batch | None, name: BatchName) -> Batch:
+    """Return *batch*; raise BatchNotFound where there is none."""
+    if batch is None:
+        raise BatchNotFound(event_type=name.event_type, producer_group=name.group, batch=name.number)
+    return batch
+
+
+def key_of(feed: Feed, name: BatchName, query: str) -> BatchKey:
+    """Return by what the ledger knows a batch."""
+    return BatchKey(feed.id, name.group, name.number, query)
+
+
+class Turns:
+    """Says of pieces whose turn it is, having locked their batches."""
+
+    def __init__(self, tx: Tx, pieces: Iterable[Piece], partition_ids: Sequence[int]) -> None:
+        """Lock the batches of *pieces*; *partition_ids* are all that something is appended to."""
+        ids = sorted({piece.batch.id for piece in pieces})
+        self._batches = dict(tx.staging.lock(ids, partition_ids)) if ids else {}
+
+    def take(self, piece: Piece) -> bool:
+        """Tell whether a piece is the next of its batch: not where it, or another one, was there first."""
+        batch = self._batches.pop(piece.batch.id, None)
+        return batch is not None and batch.done == piece.batch.done
+
+
+def advance(tx: Tx, piece: Piece, appended: Prepared, published: Published, now: int) -> None:
+    """Note that a *piece* was *appended*, and what of it could not be."""
+    batch = piece.batch
+    if piece.rejected:
+        tx.rejected.add(piece.rejected, now)
+    batch = batch._replace(
+        done=batch.done + len(piece.chunks),
+        events=batch.events + published.events,
+        rejected=batch.rejected + len(piece.rejected),
+        offsets=json.dumps(_extended(json.loads(batch.offsets), appended, published), separators=(",", ":")),
+    )
+    tx.staging.advance(batch, piece.chunks, now)
+
+
+def _extended(offsets: Offsets, appended: Prepared, published: Published) -> Offsets:
+    """Return *offsets* with those of what was appended; ranges that touch are one."""
+    found = {partition: [list(each) for each in ranges] for partition, ranges in offsets.items()}
+    for number, rows in appended.rows.items():
+        stop = published.next_offsets[number]
+        first, ranges = stop - len(rows), found.setdefault(str(number), [])
+        if ranges and ranges[-1][1] == first - 1:
+            ranges[-1][1] = stop - 1
+        else:
+            ranges.append([first, stop - 1])
+    return found
+
+
+UPLOADS_MAX: Final = 10_000
+"""How many uploads of an event type may wait."""
+CHUNKS_LOOKED_AT: Final = 64
+ATTEMPTS_MAX: Final = 10
+_Row = tuple[bytes, str | None, dict[str, str] | None, int | None]
+_pack: Final = msgspec.msgpack.Encoder().encode
+_unpack: Final = msgspec.msgpack.Decoder(list[_Row]).decode
+_rejects: Final = msgspec.json.Decoder(list[Reject]).decode
+
+
+class Part(NamedTuple):
+    """An upload, as the task that has handed it in describes it."""
+
+    name: str
+    chunks: int
+    events: int
+    """How many of them are valid."""
+    digest: bytes
+    """Of the digests of its chunks, one after the other."""
+
+
+class Done(NamedTuple):
+    """A batch that was published."""
+
+    batch: Batch
+    appended: int
+    """How many of its events were appended just now: none where it was published before."""
+
+
+def digest_of(data: bytes) -> bytes:
+    """Return the digest by which a chunk's body is known, or a row of chunks' digests."""
+    return blake2b(data, digest_size=DIGEST_BYTES).digest()
+
+
+class Staging:
+    """The uploads and the batches of one store."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        load: Callable[[str], Feed],
+        submit: "Callable[[Request], Future[Published | None]]",
+    ) -> None:
+        """Stage in *store*; *load* looks an event type up, *submit* hands what is ready to the committer."""
+        self._store = store
+        self._clock = clock
+        self._load = load
+        self._submit = submit
+
+    def open(self, name: BatchName, query: str) -> str | Batch:
+        """Begin an upload for a batch and return its name; or the batch, where it was begun already.
+
+        Raises:
+            EventTypeNotFound: there is none of that name.
+            BatchOfAnotherQuery, BatchOfAnotherMode, BatchSuperseded, BatchUnfinished: see `ledger.begun`.
+            TooManyUploads: too many wait.
+        """
+        feed = self._load(name.event_type)
+        with self._store.read() as tx:
+            batch = begun(tx, feed, name, query, is_direct=False)
+            if batch is None and tx.staging.count(feed.id, UPLOADS_MAX) == UPLOADS_MAX:
+                raise TooManyUploads(event_type=feed.name, limit=UPLOADS_MAX)
+        if batch is not None:
+            return batch
+        upload = str(uuid4())
+        with self._store.write() as tx:
+            if not tx.staging.open(key_of(feed, name, query), upload, self._clock()):
+                raise EventTypeNotFound(event_type=name.event_type)
+        return upload
+
+    def add(
+        self, event_type: str, name: str, number: int, handed: Handed, digest: bytes, *, rejects: bool
+    ) -> tuple[Kept, Sequence[Reject]]:
+        """Keep a chunk of an upload and return it; the same one again is kept once.
+
+        Lines that are no valid events are set apart where whoever publishes *rejects* them, and returned.
+
+        Raises:
+            EventTypeNotFound, UploadNotFound: there is none such.
+            InvalidEvent, EventTooLarge, PartitionRefused, PartitionNotFound: an event is not valid.
+            UploadTaken: it is part of a batch, and complete.
+            ChunkDiffers: a chunk of that number has other lines.
+        """
+        feed, upload = self._load(event_type), self._found(event_type, name)
+        rejected: Sequence[Reject] = ()
+        if rejects:
+            handed, rejected = sift(feed, handed, self._clock())
+        else:
+            prepare(feed, handed, self._clock())
+        packed = _pack([(bytes(each.data), each.key, each.headers, each.partition) for each in handed.events])
+        told = msgspec.json.encode(rejected).decode() if rejected else None
+        with self._store.write() as tx:
+            if not tx.staging.touch(upload, self._clock()):
+                raise UploadTaken(event_type=event_type, upload=name)
+            kept = tx.staging.add(Kept(upload.id, number, len(handed.events), digest, told), packed)
+        if kept.digest != digest:
+            raise ChunkDiffers(event_type=event_type, upload=name, chunk=number)
+        return kept, _rejects(kept.rejected) if kept.rejected else ()
+
+    def drop(self, event_type: str, name: str) -> None:
+        """Forget an upload, unless it is part of a batch.
+
+        Raises:
+            UploadNotFound: there is none of that name.
+        """
+        upload = self._found(event_type, name)
+        with self._store.write() as tx:
+            tx.staging.drop(upload)
+
+    def publish(self, name: BatchName, query: str, parts: Sequence[Part]) -> Done:
+        """Publish a batch, of *parts* unless it was begun with others before; each event of it once.
+
+        Up to the store's `batch_events_max` events become visible at once, a larger batch piece by piece. Safe to
+        repeat, also while it goes on.
+
+        Raises:
+            EventTypeNotFound, UploadNotFound: there is none such.
+            BatchOfAnotherQuery, BatchOfAnotherMode, BatchSuperseded, BatchUnfinished: see `ledger.begun`.
+            UploadIncomplete: an upload is not what its part says.
+            PartitionRefused: the event type has another partition strategy by now, which does not take an event.
+            DatabaseUnavailable, HubStopped: it is not known to be published to its end; to be repeated.
+        """
+        try:
+            batch = self._begun(name, query, parts)
+        except OutcomeUnknown as error:
+            raise DatabaseUnavailable(reason=error.fields["reason"], retry_after=1) from error
+        attempts = appended = 0
+        while not batch.is_done:
+            if attempts == ATTEMPTS_MAX:
+                raise DatabaseUnavailable(reason="a batch does not get any further", retry_after=1)
+            before = batch
+            batch, events = self._further(name, batch)
+            appended += events
+            attempts = 0 if batch.done > before.done else attempts + 1
+        return Done(batch, appended)
+
+    def batch(self, name: BatchName) -> Batch:
+        """Return a batch as the ledger has it.
+
+        Raises:
+            EventTypeNotFound, BatchNotFound: there is none such.
+        """
+        feed = self._load(name.event_type)
+        with self._store.read() as tx:
+            return existing(tx.staging.batch(feed.id, name.group, name.number), name)
+
+    def batches(self, event_type: str, group: str, limit: int) -> Sequence[Batch]:
+        """Return the newest batches of a producer group, the newest first.
+
+        Raises:
+            EventTypeNotFound: there is none of that name.
+        """
+        feed = self._load(event_type)
+        with self._store.read() as tx:
+            return tx.staging.batches(feed.id, group, limit)
+
+    def forget(self, event_type: str, group: str, *, unfinished: bool = False) -> int:
+        """Forget a group's batches that are published, so that another query may go on as it; return how many.
+
+        With *unfinished* also the one that tasks have published a part of: what is of it in the feed stays there, and
+        what is published under its number next is another batch.
+
+        Raises:
+            EventTypeNotFound: there is none of that name.
+        """
+        feed = self._load(event_type)
+        with self._store.write() as tx:
+            return tx.staging.forget(feed.id, group, unfinished=unfinished)
+
+    def _found(self, event_type: str, name: str) -> Upload:
+        with self._store.read() as tx:
+            upload = tx.staging.find(event_type, name)
+        if upload is None:
+            raise UploadNotFound(event_type=event_type, upload=name)
+        return upload
+
+    def _begun(self, name: BatchName, query: str, parts: Sequence[Part]) -> Batch:
+        with self._store.write() as tx:
+            locked = tx.feeds.lock(name.event_type)
+            if locked is None:
+                raise EventTypeNotFound(event_type=name.event_type)
+            batch = begun(tx, locked, name, query, is_direct=False)
+            if batch is not None:
+                return batch
+            key = key_of(locked, name, query)
+            upload_ids = _complete(tx, name.event_type, key, parts)
+            tx.staging.begin(key, upload_ids, sum(part.chunks for part in parts), self._clock())
+            return existing(tx.staging.batch(locked.id, name.group, name.number), name)
+
+    def _further(self, name: BatchName, batch: Batch) -> Done:
+        """Have the next piece of a batch appended, by whomever, and return the batch as it is then."""
+        feed = self._load(name.event_type)
+        with self._store.read() as tx:
+            current = existing(tx.staging.batch(feed.id, name.group, name.number), name)
+            request = None if current.done > batch.done else self._request(tx, feed, current)
+        if request is None:
+            return Done(current, 0)
+        published = None
+        with suppress(OutcomeUnknown):  # What the ledger says is so.
+            published = self._submit(request).result()
+        return Done(self.batch(name), published.events if published else 0)
+
+    def _request(self, tx: Tx, feed: Feed, batch: Batch) -> Request | None:
+        """Return the next piece of a batch, ready for the log; None where another one has taken it meanwhile."""
+        waiting = tx.staging.next(batch.id, CHUNKS_LOOKED_AT)
+        totals = accumulate(chunk.events for chunk in waiting)
+        chunks = [each for each, total in zip(waiting, totals, strict=True) if total <= self._store.batch_events_max]
+        chunks = chunks or list(waiting[:1])
+        found = [tx.staging.body(chunk) for chunk in chunks]
+        if not chunks or None in found:
+            return None
+        return _piece(feed, batch, chunks, [each for each in found if each is not None], self._clock())
+
+
+def _piece(
+    feed: Feed, batch: Batch, chunks: Sequence[Chunk], found: Iterable[tuple[bytes, str | None]], now: int
+) -> Request:
+    events: list[NewEvent] = []
+    rejected: list[tuple[OutboxRow, str]] = []
+    for body, rejects in found:
+        events += [
+            NewEvent(msgspec.Raw(data), key, headers, partition) for data, key, headers, partition in _unpack(body)
+        ]
+        rejected += [(_rejected(feed, each, batch), each.reason) for each in (_rejects(rejects) if rejects else ())]
+    handed = Handed(events, validated=True)
+    prepared = ready(feed, handed, now, exact=True) if events else Prepared(feed, 0, {})
+    return Request(feed.name, handed, prepared, piece=Piece(batch, chunks, rejected))
+
+
+def _rejected(feed: Feed, reject: Reject, batch: Batch) -> OutboxRow:
+    headers = None if reject.headers is None else msgspec.json.encode(reject.headers).decode()
+    at = rfc3339(batch.begun_at)
+    return OutboxRow(0, feed.name, reject.data, reject.key, headers, reject.partition, at)
+
+
+def _complete(tx: Tx, event_type: str, key: BatchKey, parts: Sequence[Part]) -> Sequence[int]:
+    """Return the ids of the uploads of *parts*, having looked whether they are what these say, and holding them."""
+    held = tx.staging.hold(key, [part.name for part in parts])
+    chunks: defaultdict[int, list[Kept]] = defaultdict(list)
+    for kept in tx.staging.chunks(held.values()):
+        chunks[kept.upload_id].append(kept)
+    for part in parts:
+        if part.name not in held:
+            raise UploadNotFound(event_type=event_type, upload=part.name)
+        if reason := _differs(part, chunks[held[part.name]]):
+            raise UploadIncomplete(event_type=event_type, upload=part.name, reason=reason)
+    if len(held) < len(parts):
+        raise UploadIncomplete(event_type=event_type, upload=parts[0].name, reason="an upload is named twice")
+    return [held[part.name] for part in parts]
+
+
+def _differs(part: Part, chunks: Sequence[Kept]) -> str | None:
+    """Tell why an upload is not what *part* says; None: it is."""
+    numbers = [each.number for each in chunks]
+    if numbers != list(range(part.chunks)):
+        return f"it has the chunks {numbers[:20]}, and there should be {part.chunks}, counted from 0"
+    if (events := sum(each.events for each in chunks)) != part.events:
+        return f"it has {events} valid events, and there should be {part.events}"
+    if digest_of(b"".join(each.digest for each in chunks)) != part.digest:
+        return "its chunks have other lines than those that were meant"
+    return None

@@ -1,0 +1,13 @@
+"""TODO."""
+
+from penstock.core.registry.event_type import Feed
+from penstock.errors import EventTypeNotFound
+from penstock.storage.store import Tx
+
+
+def existing_feed(tx: Tx, name: str) -> Feed:
+    """Return the feed of that name, or raise EventTypeNotFound."""
+    feed = tx.feeds.find(name)
+    if feed is None:
+        raise EventTypeNotFound(event_type=name)
+    return feed

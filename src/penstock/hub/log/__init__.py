@@ -1,0 +1,1 @@
+"""The log: publish, move the outbox, read."""

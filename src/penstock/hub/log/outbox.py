@@ -1,0 +1,116 @@
+"""The mover: takes what services have committed to their outbox and makes it ready for the log.
+
+It runs inside the committer's append transactions, so a row leaves the outbox in the very transaction in which its
+event enters the log.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from penstock.core.events.event import NewEvent
+from penstock.core.registry.event_type import Feed
+from penstock.errors import EventTypeNotFound, PenstockError
+from penstock.hub.background import Clock
+from penstock.hub.log.publish import Handed, Prepared, parse_headers, prepare
+from penstock.storage.outbox import OutboxRow
+from penstock.storage.store import Tx
+
+MOVE_ROWS: Final = 5_000
+MOVE_BYTES: Final = 16 << 20
+"""The most that one transaction moves: a service beside the hub does not wait longer than that takes."""
+
+
+class Backlog(NamedTuple):
+    """What a transaction had to leave in the outbox of one event type."""
+
+    name: str
+    moved_to: int
+    """The id of the last row that was moved."""
+    last: int
+    """The id of the last row that waited."""
+
+
+class Moved(NamedTuple):
+    """What one transaction takes out of the outbox."""
+
+    batches: list[Prepared]
+    left: Backlog | None
+    """Where it has taken as much as it may, and more waits."""
+    row_ids: list[int]
+
+
+NONE_MOVED: Final = Moved([], None, [])
+
+
+class RowGoneError(Exception):
+    """The row is not the first that waits any more: another hub has moved it."""
+
+
+def take(tx: Tx, names: Sequence[str], clock: Clock, rows_max: int = MOVE_ROWS) -> Moved:
+    """Take up to *rows_max* rows of the event types *names*; what cannot be published is recorded as rejected."""
+    batches: list[Prepared] = []
+    row_ids: list[int] = []
+    bytes_max = MOVE_BYTES
+    for name in sorted(tx.outbox.waiting(names)):
+        taken = tx.outbox.take(name, max(1, rows_max), max(1, bytes_max))
+        row_ids += [row.id for row in taken.rows]
+        batches += _ready(tx, name, taken.rows, clock())
+        if taken.more:
+            return Moved(batches, Backlog(name, row_ids[-1], taken.last), row_ids)
+        rows_max -= len(taken.rows)
+        bytes_max -= sum(len(row.data) for row in taken.rows)
+    return Moved(batches, None, row_ids)
+
+
+def reject(tx: Tx, name: str, row_id: int, reason: str, clock: Clock) -> None:
+    """Record the row *row_id*, the first of *name* that waits, as rejected: the log would not take it.
+
+    Raises:
+        RowGoneError: it is not the first; the transaction has to be undone.
+    """
+    rows = tx.outbox.take(name, 1, 1).rows
+    if [row.id for row in rows] != [row_id]:
+        raise RowGoneError
+    tx.rejected.add([(rows[0], reason)], clock())
+
+
+def _ready(tx: Tx, name: str, rows: Sequence[OutboxRow], now: int) -> list[Prepared]:
+    feed = tx.feeds.find(name)
+    if feed is None:
+        reason = str(EventTypeNotFound(event_type=name))
+        tx.rejected.add([(row, reason) for row in rows], now)
+        return []
+    try:
+        return [_prepared(feed, rows, now)] if rows else []
+    except Exception:  # noqa: BLE001 - any language may have inserted anything: each row is looked at alone
+        return _ready_alone(tx, feed, rows, now)
+
+
+def _ready_alone(tx: Tx, feed: Feed, rows: Sequence[OutboxRow], now: int) -> list[Prepared]:
+    batches: list[Prepared] = []
+    rejected: list[tuple[OutboxRow, str]] = []
+    for row in rows:
+        try:
+            batches.append(_prepared(feed, [row], now))
+        except Exception as error:  # noqa: BLE001 - it is recorded beside the row that it concerns
+            rejected.append((row, _reason(error)))
+    tx.rejected.add(rejected, now)
+    return batches
+
+
+def _prepared(feed: Feed, rows: Sequence[OutboxRow], now: int) -> Prepared:
+    events = [
+        NewEvent(
+            msgspec.Raw(row.data.encode(errors="surrogateescape")), row.key, parse_headers(row.headers), row.partition
+        )
+        for row in rows
+    ]
+    return prepare(feed, Handed(events), now)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, PenstockError):
+        return error.fields.get("reason") or error.detail
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,493 @@
+"""Reads feeds: cursors in, chunks of events out. A page is never decoded, and no transaction outlives a chunk.
+
+Invariants:
+    A chunk is bounded in rows and, but for a single larger event, in bytes; so is what a reader holds.
+    Reading a range again gives the same events.
+    What retention removes between two chunks is an error, never a silent gap.
+
+A chunk's events one by one, for those who must look at each.
+"""
+
+from array import array
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate, chain, compress, pairwise, repeat
+from threading import Lock
+from typing import Final, NamedTuple, Protocol
+from zlib import crc32
+
+from penstock.core.log.cursor import FIRST, LAST, Cursor, View, check_view, feed_mark, parse_cursor, place
+from penstock.core.registry.event_type import Feed
+from penstock.core.subscriptions.delivery import Joined, Read
+from penstock.errors import BadCursor, CursorExpired, EventTypeNotFound, PartitionNotFound
+from penstock.hub.feeds import existing_feed
+from penstock.storage.store import CHUNK_BYTES, DELETION, NONE, Columns, Frame, Head, KindFilter, Store
+
+CHUNK_ROWS: Final = 4_096
+CHUNK_ROWS_MAX: Final = 16_384
+SCAN_ROWS: Final = 10_000
+"""A filtered or sliced read gives a cursor at least this often …"""
+SCAN_ROWS_MAX: Final = 100_000
+"""… and ends after so many events looked at."""
+SHARED_ROWS: Final = 64
+SHARED_BYTES: Final = 32 << 10
+SHARED_CHUNKS: Final = 256
+"""Small chunks are kept for those who wait at the same place: woken together, they read the same. 8 MiB in all."""
+EVENTS: Final = Frame("", "\n", "")
+"""Around events that are read one by one: none holds a line break."""
+
+
+class Wanted(NamedTuple):
+    """One partition that a reader wants, as it named it."""
+
+    parameter: str
+    """What an error calls its cursor."""
+    partition: int
+    cursor: str
+    until: str | None = None
+    """A cursor to stop at."""
+    until_parameter: str = "until"
+    """The name of *until* in errors."""
+
+
+class Range(NamedTuple):
+    """What is read next of one physical partition."""
+
+    physical: int
+    partition_id: int
+    start: int
+    stop: int
+
+
+class LineChunk(NamedTuple):
+    """Events as one value, ready to be sent."""
+
+    scanned: int
+    kept: int
+    body: bytes
+
+
+class ColumnChunk(NamedTuple):
+    """Events by column."""
+
+    range: Range
+    columns: Columns
+
+
+class Track:
+    """One partition of a reader's view on its way through a page."""
+
+    def __init__(
+        self, feed: Feed, view: View, offsets: dict[int, int], heads: Mapping[int, Head], until: Mapping[int, int]
+    ) -> None:
+        self.view = view
+        self.offsets = offsets
+        self.stops = {
+            physical: max(
+                offsets[physical], min(heads[feed.partition_ids[physical]].next_offset, until.get(physical, 1 << 62))
+            )
+            for physical in view.physical
+        }
+        self.quotas = dict.fromkeys(view.physical, 0)
+        self._heads = {physical: heads[feed.partition_ids[physical]].next_offset for physical in view.physical}
+        self.kept = 0
+        self.scanned = 0
+        self.rows_per_chunk = CHUNK_ROWS
+        self._feed = feed
+
+    @property
+    def cursor(self) -> str:
+        """The cursor just after what has been read."""
+        places = tuple(self.offsets[physical] for physical in self.view.physical)
+        return Cursor(feed_mark(self._feed.name), self._feed.epoch, self.view, places).encode()
+
+    def cursor_after(self, *, whole: bool) -> str:
+        """Return the cursor just after the page: once it is read *whole*, or beforehand where nothing is sifted."""
+        if whole:
+            return self.cursor
+        places = tuple(self.offsets[physical] + self.quotas[physical] for physical in self.view.physical)
+        return Cursor(feed_mark(self._feed.name), self._feed.epoch, self.view, places).encode()
+
+    @property
+    def waits_at(self) -> dict[int, int]:
+        """By partition id: the offset whose arrival gives this track something to read."""
+        return {self._feed.partition_ids[physical]: offset for physical, offset in self.offsets.items()}
+
+    def reaches_head(self, scan_max: int | None = None) -> bool:
+        """Tell whether the page would come to the end of what there is.
+
+        A sifted one looks at up to *scan_max* events of each partition to find those that it is to have.
+        """
+        return any(self._reach(physical, scan_max) >= head for physical, head in self._heads.items())
+
+    def _reach(self, physical: int, scan_max: int | None) -> int:
+        quota = self.quotas[physical]
+        rows = scan_max if quota and scan_max is not None else quota
+        return min(self.stops[physical], self.offsets[physical] + rows)
+
+    def next_range(self, rows_max: int) -> Range | None:
+        """Return what to read next, None when the page is full or nothing is left.
+
+        Of a sifted page it is as much as promises to fill it, by what has been found so far.
+        """
+        for physical in self.view.physical:
+            start, quota = self.offsets[physical], self.quotas[physical]
+            promising = quota * (self.scanned + 1) // (self.kept + 1)
+            stop = min(self.stops[physical], start + min(rows_max, max(quota, promising)))
+            if quota > 0 and start < stop:
+                return Range(physical, self._feed.partition_ids[physical], start, stop)
+        return None
+
+    def measure(self, rows: int, size: int) -> None:
+        """Learn from a chunk how many rows the next one can have."""
+        if rows:
+            self.rows_per_chunk = max(1, min(CHUNK_ROWS_MAX, CHUNK_BYTES * rows // max(size, 1)))
+
+    def advance(self, done: Range, kept: int) -> None:
+        """Record that *done* has been read, of which *kept* events count."""
+        self.offsets[done.physical] = done.stop
+        self.quotas[done.physical] -= kept
+        self.kept += kept
+        self.scanned += done.stop - done.start
+
+
+class Reading(NamedTuple):
+    """A page being read."""
+
+    feed: Feed
+    tracks: Sequence[Track]
+    kinds: KindFilter | None
+    scan_max: int
+    """How many events a sifted page may look at in each partition."""
+
+    def next_range(self, track: Track) -> Range | None:
+        """Return what to read next of *track*, None when its part of the page is full or nothing is left."""
+        if not self.sifted:
+            return track.next_range(track.rows_per_chunk)
+        return track.next_range(min(SCAN_ROWS, self.scan_max - track.scanned))
+
+    @property
+    def sifted(self) -> bool:
+        """Whether events are left out: by kind, or because they belong to another slice."""
+        return self.kinds is not None or any(track.view.slices > 1 for track in self.tracks)
+
+    @property
+    def reaches_head(self) -> bool:
+        """Whether the page would come to the end of what there is."""
+        scan_max = self.scan_max if self.sifted else None
+        return any(track.reaches_head(scan_max) for track in self.tracks)
+
+    @property
+    def waits_at(self) -> dict[int, int]:
+        """By partition id: the offsets whose arrival gives this page something to read."""
+        first: dict[int, int] = {}
+        for track in self.tracks:  # Two slices of one partition may have come to different places.
+            for partition_id, offset in track.waits_at.items():
+                first[partition_id] = min(offset, first.get(partition_id, offset))
+        return first
+
+
+class Reader:
+    """Reads the feeds of one store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._shared = _SharedChunks()
+
+    def open(
+        self, name: str, n: int | None, wanted: Sequence[Wanted], page_size: int, kinds: KindFilter | None = None
+    ) -> Reading:
+        """Resolve cursors and see what there is to read; *n* None stands for the physical count.
+
+        Raises:
+            EventTypeNotFound, BadPartitionCount, BadCursor, StaleSplit: the request cannot be served.
+            CursorExpired: events are gone that the reader has not seen.
+        """
+        with self._store.read() as tx:
+            feed = existing_feed(tx, name)
+            n = feed.partition_count if n is None else n
+            check_view(n, feed.partition_count)
+            views = [_view(feed, n, each) for each in wanted]
+            heads = tx.events.heads(sorted({feed.partition_ids[p] for view in views for p in view.physical}))
+        if any(feed.partition_ids[p] not in heads for view in views for p in view.physical):
+            raise EventTypeNotFound(event_type=name)  # Dropped between the two looks.
+        tracks = [_track(feed, heads, view, each) for view, each in zip(views, wanted, strict=True)]
+        share_page(tracks, page_size)
+        busy = sum(any(track.quotas.values()) for track in tracks)
+        return Reading(feed, tracks, _shown(feed, kinds), scan_max=max(1, SCAN_ROWS_MAX // max(1, busy)))
+
+    def onward(self, feed: Feed, partition: int, start: int, stop: int, rows_max: int) -> Reading:
+        """Begin to read a partition up to *stop*, which the caller knows to be there: no look is needed."""
+        view = View(feed.partition_count, partition, feed.partition_count)
+        head = Head(feed.revision, 0, stop, 0)
+        track = Track(feed, view, {partition: start}, {feed.partition_ids[partition]: head}, {})
+        track.quotas[partition] = min(rows_max, stop - start)
+        return Reading(feed, [track], _shown(feed, None), SCAN_ROWS_MAX)
+
+    def shared(self, feed: Feed, partition: int, start: int, stop: int) -> LineChunk | None:
+        """Return these events of a partition if somebody else has just read the same, for the same `Frame` EVENTS."""
+        wanted = Range(partition, feed.partition_ids[partition], start, stop)
+        return None if _shown(feed, None) else self._shared.find((wanted, feed.epoch, EVENTS, None))
+
+    def heads(self, name: str) -> tuple[Feed, dict[int, Head]]:
+        """Return the feed and its heads by partition id.
+
+        Raises:
+            EventTypeNotFound: there is no such feed.
+        """
+        with self._store.read() as tx:
+            feed = existing_feed(tx, name)
+            return feed, tx.events.heads(feed.partition_ids)
+
+    def since(self, name: str, at: int) -> tuple[Feed, list[int]]:
+        """Return the feed and, by partition, the first offset that is there and was received at *at* or later.
+
+        It is where the partition ends, if there is none. *at* are microseconds since 1970, UTC.
+
+        Raises:
+            EventTypeNotFound: there is no such feed.
+        """
+        with self._store.read() as tx:
+            feed = existing_feed(tx, name)
+            heads = tx.events.heads(feed.partition_ids)
+            found = tx.events.since({each: (head.floor, head.next_offset) for each, head in heads.items()}, at)
+        if len(found) < feed.partition_count:
+            raise EventTypeNotFound(event_type=name)  # Dropped between the two looks.
+        return feed, [found[partition_id] for partition_id in feed.partition_ids]
+
+    def next_lines(self, reading: Reading, track: Track, frame: Frame) -> LineChunk | None:
+        """Read the next chunk as lines; None at the end. For whole partitions alone: a slice is read by column.
+
+        Raises:
+            CursorExpired: retention has removed what would be read.
+        """
+        wanted = reading.next_range(track)
+        if wanted is None:
+            return None
+        form = (reading.feed.epoch, frame, reading.kinds)
+        chunk = self._shared.find((wanted, *form))
+        if chunk is None:
+            wanted, chunk = self._read_lines(reading, wanted, frame)
+            self._shared.keep((wanted, *form), chunk)
+        track.measure(chunk.kept, len(chunk.body))
+        track.advance(wanted, chunk.kept)
+        return chunk
+
+    def next_columns(self, reading: Reading, track: Track) -> ColumnChunk | None:
+        """Read the next chunk by column; None at the end. The caller sifts, and calls `track.advance`.
+
+        Raises:
+            CursorExpired: retention has removed what would be read.
+        """
+        wanted = reading.next_range(track)
+        if wanted is None:
+            return None
+        chunk = self._read_columns(reading, wanted)
+        track.measure(chunk.columns.rows, len(chunk.columns.data))
+        return chunk
+
+    def _read_columns(self, reading: Reading, wanted: Range) -> ColumnChunk:
+        with self._store.read() as tx:
+            columns = tx.events.columns(wanted.partition_id, wanted.start, wanted.stop)
+        wanted = wanted._replace(stop=columns.stop)
+        if columns.rows != wanted.stop - wanted.start:
+            raise _gone(reading.feed, wanted)
+        return ColumnChunk(wanted, columns)
+
+    def _read_lines(self, reading: Reading, wanted: Range, frame: Frame) -> tuple[Range, LineChunk]:
+        with self._store.read() as tx:
+            found = tx.events.lines(wanted.partition_id, wanted.start, wanted.stop, frame, reading.kinds)
+        wanted = wanted._replace(stop=found.stop)
+        if found.scanned != wanted.stop - wanted.start:
+            raise _gone(reading.feed, wanted)
+        return wanted, LineChunk(found.scanned, found.kept, found.body)
+
+
+def _shown(feed: Feed, kinds: KindFilter | None) -> KindFilter | None:
+    """Return what a reader that asks for *kinds* is shown: never a mark of deletion, where there can be any."""
+    if not feed.event_type.compacted or (kinds and not kinds.skip):
+        return kinds
+    skipped = kinds.kinds if kinds else frozenset()
+    return KindFilter(skipped | {DELETION}, skip=True, default=feed.name)
+
+
+class _SharedChunks:
+    def __init__(self) -> None:
+        self._guard = Lock()
+        self._kept: OrderedDict[object, LineChunk] = OrderedDict()
+
+    def find(self, key: object) -> LineChunk | None:
+        with self._guard:
+            return self._kept.get(key)
+
+    def keep(self, key: object, chunk: LineChunk) -> None:
+        if chunk.scanned > SHARED_ROWS or len(chunk.body) > SHARED_BYTES:
+            return
+        with self._guard:
+            self._kept[key] = chunk
+            while len(self._kept) > SHARED_CHUNKS:
+                self._kept.popitem(last=False)
+
+
+def share_page(tracks: Sequence[Track], page_size: int) -> None:
+    """Share *page_size* events evenly among the partitions that have any; what one does not need goes to the others."""
+    needs = sorted(
+        (track.stops[p] - track.offsets[p], i, p) for i, track in enumerate(tracks) for p in track.view.physical
+    )
+    needs = [need for need in needs if need[0] > 0]
+    for taken, (available, i, physical) in enumerate(needs):
+        share = min(available, -(-page_size // (len(needs) - taken)))
+        tracks[i].quotas[physical] = share
+        page_size -= share
+
+
+def resolve(feed: Feed, heads: Mapping[int, Head], view: View, text: str, parameter: str) -> dict[int, int]:
+    """Return the offset wanted next of each physical partition of *view*, as the cursor *text* says.
+
+    Raises:
+        BadCursor, StaleSplit: it cannot be used here.
+        CursorExpired: events are gone that it has not seen.
+    """
+    by_number = {physical: heads[feed.partition_ids[physical]] for physical in view.physical}
+    if text == FIRST:
+        return {physical: head.floor for physical, head in by_number.items()}
+    if text == LAST:
+        return {physical: head.next_offset for physical, head in by_number.items()}
+    cursor = parse_cursor(text, parameter, feed.name)
+    offsets = place(cursor, view, parameter, feed=feed.name, epoch=feed.epoch)
+    for physical, offset in offsets.items():
+        if offset > by_number[physical].next_offset:
+            reason = f"it is after the end: partition {physical} ends at offset {by_number[physical].next_offset}"
+            raise BadCursor(parameter=parameter, value=text[:80], reason=reason)
+        if offset < by_number[physical].floor:
+            raise _expired(feed, view, by_number, offsets, parameter)
+    return offsets
+
+
+def _view(feed: Feed, n: int, wanted: Wanted) -> View:
+    if not 0 <= wanted.partition < n:
+        raise PartitionNotFound(event_type=feed.name, partition=wanted.partition, partition_count=n)
+    return View(n, wanted.partition, feed.partition_count)
+
+
+def _track(feed: Feed, heads: Mapping[int, Head], view: View, wanted: Wanted) -> Track:
+    offsets = resolve(feed, heads, view, wanted.cursor, wanted.parameter)
+    until = {} if wanted.until is None else resolve(feed, heads, view, wanted.until, wanted.until_parameter)
+    return Track(feed, view, offsets, heads, until)
+
+
+def _expired(
+    feed: Feed, view: View, heads: Mapping[int, Head], offsets: Mapping[int, int], parameter: str
+) -> CursorExpired:
+    available = tuple(max(heads[p].floor, offsets[p]) for p in view.physical)
+    return CursorExpired(
+        parameter=parameter,
+        event_type=feed.name,
+        partition=view.partition,
+        lost=sum(max(0, heads[p].floor - offsets[p]) for p in view.physical),
+        first_available=Cursor(feed_mark(feed.name), feed.epoch, view, available).encode(),
+        last_available=LAST,
+        reason="retention has removed them",
+    )
+
+
+def _gone(feed: Feed, wanted: Range) -> CursorExpired:
+    return CursorExpired(
+        parameter="cursor",
+        event_type=feed.name,
+        partition=wanted.physical,
+        lost=None,
+        first_available=FIRST,
+        last_available=LAST,
+        reason="they were removed while they were being read",
+    )
+
+
+class Reads(Protocol):
+    """What reads a page chunk by chunk."""
+
+    def next_lines(self, reading: Reading, track: Track, frame: Frame) -> LineChunk | None:
+        """See `Reader.next_lines`."""
+
+    def next_columns(self, reading: Reading, track: Track) -> ColumnChunk | None:
+        """See `Reader.next_columns`."""
+
+
+class Rows:
+    """A chunk's rows one by one, for reads that must look at each."""
+
+    def __init__(self, chunk: ColumnChunk) -> None:
+        count, columns = chunk.columns.rows, chunk.columns
+        self._start = chunk.range.start
+        self._keys, self._kinds, self._headers = (
+            _split(column, count) for column in (columns.keys, columns.kinds, columns.headers)
+        )
+        ends = accumulate(array("i", columns.sizes), initial=0)
+        self._data = [columns.data[start:end] for start, end in pairwise(ends)]
+        self._runs = columns.received
+
+    def tuples(self) -> Iterator[tuple[bytes | None, bytes | None, bytes | None, bytes]]:
+        """Return key, kind, own headers and data of each."""
+        return zip(self._keys, self._kinds, self._headers, self._data, strict=True)
+
+    def kept(self, reading: Reading, track: Track) -> list[bool]:
+        """Tell of each row whether it belongs to the track's slice and is of a kind that the reader takes."""
+        slices, own = track.view.slices, track.view.slice
+        kept = [True] * len(self._data)
+        if slices > 1:
+            places = enumerate(self._keys, self._start)
+            kept = [(offset if key is None else crc32(key)) % slices == own for offset, key in places]
+        if (kinds := reading.kinds) is not None:
+            default = kinds.default.lower()
+            names = (default if kind is None else kind.lower().decode() for kind in self._kinds)
+            kept = [keep and (name in kinds.kinds) != kinds.skip for keep, name in zip(kept, names, strict=True)]
+        return kept
+
+    @property
+    def keys(self) -> Sequence[bytes | None]:
+        """The key of each."""
+        return self._keys
+
+    @property
+    def data(self) -> Sequence[bytes]:
+        """The data of each."""
+        return self._data
+
+    @property
+    def received(self) -> Sequence[float]:
+        """When each was received, in seconds since 1970."""
+        ends = [0, *map(int, self._runs.ends.split(b"\n"))]
+        times = [int(each) / 1e6 for each in self._runs.times.split(b"\n")]
+        runs = zip(times, pairwise(ends), strict=True)
+        return list(chain.from_iterable(repeat(at, end - start) for at, (start, end) in runs))
+
+
+def next_events(reads: Reads, reading: Reading, track: Track) -> Read | None:
+    """Read the next chunk as events, those that are not shown left out; None at the end."""
+    (physical,) = track.view.physical
+    start = track.offsets[physical]
+    if not reading.sifted:
+        lines = reads.next_lines(reading, track, EVENTS)
+        stop = track.offsets[physical]
+        return Read(Joined(lines.body, lines.kept), range(start, stop), stop) if lines else None
+    chunk = reads.next_columns(reading, track)
+    if chunk is None:
+        return None
+    rows = Rows(chunk)
+    kept = rows.kept(reading, track)
+    return take(chunk, rows, track, kept)
+
+
+def take(chunk: ColumnChunk, rows: Rows, track: Track, kept: Sequence[bool], *, timed: bool = False) -> Read:
+    """Return those events of a chunk that are *kept*, and let the track go on behind it."""
+    events = list(compress(rows.data, kept))
+    offsets = list(compress(range(chunk.range.start, chunk.range.stop), kept))
+    received = list(compress(rows.received, kept)) if timed else ()
+    track.advance(chunk.range, len(events))
+    return Read(events, offsets, chunk.range.stop, received)
+
+
+def _split(column: bytes | None, count: int) -> list[bytes | None]:
+    if column is None:
+        return [None] * count
+    return [None if value == NONE else value for value in column.split(b"\n")]

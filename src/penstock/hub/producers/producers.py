@@ -1,0 +1,219 @@
+"""How long idempotent producers are remembered (digest of idempotent publishing, 4.5).
+
+Idempotent producers: who may publish, how far each has come, and what of a batch is stored.
+"""
+
+import os
+import time
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+from penstock.core.producers import Claim, Exhausted, Refused, Stamp, State, grant
+from penstock.errors import (
+    ClaimRefused,
+    DatabaseUnavailable,
+    EpochExhausted,
+    InvalidSetting,
+    OutcomeUnknown,
+    PartitionNotFound,
+    ProducerNotFound,
+    Unavailable,
+)
+from penstock.hub.background import Clock
+from penstock.hub.feeds import existing_feed
+from penstock.hub.log.request import Who
+from penstock.hub.producers.sequencing import Committed, find_committed, is_counted, too_many
+from penstock.storage.producers import Producer, ProducerKey, Window
+from penstock.storage.store import Store, Tx
+
+DAY_S: Final = 86_400
+IDLE_S_MIN: Final = 240
+"""Twice the two minutes for which a client sends a batch again unless told otherwise."""
+BATCHES_KEPT: Final = 16
+"""The newest batches of a producer are known even after retention has removed their events."""
+
+
+class Expiry(NamedTuple):
+    """When a producer of which nothing is heard expires, and when even its epoch is forgotten."""
+
+    idle_s: float = 7 * DAY_S
+    floor_s: float = 30 * DAY_S
+
+    def check(self) -> "Expiry":
+        """Return it, or raise InvalidSetting where a producer could expire while its last batch is still being sent."""
+        if self.idle_s < IDLE_S_MIN:
+            reason = (
+                f"is {self.idle_s:g} s; it has to be {IDLE_S_MIN} or more, twice what a client may send a batch for"
+            )
+            raise InvalidSetting(field="producer_ttl", reason=reason)
+        return self
+
+    def expires_at(self, producer: Producer) -> int | None:
+        """Return when *producer* expires if nothing more is heard of it; None: never, or it has."""
+        if producer.is_pinned or producer.state.is_expired:
+            return None
+        return producer.updated_at + int(self.idle_s * 1_000_000)
+
+
+RACES_MAX: Final = 10
+_LETTERS: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+"""Crockford's base 32, in which ULIDs are written."""
+
+
+class Standing(NamedTuple):
+    """A producer, and how long what is known of it lasts."""
+
+    producer: Producer
+    window: Window | None
+    expires_at: int | None
+    """When it is forgotten if nothing more is heard of it; None: never."""
+
+
+class Producers:
+    """The idempotent producers of one store."""
+
+    def __init__(self, store: Store, clock: Clock, expiry: Expiry, modulus: int) -> None:
+        self._store = store
+        self._clock = clock
+        self._expiry = expiry
+        self.modulus = modulus
+        self.idle_s = expiry.idle_s
+
+    def find(self, who: Who) -> Standing:
+        """Return how far a producer has come.
+
+        Raises:
+            EventTypeNotFound, PartitionNotFound, ProducerNotFound: there is none such.
+        """
+        with self._store.read() as tx:
+            producer = _existing(who, tx.producers.look([key := _key(tx, who)]).get(key))
+            return self._standing(producer, tx.producers.window(producer.id, producer.state.epoch))
+
+    def list(self, event_type: str, partition: int, *, after: str, limit: int) -> Sequence[Standing]:
+        """Return up to *limit* producers of a partition whose groups come after *after*, sorted.
+
+        Raises:
+            EventTypeNotFound, PartitionNotFound: there is none such.
+        """
+        with self._store.read() as tx:
+            partition_id, _ = _key(tx, Who(event_type, partition, ""))
+            found = tx.producers.list(partition_id, after=after, limit=limit)
+        return [self._standing(producer) for producer in found]
+
+    def committed(self, who: Who, sequence: int, events: int, epoch: int | None = None) -> tuple[int, Committed]:
+        """Return what of a batch of so many *events* is stored, and of which *epoch*: the current one if none is named.
+
+        Raises:
+            EventTypeNotFound, PartitionNotFound, ProducerNotFound: there is none such.
+        """
+        with self._store.read() as tx:
+            producer = _existing(who, tx.producers.look([key := _key(tx, who)]).get(key))
+            stamp = Stamp(producer.state.epoch if epoch is None else epoch, sequence)
+            return stamp.epoch, find_committed(tx, producer, stamp, events, self.modulus)
+
+    def claim(self, who: Who, claim: Claim) -> Standing:
+        """Give whoever asks an epoch, which shuts out all that have a lower one.
+
+        Raises:
+            EventTypeNotFound, PartitionNotFound: there is none such.
+            ClaimRefused, EpochExhausted, TooManyProducers: it cannot be had.
+            DatabaseUnavailable: it may have been given; a claim with an id can be made again.
+        """
+        for _ in range(RACES_MAX):
+            try:
+                with self._store.write() as tx:
+                    found = self._claimed(tx, who, claim)
+            except OutcomeUnknown as error:
+                raise DatabaseUnavailable(reason=error.fields["reason"], retry_after=1) from error
+            if found is not None:
+                return self._standing(found)
+        raise Unavailable(f"others keep claiming {who.group!r}", retry_after=1)
+
+    def forget(self, who: Who) -> None:
+        """Let a producer expire now: nothing of its epoch is taken any more.
+
+        Raises:
+            EventTypeNotFound, PartitionNotFound, ProducerNotFound: there is none such.
+        """
+        with self._store.write() as tx:
+            key = _key(tx, who)
+            producer = _existing(who, tx.producers.lock([key], [key[0]]).get(key))
+            if not producer.state.is_expired:
+                tx.producers.update(expired(producer, self._clock()))
+
+    def _claimed(self, tx: Tx, who: Who, claim: Claim) -> Producer | None:
+        """Return the producer with its epoch; None where another one came between, and it is to be asked for again."""
+        key = _key(tx, who)
+        locked = tx.producers.lock([key], [key[0]])
+        if key not in locked:
+            return None
+        producer = locked[key]
+        state = self._granted(who, producer, claim)
+        if not is_counted(producer):
+            tx.events.lock_heads([key[0]])  # One after the other, so that no two are the last.
+            if (error := too_many(tx, who, key[0])) is not None:
+                raise error
+        if producer is None:
+            return self._inserted(tx, who, state, claim)
+        claim_id = claim.claim_id if state is not producer.state else producer.claim_id
+        is_pinned = producer.is_pinned if claim.is_pinned is None else claim.is_pinned
+        producer = producer._replace(state=state, claim_id=claim_id, is_pinned=is_pinned, updated_at=self._clock())
+        tx.producers.update(producer)
+        return producer
+
+    def _granted(self, who: Who, producer: Producer | None, claim: Claim) -> State:
+        state, last_claim = (producer.state, producer.claim_id) if producer else (None, None)
+        found = grant(state, last_claim, claim, self.modulus)
+        if isinstance(found, State):
+            return found
+        told = {
+            "producer_group": who.group,
+            "partition": who.partition,
+            "current_epoch": state.epoch if state else None,
+            "next_sequence": state.next % self.modulus if state and not state.is_expired else None,
+        }
+        if isinstance(found, Refused):
+            raise ClaimRefused(**told, wanted=found.wanted)
+        assert isinstance(found, Exhausted)
+        raise EpochExhausted(**told)
+
+    def _inserted(self, tx: Tx, who: Who, state: State, claim: Claim) -> Producer | None:
+        key, now, is_pinned = _key(tx, who), self._clock(), bool(claim.is_pinned)
+        found = tx.producers.insert(key, state, now, claim_id=claim.claim_id, is_pinned=is_pinned)
+        return None if found is None else Producer(found, *key, state, claim.claim_id, is_pinned, now)
+
+    def _standing(self, producer: Producer, window: Window | None = None) -> Standing:
+        return Standing(producer, window, self._expiry.expires_at(producer))
+
+
+def _key(tx: Tx, who: Who) -> ProducerKey:
+    feed = existing_feed(tx, who.event_type)
+    if who.partition >= feed.partition_count:
+        told = {"event_type": feed.name, "partition": who.partition, "partition_count": feed.partition_count}
+        raise PartitionNotFound(**told)
+    return feed.partition_ids[who.partition], who.group
+
+
+def _existing(who: Who, producer: Producer | None) -> Producer:
+    if producer is None:
+        raise ProducerNotFound(event_type=who.event_type, partition=who.partition, producer_group=who.group)
+    return producer
+
+
+def expired(producer: Producer, now: int) -> Producer:
+    """Return what is left of a producer: its epoch, above which another one has to begin."""
+    state = State(producer.state.epoch, 0, 0, is_expired=True)
+    return producer._replace(state=state, claim_id=None, is_pinned=False, updated_at=now)
+
+
+def new_group(claim_id: str | None = None) -> str:
+    """Return a name that nobody has: a ULID (github.com/ulid/spec), the milliseconds of now and 80 bits of chance.
+
+    Of a *claim_id* it is made of that alone, so that a claim which is made again is of the same group.
+    """
+    if claim_id is None:
+        number = (time.time_ns() // 1_000_000 << 80) + int.from_bytes(os.urandom(10))
+    else:
+        number = int.from_bytes(blake2b(claim_id.encode(), digest_size=16).digest())
+    return "".join(_LETTERS[number >> shift & 31] for shift in range(125, -1, -5))

@@ -1,0 +1,252 @@
+"""Finds out whether a numbered batch is stored, of whatever epoch it is.
+
+Keeps idempotent producers' numbers, inside the transactions that append (digest of idempotent publishing, 4.3).
+
+Invariants:
+    A producer is locked before it is decided about, and before the heads of partitions are.
+    Nothing of a batch that is refused is stored, and none of its numbers is used up.
+    A refusal tells what of the batch is stored.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from penstock.core.producers import (
+    DIGEST_BYTES,
+    Append,
+    Ending,
+    Expired,
+    Fenced,
+    Forgotten,
+    Gap,
+    Mismatch,
+    Range,
+    Repeat,
+    Stamp,
+    State,
+    Stored,
+    compare,
+    decide,
+    given,
+    locate,
+)
+from penstock.errors import (
+    PayloadMismatch,
+    PenstockError,
+    ProducerFenced,
+    ProducerStateExpired,
+    ProducerUnsafe,
+    SequenceGap,
+    SequenceOverlap,
+    SequenceTooOld,
+    TooManyProducers,
+)
+from penstock.hub.log.publish import Prepared, Unfit
+from penstock.hub.log.request import Outcome, Produced, Published, Request, Stamped, Who
+from penstock.storage.producers import NewBatch, Producer, ProducerKey
+from penstock.storage.store import Tx
+
+
+class Committed(NamedTuple):
+    """What is known of a batch."""
+
+    whole: bool | None
+    """Whether all of it is stored; None: that is not known any more."""
+    ranges: Sequence[Range] = ()
+    """The offsets of what of it is stored."""
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Return it as the fields of an error have it."""
+        return {"committed": self.whole, "ranges": ranges_told(self.ranges)}
+
+
+def ranges_told(ranges: Sequence[Range]) -> list[dict[str, int]]:
+    """Return *ranges* as they are told."""
+    return [each._asdict() for each in ranges]
+
+
+def find_committed(tx: Tx, producer: Producer, stamp: Stamp, events: int | bytes, modulus: int) -> Committed:
+    """Return what of a batch is stored: of so many *events*, or of those with these digests.
+
+    Where digests are known, other events that are stored under its numbers are not it.
+    """
+    digests = events if isinstance(events, bytes) else None
+    count = events if isinstance(events, int) else len(events) // DIGEST_BYTES
+    ending = _ending(tx, producer, stamp.epoch)
+    if ending is None:
+        return Committed(None if _may_have_been(producer.state, stamp.epoch) else False)
+    numbers = given(ending, stamp.sequence, count, modulus)
+    if not numbers:
+        return Committed(False)
+    stored = tx.producers.batches(producer.id, stamp.epoch, numbers.start, numbers.stop)
+    found: list[Range] | Mismatch | Forgotten
+    if digests is None:
+        found = locate(stored, numbers)
+    else:
+        found = compare(stored, numbers.start, digests[: len(numbers) * DIGEST_BYTES])
+    if isinstance(found, Mismatch):
+        return Committed(False)
+    is_whole = len(numbers) == count
+    if isinstance(found, Forgotten):
+        return Committed(None if is_whole else False)
+    return Committed(is_whole, found)
+
+
+def _ending(tx: Tx, producer: Producer, epoch: int) -> Ending | None:
+    state = producer.state
+    if epoch == state.epoch and not state.is_expired:
+        return state.ending
+    if state.previous is not None and epoch == state.previous.epoch:
+        return state.previous
+    return tx.producers.ending(producer.id, epoch)
+
+
+def _may_have_been(state: State, epoch: int) -> bool:
+    """Tell whether there may have been that epoch, of which nothing is known any more."""
+    if epoch > state.epoch or (epoch == state.epoch and not state.is_expired):
+        return False
+    return state.previous is None or epoch < state.previous.epoch
+
+
+PRODUCERS_MAX: Final = 10_000
+"""How many producer groups may publish to a partition."""
+
+
+class Taking(NamedTuple):
+    """The numbers that a batch takes."""
+
+    stamped: Stamped
+    key: ProducerKey
+    producer: Producer | None
+    """As it was locked; None: nobody has heard of it."""
+    state: State
+    """In which the batch is appended."""
+    repeated: Sequence[Range] = ()
+    """Where the beginning of the batch lies already."""
+    known: int = 0
+    """How many of its events that are."""
+
+
+class Verdict(NamedTuple):
+    """What becomes of a request: it is appended, or its publisher is *told* what there is to say already."""
+
+    request: Request
+    appends: Prepared | None = None
+    told: Published | PenstockError | None = None
+    taking: Taking | None = None
+    """Of a stamped batch that is appended."""
+
+
+class StaleError(Exception):
+    """Event types or producers are others by now than these requests were made ready for; nothing was written."""
+
+    def __init__(self, requests: Sequence[Request]) -> None:
+        self.requests = requests
+
+
+class _Judge:
+    """Decides about one stamped request, whose producer is locked."""
+
+    def __init__(self, tx: Tx, request: Request, key: ProducerKey, producer: Producer | None, modulus: int) -> None:
+        assert request.stamped is not None
+        assert request.ready is not None
+        self._tx = tx
+        self._request = request
+        self._key = key
+        self._ready = request.ready
+        self._stamped = request.stamped
+        self._producer = producer
+        self._modulus = modulus
+
+    def verdict(self) -> Verdict:
+        """Return what becomes of it."""
+        producer, stamped = self._producer, self._stamped
+        found = decide(producer.state if producer else None, stamped.stamp, stamped.events, self._modulus)
+        if isinstance(found, Append):
+            return self._append(Taking(stamped, self._key, producer, found.state))
+        if isinstance(found, Gap):
+            return self._refused(SequenceGap, Committed(False if producer else None), expected=found.expected)
+        assert producer is not None
+        if isinstance(found, Repeat):
+            return self._repeated(producer, found)
+        kind = ProducerFenced if isinstance(found, Fenced) else ProducerStateExpired
+        assert isinstance(found, Fenced | Expired)
+        committed = find_committed(self._tx, producer, stamped.stamp, stamped.digests, self._modulus)
+        return self._refused(kind, committed)
+
+    def _append(self, taking: Taking) -> Verdict:
+        ready = self._ready
+        if isinstance(ready, Unfit):
+            return Verdict(self._request, told=ready.error)
+        return Verdict(self._request, ready.without_first(taking.known) if taking.known else ready, taking=taking)
+
+    def _repeated(self, producer: Producer, repeat: Repeat) -> Verdict:
+        stamped, known = self._stamped, repeat.known
+        stored = self._tx.producers.batches(producer.id, repeat.state.epoch, repeat.first, repeat.first + known)
+        found = compare(stored, repeat.first, stamped.digests[: known * DIGEST_BYTES])
+        if isinstance(found, Mismatch):
+            return self._refused(PayloadMismatch, Committed(False), differs_at=found.number % self._modulus)
+        if isinstance(found, Forgotten):
+            return self._refused(SequenceTooOld, Committed(None))
+        if known == stamped.events:
+            told = _produced("duplicate", stamped, repeat.state, found, self._modulus)
+            return Verdict(self._request, told=Published(self._ready.feed, 0, {}, told))
+        if not stamped.trims:
+            return self._refused(SequenceOverlap, Committed(False, found))
+        return self._append(Taking(stamped, self._key, producer, repeat.state, found, known))
+
+    def _refused(self, kind: type[ProducerUnsafe], committed: Committed, **more: Any) -> Verdict:
+        state = self._producer.state if self._producer else None
+        stamped = self._stamped
+        told = {
+            "producer_group": stamped.who.group,
+            "partition": stamped.who.partition,
+            "received": stamped.stamp.sequence,
+            "current_epoch": state.epoch if state else None,
+            "next_sequence": state.next % self._modulus if state and not state.is_expired else None,
+        }
+        return Verdict(self._request, told=kind(**told, **more, **committed.fields))
+
+
+def is_counted(producer: Producer | None) -> bool:
+    """Tell whether it is one of those that there can only be so many of: one that has expired begins like a new one."""
+    return producer is not None and not producer.state.is_expired
+
+
+def too_many(tx: Tx, who: Who, partition_id: int, begun: int = 0) -> TooManyProducers | None:
+    """Return why none may begin in a partition, so many having *begun* that are not in the table yet; None: it may."""
+    if tx.producers.count(partition_id) + begun < PRODUCERS_MAX:
+        return None
+    return TooManyProducers(event_type=who.event_type, partition=who.partition, limit=PRODUCERS_MAX)
+
+
+def _recorded(tx: Tx, taking: Taking, now: int) -> int | None:
+    """Return the id of the producer, recorded with the epoch in which it goes on; None: somebody else did."""
+    producer, state = taking.producer, taking.state
+    if producer is None:
+        return tx.producers.insert(taking.key, state, now, claim_id=None, is_pinned=False)
+    if producer.state.epoch != state.epoch:
+        tx.producers.update(producer._replace(state=state, claim_id=None, updated_at=now))
+    return producer.id
+
+
+def _batch(producer_id: int, taking: Taking, published: Published) -> NewBatch:
+    stamped, state = taking.stamped, taking.state
+    offset = published.next_offsets[stamped.who.partition] - published.events
+    return NewBatch(
+        producer_id, state.epoch, Stored(state.next, offset, stamped.digests[taking.known * DIGEST_BYTES :])
+    )
+
+
+def _appended(taking: Taking, published: Published, modulus: int) -> Produced:
+    stop = published.next_offsets[taking.stamped.who.partition]
+    ranges = [*taking.repeated, Range(stop - published.events, stop - 1)]
+    state = taking.state.with_appended(published.events, stop - 1)
+    return _produced("trimmed" if taking.repeated else "appended", taking.stamped, state, ranges, modulus)
+
+
+def _produced(outcome: Outcome, stamped: Stamped, state: State, ranges: Sequence[Range], modulus: int) -> Produced:
+    first = stamped.stamp.sequence
+    last = (first + stamped.events - 1) % modulus
+    return Produced(outcome, state.epoch, first, last, state.next % modulus, ranges)

@@ -1,0 +1,1 @@
+"""Subscriptions: their streams, commits, leases and parked keys."""

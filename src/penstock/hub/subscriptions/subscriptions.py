@@ -1,0 +1,262 @@
+"""The event type that takes events which were given up, where a subscription says so (digest of Nakadi's, 5.11).
+
+Knows the subscriptions: what each is, and who may be told of it (digest of Nakadi's contract, 5.1 to 5.3).
+"""
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
+from operator import attrgetter
+from typing import Any, Final
+
+import msgspec
+
+from penstock.core.fields import Definition
+from penstock.core.registry.definition import PENSTOCK, Limits, is_name
+from penstock.core.registry.event_type import EventType, Feed
+from penstock.core.subscriptions.assignment import Place
+from penstock.core.subscriptions.definition import Search, identity_of, replaced_subscription, retrying_of
+from penstock.errors import EventTypeExists, InvalidSubscription, SubscriptionNotFound
+from penstock.hub.background import Clock, rfc3339
+from penstock.storage.store import Store, Tx
+from penstock.storage.subscriptions import Slot, Subscription
+
+DEAD_LETTERS: Final = "nakadi.dead.letter.queue"
+_DEFINITION: Final[dict[str, Any]] = {
+    "name": DEAD_LETTERS,
+    "owning_application": "penstock",
+    "category": "business",
+    "enrichment_strategies": ["metadata_enrichment"],
+    "partition_strategy": "random",
+    "compatibility_mode": "none",
+    "audience": "company-internal",
+    "schema": {
+        "type": "json_schema",
+        "schema": '{"type":"object","required":["subscription_id","event_type","partition","offset","event"],'
+        '"properties":{"subscription_id":{"type":"string","format":"uuid"},"event_type":{"type":"string"},'
+        '"partition":{"type":"string"},"offset":{"type":"string"},"error":{"type":"object","properties":{"message":{"type":"string"}}},'
+        '"event":{"type":"object"}}}',
+    },
+}
+
+
+def create_dead_letters(store: Store, limits: Limits, now: int) -> None:
+    """Create the dead letters unless there are any, so that somebody can subscribe to them before the first comes."""
+    with store.read() as tx:
+        if tx.feeds.find(DEAD_LETTERS) is not None:
+            return
+    try:
+        with store.write() as tx:
+            _insert(tx, limits, now)
+    except EventTypeExists:
+        return  # Another hub has been faster.
+
+
+def locked_dead_letters(tx: Tx, limits: Limits, now: int) -> Feed:
+    """Return the feed of the dead letters, locked with all its heads; created unless there is one."""
+    feed = tx.feeds.lock(DEAD_LETTERS)
+    if feed is None:
+        _insert(tx, limits, now)
+        feed = tx.feeds.lock(DEAD_LETTERS)
+        assert feed is not None
+    return feed
+
+
+def _insert(tx: Tx, limits: Limits, now: int) -> None:
+    definition = _DEFINITION | {"schema": _DEFINITION["schema"] | {"created_at": rfc3339(now)}}
+    tx.feeds.insert(EventType.parse(definition, limits), now)
+
+
+_ENCODE: Final = msgspec.json.Encoder(order="sorted").encode
+
+
+class Subscriptions:
+    """The subscriptions of one store."""
+
+    def __init__(self, store: Store, clock: Clock, limits: Limits = PENSTOCK) -> None:
+        self._store = store
+        self._clock = clock
+        self._limits = limits
+
+    def alike(self, definition: Definition) -> Subscription | None:
+        """Return the subscription of the same application, event types and consumer group, or None."""
+        with self._store.read() as tx:
+            return tx.subscriptions.alike(_identity(definition))
+
+    def sources(self, definition: Definition) -> Sequence[Feed]:
+        """Return the feeds that a subscription would read, in their order.
+
+        The dead letters are created first where it needs them.
+
+        Raises:
+            InvalidSubscription: one does not exist, or there are too many partitions in all.
+        """
+        others = [name for name in definition["event_types"] if name != DEAD_LETTERS]
+        with self._store.read() as tx:
+            feeds = self._sources(tx, definition | {"event_types": others})
+        self._provide_dead_letters(definition)
+        if len(others) == len(definition["event_types"]):
+            return feeds
+        with self._store.read() as tx:
+            return self._sources(tx, definition)
+
+    def create(
+        self, definition: Definition, starts: Mapping[Place, int] | None = None, *, now: int | None = None
+    ) -> tuple[Subscription, bool]:
+        """Create a subscription, or find the one that is there already; tell whether it was created.
+
+        *starts* are the offsets wanted first where it begins at cursors: it has begun then.
+
+        Raises:
+            InvalidSubscription: see `sources`.
+        """
+        at = self._clock() if now is None else now
+        subscription = Subscription(str(uuid.uuid4()), definition, at, at, 0, None)
+        identity = _identity(definition)
+        self._provide_dead_letters(definition)
+        with self._store.write() as tx:
+            for feed in sorted(self._sources(tx, definition), key=attrgetter("id")):
+                tx.feeds.lock(feed.name)  # So that none is dropped from here on; in the order of appends.
+            feeds = self._sources(tx, definition)
+            if not tx.subscriptions.insert(subscription, identity, [feed.id for feed in feeds]):
+                found = tx.subscriptions.alike(identity)
+                assert found is not None
+                return found, False
+            if starts is not None:
+                epochs = {feed.name: feed.epoch for feed in feeds}
+                tx.subscriptions.begin(subscription.id, [new_slot(*each, epochs) for each in starts.items()], at)
+        return subscription, True
+
+    def find(self, id: str) -> Subscription:
+        """Return the subscription of that id.
+
+        Raises:
+            SubscriptionNotFound: there is none.
+        """
+        with self._store.read() as tx:
+            return existing(id, tx.subscriptions.find(id))
+
+    def newest(self, search: Search, *, limit: int, offset: int) -> Sequence[Subscription]:
+        """Return up to *limit* of those looked for, the newest first, without the first *offset*."""
+        with self._store.read() as tx:
+            return tx.subscriptions.newest(search, limit=limit, offset=offset)
+
+    def after(self, search: Search, *, id: str, limit: int) -> Sequence[Subscription]:
+        """Return up to *limit* of those looked for whose ids come after *id*, in the order of their ids."""
+        with self._store.read() as tx:
+            return tx.subscriptions.after(search, id=id, limit=limit)
+
+    def replace(self, id: str, given: Any, check: Callable[[], None] = lambda: None) -> None:
+        """Let a subscription be what is *given*; *check* is called before anything is written, and may raise.
+
+        What becomes of events that cannot be processed takes effect for streams that begin afterwards.
+
+        Raises:
+            SubscriptionNotFound: there is none.
+            MalformedSubscription, InvalidSubscription: it cannot be that: see `replaced_subscription`.
+        """
+        with self._store.write() as tx:
+            subscription = existing(id, tx.subscriptions.lock(id))
+            definition = replaced_subscription(subscription.definition, given)
+            check()
+            tx.subscriptions.change(id, definition, max(self._clock(), subscription.updated_at + 1))
+        self._provide_dead_letters(definition)
+
+    def delete(self, id: str) -> None:
+        """Drop a subscription with its positions, and with all that was parked.
+
+        Raises:
+            SubscriptionNotFound: there is none.
+        """
+        with self._store.write() as tx:
+            existing(id, tx.subscriptions.lock(id))
+            tx.subscriptions.delete(id)
+
+    def _provide_dead_letters(self, definition: Definition) -> None:
+        """Create the dead letters where a subscription reads them, or may send events there."""
+        retrying = retrying_of(definition)
+        sends = retrying is not None and retrying.policy == "DEAD_LETTER_QUEUE"
+        if sends or DEAD_LETTERS in definition["event_types"]:
+            create_dead_letters(self._store, self._limits, self._clock())
+
+    def _sources(self, tx: Tx, definition: Definition) -> Sequence[Feed]:
+        names = definition["event_types"]
+        found = {name: tx.feeds.find(name) if is_name(name) else None for name in names}
+        if missing := [name for name, feed in found.items() if feed is None]:
+            detail = f"Failed to create subscription, event type(s) not found: {', '.join(map(repr, missing))}"
+            reason = f"names event types that there are not: {', '.join(missing)}"
+            raise InvalidSubscription(detail, field="event_types", reason=reason, missing=missing)
+        feeds = [feed for feed in found.values() if feed is not None]
+        count, most = sum(feed.partition_count for feed in feeds), self._limits.subscription_partitions_max
+        if count > most:
+            detail = f"total partition count for subscription is {count}, but the maximum partition count is {most}"
+            raise InvalidSubscription(detail, field="event_types", reason=f"have more than {most} partitions in all")
+        return feeds
+
+
+def existing(id: str, found: Subscription | None) -> Subscription:
+    """Return what was *found* under an id.
+
+    Raises:
+        SubscriptionNotFound: it is nothing.
+    """
+    if found is None:
+        raise SubscriptionNotFound(subscription=id)
+    return found
+
+
+def is_deletable(subscription: Subscription) -> bool:
+    """Tell whether a subscription goes with an event type that is dropped, as one of an archive does (0.1, 2.9)."""
+    owner, _, group = identity_of(subscription.definition)
+    return (owner, group) == ("nakadi_archiver", "nakadi_to_s3")
+
+
+def new_slot(place: Place, offset: int, epochs: Mapping[str, int]) -> Slot:
+    """Return a partition that nobody has had yet, with the offset wanted first."""
+    return Slot(place, None, None, None, 0, 0, epochs[place[0]], offset, 0)
+
+
+def begin(tx: Tx, subscription: Subscription, now: int) -> Sequence[Slot]:
+    """Return the partitions of a locked subscription, which begins now where it has not (5.3)."""
+    if slots := tx.subscriptions.slots(subscription.id):
+        return slots
+    tx.subscriptions.begin(subscription.id, beginning(tx, subscription), now)
+    return tx.subscriptions.slots(subscription.id)
+
+
+def beginning(tx: Tx, subscription: Subscription) -> Sequence[Slot]:
+    """Return the partitions with which a subscription would begin now."""
+    at_end = subscription.definition["read_from"] == "end"
+    found = []
+    for name in subscription.definition["event_types"]:
+        feed = tx.feeds.find(name)
+        assert feed is not None, "an event type does not go while it is read"
+        heads = tx.events.heads(feed.partition_ids)
+        for number, partition_id in enumerate(feed.partition_ids):
+            head = heads[partition_id]
+            found.append(new_slot((name, number), head.next_offset if at_end else head.floor, {name: feed.epoch}))
+    return found
+
+
+def lock_readers(tx: Tx, name: str) -> Mapping[str, Subscription]:
+    """Lock the subscriptions that read an event type, which comes after them in the order of locks."""
+    found = {each: tx.subscriptions.lock(each) for each in sorted(tx.subscriptions.readers(name))}
+    return {each: locked for each, locked in found.items() if locked is not None}
+
+
+def grow(tx: Tx, feed: Feed, count: int, now: int) -> None:
+    """Give each subscription that reads *feed* and has begun the partitions up to *count*, from their beginning.
+
+    Whoever calls this has locked them: see `lock_readers`.
+    """
+    added = range(feed.partition_count, count)
+    for reader in tx.subscriptions.readers(feed.name) if added else ():
+        if not tx.subscriptions.slots(reader):
+            continue
+        epochs = {feed.name: feed.epoch}
+        tx.subscriptions.begin(reader, [new_slot((feed.name, number), 0, epochs) for number in added], now)
+        tx.subscriptions.revise(reader)
+
+
+def _identity(definition: Definition) -> str:
+    return blake2b(_ENCODE(identity_of(definition)), digest_size=16).hexdigest()

@@ -1,0 +1,182 @@
+"""The routes of settings, as Nakadi has them: who administers the hub, who is blocked, which features are on.
+
+The routes of storages and timelines: there is one storage, the hub's own database, and one timeline a feed.
+
+Nakadi moves event types from one Kafka cluster to another by them. Clients that ask are told of the one; who wants
+another is refused.
+"""
+
+from typing import Any, Final
+from uuid import UUID
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from penstock.core.events.encoding import unlike
+from penstock.core.registry.event_type import ADMINISTRATORS, Feed
+from penstock.errors import BadParameter, StorageFixed, StorageInUse, StorageNotFound
+from penstock.hub.admin.settings import FEATURES, LISTS
+from penstock.hub.background import rfc3339
+from penstock.server.auth import administered
+from penstock.server.http.requests import parsed, read_body
+from penstock.server.http.responses import json_response, warn
+from penstock.server.state import State, event_type_of
+from penstock.wire.query import shown
+
+SETTING_BYTES_MAX: Final = 256 * 1024
+
+
+async def show_administrators(request: Request) -> Response:
+    """GET /settings/admins: show who administers the hub, who may look, and who may change any event type."""
+    state = await administered(request)
+    named = state.hub.settings.now().administration
+    return json_response({name: named[name] for name in LISTS})
+
+
+async def replace_administrators(request: Request) -> Response:
+    """POST /settings/admins: replace all three lists."""
+    state = await administered(request)
+    body = await read_body(request, state, SETTING_BYTES_MAX)
+    await state.run(lambda: state.hub.settings.administer(parsed(body)))
+    return warn(Response(status_code=200), [ADMINISTRATORS])
+
+
+async def show_blacklist(request: Request) -> Response:
+    """GET /settings/blacklist: show which applications and event types are blocked."""
+    state = await administered(request)
+    blocked = state.hub.settings.now().blocked
+    return json_response(
+        {
+            side: {
+                things: sorted(name for kind, name in blocked if kind == f"{prefix}_{suffix}")
+                for things, suffix in (("event_types", "ET"), ("apps", "APP"))
+            }
+            for side, prefix in (("producers", "PRODUCER"), ("consumers", "CONSUMER"))
+        }
+    )
+
+
+async def block(request: Request) -> Response:
+    """PUT /settings/blacklist/{type}/{name}: block an application or an event type, within about a second."""
+    state, given = await administered(request), request.path_params
+    await state.run(lambda: state.hub.settings.block(given["type"], given["name"]))
+    return Response(status_code=204)
+
+
+async def unblock(request: Request) -> Response:
+    """DELETE /settings/blacklist/{type}/{name}: lift a block, if there is one."""
+    state, given = await administered(request), request.path_params
+    await state.run(lambda: state.hub.settings.unblock(given["type"], given["name"]))
+    return Response(status_code=204)
+
+
+async def show_features(request: Request) -> Response:
+    """GET /settings/features: show which features there are, and which are on."""
+    state = await administered(request)
+    on = state.hub.settings.now().features
+    return json_response({"items": [{"feature": feature, "enabled": feature in on} for feature in FEATURES]})
+
+
+async def switch_feature(request: Request) -> Response:
+    """POST /settings/features: switch a feature on or off."""
+    state = await administered(request)
+    body = await read_body(request, state, SETTING_BYTES_MAX)
+
+    def switch() -> None:
+        feature, on = _switch(parsed(body))
+        state.hub.settings.switch(feature, on=on)
+
+    await state.run(switch)
+    return Response(status_code=204)
+
+
+def _switch(body: Any) -> tuple[str, bool]:
+    if not isinstance(body, dict):
+        raise _wrong("body", body, "an object of feature and enabled")
+    for member in body:
+        if member not in ("feature", "enabled"):
+            raise BadParameter(
+                f"there is no member {shown(member)!r}", parameter=shown(member), allowed="feature, enabled"
+            )
+    feature, enabled = body.get("feature"), body.get("enabled")
+    if not isinstance(feature, str) or feature not in FEATURES:
+        raise _wrong("feature", feature, f"one of {', '.join(FEATURES)}")
+    if not isinstance(enabled, bool):
+        raise _wrong("enabled", enabled, "true or false")
+    return feature, enabled
+
+
+def _wrong(name: str, value: Any, right: str) -> BadParameter:
+    return BadParameter(f"{name} {unlike(value, right)}", parameter=name, allowed=right)
+
+
+STORAGE: Final = "default"
+
+
+async def list_storages(request: Request) -> Response:
+    """GET /storages: list storages; there is one."""
+    return json_response([_storage(await administered(request))])
+
+
+async def show_storage(request: Request) -> Response:
+    """GET /storages/{id}: show a storage."""
+    state = await administered(request)
+    _check_storage(request)
+    return json_response(_storage(state))
+
+
+async def add_storage(request: Request) -> Response:
+    """POST /storages: refused, since there is one storage."""
+    await administered(request)
+    raise StorageFixed(storage=STORAGE)
+
+
+async def delete_storage(request: Request) -> Response:
+    """DELETE /storages/{id}: refused, since the one storage holds all events."""
+    await administered(request)
+    _check_storage(request)
+    raise StorageInUse(storage=STORAGE)
+
+
+async def choose_storage(request: Request) -> Response:
+    """PUT /storages/default/{id}: have new event types in this storage, as they are anyway."""
+    state = await administered(request)
+    _check_storage(request)
+    return json_response(_storage(state))
+
+
+async def list_timelines(request: Request) -> Response:
+    """GET /event-types/{event_type}/timelines: list an event type's timelines; there is one."""
+    state, name = await administered(request), event_type_of(request)
+    return json_response([_timeline(await state.run(lambda: state.hub.event_type(name)))])
+
+
+async def add_timeline(request: Request) -> Response:
+    """POST /event-types/{event_type}/timelines: refused, since there is one timeline."""
+    state, name = await administered(request), event_type_of(request)
+    await state.run(lambda: state.hub.event_type(name))
+    raise StorageFixed(storage=STORAGE)
+
+
+def _check_storage(request: Request) -> None:
+    if (given := request.path_params["id"]) != STORAGE:
+        raise StorageNotFound(storage=shown(given), existing=STORAGE)
+
+
+def _storage(state: State) -> dict[str, object]:
+    return {"id": STORAGE, "storage_type": state.hub.store.url.partition(":")[0], "default": True}
+
+
+def _timeline(feed: Feed) -> dict[str, object]:
+    created_at = rfc3339(feed.created_at)
+    return {
+        "id": str(UUID(int=(feed.id << 64) | feed.epoch)),
+        "event_type": feed.name,
+        "order": feed.epoch,
+        "storage_id": STORAGE,
+        "topic": feed.name,
+        "created_at": created_at,
+        "switched_at": created_at,
+        "cleaned_up_at": None,
+        "latest_position": None,
+    }

@@ -1,0 +1,1 @@
+"""HTTP itself: connections, headers, bodies, encodings, problems."""

@@ -1,0 +1,196 @@
+"""What clients accept, and how much they like each of it.
+
+Content encodings: what bodies may be sent in, and what answers may be asked for in.
+"""
+
+import re
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+import zstandard
+from starlette.requests import Request
+
+from penstock.errors import BadParameter, BodyTooLarge, NotAcceptable, UnsupportedMediaType
+from penstock.wire.query import shown
+
+_WEIGHT: Final = re.compile(r"\d{0,3}(\.\d*)?", re.ASCII)
+_LINES: Final = frozenset({
+    *("application/x-ndjson", "application/ndjson", "application/jsonl", "application/jsonlines"),
+    *("application/x-jsonlines", "application/x-json-stream", "application/stream+json", "application/json-seq"),
+    *("text/x-ndjson", "application/json", "text/json"),
+})  # fmt: skip
+_JSON: Final = frozenset({"application/problem+json", "application/x.problem+json", *_LINES})
+_ALIASES: Final[Mapping[str, frozenset[str]]] = {
+    "application/json": _JSON,
+    "application/x-ndjson": _LINES,
+    "application/x-json-stream": _LINES | _JSON,
+    "text/plain": frozenset({"application/openmetrics-text"}),
+}
+"""Names by which clients ask for a media type, beside its own; many send one name with all their requests."""
+
+
+def weights(accept: str | None) -> dict[str, float]:
+    """Return the weight of everything that `Accept`, or `Accept-Encoding`, names, in small letters (RFC 9110, 12.4.2).
+
+    What has a weight that is no number from 0 on is left out; a weight above 1 is 1.
+
+    >>> weights("gzip;q=0.5, Text/HTML; level=1; Q=0, br;q=much, zstd;q=inf")
+    {'gzip': 0.5, 'text/html': 0.0}
+    """
+    found: dict[str, float] = {}
+    for part in (accept or "").lower().split(","):
+        name, *parameters = (each.strip() for each in part.split(";"))
+        given = next((each.removeprefix("q=").strip() for each in parameters if each.startswith("q=")), "1")
+        if name and given not in ("", ".") and _WEIGHT.fullmatch(given):
+            found[name] = min(1.0, float(given))
+    return found
+
+
+def choose_form(request: Request, *offered: str) -> str:
+    """Return the media type of those *offered* that the client likes best (RFC 9110, 12.5.1).
+
+    Of those that it likes equally, one that it names goes before one that a range such as `*/*` has, and one that it
+    names first before others; then the order of *offered* decides. A client that names none at all takes each.
+
+    Raises:
+        NotAcceptable: the client takes none of them.
+    """
+    given = ", ".join(request.headers.getlist("accept"))
+    liked = weights(given)
+    if not liked:
+        return offered[0]
+    ranked = {each: _liking(each, liked) for each in offered}
+    best = max(offered, key=ranked.__getitem__)
+    if ranked[best][0] <= 0:
+        raise NotAcceptable(accept=shown(given), allowed=", ".join(offered))
+    return best
+
+
+def _liking(media_type: str, liked: Mapping[str, float]) -> tuple[float, int, int]:
+    """Return how a client likes a media type: by its weight, by how exactly it is named, and by how early."""
+    places = {name: -number for number, name in enumerate(liked)}
+    aliases = [name for name in liked if name in _ALIASES.get(media_type, ()) and liked[name] > 0]
+    ranges = (f"{media_type.partition('/')[0]}/*", "*/*", "*")
+    if media_type in liked:
+        return liked[media_type], 3, places[media_type]
+    if aliases:
+        return max((liked[name], 2, places[name]) for name in aliases)
+    return next(((liked[name], 1, 0) for name in ranges if name in liked), (0.0, 0, 0))
+
+
+GZIP_LEVEL: Final = 1
+ZSTD_LEVEL: Final = 1
+DECODE_STEP: Final = 1 << 10
+"""So little is decompressed at once that a bomb is noticed while it is small: zstd makes 128 KiB of four bytes."""
+
+
+class Encoder(Protocol):
+    """Compresses an answer piece by piece."""
+
+    def compress(self, data: bytes, /) -> bytes:
+        """Take more of the answer; return what is ready to be sent, possibly nothing."""
+
+    def flush(self) -> bytes:
+        """Return the rest."""
+
+
+_ENCODERS: Final[dict[str, Callable[[], Encoder]]] = {
+    "zstd": lambda: zstandard.ZstdCompressor(level=ZSTD_LEVEL).compressobj(),
+    "gzip": lambda: zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, 16 + zlib.MAX_WBITS),
+}
+
+_OTHER_NAMES: Final = {"x-gzip": "gzip"}
+"""Names that mean the same encoding (RFC 9110, 8.4.1.3)."""
+
+_WHOLE: Final = {"zstd": zstandard.COMPRESSOBJ_FLUSH_BLOCK, "gzip": zlib.Z_SYNC_FLUSH}
+"""How each is told to keep nothing back."""
+
+
+def choose_encoding(accept: str | None) -> str | None:
+    """Return the encoding that a client likes best of those spoken here, zstd before gzip; None for none.
+
+    >>> choose_encoding("gzip, deflate, zstd"), choose_encoding("x-gzip;q=0.5, zstd;q=0"), choose_encoding("deflate")
+    ('zstd', 'gzip', None)
+    """
+    given = weights(accept)
+    liked = {"identity": 0.0} | {_OTHER_NAMES.get(name, name): weight for name, weight in given.items()}
+    best = max(_ENCODERS, key=lambda name: liked.get(name, 0.0))
+    return best if liked.get(best, 0.0) > 0 and liked[best] >= liked["identity"] else None
+
+
+def encoder(name: str) -> Encoder:
+    """Return a new encoder of one of the encodings that `choose_encoding` gives."""
+    return _ENCODERS[name]()
+
+
+class StreamEncoder:
+    """Compresses a stream so that what has been sent can be read at once, whatever comes after it and when."""
+
+    def __init__(self, name: str) -> None:
+        """Begin with one of the encodings that `choose_encoding` gives."""
+        self._name = name
+        self._encode: Any = _ENCODERS[name]()
+
+    def compress(self, data: bytes) -> bytes:
+        """Return *data* compressed, all of it."""
+        whole: bytes = self._encode.compress(data) + self._encode.flush(_WHOLE[self._name])
+        return whole
+
+    def end(self) -> bytes:
+        """Return what says that nothing follows."""
+        rest: bytes = self._encode.flush()
+        return rest
+
+
+class Decoder(Protocol):
+    """Decompresses one member of a gzip body, or one frame of a zstd body."""
+
+    @property
+    def eof(self) -> bool:
+        """Whether the member has come to its end."""
+
+    @property
+    def unused_data(self) -> bytes:
+        """What came after its end."""
+
+    def decompress(self, data: bytes, /) -> bytes:
+        """Take more of the body; return what it says."""
+
+
+_DECODERS: Final[dict[str, Callable[[], Decoder]]] = {
+    "zstd": lambda: zstandard.ZstdDecompressor().decompressobj(),
+    "gzip": lambda: zlib.decompressobj(16 + zlib.MAX_WBITS),
+}
+
+
+def decode_body(body: bytes, encoding: str, bytes_max: int) -> bytes:
+    """Return *body* decompressed, every member of it: `cat a.gz b.gz` is a gzip body too.
+
+    Raises:
+        UnsupportedMediaType: the encoding is not spoken here.
+        BadParameter: the body is not what its encoding says, or not all of it.
+        BodyTooLarge: it would be larger than *bytes_max*; not much more than that is held.
+    """
+    encoding = _OTHER_NAMES.get(encoding, encoding)
+    if encoding not in _DECODERS:
+        raise UnsupportedMediaType(given=f"Content-Encoding {encoding[:40]}", allowed="gzip, zstd or none")
+    decoded, size, at = [], 0, 0
+    decoder = _DECODERS[encoding]()
+    try:
+        while at < len(body):
+            if decoder.eof:
+                decoder = _DECODERS[encoding]()
+            step = body[at : at + DECODE_STEP]
+            decoded.append(decoder.decompress(step))
+            at += len(step) - len(decoder.unused_data)
+            size += len(decoded[-1])
+            if size > bytes_max:
+                raise BodyTooLarge(limit=bytes_max)
+    except (zlib.error, zstandard.ZstdError) as error:
+        allowed = f"a body that is {encoding}: {error}"
+        raise BadParameter(parameter="Content-Encoding", value=encoding, allowed=allowed) from None
+    if not decoder.eof:
+        allowed = f"a whole {encoding} body; this one is cut off"
+        raise BadParameter(parameter="Content-Encoding", value=encoding, allowed=allowed)
+    return b"".join(decoded)

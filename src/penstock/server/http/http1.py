@@ -1,0 +1,648 @@
+"""HTTP/1.1 on one connection: the protocol class that uvicorn runs for `penstock serve`.
+
+httptools parses; this module frames. uvicorn's own class for httptools loses the body of a request that offers an
+upgrade (the body can then be read as another request), sends chunks to HTTP/1.0 clients, adds trailers to the headers,
+and waits for slow senders without limit. `docs/decisions/http-server.md` has the comparison with other servers.
+
+The rules are those of RFC 9112 (HTTP/1.1) and RFC 9110 (HTTP semantics). After a refusal the connection is closed, so
+that bytes behind a request whose end is uncertain are never read as another request.
+"""
+
+import asyncio
+import re
+from collections import deque
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any, Final, Literal, cast
+from urllib.parse import unquote
+
+import httptools
+import msgspec
+import structlog
+from starlette.types import Message, Scope
+from uvicorn.config import Config
+from uvicorn.protocols.utils import get_local_addr, get_remote_addr, is_ssl
+from uvicorn.server import ServerState
+
+from penstock.errors import HeadersTooLarge, MalformedRequest, PenstockError, RequestTooSlow, TargetTooLong
+from penstock.server.http.problems import status_of
+from penstock.wire.problem import MEDIA_TYPE, to_problem
+
+TARGET_BYTES_MAX: Final = 512 << 10
+"""The longest request target: the largest `n` of a feed with a cursor for each partition fits."""
+HEADERS_BYTES_MAX: Final = 64 << 10
+HEADER_TIMEOUT: Final = 30.0
+BODY_TIMEOUT: Final = 30.0
+BODY_BYTES_PER_SECOND_MIN: Final = 1024
+"""A body gets its timeout, and a second more for each so many bytes that have arrived."""
+LINGER_SECONDS: Final = 2.0
+"""The time in which bytes of a refused client are read and thrown away: a reset could destroy the answer on its way."""
+BUFFERED_BYTES_MAX: Final = 64 << 10
+"""Reading pauses while the application has more of a body before it."""
+JOINED_BYTES_MAX: Final = 64 << 10
+"""Chunks up to this size are copied into one piece with their frame; larger ones are written as they are."""
+
+_NO_BODY: Final = frozenset({204, 304})
+_STATUS_LINES: Final = {each.value: f"HTTP/1.1 {each.value} {each.phrase}\r\n".encode() for each in HTTPStatus}
+_HOST: Final = re.compile(rb"[\w.~!$&'()*+,;=%:\[\]-]*", re.ASCII)
+"""The characters of a host and a port (RFC 3986, 3.2.2); empty where the target has none (RFC 9112, 3.2)."""
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_log: Final = structlog.get_logger("penstock.http")
+
+
+def http1(header_timeout: float, body_timeout: float) -> type[asyncio.Protocol]:
+    """Return a protocol class for uvicorn's option `http` with these timeouts, in seconds.
+
+    *header_timeout* is the time that the head of a request may take, *body_timeout* the time that its body may take,
+    plus a second for each `BODY_BYTES_PER_SECOND_MIN` bytes received. A request that takes longer is answered 408.
+    """
+    timeouts = {"header_timeout": header_timeout, "body_timeout": body_timeout}
+    return cast("type[asyncio.Protocol]", type("Http1Protocol", (Http1Protocol,), timeouts))
+
+
+class Http1Protocol(asyncio.Protocol):
+    """Reads the requests of one connection and runs the application for each, in their order.
+
+    Requests that are pipelined wait until the one before is answered.
+    """
+
+    header_timeout = HEADER_TIMEOUT
+    body_timeout = BODY_TIMEOUT
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        """Take what uvicorn gives every protocol."""
+        if not config.loaded:
+            config.load()
+        self.app: Callable[..., Any] = config.loaded_app
+        self.loop = _loop or asyncio.get_event_loop()
+        self.root_path = config.root_path
+        self.app_state = app_state
+        self.server_state = server_state
+        self.keep_alive_timeout = config.timeout_keep_alive
+        self.transport: asyncio.Transport = None  # type: ignore[assignment]  # Until the connection is made.
+        self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
+        """None once no more requests are read from this connection."""
+        self._exchanges: deque[Exchange] = deque()
+        """The requests that are not answered yet; the first one is with the application."""
+        self._reading: Exchange | None = None
+        """The request whose body is being received; it may have been answered already."""
+        self._refusal: PenstockError | None = None
+        self._refusal_waits = False
+        self._stopping = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timed: Literal["head", "body"] | None = None
+        self._reads = True
+        self.writable = asyncio.Event()
+        self._in_head = True
+        """True where the next byte belongs to a head, or comes before one."""
+        self._head_bytes = 0
+        self.on_message_begin()
+        self._head_begun = False
+
+    # Called by the transport.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin: the first request's head has to arrive in time."""
+        self.transport = cast("asyncio.Transport", transport)
+        self.server_state.connections.add(self)  # type: ignore[arg-type]  # It names the protocols that it ships.
+        self._server = get_local_addr(self.transport)
+        self._client = get_remote_addr(self.transport)
+        self._scheme = "https" if is_ssl(self.transport) else "http"
+        self.writable.set()
+        self._start_timer(self.header_timeout, self._on_slow_head, "head")
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - So the transport calls it.
+        """End, and tell the applications that still answer requests of this connection."""
+        self.server_state.connections.discard(self)
+        self._parser = None
+        self._stop_timer()
+        for exchange in self._exchanges:
+            exchange.disconnect()
+        self.writable.set()
+
+    def eof_received(self) -> bool:
+        """Answer what came whole, then close; who waits is told that the client has left, which it mostly has."""
+        self._parser = None
+        self._stop_timer()
+        if self._reading is not None and self._exchanges and self._exchanges[-1] is self._reading:
+            self._exchanges.pop().disconnect()
+        self._reading = None
+        for exchange in self._exchanges:
+            exchange.end_input()
+        return bool(self._exchanges) and self.transport.can_write_eof()
+
+    def pause_writing(self) -> None:
+        """Have answers wait: the client takes less than it is sent."""
+        self.writable.clear()
+
+    def resume_writing(self) -> None:
+        """Have answers go on."""
+        self.writable.set()
+
+    def data_received(self, data: bytes) -> None:
+        """Read as many requests as *data* has."""
+        if self._parser is None:
+            return
+        if self._in_head:
+            self._head_begun = True
+            self._head_bytes += len(data)
+        try:
+            self._parse(data)
+        except httptools.HttpParserCallbackError:
+            if self._refusal is None:
+                raise
+        except httptools.HttpParserError as error:
+            if self._exchanges and not self._exchanges[-1].keep_alive and self._reading is None:
+                self._parser = None  # The client said that it sends no more; what it sends all the same is not read.
+            else:
+                self._refusal = MalformedRequest(reason=str(error) or type(error).__name__)
+        if self._refusal is not None:
+            self._refuse()
+        elif self._in_head and self._head_bytes > TARGET_BYTES_MAX + HEADERS_BYTES_MAX:
+            limit = HEADERS_BYTES_MAX if self._headers else TARGET_BYTES_MAX
+            self._refusal = (HeadersTooLarge if self._headers else TargetTooLong)(limit=limit)
+            self._refuse()
+        else:
+            self._watch_sender()
+
+    def _parse(self, data: bytes) -> None:
+        while self._parser is not None:
+            try:
+                self._parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                if self._upgrade_head is None:
+                    raise
+                # The parser skips the body of a request that offers an upgrade. None is made here (RFC 9110, 7.8), so
+                # a new parser is given the same head without the offer, and what follows it.
+                data = self._upgrade_head + data[upgrade.args[0] :]
+                self._parser = httptools.HttpRequestParser(self)
+            else:
+                return
+
+    # Called by the parser.
+
+    def on_message_begin(self) -> None:
+        """Begin the head of a request."""
+        self._head_begun = True
+        self._target = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._trailer_bytes = 0
+        self._hosts = 0
+        self._expects_continue = False
+        self._upgrade_head: bytes | None = None
+
+    def on_url(self, url: bytes) -> None:
+        """Take a piece of the target."""
+        self._target += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; a trailer is counted and thrown away (RFC 9110, 6.5.1)."""
+        if not self._in_head:
+            self._trailer_bytes += len(name) + len(value)
+            if self._trailer_bytes > HEADERS_BYTES_MAX:
+                self._stop(HeadersTooLarge(limit=HEADERS_BYTES_MAX))
+            return
+        name, value = name.lower(), value.rstrip(b" \t")
+        if name == b"upgrade":
+            return
+        if name == b"host":
+            self._hosts += 1
+            if not _HOST.fullmatch(value):
+                self._stop(MalformedRequest(reason=f"the header Host is {value[:80]!r}, which names no host"))
+        elif name == b"expect":
+            self._expects_continue = value.lower() == b"100-continue"
+        elif name == b"transfer-encoding" and value.lower() != b"chunked":
+            self._stop(MalformedRequest(reason=f"Transfer-Encoding {value[:80]!r} is not spoken here: use chunked"))
+        self._headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        """Have the request answered, behind those that came before it."""
+        parser = self._parser
+        assert parser is not None
+        method, version = parser.get_method().decode("ascii"), parser.get_http_version()
+        if method == "CONNECT":
+            self._stop(MalformedRequest(reason="CONNECT is for proxies, and this is none"))
+        if parser.should_upgrade():
+            self._upgrade_head = self._without_upgrade(method, version)
+            return
+        self._check_head(version)
+        expects_continue = self._expects_continue and version == "1.1"  # HTTP/1.0 has no 100 (RFC 9110, 10.1.1).
+        exchange = Exchange(self, self._scope(method, version), expects_continue=expects_continue)
+        exchange.keep_alive = version == "1.1" and parser.should_keep_alive()
+        self._in_head = False
+        self._reading = exchange
+        self._exchanges.append(exchange)
+        if len(self._exchanges) == 1:
+            self._run(exchange)
+        else:
+            self.pause_reading()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a piece of the body; that of a request that is answered already is thrown away."""
+        if self._reading is not None:
+            self._reading.take(body)
+
+    def on_message_complete(self) -> None:
+        """Tell the application that the request is whole."""
+        if self._upgrade_head is not None:
+            return
+        exchange, self._reading = self._reading, None
+        if exchange is not None:
+            exchange.end_body()
+        self._in_head, self._head_begun, self._head_bytes = True, False, 0
+
+    def _stop(self, refusal: PenstockError) -> None:
+        self._refusal = refusal
+        raise _Refused
+
+    def _check_head(self, version: str) -> None:
+        if version not in ("1.0", "1.1"):
+            self._stop(MalformedRequest(reason=f"the version {version} is not spoken here: use HTTP/1.1"))
+        if len(self._target) > TARGET_BYTES_MAX:
+            self._stop(TargetTooLong(limit=TARGET_BYTES_MAX))
+        if sum(len(name) + len(value) + 4 for name, value in self._headers) > HEADERS_BYTES_MAX:
+            self._stop(HeadersTooLarge(limit=HEADERS_BYTES_MAX))
+        if self._hosts != 1 and (version == "1.1" or self._hosts):
+            self._stop(MalformedRequest(reason=f"it has {self._hosts} headers Host instead of one"))
+        if version == "1.0" and any(name == b"transfer-encoding" for name, _ in self._headers):
+            self._stop(MalformedRequest(reason="HTTP/1.0 has no Transfer-Encoding"))
+
+    def _without_upgrade(self, method: str, version: str) -> bytes:
+        lines = [b"%s %s HTTP/%s" % (method.encode(), self._target, version.encode())]
+        for name, value in self._headers:
+            if name == b"connection":
+                options = [option.strip() for option in value.split(b",")]
+                value = b", ".join(option for option in options if option.lower() != b"upgrade")  # noqa: PLW2901
+            lines.append(name + b": " + value)
+        return b"\r\n".join([*lines, b"", b""])
+
+    def _scope(self, method: str, version: str) -> Scope:
+        raw_path, query = self._path_and_query()
+        path = raw_path.decode("ascii")
+        if "%" in path:
+            path = unquote(path)
+        root = self.root_path
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": version,
+            "server": self._server,
+            "client": self._client,
+            "scheme": self._scheme,
+            "method": method,
+            "root_path": root,
+            "path": root + path,
+            "raw_path": root.encode("ascii") + raw_path,
+            "query_string": query,
+            "headers": self._headers,
+            "state": self.app_state.copy(),
+        }
+
+    def _path_and_query(self) -> tuple[bytes, bytes]:
+        target = self._target.partition(b"#")[0]
+        if not target.isascii():
+            self._stop(MalformedRequest(reason="the target has bytes that are not ASCII: percent-encode them"))
+        if not target.startswith(b"/") and b"://" in target:  # The absolute form, which proxies are sent.
+            target = target.partition(b"://")[2]
+            ends = [at for at in (target.find(b"/"), target.find(b"?")) if at >= 0]
+            target = target[min(ends) :] if ends else b"/"
+        path, _, query = target.partition(b"?")
+        return path or b"/", query
+
+    # Exchanges.
+
+    def _run(self, exchange: "Exchange") -> None:
+        task = self.loop.create_task(exchange.run(self.app))
+        self.server_state.tasks.add(task)
+        task.add_done_callback(self.server_state.tasks.discard)
+
+    def on_answered(self, exchange: "Exchange") -> None:
+        """Go on behind an answer: with the next request that waits, or by waiting for one."""
+        self.server_state.total_requests += 1
+        if not self._exchanges or self._exchanges[0] is not exchange:
+            return  # The connection was refused while it was answered.
+        self._exchanges.popleft()
+        if self.transport.is_closing():
+            return
+        if self._stopping or not exchange.keep_alive:
+            self.close()
+        elif self._exchanges:
+            self._run(self._exchanges[0])
+        elif self._refusal_waits:
+            self._send_refusal()
+        elif self._parser is None:
+            self.transport.close()
+        else:
+            self._watch_sender()
+        self.resume_reading()
+
+    @property
+    def default_headers(self) -> list[tuple[bytes, bytes]]:
+        """The headers of every answer: its date."""
+        return self.server_state.default_headers
+
+    @property
+    def stopping(self) -> bool:
+        """True where the connection is closed after the current answer."""
+        return self._stopping
+
+    def shutdown(self) -> None:
+        """Close once the request that is with the application is answered (uvicorn asks for it when it stops)."""
+        self._stopping = True
+        if not self._exchanges:
+            self.transport.close()
+
+    def close(self) -> None:
+        """Close the connection once what was written is sent; bytes that still come are not read as requests."""
+        self._parser = None
+        self._linger() if self._reading is not None else self.transport.close()
+
+    def pause_reading(self) -> None:
+        """Take no more from the client for now."""
+        if self._reads:
+            self._reads = False
+            self.transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Take more from the client, unless a request of it waits already."""
+        if not self._reads and len(self._exchanges) <= 1 and not self.transport.is_closing():
+            self._reads = True
+            self.transport.resume_reading()
+
+    # Refusals.
+
+    def _refuse(self) -> None:
+        """Refuse what is being read, behind the answers to what came whole before it."""
+        self._parser = None
+        self._stop_timer()
+        broken, self._reading = self._reading, None
+        if broken is not None and broken in self._exchanges:
+            self._exchanges.remove(broken)
+            broken.disconnect()
+            if broken.started:
+                self.transport.close()
+                return
+        elif broken is not None:  # It is answered already.
+            self.transport.close()
+            return
+        if self._exchanges:
+            self._refusal_waits = True
+        else:
+            self._send_refusal()
+
+    def _send_refusal(self) -> None:
+        refusal = self._refusal
+        assert refusal is not None
+        status = status_of(refusal)
+        _log.info("refused", client=self._client and self._client[0], status=status, **refusal.fields)
+        body = msgspec.json.encode(to_problem(refusal, status, HTTPStatus(status).phrase))
+        headers = [
+            *self.default_headers,
+            (b"content-type", MEDIA_TYPE.encode()),
+            (b"content-length", b"%d" % len(body)),
+            (b"cache-control", b"no-store"),
+            (b"connection", b"close"),
+        ]
+        lines = (b"%s: %s\r\n" % header for header in headers)
+        self.transport.write(b"".join((_STATUS_LINES[status], *lines, b"\r\n", body)))
+        self._linger()
+
+    def _linger(self) -> None:
+        if not self.transport.can_write_eof():
+            self.transport.close()
+            return
+        self.transport.write_eof()
+        self.resume_reading()
+        self._start_timer(LINGER_SECONDS, self.transport.close)
+
+    # Timers: one at a time.
+
+    def _watch_sender(self) -> None:
+        """Time the sender of a head or a body that is not whole, or the pause between two requests."""
+        if self._reading is not None:
+            if self._timed != "body":
+                self._start_timer(self.body_timeout, self._on_slow_body, "body")
+        elif self._head_begun:
+            if self._timed != "head":
+                self._start_timer(self.header_timeout, self._on_slow_head, "head")
+        elif self._exchanges:
+            self._stop_timer()
+        else:
+            self._start_timer(self.keep_alive_timeout, self.transport.close)
+
+    def _start_timer(
+        self, seconds: float, on_time: Callable[[], None], timed: Literal["head", "body"] | None = None
+    ) -> None:
+        self._stop_timer()
+        self._timed = timed
+        self._timer = self.loop.call_later(seconds, on_time)
+
+    def _stop_timer(self) -> None:
+        self._timed = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _on_slow_head(self) -> None:
+        if not self._head_begun:
+            self.transport.close()  # Nothing was asked.
+            return
+        self._refusal = RequestTooSlow(part="headers", timeout_seconds=self.header_timeout)
+        self._refuse()
+
+    def _on_slow_body(self) -> None:
+        exchange = self._reading
+        assert exchange is not None
+        seconds = exchange.body_seconds_left(self.body_timeout)
+        if not self._reads or exchange.expects_continue:
+            seconds = self.body_timeout  # It waits for us.
+        if seconds > 0:
+            self._start_timer(seconds, self._on_slow_body, "body")
+            return
+        self._refusal = RequestTooSlow(part="body", timeout_seconds=self.body_timeout)
+        self._refuse()
+
+
+class Exchange:
+    """One request and its answer: what an ASGI application receives and sends."""
+
+    def __init__(self, protocol: Http1Protocol, scope: Scope, *, expects_continue: bool) -> None:
+        """Begin with the head, which *scope* has; the body comes by `take`."""
+        self._protocol = protocol
+        self._scope = scope
+        self._began_at = protocol.loop.time()
+        self.expects_continue = expects_continue
+        """True while the client waits for 100 (Continue) before it sends its body (RFC 9110, 10.1.1)."""
+        self.keep_alive = True
+        self.started = False
+        """True once the answer has begun."""
+        self._body = bytearray()
+        self._received = 0
+        self._is_whole = False
+        self._body_taken = False
+        self._input_ended = False
+        self._is_gone = False
+        self._is_answered = False
+        self._changed = asyncio.Event()
+        self._framing: Literal["length", "chunks", "close", "none"] = "none"
+        self._left = 0
+
+    # The request.
+
+    def take(self, body: bytes) -> None:
+        """Take a piece of the body."""
+        self._received += len(body)
+        self.expects_continue = False
+        if self._is_answered or self._is_gone:
+            return
+        self._body += body
+        if len(self._body) > BUFFERED_BYTES_MAX:
+            self._protocol.pause_reading()
+        self._changed.set()
+
+    def end_body(self) -> None:
+        """Note that the request is whole."""
+        self._is_whole = True
+        self._changed.set()
+
+    def end_input(self) -> None:
+        """Note that the client sends no more; it may still read the answer."""
+        self._input_ended = True
+        self._changed.set()
+
+    def disconnect(self) -> None:
+        """Note that the client has left, or is not listened to any more."""
+        self._is_gone = True
+        self._changed.set()
+
+    def body_seconds_left(self, timeout: float) -> float:
+        """Return how many seconds the body may still take, after *timeout* and those that its bytes have earned."""
+        return self._began_at + timeout + self._received / BODY_BYTES_PER_SECOND_MIN - self._protocol.loop.time()
+
+    async def receive(self) -> Message:
+        """Return the next piece of the body; behind the last one, `http.disconnect` once the client has left."""
+        if self.expects_continue and not self.started and not self._is_gone:
+            self.expects_continue = False
+            self._protocol.transport.write(_CONTINUE)
+        if not self._is_gone and not self._is_answered:
+            self._protocol.resume_reading()
+            await self._changed.wait()
+            self._changed.clear()
+        if self._is_gone or self._is_answered or (self._input_ended and self._body_taken):
+            self._changed.set()
+            return {"type": "http.disconnect"}
+        self._body_taken = self._is_whole
+        if self._input_ended:
+            self._changed.set()
+        body, self._body = bytes(self._body), bytearray()
+        return {"type": "http.request", "body": body, "more_body": not self._is_whole}
+
+    # The answer.
+
+    async def run(self, app: Callable[..., Any]) -> None:
+        """Have *app* answer; what it leaves undone closes the connection."""
+        try:
+            await app(self._scope, self.receive, self.send)
+            if self._is_answered or self._is_gone:
+                return
+            if self._input_ended:
+                self._protocol.transport.close()
+                return
+            _log.error("the application gave no whole answer", path=self._scope["path"])
+        except Exception as error:  # noqa: BLE001 - Whatever it is, the client gets an answer.
+            _log.error("the application failed", path=self._scope["path"], exc_info=error)
+        except BaseException:
+            self._protocol.transport.close()
+            raise
+        if self.started:
+            self._protocol.transport.close()
+        else:
+            headers = [(b"content-length", b"0"), (b"connection", b"close")]
+            await self.send({"type": "http.response.start", "status": 500, "headers": headers})
+            await self.send({"type": "http.response.body", "body": b""})
+
+    async def send(self, message: Message) -> None:
+        """Send the head or a piece of the answer; nothing to a client that has left."""
+        protocol = self._protocol
+        if not protocol.writable.is_set() and not self._is_gone:
+            await protocol.writable.wait()
+        if self._is_gone:
+            return
+        if not self.started:
+            self._send_head(message)
+            return
+        if self._is_answered:
+            raise RuntimeError(f"the answer is whole, and then comes {message['type']}")
+        more = message.get("more_body", False)
+        self._send_piece(message.get("body", b""), more=more)
+        if not more:
+            self._end()
+
+    def _send_head(self, message: Message) -> None:
+        if message["type"] != "http.response.start":
+            raise RuntimeError(f"an answer begins with http.response.start, not with {message['type']}")
+        protocol, status = self._protocol, message["status"]
+        self.started = True
+        lines, has_length, closes = [_STATUS_LINES[status]], False, False
+        for name, value in (*protocol.default_headers, *message.get("headers", ())):
+            if name == b"content-length":
+                has_length, self._left = True, int(value)
+            elif name == b"connection":
+                closes = closes or value.lower() == b"close"
+            if b"\r" in value or b"\n" in value:
+                raise RuntimeError(f"the header {name!r} of the answer has a line break")
+            lines += (name, b": ", value, b"\r\n")
+        if closes or protocol.stopping or self.expects_continue:
+            self.keep_alive = False  # Who was not told to send a body may send it or not: what comes is uncertain.
+        self._framing = self._choose_framing(status, has_length=has_length)
+        if self._framing == "chunks":
+            lines.append(b"transfer-encoding: chunked\r\n")
+        if not self.keep_alive and not closes:
+            lines.append(b"connection: close\r\n")
+        lines.append(b"\r\n")
+        protocol.transport.write(b"".join(lines))
+
+    def _choose_framing(self, status: int, *, has_length: bool) -> Literal["length", "chunks", "close", "none"]:
+        if self._scope["method"] == "HEAD" or status in _NO_BODY:
+            return "none"
+        if has_length:
+            return "length"
+        if self._scope["http_version"] == "1.1":
+            return "chunks"
+        self.keep_alive = False  # HTTP/1.0 has no chunks: the end of the connection ends the body (RFC 9112, 6.3).
+        return "close"
+
+    def _send_piece(self, body: bytes, *, more: bool) -> None:
+        transport = self._protocol.transport
+        if self._framing == "chunks":
+            pieces = [b"%x\r\n" % len(body), body, b"\r\n"] if body else []
+            if not more:
+                pieces.append(b"0\r\n\r\n")
+            if len(body) <= JOINED_BYTES_MAX:
+                transport.write(b"".join(pieces))
+            else:
+                transport.writelines(pieces)
+        elif self._framing == "length":
+            self._left -= len(body)
+            if self._left < 0:
+                raise RuntimeError("the answer is longer than its Content-Length")
+            transport.write(body)
+        elif self._framing == "close":
+            transport.write(body)
+
+    def _end(self) -> None:
+        if self._framing == "length" and self._left:
+            raise RuntimeError("the answer is shorter than its Content-Length")
+        self._is_answered = True
+        self._changed.set()
+        self._protocol.on_answered(self)
+
+
+class _Refused(Exception):
+    """Stops the parser; `_refusal` is what is answered."""

@@ -1,0 +1,133 @@
+"""Errors as answers: the only file that knows both our errors and HTTP's statuses."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+import structlog
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Match
+
+from penstock import errors
+from penstock.errors import PenstockError
+from penstock.server.access import access_of
+from penstock.server.http.links import link
+from penstock.wire.problem import MEDIA_TYPE, nakadi_problem, to_problem
+from penstock.wire.query import shown
+
+_STATUS: Final[dict[type[PenstockError], int]] = {
+    errors.Invalid: 400,
+    errors.InvalidEvent: 422,
+    errors.InvalidEventType: 422,
+    errors.MalformedEventType: 400,
+    errors.InvalidSubscription: 422,
+    errors.MalformedSubscription: 400,
+    errors.IncompatibleSchema: 422,
+    errors.GuidelinesBroken: 422,
+    errors.PartitionRefused: 422,
+    errors.UnknownConsumer: 422,
+    errors.StreamNotFound: 422,
+    errors.CommitRefused: 422,
+    errors.UnusableCursor: 422,
+    errors.UnusablePosition: 422,
+    errors.UnusableStart: 412,
+    errors.BadStreamParameter: 422,
+    errors.UndeletableEvents: 422,
+    errors.InvalidSetting: 422,
+    errors.StorageFixed: 422,
+    errors.EncodingRefused: 406,
+    errors.UnsupportedMediaType: 415,
+    errors.NotAcceptable: 406,
+    errors.TooLarge: 413,
+    errors.TargetTooLong: 414,
+    errors.HeadersTooLarge: 431,
+    errors.RequestTooSlow: 408,
+    errors.NotFound: 404,
+    errors.Conflict: 409,
+    errors.ProducerUnsafe: 409,
+    errors.ProducerFenced: 412,
+    errors.ProducerStateExpired: 410,
+    errors.PayloadMismatch: 422,
+    errors.ClaimRefused: 412,
+    errors.TooManyProducers: 429,
+    errors.TooManyUploads: 429,
+    errors.BatchOfAnotherQuery: 412,
+    errors.BatchSuperseded: 412,
+    errors.UploadIncomplete: 422,
+    errors.Forbidden: 403,
+    errors.NotOffered: 501,
+    errors.CursorExpired: 410,
+    errors.Unavailable: 503,
+    errors.SchemaError: 503,
+    errors.PenstockError: 500,
+}
+_RETRY_SECONDS: Final[dict[type[PenstockError], int]] = {errors.SchemaError: 30, errors.PenstockError: 1}
+"""For errors that do not say themselves when to ask again: tables are brought up to date by somebody's hand."""
+_log: Final = structlog.get_logger("penstock.server")
+
+
+def status_of(error: PenstockError) -> int:
+    """Return the status of *error*: that of its class, or of the nearest ancestor that has one."""
+    return _of_nearest(_STATUS, error)
+
+
+def problem_response(error: PenstockError, *, strict: bool = False) -> Response:
+    """Return the answer that tells of *error*; *strict*: with no members but those that Nakadi's have."""
+    status = status_of(error)
+    headers = {}
+    if status == 503:
+        headers["Retry-After"] = str(error.fields.get("retry_after", _of_nearest(_RETRY_SECONDS, error)))
+    return _response(to_problem(error, status, HTTPStatus(status).phrase), status, headers, strict=strict)
+
+
+async def on_penstock_error(request: Request, error: Exception) -> Response:
+    """Answer with the problem of one of our errors."""
+    assert isinstance(error, PenstockError)
+    access = access_of(request)
+    access.refuse(error)
+    if (status := status_of(error)) >= 500:
+        told = {"method": request.method, "path": request.scope["path"], "status": status, "flow_id": access.flow_id}
+        _log.warning("refused", **told, **access.refusal)
+    return problem_response(error, strict=_is_strict(request))
+
+
+async def on_http_error(request: Request, error: Exception) -> Response:
+    """Answer with a problem where the framework itself refuses: no such route, no such method."""
+    assert isinstance(error, HTTPException)
+    status, detail, headers = error.status_code, error.detail, dict(error.headers or {})
+    if status == 404:
+        detail = f"there is nothing at {shown(request.scope['path'])}"
+    if status == 405:  # The framework knows the methods of one route alone, and every operation is a route.
+        routes = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
+        headers["Allow"] = ", ".join(sorted({method for route in routes for method in route.methods}))
+        detail = f"{request.method} is not for this path: {headers['Allow']} are"
+    problem = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+    problem["hint"] = f"GET {link(request, '/docs')} shows what there is."
+    return _response(problem, status, headers, strict=_is_strict(request))
+
+
+async def on_defect(request: Request, error: Exception) -> Response:
+    """Answer for a mistake of ours, which is logged whole."""
+    flow_id = access_of(request).flow_id
+    _log.error("defect", method=request.method, path=request.url.path, flow_id=flow_id, exc_info=error)
+    detail = f"this should not have happened; the hub's log has more, under the flow id {flow_id}"
+    problem = {"type": "about:blank", "title": "Internal Server Error", "status": 500, "detail": detail}
+    return _response(problem, 500, {}, strict=_is_strict(request))
+
+
+def _of_nearest(known: Mapping[type[PenstockError], int], error: PenstockError) -> int:
+    return next(known[kind] for kind in type(error).__mro__ if kind in known)
+
+
+def _is_strict(request: Request) -> bool:
+    return bool(request.app.state.nakadi_strict)
+
+
+def _response(problem: Mapping[str, Any], status: int, headers: dict[str, str], *, strict: bool) -> Response:
+    if strict:
+        problem = nakadi_problem(problem)
+    headers = {"Cache-Control": "no-store", **headers}  # Else a cache may keep some of them, such as a 404.
+    return Response(msgspec.json.encode(problem), status, headers, MEDIA_TYPE)

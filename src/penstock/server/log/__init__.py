@@ -1,0 +1,1 @@
+"""Routes of the log: publish, feeds, Nakadi's low-level interface."""

@@ -1,0 +1,84 @@
+"""The description of the HTTP interface in OpenAPI 3.1, made from the routing table."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from penstock.server.openapi.operation import Operation, Schema
+from penstock.server.openapi.shapes import IN_PATH
+from penstock.wire.problem import MEDIA_TYPE as PROBLEM
+
+
+def describe(operations: Sequence[Operation], version: str, at: str = "/") -> dict[str, Any]:
+    """Return the OpenAPI document of *operations*, served at the path or URL *at*."""
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in operations:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Penstock", "version": version, "summary": "An event hub that lives in your own database."},
+        "servers": [{"url": at}],
+        "paths": paths,
+        "components": {"schemas": {"Problem": _PROBLEM}},
+    }
+
+
+_PROBLEM: Final = {
+    "type": "object",
+    "description": "RFC 9457: `type` is stable, and the error's own fields stand beside these.",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string", "format": "uri"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "hint": {"type": "string"},
+    },
+}
+_REFUSED: Final[dict[str, Any]] = {
+    "description": "A problem.",
+    "content": {PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+}
+
+
+def _operation(operation: Operation) -> dict[str, Any]:
+    answer = operation.answer
+    done: dict[str, Any] = {"description": answer.description, "content": _content(answer.content)}
+    if answer.headers:
+        done["headers"] = {
+            name: {"description": says, "schema": {"type": "string"}} for name, says in answer.headers.items()
+        }
+    described: dict[str, Any] = {
+        "operationId": operation.handler.__name__,
+        "summary": _summary(operation),
+        "parameters": _parameters(operation),
+        "responses": {str(answer.status): done, "default": _REFUSED},
+    }
+    if answer.refusal:
+        refused = _content(answer.refusal) | _REFUSED["content"]
+        described["responses"]["422"] = {"description": "Nothing of it was stored.", "content": refused}
+    if operation.body:
+        described["requestBody"] = {"required": True, "content": _content(operation.body)}
+    return described
+
+
+def _summary(operation: Operation) -> str:
+    said = (operation.handler.__doc__ or "").splitlines()[0].partition(": ")[2]
+    return said[:1].upper() + said[1:].removesuffix(".")
+
+
+def _parameters(operation: Operation) -> list[dict[str, Any]]:
+    in_path = [
+        {"name": name, "in": "path", "required": True, "schema": operation.in_path.get(name) or IN_PATH[name]}
+        for name in re.findall(r"{(\w+)}", operation.path)
+    ]
+    others = [
+        {"name": each.name, "in": each.place, "required": each.required, "schema": each.schema}
+        | {"description": each.description}
+        for each in operation.parameters
+    ]
+    return in_path + others
+
+
+def _content(shapes: Mapping[str, Schema]) -> dict[str, Any]:
+    return {media_type: {"schema": schema} for media_type, schema in shapes.items()}

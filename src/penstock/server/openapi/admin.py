@@ -1,0 +1,58 @@
+"""The shapes of settings, storages and timelines, for the description of the interface."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from penstock.hub.admin.settings import BLOCK_KINDS, FEATURES, LISTS, NAME_CHARS_MAX
+from penstock.server.openapi.operation import Answer, Schema, list_of, object_of
+from penstock.server.openapi.shapes import EVENT_TYPE_NAME, JSON
+from penstock.wire.problem import MEDIA_TYPE as PROBLEM
+
+_STRING: Final = {"type": "string"}
+_TIME: Final = {"type": "string", "format": "date-time"}
+_ATTRIBUTE: Final = object_of("data_type value", data_type=_STRING, value=_STRING)
+_NAMES: Final = object_of("event_types apps", event_types=list_of(_STRING), apps=list_of(_STRING))
+_FEATURE: Final = object_of("feature enabled", feature={"enum": list(FEATURES)}, enabled={"type": "boolean"})
+_STORAGE: Final = object_of("id storage_type default", id=_STRING, storage_type=_STRING, default={"type": "boolean"})
+_TIMELINE: Final = object_of(
+    "id event_type order storage_id topic created_at switched_at",
+    id={"type": "string", "format": "uuid"},
+    event_type=EVENT_TYPE_NAME,
+    order={"type": "integer", "minimum": 1, "description": "The feed's epoch."},
+    storage_id=_STRING,
+    topic=_STRING,
+    created_at=_TIME,
+    switched_at=_TIME,
+    cleaned_up_at={"type": "null"},
+    latest_position={"type": "null"},
+)
+_REFUSED: Final = {PROBLEM: {"$ref": "#/components/schemas/Problem"}}
+_PRINTABLE: Final = "^[ -.0-~]+$"
+
+BLOCK: Final[Mapping[str, Schema]] = {
+    "type": {"enum": list(BLOCK_KINDS)},
+    "name": {"type": "string", "minLength": 1, "maxLength": NAME_CHARS_MAX, "pattern": _PRINTABLE},
+}
+"""What the path of a block holds."""
+ID: Final[Mapping[str, Schema]] = {"id": {"type": "string", "minLength": 1, "pattern": _PRINTABLE}}
+
+NEW_ADMINISTRATORS: Final = {JSON: object_of(" ".join(LISTS), **dict.fromkeys(LISTS, list_of(_ATTRIBUTE, minItems=1)))}
+SWITCH: Final = {JSON: {**_FEATURE, "additionalProperties": False}}
+
+ADMINISTRATORS: Final = Answer(
+    200, "The three lists.", {JSON: object_of(" ".join(LISTS), **dict.fromkeys(LISTS, list_of(_ATTRIBUTE)))}, {}
+)
+REPLACED: Final = Answer(200, "They are in force.", {}, {})
+BLACKLIST: Final = Answer(
+    200, "Names, sorted.", {JSON: object_of("producers consumers", producers=_NAMES, consumers=_NAMES)}, {}
+)
+BLOCKED: Final = Answer(204, "It is blocked.", {}, {})
+UNBLOCKED: Final = Answer(204, "It is not blocked.", {}, {})
+ALL_FEATURES: Final = Answer(200, "All features.", {JSON: object_of("items", items=list_of(_FEATURE))}, {})
+SWITCHED: Final = Answer(204, "It is so.", {}, {})
+STORAGES: Final = Answer(200, "The one storage.", {JSON: list_of(_STORAGE)}, {})
+STORAGE: Final = Answer(200, "The one storage.", {JSON: _STORAGE}, {})
+IN_USE: Final = Answer(403, "It cannot be deleted.", _REFUSED, {})
+TIMELINES: Final = Answer(200, "The one timeline.", {JSON: list_of(_TIMELINE)}, {})
+NO_OTHER: Final = Answer(422, "There is one, and none can be added.", _REFUSED, {})
+STRATEGIES: Final = Answer(200, "Their names.", {JSON: list_of(_STRING)}, {})

@@ -1,0 +1,122 @@
+"""The shapes of staged publishing, and what its routes take, for the description of the interface."""
+
+from typing import Any, Final
+
+from penstock.server.openapi.operation import Answer, Parameter, list_of, object_of
+from penstock.server.openapi.shapes import JSON, NEW_LINES
+from penstock.wire import batches as wire
+from penstock.wire.producers import GROUP_PATTERN, NUMBER_MAX
+
+_NUMBER: Final = {"type": "integer", "minimum": 0, "maximum": NUMBER_MAX}
+_DIGITS: Final = {"type": "string", "pattern": "^(0|[1-9][0-9]{0,15})$"}
+_GROUP: Final = {"type": "string", "pattern": f"^{GROUP_PATTERN}$"}
+_UPLOAD: Final = {"type": "string", "pattern": f"^{wire.UPLOAD_PATTERN}$"}
+_DIGEST: Final = {"type": "string", "pattern": f"^{wire.DIGEST_PATTERN}$"}
+_QUERY: Final = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": wire.QUERY_CHARS_MAX,
+    "description": "Who publishes the group's batches, such as the id of a Spark query.",
+}
+_TIME: Final = {"type": "string", "format": "date-time"}
+_BATCH: Final = object_of(
+    "producer_group batch query mode state events rejected offsets begun_at updated_at partitions epoch",
+    producer_group=_GROUP,
+    batch=_NUMBER,
+    query=_QUERY,
+    mode={"enum": ["staged", "direct"]},
+    state={"enum": ["published", "publishing"]},
+    events={**_NUMBER, "description": "How many are in the feed."},
+    rejected={**_NUMBER, "description": "How many lines were no valid events, and stand among the rejected."},
+    offsets={
+        "type": "object",
+        "description": "By partition: ranges, each its first and its last offset.",
+        "additionalProperties": list_of(list_of(_NUMBER, minItems=2, maxItems=2)),
+    },
+    begun_at=_TIME,
+    updated_at=_TIME,
+    partitions={
+        "type": ["integer", "null"],
+        "description": "Into how many the tasks of a direct batch divide it; null of a staged one.",
+    },
+    epoch={"type": ["integer", "null"], "description": "In which the tasks of a direct batch publish."},
+)
+_REJECTED: Final = object_of("line reason", line=_NUMBER, reason={"type": "string"})
+OPEN: Final[dict[str, Any]] = {
+    JSON: object_of("producer_group batch query", producer_group=_GROUP, batch=_NUMBER, query=_QUERY)
+}
+OPENED: Final = Answer(
+    201,
+    "The upload takes chunks. Where the batch was begun already, it is told, with status 200.",
+    {
+        JSON: {
+            "oneOf": [object_of("upload expires_after_s", upload=_UPLOAD, expires_after_s={"type": "number"}), _BATCH]
+        }
+    },
+    {},
+)
+LINES: Final = NEW_LINES
+CHUNK: Final = Answer(
+    200,
+    "The chunk is kept.",
+    {
+        JSON: object_of(
+            "chunk events digest rejected",
+            chunk=_NUMBER,
+            events={**_NUMBER, "description": "How many of its lines are valid events."},
+            digest={**_DIGEST, "description": "BLAKE2b of the body, of 16 bytes."},
+            rejected=list_of(_REJECTED),
+        )
+    },
+    {},
+)
+DROPPED: Final = Answer(204, "It is forgotten.", {}, {})
+PUBLISH: Final[dict[str, Any]] = {
+    JSON: object_of(
+        "query uploads",
+        query=_QUERY,
+        uploads=list_of(
+            object_of(
+                "upload chunks events digest",
+                upload=_UPLOAD,
+                chunks=_NUMBER,
+                events=_NUMBER,
+                digest={**_DIGEST, "description": "BLAKE2b of its chunks' digests one after the other, of 16 bytes."},
+            ),
+            maxItems=wire.UPLOADS_MAX,
+        ),
+    )
+}
+BEGIN: Final[dict[str, Any]] = {JSON: object_of("query", query=_QUERY)}
+COMPLETE: Final[dict[str, Any]] = {
+    JSON: object_of(
+        "query events",
+        query=_QUERY,
+        events={
+            "type": "object",
+            "description": "How many the tasks have published, by partition; none where it is not named.",
+            "additionalProperties": _NUMBER,
+        },
+    )
+}
+BATCH: Final = Answer(200, "The batch.", {JSON: _BATCH}, {})
+BATCHES: Final = Answer(200, "The newest first.", {JSON: object_of("items", items=list_of(_BATCH))}, {})
+FORGOTTEN: Final = Answer(200, "How many they were.", {JSON: object_of("forgotten", forgotten=_NUMBER)}, {})
+OF_CHUNK: Final = (
+    Parameter(
+        "reject_invalid",
+        "Set lines apart that are no valid events; without it, the first one refuses the chunk.",
+        {"type": "boolean", "default": False},
+    ),
+)
+OF_LIST: Final = (
+    Parameter("limit", "How many, at most 100; 20 by default.", {"type": "integer", "minimum": 1, "maximum": 100}),
+)
+OF_FORGET: Final = (
+    Parameter(
+        "unfinished",
+        "Forget also a batch that tasks have published a part of; what is in the feed stays there.",
+        {"type": "boolean", "default": False},
+    ),
+)
+IN_PATH: Final = {"group": _GROUP, "batch": _DIGITS, "upload": {"type": "string"}, "chunk": _DIGITS}

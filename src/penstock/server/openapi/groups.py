@@ -1,0 +1,156 @@
+"""The shapes of consumer groups, and what their routes take, for the description of the interface."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from penstock.core.groups import KINDS, NAME_CHARS_MAX
+from penstock.server.openapi.operation import Answer, Parameter, Schema, list_of, object_of
+from penstock.server.openapi.shapes import EVENT_TYPE_NAME, JSON
+from penstock.wire import groups as wire
+
+_STRING: Final = {"type": "string"}
+_TIME: Final = {"type": "string", "format": "date-time"}
+_NUMBER: Final = {"type": "integer", "minimum": 0}
+_MAYBE: Final = {"type": ["integer", "null"], "minimum": 0}
+_SECONDS: Final = {"type": ["number", "null"], "minimum": 0}
+_KIND: Final = {"enum": list(KINDS)}
+_NAME: Final = {"type": "string", "minLength": 1, "maxLength": NAME_CHARS_MAX, "pattern": "^[ -~]+$"}
+_SLICE: Final = {
+    "type": "string",
+    "maxLength": NAME_CHARS_MAX,
+    "pattern": "^[ -~]*$",
+    "description": "A part of the partition; empty where it is not cut, n/partition of a cursor set.",
+}
+_PLACE: Final = {"event_type": EVENT_TYPE_NAME, "slice": _SLICE, "partition": _NUMBER, "epoch": _NUMBER}
+_STORED: Final = object_of("event_type slice partition epoch offset", **_PLACE, offset=_NUMBER)
+_LINKS: Final = {"type": "object"}
+_TO: Final = {"enum": ["begin", "end", None]}
+_AT: Final = {
+    "type": ["string", "null"],
+    "format": "date-time",
+    "description": "The first event received then or later.",
+}
+
+_GROUP: Final[dict[str, Any]] = {
+    "name": _STRING,
+    "kind": _KIND,
+    "event_types": list_of(_STRING),
+    "gap": {**_MAYBE, "description": "Events not yet committed; null: a subscription that has not begun."},
+    "lag_seconds": {**_SECONDS, "description": "The age of the oldest of them, 0 when there is none."},
+    "owning_application": {**_STRING, "description": "Of a subscription."},
+    "consumer_group": {**_STRING, "description": "Of a subscription."},
+}
+_POSITION: Final = object_of(
+    "event_type slice partition epoch offset head gap lag_seconds lost reason updated_at",
+    **_PLACE,
+    offset={**_NUMBER, "description": "The one that is wanted next."},
+    head={**_MAYBE, "description": "Where the partition ends; null: it is gone."},
+    gap=_MAYBE,
+    lag_seconds=_SECONDS,
+    lost={**_MAYBE, "description": "Events that are gone and were not committed; null: that cannot be told."},
+    reason={"type": ["string", "null"], "description": "Why it cannot go on from there; null: it can."},
+    updated_at=_TIME,
+)
+_MOVED: Final = object_of(
+    "event_type slice partition epoch came_from offset head gap",
+    **_PLACE,
+    came_from={**_MAYBE, "description": "Where it stood before; null: nowhere."},
+    offset=_NUMBER,
+    head=_NUMBER,
+    gap=_NUMBER,
+)
+_DONE: Final = object_of(
+    "id at kind event_type slice partition epoch came_from went_to reason",
+    id=_NUMBER,
+    at=_TIME,
+    kind=_STRING,
+    **_PLACE,
+    came_from=_MAYBE,
+    went_to=_NUMBER,
+    reason={"type": ["string", "null"]},
+)
+IN_PATH: Final[Mapping[str, Schema]] = {"group": _NAME}
+_LIMIT: Final = {"type": "integer", "minimum": 1, "maximum": wire.GROUPS_MAX}
+OF_LIST: Final = (
+    Parameter("event_type", "Only those that read this event type.", EVENT_TYPE_NAME),
+    Parameter("kind", "Only those of this kind.", {"enum": list(KINDS)}),
+    Parameter("after", "Only those whose names come after this one.", _NAME),
+    Parameter("limit", f"How many, at most {wire.GROUPS_MAX}; 100 by default.", _LIMIT),
+)
+OF_HISTORY: Final = (
+    Parameter("after", "Only what came before this one: the id of the last that is known.", {**_NUMBER, "minimum": 1}),
+    Parameter("limit", f"How much, at most {wire.GROUPS_MAX}; 100 by default.", _LIMIT),
+)
+GROUPS: Final = Answer(
+    200,
+    "A page of them, sorted by name.",
+    {
+        JSON: object_of(
+            "items _links",
+            items=list_of(object_of("name kind event_types gap lag_seconds", **_GROUP)),
+            _links=_LINKS,
+        )
+    },
+    {},
+)
+GROUP: Final = Answer(
+    200,
+    "It, and where it stands.",
+    {JSON: object_of("name kind event_types gap lag_seconds positions", **_GROUP, positions=list_of(_POSITION))},
+    {},
+)
+COMMIT: Final[dict[str, Any]] = {
+    JSON: object_of(
+        "items",
+        items=list_of(
+            object_of(
+                "event_type partition offset",
+                event_type=EVENT_TYPE_NAME,
+                partition=_NUMBER,
+                offset={**_NUMBER, "description": "The one that is wanted next."},
+                slice={**_SLICE, "default": ""},
+                epoch={**_MAYBE, "description": "Of the feed as it was read: refused where it is another one now."},
+                expected={**_MAYBE, "description": "Only where this stands there; null: only where nothing does."},
+            ),
+            minItems=1,
+        ),
+        kind={"enum": [kind for kind in KINDS if kind != "subscription"], "description": "Of a group that is new."},
+    )
+}
+COMMITTED: Final = Answer(
+    200,
+    "All of them are stored.",
+    {JSON: object_of("items", items=list_of(_STORED))},
+    {},
+)
+NEW_RESET: Final[dict[str, Any]] = {
+    JSON: object_of(
+        "",
+        items=list_of(
+            object_of(
+                "event_type",
+                event_type=EVENT_TYPE_NAME,
+                partition={**_MAYBE, "description": "All of them, unless this is given."},
+                slice={"type": ["string", "null"], "description": "All that there are, unless this is given."},
+                to=_TO,
+                at=_AT,
+                offset=_MAYBE,
+            ),
+            minItems=1,
+        ),
+        to={**_TO, "description": "Without items: where all positions are to go."},
+        at=_AT,
+        reason={"type": ["string", "null"], "maxLength": wire.REASON_CHARS_MAX},
+        dry_run={"type": "boolean", "default": False, "description": "Only tell what would be moved."},
+    )
+}
+RESET: Final = Answer(
+    200,
+    "They are moved, or would be.",
+    {JSON: object_of("items dry_run", items=list_of(_MOVED), dry_run={"type": "boolean"})},
+    {},
+)
+HISTORY: Final = Answer(
+    200, "A page of it.", {JSON: object_of("items _links", items=list_of(_DONE), _links=_LINKS)}, {}
+)
+FORGOTTEN: Final = Answer(204, "It is forgotten.", {}, {})

@@ -1,0 +1,174 @@
+"""What the parameters of the feeds' routes mean, for the description of the interface.
+
+The shapes of partitions, cursors and streams, and what their routes take, for the description of the interface.
+"""
+
+from typing import Any, Final
+
+from penstock.core.log.cursor import VIEW_PARTITIONS_MAX
+from penstock.server.openapi.operation import Answer, Parameter, Schema, list_of, object_of
+from penstock.server.openapi.shapes import JSON
+from penstock.wire.log.nakadi import (
+    BATCH_LIMIT,
+    FLUSH_SECONDS,
+    HEADER,
+    MEDIA_TYPE,
+    NUMBER_MAX,
+    SCHEMAS_MAX,
+    TIMEOUT_SECONDS_MAX,
+)
+from penstock.wire.log.zeroeventhub import (
+    CHUNK_EVENTS_MAX,
+    CURSORSET_CHARS_MAX,
+    PAGE_SIZE,
+    PAGE_SIZE_MAX,
+    WAIT_SECONDS_MAX,
+)
+
+_TEXT: Final[dict[str, Any]] = {"type": "string"}
+_COUNT: Final[dict[str, Any]] = {"type": "integer", "minimum": 0}
+_NUMBER: Final[dict[str, Any]] = {"type": "integer", "minimum": 1, "maximum": VIEW_PARTITIONS_MAX}
+_CHUNK: Final[dict[str, Any]] = {"type": "integer", "minimum": 0, "maximum": CHUNK_EVENTS_MAX}
+_NAME: Final[dict[str, Any]] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": CURSORSET_CHARS_MAX,
+    "pattern": "^[ -~]*$",
+}
+_CURSOR: Final[dict[str, Any]] = {"type": "string", "minLength": 1, "pattern": "^[ -~]*$"}
+
+_SHARED: Final = (
+    Parameter(
+        "pagesizehint",
+        f"How many events: {PAGE_SIZE} by default, cut at {PAGE_SIZE_MAX}; 0 gives cursors alone.",
+        _COUNT,
+    ),
+    Parameter("headers", "Which headers to show, separated by commas; `_all` for all.", _TEXT),
+    Parameter(
+        "wait", f"Seconds to wait when there is nothing, cut at {WAIT_SECONDS_MAX:g}.", {"type": "number", "minimum": 0}
+    ),
+    Parameter("event-types", "Only these kinds, separated by `;`.", _TEXT),
+    Parameter("skip-event-types", "All but these kinds, separated by `;`.", _TEXT),
+)
+V1: Final = (
+    Parameter("n", "How many partitions you want to see: the feed's number, a divisor or a multiple of it.", _NUMBER),
+    Parameter("cursor0", "A cursor for partition 0, `_first` or `_last`; likewise cursor1 and so on.", _CURSOR),
+    Parameter("until0", "Stop at this cursor of partition 0; likewise until1 and so on.", _CURSOR),
+    Parameter("cursorset", "Your name, under which the cursors of this request are kept.", _NAME),
+    Parameter("resume", "Partitions to go on with where the cursor set stands, separated by commas.", _TEXT),
+    Parameter("store_cursor", "1 together with `pagesizehint=0`: only keep the cursors.", {"enum": [0, 1]}),
+    *_SHARED,
+)
+V2: Final = (
+    Parameter("token", "The token that discovery gives.", _TEXT, required=True),
+    Parameter("partition", "The partition's id.", {"type": "integer", "minimum": 0, "maximum": 32767}, required=True),
+    Parameter("cursor", "A cursor, `_first` or `_last`.", _CURSOR, required=True),
+    Parameter("until", "Stop at this cursor.", _CURSOR),
+    *_SHARED,
+)
+PUBLISH: Final = (Parameter("chunk", "Commit every so many events by themselves; by default all or none.", _CHUNK),)
+EVENT_TYPES: Final = (
+    Parameter("owning_application", "Only those of this owner.", _TEXT),
+    Parameter(
+        "writer",
+        "Only those that this one may write: a data type, a colon, a value.",
+        {"type": "string", "pattern": "^[^:]+:.+$"},
+    ),
+)
+REORDERING: Final = (
+    Parameter(
+        "allow_reordering",
+        "Accept that events of one key lose their order, by another `partition_strategy` or other key fields.",
+        {"type": "boolean", "default": False},
+    ),
+)
+SCHEMAS: Final = (
+    Parameter("limit", "How many versions at most.", {"type": "integer", "minimum": 1, "maximum": SCHEMAS_MAX}),
+    Parameter("offset", "How many of the newest to leave out.", _COUNT),
+)
+FETCH: Final = (
+    Parameter("fetch", "Only look for the version that says the same.", {"type": "boolean", "default": False}),
+)
+
+
+def _answer(description: str, shape: Schema) -> Answer:
+    return Answer(200, description, {JSON: shape}, {})
+
+
+_ANY_NUMBER: Final = {"type": "integer", "minimum": -NUMBER_MAX, "maximum": NUMBER_MAX}
+_PLACE: Final = object_of(
+    "partition offset",
+    partition=_TEXT,
+    offset={"type": "string", "description": "That of the last event consumed, or `BEGIN`."},
+)
+_PAIR: Final = {"initial_cursor": _PLACE, "final_cursor": _PLACE}
+_PARTITION: Final = object_of(
+    "partition oldest_available_offset newest_available_offset",
+    partition=_TEXT,
+    oldest_available_offset=_TEXT,
+    newest_available_offset=_TEXT,
+    unconsumed_events={"type": "integer", "minimum": 0},
+)
+_BATCH: Final = object_of("cursor", cursor=_PLACE, events=list_of({"type": "object"}, minItems=1))
+
+IN_PATH: Final = {"partition": {"type": "string", "pattern": "^(0|[1-9][0-9]{0,4})$"}}
+PLACES: Final = {JSON: list_of(_PLACE)}
+PAIRS: Final = {JSON: list_of(object_of("initial_cursor final_cursor", **_PAIR))}
+SHIFTS: Final[dict[str, Any]] = {
+    JSON: list_of(object_of("partition offset", **_PLACE["properties"], shift={"type": "integer", "default": 0}))
+}
+
+PARTITIONS: Final = _answer("Each with its first and its last offset.", list_of(_PARTITION))
+PARTITION: Final = _answer("Its first and its last offset.", _PARTITION)
+CURSORS: Final = _answer("The cursors.", list_of(_PLACE))
+DISTANCES: Final = _answer(
+    "The pairs with their distances, less than 0 where the final cursor is the earlier one.",
+    list_of(object_of("initial_cursor final_cursor distance", **_PAIR, distance={"type": "integer"})),
+)
+STREAM: Final = Answer(
+    200,
+    "Batches, one a line, for as long as the stream lasts; one without events is a keep-alive.",
+    {MEDIA_TYPE: list_of(_BATCH)},
+    {},
+)
+
+OF_PARTITIONS: Final = (
+    Parameter("cursors", "A JSON array of cursors: of their partitions it is told how many events come after.", _TEXT),
+)
+OF_PARTITION: Final = (
+    Parameter("consumed_offset", "An offset, or `BEGIN`: it is told how many events come after it.", _TEXT),
+)
+OF_TIME: Final = (
+    Parameter("at", "A time with a zone, to the microsecond.", {**_TEXT, "format": "date-time"}, required=True),
+)
+OF_STREAM: Final = (
+    Parameter(
+        HEADER,
+        "A JSON array of cursors: their partitions are read, from there. Without it all are, from where they end.",
+        _TEXT,
+        place="header",
+    ),
+    Parameter("batch_limit", f"How many events make a batch, at least 1: {BATCH_LIMIT} by default.", _ANY_NUMBER),
+    Parameter(
+        "stream_limit",
+        "The stream ends after so many events, at least batch_limit; 0, the default: it does not.",
+        _ANY_NUMBER,
+    ),
+    Parameter(
+        "batch_flush_timeout",
+        f"So many seconds after a partition has last sent anything it sends what it has: {FLUSH_SECONDS} by default, "
+        "and for 0.",
+        _ANY_NUMBER,
+    ),
+    Parameter(
+        "stream_timeout",
+        f"The stream ends after so many seconds, from batch_flush_timeout to {TIMEOUT_SECONDS_MAX}; by default, and "
+        "for all that are less than 1 or more than that, after about an hour.",
+        _ANY_NUMBER,
+    ),
+    Parameter(
+        "stream_keep_alive_limit",
+        "The stream ends after so many keep-alives in a row of every partition; 0, the default: it does not.",
+        _ANY_NUMBER,
+    ),
+)

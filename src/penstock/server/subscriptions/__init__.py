@@ -1,0 +1,1 @@
+"""Routes of subscriptions, their cursors, streams and parked keys."""

@@ -1,0 +1,232 @@
+"""The routes of a subscription's cursors: shown, committed, reset; and of its streams' leases (digest, 5.4 and 5.5)."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import cache, partial
+from typing import Final
+from uuid import UUID, uuid4
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from penstock.core.registry.definition import is_name
+from penstock.core.subscriptions.assignment import Place
+from penstock.errors import (
+    BadParameter,
+    EventTypeNotFound,
+    InvalidSubscription,
+    PenstockError,
+    StreamNotFound,
+    StreamsInTheWay,
+    UnusableCursor,
+)
+from penstock.hub.hub import Hub
+from penstock.hub.subscriptions.commits import Commit
+from penstock.server.access import access_of
+from penstock.server.auth import caller_of, subscription_asked
+from penstock.server.http.requests import read_body
+from penstock.server.http.responses import json_response
+from penstock.server.subscriptions.subscriptions import extents_of
+from penstock.wire.log.nakadi import Extent, parse_time
+from penstock.wire.query import shown
+from penstock.wire.subscriptions import (
+    STREAM_ID,
+    GivenCursors,
+    GivenReset,
+    GivenSubscriptionCursor,
+    committed_place,
+    cursor_shown,
+    parse_cursors,
+    parse_release,
+    parse_subscription_reset,
+    position_shown,
+    reset_place,
+    results_shown,
+)
+
+BODY_BYTES_MAX: Final = 1 << 20
+POLL_S: Final = 0.020
+"""How often it is looked whether streams have ended that are in the way."""
+RELEASE_S: Final = 0.5
+"""So long it is waited for a stream to end that is given back."""
+_ANY: Final = 1 << 62
+
+
+async def show_cursors(request: Request) -> Response:
+    """GET /subscriptions/{subscription}/cursors: show how far each partition is committed."""
+    state, subscription_id = await subscription_asked(request, "view")
+
+    def cursors() -> Response:
+        slots = state.hub.streams.look(subscription_id).slots
+        items = [cursor_shown(slot.place, slot.epoch, slot.offset, str(uuid4())) for slot in slots]
+        return json_response({"items": items})
+
+    return await state.run(cursors)
+
+
+async def commit_cursors(request: Request) -> Response:
+    """POST /subscriptions/{subscription}/cursors: commit what a stream was sent, up to these cursors."""
+    state, subscription_id = await subscription_asked(request, "read")
+    access = access_of(request)
+    access.event, access.consumer = "commit", subscription_id
+    hub, stream_id = state.hub, request.headers.get(STREAM_ID)
+    if stream_id is None:
+        raise BadParameter(parameter=STREAM_ID, value=None, allowed="the id of the stream, from its headers")
+    given = parse_cursors(await read_body(request, state, BODY_BYTES_MAX))
+    items = _items(given)
+    if all(each is None or hub.knows(each.event_type or "") for each in items):
+        commits = _commits(hub, items)
+    else:
+        commits = await state.run(lambda: _commits(hub, items))
+    for name in {commit.place[0] for commit in commits}:
+        hub.check(caller_of(request), "read", name)
+    moved = await asyncio.wrap_future(hub.streams.commit(subscription_id, _stream_id(stream_id), commits))
+    return Response(status_code=204) if all(moved) else json_response(results_shown(items, moved))
+
+
+async def reset_cursors(request: Request) -> Response:
+    """PATCH /subscriptions/{subscription}/cursors: end the streams, and go on at these cursors."""
+    state, subscription_id = await subscription_asked(request, "admin")
+    hub = state.hub
+    body = await read_body(request, state, BODY_BYTES_MAX)
+    given = parse_subscription_reset(body, strict=hub.limits.strict)
+    if given.dry_run:
+        return await state.run(lambda: json_response(_rehearsed(hub, subscription_id, given)))
+
+    def begin() -> Mapping[Place, int]:
+        hub.subscriptions.find(subscription_id)
+        offsets = _targets(hub, given)
+        hub.streams.begin_reset(subscription_id, offsets)
+        return offsets
+
+    offsets = await state.run(begin)
+    if offsets:
+        set_all = partial(hub.streams.end_reset, subscription_id, offsets, given.reason)
+        try:
+            while not await state.run(set_all):  # noqa: ASYNC110 - those that are to end may be streams of other hubs
+                await asyncio.sleep(POLL_S)
+        except PenstockError:
+            with suppress(PenstockError):
+                await state.run(lambda: hub.streams.abandon_reset(subscription_id))
+            raise
+    return Response(status_code=204)
+
+
+def _rehearsed(hub: Hub, subscription_id: str, given: GivenReset) -> Mapping[str, object]:
+    """Return where a subscription would stand: what would be refused is refused."""
+    hub.subscriptions.find(subscription_id)
+    offsets = _targets(hub, given)
+    epochs = hub.streams.rehearse_reset(subscription_id, offsets)
+    items = [position_shown(place, epochs[place], offset) for place, offset in sorted(offsets.items())]
+    return {"items": items, "dry_run": True}
+
+
+async def extend_lease(request: Request) -> Response:
+    """POST /subscriptions/{subscription}/streams/{stream}/lease: begin its time to commit anew."""
+    state, subscription_id = await subscription_asked(request, "read")
+    stream_id = _stream_id(request.path_params["stream"])
+    await state.run(lambda: state.hub.streams.extend(subscription_id, stream_id))
+    return Response(status_code=204)
+
+
+async def release_stream(request: Request) -> Response:
+    """POST /subscriptions/{subscription}/streams/{stream}/release: end it, and let others have what it has."""
+    state, subscription_id = await subscription_asked(request, "read")
+    stream_id = _stream_id(request.path_params["stream"])
+    keep, failed = parse_release(await read_body(request, state, BODY_BYTES_MAX))
+    give_back = partial(state.hub.streams.give_back, subscription_id, stream_id, keep, failed)
+    deadline = time.monotonic() + RELEASE_S
+    if await state.run(give_back):
+        return Response(status_code=204)
+    while not await state.run(lambda: _is_given_back(give_back)):
+        if time.monotonic() > deadline:
+            detail = f"stream {stream_id} is to end, but its hub has not ended it yet: ask again"
+            raise StreamsInTheWay(detail, subscription=subscription_id, streams=1, retry_after=1)
+        await asyncio.sleep(POLL_S)
+    return Response(status_code=204)
+
+
+def _is_given_back(give_back: Callable[[], bool]) -> bool:
+    """Tell whether a stream has been given back that was to end; one that had committed all is not there any more."""
+    try:
+        return give_back()
+    except StreamNotFound:
+        return True
+
+
+def _items(given: GivenCursors) -> Sequence[GivenSubscriptionCursor | None]:
+    if not given.items:
+        raise _null("items", "is empty: there is nothing to commit")
+    return given.items
+
+
+def _null(name: str, wrong: str) -> UnusableCursor:
+    return UnusableCursor(f'Field "{name}" {wrong}', partition=None, offset=None, reason=f"{name} {wrong}")
+
+
+def _commits(hub: Hub, items: Sequence[GivenSubscriptionCursor | None]) -> Sequence[Commit]:
+    """Read cursors that are to be committed: what partitions hold does not matter, what was sent does."""
+
+    @cache
+    def extents(name: str) -> Sequence[Extent]:
+        try:
+            feed = hub.recall(_named(name))
+        except EventTypeNotFound as error:
+            raise _unknown(name) from error
+        return [Extent(feed.epoch, 0, _ANY)] * feed.partition_count
+
+    return [
+        Commit(*committed_place(each, extents, f"items[{at}]"), each.cursor_token if each else None)
+        for at, each in enumerate(items)
+    ]
+
+
+def _targets(hub: Hub, given: GivenReset) -> Mapping[Place, int]:
+    """Return the offsets that are to be wanted next.
+
+    Raises:
+        UnusableCursor: a cursor is none, or what follows it is not all there.
+        InvalidSubscription: two are of one partition.
+    """
+
+    @cache
+    def extents(name: str) -> Sequence[Extent]:
+        try:
+            return extents_of(hub, _named(name))
+        except EventTypeNotFound as error:
+            raise _unknown(name) from error
+
+    @cache
+    def since(name: str, text: str) -> Sequence[int]:
+        return hub.since(name, parse_time(text, "offset"))[1]
+
+    if given.items is None:
+        raise _null("items", "is missing: an empty list only has the subscription begin")
+    items = given.items
+    found = dict(reset_place(each, extents, since, f"items[{at}]") for at, each in enumerate(items))
+    if len(found) < len(items):
+        detail = "a partition has more than one cursor"
+        raise InvalidSubscription(detail, field="items", reason="must have each partition once")
+    return found
+
+
+def _named(name: str) -> str:
+    """Return a name that an event type can have: PostgreSQL could not even be asked for one with NUL."""
+    if not is_name(name):
+        raise _unknown(name)
+    return name
+
+
+def _unknown(name: str) -> UnusableCursor:
+    reason = f"there is no event type {shown(name)!r}"
+    return UnusableCursor(reason, partition=None, offset=None, reason=reason)
+
+
+def _stream_id(text: str) -> str:
+    """Return the id of a stream as it is kept; one that nothing can have is not found, once the subscription is."""
+    try:
+        return str(UUID(text))
+    except ValueError:
+        return shown(text)

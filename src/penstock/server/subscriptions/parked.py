@@ -1,0 +1,109 @@
+"""The routes of keys whose events wait since one could not be processed."""
+
+from typing import Any, Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from penstock.errors import BadParameter, ParkedNotFound
+from penstock.hub.background import rfc3339
+from penstock.server.auth import subscription_asked
+from penstock.server.http.requests import parsed, read_body
+from penstock.server.http.responses import json_response
+from penstock.server.subscriptions.subscriptions import BODY_BYTES_MAX
+from penstock.storage.parked import Parked
+from penstock.wire.groups import check_reason
+from penstock.wire.query import Query, shown
+
+EVENTS: int = 10
+EVENTS_MAX: int = 100
+_WHY: Final = 'say in the body why these events are not wanted, such as {"reason": "a test order"}; it is kept'
+
+
+async def list_parked(request: Request) -> Response:
+    """GET /subscriptions/{subscription}/parked: list the keys whose events wait."""
+    state, subscription_id = await subscription_asked(request, "view")
+    return await state.run(lambda: json_response({"items": list(map(_shown, state.hub.parking.list(subscription_id)))}))
+
+
+async def show_parked(request: Request) -> Response:
+    """GET /subscriptions/{subscription}/parked/{parked}: show a key, and the first of its events that wait."""
+    state, subscription_id = await subscription_asked(request, "view")
+    parked_id = _parked_id(request, subscription_id)
+    limit = Query(request.scope["query_string"]).integer("limit", EVENTS, low=1, high=EVENTS_MAX)
+
+    def found() -> Response:
+        parked = state.hub.parking.find(subscription_id, parked_id)
+        events = state.hub.parking.events(parked, limit)
+        items = [{"offset": str(offset), "event": msgspec.Raw(data)} for offset, data in events]
+        return json_response(_shown(parked) | {"items": items})
+
+    return await state.run(found)
+
+
+async def retry_parked(request: Request) -> Response:
+    """POST /subscriptions/{subscription}/parked/{parked}/retry: send the events of a key again."""
+    state, subscription_id = await subscription_asked(request, "admin")
+    parked_id = _parked_id(request, subscription_id)
+
+    def retry() -> None:
+        state.hub.parking.retry(subscription_id, parked_id)
+        state.hub.streams.live.changed(subscription_id)
+
+    await state.run(retry)
+    return Response(status_code=204)
+
+
+async def retry_all_parked(request: Request) -> Response:
+    """POST /subscriptions/{subscription}/parked/retry: send the events of all keys that wait again."""
+    state, subscription_id = await subscription_asked(request, "admin")
+
+    def retry() -> Response:
+        count = state.hub.parking.retry(subscription_id)
+        state.hub.streams.live.changed(subscription_id)
+        return json_response({"retried": count})
+
+    return await state.run(retry)
+
+
+async def skip_parked(request: Request) -> Response:
+    """POST /subscriptions/{subscription}/parked/{parked}/skip: let the events of a key wait no longer, unsent."""
+    state, subscription_id = await subscription_asked(request, "admin")
+    parked_id = _parked_id(request, subscription_id)
+    body = await read_body(request, state, BODY_BYTES_MAX)
+
+    def skip() -> None:
+        given = parsed(body) if body.strip() else None
+        reason = given.get("reason") if isinstance(given, dict) else None
+        if not isinstance(reason, str) or not reason.strip():
+            raise BadParameter(_WHY, parameter="reason", value=None, allowed="a text that says why")
+        check_reason(reason)
+        state.hub.parking.skip(subscription_id, parked_id, reason)
+        state.hub.streams.live.changed(subscription_id)
+
+    await state.run(skip)
+    return Response(status_code=204)
+
+
+def _parked_id(request: Request, subscription_id: str) -> int:
+    text = request.path_params["parked"]
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise ParkedNotFound(subscription=subscription_id, parked=shown(text))
+    return int(text)
+
+
+def _shown(parked: Parked) -> dict[str, Any]:
+    name, number = parked.place
+    return {
+        "id": str(parked.id),
+        "event_type": name,
+        "partition": str(number),
+        "key": parked.key,
+        "attempts": parked.attempts,
+        "parked_at": rfc3339(parked.parked_at),
+        "state": "retrying" if parked.is_retried else "parked",
+        "events": parked.events,
+        "first_offset": str(parked.first),
+        "last_offset": str(parked.last),
+    }

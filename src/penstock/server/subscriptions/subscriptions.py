@@ -1,0 +1,296 @@
+"""Tells how far a subscription's consumers have come (digest of Nakadi's contract, 5.9).
+
+The routes of subscriptions themselves, in Nakadi's shape: made, shown, changed, dropped (its digest, 5.1).
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from penstock.core.fields import Definition
+from penstock.core.subscriptions.assignment import Place
+from penstock.core.subscriptions.definition import Search, completed_subscription
+from penstock.errors import BadParameter, ChangesSwitchedOff, InvalidSubscription, UnusableCursor
+from penstock.hub.background import rfc3339
+from penstock.hub.hub import Hub
+from penstock.hub.subscriptions.sessions import Look
+from penstock.server.auth import caller_of, subscription_asked
+from penstock.server.http.links import link, page_links
+from penstock.server.http.requests import parsed, read_body
+from penstock.server.http.responses import json_response, warn_of_no_effect
+from penstock.server.state import state_of
+from penstock.storage.store import Head
+from penstock.storage.subscriptions import Session, Slot, Subscription
+from penstock.wire.log.nakadi import Extent, readable
+from penstock.wire.query import Query, shown
+from penstock.wire.subscriptions import GivenSubscriptionCursor, list_pages
+
+SECOND_US: Final = 1_000_000
+
+
+async def show_stats(request: Request) -> Response:
+    """GET /subscriptions/{subscription}/stats: show who has each partition, and what it has not committed yet."""
+    state, subscription_id = await subscription_asked(request, "view")
+    shows_lag = Query(request.scope["query_string"]).flag("show_time_lag")
+
+    def stats() -> Response:
+        hub, look = state.hub, state.hub.streams.look(subscription_id, counts=True)
+        return json_response({"items": _items(hub, look, counts=True, shows_lag=shows_lag)})
+
+    return await state.run(stats)
+
+
+def statuses(hub: Hub, subscriptions: Sequence[Subscription]) -> Sequence[dict[str, Any]]:
+    """Return the member of each that shows who has its partitions."""
+    looks = hub.streams.glance(subscriptions)
+    return [{"status": _items(hub, look, counts=False, shows_lag=False)} for look in looks]
+
+
+def _items(hub: Hub, look: Look, *, counts: bool, shows_lag: bool) -> list[dict[str, Any]]:
+    if not look.slots:
+        return [_not_begun(hub, name) for name in look.subscription.definition["event_types"]]
+    streams = look.present
+    shown = {slot.place: _owned(slot, streams.get(slot.owner or "")) for slot in look.slots}
+    if counts:
+        for place, behind in _behind(hub, look.slots, shows_lag=shows_lag).items():
+            shown[place] |= behind
+        for parked in look.parked:
+            own = shown[parked.place]
+            own["parked_events"] = own.get("parked_events", 0) + parked.events
+    ordered = sorted(look.slots, key=lambda slot: (slot.place[0], str(slot.place[1])))
+    return [
+        {"event_type": name, "partitions": [_in_order(shown[slot.place]) for slot in slots]}
+        for name, slots in groupby(ordered, key=lambda slot: slot.place[0])
+    ]
+
+
+def _not_begun(hub: Hub, name: str) -> dict[str, Any]:
+    numbers = sorted(map(str, range(hub.event_type(name).partition_count)))
+    partitions = [{"partition": number, "state": "unassigned", "stream_id": ""} for number in numbers]
+    return {"event_type": name, "partitions": partitions}
+
+
+def _owned(slot: Slot, session: Session | None) -> dict[str, Any]:
+    state = "unassigned" if session is None else "assigned" if slot.heir is None else "reassigning"
+    found = {"partition": str(slot.place[1]), "state": state, "stream_id": session.id if session else ""}
+    return found | ({"assignment_type": "direct" if session.wants else "auto"} if session else {})
+
+
+def _behind(hub: Hub, slots: Sequence[Slot], *, shows_lag: bool) -> Mapping[Place, dict[str, Any]]:
+    """Return of each partition how many events are not committed, and how old the first of them is."""
+    heads: dict[Place, tuple[int, Head]] = {}
+    for name in {slot.place[0] for slot in slots}:
+        feed, found = hub.heads(name)
+        heads |= {(name, number): (each, found[each]) for number, each in enumerate(feed.partition_ids)}
+    behind = {slot.place: max(0, heads[slot.place][1].next_offset - slot.offset) for slot in slots}
+    counted = {place: {"unconsumed_events": each} for place, each in behind.items()}
+    if not shows_lag:
+        return counted
+    wanted = {heads[slot.place][0]: slot.offset for slot in slots if behind[slot.place]}
+    ages = hub.streams.ages(wanted)
+    return {
+        place: each | {"consumer_lag_seconds": ages.get(heads[place][0], 0) // SECOND_US}
+        for place, each in counted.items()
+    }
+
+
+def _in_order(shown: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members in the order in which existing clients expect them."""
+    return {name: shown[name] for name in _MEMBERS if name in shown}
+
+
+_MEMBERS: Final = (
+    "partition",
+    "state",
+    "unconsumed_events",
+    "parked_events",
+    "consumer_lag_seconds",
+    "stream_id",
+    "assignment_type",
+)
+
+
+BODY_BYTES_MAX: Final = 1 << 20
+LIMIT: Final = 20
+LIMIT_MAX: Final = 1_000
+NEW: Final = "new"
+"""The token that begins a list."""
+_ID: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""All other tokens: the id of a subscription, even of one that has been deleted since."""
+CREATION_OFF: Final = "disable_subscription_creation"
+
+
+async def create_subscription(request: Request) -> Response:
+    """POST /subscriptions: create a subscription, or show the one that there is."""
+    state, caller = await state_of(request), caller_of(request)
+    state.hub.check(caller, "view")
+    body = await read_body(request, state, BODY_BYTES_MAX)
+
+    def create() -> Response:
+        hub, given = state.hub, parsed(body)
+        definition = completed_subscription(given)
+        for name in definition["event_types"]:
+            hub.check(caller, "view", name)
+        found, created = hub.subscriptions.alike(definition), False
+        if found is None:
+            _check_creation(hub)
+            hub.subscriptions.sources(definition)
+            found, created = hub.subscriptions.create(definition, _starts(hub, definition))
+        answer = json_response(subscription_shown(found), 201 if created else 200)
+        place = link(request, f"/subscriptions/{found.id}")
+        answer.headers["Location"] = place
+        if created:
+            answer.headers["Content-Location"] = place
+        return warn_of_no_effect(answer, f"subscription {found.id}", given)
+
+    return await state.run(create)
+
+
+async def list_subscriptions(request: Request) -> Response:
+    """GET /subscriptions: list subscriptions, the newest first; by token, in the order of their ids."""
+    state = await state_of(request)
+    state.hub.check(caller_of(request), "view")
+    query = Query(request.scope["query_string"])
+    search, shows = _search(query), query.flag("show_status")
+    limit = query.integer("limit", LIMIT, low=1, high=LIMIT_MAX)
+    offset = query.integer("offset", 0, low=0, high=10**9)
+    token = query.text("token")
+    if not (token in (None, NEW) or _ID.fullmatch(token)):
+        allowed = f"{NEW}, or what the link to the next page has"
+        raise BadParameter(parameter="token", value=shown(token), allowed=allowed)
+
+    def listed() -> Response:
+        hub = state.hub
+        if token is None:
+            found = hub.subscriptions.newest(search, limit=limit, offset=offset)
+        else:
+            found = hub.subscriptions.after(search, id="" if token == NEW else token, limit=limit)
+        items = list(map(subscription_shown, found))
+        if shows:
+            items = [item | status for item, status in zip(items, statuses(hub, found), strict=True)]
+        last = found[-1].id if len(found) == limit else None
+        pages = list_pages(search, shows=shows, limit=limit, offset=offset, token=token, last=last)
+        return json_response({"items": items, "_links": page_links(request, "/subscriptions", pages)})
+
+    return await state.run(listed)
+
+
+async def show_subscription(request: Request) -> Response:
+    """GET /subscriptions/{subscription}: show a subscription."""
+    state, subscription_id = await subscription_asked(request, "view")
+    return await state.run(lambda: json_response(subscription_shown(state.hub.subscriptions.find(subscription_id))))
+
+
+async def replace_subscription(request: Request) -> Response:
+    """PUT /subscriptions/{subscription}: change who may read a subscription, and what is attached to it."""
+    state, subscription_id = await subscription_asked(request, "admin")
+    body = await read_body(request, state, BODY_BYTES_MAX)
+
+    def replace() -> Response:
+        given = parsed(body)
+        state.hub.subscriptions.replace(subscription_id, given, state.hub.settings.check_changes)
+        return warn_of_no_effect(Response(status_code=204), f"subscription {subscription_id}", given)
+
+    return await state.run(replace)
+
+
+async def delete_subscription(request: Request) -> Response:
+    """DELETE /subscriptions/{subscription}: drop a subscription; its streams end, and are told why."""
+    state, subscription_id = await subscription_asked(request, "admin")
+
+    def delete() -> None:
+        state.hub.settings.check_changes()
+        state.hub.subscriptions.delete(subscription_id)
+        state.hub.streams.live.changed(subscription_id)
+
+    await state.run(delete)
+    return Response(status_code=204)
+
+
+def subscription_shown(subscription: Subscription) -> dict[str, Any]:
+    """Return a subscription as it is shown."""
+    return subscription.definition | {
+        "id": subscription.id,
+        "created_at": rfc3339(subscription.created_at),
+        "updated_at": rfc3339(subscription.updated_at),
+    }
+
+
+def extents_of(hub: Hub, name: str) -> Sequence[Extent]:
+    """Return what the partitions of an event type have now, what waits in the outbox included.
+
+    Raises:
+        EventTypeNotFound: there is none.
+    """
+    feed, heads = hub.heads(name)
+    ends = [heads[partition_id] for partition_id in feed.partition_ids]
+    return [Extent(feed.epoch, end.floor, end.next_offset) for end in ends]
+
+
+def _check_creation(hub: Hub) -> None:
+    if hub.settings.is_on(CREATION_OFF):
+        detail = f"subscriptions cannot be created now: the feature {CREATION_OFF} is on"
+        raise ChangesSwitchedOff(detail, retry_after=30)
+    hub.settings.check_changes()
+
+
+def _starts(hub: Hub, definition: Definition) -> Mapping[Place, int] | None:
+    """Return the offsets wanted first where a subscription begins at cursors; None: it does not.
+
+    Raises:
+        InvalidSubscription: there is not one cursor for each partition.
+        UnusableCursor: one is none of these event types, or what follows it is not all there.
+    """
+    if definition["read_from"] != "cursors":
+        return None
+    extents = {name: extents_of(hub, name) for name in definition["event_types"]}
+    found: dict[Place, int] = {}
+    for at, each in enumerate(definition["initial_cursors"]):
+        given = GivenSubscriptionCursor(each["partition"], each["offset"], event_type=each["event_type"])
+        surplus = f"partition {shown(each['partition'])} of {each['event_type']!r}"
+        if each["event_type"] not in extents:
+            raise _uncovered(f"{surplus} is not one of them")
+        try:
+            place = readable(given, extents[each["event_type"]], f"initial_cursors[{at}]")
+        except UnusableCursor as error:
+            if error.fields["offset"] is None:
+                raise _uncovered(f"{surplus} is not one of them") from error
+            raise
+        if (each["event_type"], place.partition) in found:
+            raise _uncovered(f"{surplus} has two")
+        found[each["event_type"], place.partition] = place.position
+    for name, partitions in extents.items():
+        for number in range(len(partitions)):
+            if (name, number) not in found:
+                raise _uncovered(f"partition {number} of {name!r} has none")
+    return found
+
+
+def _uncovered(why: str) -> InvalidSubscription:
+    detail = "initial_cursors should contain cursors for all partitions of subscription"
+    reason = f"must have one cursor for each partition of each event type, and no other: {why}"
+    return InvalidSubscription(detail, field="initial_cursors", reason=reason)
+
+
+def _search(query: Query) -> Search:
+    names = [name for text in query.texts("event_type") for name in text.split(",")]
+    reader = query.text("reader")
+    data_type, colon, value = (reader or "").partition(":")
+    if reader is not None and not (data_type and colon and value):
+        allowed = "a data type and a value, such as service:billing"
+        raise BadParameter(parameter="reader", value=shown(reader), allowed=allowed)
+    owner = query.text("owning_application")
+    given = [("event_type", name) for name in names]
+    for parameter, text in (*given, ("reader", reader), ("owning_application", owner)):
+        _check_printable(parameter, text)
+    return Search(owner, tuple(names), (data_type, value) if reader is not None else None)
+
+
+def _check_printable(parameter: str, text: str | None) -> None:
+    """Raise BadParameter for what nothing is called: no text at all, and what no database can be asked for."""
+    if text is not None and not (text and text.isprintable()):
+        raise BadParameter(parameter=parameter, value=shown(text), allowed="printable text")
