@@ -121,7 +121,10 @@ def events_of(progress: Mapping[str, Any]) -> int:
     2
     """
     observed = (progress.get("observedMetrics") or {}).get(PUBLISHED)
-    return rows_of(progress) if observed is None else int(observed["events"])
+    if observed is None:
+        return rows_of(progress)
+    # Over Connect, PySpark 4.3 gives a row as Spark writes it to JSON: its values, and its schema.
+    return int(observed["values"][0] if "values" in observed else observed["events"])
 
 
 def gap_of(progress: Mapping[str, Any]) -> int | None:
