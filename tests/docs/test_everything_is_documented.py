@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
-import penstock.hub.reasons
 import pytest
 
 import penstock.errors
+import penstock.hub.subscriptions.sessions
 from penstock.cli.contents import CONTENTS, loaded
 from penstock.server.metrics import Backlog, Metrics
 from penstock.server.routes import ROUTES

@@ -230,7 +230,7 @@ UNKEYED = "INSERT INTO penstock_outbox (event_type, data, \"partition\") VALUES 
 
 FORKED = """
 import os, sys
-from penstock.core.validation import VALIDATORS
+from penstock.schema.validation import VALIDATORS
 from penstock.outbox import event_types
 with event_types._KEPT._lock, VALIDATORS._lock:
     child = os.fork()

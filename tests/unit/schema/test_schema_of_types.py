@@ -529,9 +529,9 @@ def test_pydantic_is_not_loaded_for_other_types() -> None:
 import sys
 from dataclasses import dataclass
 from penstock import AsyncClient, Client, DataChange
-from penstock.core.document import document
-from penstock.core.event_decoder import EventDecoder
-from penstock.core.model_schema import model_schema
+from penstock.core.events.encoding import document
+from penstock.core.events.decoding import EventDecoder
+from penstock.schema.models import model_schema
 from penstock.outbox import publish
 
 @dataclass

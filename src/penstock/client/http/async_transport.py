@@ -8,7 +8,7 @@ import httpx2
 
 from penstock.client.http import library as http_library
 from penstock.client.http.library import Steps
-from penstock.client.http.proxies import AsyncRoutes
+from penstock.client.http.routes import AsyncRoutes
 from penstock.wire.http import END, Exchange, Handed, Head, Pause, Request, T, Take
 
 Events: TypeAlias = Iterable[Any] | AsyncIterable[Any]

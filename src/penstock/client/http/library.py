@@ -15,7 +15,8 @@ from typing import Any, Final, Generic, Self
 import httpx2
 
 from penstock import __version__
-from penstock.client.http.proxies import PROXY, Proxy, connection_failure
+from penstock.client.http.proxies import Proxy, connection_failure
+from penstock.client.http.routes import PROXY
 from penstock.errors import ConnectionLost, PenstockError, Unavailable
 from penstock.wire.http import Exchange, Head, Pause, Request, T
 

@@ -10,7 +10,7 @@ import httpx2
 
 from penstock.client.http import library as http_library
 from penstock.client.http.library import Steps
-from penstock.client.http.proxies import Routes
+from penstock.client.http.routes import Routes
 from penstock.wire.http import END, Exchange, Handed, Head, Pause, Request, T, Take
 
 

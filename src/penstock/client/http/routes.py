@@ -1,0 +1,112 @@
+"""Ways of our own HTTP clients to a server: directly, or through the proxy that the environment names."""
+
+import ssl
+import threading
+from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
+from typing import Final, Generic, TypeVar
+
+import httpx2
+
+from penstock.client.http.proxies import Proxy, proxy_for
+from penstock.errors import BadParameter, RequirementMissing
+
+PROXY: Final = "penstock.proxy"
+"""The extension of a request that holds the proxy which it went through."""
+Way = TypeVar("Way")
+
+
+class Routes(httpx2.BaseTransport):
+    """Sends each request on its way.
+
+    Args:
+        limits: Of the connections of each way.
+    """
+
+    def __init__(self, limits: httpx2.Limits) -> None:
+        self._ways = _Ways(lambda proxy: httpx2.HTTPTransport(verify=tls(), limits=limits, proxy=proxy))
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send *request*.
+
+        Raises:
+            BadParameter, RequirementMissing: its proxy cannot be used; names the variable.
+        """
+        return self._ways.of(request).handle_request(request)
+
+    def close(self) -> None:
+        """Close all connections."""
+        for way in self._ways.all():
+            way.close()
+
+
+class AsyncRoutes(httpx2.AsyncBaseTransport):
+    """Sends each request on its way, asynchronously; see `Routes`."""
+
+    def __init__(self, limits: httpx2.Limits) -> None:
+        self._ways = _Ways(lambda proxy: httpx2.AsyncHTTPTransport(verify=tls(), limits=limits, proxy=proxy))
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send *request*; see `Routes`."""
+        return await self._ways.of(request).handle_async_request(request)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        for way in self._ways.all():
+            await way.aclose()
+
+
+@cache
+def tls() -> ssl.SSLContext:
+    """Return the TLS settings that all clients of this process share.
+
+    To load the certificate authorities takes 25 ms of processor time, each time.
+    """
+    return httpx2.create_ssl_context()
+
+
+class _Ways(Generic[Way]):
+    """The ways that requests have taken; the environment is read once for each server."""
+
+    def __init__(self, make: Callable[[str | None], Way]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._proxies: dict[tuple[str, str, int | None], Proxy | None] = {}
+        self._ways: dict[str | None, Way] = {}
+
+    def of(self, request: httpx2.Request) -> Way:
+        url = request.url
+        server = (url.scheme, url.host, url.port)
+        with self._lock:
+            if server not in self._proxies:
+                self._proxies[server] = _usable(proxy_for(str(url)), url.host)
+            proxy = self._proxies[server]
+            request.extensions[PROXY] = proxy
+            named = None if proxy is None else proxy.url
+            if named not in self._ways:
+                self._ways[named] = self._make(named)
+            return self._ways[named]
+
+    def all(self) -> list[Way]:
+        with self._lock:
+            return list(self._ways.values())
+
+
+def _usable(proxy: Proxy | None, host: str) -> Proxy | None:
+    """Return *proxy*, through which *host* is asked.
+
+    Raises:
+        BadParameter, RequirementMissing: it cannot be used; names its variable.
+    """
+    if proxy is None:
+        return None
+    try:
+        scheme = httpx2.Proxy(proxy.url).url.scheme
+    except (ValueError, httpx2.InvalidURL):
+        allowed = f"the address of a proxy: http://, https://, socks5:// or socks5h://; or have {host} in NO_PROXY"
+        raise BadParameter(parameter=proxy.variable, value=proxy.shown, allowed=allowed) from None
+    if scheme.startswith("socks") and find_spec("socksio") is None:
+        install = f"pip install 'httpx2[socks]', unset {proxy.variable}, or name {host} in NO_PROXY"
+        raise RequirementMissing(needed=f"socksio, for the proxy {proxy.shown},", found="none", install=install)
+    return proxy
