@@ -1,4 +1,4 @@
-"""Relative links of the pages lead to existing files, and to headings in them."""
+"""Relative links of the pages lead to existing files, and to headings in them; so do pages that the code cites."""
 
 import re
 import subprocess
@@ -8,6 +8,7 @@ from tests.docs.examples import ROOT
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+_CITED = re.compile(r"\bdocs/[\w/-]+\.md\b")
 _CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 
 
@@ -37,6 +38,19 @@ def test_every_page_is_part_of_the_repository() -> None:
     ignored = subprocess.run(["git", "check-ignore", *map(str, PAGES)], cwd=ROOT, check=False, capture_output=True)
 
     assert not ignored.stdout
+
+
+def test_pages_that_code_cites_exist() -> None:
+    files = [path for folder in ("src", "tests", "scripts", "bench") for path in (ROOT / folder).rglob("*")]
+    cited = {
+        (path.relative_to(ROOT).as_posix(), page)
+        for path in files
+        if path.suffix in {".py", ".sql"}
+        for page in _CITED.findall(path.read_text(encoding="utf-8"))
+    }
+
+    assert cited
+    assert not sorted(each for each in cited if not (ROOT / each[1]).is_file())
 
 
 def links(page: Path) -> list[str]:

@@ -1,6 +1,6 @@
-"""What only a cluster can show of the digest of idempotent publishing, 5.5, for protocols S and D.
+"""Faults of staged and direct batches that only a cluster can show.
 
-Tasks run in two executors at once (S2), and an executor dies with rows that others are still to fetch (S14).
+Tasks run in two executors at once, and an executor dies with rows that others have still to fetch.
 """
 
 import threading

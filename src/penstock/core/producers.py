@@ -1,11 +1,10 @@
-"""Idempotent publishing: what becomes of a batch that says who publishes it, in which epoch, and with which numbers.
+"""Idempotent publishing: decide on numbered batches, and grant epochs.
 
-Within one partition and one producer group every event has a number of its own: it is stored at most once, and in the
-order of the numbers (digest of idempotent publishing, 4.1 to 4.3). On the wire numbers are counted modulo `MODULUS`;
-here they are absolute, so that they never wrap around. What is compared are digests of the bytes that were handed in:
-a batch with a number that there was already is a repeat only if it holds the same events.
+Within a partition and a producer group every event has a number, is stored at most once, and in the order of the
+numbers. On the wire numbers are counted modulo `MODULUS`; here they are absolute, so they never wrap around. A batch
+under known numbers is a repeat only if it holds the same events, by digests of the bytes that were handed in.
 
-Who may publish with which epoch: what becomes of a claim (digest of idempotent publishing, 4.4, and design 5.3).
+docs/decisions/idempotent-producers.md has the rules, docs/decisions/producer-digests.md the reasons for the digests.
 """
 
 from collections.abc import Iterable, Sequence
@@ -105,7 +104,7 @@ Decision = Append | Repeat | Gap | Fenced | Expired
 
 
 def decide(state: State | None, stamp: Stamp, count: int, modulus: int = MODULUS) -> Decision:
-    """Return what becomes of a batch of *count* events, fewer than half of *modulus* (rules 2 to 5).
+    """Return what becomes of a batch of *count* events, fewer than half of *modulus*.
 
     >>> decide(None, Stamp(epoch=0, sequence=0), 3)
     Append(state=State(epoch=0, begin=0, next=0, ...))

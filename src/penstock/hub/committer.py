@@ -1,11 +1,13 @@
-"""Group commit: one thread a process appends what publishers have queued, in one transaction and with one fsync.
+"""Group commit: one thread per process appends all queued requests in one transaction, with one fsync.
+
+docs/decisions/group-commit.md gives the reasons.
 
 Invariants:
-    A future is told its result only after the commit.
+    A future gets its result after the commit, never before.
     Locks are taken in one order: outbox, event types, batches, producers, heads, each kind sorted.
-    What waits in the outbox of an event type comes before what is appended to it.
-    Whatever happens to one request, the others of its group get their own result.
-    No two requests of one producer are in a group: each is decided about by what the one before has stored.
+    Waiting outbox rows of an event type are appended before what is published to it.
+    A request that fails leaves the results of the others in its group unchanged.
+    A group holds at most one request of a producer: each is judged by what the one before has stored.
 """
 
 import threading

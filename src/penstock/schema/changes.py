@@ -1,4 +1,7 @@
-"""The kinds of change that an event type's schema can go through (digest of Nakadi's contract, 2.5)."""
+"""The kinds of change that an event type's schema can go through.
+
+Source: the schema evolution of Nakadi (https://nakadi.io/manual.html); see docs/decisions/nakadi-contract.md.
+"""
 
 from enum import IntEnum
 from typing import Any, Final, Literal, NamedTuple

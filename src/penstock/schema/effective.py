@@ -1,4 +1,7 @@
-"""The schema of whole events, made of the one that an owner gives (digest of Nakadi's contract, 2.3)."""
+"""The effective schema: the JSON Schema of whole events, metadata included, made from the owner's schema.
+
+Source: the event type categories of Nakadi (https://nakadi.io/manual.html); see docs/decisions/nakadi-contract.md.
+"""
 
 from typing import Final
 
@@ -8,7 +11,7 @@ from penstock.schema.walk import Schema, followed, nodes, redirected, steps
 _UUID: Final = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
 _TEXT: Final = {"type": "string"}
 MOMENT: Final = r"^.{19}(\.[0-9]{1,9})?([zZ]|[-+].{5})$"
-"""What has the format `date-time` (RFC 3339) has no more digits than readers keep, either (digest, 2.4)."""
+"""Bounds the fraction of an RFC 3339 `date-time` to nine digits, which is what readers keep."""
 _MOMENT: Final = {"type": "string", "format": "date-time", "pattern": MOMENT}
 _DATA_AT: Final = "#/properties/data"
 _WHOLE: Final = "#/definitions/penstock.whole"

@@ -1,9 +1,12 @@
-"""What a change of an event type's schema means: for its version, for those who publish, for those who read.
+"""Judge a change of an event type's schema: its version level, and its effect on producers and on consumers.
 
-Each difference between the two schemas has a level by the mode of compatibility, and the mode refuses some (digest of
-Nakadi's contract, 2.5 and 2.6). Beside that stands what is certain: whether events that were valid before are still
-valid (producers can stay as they are), and whether events of the new schema, without the members that the old one does
-not know, are valid by the old one (consumers can). The guideline on backward compatibility of events is about these.
+Each difference between the two schemas has a level by the compatibility mode, and a mode refuses some of them:
+Nakadi's table, see docs/decisions/nakadi-contract.md. Apart from the level, two facts are reported where they are
+certain:
+
+- Producers can stay as they are: every event that was valid before is still valid.
+- Consumers can stay as they are: every event of the new schema is valid by the old one, once the members that the old
+  one does not know are left out. The event guideline on backward compatibility is about this.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,18 +1,12 @@
-"""A change of data, as an event of the category `data` tells of it.
+"""Make the schema of an event type from the Python class that holds its events.
 
-All the types of which a type is made, as msgspec describes them.
+1. List the types that a type is made of, as msgspec describes them: Structs, dataclasses, typed dictionaries.
+2. Make a JSON Schema (2020-12) of them. It is msgspec's own, and adds that datetimes are date-times with a zone, unless
+   `msgspec.Meta(tz=False)` says that they have none.
+3. Translate it into draft-04, with the keywords that a registry accepts in the mode `compatible`. Of several spellings
+   of the same schema always the same one is chosen, so schemas of equal types are equal.
 
-Says a JSON Schema of today (2020-12) in the words that a registry takes in the mode `compatible` (draft-04).
-
-Those are the keywords in `ALLOWED` (digest of Nakadi's contract, 2.4), and of the many ways in which a schema can say
-the same it chooses one, so that schemas of the same things are the same.
-
-The JSON Schema of what msgspec knows: Structs, dataclasses, typed dictionaries, and all that these hold.
-
-It says what msgspec's own says, and a little more: that datetimes are date-times, with a zone, unless
-`msgspec.Meta(tz=False)` says that they have none.
-
-Makes the schema of an event type from the class that holds its events.
+`DataChange` is the class of events of the category `data`.
 """
 
 import math
@@ -47,7 +41,7 @@ _OPERATIONS: Final = ("C", "U", "D", "S")
 class DataChange(msgspec.Struct, Generic[Entity], frozen=True, omit_defaults=True):
     """What has happened to a record; `DataChange[Order]` is one whose record is an Order.
 
-    It has the members of a data event (digest of Nakadi's contract, 3.1), so it is published as it is, and events of
+    It has the members of Nakadi's data events, so it is published as it is, and events of
     data event types are read into it.
 
     Raises:

@@ -1,4 +1,7 @@
-"""The schema that an owner gives to an event type: what it must be, and how `compatible` closes it."""
+"""Read and check the schema that an owner gives to an event type, and close it for the mode `compatible`.
+
+Source: Nakadi's manual (https://nakadi.io/manual.html) and code; see docs/decisions/nakadi-contract.md.
+"""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
@@ -55,7 +58,7 @@ _CLOSED: Final = frozenset(["definitions", "properties", "dependencies", "items"
 
 
 def parse_schema(text: str) -> Schema:
-    """Read a schema as strictly as events are read (digest of Nakadi's contract, 2.4).
+    """Read a schema as strictly as events are read.
 
     Raises:
         InvalidEventType: it is no JSON object, holds a key twice, is larger than 1 MiB or nested too deeply.
@@ -84,7 +87,7 @@ def parse_schema(text: str) -> Schema:
 
 
 def check_schema(schema: Schema, *, compatible: bool, business: bool) -> None:
-    """Raise InvalidEventType unless an event type can have *schema* (digest of Nakadi's contract, 2.4).
+    """Raise InvalidEventType unless an event type can have *schema*, by Nakadi's rules.
 
     Nothing is ever fetched, patterns take a time that grows with their text alone (RE2), and no event can make what
     has been let in here run for ever: see `check_unfolding`.
@@ -137,8 +140,8 @@ def names_all(node: Schema) -> bool:
 def closed(node: Any) -> Any:
     """Return a schema that lets nothing pass that it does not name, as the mode `compatible` enforces it.
 
-    Every object gets `additionalProperties: false` and every array `additionalItems: false`, whatever its author says
-    (digest of Nakadi's contract, 2.3). References are not followed, since what they lead to is closed where it stands.
+    Every object gets `additionalProperties: false` and every array `additionalItems: false`, whatever its author says,
+    as in Nakadi. References are not followed: their targets are closed where they stand.
 
     >>> closed({"properties": {"name": {"type": "string"}}})
     {'properties': {'name': {'type': 'string'}}, 'additionalProperties': False}

@@ -98,7 +98,7 @@ class Validator:
         return self._passes_all or self._work(size, size // _NUMBER_BYTES_MIN) <= _LIGHT_WORK_MAX
 
     def why(self, event: dict[str, Any]) -> str:
-        """Return what is wrong with *event*, in Nakadi's words where it has some (digest of its contract, 3.4).
+        """Return what is wrong with *event*, in Nakadi's words where it has some.
 
         >>> Validator({"required": ["order_id"]}).why({})
         '#: required key [order_id] not found'

@@ -1,6 +1,7 @@
-"""Tells what is wrong with an event, in the words of Nakadi (digest of its contract, 3.4).
+"""Describe what is wrong with an event, in Nakadi's words.
 
-They are those of its JSON Schema library, for each keyword; what is told otherwise stands in the guarantees.
+The texts are those of Nakadi's JSON Schema library (https://github.com/everit-org/json-schema), keyword by keyword.
+docs/guarantees.md lists the differences.
 """
 
 import re

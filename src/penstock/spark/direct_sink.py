@@ -1,6 +1,6 @@
-"""Mode direct: tasks publish their rows themselves, and each row is stored once, however often it is sent.
+"""Direct mode: tasks publish their rows themselves, and each row is stored once, however often it is sent.
 
-Digest of idempotent publishing, 5.4, protocol D.
+See docs/decisions/direct-batches.md.
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
-"""Rows laid out for mode direct: each is a line of the feed beside the partition it falls in, sorted when it is sent.
+"""Lays out rows for direct mode: each is a line of the feed beside its partition, sorted when it is sent.
 
-Digest of idempotent publishing, 5.4: rows of one partition of the feed go to one task, and whatever order they arrive
-there in, they are numbered in the same one whenever the batch is made again.
+All rows of a partition of the feed go to one task. Whatever order they arrive in, they get the same numbers whenever
+the batch is made again (docs/decisions/direct-batches.md).
 """
 
 from bisect import bisect_right

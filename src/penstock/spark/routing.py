@@ -1,6 +1,6 @@
-"""Which partition an event falls in, as the hub would choose it; but any that is free is chosen by the event itself.
+"""Chooses the partition of an event as the hub would. Where any partition will do, the event's bytes choose it.
 
-So an event that is made again falls in the same partition again (digest of idempotent publishing, 5.4).
+So an event that is made again falls into the same partition again (docs/decisions/direct-batches.md).
 """
 
 from collections.abc import Sequence

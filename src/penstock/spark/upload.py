@@ -1,6 +1,6 @@
-"""What a task of a query publishes: rows in, an upload out, which nobody sees before the driver names it.
+"""Staged mode, on executors: a task uploads its rows, which nobody sees before the driver names the upload.
 
-Digest of idempotent publishing, 5.3, protocol S.
+See docs/decisions/staged-batches.md.
 """
 
 from collections.abc import Iterable, Iterator

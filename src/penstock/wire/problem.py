@@ -52,7 +52,7 @@ def to_problem(error: PenstockError, status: int, title: str) -> dict[str, Any]:
 
 
 def nakadi_problem(problem: Mapping[str, Any]) -> dict[str, Any]:
-    """Return *problem* with the members alone that Nakadi's problems have (digest of its contract, 6).
+    """Return *problem* with the members alone that Nakadi's problems have.
 
     What is wrong with the fields of a body is told by a type of its own, a line for each; all else has no type.
 

@@ -1,4 +1,7 @@
-"""The contract of idempotent publishing over HTTP (digest of idempotent publishing, 4.4)."""
+"""The HTTP contract of idempotent publishing: headers, envelopes, claims and answers.
+
+docs/http.md documents it, docs/decisions/idempotent-producers.md has the rules behind it.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

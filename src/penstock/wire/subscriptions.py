@@ -1,8 +1,8 @@
-"""The lines of a subscription's stream, as its consumers read them (digest of Nakadi's contract, 5.6).
+"""Nakadi's shapes of subscriptions: stream parameters, the lines of a stream, cursors, and links between list pages.
 
-An event is not looked into: it is handed on byte for byte as it came.
+Events are passed on byte for byte, without being decoded.
 
-Nakadi's subscriptions: their streams, their cursors, and how they are shown (digest of its contract, 5).
+Source: Nakadi's subscription API, https://nakadi.io/manual.html.
 """
 
 import random

@@ -1,4 +1,4 @@
-"""Streams of events without a subscription, in virtual time: the vectors of Nakadi's contract (4.2)."""
+"""Streams of events without a subscription, in virtual time: cases of Nakadi's acceptance tests, and more."""
 
 from collections.abc import Sequence
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Streams of a subscription, on a virtual clock: the vectors of Nakadi's contract (5.6 and 5.7)."""
+"""Streams of a subscription, on a virtual clock: cases of Nakadi's acceptance tests, and more."""
 
 from collections.abc import Iterable
 from typing import Any

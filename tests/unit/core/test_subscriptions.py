@@ -1,4 +1,4 @@
-"""Subscriptions: their definition and its changes (Nakadi, 5.1 and 5.2), and when an event is given up (5.11)."""
+"""Subscriptions: their definition and its changes, as in Nakadi, and when an event is given up."""
 
 from typing import Any
 

@@ -425,7 +425,7 @@ UNTYPED: dict[str, tuple[Schema, Schema]] = {
 
 
 def test_event_of_a_schema_without_the_type_object_was_open() -> None:
-    """Nakadi's strict validation knows an object by its keywords (its contract, 2.3), be it the event itself."""
+    """Nakadi's strict validation knows an object by its keywords, be it the event itself."""
     for old, new in UNTYPED.values():
         verdict = judge(old, new, "compatible")
 

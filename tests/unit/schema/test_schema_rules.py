@@ -1,4 +1,4 @@
-"""Rules for the schema of an event type (Nakadi's contract, 2.4), and how the mode `compatible` closes it."""
+"""Rules for the schema of an event type, as in Nakadi, and how the mode `compatible` closes it."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Violations of a schema, reported in Nakadi's words (its contract, 3.4), by place, and short whatever the event."""
+"""Violations of a schema, reported in Nakadi's words, by place, and short whatever the event."""
 
 import re
 from typing import Any

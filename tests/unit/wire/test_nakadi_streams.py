@@ -1,4 +1,4 @@
-"""Streams in Nakadi's form, with and without a subscription: their parameters, cursors and lines (5.4, 5.6 and 10)."""
+"""Streams in Nakadi's form, with and without a subscription: their parameters, cursors and lines."""
 
 import json
 import math

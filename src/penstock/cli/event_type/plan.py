@@ -44,8 +44,8 @@ def planned(wanted: Mapping[str, Any], registered: Mapping[str, Any] | None, *, 
     """Return the plan that leads from *registered*, as a hub shows it, to the valid definition *wanted*.
 
     A schema that says the same with other spaces stays as it is, or it would become another version. Members that the
-    file does not have become what they are by default, as with any replacement; some stay (digest of Nakadi's contract,
-    2.8).
+    file does not have become what they are by default, as with any replacement; some stay: see
+    `penstock.core.registry.replacement`.
 
     Raises:
         Failure: the hub shows event types in another way than this version knows.

@@ -1,17 +1,14 @@
-"""What an idempotent producer asks the hub, all of which can be asked again without harm.
+"""The protocol side of an idempotent producer, without I/O.
 
-Finds out what has become of a batch of which nothing is known, so that it is final.
-
-Invariants:
-    Nothing is said of a batch before no copy of it can be stored any more.
-    What is said of it is what the hub has compared with it.
-
-The protocol side of idempotent publishing (digest of idempotent publishing, 4.8).
+It sends batches, and finds out whether a batch of unknown outcome is stored: docs/decisions/idempotent-producers.md.
+Every request to the hub can be repeated without harm.
 
 Invariants:
-    What is sent again is the same bytes with the same numbers.
-    A number is used for other events only when it is certain that the ones before them under it are not stored.
-    When it is not known whether a batch is stored, nothing more is sent to its partition before that is found out.
+    A retry sends the same bytes with the same numbers.
+    A number is used for other events only if the events sent under it before are certainly not stored.
+    While the outcome of a batch is unknown, nothing else is sent to its partition.
+    A verdict on a batch is final: it is given once no copy of the batch can be stored any more.
+    A verdict is what the hub has found by comparing the batch with what it has stored.
 """
 
 import time

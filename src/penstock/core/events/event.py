@@ -1,8 +1,7 @@
-"""What a stream is called: the events of one feed that share a key, which is the unit of order.
+"""Events: what a producer hands in, what every event must be, and the metadata of business and data events.
 
-The metadata of business and data events: what the hub writes into it, and what headers follow from it.
-
-What a producer hands in, and what every event must be.
+The hub completes the metadata, and derives headers from it. Events of one feed that share a key form a stream, which
+is the unit of order; this module names it.
 """
 
 import re
@@ -50,7 +49,7 @@ _open: Final = msgspec.json.Decoder(_Envelope).decode
 
 
 class Enrichment:
-    """Completes the metadata of events that are published together (digest of Nakadi's contract, 3.5)."""
+    """Completes the metadata of events that are published together, as Nakadi's enrichment does."""
 
     def __init__(self, *, event_type: str, version: str, received_at: str, flow_id: str | None) -> None:
         """Prepare what all of them get; *flow_id* goes to those that have none."""
@@ -211,9 +210,8 @@ _encode_lines: Final = msgspec.json.Encoder().encode_lines
 def check_events(events: list[bytes], lines: Sequence[int] | None = None) -> list[dict[str, Any]]:
     """Decode each event, or raise for the first that cannot be one.
 
-    An event is one JSON object in UTF-8 without duplicate keys (RFC 8259 leaves them open, consumers read them
-    differently), whose integers fit into 64 bits with a sign, as readers in most languages keep them (digest of
-    Nakadi's contract, 3.2). Its size is another question: see `check_size`.
+    An event is one JSON object in UTF-8. It has no duplicate keys: RFC 8259 leaves them open, and consumers read them
+    differently. Its integers fit into 64 bits with a sign, as in Nakadi. Its size is checked by `check_size`.
 
     Raises:
         MalformedEvent: with the number of the line, from *lines*, by default counted from 1.

@@ -1,4 +1,7 @@
-"""Which partition an event falls in: Nakadi's rules, bit for bit (digest of its contract, 3.6)."""
+"""The partition of an event by Nakadi's `hash` strategy, bit for bit.
+
+Source: Nakadi's partition strategies, https://nakadi.io/manual.html, and docs/decisions/nakadi-contract.md.
+"""
 
 import json
 import random

@@ -1,13 +1,10 @@
-"""Chooses the partition that an event falls in, by the event type's strategy (digest of Nakadi's contract, 3.6).
+"""Decides whether an event type accepts events: by schema, size, partition, key and headers.
 
-Bounds the lines of a feed: the option `max_event_bytes` of an event type.
+The hub decides by this when it publishes, and the outbox before it inserts, so both accept the same events. The
+partition of an event follows from the event type's strategy (`penstock.core.events.partitioning`).
 
-Some readers of feeds stop at long lines. So what counts is the longest line by which a feed may send an event, however
-it is read: in version 1, with all headers, in any partition, its end included.
-
-Decides whether an event type takes events: by schema, size, partition, key and headers.
-
-The hub decides by this when it publishes, and the outbox before it inserts, so that both take the same events.
+The option `max_event_bytes` bounds the lines of a feed, since some readers stop at long lines. It bounds the longest
+line by which any read may send an event: version 1, all headers, any partition, the line end included.
 """
 
 from collections.abc import Callable, Sequence
@@ -220,8 +217,8 @@ def accept(
 ) -> Accepted:
     """Return what *event_type* makes of each event of *batch*; all of them are accepted, or none.
 
-    First all are validated, then all get a partition, then the lines that they make are measured; the first event that
-    fails ends it (digest of Nakadi's contract, 3.2).
+    All events are validated, then partitioned, as in Nakadi; then the size of their lines is checked. The first failure
+    ends it.
 
     Args:
         event_type: what the events have to be.

@@ -1,11 +1,13 @@
-"""Cuts a stream's events into batches: says what is to be sent now, and when to ask again.
+"""Cuts a stream's events into batches: decides what to send now, and when to look again.
 
-There is no I/O and no clock here: whoever drives it hands in what was read, and says what time it is. Times are seconds
-of any clock that does not go back. (Digest of Nakadi's contract, 4.2.)
+No I/O and no clock: the caller hands in what it has read, and the time, in seconds of any clock that does not go
+back.
+
+Source: Nakadi's low-level API, https://nakadi.io/manual.html.
 
 Invariants:
-    Batches of a partition hold its events in their order, each once; none is sent of what came after a limit.
-    What waits to be sent has at most `bytes_max` bytes, but for what was added last.
+    Batches of a partition hold its events in their order, each once; nothing behind a limit is sent.
+    What waits to be sent has at most `bytes_max` bytes, except for what was added last.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,15 +1,10 @@
-"""Names of event types (digest of Nakadi's contract, 2.1).
+"""The definition of an event type: every field, its rule and its default, in Nakadi's shape.
 
-What the owner of an event type, or of a subscription, chooses from.
+Names, annotations, labels and the values that an owner chooses from are here too, since subscriptions share them, and
+so are the limits: Penstock's own, and Nakadi's for clients that count on them. Members that are not known here are
+kept, so a client may send back whatever it was given.
 
-What an event type may ask for: Penstock's own limits, and Nakadi's for clients that count on them.
-
-Annotations and labels: what an owner attaches to an event type (digest of Nakadi's contract, 2.2).
-
-What an owner says of an event type: every field of the definition, its rule and its default.
-
-The shape is Nakadi's (digest of its contract, 2.1, 2.2 and 2.9). Members that are not known here are kept as they are,
-so that a client may send back whatever it was given.
+Source: Nakadi's event types, https://nakadi.io/manual.html.
 """
 
 import re
@@ -97,7 +92,7 @@ NAKADI: Final = Limits(
     stream_bytes_max=50_000_000,
     strict=True,
 )
-"""Nakadi's limits, as it has them by default: retention of 3 hours to 4 days, 2 days unless told (its digest, 0.1)."""
+"""Nakadi's limits, as it has them by default: retention of 3 hours to 4 days, 2 days unless told."""
 
 
 def limits_of(*, nakadi_strict: bool, refuses_by_guidelines: bool, stream_bytes_max: int = 50_000_000) -> Limits:

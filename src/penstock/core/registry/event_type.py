@@ -46,7 +46,7 @@ class EventType(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def parse(cls, definition: Any, limits: Limits = PENSTOCK) -> "EventType":
-        """Read a definition in Nakadi's shape, as an owner hands it in (digest of its contract, 2.1).
+        """Read a definition in Nakadi's shape, as an owner hands it in.
 
         Raises:
             InvalidEventType: names the fields and the rules that they break: see `completed`.

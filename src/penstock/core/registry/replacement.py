@@ -1,4 +1,7 @@
-"""What an owner may change of an event type (digest of Nakadi's contract, 2.8)."""
+"""Which fields of an event type an owner may change.
+
+Source: Nakadi's rules for updates of event types, https://nakadi.io/manual.html.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple

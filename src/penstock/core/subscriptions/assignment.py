@@ -1,13 +1,14 @@
-"""Shares the partitions of a subscription out among its streams (digest of Nakadi's contract, 5.8).
+"""Assigns the partitions of a subscription to its streams, and makes and checks cursor tokens.
 
-There is no I/O here: whoever keeps the slots hands in what they are, and stores what they are to be.
+No I/O: the caller hands in the slots as they are, and stores them as they are to be. A cursor token proves that a
+cursor was sent to a stream; it is made from both, and the client hands it back with the cursor.
+
+Source: Nakadi's rebalancing, https://github.com/zalando/nakadi; see docs/decisions/nakadi-contract.md.
 
 Invariants:
-    A partition has one owner at most; it changes hands only when its owner has let go of it, or is gone.
-    Streams that have not asked for partitions have as many of the rest as any other of them, or one fewer.
-    What need not move does not: shared out again among the same streams, nothing changes.
-
-Proves that a cursor was sent to a stream: its token, which the client hands back with it, is made of both.
+    A partition has at most one owner, and changes hands only when its owner has released it or is gone.
+    Streams that have not asked for partitions share the rest evenly: their counts differ by at most one.
+    Assignment moves as little as it can: among the same streams nothing changes.
 """
 
 import hmac

@@ -1,13 +1,12 @@
-"""Says what becomes of events that a consumer cannot process: when they are sent one by one, when they are given up.
+"""The definition of a subscription: every field, its rule and its default, in Nakadi's shape.
 
-The mechanism is Nakadi's (digest of its contract, 5.11), per partition: when a stream ends without having committed
-what it was sent, its partition counts that. Where the count has come to the limit, the batch that failed is sent event
-by event, to find the guilty one; where it has come there again at one event, that is given up.
+Members that are not known here are kept, so a client may send back whatever it was given.
 
-What an application says of its subscription: every field, its rule and its default.
+The definition says what happens to events that a consumer cannot process; `start` decides by it, per partition. A
+partition counts the streams that end without committing what they were sent. At the limit the failed batch is sent
+event by event, to find the poison event; when the count is at the limit again, that event is given up.
 
-The shape is Nakadi's (digest of its contract, 5.1 and 5.2).
-Members that are not known here are kept as they are, so that a client may send back whatever it was given.
+Source: Nakadi's subscriptions and dead letters, https://nakadi.io/manual.html; see docs/decisions/parked-keys.md.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,15 +1,13 @@
-"""How a consumer wants the events of its stream.
+"""Delivers a subscription's events to one stream: what may be sent, what is committed, when it ends, and why.
 
-What is known of one partition that is sent to a stream: what waits, how far it is sent, how far it is committed.
+No I/O and no clock: the caller hands in what was read and what was committed, and the time, in seconds of any clock
+that does not go back.
 
-Delivers a subscription's events to one stream: what may be sent now, what is committed, when it ends, and why.
-
-There is no I/O and no clock here: whoever drives it hands in what was read and what was committed, and says what time
-it is. Times are seconds of any clock that does not go back. (Digest of Nakadi's contract, 5.6 and 5.7; design 5.3.)
+Source: Nakadi's subscription streams, https://nakadi.io/manual.html, and docs/decisions/nakadi-contract.md.
 
 Invariants:
-    Batches of a partition hold its events in their order, each once, from after what was committed on.
-    What was sent and is not committed, and what is left out between, never exceeds the window.
+    Batches of a partition hold its events in their order, each once, from the committed position on.
+    What is sent and not committed, events that are left out between included, never exceeds the window.
     A stream ends once, and says why.
 """
 

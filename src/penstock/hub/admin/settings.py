@@ -25,7 +25,7 @@ from penstock.errors import (
 from penstock.storage.store import Setting, Store
 
 BlockKind = Literal["CONSUMER_APP", "CONSUMER_ET", "PRODUCER_APP", "PRODUCER_ET"]
-"""Whether an application or an event type is blocked, for consumers or for producers; written as in Nakadi (1.5)."""
+"""Whether an application or an event type is blocked, for consumers or for producers; written as in Nakadi."""
 Feature = Literal[
     "delete_event_type_with_subscriptions",
     "disable_db_write_operations",

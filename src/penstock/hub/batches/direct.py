@@ -1,13 +1,13 @@
-"""Direct publishing: the tasks of a batch publish it themselves, as idempotent producers, and their counts are checked.
+"""Direct batches: the tasks of a batch publish as idempotent producers, and the hub checks their counts at the end.
 
-Digest of idempotent publishing, 5.4. A manifest says into how many partitions the batch is divided, and in which epoch
-its tasks publish; they number the events of each partition from 0. A task that runs again sends the same events under
-the same numbers, which are stored once. What is stored is visible at once, before the batch is complete.
+A manifest fixes the number of partitions of the batch and the epoch of its tasks, which number the events of each
+partition from 0. A task that runs again sends the same events with the same numbers, and they are stored once. Events
+are visible before the batch is complete. docs/decisions/direct-batches.md gives the reasons.
 
 Invariants:
-    A batch that was begun keeps its manifest, whatever becomes of the event type's partitions.
-    Nobody publishes in the epoch of a batch that is complete: tasks that come late are shut out.
-    A batch is complete when each of its partitions holds what the tasks have counted, and nothing more.
+    A batch keeps its manifest, even if the event type gets more partitions.
+    No producer publishes in the epoch of a completed batch: late tasks are fenced.
+    A batch is complete when each of its partitions holds exactly the events that its tasks have counted.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

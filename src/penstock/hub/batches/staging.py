@@ -1,20 +1,16 @@
-"""Sets apart what is no valid event, where that is wanted; else the first one refuses all that it came with.
+"""Staged batches: tasks upload events in chunks, and the driver publishes the uploads of its successful tasks once.
 
-Keeps the ledger of batches, inside the transactions that append (digest of idempotent publishing, 5.3).
-
-Invariants:
-    A batch is locked before it is decided about, and before producers and the heads of partitions are.
-    A chunk goes into the log in the transaction that notes it as done: so it does once, whoever tries.
-
-Staged publishing: events are handed in by tasks, any of which may fail, and published as one batch, once.
-
-Digest of idempotent publishing, 5.3. What a task hands in is an upload, of chunks, which nobody sees. Whoever drives
-the tasks names those uploads whose tasks have succeeded: they are the batch, whatever else was handed in.
+Readers do not see an upload. The driver names the uploads that make up the batch; the others expire. The ledger
+records each batch by event type, producer group and number, inside the append transactions. A chunk with an invalid
+event is refused, unless the publisher asks the hub to set invalid events apart. docs/decisions/staged-batches.md
+gives the reasons.
 
 Invariants:
-    A batch that was begun is of the uploads that it was begun with, and each event of them goes into the log once.
-    The numbers of a group's batches grow, and one is published to its end before the next one begins.
-    What is valid when it is handed in is published, whatever schema the event type has by then.
+    A batch keeps the uploads that it was begun with, and each event of them is appended once.
+    The batch numbers of a group increase, and a batch is published to its end before the next one begins.
+    Events are validated when they are handed in, and published whatever schema the event type has by then.
+    A batch is locked before it is judged, and before producers and the heads of partitions are locked.
+    A chunk is appended in the transaction that marks it as done, so it is appended once, whoever tries.
 """
 
 import json

@@ -89,8 +89,7 @@ def prepare(feed: Feed, handed: Handed, now: int, *, tells: bool = True) -> Prep
     Unless it *tells*, what is wrong with an event that the schema does not allow is not looked for, which can take much
     longer than to find that it is not allowed.
 
-    First everything is parsed, then validated, then given a partition, then completed: the first event that fails ends
-    it (digest of Nakadi's contract, 3.2).
+    All events are parsed, then validated, then partitioned, then enriched, as in Nakadi. The first failure ends it.
 
     Raises:
         MalformedEvent: it cannot be read; nothing was looked at but that.

@@ -1,10 +1,8 @@
-"""A part of a staged batch on its way into the log, and what batches are called by.
+"""One publish on its way into the log: from the producer, through the committer's queue, into the append.
 
-A batch that says who publishes it, as it is handed in, and what has become of it.
-
-The bare write: what goes into the log, and where, once the heads are locked.
-
-One publish on its way into the log, from whoever hands it in to the committer.
+`Request` carries what a producer hands in: events, a numbered batch of an idempotent producer, or a piece of a staged
+batch. `lock_heads` and `append_rows` are the bare write: the offsets are assigned once the heads are locked
+(docs/decisions/head-rows.md).
 """
 
 import time
@@ -92,7 +90,7 @@ class Produced(NamedTuple):
 
 
 def handed_bytes(event: NewEvent) -> bytes:
-    """Return the bytes of which an event's digest is made: all that was handed in, and matters to who reads it."""
+    """Return the bytes that an event's digest covers: the event as it was handed in, its key and its headers."""
     if event.key is None and event.headers is None:
         return bytes(event.data)
     return bytes(event.data) + b"\n" + msgspec.json.encode([event.key, event.headers], order="sorted")

@@ -1,6 +1,6 @@
-"""How long idempotent producers are remembered (digest of idempotent publishing, 4.5).
+"""Idempotent producers: grant claims, report progress, find out whether a batch is stored, and expire idle producers.
 
-Idempotent producers: who may publish, how far each has come, and what of a batch is stored.
+docs/decisions/idempotent-producers.md has the rules and the times.
 """
 
 import os

@@ -1,11 +1,11 @@
-"""Finds out whether a numbered batch is stored, of whatever epoch it is.
+"""Judges numbered batches inside the append transaction, and finds out whether a batch is stored, of whatever epoch.
 
-Keeps idempotent producers' numbers, inside the transactions that append (digest of idempotent publishing, 4.3).
+The rules are those of `penstock.core.producers`; docs/decisions/idempotent-producers.md explains them.
 
 Invariants:
-    A producer is locked before it is decided about, and before the heads of partitions are.
-    Nothing of a batch that is refused is stored, and none of its numbers is used up.
-    A refusal tells what of the batch is stored.
+    A producer is locked before it is judged, and before the heads of partitions are locked.
+    A refused batch stores nothing and uses up no number.
+    A refusal says what of the batch is stored.
 """
 
 from collections.abc import Sequence

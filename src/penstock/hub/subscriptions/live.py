@@ -1,11 +1,11 @@
-"""Knows the streams that this process sends, tells them what has changed, and keeps up the lease that they live by.
+"""Renews the lease of this hub process, and tells its streams what has changed.
 
-Its own commits are told to it; the poller of `Watch` finds what other hubs have done to the same subscriptions, in one
-query however many streams there are.
+The process tells its streams its own commits. For changes that other hubs make, the poller of `Watch` asks one query,
+however many streams there are. docs/decisions/leases.md gives the reasons.
 
 Invariants:
-    A stream is sent only while the hub's lease is known to hold, by a clock that does not go back: others count it as
-    gone no sooner than `LEASE_S` after the database last saw it.
+    A stream is sent events only while the process's lease is known to hold, by a monotonic clock. Other processes count
+    it as gone no sooner than `LEASE_S` after the database last saw it.
 """
 
 import threading

@@ -1,6 +1,7 @@
-"""Keys whose events wait since one could not be processed: looked at, sent again, skipped (design 5.3).
+"""Gives up events that a consumer cannot process, and keeps the keys that are parked because of them.
 
-Gives up events that a consumer could not process as often as its subscription says (digest of Nakadi's, 5.11).
+A subscription says how often an event is sent, and what happens then: skip, dead letter, or park its key. Parked keys
+can be listed, sent again and skipped. docs/decisions/parked-keys.md gives the reasons.
 """
 
 import uuid

@@ -1,15 +1,12 @@
-"""Why streams of subscriptions end: what their consumers are told.
+"""Admits streams to a subscription, ends them, and assigns its partitions to them.
 
-A subscription at one look: who is there, and who of them still has what.
-
-Invariants:
-    Time is the database's own, the same for all hubs.
-
-Lets streams of a subscription come and go, and shares its partitions out among them (digest of Nakadi's, 5.8).
+`Look` is a snapshot of a subscription: its streams, and the partitions that each one owns. A stream that ends tells
+its consumer the reason. docs/decisions/leases.md explains how long a stream keeps its partitions.
 
 Invariants:
-    Whoever changes anything here has locked the subscription: of two that race for the last slot exactly one gets it.
-    A stream that has ended keeps what it may still commit until its time is over, on the database's clock.
+    A change locks the subscription first: of two streams that race for the last slot exactly one gets it.
+    Times that several hubs compare are the database's.
+    A stream that has ended keeps what it may still commit until its commit timeout is over.
     The streams of a hub that was not seen for `LEASE_S` have ended, and keep only what nobody else wants.
 """
 

@@ -1,6 +1,7 @@
-"""The event type that takes events which were given up, where a subscription says so (digest of Nakadi's, 5.11).
+"""Subscriptions: create, find, list, change and delete them, and the event type of their dead letters.
 
-Knows the subscriptions: what each is, and who may be told of it (digest of Nakadi's contract, 5.1 to 5.3).
+The identity of a subscription is Nakadi's: owning application, event types and consumer group
+(https://nakadi.io/manual.html).
 """
 
 import uuid
@@ -206,7 +207,7 @@ def existing(id: str, found: Subscription | None) -> Subscription:
 
 
 def is_deletable(subscription: Subscription) -> bool:
-    """Tell whether a subscription goes with an event type that is dropped, as one of an archive does (0.1, 2.9)."""
+    """Tell whether a subscription is deleted together with its event type, as Nakadi's archiver's is."""
     owner, _, group = identity_of(subscription.definition)
     return (owner, group) == ("nakadi_archiver", "nakadi_to_s3")
 
@@ -217,7 +218,7 @@ def new_slot(place: Place, offset: int, epochs: Mapping[str, int]) -> Slot:
 
 
 def begin(tx: Tx, subscription: Subscription, now: int) -> Sequence[Slot]:
-    """Return the partitions of a locked subscription, which begins now where it has not (5.3)."""
+    """Return the partitions of a locked subscription, which begins now where it has not, as in Nakadi."""
     if slots := tx.subscriptions.slots(subscription.id):
         return slots
     tx.subscriptions.begin(subscription.id, beginning(tx, subscription), now)

@@ -1,8 +1,10 @@
-"""Which calls are active, which streams fail or stall, and for how long. Digest of Propulsion, 1.16.
+"""Which calls are active, which streams fail or stall, and for how long.
 
-A failing stream is one whose last call has raised or is overdue; a stalled one has been handled again and again without
-an error and without getting any further. Nothing has to end for their ages to be told. Who does both by turns is what
-its last call was, since it first was that: as long as it makes no progress, it grows no younger.
+A stream *fails* if its last call has raised or is overdue. It *stalls* if calls return without an error and without
+progress. Ages are known while calls are still running. A stream that alternates between the two counts as what its
+last call was, from the first time it was that: without progress its age never decreases.
+
+Source: the busy metrics of Propulsion, https://github.com/jet/propulsion.
 """
 
 from collections import Counter, deque

@@ -1,4 +1,4 @@
-"""How many streams there are in each state, and how many events they have that wait. Digest of Propulsion, 1.23."""
+"""Counts the streams in each state, and their waiting events."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple

@@ -1,4 +1,4 @@
-"""When a processor is to stop: a stream has made no progress for too long. Digest of Propulsion, 1.17."""
+"""Decides when a processor stops because a stream, or its source, has made no progress for too long."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a handler says of the span it was given. Digest of Propulsion, 2 and 8.8."""
+"""Outcomes of a call: what a handler says about the span that it was given."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,7 @@
-"""What is buffered of a stream, and how far it is handled. Digest of Propulsion, 1.6 to 1.9."""
+"""What is buffered of a stream, and how far it is handled: spans and the write position.
+
+Source: the stream states of Propulsion, https://github.com/jet/propulsion; docs/propulsion.md compares the two.
+"""
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence

@@ -1,6 +1,6 @@
 """The batches of a tranche that are under way, and the position that is safe to resume from.
 
-Each tranche has a queue of its own: what holds one back holds no other (digest of Propulsion, 1.8 and 8.2).
+Each tranche has a queue of its own, so one that is held back does not hold back the others.
 """
 
 from collections import deque

@@ -40,7 +40,7 @@ WAIVER_PREFIX: Final = "penstock.waiver/"
 
 Behind the id there may be a period and the path of a field, as in `personal-data.customer.phone`: such a waiver holds
 for that field and what is in it alone. Prefix and name of the key, and the length of its value, keep the rules for
-annotations (digest of Nakadi's contract, 2.2).
+annotations: see `penstock.core.registry.definition`.
 """
 
 

@@ -1,8 +1,7 @@
-"""What holds for every request, whatever it asks for: its flow id, its path, how its body may be encoded.
+"""Checks that hold for every request, and bounded request bodies.
 
-The forms of request bodies that no route takes.
-
-Request bodies, bounded.
+Every request has a flow id (`X-Flow-Id`), a path without `//`, and a content encoding only if it is a POST, as in
+Nakadi. Request bodies have a bounded size. Some media types are refused on every route.
 """
 
 import os
@@ -45,7 +44,7 @@ class Arrival(NamedTuple):
 
 
 def arrived(scope: Scope) -> Arrival:
-    """Look at a request as every one is looked at (digest of Nakadi's contract, 0.2 and 0.3)."""
+    """Check what holds for every request, whatever its route, by Nakadi's rules."""
     flow_id = encoding = None
     offers_upgrade = has_body = False
     for name, value in scope["headers"]:

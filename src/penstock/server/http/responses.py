@@ -1,6 +1,6 @@
-"""Answers in JSON.
+"""JSON answers, and warnings beside them.
 
-Warnings beside an answer: what was done, although something about it may not be as its owner expects.
+A warning tells the client that the hub has done what was asked, and that something about it may be unexpected.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ COMPRESSED_FROM_BYTES: Final = 1_024
 
 
 class JsonResponse(Response):
-    """JSON, compressed where that is worth while and the client likes it (digest of Nakadi's contract, 0.3)."""
+    """JSON, compressed if it is large enough and the client accepts that."""
 
     media_type = "application/json"
 

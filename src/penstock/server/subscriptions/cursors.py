@@ -1,4 +1,7 @@
-"""The routes of a subscription's cursors: shown, committed, reset; and of its streams' leases (digest, 5.4 and 5.5)."""
+"""The routes of a subscription's cursors (show, commit, reset) and of its streams' leases.
+
+Source: Nakadi's subscription API, https://nakadi.io/manual.html; leases are Penstock's own.
+"""
 
 import asyncio
 import time

@@ -1,7 +1,9 @@
-"""Streams a subscription's batches to one of its consumers, as Nakadi does (digest of its contract, 5.6 and 5.7).
+"""Streams a subscription's batches to one consumer, as Nakadi does (https://nakadi.io/manual.html).
 
-A stream waits without a thread and without a connection to the database, is bounded in memory, and ends as soon as its
-client has left. Streams that wait at the same place share what is read.
+Invariants:
+    A stream that waits has no thread and no database connection.
+    Its memory is bounded, and it ends as soon as its client has left.
+    Streams that wait at the same position share what is read.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""Tells how far a subscription's consumers have come (digest of Nakadi's contract, 5.9).
+"""The routes of subscriptions (create, show, change, delete) and of their statistics, in Nakadi's shapes.
 
-The routes of subscriptions themselves, in Nakadi's shape: made, shown, changed, dropped (its digest, 5.1).
+Source: Nakadi's subscription API, https://nakadi.io/manual.html.
 """
 
 import re

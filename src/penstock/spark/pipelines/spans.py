@@ -3,10 +3,10 @@
     {"s": stream, "i": index of the first, "e": [{"c": kind, "t": time, "d": the event, "m": its headers}]}
     {"s": stream, "i": index, "u": [{"c": kind, "t": time, "d": the event, "m": its headers}]}
 
-A span has events whose indices follow each other, a summary the newest of a stream. The events' own bytes are not
-touched.
+A span holds events with consecutive indices; a summary holds the newest event of a stream. The events' own bytes are
+not touched.
 
-Source: digest of Propulsion, 1.21 (FsKafka's wire formats).
+Source: Propulsion's Kafka codec, https://github.com/jet/propulsion.
 """
 
 from collections.abc import Iterable, Iterator

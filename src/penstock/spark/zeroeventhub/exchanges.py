@@ -1,4 +1,4 @@
-"""Carries out the exchanges of `wire/log/reader` by the standard library: executors have no other HTTP library."""
+"""Carries out the exchanges of `wire/reader` by the standard library alone: executors have no other HTTP library."""
 
 import time
 from collections.abc import Callable, Mapping

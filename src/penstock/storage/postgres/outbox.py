@@ -1,16 +1,15 @@
-"""The outbox in PostgreSQL, where transactions commit in another order than they take their numbers.
+"""The outbox in PostgreSQL, where transactions commit in another order than they take their ids.
 
-A row tells which transaction inserted it. A look is a snapshot: it sees the rows of all transactions below its xmax but
-those that were still running. The next look therefore needs only the rows of transactions at or above that xmax, and of
-those that were running then. Nothing that commits late is lost, and an empty outbox costs nothing to look into, however
-many dead rows a long transaction keeps from being vacuumed.
+Each row stores the id of the transaction that inserted it. A look is a snapshot: it sees all transactions below its
+xmax except those that were still running. The next look asks only for rows of transactions at or above that xmax, and
+of those that were running then. So no row that commits late is lost, and an empty outbox costs the same however many
+dead rows a long transaction keeps from being vacuumed. docs/decisions/outbox-snapshots.md gives the reasons.
 
 Invariants:
     Whoever takes rows of an event type holds its lock until the transaction ends.
     An event type that is not waiting has no row left that the last look could see: its next rows lie after that look.
     A snapshot counts as drained only after the transaction that took all it saw has committed.
-    What was seen before a crash counts for nothing after it: numbers of transactions that had not reached the disk are
-    given again, to others.
+    A crash of the database voids all looks before it: PostgreSQL reuses the ids of transactions that were not on disk.
 """
 
 import threading

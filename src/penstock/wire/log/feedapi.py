@@ -1,6 +1,6 @@
 """FeedAPI v2: discovery, its query and its lines.
 
-Source: https://github.com/vippsas/feedapi-spec, with the decisions of design 5.1.
+Source: https://github.com/vippsas/feedapi-spec; docs/decisions/feed-extensions.md has what it leaves open.
 """
 
 from typing import Any, Final, NamedTuple

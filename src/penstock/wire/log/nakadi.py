@@ -1,10 +1,8 @@
-"""Nakadi's shapes: event types, schemas, offsets and batches, as existing clients know them.
+"""Nakadi's shapes of the log: event types, schemas, batches, cursors and streams, as existing clients know them.
 
-Nakadi's cursors: how they are given, what they stand for, and how far apart they are (digest of its contract, 4).
+A cursor of Nakadi names the last event that was consumed. In our code a position is the next offset wanted: one more.
 
-A cursor names the last event that was consumed. In our code a position is the next offset wanted: one more.
-
-Nakadi's streams: what they are asked for, and the lines that they consist of (digest of its contract, 4.2).
+Source: Nakadi's manual, https://nakadi.io/manual.html, and docs/decisions/nakadi-contract.md where it is silent.
 """
 
 import json
@@ -134,12 +132,12 @@ _decode_one: Final = json.JSONDecoder().raw_decode
 
 
 def _malformed(reason: str) -> MalformedBatch:
-    # Nakadi's words come first (digest, 3.2).
+    # Clients know the text by Nakadi's words, which come first.
     return MalformedBatch(f"Error occurred when parsing event(s). {reason[0].upper()}{reason[1:]}", reason=reason)
 
 
 def batch_responses(events: Sequence[NewEvent], failed: int, step: str, detail: str) -> list[dict[str, Any]]:
-    """Return what is said of each event where the one at *failed* did not pass *step* (digest, 3.3).
+    """Return Nakadi's answer for each event of a batch whose event at *failed* did not pass *step*.
 
     >>> [each["step"] for each in batch_responses(parse_batch(b"[{},{},{}]"), 1, "validating", "wrong")]
     ['validating', 'validating', 'none']

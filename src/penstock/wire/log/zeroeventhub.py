@@ -1,6 +1,6 @@
-"""ZeroEventHub v1: its query, its lines, and what it calls possible extensions.
+"""ZeroEventHub v1: its query, its lines, and the extensions that it calls possible.
 
-Source: the ZeroEventHub specification (seed 000), with the decisions of design 5.1.
+Source: https://github.com/vippsas/zeroeventhub; docs/decisions/feed-extensions.md has what it leaves open.
 """
 
 import re

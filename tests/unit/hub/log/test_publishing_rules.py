@@ -217,7 +217,7 @@ PHASES: list[dict[str, tuple[NewEvent, type[PenstockError]]]] = [
     {"placed": (a_new_event(a_business_event(3), partition=2), PartitionRefused)},
     {"described": (a_new_event(a_business_event(4), partition=0, headers={"": "x"}), InvalidEvent)},
 ]
-"""The order of work: a phase is done with all events before the next one begins (digest of Nakadi's contract, 3.2)."""
+"""Phases of a publish, as in Nakadi: each is done with all events before the next one begins."""
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_earlier_phase_refuses_all_whichever_event_comes_first(
     assert (type(refused.value), refused.value.fields["line"]) == (kind, line)
 
 
-# Deletions: size, partition and key count, and nothing else (digest of Nakadi's contract, 3.7).
+# Deletions are checked for size, partition and key only, as in Nakadi.
 
 
 def a_deletion(key: Any = "k", **members: Any) -> NewEvent:

@@ -101,7 +101,7 @@ TAKEN = "another stream has it by now"
 
 
 def test_each_cursor_is_answered_with_whether_it_moved_its_position(scene: Scene) -> None:
-    """The vector of the digest, 5.4: cursors that go back and forth are applied in their order."""
+    """Cursors that go back and forth are applied in the order of the request, as in Nakadi."""
     cursors = [(P, 11), (P, 11), (P, 6), (Q, 8), (P, 12), (Q, 8), (Q, 9), (P, 1)]
 
     assert scene.commit(*(Commit(*each) for each in cursors)) == [True, False, False, True, True, False, True, False]

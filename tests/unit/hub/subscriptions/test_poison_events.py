@@ -1,4 +1,4 @@
-"""Poison events (digest of Nakadi's contract, 5.11) are searched for, and skipped, kept as dead letters or parked."""
+"""Poison events are searched for, and skipped, kept as dead letters or parked: see docs/decisions/parked-keys.md."""
 
 import json
 from collections.abc import Iterator
