@@ -1,5 +1,3 @@
-from pyspark.sql.streaming.datasource import ReadMaxRows
-
 from penstock.spark.columns import source_schema, wanted_columns
 from penstock.spark.options import parse_options
 from penstock.spark.stream import FeedStreamReader
@@ -10,11 +8,6 @@ def reader(**options: str) -> FeedStreamReader:
     return FeedStreamReader(chosen, wanted_columns(source_schema(chosen), chosen), {})
 
 
-def test_a_micro_batch_is_limited_by_default() -> None:
-    assert reader().getDefaultReadLimit() == ReadMaxRows(1_000_000)
-    assert reader(maxEventsPerTrigger="10").getDefaultReadLimit() == ReadMaxRows(10)
-
-
 def test_a_micro_batch_is_planned_from_its_ends_alone() -> None:
     start, end = {"a": {"epoch": 1, "0": 3}}, {"a": {"epoch": 1, "0": 9}}
 
@@ -22,7 +15,3 @@ def test_a_micro_batch_is_planned_from_its_ends_alone() -> None:
 
     assert task.value == (("a", 1, 1, 0, 3, 9),)
     assert reader().partitions(end, end) == []
-
-
-def test_nothing_is_reported_before_anything_was_seen() -> None:
-    assert reader().reportLatestOffset() is None

@@ -1,7 +1,7 @@
 import logging
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from penstock.spark.columns import some_of
 from penstock.spark.messagedb.columns import SCHEMA
@@ -16,15 +16,6 @@ def reader(heads: dict[str, int] | None = None, **options: str) -> CategoryStrea
     if heads is not None:
         made._database.heads = lambda _: heads  # type: ignore[method-assign]
     return made
-
-
-def test_a_micro_batch_is_limited_by_default() -> None:
-    assert reader().getDefaultReadLimit() == ReadMaxRows(100_000)
-    assert reader(maxEventsPerTrigger="10").getDefaultReadLimit() == ReadMaxRows(10)
-
-
-def test_nothing_is_reported_before_anything_was_seen() -> None:
-    assert reader().reportLatestOffset() is None
 
 
 def test_a_stream_is_offered_what_there_is_and_reports_where_that_ends() -> None:

@@ -2,7 +2,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from penstock.spark.nakadi.rows import to_rows
+from penstock.spark.nakadi.columns import SCHEMA
+from penstock.spark.nakadi.rows import ROWS, to_rows
 from penstock.wire.subscriptions import BATCHES, BatchLine
 
 
@@ -44,3 +45,8 @@ def test_metadata_that_are_something_else_are_data_like_any_other(metadata: str)
 
     assert (row["id"], row["received_at"]) == (None, None)
     assert row["data"] == f'{{"metadata":{metadata}}}'
+
+
+def test_rows_have_the_columns_that_spark_is_shown() -> None:
+    assert SCHEMA.names == ROWS.names
+    assert [each.nullable for each in SCHEMA.fields] == [each.nullable for each in ROWS]

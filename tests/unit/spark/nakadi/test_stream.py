@@ -26,10 +26,6 @@ def read(reader: SubscriptionStreamReader, start: dict[str, Any], end: dict[str,
     return [row["data"] for task in tasks for rows in copy.read(InputPartition(task.value)) for row in rows.to_pylist()]
 
 
-def test_a_micro_batch_is_limited_by_default(reader: SubscriptionStreamReader) -> None:
-    assert reader.getDefaultReadLimit() == ReadMaxRows(100_000)
-
-
 def test_a_query_goes_on_from_micro_batch_to_micro_batch(nakadi: Serving, reader: SubscriptionStreamReader) -> None:
     nakadi.ends = {"0": offset(4)}
     nakadi.streams = [[line(1, 2), line(2, 1), line(4, 2)]]

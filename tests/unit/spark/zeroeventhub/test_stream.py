@@ -2,7 +2,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from penstock.spark.columns import some_of
 from penstock.spark.landing import Landing
@@ -35,11 +34,6 @@ def numbers(stream: RemoteFeedStreamReader, start: Landed, end: Landed) -> list[
     return [row["number"] for task in tasks for batch in stream.read(task) for row in batch.to_pylist()]
 
 
-def test_a_micro_batch_is_limited_by_default(tmp_path: Path) -> None:
-    assert reader(tmp_path).getDefaultReadLimit() == ReadMaxRows(100_000)
-    assert reader(tmp_path, maxEventsPerTrigger="10").getDefaultReadLimit() == ReadMaxRows(10)
-
-
 def test_each_query_begins_with_a_landing_of_its_own(tmp_path: Path) -> None:
     first, second = (decode_landed(reader(tmp_path).initialOffset()) for _ in range(2))
 
@@ -70,7 +64,3 @@ def test_the_pages_of_the_last_micro_batch_stay_and_those_before_are_deleted(
     stream.commit(encode_landed(ends[2]))
 
     assert sorted(path.stem for path in tmp_path.rglob("*.arrow")) == ["000000000002", "000000000003"]
-
-
-def test_nothing_is_reported_of_where_a_feed_ends(tmp_path: Path) -> None:
-    assert reader(tmp_path).reportLatestOffset() is None
