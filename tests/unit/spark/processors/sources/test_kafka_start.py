@@ -1,9 +1,8 @@
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 
-from penstock.errors import BadParameter
 from penstock.spark.pipelines.kafka import Kafka
 from penstock.spark.processors.sources.frames import Head
 from penstock.spark.processors.sources.kafka import KafkaSource
@@ -51,19 +50,3 @@ def test_a_partition_that_comes_while_it_is_read_is_begun_with_at_its_start() ->
     source.found = {"orders/0": Head(3, 12), "orders/1": Head(0, 5)}
     source.look()
     assert (source.beginning("orders/0"), source.beginning("orders/1")) == (10, 0)
-
-
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [
-        ("kafka", [None, "localhost:9092", Kafka]),
-        ("is_hashed", [None, 1, "yes"]),
-        ("fail_on_loss", [None, 0, "no"]),
-        ("start", ["now", None]),
-    ],
-)
-def test_what_cannot_be_is_refused_before_a_broker_is_asked(name: str, values: list[Any]) -> None:
-    for value in values:
-        with pytest.raises(BadParameter, match="allowed: ") as told:
-            KafkaSource(**{"kafka": Kafka("localhost:9092", "orders"), name: value})
-        assert told.value.fields["parameter"] == name
