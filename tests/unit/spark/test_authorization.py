@@ -6,11 +6,11 @@ from penstock.errors import BadParameter
 from penstock.spark.authorization import authorization
 
 
-def test_without_a_file_nothing_is_said() -> None:
+def test_no_token_file_sends_no_authorization_header() -> None:
     assert authorization(None) == {}
 
 
-def test_the_file_is_read_anew_each_time(tmp_path: Path) -> None:
+def test_token_file_is_read_for_each_request(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("first\n")
     assert authorization(str(file)) == {"Authorization": "Bearer first"}
@@ -28,7 +28,7 @@ def test_the_file_is_read_anew_each_time(tmp_path: Path) -> None:
         ("gehéim", "it is not ASCII"),
     ],
 )
-def test_what_is_no_token_is_refused_and_not_shown(tmp_path: Path, held: str, said: str) -> None:
+def test_malformed_token_is_refused_and_not_shown(tmp_path: Path, held: str, said: str) -> None:
     file = tmp_path / "token"
     file.write_text(held, encoding="utf-8")
 
@@ -39,6 +39,6 @@ def test_what_is_no_token_is_refused_and_not_shown(tmp_path: Path, held: str, sa
     assert "geh" not in str(refused.value) + repr(refused.value.fields)
 
 
-def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
+def test_missing_token_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadParameter, match=r"option tokenFile is '.*/nowhere'; allowed: .*: No such file"):
         authorization(str(tmp_path / "nowhere"))

@@ -19,7 +19,7 @@ def test_a_batch_takes_no_more_than_it_may() -> None:
     assert next_end({"a": Place(1, (0, 0))}, HEADS, 50, fail_on_loss=True) == {"a": Place(1, (25, 25))}
 
 
-def test_event_types_have_equal_shares_however_many_partitions_they_have() -> None:
+def test_event_types_have_equal_shares_for_any_number_of_partitions() -> None:
     heads = {"a": Heads(1, (0,) * 4, (1000,) * 4), "b": Heads(1, (0,), (1000,))}
 
     end = next_end({"a": Place(1, (0,) * 4), "b": Place(1, (0,))}, heads, 80, fail_on_loss=True)
@@ -27,7 +27,7 @@ def test_event_types_have_equal_shares_however_many_partitions_they_have() -> No
     assert end == {"a": Place(1, (10,) * 4), "b": Place(1, (40,))}
 
 
-def test_what_one_does_not_need_goes_to_the_others() -> None:
+def test_share_that_one_does_not_need_goes_to_the_others() -> None:
     assert share(100, {"a": 10, "b": 500, "c": 70, "d": 0}) == {"a": 10, "b": 45, "c": 45, "d": 0}
 
 
@@ -63,7 +63,7 @@ def test_added_partitions_are_read_from_their_beginning() -> None:
     assert ranges_between(start, end) == [Range("a", 1, 3, 2, 0, 7)]
 
 
-def test_an_added_event_type_is_read_from_what_is_still_there() -> None:
+def test_added_event_type_is_read_from_its_first_retained_offset() -> None:
     heads = HEADS | {"b": Heads(1, (5,), (9,))}
     start = {"a": Place(1, (100, 30))}
 
@@ -143,7 +143,7 @@ def test_after_a_loss_the_batch_goes_on_and_can_be_planned_again(heads: Heads, r
 
 
 @given(st.data())
-def test_batches_cover_every_event_once_whatever_their_size(data: st.DataObject) -> None:
+def test_batches_of_any_size_cover_every_event_once(data: st.DataObject) -> None:
     counts = data.draw(st.lists(st.integers(0, 50), min_size=1, max_size=5))
     heads = {"a": Heads(1, (0,) * len(counts), tuple(counts))}
     start = opening({"a": Place(1, (0,) * len(counts))})

@@ -28,7 +28,7 @@ def test_places_are_kept_with_the_schema_and_the_reset() -> None:
     }
 
 
-def test_where_they_agree_nothing_is_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_matching_checkpoint_and_options_log_nothing(caplog: pytest.LogCaptureFixture) -> None:
     assert said(caplog) == []
     assert said(caplog, {}) == [], "columns of a user's own are of no version"
 
@@ -44,19 +44,19 @@ def test_where_they_agree_nothing_is_said(caplog: pytest.LogCaptureFixture) -> N
         ({"schemaEvolution": "latest"}, {"a": "1.1.0"}, "schemaEvolution=latest wins: columns are those of 1.1.0"),
     ],
 )
-def test_where_they_disagree_it_is_told_which_wins(
+def test_conflicting_checkpoint_and_options_log_which_one_wins(
     caplog: pytest.LogCaptureFixture, options: dict[str, str], versions: dict[str, str] | None, message: str
 ) -> None:
     assert any(message in each for each in said(caplog, versions, **options))
 
 
-def test_a_new_query_is_not_told_that_it_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_new_query_logs_no_checkpoint_warning(caplog: pytest.LogCaptureFixture) -> None:
     chosen = parse_options({"url": "http://localhost:1", "eventType": "a", "startingOffsets": "latest"})
     check_checkpoint(KEPT, chosen, {}, is_new=True)
     assert caplog.messages == []
 
 
-def test_a_schema_that_nobody_has_asked_for_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+def test_schema_newer_than_the_checkpoint_is_refused_unless_requested(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(BadParameter) as refused:
         said(caplog, {"a": "1.1.0"})
 

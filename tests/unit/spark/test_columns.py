@@ -34,7 +34,7 @@ def test_a_column_that_there_is_not_is_refused_with_those_that_there_are(field: 
         wanted_columns(StructType([field]), OPTIONS)
 
 
-def test_typed_events_bring_what_does_not_fit_and_say_which_schema_they_are_of() -> None:
+def test_typed_events_have_rescued_members_and_schema_version() -> None:
     schema = source_schema(TYPED, Registered(EVENTS, {"a": "1.2.0"}))
 
     assert schema["data"].dataType == EVENTS
@@ -62,7 +62,7 @@ def test_typed_events_are_of_types_that_json_can_be() -> None:
         wanted_columns(StructType().add("data", StructType().add("id", "binary")), TYPED)
 
 
-def test_what_does_not_fit_is_had_beside_what_does() -> None:
+def test_rescued_data_column_without_data_is_refused() -> None:
     with pytest.raises(BadParameter, match="data beside rescued_data"):
         wanted_columns(StructType().add("rescued_data", "string"), TYPED)
 

@@ -69,7 +69,7 @@ def test_a_task_sends_its_rows_in_the_epoch_of_the_batch_and_counts_them() -> No
     assert hub.sent == [(3, Place(0, 0), b"1\n"), (3, Place(1, 0), b"0\n2\n")]
 
 
-def test_of_a_batch_that_is_published_nothing_is_sent() -> None:
+def test_task_of_a_published_batch_sends_nothing() -> None:
     hub = Hub("published")
 
     assert sent(hub, 0) == Sent(BATCH, None)
@@ -80,7 +80,7 @@ def test_a_task_without_rows_asks_nothing() -> None:
     assert send(None, BATCH, []) == Sent(BATCH, {})  # type: ignore[arg-type]
 
 
-def test_a_task_that_is_shut_out_of_a_batch_which_is_published_is_done() -> None:
+def test_task_fenced_from_a_published_batch_is_done() -> None:
     assert sent(Hub("publishing", "published", refuses=FENCED), 0) == Sent(BATCH, None)
 
 
@@ -98,9 +98,7 @@ def test_a_task_that_is_shut_out_of_a_batch_which_is_published_is_done() -> None
         (InvalidEvent(line=2, reason="no good"), InvalidRow, "no good; it begins 1"),
     ],
 )  # fmt: skip
-def test_what_the_hub_refuses_is_told_as_what_it_means(
-    refusal: PenstockError, told: type[PenstockError], said: str
-) -> None:
+def test_hub_refusal_raises_the_error_it_means(refusal: PenstockError, told: type[PenstockError], said: str) -> None:
     with pytest.raises(told, match=said):
         sent(Hub(refuses=refusal), 0, 0)
 
@@ -123,12 +121,12 @@ def test_a_batch_that_is_published_is_left_as_it_is() -> None:
     assert hub.counts is None
 
 
-def test_a_partition_that_several_tasks_have_sent_to_is_told() -> None:
+def test_partition_sent_by_several_tasks_is_an_error() -> None:
     with pytest.raises(RowsScattered, match="several tasks have published to partition 3"):
         done(Hub(), Sent(BATCH, {3: 2}), Sent(BATCH, {3: 1}))
 
 
-def test_a_batch_that_came_out_smaller_is_told() -> None:
+def test_repeated_batch_with_fewer_events_is_an_error() -> None:
     refusal = BatchIncomplete(event_type="a", producer_group="g", batch=7, partition=2, counted=1, stored=4)
     with pytest.raises(NonDeterministicReplay, match="it has 1 events for partition 2, of which 4 are stored"):
         done(Hub(refuses=refusal), Sent(BATCH, {2: 1}))

@@ -17,7 +17,7 @@ penstock.errors.failed.Unavailable: not available now: http://hub: refused
 """
 
 
-def test_the_last_error_of_ours_is_what_it_came_to() -> None:
+def test_last_penstock_error_in_a_task_traceback_is_the_cause() -> None:
     assert told_of(CHAINED) == Told("Unavailable", "not available now: http://hub: refused")
 
 
@@ -29,5 +29,5 @@ def test_the_last_error_of_ours_is_what_it_came_to() -> None:
         "",
     ],
 )
-def test_errors_of_others_are_none_of_ours(said: str) -> None:
+def test_task_traceback_without_penstock_error_has_no_cause(said: str) -> None:
     assert told_of(said) is None

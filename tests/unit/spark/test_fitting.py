@@ -74,7 +74,7 @@ def test_a_value_that_does_not_fit_is_handed_back_as_it_is(kind: str, text: str)
     assert decode(encode(rest)) == decode(text)
 
 
-def test_of_an_object_what_does_not_fit_is_handed_back() -> None:
+def test_members_of_an_object_that_do_not_fit_are_rescued() -> None:
     kind = "struct<a:int,o:struct<x:int,y:int>,m:map<string,int>,l:array<int>>"
     given = '{"a":1,"b":2.50,"o":{"x":"1","y":2,"z":null},"m":{"k":1,"n":"x"},"l":[1,[]]}'
 

@@ -11,7 +11,7 @@ from penstock.wire.log.nakadi import partition_object
 HEADS = {"a": Heads(1, (0, 5), (10, 20)), "b": Heads(3, (0,), (4,))}
 
 
-def test_heads_are_read_from_what_the_hub_answers() -> None:
+def test_heads_are_read_from_the_hub_answer() -> None:
     answer = [partition_object(2, 1, 5, 20), partition_object(2, 0, 0, 0)]
 
     assert parse_heads("a", answer) == Heads(2, (0, 5), (0, 20))
@@ -23,7 +23,7 @@ def test_partitions_that_are_being_changed_are_asked_for_again(numbers: list[int
         parse_heads("a", [partition_object(1, number, 0, 0) for number in numbers])
 
 
-def test_earliest_is_what_is_still_there() -> None:
+def test_earliest_is_the_first_retained_offset() -> None:
     assert beginning("earliest", HEADS, fail_on_loss=True) == {"a": Place(1, (0, 5)), "b": Place(3, (0,))}
 
 
@@ -64,7 +64,7 @@ def test_a_beginning_in_an_earlier_life_of_the_feed_is_a_loss() -> None:
     assert beginning(asked, HEADS, fail_on_loss=False)["b"] == Place(3, (0,))
 
 
-def test_a_batch_ends_at_the_end_or_where_it_is_told() -> None:
+def test_batch_ends_at_the_head_or_its_ending_offset() -> None:
     starts = beginning("earliest", HEADS, fail_on_loss=True)
 
     assert ending("latest", starts, HEADS) == {"a": Place(1, (10, 20)), "b": Place(3, (4,))}
@@ -95,7 +95,7 @@ def test_an_end_in_another_life_of_the_feed_is_refused() -> None:
         (Place(2, (3, 7)), (0, 5), "an unknown number of events of 'a', all partitions"),
     ],
 )
-def test_reading_goes_on_where_it_can_and_says_what_is_lost(
+def test_reading_resumes_after_lost_events_and_counts_them(
     start: Place, settled: tuple[int, ...], lost: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "penstock.spark"):

@@ -21,5 +21,5 @@ def test_a_batch_waits_no_longer_than_is_said_since_the_last_one() -> None:
     assert [held(now) for now in (100.0, 159.0, 160.0, 200.0, 219.0, 220.0)] == [True, True, False, True, True, False]
 
 
-def test_without_a_number_nothing_waits() -> None:
+def test_batch_without_minimum_does_not_wait() -> None:
     assert not Holding(None, 60.0, clock=lambda: 0.0).holds(1)

@@ -78,7 +78,7 @@ def test_business_events_have_their_metadata() -> None:
     )
 
 
-def test_data_changes_have_what_they_change_within() -> None:
+def test_data_changes_have_their_data_as_a_nested_column() -> None:
     found = columns(of(id={"type": "integer"}), "data")
     assert found.startswith("struct<data_type:string,data_op:string,data:struct<id:bigint>,metadata:struct<eid")
     assert ",data:string,metadata" in columns({}, "data")

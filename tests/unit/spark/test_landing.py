@@ -49,7 +49,7 @@ def test_a_page_takes_the_place_of_the_one_before(landing: Landing) -> None:
     assert values(landing, 0) == [["b"]]
 
 
-def test_what_cannot_be_written_leaves_what_was_there(landing: Landing, tmp_path: Path) -> None:
+def test_failed_write_keeps_the_previous_page(landing: Landing, tmp_path: Path) -> None:
     landing.write("0", 0, [batch("a")])
 
     with pytest.raises(ValueError, match="schema"):
@@ -60,7 +60,7 @@ def test_what_cannot_be_written_leaves_what_was_there(landing: Landing, tmp_path
     assert list(tmp_path.rglob("*.*")) == [], "nor does it leave anything behind for long"
 
 
-def test_a_page_that_is_not_there_is_told_when_it_is_read(landing: Landing) -> None:
+def test_reading_a_missing_page_raises_its_name(landing: Landing) -> None:
     with pytest.raises(LandedPageMissing, match=f"the page {landing.id}/0/3 in {landing.location}"):
         list(landing.read("0", 3))
 
@@ -82,7 +82,7 @@ def test_two_queries_with_one_location_do_not_meet(landing: Landing) -> None:
         list(new_landing(landing.location).read("0", 0))
 
 
-def test_it_is_sent_to_executors(landing: Landing) -> None:
+def test_landing_survives_pickling(landing: Landing) -> None:
     landing.write("0", 0, [batch("a")])
 
     assert values(pickle.loads(pickle.dumps(landing)), 0) == [["a"]]
@@ -105,7 +105,7 @@ def test_paths_are_as_hadoop_writes_them(location: str, kind: str, path: str) ->
 
 
 @pytest.mark.parametrize("location", ["landing", "", "nowhere://x/y"])
-def test_a_path_that_is_none_is_told(location: str) -> None:
+def test_malformed_landing_location_is_refused(location: str) -> None:
     with pytest.raises(BadParameter, match=r"option landingLocation is .*; allowed: a path that driver and executors"):
         file_system(location)
 

@@ -27,7 +27,7 @@ def test_java_is_found_where_java_home_points(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("environment", [{"PATH": "/nowhere"}, {"JAVA_HOME": "/nowhere", "PATH": "/usr/bin"}])
-def test_missing_java_is_told_with_what_to_install(environment: dict[str, str]) -> None:
+def test_missing_java_is_reported_with_the_package_to_install(environment: dict[str, str]) -> None:
     with pytest.raises(RequirementMissing, match=r"Java is needed, none .* found; install Java 17 .*openjdk-17"):
         check_java(environment)
 

@@ -55,7 +55,7 @@ def test_pieces_have_so_many_events_and_bytes_or_one_that_is_larger(monkeypatch:
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.binary(max_size=3), st.integers(0, 2))), st.randoms())
-def test_whatever_order_rows_come_in_they_are_sent_alike(rows: list[tuple[int, bytes, int]], chance: object) -> None:
+def test_rows_in_any_order_are_sent_alike(rows: list[tuple[int, bytes, int]], chance: object) -> None:
     shuffled = list(rows)
     chance.shuffle(shuffled)  # type: ignore[attr-defined]
 
@@ -66,7 +66,7 @@ def test_whatever_order_rows_come_in_they_are_sent_alike(rows: list[tuple[int, b
     assert [share[0] for share in found] == sorted({row[0] for row in rows})
 
 
-def test_rows_are_laid_out_with_what_they_are_sorted_by() -> None:
+def test_rows_are_laid_out_with_their_sort_columns() -> None:
     schema = laid_schema(ROWS, ["at", "data"])
 
     assert [field.name for field in schema.fields] == ["partition", "line", "order_0", "order_1"]

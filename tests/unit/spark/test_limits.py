@@ -4,7 +4,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, Rea
 from penstock.spark.limits import events_max
 
 
-def test_the_limit_that_spark_names_holds() -> None:
+def test_events_max_follows_the_read_limit_of_spark() -> None:
     assert events_max(ReadAllAvailable()) is None
     assert events_max(ReadMaxRows(7)) == 7
     with pytest.raises(TypeError, match="ReadMaxFiles"):

@@ -6,7 +6,7 @@ from penstock.errors import EventsLost
 from penstock.spark.loss import report_loss
 
 
-def test_a_loss_says_what_where_why_and_what_to_do() -> None:
+def test_lost_events_error_names_partition_count_reason_and_remedy() -> None:
     with pytest.raises(EventsLost) as lost:
         report_loss(True, event_type="order.placed", partition=3, lost=17, reason="retention has removed them")
 

@@ -30,7 +30,7 @@ class Scene:
         self.stored.append(places)
 
 
-def test_what_was_reset_goes_on_there_and_nothing_else() -> None:
+def test_reset_partitions_continue_there_and_others_stay() -> None:
     scene = Scene(Reset(7, "a", 1, 1, 3))
 
     assert scene.mirror.rewound(START) == ({"a": Place(1, (10, 3))}, 7)
@@ -42,7 +42,7 @@ def test_of_several_resets_the_last_counts() -> None:
     assert scene.mirror.rewound(START) == ({"a": Place(1, (0, 15)), "b": Place(2, (0,))}, 10)
 
 
-def test_a_reset_is_heeded_once() -> None:
+def test_reset_is_applied_once() -> None:
     scene = Scene(Reset(7, "a", 1, 1, 3))
     _, heeded = scene.mirror.rewound(START)
     after = {name: place._replace(reset=heeded) for name, place in START.items()}
@@ -51,18 +51,18 @@ def test_a_reset_is_heeded_once() -> None:
     assert Scene(*scene.history).mirror.rewound(after) == ({}, 7), "also by a query that is started again"
 
 
-def test_a_new_event_type_beside_others_does_not_have_resets_heeded_again() -> None:
+def test_added_event_type_does_not_apply_resets_again() -> None:
     scene = Scene(Reset(7, "a", 1, 1, 3))
 
     assert scene.mirror.rewound({"a": Place(1, (10, 20), reset=7), "b": Place(2, (5,))}) == ({}, 7)
 
 
 @pytest.mark.parametrize("reset", [Reset(7, "a", 1, 9, 3), Reset(7, "a", 2, 1, 3), Reset(7, "other", 0, 1, 3)])
-def test_what_is_not_read_here_is_passed_over(reset: Reset) -> None:
+def test_reset_of_a_partition_or_epoch_not_read_is_ignored(reset: Reset) -> None:
     assert Scene(reset).mirror.rewound(START) == ({}, 7)
 
 
-def test_a_checkpoint_from_before_the_group_heeds_nothing_of_before() -> None:
+def test_checkpoint_older_than_the_group_ignores_earlier_resets() -> None:
     scene = Scene(Reset(7, "a", 1, 1, 3))
     before = {"a": Place(1, (10, 20))}
 
@@ -88,7 +88,7 @@ def test_resets_are_looked_for_once_in_a_while() -> None:
     assert scene.asked == 2
 
 
-def test_progress_is_told_once_in_a_while_and_once() -> None:
+def test_progress_is_reported_at_intervals_and_only_once() -> None:
     scene = Scene()
     further = START | {"b": Place(2, (6,))}
     for places in (START, START, further):
@@ -102,7 +102,7 @@ def test_progress_is_told_once_in_a_while_and_once() -> None:
     assert scene.stored == [START, further]
 
 
-def test_progress_may_be_told_at_once() -> None:
+def test_progress_can_be_reported_immediately() -> None:
     scene = Scene()
     further = START | {"b": Place(2, (6,))}
     for places in (START, further):

@@ -53,7 +53,7 @@ def test_all_options_are_read() -> None:
 
 
 @pytest.mark.parametrize("name", ["path", "paths", "serialization.format", "__streaming_source_name"])
-def test_what_spark_passes_of_its_own_is_let_pass(name: str) -> None:
+def test_options_of_spark_itself_are_ignored(name: str) -> None:
     assert parsed(**{name: "x"}) == parse_options(LEAST)
 
 
@@ -87,7 +87,7 @@ def test_what_spark_passes_of_its_own_is_let_pass(name: str) -> None:
         ("retrySeconds", "nan"),
     ],
 )
-def test_a_wrong_option_is_refused_with_its_name_and_what_is_allowed(name: str, value: str) -> None:
+def test_reader_option_is_refused_with_its_name_and_the_allowed_values(name: str, value: str) -> None:
     with pytest.raises(BadParameter) as refused:
         parsed(**{name: value})
 
@@ -96,7 +96,7 @@ def test_a_wrong_option_is_refused_with_its_name_and_what_is_allowed(name: str, 
     assert refused.value.fields["allowed"]
 
 
-def test_an_address_without_a_scheme_is_refused_with_what_was_meant() -> None:
+def test_url_without_a_scheme_is_refused_with_a_suggestion() -> None:
     with pytest.raises(BadParameter, match=r"option url is 'localhost:1'; allowed: .*, such as http://localhost:1$"):
         parsed(url="localhost:1")
 
@@ -123,7 +123,7 @@ def test_offsets_that_contradict_each_other_are_refused(starting: str, ending: s
         ('{"order.placed": {"0": 20}}', '{"order.placed": {"0": -1}}'),
     ],
 )
-def test_what_may_fit_is_left_to_who_knows_the_feed(starting: str, ending: str) -> None:
+def test_offsets_that_depend_on_the_feed_are_accepted(starting: str, ending: str) -> None:
     assert parsed(startingOffsets=starting, endingOffsets=ending)
 
 
@@ -152,7 +152,7 @@ def test_options_survive_pickling() -> None:
     assert pickle.loads(pickle.dumps(options)) == options
 
 
-def test_every_option_but_those_without_which_nothing_can_be_read_has_a_default() -> None:
+def test_every_option_but_url_and_event_type_has_a_default() -> None:
     needed = [
         field.name
         for field in dataclasses.fields(SourceOptions)
@@ -172,14 +172,14 @@ def test_a_beginning_and_an_end_may_be_times() -> None:
 
 
 @pytest.mark.parametrize("time", ["2026-11-20", "2026-13-20T10:00:00Z", "2026-11-20T10:00:00"])
-def test_a_time_has_a_zone_and_is_one(time: str) -> None:
+def test_starting_time_without_a_zone_or_of_another_format_is_refused(time: str) -> None:
     with pytest.raises(BadParameter, match=r"option startingOffsets is .* a time such as 2026"):
         parsed(startingOffsets=time)
     with pytest.raises(BadParameter, match=r"option startingOffsets is .* a time such as 2026"):
         parsed(startingOffsets=f'{{"order.placed": "{time}"}}')
 
 
-def test_what_a_checkpoint_holds_may_be_given_as_it_is() -> None:
+def test_starting_offsets_may_be_copied_from_a_checkpoint() -> None:
     kept = '{"order.placed": {"epoch": 1, "0": 5, "schema": "1.0.0", "reset": 2, "from": {"epoch": 1, "0": 0}}}'
 
     assert parsed(startingOffsets=kept).starting_offsets == {"order.placed": AskedOffsets(1, {0: 5})}
@@ -195,19 +195,19 @@ def test_typed_events_are_asked_for_with_the_versions_of_their_schemas() -> None
 
 
 @pytest.mark.parametrize("version", ["1", "newest", "{", '{"b": "1.0.0"}', '{"order.placed": 1}', '["1.0.0"]'])
-def test_a_version_is_one(version: str) -> None:
+def test_malformed_schema_version_is_refused(version: str) -> None:
     with pytest.raises(BadParameter, match="option schemaVersion is"):
         parsed(payload="typed", schemaVersion=version)
 
 
 @pytest.mark.parametrize("name", ["schemaVersion", "schemaEvolution"])
-def test_json_has_no_columns(name: str) -> None:
+def test_schema_options_without_typed_payload_are_refused(name: str) -> None:
     given = {"schemaVersion": "1.0.0", "schemaEvolution": "latest"}[name]
     with pytest.raises(BadParameter, match=f"option {name} is .*JSON has no columns"):
         parsed(**{name: given})
 
 
 @pytest.mark.parametrize(("name", "value"), [("payload", "avro"), ("schemaEvolution", "new"), ("consumerGroup", "ü")])
-def test_a_word_is_one_of_those_that_there_are(name: str, value: str) -> None:
+def test_unknown_word_for_an_option_is_refused(name: str, value: str) -> None:
     with pytest.raises(BadParameter, match=f"option {name} is '{value}'; allowed: "):
         parsed(**({"payload": "typed"} | {name: value}))

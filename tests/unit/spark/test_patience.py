@@ -25,7 +25,7 @@ def patience(time: Time, seconds: float) -> Patience:
     return Patience(seconds, clock=time.clock, sleep=time.sleep, chance=lambda: 0.0)
 
 
-def test_delays_double_until_patience_is_over() -> None:
+def test_retry_delays_double_until_the_retry_timeout() -> None:
     time = Time()
     waiting = patience(time, 20)
 
@@ -37,7 +37,7 @@ def test_delays_double_until_patience_is_over() -> None:
     assert time.slept == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0])
 
 
-def test_patience_begins_anew_when_something_has_come() -> None:
+def test_retry_timeout_restarts_after_progress() -> None:
     time = Time()
     waiting = patience(time, 1)
     for _ in range(5):
@@ -48,12 +48,12 @@ def test_patience_begins_anew_when_something_has_come() -> None:
     assert time.slept == [0.1] * 5
 
 
-def test_no_patience_is_no_second_attempt() -> None:
+def test_retry_timeout_of_zero_makes_no_second_attempt() -> None:
     with pytest.raises(Unreachable):
         patience(Time(), 0).endure(LOST)
 
 
-def test_what_the_hub_asks_for_is_kept_to() -> None:
+def test_retry_after_of_the_hub_is_respected() -> None:
     time = Time()
 
     patience(time, 10).endure(Unavailable(reason="busy", retry_after=3.0))
@@ -62,7 +62,7 @@ def test_what_the_hub_asks_for_is_kept_to() -> None:
 
 
 @pytest.mark.parametrize("error", [EventTypeNotFound(event_type="x"), ServerError(status=404, url="u", body="")])
-def test_what_does_not_pass_is_raised_at_once(error: PenstockError) -> None:
+def test_permanent_error_is_raised_without_retry(error: PenstockError) -> None:
     time = Time()
 
     with pytest.raises(type(error)):
@@ -71,7 +71,7 @@ def test_what_does_not_pass_is_raised_at_once(error: PenstockError) -> None:
     assert not time.slept
 
 
-def test_the_first_wait_is_said_and_the_others_are_not(caplog: pytest.LogCaptureFixture) -> None:
+def test_only_the_first_retry_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     waiting = patience(Time(), 20)
     with caplog.at_level(logging.WARNING, "penstock.spark"):
         waiting.endure(LOST)
@@ -82,7 +82,7 @@ def test_the_first_wait_is_said_and_the_others_are_not(caplog: pytest.LogCapture
     ]
 
 
-def test_what_will_pass_is_tried_again_and_what_will_not_is_told() -> None:
+def test_transient_error_is_retried_and_permanent_error_is_raised() -> None:
     told: list[PenstockError] = [LOST, EventTypeNotFound(event_type="a")]
 
     def attempt() -> str:

@@ -35,7 +35,7 @@ def test_no_task_is_empty_too_long_or_out_of_order(ranges: list[Range], min_task
     assert all(sum(piece.events for piece in task) <= 2 * EVENTS_PER_TASK_MAX for task in tasks)
 
 
-def test_nothing_to_read_is_no_task() -> None:
+def test_empty_ranges_plan_no_task() -> None:
     assert plan_tasks([of(0, 5, 5)], min_tasks=4, cores=8) == []
 
 

@@ -67,7 +67,7 @@ def test_pages_are_followed_to_the_end_of_the_range() -> None:
     assert [asked.start for asked in feed.asked] == [100, 103]
 
 
-def test_a_broken_connection_is_taken_up_where_it_broke() -> None:
+def test_read_resumes_at_the_next_event_after_a_lost_connection() -> None:
     feed = Told([LOST], [batch(100, 101), LOST], [LOST], [batch(*range(102, 110))])
 
     assert offsets(feed) == list(range(100, 110))

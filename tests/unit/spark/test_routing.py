@@ -44,7 +44,7 @@ def test_a_key_takes_the_place_of_the_fields() -> None:
     assert routing(partition_key_fields=["id"])(by_header, COUNT) == 10
 
 
-def test_events_that_are_free_are_spread_by_what_they_are() -> None:
+def test_events_of_strategy_random_are_spread_by_their_content() -> None:
     free = routing(partition_strategy="random")
     events = [NewEvent.of(b'{"n":%d}' % number) for number in range(1_000)]
     found = [free(event, 4) for event in events]

@@ -40,7 +40,7 @@ def test_an_event_is_one_line() -> None:
     assert data_of(event) == {"a": 1}
 
 
-def test_what_accompanies_it_goes_with_it() -> None:
+def test_row_publishes_its_key_headers_and_partition() -> None:
     ddl = "key:string,data:string,headers:map<string,string>,partition:int"
 
     assert made(
@@ -70,7 +70,7 @@ def test_a_struct_is_written_as_spark_writes_it() -> None:
     assert b"12.500000000000000000" in bytes(event.data)
 
 
-def test_what_is_null_is_left_out() -> None:
+def test_null_members_are_left_out() -> None:
     [event] = made("data:struct<a:int,b:struct<c:int>>", {"data": {"a": None, "b": None}})
 
     assert bytes(event.data) == b"{}"
@@ -110,7 +110,7 @@ def test_an_event_without_members_may_have_metadata() -> None:
 
 
 @pytest.mark.parametrize("text", [None, "", "{", '{"a":1}}', "{'a':1}", "{]"])
-def test_what_is_no_json_is_refused_and_shown(text: str | None) -> None:
+def test_row_that_is_not_json_is_refused_and_shown(text: str | None) -> None:
     with pytest.raises(InvalidRow, match="a row is no valid event of 'a': its data is"):
         made("data:string", {"data": "{}"}, {"data": text})
 
@@ -151,7 +151,7 @@ def test_columns_that_are_none_of_an_event_are_refused_with_those_that_are(ddl: 
         EventRows(struct(ddl), "a", rejects=False)
 
 
-def test_column_whose_name_differs_in_case_is_refused_with_the_right_name() -> None:
+def test_column_name_in_another_case_is_refused_with_the_right_name() -> None:
     with pytest.raises(BadParameter, match="column DATA string is to be called data: rename it; allowed"):
         EventRows(struct("DATA:string"), "a", rejects=False)
 
@@ -172,7 +172,7 @@ NOT_UTF_8 = pa.array([b"\xff", b"k"]).view(pa.string())
         ),
     ],
 )
-def test_row_whose_key_or_header_cannot_be_published_is_refused_alone(ddl: str, column: Any, reason: str) -> None:
+def test_row_with_unpublishable_key_or_header_is_refused_alone(ddl: str, column: Any, reason: str) -> None:
     schema = struct(f"data:string,{ddl}")
     [_, kind] = to_arrow_type(schema, timezone="UTC")
     given = column if isinstance(column, pa.Array) else pa.array(column, kind.type)

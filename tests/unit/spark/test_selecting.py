@@ -6,7 +6,7 @@ from penstock.spark.selecting import selected
 HEADERS = pa.map_(pa.field("key", pa.string(), nullable=False), pa.field("value", pa.string()))
 
 
-def test_columns_are_had_in_the_order_wanted_and_as_the_query_says() -> None:
+def test_selected_columns_have_the_order_and_nullability_of_the_query() -> None:
     rows = pa.RecordBatch.from_arrays(
         [pa.array([40], pa.int64()), pa.array([[("a", "b")]], HEADERS), pa.array(["1"])],
         schema=pa.schema([pa.field("number", pa.int64(), nullable=False), ("headers", HEADERS), ("data", pa.string())]),

@@ -57,7 +57,7 @@ def test_rows_are_the_events() -> None:
 
 
 @pytest.mark.parametrize("kinds", [[None, None], ["x", None], ["x", "y"]])
-def test_the_kind_of_an_event_that_says_none_is_its_event_type(kinds: list[str | None]) -> None:
+def test_event_without_a_kind_has_its_event_type_as_kind(kinds: list[str | None]) -> None:
     columns = wanted_columns(StructType([StructField("kind", StringType())]), OPTIONS)
 
     shaped = Shape(columns)(page(kinds), "order.placed")
@@ -89,7 +89,7 @@ def test_headers_become_maps() -> None:
     assert headers_map(pa.array(['{"a":"1","b":"2"}', None, "{}"])).to_pylist() == [[("a", "1"), ("b", "2")], None, []]
 
 
-def test_typed_events_stand_beside_what_does_not_fit_and_beside_themselves() -> None:
+def test_typed_events_have_their_json_and_rescued_members_beside_them() -> None:
     schema = StructType().add("json", "string", False).add("data", StructType().add("n", LongType()))
     shape = Shape(wanted_columns(schema.add("rescued_data", "string"), replace(OPTIONS, payload="both")))
 

@@ -13,11 +13,11 @@ def parsed(**given: str) -> SinkOptions:
     return parse_sink_options(LEAST | given)
 
 
-def test_little_has_to_be_said() -> None:
+def test_sink_needs_url_and_event_type_only() -> None:
     assert parsed() == SinkOptions(url="http://localhost:1", event_type="order.placed")
 
 
-def test_everything_may_be_said_in_any_case() -> None:
+def test_sink_options_may_be_in_any_case() -> None:
     options = parsed(PRODUCERGROUP="nightly", batchid=str(NUMBER_MAX), onInvalid="Reject", retrySeconds="1.5")
 
     assert options == SinkOptions(
@@ -41,7 +41,7 @@ def test_in_mode_direct_nothing_is_set_apart() -> None:
         parsed(mode="direct", onInvalid="reject")
 
 
-def test_what_spark_hands_on_is_its_own_business() -> None:
+def test_sink_ignores_options_of_spark_itself() -> None:
     assert parsed(checkpointLocation="/x", queryName="q", path="/y", **{"spark.x": "1"}) == parsed()
 
 
@@ -60,7 +60,7 @@ def test_what_spark_hands_on_is_its_own_business() -> None:
         ("retrySeconds", "long"),
     ],
 )
-def test_a_wrong_option_is_refused_with_its_name_and_what_is_allowed(name: str, value: str) -> None:
+def test_sink_option_is_refused_with_its_name_and_the_allowed_values(name: str, value: str) -> None:
     with pytest.raises(BadParameter, match=f"option {name} is .*; allowed: "):
         parsed(**{name: value})
 

@@ -74,7 +74,7 @@ fitting = st.fixed_dictionaries(
 
 @settings(max_examples=examples(50, 500))
 @given(st.sampled_from([FLAT, NESTED, MAPS]), st.lists(fitting | fitting | objects(values) | plain, max_size=8))
-def test_an_event_is_the_same_whatever_stands_beside_it(ddl: str, texts: list[str]) -> None:
+def test_event_decodes_alike_beside_any_other_events(ddl: str, texts: list[str]) -> None:
     together = decoded(ddl, texts)
 
     events, rests = Typed(struct(ddl), rescues=True)._fitted(pa.array(texts, pa.string()))
@@ -82,7 +82,7 @@ def test_an_event_is_the_same_whatever_stands_beside_it(ddl: str, texts: list[st
     assert [event for event, _ in decoded(ddl, texts, rescues=False)] == [event for event, _ in together]
 
 
-def test_what_arrow_can_read_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fitting_events_are_decoded_by_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> None:
         raise AssertionError("fitted one by one")
 
@@ -107,7 +107,7 @@ def test_one_event_that_does_not_fit_slows_down_those_beside_it_alone(monkeypatc
 
 
 @pytest.mark.parametrize("text", ["[1]", "7", '"x"', '{"i":'])
-def test_what_is_no_object_is_rescued_whole(text: str) -> None:
+def test_event_that_is_not_an_object_is_rescued_whole(text: str) -> None:
     assert decoded(FLAT, ['{"i":1}', text])[1] == (None, text)
 
 

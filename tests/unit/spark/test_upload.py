@@ -62,7 +62,7 @@ def test_rows_are_handed_in_by_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert part == Part("u", 2, 3, digest(b"".join(map(digest, hub.bodies))).hex())
 
 
-def test_of_rows_that_were_set_apart_the_hub_knows_how_many() -> None:
+def test_hub_counts_the_valid_rows_when_others_are_rejected() -> None:
     part = handed_in(Hub(), batch_of("{}", "{}"), rejects=True)
 
     assert part is not None

@@ -41,7 +41,7 @@ def test_a_batch_takes_all_there_is() -> None:
     assert end == {"account": Place(21), "payment": Place(8)}
 
 
-def test_a_batch_takes_no_more_than_it_may_and_what_one_does_not_need_goes_to_the_others() -> None:
+def test_batch_limit_left_by_one_category_goes_to_the_others() -> None:
     end = next_end({"account": Place(1), "payment": Place(5)}, SOME.heads, 3, SOME)
 
     assert end == {"account": Place(6), "payment": Place(8)}
@@ -83,11 +83,11 @@ def test_a_stretch_is_cut_after_so_many_events_and_the_last_piece_goes_to_its_en
     assert pieces == [Stretch("account", 1, 6), Stretch("account", 6, 30)]
 
 
-def test_a_stretch_whose_events_have_gone_meanwhile_is_still_cut_into_all_of_itself() -> None:
+def test_stretch_whose_events_were_deleted_is_still_cut_completely() -> None:
     assert cut_at(Stretch("payment", 1, 9), [2, 2], SOME) == [Stretch("payment", 1, 9), Stretch("payment", 9, 9)]
 
 
-def test_what_has_no_events_is_no_task() -> None:
+def test_stretch_without_events_plans_no_task() -> None:
     assert plan([Stretch("payment", 5, 7)], min_tasks=4, cores=4, store=SOME) == []
 
 

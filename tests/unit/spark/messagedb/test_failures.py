@@ -14,7 +14,7 @@ from penstock.spark.messagedb.failures import meaning
         psycopg.InterfaceError("the connection is closed"),
     ],
 )
-def test_a_database_that_is_away_can_be_asked_again(error: psycopg.Error) -> None:
+def test_unavailable_database_is_a_retryable_error(error: psycopg.Error) -> None:
     found = meaning(error, "message_store")
 
     assert isinstance(found, DatabaseUnavailable)
@@ -30,7 +30,7 @@ def test_a_database_that_is_away_can_be_asked_again(error: psycopg.Error) -> Non
         psycopg.errors.InvalidSchemaName('schema "message_store" does not exist'),
     ],
 )
-def test_a_database_without_messagedb_is_told_as_such(error: psycopg.Error) -> None:
+def test_database_without_messagedb_is_reported(error: psycopg.Error) -> None:
     found = meaning(error, "message_store")
 
     assert isinstance(found, BadParameter)
@@ -38,7 +38,7 @@ def test_a_database_without_messagedb_is_told_as_such(error: psycopg.Error) -> N
     assert "does not exist" in str(found)
 
 
-def test_any_other_error_is_what_it_is() -> None:
+def test_other_database_error_is_passed_on() -> None:
     error = psycopg.errors.InsufficientPrivilege("permission denied for table messages")
 
     assert meaning(error, "message_store") is error

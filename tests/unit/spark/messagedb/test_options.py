@@ -45,7 +45,7 @@ def test_all_options_are_read() -> None:
     assert (options.schema, options.retry_seconds) == ("events", 1.5)
 
 
-def test_what_spark_passes_of_its_own_is_let_pass() -> None:
+def test_messagedb_reader_ignores_options_of_spark_itself() -> None:
     assert parsed(path="x") == parsed()
 
 
@@ -73,7 +73,7 @@ def test_what_spark_passes_of_its_own_is_let_pass() -> None:
         ("consumerGroup", "lake", "there is no option 'consumerGroup'"),
     ],
 )
-def test_a_wrong_option_is_refused_with_what_is_allowed(name: str, value: str, said: str) -> None:
+def test_messagedb_option_is_refused_with_the_allowed_values(name: str, value: str, said: str) -> None:
     with pytest.raises(BadParameter) as refused:
         parsed(**{name: value})
 
@@ -118,14 +118,14 @@ def test_a_batch_does_not_end_before_it_begins() -> None:
     ("asked", "start"),
     [("earliest", 1), ("latest", 100), ('{"account": 17}', 17), ('{"account": -1}', 100), ("{}", 1)],
 )
-def test_a_query_begins_where_it_is_told(asked: str, start: int) -> None:
+def test_messagedb_query_begins_at_its_starting_offset(asked: str, start: int) -> None:
     assert start_of(parsed(startingOffsets=asked), "account", 100) == start
 
 
 @pytest.mark.parametrize(
     ("asked", "end"), [("latest", 100), ('{"account": 17}', 17), ('{"account": 170}', 100), ("{}", 100)]
 )
-def test_a_batch_ends_where_it_is_told_or_where_the_category_does(asked: str, end: int) -> None:
+def test_messagedb_batch_ends_at_its_ending_offset_or_the_category_end(asked: str, end: int) -> None:
     assert end_of(parsed(endingOffsets=asked), "account", 100) == end
 
 

@@ -61,7 +61,7 @@ def test_a_stretch_that_is_empty_is_asked_for_once_at_most() -> None:
     assert store.asked == [(7, PAGE_ROWS)]
 
 
-def test_what_is_null_stays_so_and_times_are_of_utc() -> None:
+def test_null_columns_stay_null_and_times_are_utc() -> None:
     row = (9, "account-1", None, dt.datetime(2026, 11, 20, 10, 0, 0, 7))  # noqa: DTZ001 - as PostgreSQL says it
     batch = to_batch([(3, None, *row)], "account", columns("category", "position", "stream", "metadata", "received_at"))
 

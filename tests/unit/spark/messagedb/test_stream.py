@@ -18,7 +18,7 @@ def reader(heads: dict[str, int] | None = None, **options: str) -> CategoryStrea
     return made
 
 
-def test_a_stream_is_offered_what_there_is_and_reports_where_that_ends() -> None:
+def test_messagedb_stream_reads_to_the_head_and_reports_it() -> None:
     stream = reader({"account": 21})
     start = stream.initialOffset()
 
@@ -28,7 +28,7 @@ def test_a_stream_is_offered_what_there_is_and_reports_where_that_ends() -> None
     assert stream.reportLatestOffset() == {"account": 21}
 
 
-def test_what_is_available_ends_where_it_did_at_the_beginning() -> None:
+def test_messagedb_available_now_ends_at_the_heads_of_its_start() -> None:
     stream = reader({"account": 21})
     stream.prepareForTriggerAvailableNow()
     stream._database.heads = lambda _: {"account": 40}  # type: ignore[method-assign]
@@ -45,7 +45,7 @@ def test_what_is_available_ends_where_it_did_at_the_beginning() -> None:
         ({"category": "payment"}, ["the checkpoint has account, too; category wins", "does not have payment"]),
     ],
 )
-def test_where_checkpoint_and_options_disagree_it_is_told_once_which_wins(
+def test_messagedb_conflict_of_checkpoint_and_options_is_logged_once(
     caplog: pytest.LogCaptureFixture, options: dict[str, str], said: list[str]
 ) -> None:
     stream = reader({options.get("category", "account"): 21}, **options)
@@ -57,7 +57,7 @@ def test_where_checkpoint_and_options_disagree_it_is_told_once_which_wins(
     assert all(part in message for part, message in zip(said, caplog.messages, strict=True))
 
 
-def test_a_category_that_ends_before_where_a_query_is_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_category_that_ends_before_the_query_position_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "penstock.spark"):
         reader({"account": 5}).latestOffset({"account": 21}, ReadAllAvailable())
 

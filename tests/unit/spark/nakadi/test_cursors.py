@@ -24,12 +24,12 @@ def test_cursors_are_ordered_by_timeline_and_number(one: str | None, other: str,
     assert is_before(one, other) is is_so
 
 
-def test_what_has_not_been_come_to_is_behind() -> None:
+def test_cursors_not_yet_reached_are_behind() -> None:
     assert behind({A: at(5)}, {A: at(5), B: at(0)}) == {B: at(0)}
     assert behind({A: at(4), B: at(1)}, {A: at(5), B: at(0)}) == {A: at(5)}
 
 
-def test_what_has_gone_on_is_beyond_but_not_where_nothing_is_known() -> None:
+def test_only_known_partitions_that_moved_on_are_beyond() -> None:
     assert beyond({A: at(6), B: at(7)}, {A: at(5)}) == {A: at(6)}
     assert beyond({A: at(5)}, {A: at(5)}) == {}
 
@@ -39,9 +39,9 @@ def test_the_end_of_a_timeline_is_the_beginning_of_the_next() -> None:
     assert beyond({A: at(0, timeline=2)}, {A: at(5)}) == {A: at(0, timeline=2)}
 
 
-def test_news_never_go_back() -> None:
+def test_advanced_cursors_never_go_back() -> None:
     assert advanced({A: at(5)}, {A: at(3), B: at(1)}) == {A: at(5), B: at(1)}
 
 
-def test_a_place_is_told_by_its_names() -> None:
+def test_place_is_shown_as_partition_and_event_type() -> None:
     assert str(A) == "partition 0 of 'a.b'"

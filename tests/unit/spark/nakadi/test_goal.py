@@ -5,7 +5,7 @@ from tests.unit.spark.nakadi.serving import offset
 A, B = Place("a.b", "0"), Place("a.b", "1")
 
 
-def test_it_is_missed_until_all_partitions_have_come_to_their_ends() -> None:
+def test_goal_is_missing_until_all_partitions_reach_their_ends() -> None:
     goal = Goal({A: offset(4), B: offset(9)})
     goal.see({A: offset(7)})
     goal.see({B: offset(8)})
@@ -17,13 +17,13 @@ def test_it_is_missed_until_all_partitions_have_come_to_their_ends() -> None:
     assert not goal.missing
 
 
-def test_a_partition_that_had_no_events_has_nothing_to_come_to() -> None:
+def test_partition_without_events_has_no_goal() -> None:
     goal = Goal({A: offset(4)})
 
     assert goal.has(B)
 
 
-def test_it_does_not_go_back() -> None:
+def test_goal_once_reached_stays_reached() -> None:
     goal = Goal({A: offset(4)})
     goal.see({A: offset(4)})
     goal.see({A: offset(1)})

@@ -3,7 +3,7 @@ import threading
 from penstock.spark.nakadi.inbox import Inbox
 
 
-def test_items_come_out_in_their_order() -> None:
+def test_inbox_returns_items_in_order() -> None:
     inbox: Inbox[str] = Inbox(100)
     assert inbox.put("a", 1)
     assert inbox.put("b", 1)
@@ -11,14 +11,14 @@ def test_items_come_out_in_their_order() -> None:
     assert [inbox.take(0), inbox.take(0), inbox.take(0)] == ["a", "b", None]
 
 
-def test_who_takes_waits_for_who_puts() -> None:
+def test_inbox_take_waits_for_an_item() -> None:
     inbox: Inbox[str] = Inbox(100)
     threading.Timer(0.01, inbox.put, ["a", 1]).start()
 
     assert inbox.take(30) == "a"
 
 
-def test_who_puts_waits_while_it_is_full() -> None:
+def test_inbox_put_waits_while_it_is_full() -> None:
     inbox: Inbox[int] = Inbox(10)
     assert inbox.put(0, 50), "one item is taken, however large"
     putting = threading.Thread(target=inbox.put, args=[1, 1])
@@ -31,7 +31,7 @@ def test_who_puts_waits_while_it_is_full() -> None:
     assert inbox.take(0) == 1
 
 
-def test_a_closed_one_takes_nothing_and_lets_who_waits_go() -> None:
+def test_closed_inbox_refuses_items_and_releases_waiting_threads() -> None:
     inbox: Inbox[int] = Inbox(10)
     inbox.put(0, 10)
     told: list[bool] = []

@@ -40,7 +40,7 @@ def committed(nakadi: Serving) -> list[str]:
     return [body["items"][0]["offset"] for body in nakadi.asked_of("POST", "/cursors")]
 
 
-def test_what_is_landed_is_committed_once_more_is_asked_for(
+def test_intake_commits_landed_cursors_when_the_next_micro_batch_is_requested(
     nakadi: Serving, run: Callable[..., Intake], tmp_path: Path
 ) -> None:
     nakadi.streams = [[line(1, 2), line(2, 1)]]
@@ -56,9 +56,7 @@ def test_what_is_landed_is_committed_once_more_is_asked_for(
     assert numbers(tmp_path, first, second) == ['{"n": 2}']
 
 
-def test_a_micro_batch_that_was_offered_and_not_taken_is_offered_again(
-    nakadi: Serving, run: Callable[..., Intake]
-) -> None:
+def test_micro_batch_that_spark_did_not_take_is_offered_again(nakadi: Serving, run: Callable[..., Intake]) -> None:
     nakadi.streams = [[line(0, 1), line(1, 1)]]
     intake = run()
     start = intake.begin()
@@ -66,7 +64,7 @@ def test_a_micro_batch_that_was_offered_and_not_taken_is_offered_again(
     assert intake.advance(start, 1) == intake.advance(start, 1)
 
 
-def test_a_batch_that_is_larger_than_a_micro_batch_is_one_by_itself(
+def test_batch_larger_than_the_limit_is_a_micro_batch_of_its_own(
     nakadi: Serving, run: Callable[..., Intake], tmp_path: Path
 ) -> None:
     nakadi.streams = [[line(4, 5), line(5, 1)]]
@@ -81,7 +79,7 @@ def test_a_checkpoint_of_another_subscription_is_refused(run: Callable[..., Inta
         run().advance(Landed("other", "l", "r", 0, {}), None)
 
 
-def test_what_has_come_already_is_passed_over(
+def test_repeated_batch_is_skipped_with_a_warning(
     nakadi: Serving, run: Callable[..., Intake], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     nakadi.ends = {"0": offset(2)}
@@ -94,7 +92,7 @@ def test_what_has_come_already_is_passed_over(
     assert f"partition 0 of 'a.b': what ends with {offset(1)} has come again" in caplog.text
 
 
-def test_a_run_lands_in_a_lane_of_its_own_and_takes_those_of_dead_ones_away(
+def test_run_lands_in_its_own_lane_and_deletes_lanes_of_dead_runs(
     nakadi: Serving, run: Callable[..., Intake], tmp_path: Path
 ) -> None:
     nakadi.streams = [[line(0, 1), line(1, 1)]]
@@ -119,7 +117,7 @@ def test_a_run_lands_in_a_lane_of_its_own_and_takes_those_of_dead_ones_away(
     ]  # fmt: skip
 
 
-def test_the_last_micro_batch_can_be_run_again_in_the_next_run(
+def test_last_micro_batch_can_be_repeated_in_the_next_run(
     nakadi: Serving, run: Callable[..., Intake], tmp_path: Path
 ) -> None:
     nakadi.streams = [[line(0, 1)]]
@@ -134,7 +132,7 @@ def test_the_last_micro_batch_can_be_run_again_in_the_next_run(
     assert numbers(tmp_path, start, kept) == ['{"n": 0}']
 
 
-def test_what_is_there_is_read_to_its_end_and_no_further(
+def test_available_now_reads_up_to_the_ends_at_its_start(
     nakadi: Serving, run: Callable[..., Intake], tmp_path: Path
 ) -> None:
     nakadi.ends = {"0": offset(1), "1": offset(0)}
@@ -149,7 +147,9 @@ def test_what_is_there_is_read_to_its_end_and_no_further(
     assert intake.advance(end, 100) == end
 
 
-def test_what_others_have_read_need_not_come(nakadi: Serving, run: Callable[..., Intake]) -> None:
+def test_available_now_does_not_wait_for_partitions_committed_to_their_end(
+    nakadi: Serving, run: Callable[..., Intake]
+) -> None:
     nakadi.ends, nakadi.committed = {"0": offset(1), "1": offset(5)}, {"0": offset(-1), "1": offset(5)}
     nakadi.streams = [[line(1, 2)]]
     intake = run()
@@ -158,7 +158,7 @@ def test_what_others_have_read_need_not_come(nakadi: Serving, run: Callable[...,
     assert intake.advance(intake.begin(), 100).cursors == {A: offset(1)}
 
 
-def test_a_sign_of_life_says_how_far_there_is_nothing_more(nakadi: Serving, run: Callable[..., Intake]) -> None:
+def test_keep_alive_line_advances_the_cursor_to_the_end(nakadi: Serving, run: Callable[..., Intake]) -> None:
     nakadi.ends = {"0": offset(5)}
     nakadi.streams = [[line(1, 2), line(5)]]
     intake = run()
@@ -167,7 +167,7 @@ def test_a_sign_of_life_says_how_far_there_is_nothing_more(nakadi: Serving, run:
     assert intake.advance(intake.begin(), 100).cursors == {A: offset(5)}
 
 
-def test_what_does_not_come_ends_the_query_with_what_it_is(nakadi: Serving, run: Callable[..., Intake]) -> None:
+def test_query_fails_with_the_missing_cursor_when_no_batch_arrives(nakadi: Serving, run: Callable[..., Intake]) -> None:
     nakadi.ends = {"0": offset(5)}
     intake = run()
     intake.aim()
@@ -176,7 +176,7 @@ def test_what_does_not_come_ends_the_query_with_what_it_is(nakadi: Serving, run:
         intake.advance(intake.begin(), 100)
 
 
-def test_all_that_is_there_is_taken_where_there_is_no_limit(
+def test_intake_without_limit_takes_all_available_events(
     nakadi: Serving, run: Callable[..., Intake], tmp_path: Path
 ) -> None:
     nakadi.ends = {"0": offset(1)}
@@ -191,7 +191,7 @@ def test_all_that_is_there_is_taken_where_there_is_no_limit(
     assert numbers(tmp_path, first, second) == ['{"n": 2}']
 
 
-def test_a_stream_that_ends_is_followed_by_the_next(
+def test_intake_opens_the_next_stream_after_one_ends(
     nakadi: Serving, run: Callable[..., Intake], tmp_path: Path
 ) -> None:
     nakadi.ends = {"0": offset(1)}
@@ -206,7 +206,7 @@ def test_a_stream_that_ends_is_followed_by_the_next(
     assert numbers(tmp_path, first, second) == ['{"n": 1}']
 
 
-def test_events_that_retention_has_removed_end_the_query_unless_told_otherwise(
+def test_events_removed_by_retention_fail_the_query_unless_fail_on_data_loss_is_false(
     nakadi: Serving, run: Callable[..., Intake], caplog: pytest.LogCaptureFixture
 ) -> None:
     said = "Stream started; skipped events due to retention time passed, count: 7"

@@ -20,14 +20,14 @@ def batch(tmp_path: Path) -> MicroBatch:
     return MicroBatch(START, "r", Pages(Landing(str(tmp_path), "l"), "r", 0), "http://nakadi")
 
 
-def test_without_events_it_ends_where_it_began(batch: MicroBatch) -> None:
+def test_micro_batch_without_events_ends_at_its_start(batch: MicroBatch) -> None:
     batch.see(A, offset(9))
 
     assert batch.stands(A) == offset(9)
     assert batch.end() is START
 
 
-def test_with_events_it_ends_behind_its_pages_and_all_that_was_seen(batch: MicroBatch) -> None:
+def test_micro_batch_with_events_ends_after_its_pages_and_all_cursors_seen(batch: MicroBatch) -> None:
     batch.add(BATCHES.decode(line(6, 2)))
     batch.see(A, offset(6))
     batch.see(Place("a.b", "1"), offset(-1))
@@ -37,7 +37,7 @@ def test_with_events_it_ends_behind_its_pages_and_all_that_was_seen(batch: Micro
 
 
 @pytest.mark.parametrize("event", [b"[1]", b'"\xff"', b"3"])
-def test_an_event_that_is_no_object_is_the_servers_mistake(batch: MicroBatch, event: bytes) -> None:
+def test_event_that_is_not_an_object_is_a_malformed_answer(batch: MicroBatch, event: bytes) -> None:
     found = BATCHES.decode(line(0, 1).replace(b'{"n": 0}', event))
 
     with pytest.raises(MalformedAnswer, match="an event is no JSON object"):

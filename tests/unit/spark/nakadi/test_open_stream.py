@@ -18,7 +18,7 @@ def opened(nakadi: Serving) -> OpenStream:
     return OpenStream(partial(NakadiServer(nakadi.options()).stream, "s"))
 
 
-def test_lines_come_in_their_order_and_then_why_it_has_ended(nakadi: Serving) -> None:
+def test_stream_delivers_lines_in_order_and_then_the_reason_of_its_end(nakadi: Serving) -> None:
     nakadi.streams = [[line(1, 2), line(1), line(1, debug="Commit timeout reached")], []]
     stream = opened(nakadi)
     found = [stream.take(SOON) for _ in range(4)]
@@ -28,7 +28,7 @@ def test_lines_come_in_their_order_and_then_why_it_has_ended(nakadi: Serving) ->
     assert found[3] == Ended("Commit timeout reached", None)
 
 
-def test_a_server_that_does_not_say_why_is_said_to_have_not(nakadi: Serving) -> None:
+def test_stream_that_ends_without_a_reason_says_that_none_was_given(nakadi: Serving) -> None:
     nakadi.streams = [[line(1, debug="Stream started")], []]
     stream = opened(nakadi)
 
@@ -36,14 +36,14 @@ def test_a_server_that_does_not_say_why_is_said_to_have_not(nakadi: Serving) -> 
     assert stream.take(SOON) == Ended(UNSAID, None)
 
 
-def test_a_stream_that_is_quiet_brings_nothing_for_now(nakadi: Serving) -> None:
+def test_quiet_stream_delivers_nothing_and_stays_open(nakadi: Serving) -> None:
     stream = opened(nakadi)
 
     assert stream.take(0.01) is None
     stream.close()
 
 
-def test_closing_it_ends_its_thread_at_once(nakadi: Serving) -> None:
+def test_closed_stream_ends_its_thread(nakadi: Serving) -> None:
     stream = opened(nakadi)
     [thread] = [each for each in threading.enumerate() if each.name == "penstock-nakadi-stream"]
 
@@ -55,7 +55,7 @@ def test_closing_it_ends_its_thread_at_once(nakadi: Serving) -> None:
 @pytest.mark.parametrize(
     ("text", "kind"), [(b'{"cursor":{"parti', ConnectionLost), (b"soon\n", MalformedAnswer), (b"{}\n", MalformedAnswer)]
 )
-def test_what_is_no_line_ends_it(nakadi: Serving, text: bytes, kind: type[Exception]) -> None:
+def test_malformed_line_ends_the_stream(nakadi: Serving, text: bytes, kind: type[Exception]) -> None:
     nakadi.streams = [[text], []]
     ended = opened(nakadi).take(SOON)
 
@@ -63,7 +63,7 @@ def test_what_is_no_line_ends_it(nakadi: Serving, text: bytes, kind: type[Except
     assert isinstance(ended.error, kind)
 
 
-def test_a_defect_of_ours_is_no_silence() -> None:
+def test_unexpected_error_while_opening_a_stream_is_raised() -> None:
     def broken() -> Any:
         raise RuntimeError("a defect")
 
@@ -72,7 +72,7 @@ def test_a_defect_of_ours_is_no_silence() -> None:
 
 
 @pytest.mark.parametrize(("status", "kind"), [(404, NotFound), (409, Unavailable), (503, Unavailable)])
-def test_a_stream_that_cannot_be_had_says_why(nakadi: Serving, status: int, kind: type[Exception]) -> None:
+def test_stream_that_cannot_be_opened_raises_the_refusal(nakadi: Serving, status: int, kind: type[Exception]) -> None:
     nakadi.answers = {("GET", "/events"): [(status, "No free slots for streaming available")]}
 
     with pytest.raises(Exception, match="No free slots") as failed:

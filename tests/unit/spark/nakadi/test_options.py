@@ -38,7 +38,7 @@ def test_all_options_are_read() -> None:
     assert (options.authorization_file, options.fail_on_data_loss, options.retry_seconds) == ("/run/token", False, 1.5)
 
 
-def test_a_subscription_is_named_by_what_it_is_found_by() -> None:
+def test_subscription_may_be_defined_by_owner_event_types_and_group() -> None:
     options = parse_subscription_options(DEFINED | {"consumerGroup": "x", "readFrom": "end"})
 
     assert isinstance(options.subscription, Definition)
@@ -77,7 +77,7 @@ def test_a_subscription_is_named_by_what_it_is_found_by() -> None:
         (DEFINED | {"consumerGroup": ""}, "option consumerGroup is ''"),
     ],
 )
-def test_a_wrong_option_is_refused_with_what_is_allowed(given: dict[str, str], said: str) -> None:
+def test_nakadi_option_is_refused_with_the_allowed_values(given: dict[str, str], said: str) -> None:
     with pytest.raises(BadParameter, match=said) as refused:
         parse_subscription_options(given)
 
@@ -85,7 +85,7 @@ def test_a_wrong_option_is_refused_with_what_is_allowed(given: dict[str, str], s
 
 
 @pytest.mark.parametrize("name", ["url", "subscription", "landingLocation"])
-def test_what_is_needed_is_asked_for(name: str) -> None:
+def test_missing_nakadi_option_is_named(name: str) -> None:
     with pytest.raises(BadParameter, match=f"option {name} is missing"):
         parse_subscription_options({given: value for given, value in LEAST.items() if given != name})
 

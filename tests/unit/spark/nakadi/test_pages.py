@@ -44,11 +44,11 @@ def test_a_full_page_is_landed_before_the_rest_comes(tmp_path: Path) -> None:
     assert pages.close() == 2
 
 
-def test_nothing_is_no_page(tmp_path: Path) -> None:
+def test_no_rows_land_no_page(tmp_path: Path) -> None:
     assert Pages(Landing(str(tmp_path), "q"), "r", 7).close() == 7
     assert not list(tmp_path.iterdir())
 
 
-def test_a_page_that_is_gone_is_named(tmp_path: Path) -> None:
+def test_missing_landed_page_is_named(tmp_path: Path) -> None:
     with pytest.raises(LandedPageMissing, match="q/r/3"):
         read(tmp_path, 3)

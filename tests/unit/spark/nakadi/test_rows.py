@@ -23,7 +23,7 @@ def test_each_event_is_a_row_with_the_cursor_of_its_batch() -> None:
     assert {(each["id"], each["received_at"]) for each in rows} == {(None, None)}
 
 
-def test_metadata_say_which_event_it_is_and_when_it_was_received() -> None:
+def test_event_metadata_fill_the_id_and_received_at_columns() -> None:
     [row] = to_rows(batch('{"metadata":{"eid":"x","received_at":"2026-11-20T10:00:00.123456Z"}}')).to_pylist()
 
     assert (row["id"], row["received_at"]) == ("x", datetime(2026, 11, 20, 10, 0, 0, 123456, UTC))
@@ -40,7 +40,7 @@ def test_metadata_say_which_event_it_is_and_when_it_was_received() -> None:
         '{"received_at":"2026-11-20T10:00:00"}',
     ],
 )
-def test_metadata_that_are_something_else_are_data_like_any_other(metadata: str) -> None:
+def test_metadata_of_another_shape_are_kept_as_data(metadata: str) -> None:
     [row] = to_rows(batch(f'{{"metadata":{metadata}}}')).to_pylist()
 
     assert (row["id"], row["received_at"]) == (None, None)

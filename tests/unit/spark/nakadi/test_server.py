@@ -21,14 +21,14 @@ from tests.unit.spark.nakadi.serving import BEFORE, Serving, offset
 A = Place("a.b", "0")
 
 
-def test_a_subscription_is_found_or_created_by_what_it_is(nakadi: Serving) -> None:
+def test_subscription_is_found_or_created_by_its_definition(nakadi: Serving) -> None:
     definition = Definition(owning_application="lake", event_types=("a.b",))
 
     assert NakadiServer(nakadi.options()).subscribe(definition) == "s"
     assert nakadi.asked == [("POST", "/subscriptions", definition.members())]
 
 
-def test_it_tells_what_is_committed_and_where_partitions_end(nakadi: Serving) -> None:
+def test_server_returns_committed_cursors_and_partition_ends(nakadi: Serving) -> None:
     server = NakadiServer(nakadi.options())
     assert server.cursors("s") == {}
     nakadi.committed, nakadi.ends = {"0": offset(3)}, {"0": offset(7), "1": BEFORE}
@@ -37,7 +37,7 @@ def test_it_tells_what_is_committed_and_where_partitions_end(nakadi: Serving) ->
     assert server.ends(server.event_types("s")) == {A: offset(7)}
 
 
-def test_cursors_are_committed_with_their_stream_and_what_proves_them(nakadi: Serving) -> None:
+def test_cursors_are_committed_with_stream_id_and_cursor_token(nakadi: Serving) -> None:
     NakadiServer(nakadi.options()).commit("s", "stream-7", [BatchCursor("0", offset(3), "a.b", "t3")])
 
     [body] = nakadi.asked_of("POST", "/cursors")
@@ -45,7 +45,7 @@ def test_cursors_are_committed_with_their_stream_and_what_proves_them(nakadi: Se
     assert nakadi.headers[-1]["x-nakadi-streamid"] == "stream-7"
 
 
-def test_a_subscription_is_moved(nakadi: Serving) -> None:
+def test_move_patches_the_subscription_cursors(nakadi: Serving) -> None:
     NakadiServer(nakadi.options()).move("s", {A: offset(3)})
 
     assert nakadi.asked_of("PATCH", "/cursors") == [
@@ -53,7 +53,7 @@ def test_a_subscription_is_moved(nakadi: Serving) -> None:
     ]
 
 
-def test_who_may_not_move_it_is_told_for_what_that_is_needed(nakadi: Serving) -> None:
+def test_forbidden_move_explains_the_missing_admin_right(nakadi: Serving) -> None:
     nakadi.answers = {("PATCH", "/cursors"): [(403, "Access on ADMIN subscription:s denied")]}
 
     with pytest.raises(Forbidden, match="ADMIN subscription:s denied: the query moves the subscription to where its"):
@@ -82,7 +82,7 @@ def test_each_request_has_the_token_that_the_file_has_then(nakadi: Serving, tmp_
     assert [each["authorization"] for each in nakadi.headers] == ["Bearer geheim-1"] * 3 + ["Bearer geheim-2"] * 3
 
 
-def test_a_token_is_not_taken_along_to_where_a_server_sends_one(nakadi: Serving, tmp_path: Path) -> None:
+def test_token_is_not_sent_along_a_redirect(nakadi: Serving, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("geheim")
     nakadi.answers = {("GET", "/s"): [(302, None)]}
     NakadiServer(nakadi.options(authorization_file=str(tmp_path / "token"))).event_types("s")
@@ -101,7 +101,7 @@ def test_a_token_is_not_taken_along_to_where_a_server_sends_one(nakadi: Serving,
         (503, "try later", ServerError),
     ],
 )
-def test_a_refusal_is_told_and_no_token_with_it(
+def test_refused_request_raises_the_answer_without_the_token(
     nakadi: Serving, tmp_path: Path, status: int, said: str, kind: type[Exception]
 ) -> None:
     file = tmp_path / "token"
@@ -116,7 +116,7 @@ def test_a_refusal_is_told_and_no_token_with_it(
     assert "geheim" not in shown
 
 
-def test_what_is_no_nakadi_is_called_so(nakadi: Serving) -> None:
+def test_server_that_is_not_nakadi_is_reported(nakadi: Serving) -> None:
     nakadi.answers = {("GET", "/s"): [(404, {"what": "ever"})], ("GET", "/cursors"): [(200, {"nothing": 1})]}
     server = NakadiServer(nakadi.options())
 
@@ -126,13 +126,13 @@ def test_what_is_no_nakadi_is_called_so(nakadi: Serving) -> None:
         server.cursors("s")
 
 
-def test_a_server_that_does_not_answer_is_waited_for(nakadi: Serving) -> None:
+def test_server_error_is_retried(nakadi: Serving) -> None:
     nakadi.answers = {("GET", "/cursors"): [(503, "try later"), (500, "oh")]}
 
     assert NakadiServer(nakadi.options(retry_seconds=30.0)).cursors("s") == {}
 
 
-def test_a_reset_that_is_under_way_is_waited_for(nakadi: Serving) -> None:
+def test_move_is_retried_while_a_cursor_reset_is_in_progress(nakadi: Serving) -> None:
     nakadi.answers = {("PATCH", "/cursors"): [(409, "Cursors reset is already in progress")] * 2}
     with pytest.raises(Unavailable, match="others are in the way: Cursors reset"):
         NakadiServer(nakadi.options()).move("s", {A: offset(3)})
@@ -142,7 +142,7 @@ def test_a_reset_that_is_under_way_is_waited_for(nakadi: Serving) -> None:
     assert nakadi.committed == {"0": offset(3)}
 
 
-def test_a_server_that_is_not_there_is_told() -> None:
+def test_unreachable_nakadi_is_reported() -> None:
     nobody = Serving()
     nobody.url = "http://127.0.0.1:1"
 

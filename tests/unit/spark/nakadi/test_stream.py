@@ -43,7 +43,7 @@ def test_a_query_goes_on_from_micro_batch_to_micro_batch(nakadi: Serving, reader
     assert [each["items"][0]["offset"] for each in nakadi.asked_of("POST", "/cursors")] == [offset(2), offset(4)]
 
 
-def test_what_is_available_ends_where_it_did_at_the_beginning(
+def test_available_now_stream_ends_at_the_cursors_of_its_start(
     nakadi: Serving, reader: SubscriptionStreamReader
 ) -> None:
     nakadi.ends = {"0": offset(2)}
@@ -70,7 +70,7 @@ def test_no_thread_outlives_the_query(nakadi: Serving, reader: SubscriptionStrea
     assert threading.active_count() <= before + 1, "the server's own"
 
 
-def test_a_query_that_asked_nothing_has_nothing_to_stop(nakadi: Serving, reader: SubscriptionStreamReader) -> None:
+def test_unused_stream_reader_stops_without_a_request(nakadi: Serving, reader: SubscriptionStreamReader) -> None:
     reader.stop()
 
     assert nakadi.asked == []

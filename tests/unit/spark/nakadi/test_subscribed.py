@@ -21,7 +21,7 @@ def taken(subscribed: Subscribed) -> BatchLine:
     return found
 
 
-def test_one_that_is_missing_is_created_when_it_is_first_needed(nakadi: Serving) -> None:
+def test_subscription_is_created_when_first_needed(nakadi: Serving) -> None:
     definition = Definition(owning_application="lake", event_types=("a.b",))
     subscribed = Subscribed(nakadi.options(subscription=definition))
     assert nakadi.asked == []
@@ -41,14 +41,14 @@ def test_a_stream_that_begins_where_the_query_is_needs_no_move(nakadi: Serving) 
     assert not subscribed.is_open
 
 
-def test_a_new_subscription_says_where_it_begins_once_it_has_a_stream(nakadi: Serving) -> None:
+def test_new_subscription_has_cursors_once_a_stream_is_open(nakadi: Serving) -> None:
     subscribed = Subscribed(nakadi.options())
 
     assert subscribed.open({}) == {A: offset(-1)}
     subscribed.close()
 
 
-def test_one_that_is_behind_the_query_is_moved_before_a_stream_is_opened(nakadi: Serving) -> None:
+def test_subscription_behind_the_query_is_moved_before_streaming(nakadi: Serving) -> None:
     nakadi.committed = {"0": offset(4), "1": offset(7)}
     subscribed = Subscribed(nakadi.options())
     subscribed.open({A: offset(9), B: offset(7)})
@@ -59,7 +59,7 @@ def test_one_that_is_behind_the_query_is_moved_before_a_stream_is_opened(nakadi:
     assert nakadi.committed == {"0": offset(9), "1": offset(7)}
 
 
-def test_one_that_may_not_be_moved_is_not_streamed(nakadi: Serving) -> None:
+def test_subscription_without_admin_right_to_move_it_is_not_streamed(nakadi: Serving) -> None:
     nakadi.committed = {"0": offset(4)}
     nakadi.answers = {("PATCH", "/cursors"): [(403, "Access on ADMIN subscription:s denied")]}
 
@@ -69,14 +69,14 @@ def test_one_that_may_not_be_moved_is_not_streamed(nakadi: Serving) -> None:
     assert nakadi.asked_of("GET", "/events") == []
 
 
-def test_one_that_is_gone_is_told(nakadi: Serving) -> None:
+def test_deleted_subscription_is_not_found(nakadi: Serving) -> None:
     nakadi.answers = {("GET", "/cursors"): [(404, 'Subscription with id "s" does not exist')]}
 
     with pytest.raises(NotFound, match='"s" does not exist'):
         Subscribed(nakadi.options()).open({})
 
 
-def test_what_somebody_else_has_committed_is_lost_to_the_query(
+def test_cursors_committed_by_another_consumer_are_events_lost(
     nakadi: Serving, caplog: pytest.LogCaptureFixture
 ) -> None:
     nakadi.committed = {"0": offset(9)}
@@ -90,7 +90,7 @@ def test_what_somebody_else_has_committed_is_lost_to_the_query(
     assert nakadi.asked_of("PATCH", "/cursors") == []
 
 
-def test_a_place_that_retention_has_passed_is_left_to_nakadi_and_the_others_are_moved(nakadi: Serving) -> None:
+def test_cursor_removed_by_retention_stays_and_the_other_cursors_are_moved(nakadi: Serving) -> None:
     nakadi.committed = {"0": offset(4), "1": offset(7)}
     refusals = [(422, "cursors are not valid")] * 2
     nakadi.answers = {("PATCH", "/cursors"): [*refusals]}
@@ -106,7 +106,7 @@ def test_a_place_that_retention_has_passed_is_left_to_nakadi_and_the_others_are_
     assert nakadi.committed == {"0": offset(4), "1": offset(8)}
 
 
-def test_cursors_are_committed_once_with_the_stream_that_was_sent_them(nakadi: Serving) -> None:
+def test_cursors_are_committed_once_with_their_stream_id(nakadi: Serving) -> None:
     nakadi.streams = [[line(1, 2), line(4, 3), line(4)]]
     subscribed = Subscribed(nakadi.options())
     subscribed.open({})
@@ -127,7 +127,7 @@ def test_cursors_are_committed_once_with_the_stream_that_was_sent_them(nakadi: S
     assert nakadi.headers[-1]["x-nakadi-streamid"] == "stream-1"
 
 
-def test_what_it_stands_at_already_is_not_committed(nakadi: Serving) -> None:
+def test_cursor_that_is_already_committed_is_not_committed_again(nakadi: Serving) -> None:
     nakadi.committed = {"0": offset(4)}
     subscribed = Subscribed(nakadi.options())
     subscribed.open({})
@@ -138,7 +138,7 @@ def test_what_it_stands_at_already_is_not_committed(nakadi: Serving) -> None:
     assert nakadi.asked_of("POST", "/cursors") == []
 
 
-def test_a_stream_that_cannot_commit_any_more_is_closed(nakadi: Serving, caplog: pytest.LogCaptureFixture) -> None:
+def test_stream_whose_session_is_gone_is_closed_on_commit(nakadi: Serving, caplog: pytest.LogCaptureFixture) -> None:
     nakadi.streams = [[line(1, 2)]]
     nakadi.answers = {("POST", "/cursors"): [(422, "Session with stream id stream-1 not found")]}
     subscribed = Subscribed(nakadi.options())
@@ -151,7 +151,7 @@ def test_a_stream_that_cannot_commit_any_more_is_closed(nakadi: Serving, caplog:
     assert "cannot commit: Session with stream id stream-1 not found" in caplog.text
 
 
-def test_a_commit_that_does_not_get_through_is_made_later(nakadi: Serving) -> None:
+def test_unavailable_commit_is_repeated_later(nakadi: Serving) -> None:
     nakadi.streams = [[line(1, 2)]]
     nakadi.answers = {("POST", "/cursors"): [(503, "later")]}
     subscribed = Subscribed(nakadi.options())
@@ -166,7 +166,7 @@ def test_a_commit_that_does_not_get_through_is_made_later(nakadi: Serving) -> No
     assert len(nakadi.asked_of("POST", "/cursors")) == 2
 
 
-def test_a_commit_to_a_subscription_that_is_gone_fails(nakadi: Serving) -> None:
+def test_commit_to_a_deleted_subscription_fails(nakadi: Serving) -> None:
     nakadi.streams = [[line(1, 2)]]
     nakadi.answers = {("POST", "/cursors"): [(404, 'Subscription with id "s" does not exist')]}
     subscribed = Subscribed(nakadi.options())
@@ -189,7 +189,7 @@ def test_a_line_that_is_put_back_comes_first(nakadi: Serving) -> None:
     subscribed.close()
 
 
-def test_streams_that_bring_nothing_are_opened_ever_more_slowly_and_say_why_they_end(
+def test_empty_streams_are_reopened_with_growing_delay_and_logged_reason(
     nakadi: Serving, caplog: pytest.LogCaptureFixture
 ) -> None:
     nakadi.streams = [[], [line(0, debug="Consumption is blocked")], [], []]
@@ -211,7 +211,7 @@ def test_streams_that_bring_nothing_are_opened_ever_more_slowly_and_say_why_they
     assert "a stream of subscription s has ended: Consumption is blocked" in caplog.messages
 
 
-def test_what_was_sent_can_be_committed_after_a_stream_has_ended(nakadi: Serving) -> None:
+def test_delivered_cursors_can_be_committed_after_the_stream_ended(nakadi: Serving) -> None:
     nakadi.streams = [[line(0, 1)], []]
     subscribed = Subscribed(nakadi.options())
     subscribed.open({})

@@ -17,14 +17,14 @@ def test_an_event_larger_than_a_request_goes_alone() -> None:
     assert [len(piece) for piece in pieces([b"{}", b"x" * (BATCH_BYTES + 1), b"{}"])] == [1, 1, 1]
 
 
-def test_what_was_not_stored_is_left() -> None:
+def test_events_that_nakadi_did_not_store_remain_unpublished() -> None:
     told = [{"publishing_status": status} for status in ("submitted", "failed", "submitted")]
 
     assert unpublished([b"1", b"2", b"3"], told, "x") == [b"2", b"3"], "in their order"
 
 
 @pytest.mark.parametrize("told", [[{}], [{"publishing_status": "submitted"}] * 2, {"a": 1}, [3]])
-def test_a_strange_answer_is_told(told: object) -> None:
+def test_publishing_answer_of_another_shape_is_malformed(told: object) -> None:
     with pytest.raises(MalformedAnswer, match="not what became of 1 events"):
         unpublished([b"1"], told, "x")
 
@@ -38,7 +38,7 @@ def test_a_strange_answer_is_told(told: object) -> None:
         ({"options": {"retrySeconds": "soon"}}, "option retrySeconds"),
     ],
 )
-def test_wrong_options_are_told(given: dict[str, object], said: str) -> None:
+def test_wrong_publishing_option_is_refused(given: dict[str, object], said: str) -> None:
     with pytest.raises(BadParameter, match=said):
         Nakadi(**({"url": "http://localhost", "event_type": "order"} | given))  # type: ignore[arg-type]
 

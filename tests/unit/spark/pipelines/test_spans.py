@@ -56,7 +56,7 @@ def test_spans_have_a_size() -> None:
     assert [events for _, _, events in shape(large)] == [1, 1]
 
 
-def test_a_size_is_that_of_all_that_is_sent() -> None:
+def test_span_size_counts_values_and_headers() -> None:
     headers = {"ce_id": "é" * 100, "trace": "x" * 1_000}
     for record in SPANS.spans(item(n, headers=headers, data=f'"{"é" * 400}"') for n in range(SPAN_EVENTS_MAX)):
         assert len(record.value.encode()) <= SPAN_BYTES_MAX + 100
@@ -95,7 +95,7 @@ def test_the_index_is_found_in_the_event() -> None:
 
 
 @pytest.mark.parametrize("data", ['{"n": 1}', '{"version": "1"}', '{"version": 1.5}', "[]"])
-def test_an_event_without_an_index_is_told(data: str) -> None:
+def test_event_without_an_index_is_refused_with_its_offset(data: str) -> None:
     with pytest.raises(BadParameter, match="index is version, but the event at order 0:3 has no whole number there"):
         list(Spans("summary", HASHED, ("version",)).summaries([item(3, data=data)]))
 

@@ -25,7 +25,7 @@ def test_the_events_of_a_summary_have_its_index() -> None:
 
 
 @pytest.mark.parametrize(("stream", "key"), [("order-7", "7"), ("order-a-b", "a-b"), ("other-7", "other-7")])
-def test_the_key_is_what_the_streams_name_has_behind_the_event_type(stream: str, key: str) -> None:
+def test_key_is_the_stream_name_after_the_event_type(stream: str, key: str) -> None:
     [found] = unpack(b'{"s":"%b","i":0,"e":[{"c":"A","d":{}}]}' % stream.encode(), "order")
 
     assert found.key == key
@@ -35,7 +35,7 @@ def test_the_key_is_what_the_streams_name_has_behind_the_event_type(stream: str,
     ("meta", "headers"),
     [('{"trace":"1","n":2}', {"trace": "1", "n": "2"}), ('"text"', {"meta": '"text"'}), ("null", {})],
 )
-def test_what_stands_beside_an_event_becomes_headers(meta: str, headers: dict[str, str]) -> None:
+def test_span_metadata_become_headers(meta: str, headers: dict[str, str]) -> None:
     given = b'{"s":"a","i":0,"e":[{"c":"A","t":"2026-11-20T10:00:00Z","d":{},"m":%b}]}' % meta.encode()
     [found] = unpack(given, "order")
 
@@ -52,7 +52,7 @@ def test_records_headers_go_on_with_each_event() -> None:
 
 
 @pytest.mark.parametrize("value", [b"{", b"{}", b'{"s":"a","i":0}', b'{"s":"a","i":0,"e":[]}', b"\xff"])
-def test_what_is_no_record_is_told_with_its_place(value: bytes) -> None:
+def test_malformed_record_is_reported_with_its_kafka_offset(value: bytes) -> None:
     given = {"value": [value], "headers": [[("kafka-topic", "orders"), ("kafka-offset", "3")]]}
     batch = pa.RecordBatch.from_pydict(given, pa.schema({"value": pa.binary(), "headers": HEADERS}))
 
@@ -60,7 +60,7 @@ def test_what_is_no_record_is_told_with_its_place(value: bytes) -> None:
         list(Unpacking("order")([batch]))
 
 
-def test_a_mark_of_deletion_has_no_events() -> None:
+def test_tombstone_has_no_events() -> None:
     given = {"value": [None], "headers": [[]]}
     batch = pa.RecordBatch.from_pydict(given, pa.schema({"value": pa.binary(), "headers": HEADERS}))
 

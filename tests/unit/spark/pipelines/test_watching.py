@@ -39,7 +39,7 @@ class Query:
         self.is_stopped = True
 
 
-def test_progress_is_told_when_it_has_changed() -> None:
+def test_progress_is_reported_only_when_it_changed() -> None:
     first, second = progress(4, 10, end=10, head=25), progress(5, 15, end=25, head=25)
     told: list[Report] = []
 
@@ -68,7 +68,7 @@ def test_a_query_is_ended_between_two_micro_batches() -> None:
     assert query.is_stopped
 
 
-def test_a_query_whose_micro_batches_follow_each_other_is_ended_behind_the_one_that_was_under_way() -> None:
+def test_busy_query_is_stopped_after_its_current_micro_batch() -> None:
     stop, looks = Event(), [[progress(number, 10)] for number in (0, 1, 1, 2, 3, 4)]
     query = Query([], *looks, is_busy=True)
 
@@ -78,7 +78,7 @@ def test_a_query_whose_micro_batches_follow_each_other_is_ended_behind_the_one_t
     assert last.batches == 3
 
 
-def test_a_micro_batch_that_does_not_end_is_ended() -> None:
+def test_micro_batch_that_does_not_end_is_stopped_after_the_limit() -> None:
     stop = Event()
     stop.set()
     query = Query(*[[]] * 10, is_busy=True)
@@ -90,7 +90,7 @@ def test_a_micro_batch_that_does_not_end_is_ended() -> None:
     assert len(query._looks) > 1, "it was ended before it had ended by itself"
 
 
-def test_the_gap_is_what_lies_between_the_end_and_the_heads() -> None:
+def test_gap_is_the_distance_from_the_end_offset_to_the_heads() -> None:
     assert gap_of(progress(0, 1, end=3, head=10)) == 7
     assert gap_of(progress(0, 1, end=3, head=3)) == 0
 

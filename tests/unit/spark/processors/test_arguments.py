@@ -82,7 +82,7 @@ def handle(stream: str, events: Any) -> None: ...
 
 
 @pytest.mark.parametrize("value", [None, handle, HUB, SimpleNamespace], ids=["None", "handle", "url", "class"])
-def test_processor_and_projection_refuse_what_is_not_a_spark_session(value: Any) -> None:
+def test_processor_and_projection_refuse_a_session_of_another_kind(value: Any) -> None:
     message = r"spark is .*; allowed: a session of Spark's, such as penstock\.spark\.session\("
     with pytest.raises(BadParameter, match=message):
         SparkProcessor(value, handle, HUB, "order.placed")

@@ -35,7 +35,7 @@ def told(returned: Any) -> dict[str, Outcome | Failure]:
     ],
     ids=["the last index", "a large count", "counts of any name", "an age"],
 )
-def test_whatever_a_handler_may_say_comes_to_the_driver(returned: Outcome, outcome: Outcome) -> None:
+def test_extreme_outcomes_of_a_handler_reach_the_driver_unchanged(returned: Outcome, outcome: Outcome) -> None:
     assert told(returned) == {"a": outcome, "b": Outcome(3)}
 
 
@@ -51,7 +51,7 @@ def test_whatever_a_handler_may_say_comes_to_the_driver(returned: Outcome, outco
     ],
     ids=["an index", "an index beyond all", "a time", "a tag that is no text", "a tag of bytes", "a count"],
 )
-def test_an_outcome_that_no_row_holds_is_a_failure_of_its_stream_alone(returned: Outcome, tag: str) -> None:
+def test_outcome_that_cannot_be_sent_fails_only_its_stream(returned: Outcome, tag: str) -> None:
     found = told(returned)
 
     assert isinstance(found["a"], Failure)

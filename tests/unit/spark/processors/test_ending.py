@@ -28,7 +28,7 @@ class Round:
             self.ending.look()
 
 
-def test_a_round_goes_on_as_long_as_all_is_well_and_for_a_while_after_that() -> None:
+def test_round_may_end_by_itself_for_a_while_after_the_processor_is_unhealthy() -> None:
     made = Round()
     made.look_at(0, 10, 11, 11 + ENDS_S_MAX - 0.1)
 
@@ -36,7 +36,7 @@ def test_a_round_goes_on_as_long_as_all_is_well_and_for_a_while_after_that() -> 
     assert made.ending.error is None, "should it end now, what has come of it counts"
 
 
-def test_a_round_that_does_not_end_meanwhile_is_cancelled_as_often_as_it_takes(
+def test_round_of_an_unhealthy_processor_is_cancelled_repeatedly_until_it_ends(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     made, times = Round(), [11 + ENDS_S_MAX, 12 + ENDS_S_MAX]

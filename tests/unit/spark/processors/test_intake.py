@@ -131,7 +131,7 @@ class Rounds:
 
 
 @pytest.mark.parametrize("order", [*permutations(("p", "q", "r"))])
-def test_a_stream_of_three_tranches_is_handled_once_place_by_place_in_whichever_order_they_are_wanted(
+def test_stream_in_three_tranches_is_handled_once_and_in_order_for_any_reading_order(
     order: Sequence[str],
 ) -> None:
     rounds = Rounds(Log({"r": "aba", "p": "aab", "q": "ba"}), Rules(), Random(0))
@@ -146,7 +146,7 @@ def test_a_stream_of_three_tranches_is_handled_once_place_by_place_in_whichever_
 
 
 @pytest.mark.parametrize("order", [*permutations(("p", "q", "r"))])
-def test_what_waits_in_other_tranches_waits_for_a_stream_that_fails_and_is_parked_with_it(order: Sequence[str]) -> None:
+def test_failing_stream_is_parked_together_with_its_events_in_other_tranches(order: Sequence[str]) -> None:
     rounds = Rounds(Log({"p": "ab", "q": "ba", "r": "a"}), Rules(attempts_max=1, exhausted="park"), Random(0))
 
     def fails(events: Sequence[Any]) -> None:
@@ -171,7 +171,7 @@ def test_what_waits_in_other_tranches_waits_for_a_stream_that_fails_and_is_parke
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_whatever_handlers_do_streams_in_many_tranches_lose_nothing_and_have_nothing_twice(seed: int) -> None:
+def test_streams_in_many_tranches_are_handled_exactly_once_for_random_outcomes(seed: int) -> None:
     chance = Random(seed)
     parks = seed % 3 == 0
     rules = Rules(

@@ -7,7 +7,7 @@ from penstock.spark.processors.looking import looking
 SOON_S = 30.0
 
 
-def test_somebody_looks_again_and_again_until_the_block_ends_and_no_more() -> None:
+def test_periodic_check_runs_until_its_block_ends() -> None:
     looks, has_looked = [0], threading.Semaphore(0)
 
     def look() -> None:
@@ -23,7 +23,7 @@ def test_somebody_looks_again_and_again_until_the_block_ends_and_no_more() -> No
     assert looks[0] == seen >= 3
 
 
-def test_what_the_block_raises_is_raised_and_nobody_looks_any_more() -> None:
+def test_error_in_the_block_is_raised_and_ends_the_periodic_check() -> None:
     before = threading.active_count()
     with pytest.raises(ValueError, match="broken"), looking(lambda: None, 60.0):
         raise ValueError("broken")

@@ -41,7 +41,7 @@ def handle(stream: str, events: Sequence[Any]) -> None:
     raise AssertionError("there are no events")
 
 
-def test_a_last_commit_that_fails_is_no_error_as_in_one_process(
+def test_failed_last_commit_is_logged_and_not_raised(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(committing, "LAST_PAUSE_S", 0.0)

@@ -16,14 +16,14 @@ def test_a_note_may_be_a_folder_with_a_file_in_it() -> None:
 
 
 @pytest.mark.parametrize("line", ["", '{"at": 1', "1", "null"])
-def test_what_is_not_whole_does_not_count(line: str) -> None:
+def test_incomplete_note_is_ignored(line: str) -> None:
     lines = [(f"{FOLDER}/positions-1", '{"at": 1}'), (f"{FOLDER}/positions-2", line)]
 
     assert newest_of(lines, "positions") == Note(1, {"at": 1})
     assert newest_of(lines[1:], "positions") is None
 
 
-def test_of_two_in_a_folder_the_same_one_counts_in_whatever_order_they_are_read() -> None:
+def test_of_two_notes_in_a_folder_the_same_one_wins_in_any_reading_order() -> None:
     both = [(f"{FOLDER}/positions-1/part-{part}.txt", f'{{"by": "{part}"}}') for part in "ab"]
 
     assert newest_of(both, "positions") == newest_of(both[::-1], "positions") == Note(1, {"by": "a"})
@@ -35,7 +35,7 @@ def test_files_that_are_no_notes_of_that_name_are_passed_over() -> None:
     assert newest_of([(f"{FOLDER}/{name}", "{}") for name in names], "positions") is None
 
 
-def test_a_note_is_found_whatever_its_name_is_made_of() -> None:
+def test_note_with_a_non_ascii_name_is_found() -> None:
     path = Notes("/lake", "in-use-größe").path(2)
 
     assert path == "/lake/in-use-größe-2"

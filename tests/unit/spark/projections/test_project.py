@@ -34,12 +34,12 @@ def refused(target: Any, told: str, **options: Any) -> None:
     ("given", "shown"),
     [("lake/delays", "'lake/delays'"), ("s3a://key@lake", "'s3a://…'"), (DELAYS, ".*Projection"), (None, "missing")],
 )
-def test_what_is_no_target_is_refused_and_what_would_be_one_is_said(given: Any, shown: str) -> None:
+def test_projection_target_of_another_kind_is_refused_with_the_allowed_ones(given: Any, shown: str) -> None:
     would_be = r"DatabaseTarget\(projection, database\) or FilesTarget\(projection, "
     refused(given, rf"parameter target is {shown}.*; allowed: {would_be}")
 
 
-def test_a_target_of_ones_own_is_told_that_it_has_to_have_a_projection(tmp_path: Path) -> None:
+def test_custom_target_without_a_projection_is_refused(tmp_path: Path) -> None:
     class Counted:
         def __init__(self, target: DatabaseTarget) -> None:
             self.positions, self.rows, self.keep = target.positions, target.rows, target.keep
@@ -48,7 +48,7 @@ def test_a_target_of_ones_own_is_told_that_it_has_to_have_a_projection(tmp_path:
     refused(Counted(DatabaseTarget(DELAYS, f"sqlite:///{tmp_path}/delays.db")), r"; this one has no projection$")
 
 
-def test_what_is_given_in_the_place_of_a_projection_is_named() -> None:
+def test_target_with_swapped_arguments_is_refused() -> None:
     swapped: Any = ("/lake", COUNTS.projection)
     with pytest.raises(BadParameter, match="projection is '/lake'; allowed: a Projection; the path comes after it"):
         FilesTarget(*swapped)

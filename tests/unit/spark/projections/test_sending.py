@@ -43,13 +43,13 @@ assert dumps([Hall, Seat, Place])
 """
 
 
-def test_a_state_that_a_program_defines_can_be_sent_though_it_was_read_and_read_again() -> None:
+def test_state_class_of_main_can_be_sent_after_msgspec_has_read_it() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], check=False, capture_output=True, text=True, timeout=60)
 
     assert done.returncode == 0, done.stderr
 
 
-def test_what_a_module_defines_stays_as_it_is() -> None:
+def test_state_class_of_a_module_is_left_unchanged() -> None:
     from penstock.cli.demo.delays import Sums
     from penstock.spark.projections.sending import make_sendable
 
@@ -87,7 +87,7 @@ assert subprocess.run(elsewhere, input=dumps(Sum)).returncode == 0, "it is sent 
 """
 
 
-def test_a_struct_that_a_program_defines_is_refused_since_it_would_come_without_its_fields() -> None:
+def test_struct_of_main_is_refused_because_it_would_lose_its_fields() -> None:
     done = subprocess.run([sys.executable, "-c", STRUCT], check=False, capture_output=True, text=True, timeout=60)
 
     assert done.returncode == 0, done.stderr

@@ -56,7 +56,7 @@ def declared(of: Any, **fields: Any) -> dict[str, str]:
     ],
     ids=["another type", "JSON", "another name", "the key turned", "another key"],
 )
-def test_what_rows_in_files_cannot_go_on_with_is_another_version(
+def test_incompatible_change_of_file_columns_needs_another_version(
     before: dict[str, str], after: dict[str, str], shown: str
 ) -> None:
     with pytest.raises(BadParameter, match=f"{shown}$"):
@@ -78,7 +78,7 @@ def test_the_order_of_columns_does_not_matter() -> None:
         (Decimal("1e20"), False),
     ],
 )
-def test_a_number_with_more_digits_than_files_keep_is_told_of(price: Any, *, is_fit: bool) -> None:
+def test_number_with_more_digits_than_files_keep_is_refused(price: Any, *, is_fit: bool) -> None:
     state = make_dataclass("Held", [("price", Decimal | None, None), ("count", int, 0)])
     projection = Projection("held", state, lambda state, _: state, key=row)
     unfit = Unfit(projection.table.columns, projection.fold.wrong)

@@ -33,7 +33,7 @@ def test_rows_are_in_the_folder_of_their_version_under_a_name_that_nobody_else_g
         ("notes-1", False),
     ],
 )
-def test_the_last_two_rounds_stay_and_whatever_is_not_ours(name: str, *, expected: bool) -> None:
+def test_last_two_rounds_and_foreign_files_are_kept(name: str, *, expected: bool) -> None:
     assert is_over(name, BEFORE, NOW) is expected
 
 

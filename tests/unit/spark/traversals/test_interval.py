@@ -15,6 +15,6 @@ def test_an_interval_is_a_number_of_seconds(interval: str | dt.timedelta, second
 
 
 @pytest.mark.parametrize("interval", ["", "0s", "1.5h", "1 hour", "-1m", "\u0661s", dt.timedelta(milliseconds=900)])
-def test_what_is_none_is_refused(interval: str | dt.timedelta) -> None:
+def test_malformed_interval_is_refused(interval: str | dt.timedelta) -> None:
     with pytest.raises(BadParameter, match=r"option interval is '.*'; allowed: a (second or more|time such as 30s)"):
         interval_seconds(interval)

@@ -45,7 +45,7 @@ def test_a_micro_batch_that_is_planned_again_is_the_same_traversal() -> None:
     assert reader(Clock()).partitions({"start": 17}, {"start": 17}) == []
 
 
-def test_what_is_available_is_one_traversal_however_long_it_takes() -> None:
+def test_available_now_starts_one_traversal_of_any_length() -> None:
     clock = Clock()
     stream = reader(clock)
     stream.prepareForTriggerAvailableNow()

@@ -14,7 +14,7 @@ def ends(*event_types: str) -> Ends:
     return Ends(RemoteOptions(url="http://x", event_types=event_types))
 
 
-def test_a_page_that_brings_nothing_and_leads_nowhere_is_the_end() -> None:
+def test_empty_page_with_the_same_cursor_is_the_end() -> None:
     assert [ends().is_end(0, page) for page in (FULL, STILL)] == [False, True]
 
 
@@ -33,7 +33,7 @@ def test_each_partition_has_an_end_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("page", [MOVED, FULL])
-def test_where_kinds_are_filtered_pages_may_be_empty_for_long(page: Page) -> None:
+def test_filtered_feed_may_have_many_empty_pages_before_its_end(page: Page) -> None:
     seen = ends("placed")
 
     assert not any(seen.is_end(0, page) for _ in range(20))

@@ -30,7 +30,7 @@ def asking(url: str) -> Exchange[Answer]:
     return fetch(Request(method="GET", url=url, headers={"accept": "text/plain"}))
 
 
-def test_an_answer_is_had_whatever_its_status() -> None:
+def test_answer_is_returned_for_any_status() -> None:
     with answering(Handler) as url:
         for path, status in (("/page", 200), ("/busy", 429)):
             answer = carry_out(asking(url + path))
@@ -51,7 +51,7 @@ def test_an_answer_that_breaks_off_is_no_answer() -> None:
         carry_out(asking(f"{url}/cut"))
 
 
-def test_nobody_there_is_told_to_the_exchange_which_may_go_on() -> None:
+def test_unreachable_server_is_passed_to_the_exchange() -> None:
     with answering(Handler) as url:
         pass
     paused = []
@@ -69,7 +69,7 @@ def test_nobody_there_is_told_to_the_exchange_which_may_go_on() -> None:
         carry_out(asking(url))
 
 
-def test_what_the_exchange_raises_is_raised() -> None:
+def test_error_raised_by_the_exchange_is_raised() -> None:
     def failing() -> Exchange[None]:
         yield Pause(0)
         raise MalformedAnswer(url="http://x", reason="no")

@@ -26,14 +26,14 @@ def test_a_limit_is_shared_by_those_that_are_asked() -> None:
     assert batch(1).turn(500) == ([0], 1)
 
 
-def test_who_has_been_asked_is_asked_last() -> None:
+def test_partition_read_last_is_read_after_the_others() -> None:
     micro_batch = batch(1)
     micro_batch.take(0, START.partitions[0])
 
     assert micro_batch.turn(500) == ([1], 1)
 
 
-def test_it_is_enough_when_the_limit_is_reached_or_nobody_has_more() -> None:
+def test_micro_batch_is_enough_at_its_limit_or_when_no_partition_has_more() -> None:
     micro_batch = batch(10)
     micro_batch.take(0, Place(4, 79, "c"))
     assert not micro_batch.is_enough
@@ -56,7 +56,7 @@ def test_partitions_that_are_done_are_in_the_end_and_not_read() -> None:
     assert micro_batch.end() == START
 
 
-def test_it_ends_behind_what_has_landed_at_the_cursors_of_now() -> None:
+def test_micro_batch_ends_after_its_landed_pages_at_the_current_cursors() -> None:
     micro_batch = batch()
     micro_batch.take(0, Place(4, 79, "c"))
     micro_batch.course.cursors[0] = "d"  # A page without events has led there.
@@ -65,7 +65,7 @@ def test_it_ends_behind_what_has_landed_at_the_cursors_of_now() -> None:
     assert micro_batch.end() == Landed("6f1c", "r", {0: Place(4, 79, "d"), 1: Place(2, 9, "b")})
 
 
-def test_to_know_where_a_feed_ended_is_news() -> None:
+def test_resolved_last_cursor_is_progress() -> None:
     micro_batch = MicroBatch(Landed("6f1c", "r", {}), course({0: LAST, 1: LAST}), (), None)
     assert not micro_batch.is_news
     micro_batch.course.cursors[1] = "b"

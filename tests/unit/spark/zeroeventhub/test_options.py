@@ -96,7 +96,7 @@ def test_cursors_may_stand_as_in_a_checkpoint() -> None:
         ("eventType", "placed", "there is no option 'eventType'"),
     ],
 )
-def test_a_wrong_option_is_refused_with_what_is_allowed(name: str, value: str, said: str) -> None:
+def test_zeroeventhub_option_is_refused_with_the_allowed_values(name: str, value: str, said: str) -> None:
     with pytest.raises(BadParameter) as refused:
         parsed(**{name: value})
 

@@ -19,7 +19,7 @@ def test_a_micro_batch_reads_the_pages_between_two_offsets() -> None:
     assert stretches_between(BEGIN, BEGIN) == []
 
 
-def test_the_first_micro_batch_reads_all_pages_whatever_beginning_is_made_up_for_it() -> None:
+def test_first_micro_batch_reads_all_pages_for_any_start_offset() -> None:
     assert stretches_between(Landed("other", "r", {}), BEGIN) == [Stretch("r/0", 0, 3), Stretch("r/1", 0, 2)]
 
 

@@ -31,6 +31,6 @@ def test_batches_are_of_a_bounded_size_and_numbered_on(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("wrong", [event(b'"\xff"'), event(b"1", {"ce_id": 7})])  # type: ignore[dict-item]
-def test_what_is_no_text_is_told_with_its_origin(wrong: FeedEvent) -> None:
+def test_event_that_is_not_text_is_reported_with_its_origin(wrong: FeedEvent) -> None:
     with pytest.raises(MalformedAnswer, match=r"http://x.*an event of partition 3 is no text, or its headers are none"):
         list(to_batches([wrong], 3, 0, "http://x"))

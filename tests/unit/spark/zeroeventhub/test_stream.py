@@ -41,14 +41,14 @@ def test_each_query_begins_with_a_landing_of_its_own(tmp_path: Path) -> None:
     assert first.partitions == {}
 
 
-def test_it_reads_what_has_landed_between_two_offsets_and_asks_nobody(tmp_path: Path, ends: list[Landed]) -> None:
+def test_micro_batch_reads_landed_pages_between_two_offsets_without_requests(
+    tmp_path: Path, ends: list[Landed]
+) -> None:
     assert numbers(reader(tmp_path), ends[0], ends[2]) == [1, 2]
     assert numbers(reader(tmp_path), ends[2], ends[2]) == []
 
 
-def test_the_first_micro_batch_is_read_again_whatever_beginning_is_made_up_for_it(
-    tmp_path: Path, ends: list[Landed]
-) -> None:
+def test_first_micro_batch_can_be_repeated_for_any_start_offset(tmp_path: Path, ends: list[Landed]) -> None:
     stream = reader(tmp_path)
 
     assert numbers(stream, decode_landed(stream.initialOffset()), ends[1]) == [0, 1]

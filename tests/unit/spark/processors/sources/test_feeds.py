@@ -37,7 +37,7 @@ def begun(*, position: str, events: int = 0) -> Engine:
 
 
 @pytest.mark.parametrize("nexts", [(0, 9), (9,)], ids=["as many partitions", "fewer partitions"])
-def test_nothing_is_read_again_of_a_feed_that_was_created_again_though_no_more_of_it_is_wanted(
+def test_parked_events_of_a_recreated_feed_are_not_read_again(
     nexts: tuple[int, ...],
 ) -> None:
     engine = begun(position="1:0", events=4)
@@ -51,18 +51,18 @@ def test_nothing_is_read_again_of_a_feed_that_was_created_again_though_no_more_o
         Planned.of(engine, _SiftedLook(look(2, *nexts), Selection()), {}, again)
 
 
-def test_a_position_behind_the_end_is_told_as_in_one_process() -> None:
+def test_position_after_the_end_of_the_feed_is_refused() -> None:
     told = "position is '1:8'; allowed: up to 1:5, where order.placed/1 ends; `penstock checkpoint set` moves a proc"
     with pytest.raises(BadParameter, match=told):
         Planned.of(begun(position="1:8"), look(1, 0, 5), {}, [])
     assert not Planned.of(begun(position="1:5"), look(1, 0, 5), {}, []).new
 
 
-def test_positions_of_what_is_not_read_any_more_are_not_asked_about() -> None:
+def test_positions_of_feeds_no_longer_read_are_not_checked() -> None:
     look(1, 0, 5).check({"order.shipped/0": "7:9", "0": 17})
 
 
-def test_a_position_that_others_have_moved_meanwhile_is_held_against_what_is_read() -> None:
+def test_position_of_another_epoch_is_refused_when_a_stretch_is_planned() -> None:
     assert look(1, 0, 5).stretch(TRANCHE, "1:3", 9) == Stretch(TRANCHE, 3, 5, 2, "1:5", is_tail=True)
     with pytest.raises(FeedCreatedAgain):
         look(2, 0, 5).stretch(TRANCHE, "1:3", 9)

@@ -36,14 +36,14 @@ def begun(start: Literal["earliest", "latest"], *kept: str) -> dict[str, object]
     ],
     ids=["a new processor", "a partition was added", "a topic was added"],
 )
-def test_the_latest_is_where_a_topic_begins_and_no_partition_that_came_later(
+def test_latest_applies_to_new_topics_and_not_to_partitions_added_later(
     kept: tuple[str, ...], expected: dict[str, object]
 ) -> None:
     assert begun("latest", *kept) == expected
     assert begun("earliest", *kept) == {each: HEADS[each].first for each in expected}
 
 
-def test_a_partition_that_comes_while_it_is_read_is_begun_with_at_its_start() -> None:
+def test_partition_added_while_reading_starts_at_its_first_offset() -> None:
     source = Brokers(Kafka("localhost:9092", "orders"), start="latest")
     source.found = {"orders/0": Head(3, 10)}
     assert source.beginning("orders/0") == 10

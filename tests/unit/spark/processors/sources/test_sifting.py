@@ -27,13 +27,13 @@ EVENTS = pa.RecordBatch.from_pydict(
         (Selection(streams=["nobody"]), []),
     ],
 )
-def test_what_is_wanted_is_left_also_where_it_was_sent_to(selection: Selection, offsets: list[int]) -> None:
+def test_pickled_selection_keeps_only_selected_events(selection: Selection, offsets: list[int]) -> None:
     sift = pickle.loads(pickle.dumps(Sift(selection, ("a/0", "b/0"), None)))
 
     assert sift(EVENTS).column("offset").to_pylist() == offsets
 
 
-def test_what_is_made_of_events_is_made_of_those_that_are_wanted() -> None:
+def test_step_after_selection_sees_only_selected_events() -> None:
     counted = Then(lambda events: pa.RecordBatch.from_pydict({"count": [events.num_rows]}), "count long")
 
     assert Sift(Selection(kinds=["paid"]), ("a/0", "b/0"), counted)(EVENTS).to_pydict() == {"count": [1]}
