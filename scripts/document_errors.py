@@ -4,9 +4,10 @@ Codes, statuses, fields and hints are read from the code. What to do about an er
 advice is refused.
 """
 
-import re
+import ast
+import inspect
+from itertools import pairwise
 from pathlib import Path
-from string import Formatter
 
 from penstock import errors
 from penstock.errors import PenstockError
@@ -32,10 +33,12 @@ A hub answers with a problem of RFC 9457, `application/problem+json`. Its `type`
 }
 ```
 
-In Python it is an exception of the class below, with the same fields: `error.code`, `error.fields["event_type"]`,
-`error.hint`, and `error.retryable`, which says whether the same request can succeed later, unchanged. The client raises
-what the hub raised; of a hub served with `--nakadi-strict`, whose problems have no code, it raises what their status
-stands for, such as `NotFound`. All classes are in `penstock.errors`; catching one catches those below it.
+In Python it is an exception of the class below. It has the fields as attributes with types, such as `error.event_type`,
+beside `error.code`, `error.hint`, and `error.retryable`, which says whether the same request can succeed later,
+unchanged. `error.fields` has all fields by name. An attribute whose type allows None is None if the field is not there.
+
+The client raises what the hub raised. A hub served with `--nakadi-strict` sends no codes: the client then raises the
+class of the status, such as `NotFound`. All classes are in `penstock.errors`; catching one catches those below it.
 
 Codes and fields are part of the interface and stay. `title`, `detail` and `hint` are for people and may change.
 
@@ -281,14 +284,38 @@ def _raised() -> list[type[PenstockError]]:
 
 
 def _section(kind: type[PenstockError]) -> str:
-    says, _, told = " ".join((kind.__doc__ or "").split()).partition(" Fields: ")
     rows = [
         f"- Class: `{kind.__name__}`",
         f"- Status: {_status(kind)}{', with `Retry-After`' if _status(kind) == '503' else ''}",
-        f"- Fields: {_marked(told.rstrip('.')) if told else _fields_of_message(kind)}",
+        f"- Fields: {', '.join(_described(name, *each) for name, each in _fields(kind).items())}",
         f"- What to do: {_advice(kind)}",
     ]
+    says = " ".join((kind.__doc__ or "").split())
     return f"### `{kind.code}`\n\n{says}\n\n" + "".join(f"{row}\n" for row in rows if not row.endswith(": "))
+
+
+def _fields(kind: type[PenstockError]) -> dict[str, tuple[str, str | None]]:
+    """Return the fields that *kind* and its ancestors declare: of each its type and its docstring."""
+    found: dict[str, tuple[str, str | None]] = {}
+    for each in reversed(kind.__mro__[: kind.__mro__.index(PenstockError)]):
+        [declared] = ast.parse(inspect.getsource(each)).body
+        assert isinstance(declared, ast.ClassDef)
+        for member, after in pairwise([*declared.body, ast.Pass()]):
+            if isinstance(member, ast.AnnAssign) and isinstance(member.target, ast.Name):
+                says = None
+                if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+                    says = " ".join(str(after.value.value).split())
+                found[member.target.id] = (ast.unparse(member.annotation), says)
+    if issubclass(kind, errors.Unavailable) and kind.code not in LOCAL:
+        found["retry_after"] = ("float", None)
+    return found
+
+
+def _described(name: str, kind: str, says: str | None) -> str:
+    if says is None:
+        return f"`{name}: {kind}`"
+    first = says if says.startswith("None") else says[0].lower() + says[1:]
+    return f"`{name}: {kind}` ({first.rstrip('.')})"
 
 
 def _status(kind: type[PenstockError]) -> str:
@@ -298,19 +325,6 @@ def _status(kind: type[PenstockError]) -> str:
 def _advice(kind: type[PenstockError]) -> str:
     assert kind.code in ADVICE, f"say in {Path(__file__).name} what to do about {kind.code!r}"
     return ADVICE[kind.code]
-
-
-def _fields_of_message(kind: type[PenstockError]) -> str:
-    names = [name for _, name, _, _ in Formatter().parse(kind.message) if name]
-    if issubclass(kind, errors.Unavailable) and kind.code not in LOCAL:
-        names.append("retry_after")
-    return ", ".join(f"`{name}`" for name in names)
-
-
-def _marked(fields: str) -> str:
-    """Mark the names of fields as code; what stands in parentheses explains them."""
-    parts = re.split(r"(\([^)]*\))", fields)
-    return "".join(part if part.startswith("(") else re.sub(r"\b(?!or\b)(\w+)\b", r"`\1`", part) for part in parts)
 
 
 if __name__ == "__main__":

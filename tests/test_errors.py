@@ -1,8 +1,12 @@
 """Every error: the tree that is drawn, its code, its fields, and its way through pickle and HTTP."""
 
+import ast
 import copy
 import pickle
 import re
+from collections.abc import Iterator
+from pathlib import Path
+from string import Formatter
 from typing import Any
 
 import pytest
@@ -24,6 +28,8 @@ FIELDS: dict[str, Any] = {
     "n": 7,
     "detail_of": [1, {"a": "b"}],
 }
+COMPUTED = {"detail", "lost", "part", "partitions", "said", "stands"}
+"""Words of messages that are made from other fields."""
 each_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 
 
@@ -73,6 +79,66 @@ def test_reason_with_a_full_stop_is_quoted_with_one_full_stop() -> None:
 def test_error_with_a_field_called_part_names_it() -> None:
     error = errors.RequestTooSlow(part="body", timeout_seconds=3)
     assert error.detail == "the body of the request did not arrive within 3 seconds"
+
+
+def test_attributes_of_an_error_are_its_fields() -> None:
+    error = errors.ProducerFenced(partition=3, current_epoch=5)
+    error.outcome = "unknown"
+
+    assert (error.partition, error.current_epoch, error.outcome) == (3, 5, "unknown")
+    assert error.fields == {"partition": 3, "current_epoch": 5, "outcome": "unknown"}
+
+
+def test_attribute_without_its_field_is_none_or_missing_by_its_type() -> None:
+    error = errors.ProducerFenced("fenced")
+
+    assert error.next_sequence is None and error.retry_after is None
+    with pytest.raises(AttributeError, match="this ProducerFenced has no field 'partition'"):
+        _ = error.partition
+
+
+def test_undeclared_field_is_no_attribute() -> None:
+    error = errors.NotFound("gone", code="x", event_type="y")
+
+    assert error.code == "not-found"
+    assert not hasattr(error, "event_type") and error.fields["event_type"] == "y"
+
+
+@each_kind
+def test_message_is_made_of_declared_fields(kind: type[PenstockError]) -> None:
+    named = {name.removeprefix("at_") for _, name, _, _ in Formatter().parse(kind.message) if name}
+
+    assert named - COMPUTED <= declared(kind)
+
+
+def test_errors_are_raised_with_declared_fields() -> None:
+    kinds = {kind.__name__: declared(kind) for kind in KINDS}
+    source = Path(errors.__file__).parents[1]
+    strays = {
+        f"{path.relative_to(source)}: {name}({field})"
+        for path in source.rglob("*.py")
+        for name, given in made(path)
+        for field in given - kinds.get(name, given)
+    }
+
+    assert not strays
+
+
+def declared(kind: type[PenstockError]) -> set[str]:
+    """Return the names of the fields that a class and its ancestors annotate."""
+    return {name for each in kind.__mro__ for name in vars(each).get("__annotations__", {})}
+
+
+def made(path: Path) -> Iterator[tuple[str, set[str]]]:
+    """Return which errors a module makes, with the names of the fields that it hands in."""
+    text = path.read_text()
+    if "penstock.errors" not in text and "penstock import errors" not in text:
+        return
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call):
+            of_errors = isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == "errors"
+            if isinstance(node.func, ast.Name) or of_errors:
+                yield ast.unparse(node.func).removeprefix("errors."), {each.arg for each in node.keywords if each.arg}
 
 
 @each_kind
@@ -130,7 +196,7 @@ def test_list_of_texts_is_joined_in_the_message() -> None:
     told = errors.GuidelinesBroken(event_type="a", broken=['it\'s "so"', "line\nbreak \x1b"])
 
     assert told.detail == "'a' does not keep the event guidelines: it's \"so\"; line\\nbreak \\x1b"
-    assert told.fields["broken"] == ['it\'s "so"', "line\nbreak \x1b"]
+    assert told.broken == ['it\'s "so"', "line\nbreak \x1b"]
 
 
 def test_field_may_have_any_name() -> None:

@@ -41,4 +41,4 @@ WRONG: dict[str, tuple[Callable[[Any], object], list[Any]]] = {
 def test_wrong_argument_is_refused_by_name(name: str, value: Any) -> None:
     with pytest.raises(BadParameter, match="allowed: ") as told:
         WRONG[name][0](value)
-    assert told.value.fields["parameter"] == name.partition(" of ")[0]
+    assert told.value.parameter == name.partition(" of ")[0]

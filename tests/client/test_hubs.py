@@ -59,7 +59,7 @@ async def test_client_publishes_follows_and_keeps_positions(hub: LiveHub, kind: 
         assert await result(client.commit_positions("a ledger/1", [NewPosition("a", 0, 1)], kind="processor"))
         with pytest.raises(PositionMoved) as refused:
             await result(client.commit_positions("a ledger/1", [NewPosition("a", 0, 3, expected=2)]))
-        assert (refused.value.fields["offset"], refused.value.fields["expected"]) == (1, 2)
+        assert (refused.value.offset, refused.value.expected) == (1, 2)
         [moved] = await result(
             client.reset_positions("a ledger/1", [PositionReset("a", 0, to="begin")], reason="a bug")
         )

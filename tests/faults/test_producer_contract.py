@@ -83,14 +83,14 @@ def test_producer_with_an_invalid_option_is_refused(name: str, value: Any) -> No
         for kind, given in ((IdempotentProducer, client), (AsyncIdempotentProducer, AsyncClient("http://localhost:1"))):
             with pytest.raises(BadParameter) as refused:
                 kind(given, "order.placed", **{name: value})  # type: ignore[arg-type]
-            assert refused.value.fields["parameter"] == name
+            assert refused.value.parameter == name
 
 
 @pytest.mark.parametrize("given", [{"owner_level": -1}, {"starting_sequence": -1}, {"owner_level": "4"}])
 def test_partition_options_with_an_invalid_value_are_refused(given: dict[str, Any]) -> None:
     with pytest.raises(BadParameter) as refused:
         PartitionPublishingOptions(**given)
-    assert refused.value.fields["parameter"] in given
+    assert refused.value.parameter in given
 
 
 def test_producer_with_a_client_of_the_other_kind_is_refused() -> None:

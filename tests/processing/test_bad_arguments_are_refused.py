@@ -192,7 +192,7 @@ def test_bad_argument_is_refused_by_its_name(name: str, refuse: Callable[[Any], 
     for value in values:
         with pytest.raises(BadParameter, match="allowed: ") as told:
             refuse(value)
-        assert told.value.fields["parameter"] == re.split(" of | on ", name)[0], value
+        assert told.value.parameter == re.split(" of | on ", name)[0], value
 
 
 def test_waiting_for_no_processor_is_refused() -> None:

@@ -304,7 +304,7 @@ def test_table_of_another_shape_is_refused_with_its_missing_columns(
             TableUnsuitable, match=f"{told}.*, but pos; processor. Another program.* has made it"
         ) as error:
             ask()
-        assert error.value.fields["columns"] == ["pos", "processor"]
+        assert error.value.columns == ["pos", "processor"]
     if not suffix:
         with pytest.raises(TableUnsuitable, match=told):
             kept_in(url)

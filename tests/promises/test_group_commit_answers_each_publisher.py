@@ -120,7 +120,7 @@ def test_publish_prepared_before_its_event_type_was_recreated_is_prepared_again(
     assert [each["n"] for each in feed(hub, partition)] == list(range(5))
     with pytest.raises(PartitionRefused) as refused:
         unfit.result(300)
-    assert refused.value.fields["line"] == 8
+    assert refused.value.line == 8
     assert [each.result(300).next_offsets for each in kept] == [{0: 1}, {0: 2}, {0: 3}]
 
 

@@ -352,8 +352,8 @@ class Numbered(RuleBasedStateMachine):
             differs_at = next(at for at, event in enumerate(ids, number) if stored[at][0] != event)
             stands["differs_at"] = differs_at % self.modulus
         assert told.fields.items() >= stands.items()
-        ranges = [Range(**each) for each in told.fields["ranges"]]
-        self._check_committed(line, (epoch, number, ids), told.fields["committed"], spread(ranges))
+        ranges = [Range(**each) for each in told.ranges]
+        self._check_committed(line, (epoch, number, ids), told.committed, spread(ranges))
 
     @staticmethod
     def _check_committed(

@@ -48,7 +48,7 @@ def test_each_step_is_stored_for_one_of_the_racing_committers(hubs: list[Hub]) -
             try:
                 stored = hub.positions.commit(GROUP, "processor", steps)
             except PositionMoved as moved:
-                at[moved.fields["partition"]] = moved.fields["offset"]
+                at[moved.partition] = moved.offset
             else:
                 at |= {place.tranche: place.offset for place in stored}
                 taken += [(place.tranche, place.offset) for place in stored]

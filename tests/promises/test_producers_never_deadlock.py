@@ -75,7 +75,7 @@ class Publisher:
             published = sent.told.result(300)
         except ProducerUnsafe as error:
             self.said[error.code] += 1
-            self.keep(sent, is_stored=error.fields["committed"] is True)
+            self.keep(sent, is_stored=error.committed is True)
             self.take_over(sent.partition)
         except (Unavailable, OutcomeUnknown) as error:
             self.said[error.code] += 1

@@ -108,5 +108,5 @@ def test_metadata_of_the_client_counts_before_the_event_is_sent(http: httpx2.Cli
     event = {"text": "x" * (EVENT_BYTES_MAX - 100)}
     with Client(str(http.base_url)) as client, pytest.raises(penstock.errors.EventTooLarge) as refused:
         client.publish(feed.name, event)
-    assert refused.value.fields["line"] == 1
+    assert refused.value.line == 1
     assert feed.read().events == []

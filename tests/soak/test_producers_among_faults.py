@@ -94,7 +94,7 @@ class Publisher:
             try:
                 result = self._producer.send(events, partition=partition)
             except RetriesExhausted as error:
-                self.unknown += error.fields["outcome"] == "unknown"
+                self.unknown += error.outcome == "unknown"
             except Unavailable:
                 pass  # A claim that could not be made.
             else:

@@ -386,7 +386,7 @@ def test_busy_server_is_asked_again_after_retry_after(
     splitting.failures.append(lambda _: PlainTextResponse("later", status, {"Retry-After": "60"}))
     with pytest.raises(Exception, match=str(status)) as failed:
         version_two.run()
-    assert failed.value.fields["retry_after"] == 60  # type: ignore[attr-defined]
+    assert failed.value.retry_after == 60  # type: ignore[attr-defined]
 
 
 def test_refused_cursor_is_a_loss_that_fails_unless_allowed(

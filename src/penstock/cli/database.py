@@ -44,7 +44,7 @@ def explained(url: str, *, create: bool = False) -> Iterator[None]:
             raise Failure(str(error)) from error
         except DatabaseUnavailable as error:
             cause = error.__cause__ or error
-            reason = error.fields["reason"]
+            reason = error.reason or error.detail
             if type(cause).__name__ == "PoolTimeout":  # It says only that it gave up.
                 reason = attempts.reason or reason
             detail = DatabaseUnavailable(reason=f"{shown(url)}: {_one_line(reason)}").detail

@@ -24,8 +24,7 @@ def checked_url(url: str) -> str:
     try:
         return check_address(url)
     except BadParameter as error:
-        fields = error.fields
-        raise typer.BadParameter(f"{fields['value']!r} is not {fields['allowed']}") from error
+        raise typer.BadParameter(f"{error.value!r} is not {error.allowed}") from error
 
 
 DatabaseOption = Annotated[

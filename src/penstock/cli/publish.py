@@ -120,7 +120,7 @@ def _check_group(name: str, from_line: int) -> None:
     try:
         check_group(name)
     except BadParameter as error:
-        allowed = error.fields["allowed"]
+        allowed = error.allowed
         raise typer.BadParameter(f"{name!r} is not {allowed}", param_hint="--producer-group") from error
 
 

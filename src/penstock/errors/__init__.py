@@ -150,13 +150,25 @@ An error carries its fields; the message is made from them. It survives pickling
 `penstock.wire.problem` turns it into problem+json and back by its code.
 """
 
+from penstock.errors.admin import *  # noqa: F403
 from penstock.errors.batches import *  # noqa: F403
-from penstock.errors.failed import *  # noqa: F403
 from penstock.errors.groups import *  # noqa: F403
-from penstock.errors.processing import *  # noqa: F403  # noqa: F403
+from penstock.errors.http import *  # noqa: F403
+from penstock.errors.log import *  # noqa: F403
+from penstock.errors.processing import *  # noqa: F403
 from penstock.errors.producers import *  # noqa: F403
-from penstock.errors.refused import *  # noqa: F403
+from penstock.errors.registry import *  # noqa: F403
+from penstock.errors.root import BadParameter as BadParameter
+from penstock.errors.root import Conflict as Conflict
+from penstock.errors.root import Forbidden as Forbidden
+from penstock.errors.root import Invalid as Invalid
+from penstock.errors.root import NotFound as NotFound
+from penstock.errors.root import OutcomeUnknown as OutcomeUnknown
 from penstock.errors.root import PenstockError as PenstockError
+from penstock.errors.root import RequirementMissing as RequirementMissing
+from penstock.errors.root import TooLarge as TooLarge
+from penstock.errors.root import Unavailable as Unavailable
+from penstock.errors.storage import *  # noqa: F403
 from penstock.errors.subscriptions import *  # noqa: F403
 
 ALL: tuple[type[PenstockError], ...] = tuple(

@@ -1,32 +1,47 @@
-"""What can stand in the way of who looks at a consumer group, commits its positions, or moves them."""
+"""Errors of consumer groups and their positions."""
 
-from penstock.errors.refused import Conflict, Invalid, NotFound
+from typing import Any
 
-
-class UnusablePosition(Invalid):
-    """A position that a consumer group cannot have.
-
-    Fields: item (its number in the list, from 0), event_type, partition (None: all), reason.
-    """
-
-    code = "unusable-position"
-    message = "items[{item}], {part}: {reason}"
+from penstock.errors.root import Conflict, Invalid, NotFound
 
 
 class GroupNotFound(NotFound):
-    """There is no consumer group of that name. Fields: group."""
+    """There is no consumer group of that name."""
 
     code = "group-not-found"
     message = "there is no consumer group {group!r}"
     hint = "GET /groups lists those that there are; a group is made with the first position that it commits."
 
+    group: str
+
+
+class GroupKindDiffers(Conflict):
+    """A consumer group is of another kind than this is for."""
+
+    code = "group-kind-differs"
+    message = "the consumer group {group!r} is of the kind {kind}: {reason}"
+
+    group: str
+    kind: str
+    reason: str
+
+
+class UnusablePosition(Invalid):
+    """A position that a consumer group cannot have."""
+
+    code = "unusable-position"
+    message = "items[{item}], {part}: {reason}"
+
+    item: int
+    """Number of the item in the list, from 0."""
+    event_type: str
+    partition: int | None
+    """None: all partitions."""
+    reason: str
+
 
 class PositionMoved(Conflict):
-    """A consumer group does not stand where who commits expects it to; nothing of the commit was stored.
-
-    Fields: group, event_type, partition, slice, expected (None: nowhere), offset and epoch (what stands there, both
-    None: nothing).
-    """
+    """A consumer group does not stand where who commits expects it to; nothing of the commit was stored."""
 
     code = "position-moved"
     message = (
@@ -35,9 +50,12 @@ class PositionMoved(Conflict):
     )
     hint = "Go on from what stands there, or stop: somebody else commits, or has moved it."
 
-
-class GroupKindDiffers(Conflict):
-    """A consumer group is of another kind than this is for. Fields: group, kind, reason."""
-
-    code = "group-kind-differs"
-    message = "the consumer group {group!r} is of the kind {kind}: {reason}"
+    group: str
+    event_type: str
+    partition: int
+    slice: Any
+    expected: int | None
+    """None: no position."""
+    offset: int | None
+    """The stored position; None: none is stored."""
+    epoch: int | None

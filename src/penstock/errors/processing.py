@@ -1,46 +1,52 @@
-"""What cannot be made of events by those who consume them: they do not say enough, or there is nowhere to keep it.
+"""Errors of processors, projections and their sources."""
 
-What goes wrong where handlers process events.
-"""
+from typing import Any
 
-from penstock.errors.refused import Conflict, Invalid, NotFound
-from penstock.errors.root import PenstockError
+from penstock.errors.root import Conflict, Invalid, NotFound, PenstockError
 
 
 class WrongCategory(Invalid):
-    """Events of this category have not what is needed. Fields: event_type, category, wanted, reason."""
+    """Events of this category have not what is needed."""
 
     code = "wrong-category"
     message = "the category of {event_type!r} is {category}, not {wanted}: {reason}"
     hint = "Read an event type of that category, or see to it that an effect can be brought about twice."
 
+    event_type: str
+    category: str
+    wanted: str
+    reason: str
+
 
 class EidMissing(Invalid):
-    """An event has no id. Fields: event_type (None: unknown), partition, index (in its batch, from 0), told, reason."""
+    """An event has no id."""
 
     code = "eid-missing"
     message = "{told} has no id: metadata.eid {reason}"
     hint = "Business and data events have one. Nothing of its batch was remembered: roll back, and store no cursors."
 
+    event_type: str | None
+    partition: Any
+    index: int | None
+    """Number of the event in its batch, from 0."""
+    told: str
+    reason: str
+
 
 class OrderUnknown(Invalid):
-    """It cannot be told where an event stands among others. Fields: event_type, partition, index, eid, told, reason."""
+    """It cannot be told where an event stands among others."""
 
     code = "order-unknown"
     message = "{told} cannot be put in order: {reason}"
     hint = "Nothing of its batch was remembered: roll back, and store no cursors before you know what to do with it."
 
-
-class EventUnfit(Invalid):
-    """An event is not of the type into which it was to be read.
-
-    Fields: feed, partition, cursor (the last before it), place (its number after that cursor, from 1), eid, type,
-    member, reason, told.
-    """
-
-    code = "event-unfit"
-    message = "{told} is no {type}: {member} {reason}"
-    hint = "Decide: correct the type, or keep event.raw for later and go on, for the page's cursors lead past it."
+    event_type: str | None
+    partition: Any
+    index: int | None
+    """Number of the event in its batch, from 0."""
+    eid: str | None
+    told: str
+    reason: str
 
 
 class OutsideTransaction(Conflict):
@@ -52,31 +58,65 @@ class OutsideTransaction(Conflict):
 
 
 class BadOutcome(Invalid):
-    """A handler has returned something that is no outcome. Fields: returned."""
+    """A handler has returned something that is no outcome."""
 
     code = "bad-outcome"
     message = "a handler has returned {returned}, which is no outcome"
     hint = "Right are None (all is done), the index wanted next, or what done, done_to, retry and skip_to return."
 
+    returned: str
+
+
+class BadResults(Invalid):
+    """A batcher's call was to return a result for each item, and has not."""
+
+    code = "bad-results"
+    message = "a call with {items} items has returned {returned}, which is not a result for each"
+    hint = "Return a list with a result for each item, in their order, or have what is returned be everyone's."
+
+    items: int
+    """Number of items."""
+    returned: str
+
+
+class KindUnexpected(PenstockError):
+    """There is no handler for events of a kind."""
+
+    code = "kind-unexpected"
+    message = "{stream}: the event at {index} is of kind {kind!r}, for which there is no handler; there are: {kinds}"
+    hint = "Give by_kind a handler for it, or one for all others with `otherwise`."
+
+    kind: str
+    stream: str
+    index: int
+    kinds: list[str]
+    """The kinds that have a handler."""
+
 
 class ProcessorUnhealthy(PenstockError):
-    """A stream has made no progress for longer than the processor bears. Fields: streams (which, and for how long)."""
+    """A stream has made no progress for longer than the processor bears."""
 
     code = "processor-unhealthy"
     message = "streams make no progress: {streams}"
     hint = "Mend the handler and start again: it goes on where it was, with what is not handled."
 
+    streams: list[str]
+    """Which streams, and for how long."""
+
 
 class SourceSilent(PenstockError):
-    """A processor's source has not answered for longer than it may. Fields: seconds, most."""
+    """A processor's source has not answered for longer than it may."""
 
     code = "source-silent"
     message = "the source has not answered for {seconds} s; health.unanswered_s_max is {most}"
     hint = "The log says what failed, such as a hub that is away. Start again: the processor goes on where it was."
 
+    seconds: float
+    most: float
+
 
 class StreamExhausted(PenstockError):
-    """An event was tried as often as it may be. Fields: stream, index, attempts, tag, reason."""
+    """An event was tried as often as it may be."""
 
     code = "stream-exhausted"
     message = "{stream}: the event at {index} has failed {attempts} times, the last time with {tag}: {reason}"
@@ -85,17 +125,15 @@ class StreamExhausted(PenstockError):
         "logger penstock.processing says at DEBUG."
     )
 
-
-class KindUnexpected(PenstockError):
-    """There is no handler for events of a kind. Fields: kind, stream, index, kinds (those that there are)."""
-
-    code = "kind-unexpected"
-    message = "{stream}: the event at {index} is of kind {kind!r}, for which there is no handler; there are: {kinds}"
-    hint = "Give by_kind a handler for it, or one for all others with `otherwise`."
+    stream: str
+    index: int
+    attempts: int
+    tag: str
+    reason: str
 
 
 class FoldFailed(PenstockError):
-    """Events could not be folded into rows. Fields: projection, failures (one of each tranche with any, and why)."""
+    """Events could not be folded into rows."""
 
     code = "fold-failed"
     message = "{projection}: events cannot be folded: {failures}"
@@ -104,17 +142,36 @@ class FoldFailed(PenstockError):
         "folded to their ends. Mend the fold, and raise its version where that changes other rows; then go on."
     )
 
+    projection: str
+    failures: list[str]
+    """One failure of each tranche that has any."""
+
 
 class CheckpointMoved(PenstockError):
-    """Somebody else has committed a position meanwhile. Fields: group, tranche, expected, found."""
+    """Somebody else has committed a position meanwhile."""
 
     code = "checkpoint-moved"
     message = "{group}: the checkpoint of {tranche!r} is {at_found}; this processor has left it {at_expected}"
     hint = "Another processor runs under this name, or somebody has moved it: stop one of them, or start again."
 
+    group: str
+    tranche: str
+    expected: Any
+    found: Any
+
+
+class CheckpointNotFound(NotFound):
+    """Nothing is kept for a processor."""
+
+    code = "checkpoint-not-found"
+    message = "no position is kept for {processor!r}"
+    hint = "penstock checkpoint list shows those that a hub keeps, and with --database those in a database."
+
+    processor: str
+
 
 class CommitUnknown(PenstockError):
-    """Whether a processor's effects and positions are committed is not known. Fields: processor."""
+    """Whether a processor's effects and positions are committed is not known."""
 
     code = "commit-unknown"
     message = (
@@ -122,9 +179,11 @@ class CommitUnknown(PenstockError):
     )
     hint = "Start it again when the database is back: it finds out, and goes on with what is not committed."
 
+    processor: str
+
 
 class TransactionEnded(PenstockError):
-    """A handler has ended the transaction that it was called in. Fields: processor."""
+    """A handler has ended the transaction that it was called in."""
 
     code = "transaction-ended"
     message = (
@@ -132,33 +191,43 @@ class TransactionEnded(PenstockError):
     )
     hint = "A handler of Transactional neither commits nor rolls back: that is done when it has returned."
 
+    processor: str
+
 
 class AlreadyStarted(Conflict):
-    """A processor was to be started that was started, or stopped, before. Fields: processor."""
+    """A processor was to be started that was started, or stopped, before."""
 
     code = "already-started"
     message = "{processor} was started or stopped before, and a processor runs once"
     hint = "Make another one with the same name and checkpoints: it goes on where this one was."
 
+    processor: str
 
-class CheckpointNotFound(NotFound):
-    """Nothing is kept for a processor. Fields: processor."""
 
-    code = "checkpoint-not-found"
-    message = "no position is kept for {processor!r}"
-    hint = "penstock checkpoint list shows those that a hub keeps, and with --database those in a database."
+class ParkedStreamNotFound(NotFound):
+    """No stream of that name is parked."""
+
+    code = "parked-stream-not-found"
+    message = "{processor!r} has parked no stream {stream!r}"
+    hint = "penstock checkpoint parked shows those that there are."
+
+    processor: str
+    stream: str
 
 
 class ProjectionNotFound(NotFound):
-    """There are no rows of a projection. Fields: projection, path."""
+    """There are no rows of a projection."""
 
     code = "projection-not-found"
     message = "{path} has no rows of {projection}"
     hint = "A processor of that projection makes them, or project()."
 
+    projection: str
+    path: str
+
 
 class ProjectionBehind(Conflict):
-    """A version of a projection is not as far as the one in use. Fields: projection, shown, behind (by tranche)."""
+    """A version of a projection is not as far as the one in use."""
 
     code = "projection-behind"
     message = "{projection} is not as far as {shown}, which is in use: {behind}"
@@ -167,9 +236,15 @@ class ProjectionBehind(Conflict):
         "tells, have them retried or dropped. With even_if_behind=True it is in use as it is."
     )
 
+    projection: str
+    shown: str
+    """The version in use."""
+    behind: Any
+    """By tranche."""
+
 
 class ProjectionGone(Conflict):
-    """Rows of a projection are not there any more, and how far they went is. Fields: projection, path, positions."""
+    """Rows of a projection are not there any more, and how far they went is."""
 
     code = "projection-gone"
     message = "{path} has no rows of {projection} any more, but how far they went: {positions}"
@@ -178,33 +253,23 @@ class ProjectionGone(Conflict):
         "forget`, or in files with the folder of the version."
     )
 
-
-class ParkedStreamNotFound(NotFound):
-    """No stream of that name is parked. Fields: processor, stream."""
-
-    code = "parked-stream-not-found"
-    message = "{processor!r} has parked no stream {stream!r}"
-    hint = "penstock checkpoint parked shows those that there are."
+    projection: str
+    path: str
+    positions: Any
 
 
 class NotReplayable(PenstockError):
-    """A source was to give again what it gives once. Fields: source."""
+    """A source was to give again what it gives once."""
 
     code = "not-replayable"
     message = "{source} gives its events once: what was read cannot be read again"
     hint = "Let such a processor stop where events cannot be handled, or read from a source that keeps its events."
 
-
-class BadResults(Invalid):
-    """A batcher's call was to return a result for each item, and has not. Fields: items (how many), returned."""
-
-    code = "bad-results"
-    message = "a call with {items} items has returned {returned}, which is not a result for each"
-    hint = "Return a list with a result for each item, in their order, or have what is returned be everyone's."
+    source: str
 
 
 class InvalidLine(Invalid):
-    """A line of a file is no event. Fields: file, line (its number, from 1), reason."""
+    """A line of a file is no event."""
 
     code = "invalid-line"
     message = "{file}, line {line}: {reason}"
@@ -213,9 +278,14 @@ class InvalidLine(Invalid):
         "where it ends in the middle. Then start again."
     )
 
+    file: str
+    line: int
+    """Number of the line, from 1."""
+    reason: str
+
 
 class FileChanged(PenstockError):
-    """A file is not the one that was read before. Fields: file, reason."""
+    """A file is not the one that was read before."""
 
     code = "file-changed"
     message = "{file} cannot be read on: {reason}"
@@ -223,3 +293,6 @@ class FileChanged(PenstockError):
         "Files are read on by their names: put it back, or move its position to 0:0#0, so that it is read from its "
         "beginning. Its lines have the indices of the other's: where these are kept, take another version or group."
     )
+
+    file: str
+    reason: str

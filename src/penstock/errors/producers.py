@@ -1,16 +1,10 @@
-"""What can stand in the way of publishing idempotently.
+"""Errors of idempotent publishing."""
 
-What the hub knows of the batch is in their fields: `committed` (whether all of it is stored; None: that is not known
-any more), `ranges` (the offsets of what is), and the producer's `current_epoch` and `next_sequence`.
-"""
-
-from penstock.errors.failed import Unavailable
-from penstock.errors.refused import BadParameter, Conflict, Invalid, NotFound
-from penstock.errors.root import PenstockError
+from penstock.errors.root import BadParameter, Conflict, Invalid, NotFound, PenstockError, Unavailable
 
 
 class BadProducerHeaders(BadParameter):
-    """The headers that say who publishes are not all there, or malformed. Fields: parameter, value, allowed."""
+    """The headers that say who publishes are not all there, or malformed."""
 
     code = "bad-producer-headers"
     message = "header {parameter} {said}; allowed: {allowed}"
@@ -18,10 +12,12 @@ class BadProducerHeaders(BadParameter):
 
 
 class PartitionRequired(Invalid):
-    """Idempotent publishing goes to a partition, never to an event type as a whole. Fields: event_type."""
+    """Idempotent publishing goes to a partition, never to an event type as a whole."""
 
     code = "partition-required"
     message = "who publishes idempotently names the partition: POST /event-types/{event_type}/partitions/.../events"
+
+    event_type: str | None
 
 
 class ProducerUnsafe(PenstockError):
@@ -30,33 +26,37 @@ class ProducerUnsafe(PenstockError):
     code = "producer-unsafe"
     hint = "Close this producer and make another one, which takes over with an epoch of its own."
 
+    producer_group: str
+    partition: int
+    received: int | None
+    """The sequence number of the request."""
+    current_epoch: int | None
+    next_sequence: int | None
+    """The number that the hub expects next; None if unknown."""
+    committed: bool | None
+    """Whether all of the batch is stored; None if unknown."""
+    ranges: list[dict[str, int]] | None
+    """Offsets of the events of the batch that are stored."""
+
 
 class ProducerFenced(ProducerUnsafe):
-    """A producer with a higher epoch has taken over.
-
-    Fields: producer_group, partition, received, current_epoch, next_sequence, committed, ranges.
-    """
+    """A producer with a higher epoch has taken over."""
 
     code = "producer-fenced"
     message = "{producer_group!r} publishes to partition {partition} with epoch {current_epoch} by now"
 
 
 class SequenceGap(ProducerUnsafe):
-    """The batch does not follow the last event.
-
-    Fields: producer_group, partition, expected, received, current_epoch, next_sequence, committed, ranges.
-    """
+    """The batch does not follow the last event."""
 
     code = "sequence-gap"
     message = "{producer_group!r} goes on with number {expected} in partition {partition}, not with {received}"
 
+    expected: int
+
 
 class SequenceOverlap(ProducerUnsafe):
-    """The beginning of the batch is stored, and the rest is not.
-
-    Fields: producer_group, partition, received, current_epoch, next_sequence (that of the first event that is not
-    stored), committed, ranges.
-    """
+    """The beginning of the batch is stored, and the rest is not."""
 
     code = "sequence-overlap"
     message = (
@@ -70,10 +70,7 @@ class SequenceOverlap(ProducerUnsafe):
 
 
 class SequenceTooOld(ProducerUnsafe):
-    """There is nothing left to compare the batch with.
-
-    Fields: producer_group, partition, received, current_epoch, next_sequence, committed, ranges.
-    """
+    """There is nothing left to compare the batch with."""
 
     code = "sequence-too-old"
     message = (
@@ -83,10 +80,7 @@ class SequenceTooOld(ProducerUnsafe):
 
 
 class PayloadMismatch(ProducerUnsafe):
-    """Other events are stored under the same numbers.
-
-    Fields: producer_group, partition, received, differs_at, current_epoch, next_sequence, committed, ranges.
-    """
+    """Other events are stored under the same numbers."""
 
     code = "payload-mismatch"
     message = "another event of {producer_group!r} is stored under number {differs_at} in partition {partition}"
@@ -95,12 +89,12 @@ class PayloadMismatch(ProducerUnsafe):
         "producer and make another one, which takes over with an epoch of its own."
     )
 
+    differs_at: int
+    """The sequence number of the first event that differs."""
+
 
 class ProducerStateExpired(ProducerUnsafe):
-    """What was known of the producer is forgotten.
-
-    Fields: producer_group, partition, received, current_epoch (the last one), next_sequence (None), committed, ranges.
-    """
+    """What was known of the producer is forgotten."""
 
     code = "producer-state-expired"
     message = "{producer_group!r} has expired in partition {partition}: it was not heard of for too long, or deleted"
@@ -108,11 +102,7 @@ class ProducerStateExpired(ProducerUnsafe):
 
 
 class ServerStateRegressed(ProducerUnsafe):
-    """The hub has lost events that it had acknowledged, as after a backup was put back.
-
-    Fields: producer_group, partition, current_epoch, expected (the number of the first that is missing), received,
-    missing (how many are).
-    """
+    """The hub has lost events that it had acknowledged, as after a backup was put back."""
 
     code = "server-state-regressed"
     message = (
@@ -124,12 +114,21 @@ class ServerStateRegressed(ProducerUnsafe):
         "producer."
     )
 
+    expected: int
+    """The sequence number of the first lost event."""
+    missing: int
+    """Number of lost events."""
+
+
+class DeadlinePassed(Unavailable):
+    """A batch was not begun in the time that its producer gave the hub; nothing of it was done."""
+
+    code = "deadline-passed"
+    message = "the batch was not begun before its deadline"
+
 
 class RetriesExhausted(Unavailable):
-    """A batch could not be published in the time, or with the attempts, that it had.
-
-    Fields: partition, attempts, outcome (`not_stored`; `unknown`: it may be stored, which the next send finds out).
-    """
+    """A batch could not be published in the time, or with the attempts, that it had."""
 
     code = "retries-exhausted"
     message = (
@@ -138,27 +137,33 @@ class RetriesExhausted(Unavailable):
     )
     retryable = False
 
+    partition: int
+    attempts: int
+    reason: str
+
 
 class PublishCancelled(PenstockError):
-    """Publishing was cancelled. Fields: partition, outcome (`not_stored`; `unknown`: it may be stored)."""
+    """Publishing was cancelled."""
 
     code = "publish-cancelled"
     message = "publishing to partition {partition} was cancelled; the outcome is {outcome}"
 
+    partition: int
+
 
 class AlreadyPublished(Conflict):
-    """What was published once is handed in again. Fields: partition, sequence."""
+    """What was published once is handed in again."""
 
     code = "already-published"
     message = "this was published to partition {partition} already, with number {sequence}"
     hint = "Make a new Event, or a new batch, for each time that something is to be published."
 
+    partition: int
+    sequence: int
+
 
 class ReplayDiffers(Conflict):
-    """What is published again is not what was, before.
-
-    Fields: event_type, partition, producer_group, reason, event (its place, from 1, where it is one event).
-    """
+    """What is published again is not what was, before."""
 
     code = "replay-differs"
     message = "this is not what {producer_group!r} has published to {event_type!r}, partition {partition}: {reason}"
@@ -168,33 +173,60 @@ class ReplayDiffers(Conflict):
         "see what is stored, and publish the rest under another group."
     )
 
+    event_type: str
+    partition: int
+    producer_group: str
+    reason: str
+    event: int | None
+    """Number of the event in the series, from 1; None if the whole series differs."""
+
 
 class ClaimRefused(Conflict):
-    """An epoch cannot be had. Fields: producer_group, partition, current_epoch, next_sequence, wanted."""
+    """An epoch cannot be had."""
 
     code = "claim-refused"
     message = "{producer_group!r} is at {stands} in partition {partition}: {wanted} cannot be had"
     hint = 'The owner_level "next" takes over from whoever has the current one.'
 
+    producer_group: str
+    partition: int
+    current_epoch: int | None
+    next_sequence: int | None
+    wanted: str
+    """The epoch that was asked for."""
+
 
 class EpochExhausted(Conflict):
-    """There is no epoch after the current one. Fields: producer_group, partition, current_epoch, next_sequence."""
+    """There is no epoch after the current one."""
 
     code = "epoch-exhausted"
     message = "{producer_group!r} has come to the last epoch there is in partition {partition}, {current_epoch}"
     hint = "Go on with another producer group."
 
+    producer_group: str
+    partition: int
+    current_epoch: int
+    next_sequence: int | None
+
 
 class ProducerNotFound(NotFound):
-    """Nobody has published with that producer group. Fields: event_type, partition, producer_group."""
+    """Nobody has published with that producer group."""
 
     code = "producer-not-found"
     message = "nobody has published to {event_type!r}, partition {partition}, as {producer_group!r}"
 
+    event_type: str
+    partition: int
+    producer_group: str
+
 
 class TooManyProducers(PenstockError):
-    """The partition has as many producer groups as it may. Fields: event_type, partition, limit."""
+    """The partition has as many producer groups as it may."""
 
     code = "too-many-producers"
     message = "partition {partition} has {limit} producer groups already"
     hint = "Use few groups with names that last, or forget those that are done: DELETE .../producers/{group}."
+
+    event_type: str
+    partition: int
+    limit: int

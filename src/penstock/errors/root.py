@@ -1,21 +1,59 @@
-"""What all errors have in common."""
+"""The root of all errors, and the roots of the tree that errors of several capabilities share."""
 
+import inspect
 from functools import partial
-from typing import Any, ClassVar, Final
+from types import NoneType
+from typing import Any, ClassVar, Final, Literal, get_args, get_origin
 
 SHOWN_MAX: Final = 500
 """So many characters of a value are shown."""
 
 
+class _Field:
+    """An attribute that a class of errors declares: the entry of that name in `fields`.
+
+    An error can lack a field, for instance if its problem came from another version of Penstock. The attribute is then
+    None if its type allows None, and missing otherwise, so that its declared type holds.
+    """
+
+    def __init__(self, name: str, kind: Any) -> None:
+        self._name = name
+        self._is_optional = NoneType in get_args(kind)
+
+    def __get__(self, error: "PenstockError | None", _: type["PenstockError"]) -> Any:
+        if error is None:
+            return self
+        if self._name in error.fields or self._is_optional:
+            return error.fields.get(self._name)
+        raise AttributeError(f"this {type(error).__name__} has no field {self._name!r}", name=self._name, obj=error)
+
+    def __set__(self, error: "PenstockError", value: Any) -> None:
+        error.fields[self._name] = value
+
+
 class PenstockError(Exception):
-    """The root. `code` is stable and part of the protocol; `fields` are what a program can use."""
+    """The root of all errors.
+
+    `code` is stable and part of the protocol. A class annotates its fields, which are then attributes of its errors;
+    `fields` has all of them by name, as they are sent over HTTP, and also those that no class declares.
+    """
 
     code: ClassVar[str] = "penstock-error"
     message: ClassVar[str] = "{detail}"
     hint: ClassVar[str | None] = None
-    """What to do about it, where one sentence can say that."""
+    """What to do about it, in one or two sentences."""
     retryable: ClassVar[bool] = False
     """Whether the same request can succeed later, unchanged."""
+
+    retry_after: float | None
+    """Seconds after which the hub wants to be asked again; None if it does not say."""
+    outcome: Literal["not_stored", "unknown"] | None
+    """Whether events of a failed call of `IdempotentProducer` may be stored; None in errors of other calls."""
+    published: int | None
+    """Number of events of a failed call of `Client.publish` that were published before it failed; else None."""
+
+    def __init_subclass__(cls) -> None:
+        _declare(cls)
 
     def __init__(self, detail: str | None = None, /, **fields: Any) -> None:
         self.detail = detail if detail is not None else self.message.format_map(_Said(fields))
@@ -27,6 +65,95 @@ class PenstockError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(type(self), self.detail, **self.fields), ()
+
+
+def _declare(cls: type[PenstockError]) -> None:
+    """Make an attribute of every field that *cls* annotates."""
+    for name, kind in inspect.get_annotations(cls).items():
+        origin: Any = get_origin(kind)
+        if origin is not ClassVar:
+            setattr(cls, name, _Field(name, kind))
+
+
+_declare(PenstockError)
+
+
+class Invalid(PenstockError):
+    """What was handed in cannot be right; it will not be right later either."""
+
+    code = "invalid"
+
+
+class TooLarge(PenstockError):
+    """More bytes than a limit allows."""
+
+    code = "too-large"
+
+
+class NotFound(PenstockError):
+    """What was named does not exist."""
+
+    code = "not-found"
+
+
+class Conflict(PenstockError):
+    """Right in itself, but not in the state that things are in."""
+
+    code = "conflict"
+
+
+class Forbidden(PenstockError):
+    """It could be done, but not by whoever asks, or not here."""
+
+    code = "forbidden"
+
+
+class Unavailable(PenstockError):
+    """The request can be repeated unchanged after a while."""
+
+    code = "unavailable"
+    message = "not available now: {reason}"
+    retryable = True
+
+    reason: str | None
+
+
+class OutcomeUnknown(PenstockError):
+    """The request may or may not have been carried out, and a repeat could do it twice."""
+
+    code = "outcome-unknown"
+    message = "it is not known whether this was carried out: {reason}"
+    hint = "Look whether it was before you repeat it: in the feed, where it was a publish."
+
+    reason: str
+    doubtful: int | None
+    """Number of events of a failed call of `Client.publish` that may be stored or not; else None."""
+
+
+class BadParameter(Invalid):
+    """A parameter is missing, malformed or out of range."""
+
+    code = "bad-parameter"
+    message = "parameter {parameter} {said}; allowed: {allowed}"
+
+    parameter: str | None
+    value: Any
+    """None if it is missing."""
+    allowed: str | None
+    n: Any
+    partition_count: int | None
+    divisors: list[int] | None
+
+
+class RequirementMissing(PenstockError):
+    """Something that does not come with Penstock is not there, or too old."""
+
+    code = "requirement-missing"
+    message = "{needed} is needed, {found} found; {install}"
+
+    needed: str
+    found: str
+    install: str
 
 
 def with_hint(detail: str, hint: str | None) -> str:

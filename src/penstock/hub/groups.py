@@ -244,7 +244,7 @@ class Positions:
         except OutcomeUnknown as error:
             if any(each.compares for each in commits):
                 raise
-            raise DatabaseUnavailable(reason=error.fields["reason"], retry_after=1) from error
+            raise DatabaseUnavailable(reason=error.reason, retry_after=1) from error
         return sorted(places)
 
     def reset(self, group: str, resets: Sequence[Reset], reason: str | None, *, dry_run: bool) -> Sequence[Moved]:
@@ -372,7 +372,7 @@ class Groups:
                     if kind != CURSOR_SET:
                         raise GroupKindDiffers(group=name, kind=kind, reason="no cursors are kept under its name")
         except OutcomeUnknown as error:
-            raise DatabaseUnavailable(reason=error.fields["reason"], retry_after=1) from error
+            raise DatabaseUnavailable(reason=error.reason, retry_after=1) from error
 
     def resume(self, event_type: str, name: str, n: int, partitions: Sequence[int]) -> dict[int, str]:
         """Return the cursors that were last stored under *name*, by partition of the view at *n*.

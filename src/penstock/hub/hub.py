@@ -396,5 +396,5 @@ class Hub:
 def not_settled(name: str, error: TimeoutError | OutcomeUnknown) -> Unavailable:
     """Return what a read of *name* is told when moving its outbox failed with *error*: to read again is always safe."""
     if isinstance(error, OutcomeUnknown):
-        return DatabaseUnavailable(reason=error.fields["reason"], retry_after=1)
+        return DatabaseUnavailable(reason=error.reason, retry_after=1)
     return OutboxBacklog(event_type=name, seconds=SETTLE_SECONDS_MAX, retry_after=1)

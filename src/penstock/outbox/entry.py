@@ -72,7 +72,7 @@ def ready(known: Known, entries: Entries) -> Sequence[NewEvent]:
         try:
             accept(known.event_type, each, known.placing)
         except (InvalidEvent, EventTooLarge, PartitionRefused) as error:
-            raise _at(error.fields["line"], len(events), error) from None
+            raise _at(error.line, len(events), error) from None
     return events
 
 
@@ -106,7 +106,7 @@ def _batches(events: Sequence[NewEvent]) -> Iterator[Batch]:
             check_sizes(raws, lines)
             yield Batch(piece, raws, check_events(raws, lines), lines)
         except (InvalidEvent, EventTooLarge) as error:
-            raise _at(error.fields["line"], len(events), error) from None
+            raise _at(error.line, len(events), error) from None
 
 
 def _filled(events: Sequence[NewEvent]) -> Iterator[NewEvent]:
@@ -151,12 +151,12 @@ def _partition(partition: Any) -> int | None:
     return partition
 
 
-def _at(index: int, count: int, error: InvalidEvent | EventTooLarge | PartitionRefused) -> PenstockError:
+def _at(index: int | None, count: int, error: InvalidEvent | EventTooLarge | PartitionRefused) -> PenstockError:
     """Say of *error* which of *count* events it is about, in place of the line that the core knows."""
     fields = {name: value for name, value in error.fields.items() if name != "line"}
     which = f"event {index}" if count > 1 else "the event"
     if isinstance(error, EventTooLarge):
         told = error.detail.partition(": ")[2].replace("the event", which, 1)
     else:
-        told = f"{which}: {fields['reason']}"
+        told = f"{which}: {error.reason}"
     return type(error)(told, index=index, **fields)

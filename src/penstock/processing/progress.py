@@ -161,7 +161,7 @@ class Progress:
         Raises:
             CheckpointMoved: *error*, where tranches are not shared, or when that has come too often in a row.
         """
-        tranche = error.fields["tranche"]
+        tranche = error.tranche
         self._conceded[tranche] += 1
         if self._owned is None or self._conceded[tranche] > CONCEDED_MAX:
             raise error

@@ -80,7 +80,7 @@ def parse_schema(text: str) -> Schema:
     except msgspec.DecodeError as error:
         raise _wrong(f"is not valid JSON: {why_malformed(raw, error)}") from None
     except InvalidEvent as error:
-        raise _wrong(f"is not strict JSON: {error.fields['reason']}") from None
+        raise _wrong(f"is not strict JSON: {error.reason}") from None
     if not isinstance(schema, dict):
         raise _wrong("must be a JSON object")
     return schema

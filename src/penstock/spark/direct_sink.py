@@ -64,7 +64,7 @@ def send(hub: HubBatches, batch: BatchName, rows: "Iterable[pa.RecordBatch]") ->
                 return Sent(batch, None)
             raise
         except PayloadMismatch as error:
-            partition, number = share.place.partition, error.fields["differs_at"]
+            partition, number = share.place.partition, error.differs_at
             raise _differs(batch, f"event {number} of it in partition {partition} is another one") from error
         except (InvalidEvent, EventTooLarge, PartitionRefused) as error:
             raise _named(batch.event_type, share, error) from error
@@ -91,7 +91,7 @@ def complete(hub: HubBatches, told: Sequence[Sent]) -> None:
         try:
             hub.complete(batch, counts)
         except BatchIncomplete as error:
-            partition, counted, stored = (error.fields[name] for name in ("partition", "counted", "stored"))
+            partition, counted, stored = error.partition, error.counted, error.stored
             reason = f"it has {counted} events for partition {partition}, of which {stored} are stored"
             raise _differs(batch, reason) from error
 

@@ -145,5 +145,5 @@ def _refusal(address: str, answer: HTTPError, wanted: str) -> PenstockError:
     error = to_error(answer.code, body, address, wanted)
     seconds = answer.headers.get("Retry-After", "")
     if seconds.isascii() and seconds.isdigit():
-        error.fields["retry_after"] = float(seconds)
+        error.retry_after = float(seconds)
     return error

@@ -89,7 +89,7 @@ def _group(text: str | None) -> str | None:
     try:
         return check_group(text)
     except BadParameter as error:
-        raise bad_option("producerGroup", text[:80], error.fields["allowed"]) from None
+        raise bad_option("producerGroup", text[:80], error.allowed or "another name") from None
 
 
 def _batch_id(text: str | None) -> int | None:

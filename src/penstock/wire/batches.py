@@ -207,5 +207,5 @@ def _parsed(body: bytes, kind: type[Body]) -> Body:
         detail = f"the body is not JSON: {why_malformed(body, error)}"
         raise BadParameter(detail, parameter="body", allowed="JSON") from None
     except MalformedEvent as error:
-        raise BadParameter(f"the body: {error.fields['reason']}", parameter="body", allowed="strict JSON") from None
+        raise BadParameter(f"the body: {error.reason}", parameter="body", allowed="strict JSON") from None
     return found

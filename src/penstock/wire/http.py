@@ -226,7 +226,7 @@ FIRST_DELAY_S: Final = 0.1
 def is_passing(error: PenstockError) -> bool:
     """Say whether a read that failed with *error* can succeed later, unchanged."""
     if isinstance(error, ServerError):
-        status = int(error.fields["status"])
+        status = int(error.status)
         return not isinstance(error, WrongAddress) and (status in {408, 425, 429} or status >= 500)
     return error.retryable
 
@@ -251,7 +251,7 @@ class Backoff:
         longest = min(self._longest_s, FIRST_DELAY_S * 2.0 ** min(self._failures, 30))
         self._failures += 1
         own = float(longest * (1 - self._chance() / 2))
-        asked = error.fields.get("retry_after")
+        asked: object = error.retry_after  # Another server may have sent anything.
         return own if not isinstance(asked, int | float) else float(asked) + min(own, 1.0)
 
 
@@ -311,7 +311,7 @@ def refusal(answer: Answer, wanted: str = HUB) -> PenstockError:
     else:
         error = strange_error(answer.status, answer.body or _led_to(answer), answer.url, wanted)
     if after is not None:
-        error.fields["retry_after"] = after
+        error.retry_after = after
     return error
 
 

@@ -169,7 +169,7 @@ def parse_envelope(body: bytes) -> tuple[Given, list[NewEvent]]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _malformed(f"the body is not valid JSON: {why_malformed(body, error)}") from None
     except MalformedEvent as error:
-        raise _malformed(f"the body: {error.fields['reason']}") from None
+        raise _malformed(f"the body: {error.reason}") from None
     if len(found.events) > EVENTS_MAX:
         raise TooManyEvents(limit=EVENTS_MAX)
     by = found.producer
@@ -212,7 +212,7 @@ def parse_claim(body: bytes) -> Claim:
             f"the body is not JSON: {why_malformed(body, error)}", parameter="body", allowed="JSON"
         ) from None
     except MalformedEvent as error:
-        raise BadParameter(f"the body: {error.fields['reason']}", parameter="body", allowed="strict JSON") from None
+        raise BadParameter(f"the body: {error.reason}", parameter="body", allowed="strict JSON") from None
     level = None if given.owner_level == "next" else given.owner_level
     for name, number in (
         ("owner_level", level),

@@ -66,4 +66,4 @@ def test_python_client_stops_at_until_in_one_request_and_in_several(feed4: Serve
         ):
             with pytest.raises(BadParameter) as refused:
                 wrong()
-            assert refused.value.fields["parameter"] == parameter
+            assert refused.value.parameter == parameter

@@ -52,7 +52,7 @@ def test_invalid_line_is_refused_with_its_number(line: bytes) -> None:
     with pytest.raises(InvalidEvent) as refused:
         list(Lines([b"\n", b'{"id":1}\n', line], "auto"))
 
-    assert (refused.value.fields["at"], refused.value.fields["line"]) == (3, 2)
+    assert (refused.value.fields["at"], refused.value.line) == (3, 2)
 
 
 def test_oversized_event_is_refused_with_its_line() -> None:
@@ -61,7 +61,7 @@ def test_oversized_event_is_refused_with_its_line() -> None:
     with pytest.raises(EventTooLarge) as refused:
         list(Lines([b"\n", b'{"id":1}\n', large], "auto"))
 
-    assert (refused.value.fields["at"], refused.value.fields["line"]) == (3, 2)
+    assert (refused.value.fields["at"], refused.value.line) == (3, 2)
 
 
 @pytest.mark.parametrize("lead", [b"", b'{"data":{"id":1}}\n'])
@@ -72,7 +72,7 @@ def test_invalid_utf8_is_refused_with_its_place(lead: bytes) -> None:
         list(Lines([b"\n", lead, line], "auto"))
 
     place = f"byte 18 of the line (E9; byte {len(lead) + 19} of the input)"
-    assert refused.value.fields["reason"] == f"{place} is not UTF-8"
+    assert refused.value.reason == f"{place} is not UTF-8"
 
 
 def test_byte_order_mark_is_refused_with_advice() -> None:
@@ -82,8 +82,8 @@ def test_byte_order_mark_is_refused_with_advice() -> None:
         with pytest.raises(InvalidEvent) as refused:
             list(Lines([*[before] * bool(before), b"\xef\xbb\xbf{}\n"], "auto"))
 
-        assert refused.value.fields["reason"].startswith("it begins with a UTF-8 byte order mark (EF BB BF)")
-        assert refused.value.fields["reason"].endswith(remedy)
+        assert refused.value.reason.startswith("it begins with a UTF-8 byte order mark (EF BB BF)")
+        assert refused.value.reason.endswith(remedy)
 
 
 def test_byte_order_mark_before_the_first_read_line_is_ignored() -> None:

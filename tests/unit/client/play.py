@@ -99,5 +99,5 @@ def in_doubt(event: Event, **traits: Any) -> Play:
     play = Play(producer_reply(), CATEGORY, LOST, LOST, LOST, **traits)
     with pytest.raises(RetriesExhausted) as spent:
         play.send(event)
-    assert (spent.value.fields["outcome"], play.lane.standing) == ("unknown", "unresolved")
+    assert (spent.value.outcome, play.lane.standing) == ("unknown", "unresolved")
     return play

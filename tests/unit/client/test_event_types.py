@@ -197,7 +197,7 @@ def test_definition_without_a_usable_name_is_not_sent(given: dict[str, Any], rea
     with pytest.raises(InvalidEventType, match=f'Field "name" .*{reason}') as refused:
         script.play(getattr(event_types(script), method)(given))
 
-    assert (refused.value.fields["field"], script.requests) == ("name", [])
+    assert (refused.value.field, script.requests) == ("name", [])
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "a?c", "..", "a b"])

@@ -113,7 +113,7 @@ def test_error_says_if_the_batch_may_be_stored(replies: list[Any], kind: type[Pe
     with pytest.raises(kind) as failed:
         play.send(event)
 
-    assert (failed.value.fields["outcome"], failed.value.fields["partition"]) == (outcome, 3)
+    assert (failed.value.outcome, failed.value.fields["partition"]) == (outcome, 3)
     assert event.published_sequence is None
     assert (play.lane.next, play.script.replies) == (0, [])
 
@@ -170,4 +170,4 @@ def test_timeout_of_a_call_beyond_the_hubs_memory_is_refused() -> None:
     with pytest.raises(BadParameter) as refused:
         play.send({}, lasts=("timeout", 300.1))
 
-    assert (refused.value.fields["parameter"], refused.value.fields["value"]) == ("timeout", 300.1)
+    assert (refused.value.parameter, refused.value.value) == ("timeout", 300.1)

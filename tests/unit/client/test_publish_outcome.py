@@ -86,9 +86,9 @@ def test_hub_behind_its_own_acknowledgements_has_lost_events(
     batch = Numbered(2, first, [Event({})], b"")
     found = regressed(lane(), batch, error)
 
-    assert (None if found is None else found.fields["missing"]) == missing
+    assert (None if found is None else found.missing) == missing
     if found is not None:
-        numbers = {"current_epoch": 2, "expected": error.fields["expected"], "received": first, "missing": missing}
+        numbers = {"current_epoch": 2, "expected": error.expected, "received": first, "missing": missing}
         assert found.fields == {"producer_group": "g", "partition": 3, **numbers, "outcome": "not_stored"}
 
 
@@ -101,7 +101,7 @@ def test_error_has_the_partition_and_the_outcome(ambiguous: bool, outcome: str) 
     spent = exhausted(Unreachable(url="u", reason="r"), lane(), operation)
 
     assert refused.fields == {"line": 1, "reason": "r", "partition": 3, "outcome": outcome}
-    assert (spent.fields["partition"], spent.fields["attempts"], spent.fields["outcome"]) == (3, 4, outcome)
+    assert (spent.partition, spent.attempts, spent.outcome) == (3, 4, outcome)
     assert "could not be published (attempts: 4, outcome: " in str(spent)
 
 

@@ -159,8 +159,8 @@ def test_batch_that_may_be_stored_is_not_repeated(failure: Reply | PenstockError
     with pytest.raises(OutcomeUnknown) as caught:
         publish(script, [{}, {}, {}], event_count=2)
 
-    assert caught.value.fields["published"] == 2
-    assert caught.value.fields["doubtful"] == 1
+    assert caught.value.published == 2
+    assert caught.value.doubtful == 1
     assert len(script.requests) == 3
     assert script.pauses == []
 
@@ -195,7 +195,7 @@ def test_refused_event_is_named_by_its_line_in_the_whole_call(last: Any, replies
     with pytest.raises(InvalidEvent, match=reason) as caught:
         publish(script, [{}, {}, {}, last], event_count=2)
 
-    assert (caught.value.fields["line"], caught.value.fields["published"]) == (4, 2)
+    assert (caught.value.line, caught.value.published) == (4, 2)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_invalid_event_is_refused_before_it_is_sent(event: Any) -> None:
     with pytest.raises(InvalidEvent) as caught:
         publish(script, [{}, event, {}])
 
-    assert caught.value.fields["line"] == 2
+    assert caught.value.line == 2
     assert len(script.requests) == 1
 
 

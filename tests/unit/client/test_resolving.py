@@ -117,7 +117,7 @@ def test_fenced_producer_reports_the_fate_of_its_batch(is_stored: bool | None) -
     with pytest.raises(ProducerFenced) as poisoned:
         play.send(Event({"n": 2}))
 
-    assert poisoned.value.fields["current_epoch"] == 7
+    assert poisoned.value.current_epoch == 7
     assert resolutions == [Resolution(3, 0, 0, 1, is_stored, tuple(Range(*each) for each in ranges))]
     assert (play.lane.doubtful is None) == (is_stored is not None)
 

@@ -175,7 +175,7 @@ def test_invalid_field_is_named(members: dict[str, Any], field: str) -> None:
     error = refusal(define(**members))
 
     assert not isinstance(error, MalformedEventType)
-    assert error.fields["field"] == field
+    assert error.field == field
 
 
 @pytest.mark.parametrize(("members", "field"), MALFORMED.values(), ids=MALFORMED)
@@ -183,8 +183,8 @@ def test_field_of_another_type_is_named(members: dict[str, Any], field: str) -> 
     error = refusal(define(**members))
 
     assert isinstance(error, MalformedEventType)
-    assert error.fields["field"] == field
-    assert len(error.fields["violations"]) == 1
+    assert error.field == field
+    assert len(error.violations) == 1
 
 
 def test_definition_other_than_an_object_is_malformed() -> None:
@@ -224,8 +224,8 @@ def test_all_violations_are_reported_together(
     error = refusal(definition)
 
     assert type(error) is kind
-    assert [violation["field"] for violation in error.fields["violations"]] == fields
-    assert error.fields["field"] == fields[0]
+    assert [violation["field"] for violation in error.violations] == fields
+    assert error.field == fields[0]
     assert [line.split('"')[:2] for line in error.detail.splitlines()] == [["Field ", field] for field in fields]
 
 
@@ -249,7 +249,7 @@ def test_allowed_values_are_listed_where_another_is_refused() -> None:
 def test_path_that_the_schema_lacks_is_refused_with_its_place(members: dict[str, Any], path: str, place: str) -> None:
     error = refusal(an_event_type("t", **members, ordering_key_fields=[path]))
 
-    assert error.fields["reason"] == f"must be paths in the schema, which has no {place}"
+    assert error.reason == f"must be paths in the schema, which has no {place}"
 
 
 def test_nakadis_limits_hold_in_strict_mode_alone() -> None:
@@ -274,7 +274,7 @@ def test_producers_of_undefined_events_choose_no_partitions_in_strict_mode() -> 
     with pytest.raises(InvalidEventType) as refused:
         completed(undefined, NAKADI)
 
-    assert refused.value.fields["field"] == "partition_strategy"
+    assert refused.value.field == "partition_strategy"
 
 
 @pytest.mark.parametrize(
@@ -330,7 +330,7 @@ def test_reader_of_a_wrong_field_returns_a_value_of_its_type_and_notes_the_viola
             with pytest.raises(wrong) as refused:
                 fields.raise_if_wrong(InvalidEventType, MalformedEventType)
             assert type(refused.value) is wrong
-            assert [each["field"] for each in refused.value.fields["violations"]] == ["x"]
+            assert [each["field"] for each in refused.value.violations] == ["x"]
 
 
 # Event types.
@@ -410,7 +410,7 @@ def test_other_texts_are_no_names() -> None:
     for name in rows:
         assert not is_name(name)
         error = refusal(define(name=name))
-        assert error.fields["field"] == "name"
+        assert error.field == "name"
         is_too_long = re.search("the length of the name must be >= 1 and <= 255", error.detail) is not None
         assert is_too_long == (len(name) in (0, 256))
 

@@ -84,7 +84,7 @@ def test_bytes_other_than_a_json_object_are_refused_with_their_line(raw: bytes) 
     if not is_object:
         with pytest.raises(InvalidEvent) as refused:
             check_events([b"{}", raw], [10, 20])
-        assert refused.value.fields["line"] == 20
+        assert refused.value.line == 20
 
 
 @pytest.mark.parametrize(
@@ -170,11 +170,11 @@ def test_key_is_up_to_1024_printable_characters() -> None:
     for key in WRONG_TEXTS:
         with pytest.raises(InvalidEvent) as refused:
             check_key(key, 4)
-        assert refused.value.fields["line"] == 4
+        assert refused.value.line == 4
         assert refused.value.detail.isprintable()
     with pytest.raises(PartitionRefused) as elsewhere:
         check_key("a\n", 4, PartitionRefused, where="#/a")
-    assert elsewhere.value.fields["reason"].startswith("#/a: a key has no control characters")
+    assert elsewhere.value.reason.startswith("#/a: a key has no control characters")
 
 
 def test_kind_is_1_to_1024_printable_characters() -> None:
@@ -183,7 +183,7 @@ def test_kind_is_1_to_1024_printable_characters() -> None:
     for kind in ("", "\x01", *WRONG_TEXTS):
         with pytest.raises(InvalidEvent) as refused:
             check_kind(kind, 1, "#/data_type")
-        assert refused.value.fields["reason"].startswith("#/data_type: must be 1 to 1024 characters")
+        assert refused.value.reason.startswith("#/data_type: must be 1 to 1024 characters")
         assert refused.value.detail.isprintable()
 
 

@@ -108,7 +108,7 @@ def test_wrong_field_is_named(members: dict[str, Any], field: str) -> None:
     error = refusal(define(**members))
 
     kind = MalformedSubscription if (members, field) in MALFORMED.values() else InvalidSubscription
-    assert (type(error), error.fields["field"]) == (kind, field)
+    assert (type(error), error.field) == (kind, field)
 
 
 def test_all_wrong_fields_are_named() -> None:
@@ -150,7 +150,7 @@ def test_other_fields_cannot_be_changed() -> None:
         with pytest.raises(InvalidSubscription) as refused:
             replaced_subscription(old, old | {field: value})
 
-        assert refused.value.fields["field"] == field
+        assert refused.value.field == field
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def test_invalid_event_is_refused_before_it_is_queued(hub: Hub, forwarding: Forw
     with pytest.raises(InvalidEvent) as refused:
         hub.submit(NAME, [a_new_event(b"[]")], lines=[12])
 
-    assert refused.value.fields["line"] == 12
+    assert refused.value.line == 12
     assert forwarding.writes == writes
 
 

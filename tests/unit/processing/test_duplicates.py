@@ -42,7 +42,7 @@ def test_undefined_event_type_is_refused_by_name() -> None:
     assert str(raised.value).startswith(
         "the category of 'clicks' is undefined, not business or data: its events have no"
     )
-    assert raised.value.fields["event_type"] == "clicks"
+    assert raised.value.event_type == "clicks"
     with pytest.raises(WrongCategory, match="clicks"):
         AsyncDuplicates(None, an_event_type("clicks"), "billing")
 

@@ -74,8 +74,8 @@ def test_event_without_an_id_is_named(event: Any, told: str) -> None:
 
     assert str(raised.value).startswith("event 5 of the batch, of 'order.placed', partition 2")
     assert told in raised.value.detail
-    assert raised.value.fields["index"] == 5
-    assert raised.value.fields["event_type"] == "order.placed"
+    assert raised.value.index == 5
+    assert raised.value.event_type == "order.placed"
 
 
 def test_parents_are_named_once_each() -> None:
@@ -99,7 +99,7 @@ def test_error_names_the_event_by_everything_known_of_it() -> None:
     error = unplaced(event, None, None, "why")
 
     assert error.detail == f"an event, of 'order.paid', partition 0, eid '{EID}' cannot be put in order: why"
-    assert (error.fields["event_type"], error.fields["eid"]) == ("order.paid", EID)
+    assert (error.event_type, error.eid) == ("order.paid", EID)
 
 
 def test_event_type_is_given_by_its_definition_or_its_name() -> None:

@@ -101,7 +101,7 @@ def test_circle_is_named(events: list[Any], told: str) -> None:
         by_parents(events)
 
     assert raised.value.detail.endswith(f"it comes after itself: {told}")
-    assert raised.value.fields["eid"] == "a"
+    assert raised.value.eid == "a"
 
 
 def test_history_by_parents_needs_ids() -> None:

@@ -142,7 +142,7 @@ def test_values_of_different_kinds_cannot_be_compared(mine: Any, its: Any, kinds
 
     assert f"its ordering key {[1, mine]!r} cannot be compared with {[1, its]!r}: {kinds}" in raised.value.detail
     assert "right would be all numbers, all digits, all times with a zone" in raised.value.detail
-    assert raised.value.fields["eid"] == "00000000-0000-0000-0000-00000000000a"
+    assert raised.value.eid == "00000000-0000-0000-0000-00000000000a"
 
 
 def test_keys_of_different_lengths_cannot_be_compared() -> None:

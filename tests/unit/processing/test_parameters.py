@@ -55,7 +55,7 @@ def connection() -> Iterator[sqlite3.Connection]:
 def refused(call: Any) -> tuple[str, Any]:
     with pytest.raises(BadParameter) as caught:
         call()
-    return caught.value.fields["parameter"], caught.value.fields["value"]
+    return caught.value.parameter, caught.value.value
 
 
 @pytest.mark.parametrize("value", ["x", "5", 0, -1, 1.5, True, None, float("nan")], ids=repr)

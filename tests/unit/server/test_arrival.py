@@ -52,7 +52,7 @@ def test_trailing_slash_of_a_path_is_ignored(path: str, root: str, goes_by: str)
 def test_empty_segment_of_a_path_is_refused(path: str) -> None:
     refusal = arrived(a_scope(path)).refusal
     assert isinstance(refusal, BadParameter)
-    assert (refusal.fields["parameter"], refusal.fields["value"]) == ("path", path)
+    assert (refusal.parameter, refusal.value) == ("path", path)
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "PATCH", "DELETE"])

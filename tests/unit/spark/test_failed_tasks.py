@@ -11,7 +11,7 @@ The above exception was the direct cause of the following exception:
 
 Traceback (most recent call last):
   File "feed_reading.py", line 64, in __call__
-penstock.errors.failed.Unavailable: not available now: http://hub: refused
+penstock.errors.root.Unavailable: not available now: http://hub: refused
 
 \tat org.apache.spark.api.python.BasePythonRunner
 """
@@ -24,7 +24,7 @@ def test_last_penstock_error_in_a_task_traceback_is_the_cause() -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        "ValueError: penstock.errors.failed.Unavailable: in the middle of a line",
+        "ValueError: penstock.errors.root.Unavailable: in the middle of a line",
         "java.io.IOException: the disk is full",
         "",
     ],

@@ -53,7 +53,7 @@ def test_a_beginning_that_retention_removed_is_a_loss() -> None:
     with pytest.raises(EventsLost, match="3 events of 'a', partition 1") as lost:
         beginning(asked, HEADS, fail_on_loss=True)
 
-    assert lost.value.fields["lost"] == 3
+    assert lost.value.lost == 3
 
 
 def test_a_beginning_in_an_earlier_life_of_the_feed_is_a_loss() -> None:

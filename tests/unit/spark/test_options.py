@@ -92,8 +92,8 @@ def test_reader_option_is_refused_with_its_name_and_the_allowed_values(name: str
         parsed(**{name: value})
 
     assert str(refused.value).startswith(f"option {name} is ")
-    assert refused.value.fields["parameter"] == name
-    assert refused.value.fields["allowed"]
+    assert refused.value.parameter == name
+    assert refused.value.allowed
 
 
 def test_url_without_a_scheme_is_refused_with_a_suggestion() -> None:

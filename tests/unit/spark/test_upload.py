@@ -102,4 +102,4 @@ def test_a_row_that_the_hub_refuses_is_shown(error: Exception, says: str) -> Non
     with pytest.raises(InvalidRow, match=says) as refused:
         handed_in(Hub(refuses=error), batch_of('{"a":1}', '{"a":2}', '{"a":3}'))
 
-    assert refused.value.fields["row"] == '{"a":2}'
+    assert refused.value.row == '{"a":2}'

@@ -86,15 +86,15 @@ def test_wrong_parameter_is_named(reader: str, kind: type[PenstockError], texts:
         with pytest.raises(kind) as refused:
             READERS[reader](query(text))
         if reader != "kinds":
-            assert refused.value.fields["parameter"] == "a"
+            assert refused.value.parameter == "a"
         if reader == "integer":
-            assert refused.value.fields["allowed"] == "a whole number from 0 to 9"
+            assert refused.value.allowed == "a whole number from 0 to 9"
 
 
 def test_required_number_that_is_missing_and_repeated_parameter_are_named() -> None:
     with pytest.raises(BadParameter) as refused:
         query("").integer("a", None, low=0, high=9)
-    assert refused.value.fields["value"] is None
+    assert refused.value.value is None
     with pytest.raises(BadParameter, match="one value"):
         query("%C3%A9=1&%C3%A9=1").text("é")
 
@@ -176,14 +176,14 @@ def test_page_size_hint_is_limited() -> None:
 def test_partition_count_that_is_no_number_is_named_with_its_value(text: str, n: str | None) -> None:
     with pytest.raises(BadParameter) as refused:
         read(text)
-    assert (refused.value.fields["parameter"], refused.value.fields["value"]) == ("n", n)
+    assert (refused.value.parameter, refused.value.value) == ("n", n)
 
 
 def test_impossible_partition_count_is_refused_before_anything_else() -> None:
     for n in [0, 32_769, 10**18 - 1]:
         with pytest.raises(BadPartitionCount) as refused:
             read(f"n={n}")
-        assert refused.value.fields["n"] == n
+        assert refused.value.n == n
 
 
 @pytest.mark.parametrize(
@@ -203,9 +203,9 @@ def test_impossible_partition_count_is_refused_before_anything_else() -> None:
 def test_wrong_parameter_of_zeroeventhub_is_named(text: str, parameter: str) -> None:
     with pytest.raises(BadParameter) as refused:
         read(text)
-    assert refused.value.fields["parameter"] == parameter
+    assert refused.value.parameter == parameter
     if text in ("n=4&cursor4=x", "n=4&resume=4&cursorset=a"):
-        assert refused.value.fields["n"] == 4
+        assert refused.value.n == 4
 
 
 def test_lines_of_zeroeventhub_are_json() -> None:
@@ -249,7 +249,7 @@ BAD = [
 def test_first_wrong_line_is_named(before: list[bytes], after: list[bytes], bad: bytes) -> None:
     with pytest.raises(InvalidEvent) as refused:
         parse_lines(b"\n".join([*before, bad, *after]))
-    assert refused.value.fields["line"] == len(before) + 1
+    assert refused.value.line == len(before) + 1
 
 
 MEMBERS = [
@@ -282,7 +282,7 @@ def test_member_of_a_line_is_not_repeated(
     else:
         with pytest.raises(InvalidEvent, match="stands twice") as raised:
             parse_lines(body)
-        assert raised.value.fields["line"] == others + 1
+        assert raised.value.line == others + 1
 
 
 @pytest.mark.parametrize(
@@ -301,7 +301,7 @@ def test_repeated_member_is_found_whatever_stands_before_it(line: bytes) -> None
     for body in (line, b'{"data":{}}\n' + line, b'{"cursor":"x"}\n' + line):
         with pytest.raises(InvalidEvent) as refused:
             parse_lines(body)
-        assert refused.value.fields["line"] == body.count(b"\n") + 1
+        assert refused.value.line == body.count(b"\n") + 1
 
 
 def test_body_has_a_limited_number_of_lines() -> None:
@@ -332,7 +332,7 @@ def test_request_of_feedapi_has_defaults() -> None:
 def test_wrong_parameter_of_feedapi_is_named(text: str, kind: type[PenstockError], parameter: str) -> None:
     with pytest.raises(kind) as refused:
         feedapi.parse_read(query(text))
-    assert refused.value.fields["parameter"] == parameter
+    assert refused.value.parameter == parameter
 
 
 def test_token_is_the_epoch_and_the_partition_count() -> None:
@@ -341,7 +341,7 @@ def test_token_is_the_epoch_and_the_partition_count() -> None:
         with pytest.raises(StaleToken) as refused:
             feedapi.check_token(token, 2, 4)
         json.dumps(refused.value.fields).encode()
-        assert refused.value.fields["current"] == "2-4"
+        assert refused.value.current == "2-4"
 
 
 def test_discovery_and_lines_of_feedapi_are_json() -> None:
@@ -390,7 +390,7 @@ def test_wrong_reset_is_refused_with_the_members_allowed() -> None:
         with pytest.raises(BadParameter) as refused:
             parse_reset(body)
 
-        assert "dry_run" in refused.value.fields["allowed"]
+        assert "dry_run" in refused.value.allowed
 
 
 def test_groups_are_listed_by_kind_and_from_a_name_on() -> None:

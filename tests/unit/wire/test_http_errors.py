@@ -102,7 +102,7 @@ def test_wrong_address_is_refused_with_the_one_that_was_meant(url: Any, instead:
     with pytest.raises(BadParameter) as refused:
         check_address(url)
     assert refused.value.detail.endswith(f"begins with http:// or https://, such as {instead}")
-    assert refused.value.fields["parameter"] == "url"
+    assert refused.value.parameter == "url"
 
 
 def test_wrong_address_is_refused_without_its_password() -> None:
@@ -151,7 +151,7 @@ def test_answer_without_a_problem_of_penstock_is_a_server_error() -> None:
     for body in rows:
         error = to_error(502, body, "http://x")
         assert type(error) is ServerError
-        assert (error.fields["status"], error.fields["url"]) == (502, "http://x")
+        assert (error.status, error.url) == (502, "http://x")
 
 
 def test_problem_begins_with_the_members_of_the_standard() -> None:
@@ -217,7 +217,7 @@ def test_violations_are_read_from_the_lines_of_a_problem() -> None:
 
     assert type(found) is InvalidEventType
     assert found.detail == wrong.detail
-    assert found.fields["violations"] == [
+    assert found.violations == [
         {"field": "name", "reason": "may not be null"},
         {"field": "a.b", "reason": "must be 1"},
     ]

@@ -142,4 +142,4 @@ def _of_feed(given: str, epoch: int) -> str:
     try:
         return FeedPosition.decode(f"{epoch}:{given}" if given.isdecimal() else given).encode()
     except BadParameter as error:
-        raise typer.BadParameter(f"{given!r} is not {error.fields['allowed']}", param_hint="--position") from error
+        raise typer.BadParameter(f"{given!r} is not {error.allowed}", param_hint="--position") from error

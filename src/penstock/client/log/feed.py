@@ -114,7 +114,7 @@ class Following:
 def _says_nothing_is_kept(error: NotFound | ServerError) -> bool:
     """Tell whether *error* is that of a cursor set which nothing is kept for; not all servers say more than 404."""
     if isinstance(error, ServerError):
-        return bool(error.fields["status"] == 404)
+        return bool(error.status == 404)
     return type(error) in (CursorSetNotFound, NotFound)
 
 

@@ -229,9 +229,9 @@ def _send(request: Request) -> Exchange[_Receipt]:
 
 def _after(error: PenstockError, done: Published, batch_count: int) -> PenstockError:
     """Say in *error* what the call had published before it, and count lines from the call's first event."""
-    error.fields["published"] = done.count
+    error.published = done.count
     if isinstance(error, OutcomeUnknown):
-        error.fields["doubtful"] = batch_count
+        error.doubtful = batch_count
     if done.count:
         line = error.fields.get("line")
         if isinstance(line, int):

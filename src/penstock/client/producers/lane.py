@@ -292,7 +292,7 @@ def regressed(lane: Lane, numbered: Numbered, error: ProducerUnsafe) -> ServerSt
     """Return the error that *error* stands for where the hub knows less than it has acknowledged."""
     if not isinstance(error, SequenceGap):
         return None
-    expected = error.fields["expected"]
+    expected = error.expected
     missing = (numbered.first - expected) % lane.modulus
     if not 0 < missing < lane.modulus / 2:
         return None
@@ -315,7 +315,7 @@ def lost(lane: Lane, numbered: Numbered, expected: int, missing: int) -> ServerS
 def told(error: PenstockError, lane: Lane, operation: Operation) -> PenstockError:
     """Say in *error* where it was, and whether anything may be stored all the same."""
     error.fields["partition"] = lane.partition
-    error.fields["outcome"] = lane.outcome(operation)
+    error.outcome = lane.outcome(operation)
     return error
 
 
@@ -327,7 +327,7 @@ def exhausted(reason: PenstockError | str, lane: Lane, operation: Operation) -> 
 
 def status(error: PenstockError) -> int | None:
     """Return the status of an answer that was none of ours."""
-    return error.fields.get("status") if isinstance(error, ServerError) else None
+    return error.status if isinstance(error, ServerError) else None
 
 
 def poisoned(
@@ -340,8 +340,8 @@ def poisoned(
     """
     found = regressed(lane, numbered, error) or error
     is_unknown = error.fields.get("committed", False) is None and (is_open or isinstance(error, SequenceTooOld))
-    is_in_part = bool(error.fields.get("ranges")) or lane.has_settled(operation)
-    found.fields["outcome"] = "unknown" if is_unknown or is_in_part else "not_stored"
+    is_in_part = bool(error.ranges) or lane.has_settled(operation)
+    found.outcome = "unknown" if is_unknown or is_in_part else "not_stored"
     if not is_unknown:
         lane.clear()
     return lane.poison(found)
@@ -354,4 +354,4 @@ def ranges_in(found: wire.Result) -> list[Range]:
 
 def ranges_told(error: ProducerUnsafe) -> list[Range]:
     """Return where what is stored of a batch is, as *error* says."""
-    return [Range(**each) for each in error.fields["ranges"]]
+    return [Range(**each) for each in error.ranges or []]

@@ -232,7 +232,7 @@ class Resolving:
         try:
             found = yield from self._asking.repeat(lane, numbered, operation)
         except (ProducerFenced, ProducerStateExpired) as error:
-            return error.fields["committed"], ranges_told(error)
+            return error.committed, ranges_told(error)
         except ProducerUnsafe as error:
             with operation.holding():
                 raise poisoned(lane, numbered, error, operation, is_open=True) from error.__cause__
@@ -267,7 +267,7 @@ class Resolving:
         self, lane: Lane, numbered: Numbered, operation: Operation, error: ClaimRefused
     ) -> Exchange[NoReturn]:
         """Find out what has become of a batch, since somebody else has shut it out; then publish nothing more."""
-        current = error.fields.get("current_epoch")
+        current = error.current_epoch
         fields = {"producer_group": lane.group, "partition": lane.partition, "current_epoch": current}
         if self._on_unknown == "republish":
             with operation.holding():
@@ -309,7 +309,7 @@ def _check_kept(lane: Lane, numbered: Numbered, shown: wire.Shown | None, operat
 
 def _is_behind(error: ClaimRefused, epoch: int) -> bool:
     """Tell whether the hub has never heard of *epoch*, or not any more."""
-    current = error.fields.get("current_epoch")
+    current = error.current_epoch
     return current is None or current < epoch
 
 
@@ -507,7 +507,7 @@ class Producing:
 
     def _unsafe(self, lane: Lane, numbered: Numbered, operation: Operation, error: ProducerUnsafe) -> None:
         """Publish nothing more; but where the hub says that this very batch is stored, that has succeeded."""
-        if error.fields.get("committed") is True and regressed(lane, numbered, error) is None:
+        if error.committed is True and regressed(lane, numbered, error) is None:
             self._stored(lane, numbered, operation, ranges_told(error), duplicate=True)
             with operation.holding():
                 lane.poison(error)

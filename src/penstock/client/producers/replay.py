@@ -178,7 +178,7 @@ class Replay:
         try:
             yield
         except ProducerFenced as error:
-            raise self._differs(error.fields["partition"], "somebody else has claimed it meanwhile") from error
+            raise self._differs(error.partition, "somebody else has claimed it meanwhile") from error
         except (ClaimRefused, SequenceGap, SequenceOverlap) as error:
             told = f"somebody else publishes to {self._event_type!r} as {self._group!r} just now; wait for that to end"
             raise Conflict(told) from error
@@ -215,7 +215,7 @@ class Replay:
             try:
                 to.send([event for _, event in taken], partition=track.partition)
             except (InvalidEvent, EventTooLarge, PartitionRefused) as error:
-                error.fields["line"] = taken[error.fields["line"] - 1][0]
+                error.line = taken[(error.line or 1) - 1][0]
                 raise
             self._note(stored=len(taken), sent=sum(len(event.data) for _, event in taken))
 
@@ -248,7 +248,7 @@ def _partition(choice: PartitionChoice, event: NewEvent, ordinal: int) -> int:
     try:
         chosen = choice.of(event)
     except PartitionRefused as error:
-        error.fields["line"] = ordinal
+        error.line = ordinal
         raise
     return (ordinal - 1) % choice.partition_count if chosen is None else chosen
 

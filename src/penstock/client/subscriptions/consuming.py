@@ -434,8 +434,8 @@ class Consuming:
 
 def _refused(error: CommitRefused) -> Place:
     """Return the partition of which a cursor was refused."""
-    partition = str(error.fields.get("partition"))
-    return str(error.fields.get("event_type")), int(partition) if partition.isdecimal() else -1
+    partition = error.partition
+    return error.event_type, int(partition) if partition.isdecimal() else -1
 
 
 GRACE_S: Final = 30.0

@@ -452,7 +452,7 @@ class Streaming:
                 reader.finish()
         except ConnectionLost as error:
             if stream_id not in self._unwanted:
-                return StreamEnded(stream_id, f"The connection was lost: {error.fields['reason']}", error), brought
+                return StreamEnded(stream_id, f"The connection was lost: {error.reason}", error), brought
         if stream_id in self._unwanted:
             self._unwanted.discard(stream_id)
             reason = GIVEN_BACK

@@ -259,7 +259,7 @@ class _Reading(Fields):
             schema = parse_schema(known["schema"]["schema"])
             check_schema(schema, compatible=compatible, business=business)
         except InvalidEventType as error:
-            self.note(error.fields["field"], error.fields["reason"])
+            self.note(error.field, error.reason)
             return {}
         return schema
 
@@ -300,7 +300,7 @@ class _Reading(Fields):
             return checked_schema(given)
         except InvalidEventType as error:
             note = self.note_malformed if isinstance(error, MalformedEventType) else self.note
-            note(error.fields["field"], error.fields["reason"])
+            note(error.field, error.reason)
             return dict(_ANY_SCHEMA)
 
     def _statistic(self) -> Definition | None:

@@ -209,7 +209,7 @@ class Settings:
                 for kind, name in without:
                     tx.settings.remove(kind, name)
         except OutcomeUnknown as error:  # To do it again does no harm.
-            raise DatabaseUnavailable(reason=error.fields["reason"], retry_after=1) from error
+            raise DatabaseUnavailable(reason=error.reason, retry_after=1) from error
         self.look()
 
 

@@ -63,7 +63,7 @@ class Direct:
                 if batch is not None:
                     return batch
         except OutcomeUnknown as error:
-            raise DatabaseUnavailable(reason=error.fields["reason"], retry_after=1) from error
+            raise DatabaseUnavailable(reason=error.reason, retry_after=1) from error
         raise Unavailable(f"others keep publishing as {name.group!r}", retry_after=1)
 
     def complete(self, name: BatchName, query: str, counts: Mapping[int, int]) -> Batch:
@@ -84,7 +84,7 @@ class Direct:
                 batch = existing(begun(tx, feed, name, query, is_direct=True), name)
                 return batch if batch.is_done else self._completed(tx, feed, name, batch, counts)
         except OutcomeUnknown as error:
-            raise DatabaseUnavailable(reason=error.fields["reason"], retry_after=1) from error
+            raise DatabaseUnavailable(reason=error.reason, retry_after=1) from error
 
     def placed(self, handed: Handed, stamped: Stamped, found: Prepared | Unfit) -> tuple[Handed, Prepared | Unfit]:
         """Return what was *found* of a part of a batch, by its manifest: there may be more partitions than then."""

@@ -301,7 +301,7 @@ class Staging:
         try:
             batch = self._begun(name, query, parts)
         except OutcomeUnknown as error:
-            raise DatabaseUnavailable(reason=error.fields["reason"], retry_after=1) from error
+            raise DatabaseUnavailable(reason=error.reason, retry_after=1) from error
         attempts = appended = 0
         while not batch.is_done:
             if attempts == ATTEMPTS_MAX:

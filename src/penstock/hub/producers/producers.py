@@ -125,7 +125,7 @@ class Producers:
                 with self._store.write() as tx:
                     found = self._claimed(tx, who, claim)
             except OutcomeUnknown as error:
-                raise DatabaseUnavailable(reason=error.fields["reason"], retry_after=1) from error
+                raise DatabaseUnavailable(reason=error.reason, retry_after=1) from error
             if found is not None:
                 return self._standing(found)
         raise Unavailable(f"others keep claiming {who.group!r}", retry_after=1)

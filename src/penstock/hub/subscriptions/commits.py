@@ -141,7 +141,7 @@ class Commits:
                 locked = [tx.subscriptions.lock(subscription_id) for subscription_id, _ in asked]
                 done = [self._committed(tx, *each, found, told) for each, found in zip(asked, locked, strict=True)]
         except OutcomeUnknown as error:
-            _fail(group, DatabaseUnavailable(reason=error.fields["reason"], retry_after=1))
+            _fail(group, DatabaseUnavailable(reason=error.reason, retry_after=1))
         except Unavailable as error:
             _fail(group, error)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is handed to the request that it concerns

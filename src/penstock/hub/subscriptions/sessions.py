@@ -182,7 +182,7 @@ class Sessions:
             with self._store.write() if settled else self._store.read() as tx:
                 yield tx
         except OutcomeUnknown as error:  # Nothing was written.
-            raise DatabaseUnavailable(reason=error.fields["reason"], retry_after=1) from error
+            raise DatabaseUnavailable(reason=error.reason, retry_after=1) from error
 
     def glance(self, subscriptions: Sequence[Subscription]) -> Sequence[Look]:
         """Return who has which partition of each: of one that is gone by now, nobody has any."""

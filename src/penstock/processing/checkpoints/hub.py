@@ -83,10 +83,9 @@ class HubCheckpoints:
             with self._client() as client:
                 client.commit_positions(self._group, items, kind=PROCESSOR)
         except PositionMoved as error:
-            fields = error.fields
-            tranche = encode_tranche(fields["event_type"], fields["partition"])
+            tranche = encode_tranche(error.event_type, error.partition)
             raise CheckpointMoved(
-                group=self._group, tranche=tranche, expected=fields["expected"], found=fields["offset"]
+                group=self._group, tranche=tranche, expected=error.expected, found=error.offset
             ) from error
 
     def _client(self) -> Client:

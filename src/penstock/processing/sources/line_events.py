@@ -42,7 +42,7 @@ class LineEvents:
             stream = _text(self._stream, data)
             kind = KIND if self._kind is None else _text(self._kind, data)
         except OrderUnknown as error:
-            reason = str(error.fields["reason"])
+            reason = str(error.reason)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             reason = f"not valid JSON: {error}"
         except Exception as error:

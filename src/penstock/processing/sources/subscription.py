@@ -271,7 +271,7 @@ class SubscriptionSource(Closing):
             except StreamNotFound:
                 refused = batches
             except CommitRefused as error:
-                place = str(error.fields.get("event_type")), str(error.fields.get("partition"))
+                place = error.event_type, error.partition
                 refused = [each for each in batches if (each.event_type, str(each.partition)) == place] or batches
             if not refused:
                 self._forget(batches, are_kept=True)

@@ -205,7 +205,7 @@ class _Partition:
             result = self._producer.send([entry.event for entry in entries], partition=self._number)
         except PenstockError as error:
             is_refused = isinstance(error, Invalid | TooLarge)
-            self._is_known = is_refused and error.fields.get("outcome") != "unknown"
+            self._is_known = is_refused and error.outcome != "unknown"
             if isinstance(error, ProducerUnsafe) and not isinstance(error, ProducerFenced):
                 self._producer = None
             raise

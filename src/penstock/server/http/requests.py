@@ -160,7 +160,7 @@ def parsed(body: bytes) -> Any:
         refuse_duplicate_keys(body, line=1)
         return found
     except MalformedEvent as error:
-        raise BadParameter(f"the body: {error.fields['reason']}", parameter="body", allowed="strict JSON") from None
+        raise BadParameter(f"the body: {error.reason}", parameter="body", allowed="strict JSON") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         detail = f"the body is not JSON: {why_malformed(body, error)}"
         raise BadParameter(detail, parameter="body", allowed="JSON") from None

@@ -23,7 +23,6 @@ from penstock.errors import (
     MalformedBatch,
     MalformedEvent,
     PartitionRefused,
-    PenstockError,
     TooLarge,
     UndeletableEvents,
     UnknownConsumer,
@@ -96,7 +95,7 @@ async def _publish(request: Request, *, deletes: bool) -> Response:
         else:
             await asyncio.wrap_future(future)
     except MalformedEvent as error:
-        raise MalformedBatch(line=error.fields["line"], reason=error.fields["reason"]) from None
+        raise MalformedBatch(line=error.line, reason=error.reason) from None
     except (InvalidEvent, EventTooLarge, PartitionRefused, UndeletableEvents) as error:
         access.refuse(error)
         return await state.run(partial(_refused, events, error))  # There can be a million.
@@ -113,14 +112,16 @@ def _check_headers(request: Request) -> None:
         raise UnknownConsumer(subscription=shown(tags[0].partition("=")[2].strip()))
 
 
-def _refused(events: list[NewEvent], error: PenstockError) -> Response:
+def _refused(
+    events: list[NewEvent], error: InvalidEvent | EventTooLarge | PartitionRefused | UndeletableEvents
+) -> Response:
     if isinstance(error, UndeletableEvents):
         return json_response(aborted_responses(events, error.detail), 422)
     step = "partitioning" if isinstance(error, PartitionRefused) else "validating"
-    return json_response(batch_responses(events, error.fields["line"] - 1, step, _detail(error)), 422)
+    return json_response(batch_responses(events, (error.line or 1) - 1, step, _detail(error)), 422)
 
 
-def _detail(error: PenstockError) -> str:
+def _detail(error: InvalidEvent | EventTooLarge | PartitionRefused) -> str:
     if isinstance(error, EventTooLarge):
-        return f"Event too large: {error.fields['size']} bytes, max size is {error.fields['limit']} bytes"
-    return str(error.fields["reason"])
+        return f"Event too large: {error.size} bytes, max size is {error.limit} bytes"
+    return error.reason

@@ -257,7 +257,7 @@ def _starts(hub: Hub, definition: Definition) -> Mapping[Place, int] | None:
         try:
             place = readable(given, extents[each["event_type"]], f"initial_cursors[{at}]")
         except UnusableCursor as error:
-            if error.fields["offset"] is None:
+            if error.offset is None:
                 raise _uncovered(f"{surplus} is not one of them") from error
             raise
         if (each["event_type"], place.partition) in found:

@@ -112,7 +112,7 @@ class RemoteFeed:
         try:
             return patiently(self._options.retry_seconds, lambda: carry_out(ask(), headers=self._authorization()))
         except BadParameter as error:
-            if error.fields.get("parameter") == "partition_count":
+            if error.parameter == "partition_count":
                 raise no_partition_count(self._options.url) from None
             raise
 
@@ -140,5 +140,5 @@ class RemoteFeed:
 def _refuses_cursor(error: PenstockError) -> bool:
     """Tell whether *error* means that nothing can be read from a cursor any more."""
     if isinstance(error, ServerError):
-        return bool(error.fields["status"] == GONE)
+        return bool(error.status == GONE)
     return isinstance(error, CursorExpired | BadCursor)

@@ -101,7 +101,7 @@ class PostgresStore:
                 connection.commit()
         except DatabaseUnavailable as error:
             if committing:
-                raise OutcomeUnknown(reason=error.fields["reason"]) from error
+                raise OutcomeUnknown(reason=error.reason) from error
             raise
         for told in tx.after_commit:
             told()

@@ -135,8 +135,8 @@ def test_batch_with_other_counts_is_not_complete(hub: Hub, counts: dict[int, int
 
     with pytest.raises(BatchIncomplete) as refused:
         hub.direct.complete(FIRST, "q", counts)
-    at = refused.value.fields["partition"]
-    assert (refused.value.fields["counted"], refused.value.fields["stored"]) == (counts.get(at, 0), 0 if at else 2)
+    at = refused.value.partition
+    assert (refused.value.counted, refused.value.stored) == (counts.get(at, 0), 0 if at else 2)
     assert not hub.staging.batch(FIRST).is_done
     hub.direct.complete(FIRST, "q", {0: 2})
 

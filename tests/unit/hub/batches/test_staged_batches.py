@@ -288,7 +288,7 @@ def test_batch_is_refused_until_the_one_before_is_published_to_its_end(hub: Hub)
 
     with pytest.raises(BatchUnfinished) as refused:
         publish(hub, name=next_one)
-    assert refused.value.fields["newest"] == 0
+    assert refused.value.newest == 0
     with pytest.raises(BatchUnfinished):
         hub.staging.open(next_one, "q")
     assert not isinstance(hub.staging.open(FIRST, "q"), str), "its uploads are settled"

@@ -146,7 +146,7 @@ def test_cursors_are_not_stored_under_the_name_of_a_group_of_another_kind(store:
     with pytest.raises(GroupKindDiffers) as refused:
         groups.store_cursors(feed, "projection", [(View(1, 0, 1), {0: 3})])
 
-    assert refused.value.fields["kind"] == "processor"
+    assert refused.value.kind == "processor"
     with store.read() as tx:
         assert tx.positions.find("projection", NAME, "1/0") == {}
 
@@ -166,5 +166,5 @@ def test_deleted_group_loses_its_history_and_a_subscription_is_not_deleted_as_a_
     with pytest.raises(GroupKindDiffers) as refused:
         groups.delete("s1")
 
-    assert refused.value.fields["reason"] == "DELETE /subscriptions/s1 deletes it"
+    assert refused.value.reason == "DELETE /subscriptions/s1 deletes it"
     assert [each.name for each in groups.list(Which(), 9)] == ["s1"]

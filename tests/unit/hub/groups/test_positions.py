@@ -62,7 +62,7 @@ def test_position_from_before_a_restored_backup_is_not_the_expected_one(position
     with pytest.raises(UnusablePosition, match="which is now"):
         positions.commit(GROUP, None, [Commit(NAME, 0, 3, epoch=1)])
 
-    assert (refused.value.fields["offset"], refused.value.fields["epoch"]) == (2, 1)
+    assert (refused.value.offset, refused.value.epoch) == (2, 1)
 
 
 def test_refused_first_commit_creates_no_group(positions: Positions, store: Store) -> None:
@@ -83,8 +83,8 @@ def test_subscription_is_committed_and_reset_by_its_own_routes(positions: Positi
     with pytest.raises(GroupKindDiffers) as moved:
         positions.reset("s1", [Reset(Goal("end"))], None, dry_run=True)
 
-    assert "POST /subscriptions/s1/cursors" in committed.value.fields["reason"]
-    assert "PATCH /subscriptions/s1/cursors" in moved.value.fields["reason"]
+    assert "POST /subscriptions/s1/cursors" in committed.value.reason
+    assert "PATCH /subscriptions/s1/cursors" in moved.value.reason
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_unusable_reset_is_refused_by_its_item(
     with pytest.raises(UnusablePosition) as refused:
         move(positions, store, kind, [], good, reset)
 
-    assert (refused.value.fields["item"], refused.value.fields["reason"]) == (1, reason)
+    assert (refused.value.item, refused.value.reason) == (1, reason)
 
 
 def test_reset_that_names_a_partition_twice_is_refused(positions: Positions, store: Store) -> None:

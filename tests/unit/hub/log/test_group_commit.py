@@ -153,7 +153,7 @@ def test_request_that_no_longer_fits_is_refused_by_line_and_the_others_are_store
 
     assert read_next_offsets([kept]) == [{0: 1}]
     error = refused.exception(300)
-    assert isinstance(error, PartitionRefused) and error.fields["line"] == 8
+    assert isinstance(error, PartitionRefused) and error.line == 8
 
 
 def test_request_is_prepared_again_after_one_of_its_partitions_was_changed(log: Log, store: Store) -> None:

@@ -303,6 +303,6 @@ def test_read_that_could_not_move_the_outbox_can_be_repeated() -> None:
     late = not_settled(NAME, TimeoutError())
     unknown = not_settled(NAME, OutcomeUnknown(reason="the line was cut"))
 
-    assert isinstance(late, OutboxBacklog) and late.fields["event_type"] == NAME
-    assert isinstance(unknown, DatabaseUnavailable) and unknown.fields["reason"] == "the line was cut"
+    assert isinstance(late, OutboxBacklog) and late.event_type == NAME
+    assert isinstance(unknown, DatabaseUnavailable) and unknown.reason == "the line was cut"
     assert late.retryable and unknown.retryable

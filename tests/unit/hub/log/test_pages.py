@@ -241,7 +241,7 @@ def test_cursor_after_the_end_is_refused_by_its_partition() -> None:
     with pytest.raises(BadCursor, match="partition 3 ends at offset 8") as refused:
         resolve_cursor(a_cursor(2, 9))
 
-    assert refused.value.fields["parameter"] == "cursor1"
+    assert refused.value.parameter == "cursor1"
 
 
 def test_cursor_below_the_floor_is_expired_with_the_loss_and_where_to_go_on() -> None:
@@ -301,7 +301,7 @@ def test_page_of_an_unknown_feed_partition_or_count_is_refused(store: Store, rea
         reader.open(NAME, 3, wanted(0), 10)
     with pytest.raises(PartitionNotFound) as refused:
         reader.open(NAME, 2, wanted(2), 10)
-    assert refused.value.fields["partition_count"] == 2
+    assert refused.value.partition_count == 2
 
 
 def test_scan_limit_is_shared_among_partitions_with_events(store: Store, reader: Reader) -> None:

@@ -129,8 +129,8 @@ def test_event_without_its_partition_is_refused_by_line(
     with pytest.raises(PartitionRefused) as refused:
         place(feed, event, lines=[8], **how)
 
-    assert refused.value.fields["line"] == 8
-    assert reason in refused.value.fields["reason"]
+    assert refused.value.line == 8
+    assert reason in refused.value.reason
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -138,7 +138,7 @@ def test_refusal_advises_a_key_where_one_can_be_given(strict: bool) -> None:
     with pytest.raises(PartitionRefused) as refused:
         place(BY_ID, a_new_event({}), strict=strict)
 
-    assert ("or a key beside it" in refused.value.fields["reason"]) == (not strict)
+    assert ("or a key beside it" in refused.value.reason) == (not strict)
 
 
 def test_refusal_quotes_the_partition_that_was_asked_for() -> None:

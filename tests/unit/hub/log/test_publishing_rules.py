@@ -195,7 +195,7 @@ def test_bad_event_refuses_all_and_is_named_by_line(
             prepare(feed, event, lines=lines, **how)
 
         assert type(refused.value) is kind
-        assert refused.value.fields["line"] == (5 if lines else 1)
+        assert refused.value.line == (5 if lines else 1)
         assert reason in refused.value.fields.get("reason", "")
 
 
@@ -240,7 +240,7 @@ def test_earlier_phase_refuses_all_whichever_event_comes_first(
     with pytest.raises(kind) as refused:
         prepare(feed, *events)
 
-    assert (type(refused.value), refused.value.fields["line"]) == (kind, line)
+    assert (type(refused.value), refused.value.line) == (kind, line)
 
 
 # Deletions are checked for size, partition and key only, as in Nakadi.
@@ -291,7 +291,7 @@ def test_deletion_falls_where_the_event_fell() -> None:
 def test_deletion_without_a_key_is_refused(event: dict[str, Any]) -> None:
     with pytest.raises(PartitionRefused) as refused:
         prepare(COMPACTED, a_deletion(), a_new_event(event), lines=[3, 8], deletes=True)
-    assert refused.value.fields["line"] == 8
+    assert refused.value.line == 8
 
 
 @pytest.mark.parametrize(
@@ -310,7 +310,7 @@ def test_deletion_is_parsed_then_held_to_its_event_type_then_measured(
     with pytest.raises(kind) as refused:
         prepare(feed, *events, deletes=True)
     if kind is not UndeletableEvents:
-        assert refused.value.fields["line"] == 2
+        assert refused.value.line == 2
 
 
 # Headers of an outbox row
@@ -384,7 +384,7 @@ def test_reason_of_a_schema_violation_is_left_out_on_demand() -> None:
     for tells in (True, False):
         found = publish.ready(feed, Handed([a_new_event({})]), START_AT, exact=True, tells=tells)
         assert isinstance(found, Unfit)
-        reasons.append(found.error.fields["reason"])
+        reasons.append(found.error.reason)
 
     assert "required key [a] not found" in reasons[0]
     assert reasons[1] == "is not what the schema allows"

@@ -222,7 +222,7 @@ def test_sequence_numbers_of_a_claim_are_those_of_the_wire(store: Store, clock: 
 
     with pytest.raises(ClaimRefused) as refused:
         producers.claim(G, Claim(level=3))
-    assert refused.value.fields["next_sequence"] == 6
+    assert refused.value.next_sequence == 6
     assert producers.claim(G, Claim(level=3, starting=6)).producer.state.next == 14
     assert producers.committed(G, 4, 2) == (3, Committed(True, [Range(16, 17)]))
 
@@ -315,7 +315,7 @@ def test_forgotten_producer_keeps_its_epoch_alone_and_continues_above_it(
 
     with pytest.raises(ClaimRefused) as refused:
         producers.claim(G, Claim(level=3, starting=0))
-    assert (refused.value.fields["current_epoch"], refused.value.fields["next_sequence"]) == (3, None)
+    assert (refused.value.current_epoch, refused.value.next_sequence) == (3, None)
     claimed = producers.claim(G, Claim(is_pinned=True)).producer
     assert (claimed.state, claimed.is_pinned) == (State(4, 0, 0), True)
 

@@ -155,7 +155,7 @@ def test_event_type_that_was_created_again_knows_no_producer(log: Log) -> None:
 
     error = goes_on.exception(300)
     assert isinstance(error, SequenceGap)
-    assert (error.fields["expected"], error.fields["committed"]) == (0, None)
+    assert (error.expected, error.committed) == (0, None)
     assert read_ranges([begins]) == [[(0, 0)]]
     assert log.letters() == "h"
 

@@ -241,7 +241,7 @@ def test_removed_property_returns_only_as_it_was_in_an_earlier_version(registry:
     compared = registry.compare(NAME, "latest", number)
     registry.add_schema(NAME, a_schema("a", "b", "c"))
 
-    (change,) = [each for each in refused.value.fields["changes"] if each["refused"]]
+    (change,) = [each for each in refused.value.changes if each["refused"]]
     assert (change["rule"], change["pointer"]) == ("redefined-since", "#/properties/a")
     assert change["instead"] == "let it be as it was in version 1.0.0, or give it another name"
     assert [each["refused"] for each in compared.changes] == [False, True]

@@ -117,7 +117,7 @@ def test_requested_partition_goes_to_its_stream_and_cannot_be_requested_again(
     assert read_heirs(store, sub) == [(auto, None), (auto, direct)]
     with pytest.raises(PartitionsTaken) as refused:
         begin(sessions, sub, P, Q)
-    assert refused.value.fields["partitions"] == [{"event_type": NAME, "partition": "1"}]
+    assert refused.value.partitions == [{"event_type": NAME, "partition": "1"}]
     sessions.release(sub, auto, [Q])
     sessions.end(sub, direct, an_end())
     assert read_owners(store, sub) == [auto, auto]

@@ -70,7 +70,7 @@ def test_missing_event_types_of_a_subscription_are_named(subscriptions: Subscrip
     for make in (subscriptions.create, subscriptions.sources):
         with pytest.raises(InvalidSubscription) as refused:
             make(define(NAME, "b", "a"))
-        assert refused.value.fields["missing"] == ["a", "b"]
+        assert refused.value.missing == ["a", "b"]
     assert subscriptions.newest(Search(), limit=9, offset=0) == []
 
 

@@ -54,4 +54,4 @@ def test_reason_of_an_error_is_one_line() -> None:
     with pytest.raises(DatabaseUnavailable) as told, translated():
         raise psycopg.OperationalError("connection failed:\n\tIs the server running?\n")
 
-    assert told.value.fields["reason"] == "connection failed: Is the server running?"
+    assert told.value.reason == "connection failed: Is the server running?"

@@ -27,7 +27,7 @@ def test_locked_file_is_unavailable(connection: sqlite3.Connection, path: Path) 
         with pytest.raises(DatabaseUnavailable, match="SQLITE_BUSY") as told, translated():
             connection.execute("BEGIN IMMEDIATE")
 
-    assert told.value.fields["retry_after"] == 1
+    assert told.value.retry_after == 1
     assert isinstance(told.value.__cause__, sqlite3.OperationalError)
 
 
