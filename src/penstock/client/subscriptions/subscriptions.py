@@ -1,3 +1,4 @@
+# Generated from async_subscriptions.py by scripts/generate_sync_clients.py: do not edit.
 """The hub's subscriptions, from afar."""
 
 from collections.abc import Iterable, Mapping

@@ -1,0 +1,130 @@
+"""Writes the synchronous clients from the asynchronous ones: `.venv/bin/python scripts/generate_sync_clients.py`.
+
+The package `unasync` does not suffice: it leaves docstrings and comments as they are, and these are documentation that
+names classes and methods. This script renames by token, as `unasync` does, and by word in docstrings and comments. Ruff
+then sorts the imports, merges what has become equal, removes needless `noqa` comments, and formats.
+
+Code that waits or cancels in different ways in the two worlds is written by hand, as a pair of names that differ in the
+prefix `Async` or `async_` only.
+"""
+
+import io
+import re
+import subprocess
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+CLIENT = "src/penstock/client"
+
+SOURCES = ("subscriptions/async_subscriptions.py",)
+"""The asynchronous modules to translate, in `src/penstock/client`. Each is written beside itself, without `async_`."""
+
+NAMES = {
+    "AsyncIterable": "Iterable",
+    "AsyncIterator": "Iterator",
+    "StopAsyncIteration": "StopIteration",
+    "__aenter__": "__enter__",
+    "__aexit__": "__exit__",
+    "__aiter__": "__iter__",
+    "__anext__": "__next__",
+    "aclose": "close",
+    "aiter_bytes": "iter_bytes",
+    "anext": "next",
+    "asynccontextmanager": "contextmanager",
+}
+"""Names that are not formed by the prefix `Async` or `async_`."""
+
+PHRASES = {
+    ", for asyncio.": ".",
+}
+"""Words of docstrings, comments and other strings that differ beyond the names."""
+
+_WORD = re.compile(r"\b_?[A-Za-z]\w*\b")
+_ARTICLE = re.compile(r"\b([Aa])n (?=`?Async[B-DF-HJ-NP-TV-Z])")
+
+
+def target(source: str) -> str:
+    """Return the path of the module that is generated from *source*; both in the client's folder.
+
+    >>> target("log/async_feed.py")
+    'log/feed.py'
+    """
+    return source.replace("async_", "")
+
+
+def render(source: str) -> str:
+    """Return the text of the module that is generated from *source*, a path in the client's folder."""
+    text = (ROOT / CLIENT / source).read_text(encoding="utf-8")
+    head = f"# Generated from {Path(source).name} by scripts/generate_sync_clients.py: do not edit.\n"
+    path = ROOT / CLIENT / target(source)
+    return _ruff(path, _ruff(path, head + translate(text), "check", "--fix-only"), "format")
+
+
+def translate(text: str) -> str:
+    """Return the synchronous form of the asynchronous Python source *text*.
+
+    >>> print(translate("async def show(http: AsyncHttp) -> Awaitable[int]: return await http.aget(1)  # AsyncHttp"))
+    def show(http: Http) -> int: return http.aget(1)  # Http
+    """
+    lines = text.splitlines(keepends=True)
+    begins = [0]
+    for line in lines:
+        begins.append(begins[-1] + len(line))
+    parts, end = [], 0
+    for begin, after, replacement in _edits(list(tokenize.generate_tokens(io.StringIO(text).readline))):
+        at, until = (begins[line - 1] + column for line, column in (begin, after))
+        parts += [text[end:at], replacement]
+        end = until
+    return "".join([*parts, text[end:]])
+
+
+def _edits(tokens: list[tokenize.TokenInfo]) -> Iterator[tuple[tuple[int, int], tuple[int, int], str]]:
+    """Yield where to replace what, in order: begin, end, replacement."""
+    closing: list[bool] = []  # For each open bracket, whether it is one of `Awaitable[…]`, which goes.
+    for position, token in enumerate(tokens):
+        following = tokens[min(position + 1, len(tokens) - 1)]
+        if token.type == tokenize.NAME and token.string in {"async", "await"}:
+            yield token.start, following.start, ""
+        elif token.type == tokenize.NAME and token.string == "Awaitable" and following.string == "[":
+            yield token.start, token.end, ""
+        elif token.type == tokenize.OP and token.string == "[":
+            closing.append(tokens[position - 1].string == "Awaitable")
+            if closing[-1]:
+                yield token.start, token.end, ""
+        elif token.type == tokenize.OP and token.string == "]":
+            if closing.pop():
+                yield token.start, token.end, ""
+        elif token.type == tokenize.NAME:
+            yield token.start, token.end, _renamed(token.string)
+        elif token.type in {tokenize.STRING, tokenize.COMMENT}:
+            yield token.start, token.end, _reworded(token.string)
+
+
+def _renamed(name: str) -> str:
+    if name in NAMES:
+        return NAMES[name]
+    return re.sub(r"^(_?)(?:Async(?=[A-Z])|async_)", r"\1", name)
+
+
+def _reworded(text: str) -> str:
+    for phrase, replacement in PHRASES.items():
+        text = text.replace(phrase, replacement)
+    return _WORD.sub(lambda word: _renamed(word[0]), _ARTICLE.sub(r"\1 ", text))
+
+
+def _ruff(path: Path, text: str, *arguments: str) -> str:
+    command = [sys.executable, "-m", "ruff", *arguments, "--quiet", "--stdin-filename", str(path), "-"]
+    return subprocess.run(command, input=text, stdout=subprocess.PIPE, encoding="utf-8", check=True, cwd=ROOT).stdout
+
+
+def main() -> None:
+    """Write all generated modules."""
+    for source in SOURCES:
+        (ROOT / CLIENT / target(source)).write_text(render(source), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
