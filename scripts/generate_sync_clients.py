@@ -19,7 +19,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 CLIENT = "src/penstock/client"
 
-SOURCES = ("subscriptions/async_subscriptions.py",)
+SOURCES = (
+    "async_client.py",
+    "subscriptions/async_subscriptions.py",
+)
 """The asynchronous modules to translate, in `src/penstock/client`. Each is written beside itself, without `async_`."""
 
 NAMES = {
@@ -38,6 +41,15 @@ NAMES = {
 """Names that are not formed by the prefix `Async` or `async_`."""
 
 PHRASES = {
+    "\n\n        If its task is cancelled, running handlers are cut off; what was handled is committed.\n        ": "",
+    "\n                on_error and progress may be async, too.": "",
+    " for async code": "",
+    "\n                It is async.": "",
+    ", which may be an async one": "",
+    "yours to\n            close.": "yours to close.",
+    "an `asyncio.Event`": "a `threading.Event`",
+    "each in a task": "each in a thread",
+    "several tasks at one time": "several threads",
     ", for asyncio.": ".",
 }
 """Words of docstrings, comments and other strings that differ beyond the names."""

@@ -1,3 +1,4 @@
+# Generated from async_client.py by scripts/generate_sync_clients.py: do not edit.
 """The hub from afar."""
 
 from collections.abc import Callable, Iterable, Mapping
@@ -9,7 +10,15 @@ from penstock.client.http.library import Closing
 from penstock.client.http.transport import Transport
 from penstock.client.hub_protocol import HubProtocol
 from penstock.client.log.feed import PATIENCE_S, Feed
-from penstock.client.log.publishing import BATCH_BYTES, BATCH_EVENTS, Batching, Key, Published, each_event, new_event
+from penstock.client.log.publishing import (
+    BATCH_BYTES,
+    BATCH_EVENTS,
+    Batching,
+    Key,
+    Published,
+    each_event,
+    new_event,
+)
 from penstock.client.registry import (
     Compatibility,
     PartitionOffsets,
@@ -212,7 +221,8 @@ class Client(Closing):
         Raises:
             TypeError: events cannot be read into *type*.
         """
-        return Feed(**self._protocol.feed_options(event_type, partition_count), http=self._transport.http, type=type)
+        options = self._protocol.feed_options(event_type, partition_count)
+        return Feed(**options, http=self._transport.http, type=type)
 
     def partition_for(self, event_type: str, event: Any, *, key: str | None = None) -> int | None:
         """Return in which partition *event* belongs by its event type's strategy; None: any will do.
@@ -239,7 +249,8 @@ class Client(Closing):
         Raises:
             ProducerStateExpired: the hub does not know that any more.
         """
-        return self._transport.carry_out(self._protocol.event_types.producer(event_type, partition, producer_group))
+        exchange = self._protocol.event_types.producer(event_type, partition, producer_group)
+        return self._transport.carry_out(exchange)
 
     def consumer_groups(self, event_type: str | None = None, *, kind: str | None = None) -> list[ConsumerGroup]:
         """Return the consumer groups whose positions the hub keeps, and how far each is behind; sorted by name.

@@ -9,7 +9,7 @@ Invariants:
 An event on its way out, which knows afterwards where it has come to.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -165,6 +165,11 @@ class Publishing:
 def each_event(events: Any) -> Iterable[Any]:
     """Return the events of which *events* consists: itself, or each that it yields."""
     return (events,) if is_one_event(events) or not isinstance(events, Iterable) else events
+
+
+def async_each_event(events: Any) -> Iterable[Any] | AsyncIterable[Any]:
+    """Return the events of which *events* consists, as `each_event`; those that an async iterable yields, too."""
+    return events if isinstance(events, AsyncIterable) else each_event(events)
 
 
 def new_event(event: Any, key: str | None = None) -> NewEvent:
