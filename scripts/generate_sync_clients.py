@@ -21,6 +21,7 @@ CLIENT = "src/penstock/client"
 
 SOURCES = (
     "async_client.py",
+    "log/async_positions.py",
     "subscriptions/async_subscriptions.py",
 )
 """The asynchronous modules to translate, in `src/penstock/client`. Each is written beside itself, without `async_`."""
@@ -38,9 +39,10 @@ NAMES = {
     "anext": "next",
     "asynccontextmanager": "contextmanager",
 }
-"""Names that are not formed by the prefix `Async` or `async_`."""
+"""Names that are not formed by the prefix `Async`, `async_` or `ASYNC_`."""
 
 PHRASES = {
+    "a `psycopg.AsyncConnection`": "a `sqlite3` or `psycopg` connection",
     "\n\n        If its task is cancelled, running handlers are cut off; what was handled is committed.\n        ": "",
     "\n                on_error and progress may be async, too.": "",
     " for async code": "",
@@ -118,7 +120,7 @@ def _edits(tokens: list[tokenize.TokenInfo]) -> Iterator[tuple[tuple[int, int], 
 def _renamed(name: str) -> str:
     if name in NAMES:
         return NAMES[name]
-    return re.sub(r"^(_?)(?:Async(?=[A-Z])|async_)", r"\1", name)
+    return re.sub(r"^(_?)(?:Async(?=[A-Z])|async_|ASYNC_)", r"\1", name)
 
 
 def _reworded(text: str) -> str:

@@ -8,8 +8,9 @@ if TYPE_CHECKING:
     from penstock.client.async_client import AsyncClient
     from penstock.client.client import Client
     from penstock.client.log.async_feed import AsyncFeed, AsyncFollow
+    from penstock.client.log.async_positions import AsyncCursorTable
     from penstock.client.log.feed import Feed, Follow
-    from penstock.client.log.positions import AsyncCursorTable, CursorTable
+    from penstock.client.log.positions import CursorTable
     from penstock.client.log.publishing import Event, Published
     from penstock.client.producers.async_producer import AsyncIdempotentProducer
     from penstock.client.producers.event_batch import EventBatch
@@ -56,7 +57,8 @@ else:
             "client.client": ["Client"],
             "client.log.async_feed": ["AsyncFeed", "AsyncFollow"],
             "client.log.feed": ["Feed", "Follow"],
-            "client.log.positions": ["AsyncCursorTable", "CursorTable"],
+            "client.log.async_positions": ["AsyncCursorTable"],
+            "client.log.positions": ["CursorTable"],
             "client.log.publishing": ["Event", "Published"],
             "client.producers.async_producer": ["AsyncIdempotentProducer"],
             "client.producers.event_batch": ["EventBatch"],

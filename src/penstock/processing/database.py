@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final, NamedTuple, TypeVar
 
-from penstock.client.log.positions import ASYNC, SYNC, check_table, parameter_mark, plain
+from penstock.client.log.statements import ASYNC_CONNECTIONS, CONNECTIONS, check_table, parameter_mark, plain
 from penstock.errors import OutsideTransaction
 from penstock.outbox.dialects import Dialect, numbered, pyformat
 
@@ -74,7 +74,7 @@ class Database:
 
     def __init__(self, connection: Any, table: str) -> None:
         self._connection = connection
-        self._statements = _Statements(connection, SYNC, table)
+        self._statements = _Statements(connection, CONNECTIONS, table)
 
     def create(self, statement: str) -> None:
         """Run *statement*, which creates the table if it is not there."""
@@ -108,7 +108,7 @@ class AsyncDatabase:
 
     def __init__(self, connection: Any, table: str) -> None:
         self._connection = connection
-        self._statements = _Statements(connection, ASYNC, table)
+        self._statements = _Statements(connection, ASYNC_CONNECTIONS, table)
 
     async def create(self, statement: str) -> None:
         """Run *statement*, which creates the table if it is not there."""

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from penstock.client.log.positions import SYNC, parameter_mark, plain
+from penstock.client.log.statements import CONNECTIONS, parameter_mark, plain
 from penstock.errors import BadParameter, ProjectionGone
 from penstock.processing.engine.item import Position
 from penstock.processing.projections.columns import Column, Kind, check_declared, declared, decoded, encoded
@@ -319,7 +319,7 @@ class Table:
 
 
 def _is_sqlite(connection: Any) -> bool:
-    return parameter_mark(connection, SYNC) == "?"
+    return parameter_mark(connection, CONNECTIONS) == "?"
 
 
 def _run(connection: Any, text: str, parameters: Sequence[Any] = (), *, finds: bool | None = None) -> list[Any]:
