@@ -21,7 +21,10 @@ CLIENT = "src/penstock/client"
 
 SOURCES = (
     "async_client.py",
+    "http/async_transport.py",
+    "log/async_feed.py",
     "log/async_positions.py",
+    "subscriptions/async_stream.py",
     "subscriptions/async_subscriptions.py",
 )
 """The asynchronous modules to translate, in `src/penstock/client`. Each is written beside itself, without `async_`."""
@@ -42,6 +45,22 @@ NAMES = {
 """Names that are not formed by the prefix `Async`, `async_` or `ASYNC_`."""
 
 PHRASES = {
+    "End the iteration at once, from another task too.": (
+        "End the iteration. From another thread or a signal handler too: a request under way is waited for.\n\n"
+        "        A request lasts at most as long as `wait`, where the server keeps to it.\n        "
+    ),
+    '>>> import asyncio\n    >>> asyncio.run(AsyncFeed("http://shop/feed", partition_count=4, version=1).cursors())': (
+        '>>> Feed("http://shop/feed", partition_count=4, version=1).cursors()'
+    ),
+    ", for asyncio: `AsyncFeed`": ": `Feed`",
+    "A cancellation such as `asyncio.timeout`": "An interruption such as Ctrl-C",
+    "an async iterator": "an iterator",
+    "with an asynchronous HTTP client": "with a synchronous HTTP client",
+    "one task at a time": "one thread at a time",
+    "several tasks too": "several threads too",
+    "from another task": "from another thread",
+    "from other tasks": "from other threads",
+    "\n    A cancellation takes effect at once and loses nothing: its events are sent again.": "",
     "a `psycopg.AsyncConnection`": "a `sqlite3` or `psycopg` connection",
     "\n\n        If its task is cancelled, running handlers are cut off; what was handled is committed.\n        ": "",
     "\n                on_error and progress may be async, too.": "",

@@ -9,7 +9,7 @@ from penstock.client.http.async_transport import AsyncTransport
 from penstock.client.http.library import AsyncClosing
 from penstock.client.hub_protocol import HubProtocol
 from penstock.client.log.async_feed import AsyncFeed
-from penstock.client.log.feed import PATIENCE_S
+from penstock.client.log.following import PATIENCE_S
 from penstock.client.log.publishing import (
     BATCH_BYTES,
     BATCH_EVENTS,

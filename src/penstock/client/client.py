@@ -9,7 +9,8 @@ from typing import Any, Literal, Unpack
 from penstock.client.http.library import Closing
 from penstock.client.http.transport import Transport
 from penstock.client.hub_protocol import HubProtocol
-from penstock.client.log.feed import PATIENCE_S, Feed
+from penstock.client.log.feed import Feed
+from penstock.client.log.following import PATIENCE_S
 from penstock.client.log.publishing import (
     BATCH_BYTES,
     BATCH_EVENTS,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client.log.feed import Following
+from penstock.client.log.following import Following
 from penstock.core.log.cursor import FIRST, LAST
 from penstock.errors import ConnectionLost, CursorExpired, ServerError, Unreachable
 from penstock.wire.log.reader.reading import Wish

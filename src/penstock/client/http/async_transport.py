@@ -1,21 +1,19 @@
 """Does the I/O that protocol code asks for, with an asynchronous HTTP client."""
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
-from typing import Any, Generic, TypeAlias
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Generic
 
-import anyio
 import httpx2
 
 from penstock.client.http import library as http_library
+from penstock.client.http.async_waiting import AsyncEvents, async_each, async_shielded, async_sleep
 from penstock.client.http.library import Steps
 from penstock.client.http.routes import AsyncRoutes
 from penstock.wire.http import END, Exchange, Handed, Head, Pause, Request, T, Take
 
-Events: TypeAlias = Iterable[Any] | AsyncIterable[Any]
-
 
 class AsyncTransport:
-    """An asynchronous HTTP client, by which any number of exchanges are carried out at one time.
+    """An HTTP client, by which any number of exchanges are carried out, from several tasks too.
 
     Args:
         http: The user's client; None for one of our own, which `aclose` closes.
@@ -29,7 +27,7 @@ class AsyncTransport:
             self._own = httpx2.AsyncClient(**http_library.SETTINGS, transport=AsyncRoutes(http_library.LIMITS))
         self.http: Any = http if self._own is None else self._own
 
-    async def carry_out(self, exchange: Exchange[T], events: Events = ()) -> T:
+    async def carry_out(self, exchange: Exchange[T], events: AsyncEvents = ()) -> T:
         """Carry out *exchange* to its end, publishing *events* where it takes them; return what it comes to."""
         talk = AsyncTalk(self.http, exchange, events, log=self._log)
         try:
@@ -53,22 +51,29 @@ class AsyncTalk(Generic[T]):
         exchange: The protocol code.
         events: What it publishes.
         log: Tells of pauses.
+        sleep: Lets time pass.
+        is_over: Says whether to stop before the next step.
     """
 
     def __init__(
         self,
         http: Any,
         exchange: Exchange[T],
-        events: Events = (),
+        events: AsyncEvents = (),
         *,
         log: Callable[[Pause], None] = http_library.log,
+        sleep: Callable[[float], Awaitable[object]] = async_sleep,
+        is_over: Callable[[], bool] = lambda: False,
     ) -> None:
         self._http = http
         self._log = log
+        self._sleep = sleep
+        self._is_over = is_over
         self._steps = Steps(exchange)
-        self._events = _each(events)
-        self._response: Any = None
-        self._chunks: AsyncIterator[bytes] = _each(())
+        self._events = async_each(events)
+        self._chunks: AsyncIterator[bytes] = async_each(())
+        self.response: Any = None
+        """The HTTP client's answer that is being read; None between two requests."""
 
     @property
     def outcome(self) -> T:
@@ -76,8 +81,8 @@ class AsyncTalk(Generic[T]):
         return self._steps.outcome
 
     async def advance(self) -> Any:
-        """Go on to what is handed to the reader next and return it; None when the exchange has ended."""
-        while (effect := self._steps.following()) is not None:
+        """Go on to what is handed to the reader next and return it; None when the exchange has ended or is to stop."""
+        while not self._is_over() and (effect := self._steps.following()) is not None:
             if isinstance(effect, Handed):
                 return effect
             self._steps.done(await self._perform(effect))
@@ -92,7 +97,7 @@ class AsyncTalk(Generic[T]):
         match effect:
             case Pause():
                 self._log(effect)
-                await anyio.sleep(effect.seconds)
+                await self._sleep(effect.seconds)
                 return None
             case Take():
                 return await anext(self._events, END)
@@ -105,9 +110,9 @@ class AsyncTalk(Generic[T]):
 
     async def _open(self, request: Request) -> Head:
         await self._hang_up()
-        self._response = await self._http.send(http_library.build(self._http, request), stream=True)
-        self._chunks = self._response.aiter_bytes()
-        return http_library.head(self._response)
+        self.response = await self._http.send(http_library.build(self._http, request), stream=True)
+        self._chunks = self.response.aiter_bytes()
+        return http_library.head(self.response)
 
     async def _more(self) -> bytes:
         async for chunk in self._chunks:
@@ -116,17 +121,7 @@ class AsyncTalk(Generic[T]):
         return b""
 
     async def _hang_up(self) -> None:
-        if self._response is not None:
-            response, self._response = self._response, None
-            # A cancelled task must still give its connection back.
-            with anyio.CancelScope(shield=True):
+        if self.response is not None:
+            response, self.response = self.response, None
+            with async_shielded():  # Whoever is cancelled must still give the connection back.
                 await response.aclose()
-
-
-async def _each(events: Events) -> AsyncIterator[Any]:
-    if isinstance(events, AsyncIterable):
-        async for event in events:
-            yield event
-    else:
-        for event in events:
-            yield event

@@ -1,9 +1,7 @@
+# Generated from async_transport.py by scripts/generate_sync_clients.py: do not edit.
 """Does the I/O that protocol code asks for, with a synchronous HTTP client."""
 
-import socket
-import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from typing import Any, Generic
 
 import httpx2
@@ -11,6 +9,7 @@ import httpx2
 from penstock.client.http import library as http_library
 from penstock.client.http.library import Steps
 from penstock.client.http.routes import Routes
+from penstock.client.http.waiting import Events, each, shielded, sleep
 from penstock.wire.http import END, Exchange, Handed, Head, Pause, Request, T, Take
 
 
@@ -19,17 +18,19 @@ class Transport:
 
     Args:
         http: The user's client; None for one of our own, which `close` closes.
+        log: Tells of pauses.
     """
 
-    def __init__(self, http: Any = None) -> None:
+    def __init__(self, http: Any = None, *, log: Callable[[Pause], None] = http_library.log) -> None:
+        self._log = log
         self._own: httpx2.Client | None = None
         if http is None:
             self._own = httpx2.Client(**http_library.SETTINGS, transport=Routes(http_library.LIMITS))
         self.http: Any = http if self._own is None else self._own
 
-    def carry_out(self, exchange: Exchange[T], events: Iterable[Any] = ()) -> T:
+    def carry_out(self, exchange: Exchange[T], events: Events = ()) -> T:
         """Carry out *exchange* to its end, publishing *events* where it takes them; return what it comes to."""
-        talk = Talk(self.http, exchange, events)
+        talk = Talk(self.http, exchange, events, log=self._log)
         try:
             while talk.advance() is not None:
                 pass
@@ -50,6 +51,7 @@ class Talk(Generic[T]):
         http: The HTTP client.
         exchange: The protocol code.
         events: What it publishes.
+        log: Tells of pauses.
         sleep: Lets time pass.
         is_over: Says whether to stop before the next step.
     """
@@ -58,18 +60,21 @@ class Talk(Generic[T]):
         self,
         http: Any,
         exchange: Exchange[T],
-        events: Iterable[Any] = (),
+        events: Events = (),
         *,
-        sleep: Callable[[float], object] = time.sleep,
+        log: Callable[[Pause], None] = http_library.log,
+        sleep: Callable[[float], object] = sleep,
         is_over: Callable[[], bool] = lambda: False,
     ) -> None:
         self._http = http
-        self._steps = Steps(exchange)
-        self._events = iter(events)
+        self._log = log
         self._sleep = sleep
         self._is_over = is_over
-        self._response: Any = None
-        self._chunks: Iterator[bytes] = iter(())
+        self._steps = Steps(exchange)
+        self._events = each(events)
+        self._chunks: Iterator[bytes] = each(())
+        self.response: Any = None
+        """The HTTP client's answer that is being read; None between two requests."""
 
     @property
     def outcome(self) -> T:
@@ -84,18 +89,6 @@ class Talk(Generic[T]):
             self._steps.done(self._perform(effect))
         return None
 
-    def interrupt(self) -> None:
-        """Break off the answer that is being read, from another thread too: to the exchange its connection is lost.
-
-        Harmless where nothing is being read, and without effect where the HTTP client does not say what it reads from.
-        """
-        response = self._response
-        stream = None if response is None else response.extensions.get("network_stream")
-        connection = None if stream is None else stream.get_extra_info("socket")
-        if connection is not None:
-            with suppress(OSError):  # It may be closed by now.
-                connection.shutdown(socket.SHUT_RDWR)
-
     def close(self) -> None:
         """Give up what is open."""
         self._hang_up()
@@ -104,7 +97,7 @@ class Talk(Generic[T]):
     def _perform(self, effect: Any) -> Any:
         match effect:
             case Pause():
-                http_library.log(effect)
+                self._log(effect)
                 self._sleep(effect.seconds)
                 return None
             case Take():
@@ -118,14 +111,18 @@ class Talk(Generic[T]):
 
     def _open(self, request: Request) -> Head:
         self._hang_up()
-        self._response = self._http.send(http_library.build(self._http, request), stream=True)
-        self._chunks = self._response.iter_bytes()
-        return http_library.head(self._response)
+        self.response = self._http.send(http_library.build(self._http, request), stream=True)
+        self._chunks = self.response.iter_bytes()
+        return http_library.head(self.response)
 
     def _more(self) -> bytes:
-        return next(filter(None, self._chunks), b"")
+        for chunk in self._chunks:
+            if chunk:
+                return chunk
+        return b""
 
     def _hang_up(self) -> None:
-        if self._response is not None:
-            self._response.close()
-            self._response = None
+        if self.response is not None:
+            response, self.response = self.response, None
+            with shielded():  # Whoever is cancelled must still give the connection back.
+                response.close()

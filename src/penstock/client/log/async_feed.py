@@ -1,15 +1,14 @@
-"""The same feed for asyncio: `AsyncFeed` and `AsyncFollow`."""
+"""A feed from afar, for asyncio: `AsyncFeed` reads pages of it, `AsyncFollow` follows it for ever."""
 
 import time
 from collections.abc import Collection, Mapping
 from types import UnionType
 from typing import Any, Generic, Self, Unpack
 
-import anyio
-
-from penstock.client.http.async_transport import AsyncTalk, AsyncTransport
+from penstock.client.http.async_reading import AsyncReading
+from penstock.client.http.async_transport import AsyncTransport
 from penstock.client.http.library import AsyncClosing
-from penstock.client.log.feed import FOLLOW_WAIT_S, PATIENCE_S, POLL_INTERVAL_S, Following
+from penstock.client.log.following import FOLLOW_WAIT_S, PATIENCE_S, POLL_INTERVAL_S, Following
 from penstock.core.log.cursor import FIRST
 from penstock.wire.http import check_address
 from penstock.wire.log.reader.pages import Data, Page
@@ -18,11 +17,32 @@ from penstock.wire.log.reader.reading import FeedProtocol, Options, wish
 
 
 class AsyncFeed(AsyncClosing, Generic[Data]):
-    """A feed of any ZeroEventHub (version 1) or FeedAPI (version 2) server, for async code; see `Feed`.
+    """A feed of any ZeroEventHub (version 1) or FeedAPI (version 2) server for async code.
+
+    Which of them it speaks is found out as FeedAPI says, when the feed is used for the first time. Methods may be
+    called from several tasks at one time.
 
     Args:
-        url, partition_count, version, merged, patience, type: As for `Feed`.
-        http: An `httpx2.AsyncClient` of your own; it stays yours to close.
+        url: The feed's address.
+        partition_count: The number of partitions that a ZeroEventHub publisher documents. It is not used where the
+            server speaks FeedAPI, which tells its partitions itself.
+        version: 1 or 2, to do without finding out.
+        merged: The server speaks both at this address, as a Penstock hub does: several partitions are then read with
+            one request.
+        http: An `httpx2.AsyncClient` of your own, with its authentication, proxies and timeouts; it stays yours to
+            close.
+        patience: Seconds for which a call is tried again where the failure can pass. `follow` tries for ever.
+        type: What `data` of each event is to be: a msgspec Struct, a dataclass or a pydantic model that describes the
+            whole event, a union of some, or `DataChange[Order]` for changes of data. Members that it does not know are
+            ignored. None: what JSON makes of them.
+
+    Raises:
+        BadParameter: *url* is no address, or *version* no version.
+        TypeError: events cannot be read into *type*.
+
+    >>> import asyncio
+    >>> asyncio.run(AsyncFeed("http://shop/feed", partition_count=4, version=1).cursors())
+    {0: '_first', 1: '_first', 2: '_first', 3: '_first'}
     """
 
     def __init__(
@@ -53,23 +73,51 @@ class AsyncFeed(AsyncClosing, Generic[Data]):
         return self._protocol.url
 
     async def discover(self) -> Discovery:
-        """Ask which protocol the feed speaks and which partitions it has; see `Feed.discover`."""
+        """Ask which protocol the feed speaks and which partitions it has.
+
+        Raises:
+            BadParameter: it speaks ZeroEventHub, and partition_count was not given.
+            ServerError: the server refused.
+        """
         return await self._transport.carry_out(self._protocol.discover_patiently(afresh=True))
 
     async def cursors(self, start: str = FIRST, *, partitions: Collection[int] | None = None) -> dict[int, str]:
         """Return cursors to begin with: *start* (FIRST or LAST) for all partitions, or for those given."""
         if partitions is None:
-            partitions = (await self._transport.carry_out(self._protocol.discover_patiently())).ids
+            discovery = await self._transport.carry_out(self._protocol.discover_patiently())
+            partitions = discovery.ids
         return dict.fromkeys(partitions, start)
 
     async def read(self, cursors: Mapping[int, str], **options: Unpack[Options]) -> Page[Data]:
-        """Read one page of the partitions that *cursors* names; see `Feed.read`."""
+        """Read one page of the partitions that *cursors* names.
+
+        Store what you make of its events together with its cursors, and hand those back for the next page. Where
+        partitions are split or replaced, they lead on to the new ones by themselves.
+
+        Args:
+            cursors: Partition to cursor.
+            options: The fields of `Wish`: page_size_hint, wait, headers, event_types, skip_event_types, cursor_set, and
+                until (of a Penstock hub): a cursor to stop at for each partition.
+
+        Raises:
+            CursorExpired: the events after a cursor are gone.
+            BadCursor: a cursor is not one of this feed.
+            Unavailable: the server could not be reached, or did not answer, for as long as patience lasts.
+            ServerError: the server refused with an error that is none of Penstock's.
+            MalformedAnswer: the answer breaks the protocol.
+        """
         return await self._transport.carry_out(self._protocol.read(cursors, wish(options)))
 
     async def resume(
         self, cursor_set: str, /, *, partitions: Collection[int] | None = None, **options: Unpack[Options]
     ) -> Page[Data]:
-        """Read one page from the cursors that the server keeps under the name *cursor_set*; see `Feed.resume`."""
+        """Read one page from the cursors that the server keeps under the name *cursor_set*.
+
+        Those are the cursors of the last read with that name, not the ones that it brought: its page comes again.
+
+        Raises:
+            CursorSetNotFound: nothing is kept under that name (ServerError 404 from other servers).
+        """
         options["cursor_set"] = cursor_set
         numbers = None if partitions is None else sorted(partitions)
         return await self._transport.carry_out(self._protocol.resume(wish(options), numbers))
@@ -87,7 +135,20 @@ class AsyncFeed(AsyncClosing, Generic[Data]):
         poll_interval: float = POLL_INTERVAL_S,
         **options: Unpack[Options],
     ) -> "AsyncFollow[Data]":
-        """Follow the feed for ever: iterate with `async for` over what this returns; see `Feed.follow`."""
+        """Follow the feed for ever: iterate over what this returns, page by page.
+
+        A page comes whenever there are events or another cursor. Connections that fail are made again, with growing
+        delays and as the server's Retry-After says; only what cannot pass is raised, as `read` raises it.
+
+        Args:
+            cursors: Where to go on, partition to cursor; cursors of partitions that are not followed do no harm. With
+                none the feed is followed from *start*.
+            partitions: The partitions to follow, with those that will replace them: see `share`. None: all of them,
+                those too that will be added.
+            start: FIRST or LAST.
+            poll_interval: Seconds between two fruitless reads from a server that does not know how to wait.
+            options: As for `read`; `wait` is 10 unless given. With `cursor_set` and no cursors, the server's are used.
+        """
         options.setdefault("wait", FOLLOW_WAIT_S)
         following = Following(
             self._protocol,
@@ -107,36 +168,22 @@ class AsyncFeed(AsyncClosing, Generic[Data]):
 class AsyncFollow(AsyncClosing, Generic[Data]):
     """The pages of a feed that is followed: an async iterator, and a context manager that closes it.
 
-    A cancellation (`asyncio.timeout`, a task group that ends) takes effect at once and loses nothing: the iterator can
-    go on afterwards.
+    A cancellation such as `asyncio.timeout` loses nothing: the iterator can go on afterwards.
     """
 
     def __init__(self, transport: AsyncTransport, following: Following) -> None:
-        self._talk = AsyncTalk(transport.http, following.run())
-        self._under_way: anyio.CancelScope | None = None
-        self._over = False
+        self._reading = AsyncReading(transport.http, following.run())
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Page[Data]:
-        page: Page[Data] | None = None
-        if not self._over:
-            try:
-                with anyio.CancelScope() as self._under_way:
-                    page = await self._talk.advance()
-            finally:
-                self._under_way = None
+        page: Page[Data] | None = await self._reading.advance()
         if page is None:
-            self._over = True
-            await self._talk.aclose()
             raise StopAsyncIteration
         return page
 
     async def aclose(self) -> None:
         """End the iteration at once, from another task too."""
-        self._over = True
-        if self._under_way is not None:
-            self._under_way.cancel()
-        else:
-            await self._talk.aclose()
+        self._reading.end()
+        await self._reading.aclose()

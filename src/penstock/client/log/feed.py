@@ -1,126 +1,20 @@
-"""Follows a feed for ever: page after page, waiting where there is nothing, reconnecting where something failed.
+# Generated from async_feed.py by scripts/generate_sync_clients.py: do not edit.
+"""A feed from afar: `Feed` reads pages of it, `Follow` follows it for ever."""
 
-A feed from afar: `Feed` reads pages of it, `Follow` follows it for ever.
-"""
-
-import threading
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from types import UnionType
-from typing import Any, Final, Generic, Self, Unpack
+from typing import Any, Generic, Self, Unpack
 
 from penstock.client.http.library import Closing
-from penstock.client.http.transport import Talk, Transport
-from penstock.core.log.cursor import FIRST, LAST
-from penstock.errors import CursorSetNotFound, NotFound, PenstockError, ServerError
-from penstock.wire.http import DELAY_S_MAX, Backoff, Exchange, Pause, check_address, is_passing
+from penstock.client.http.reading import Reading
+from penstock.client.http.transport import Transport
+from penstock.client.log.following import FOLLOW_WAIT_S, PATIENCE_S, POLL_INTERVAL_S, Following
+from penstock.core.log.cursor import FIRST
+from penstock.wire.http import check_address
 from penstock.wire.log.reader.pages import Data, Page
-from penstock.wire.log.reader.partitions import Course, Discovery
-from penstock.wire.log.reader.reading import FeedProtocol, Options, Wish, refuse_until, turns, wish
-
-ADVANCE_PAUSE_S: Final = 0.1
-"""The least time between two answers that bring no event but another cursor."""
-CLOSED_PAUSE_S: Final = 10.0
-"""How often a feed whose partitions are all read and closed is asked for new ones."""
-
-
-class Following:
-    """One reader that follows a feed. It yields a Page effect whenever something came: events, or another cursor.
-
-    Args:
-        feed: The feed.
-        cursors: Where the reader has come to; empty: from *start*.
-        chosen: The partitions that it reads; None for all.
-        start: The cursor to begin at where there are no cursors.
-        wish: What is asked for with every page.
-        poll_interval: Seconds between two fruitless answers of a server that does not wait.
-    """
-
-    def __init__(
-        self,
-        feed: FeedProtocol,
-        cursors: Mapping[int, str],
-        *,
-        chosen: Collection[int] | None,
-        start: str,
-        wish: Wish,
-        poll_interval: float,
-    ) -> None:
-        refuse_until(wish)
-        self._feed = feed
-        self._cursors = dict(cursors)
-        self._chosen = chosen
-        self._start = start
-        self._wish = wish
-        self._poll_interval = poll_interval
-        self._backoff = Backoff(DELAY_S_MAX)
-        self._turn = 0
-
-    def run(self) -> Exchange[None]:
-        """Follow the feed. It ends only by an error that cannot pass, which it raises."""
-        course: Course | None = None
-        while True:
-            try:
-                if course is None:
-                    course = yield from self._begin()
-                yield from self._round(course)
-            except PenstockError as error:
-                if not is_passing(error):
-                    raise
-                pause = Pause(self._backoff.delay(error), error)
-            else:
-                continue
-            yield pause
-
-    def _begin(self) -> Exchange[Course]:
-        if self._wish.cursor_set is not None and not self._cursors:
-            chosen = None if self._chosen is None else sorted(self._chosen)
-            try:
-                page = yield from self._feed.resume_once(replace(self._wish, wait=0.0), chosen)
-            except (NotFound, ServerError) as error:
-                if not _says_nothing_is_kept(error):
-                    raise
-            else:
-                self._cursors = dict(page.cursors)
-                yield page
-        return (yield from self._feed.course(self._cursors, self._chosen, self._start))
-
-    def _round(self, course: Course) -> Exchange[None]:
-        feed, started = self._feed, self._feed.clock()
-        groups = feed.groups(course, self._wish)
-        brought = advanced = False
-        for group, wait in turns(groups, self._wish.wait, self._turn):
-            before = dict(course.cursors)
-            # A place comes before a wait: were the connection to break in the wait, `_last` would mean a later end.
-            is_placed = all(before[number] != LAST for number in group)
-            page = yield from feed.step(course, group, self._wish, wait if is_placed else 0.0)
-            self._backoff.reset()
-            if page is None:
-                return
-            brought = brought or bool(page.events)
-            if page.events or course.cursors != before:
-                advanced = True
-                yield Page(page.events, dict(course.cursors), before)
-        self._turn = 0 if brought else self._turn + 1
-        if not groups:
-            yield Pause(CLOSED_PAUSE_S)
-            course.meet((yield from feed.discovery(afresh=True)))
-        elif not brought:
-            least = ADVANCE_PAUSE_S if advanced else self._poll_interval
-            yield Pause(max(0.0, started + least - feed.clock()))
-
-
-def _says_nothing_is_kept(error: NotFound | ServerError) -> bool:
-    """Tell whether *error* is that of a cursor set which nothing is kept for; not all servers say more than 404."""
-    if isinstance(error, ServerError):
-        return bool(error.status == 404)
-    return type(error) in (CursorSetNotFound, NotFound)
-
-
-PATIENCE_S: Final = 30.0
-FOLLOW_WAIT_S: Final = 10.0
-POLL_INTERVAL_S: Final = 1.0
+from penstock.wire.log.reader.partitions import Discovery
+from penstock.wire.log.reader.reading import FeedProtocol, Options, wish
 
 
 class Feed(Closing, Generic[Data]):
@@ -189,7 +83,8 @@ class Feed(Closing, Generic[Data]):
     def cursors(self, start: str = FIRST, *, partitions: Collection[int] | None = None) -> dict[int, str]:
         """Return cursors to begin with: *start* (FIRST or LAST) for all partitions, or for those given."""
         if partitions is None:
-            partitions = self._transport.carry_out(self._protocol.discover_patiently()).ids
+            discovery = self._transport.carry_out(self._protocol.discover_patiently())
+            partitions = discovery.ids
         return dict.fromkeys(partitions, start)
 
     def read(self, cursors: Mapping[int, str], **options: Unpack[Options]) -> Page[Data]:
@@ -276,29 +171,21 @@ class Follow(Closing, Generic[Data]):
     """
 
     def __init__(self, transport: Transport, following: Following) -> None:
-        self._over = threading.Event()
-        self._turn = threading.Lock()
-        self._talk = Talk(transport.http, following.run(), sleep=self._over.wait, is_over=self._over.is_set)
+        self._reading = Reading(transport.http, following.run())
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> Page[Data]:
-        with self._turn:
-            page: Page[Data] | None = self._talk.advance()
-            if page is None:
-                self._talk.close()
-                raise StopIteration
-            return page
+        page: Page[Data] | None = self._reading.advance()
+        if page is None:
+            raise StopIteration
+        return page
 
     def close(self) -> None:
         """End the iteration. From another thread or a signal handler too: a request under way is waited for.
 
         A request lasts at most as long as `wait`, where the server keeps to it.
         """
-        self._over.set()
-        if self._turn.acquire(blocking=False):
-            try:
-                self._talk.close()
-            finally:
-                self._turn.release()
+        self._reading.end()
+        self._reading.close()

@@ -178,7 +178,7 @@ class AsyncConsumer:
         finally:
             self._stream.stop()
             with anyio.CancelScope(shield=True):
-                await self._stream.hang_up()
+                await self._stream.reading.aclose()
             self._consuming.read_all()
             self._notify()
 

@@ -1,18 +1,17 @@
-"""The batches of a subscription for asyncio: `AsyncSubscriptionStream`."""
+"""The batches of a subscription, as a hub streams them to one of its consumers, for asyncio."""
 
 import time
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, Generic, Self
 
-import anyio
-
-from penstock.client.http.async_transport import AsyncTalk, AsyncTransport
+from penstock.client.http.async_reading import AsyncReading
+from penstock.client.http.async_transport import AsyncTransport
+from penstock.client.http.async_waiting import async_shielded
 from penstock.client.http.library import AsyncClosing
 from penstock.client.retry import RetryPolicy
 from penstock.client.subscriptions.streaming import StreamBegan, StreamEnded, Streaming, StreamWish, SubscriptionBatch
 from penstock.core.events.decoding import EventDecoder
-from penstock.errors import PenstockError
 from penstock.wire.log.reader.pages import Data
 from penstock.wire.subscriptions import BatchLine
 
@@ -29,13 +28,20 @@ class AsyncUncommittedBatch(SubscriptionBatch[Data]):
         self._stream = stream
 
     async def commit(self) -> None:
-        """Tell the hub that everything has been dealt with, up to this batch; see `UncommittedBatch.commit`."""
+        """Tell the hub that everything of the partition has been dealt with, up to this batch; harmless when repeated.
+
+        Raises:
+            StreamNotFound: its stream's time to commit is over; its events are sent again.
+            CommitRefused: another stream has the partition by now, and is sent its events.
+        """
         await self._stream.commit([self])
 
 
 class AsyncSubscriptionStream(AsyncClosing, Generic[Data]):
-    """The batches of a subscription: an async iterator, and a context manager; see `SubscriptionStream`.
+    """The batches of a subscription: an async iterator, and a context manager that closes it.
 
+    `AsyncClient.subscription` makes one. What a batch tells by its `debug` is the hub's; signs of life are not shown.
+    Its other methods may be called from other tasks than the one that iterates.
     A cancellation takes effect at once and loses nothing: its events are sent again.
     """
 
@@ -56,12 +62,10 @@ class AsyncSubscriptionStream(AsyncClosing, Generic[Data]):
             make=partial(AsyncUncommittedBatch, self),
         )  # fmt: skip
         self._transport = transport
-        self._over = False
         self._is_given_back = False
-        self._under_way: anyio.CancelScope | None = None
         self.reason: str | None = None
         """Why the last stream has ended, as the hub says it; None: none has ended yet."""
-        self._talk = AsyncTalk(transport.http, self.protocol.run(reconnect=reconnect))
+        self.reading = AsyncReading(transport.http, self.protocol.run(reconnect=reconnect))
 
     @property
     def id(self) -> str | None:
@@ -84,30 +88,25 @@ class AsyncSubscriptionStream(AsyncClosing, Generic[Data]):
 
     async def advance(self) -> AsyncUncommittedBatch[Data] | StreamBegan | StreamEnded | None:
         """Go on to the next batch, or to where a stream begins or ends; None: nothing follows."""
-        news: AsyncUncommittedBatch[Data] | StreamBegan | StreamEnded | None = None
-        interrupted = True
-        try:
-            while interrupted and not self._over:
-                with anyio.CancelScope() as self._under_way:
-                    news = await self._talk.advance()
-                interrupted = self._under_way.cancelled_caught
-        except PenstockError:
-            await self._talk.aclose()
-            raise
-        finally:
-            self._under_way = None
+        news: AsyncUncommittedBatch[Data] | StreamBegan | StreamEnded | None = await self.reading.advance()
         if isinstance(news, StreamEnded):
             self.reason = news.reason
-        if news is None:
-            await self._talk.aclose()
         return news
 
     async def commit(self, batches: Iterable[SubscriptionBatch[Any]]) -> None:
-        """Commit several batches, with one request; see `SubscriptionStream.commit`."""
+        """Commit several batches, with one request; of each partition everything up to the last of them.
+
+        Raises:
+            StreamNotFound, CommitRefused: as `AsyncUncommittedBatch.commit`; nothing of the request was committed.
+        """
         await self._transport.carry_out(self.protocol.commit(list(batches)))
 
     async def extend_lease(self) -> None:
-        """Begin anew the time in which the stream has to commit; see `SubscriptionStream.extend_lease`."""
+        """Begin anew the time in which the stream has to commit what it was sent.
+
+        Raises:
+            StreamNotFound: it is over.
+        """
         if self.stream_id is not None:
             await self._transport.carry_out(self.protocol.extend(self.stream_id))
 
@@ -115,28 +114,21 @@ class AsyncSubscriptionStream(AsyncClosing, Generic[Data]):
         """Read no more of a stream; from another task. The next one begins where it does not end for good."""
         self.protocol.unwant(stream_id)
         if self.stream_id == stream_id:
-            self._interrupt()
+            self.reading.interrupt()
 
     def stop(self) -> None:
         """End the iteration, from another task too; what it has can still be committed."""
-        self._over = True
-        self._interrupt()
-
-    async def hang_up(self) -> None:
-        """Let go of the connection, once nobody iterates any more."""
-        await self._talk.aclose()
+        self.reading.stop()
 
     async def aclose(self) -> None:
-        """End the iteration, and give the stream back; see `SubscriptionStream.close`."""
-        busy = self._under_way is not None
+        """End the iteration, and give the stream back: others have at once what is not committed.
+
+        What it has brought and was not committed counts as a failure, as it does when a consumer dies; what was sent
+        beyond that does not.
+        """
         self.stop()
-        with anyio.CancelScope(shield=True), anyio.move_on_after(self.protocol.patience):
-            if not busy:
-                await self._talk.aclose()
+        with async_shielded(self.protocol.patience):
+            await self.reading.aclose()
             if self.stream_id is not None and not self._is_given_back:
                 self._is_given_back = True
                 await self._transport.carry_out(self.protocol.leave(self.stream_id))
-
-    def _interrupt(self) -> None:
-        if self._under_way is not None:
-            self._under_way.cancel()

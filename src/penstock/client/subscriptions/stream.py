@@ -1,17 +1,18 @@
+# Generated from async_stream.py by scripts/generate_sync_clients.py: do not edit.
 """The batches of a subscription, as a hub streams them to one of its consumers."""
 
-import threading
 import time
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, Generic, Self
 
 from penstock.client.http.library import Closing
-from penstock.client.http.transport import Talk, Transport
+from penstock.client.http.reading import Reading
+from penstock.client.http.transport import Transport
+from penstock.client.http.waiting import shielded
 from penstock.client.retry import RetryPolicy
 from penstock.client.subscriptions.streaming import StreamBegan, StreamEnded, Streaming, StreamWish, SubscriptionBatch
 from penstock.core.events.decoding import EventDecoder
-from penstock.errors import PenstockError
 from penstock.wire.log.reader.pages import Data
 from penstock.wire.subscriptions import BatchLine
 
@@ -61,17 +62,10 @@ class SubscriptionStream(Closing, Generic[Data]):
             make=partial(UncommittedBatch, self),
         )  # fmt: skip
         self._transport = transport
-        self._over = threading.Event()
-        self._turn = threading.Lock()
         self._is_given_back = False
         self.reason: str | None = None
         """Why the last stream has ended, as the hub says it; None: none has ended yet."""
-        self._talk = Talk(
-            transport.http,
-            self.protocol.run(reconnect=reconnect),
-            sleep=self._over.wait,
-            is_over=self._over.is_set,
-        )
+        self.reading = Reading(transport.http, self.protocol.run(reconnect=reconnect))
 
     @property
     def id(self) -> str | None:
@@ -94,17 +88,10 @@ class SubscriptionStream(Closing, Generic[Data]):
 
     def advance(self) -> UncommittedBatch[Data] | StreamBegan | StreamEnded | None:
         """Go on to the next batch, or to where a stream begins or ends; None: nothing follows."""
-        with self._turn:
-            try:
-                news: UncommittedBatch[Data] | StreamBegan | StreamEnded | None = self._talk.advance()
-            except PenstockError:
-                self._talk.close()
-                raise
-            if isinstance(news, StreamEnded):
-                self.reason = news.reason
-            if news is None:
-                self._talk.close()
-            return news
+        news: UncommittedBatch[Data] | StreamBegan | StreamEnded | None = self.reading.advance()
+        if isinstance(news, StreamEnded):
+            self.reason = news.reason
+        return news
 
     def commit(self, batches: Iterable[SubscriptionBatch[Any]]) -> None:
         """Commit several batches, with one request; of each partition everything up to the last of them.
@@ -127,12 +114,11 @@ class SubscriptionStream(Closing, Generic[Data]):
         """Read no more of a stream; from another thread. The next one begins where it does not end for good."""
         self.protocol.unwant(stream_id)
         if self.stream_id == stream_id:
-            self._talk.interrupt()
+            self.reading.interrupt()
 
     def stop(self) -> None:
         """End the iteration, from another thread too; what it has can still be committed."""
-        self._over.set()
-        self._talk.interrupt()
+        self.reading.stop()
 
     def close(self) -> None:
         """End the iteration, and give the stream back: others have at once what is not committed.
@@ -141,11 +127,8 @@ class SubscriptionStream(Closing, Generic[Data]):
         beyond that does not.
         """
         self.stop()
-        if self._turn.acquire(timeout=1.0):
-            try:
-                self._talk.close()
-            finally:
-                self._turn.release()
-        if self.stream_id is not None and not self._is_given_back:
-            self._is_given_back = True
-            self._transport.carry_out(self.protocol.leave(self.stream_id))
+        with shielded(self.protocol.patience):
+            self.reading.close()
+            if self.stream_id is not None and not self._is_given_back:
+                self._is_given_back = True
+                self._transport.carry_out(self.protocol.leave(self.stream_id))
