@@ -24,6 +24,7 @@ SOURCES = (
     "http/async_transport.py",
     "log/async_feed.py",
     "log/async_positions.py",
+    "producers/async_producer.py",
     "subscriptions/async_stream.py",
     "subscriptions/async_subscriptions.py",
 )
@@ -41,6 +42,7 @@ NAMES = {
     "aiter_bytes": "iter_bytes",
     "anext": "next",
     "asynccontextmanager": "contextmanager",
+    "check_async_cancel": "check_cancel",
 }
 """Names that are not formed by the prefix `Async`, `async_` or `ASYNC_`."""
 
@@ -61,6 +63,13 @@ PHRASES = {
     "from another task": "from another thread",
     "from other tasks": "from other threads",
     "\n    A cancellation takes effect at once and loses nothing: its events are sent again.": "",
+    (
+        "\n    A task that is cancelled while it publishes waits for the answer to what it has sent, for as long as"
+        " `cancel_grace`,\n    before it ends as cancelled: events, and batches, know afterwards whether they are"
+        " published.\n"
+    ): "",
+    "An `asyncio.Event`, or anyio's,\n                by which": "A `threading.Event` by which",
+    "an IdempotentProducer is made": "an AsyncIdempotentProducer is made",
     "a `psycopg.AsyncConnection`": "a `sqlite3` or `psycopg` connection",
     "\n\n        If its task is cancelled, running handlers are cut off; what was handled is committed.\n        ": "",
     "\n                on_error and progress may be async, too.": "",
@@ -75,7 +84,7 @@ PHRASES = {
 }
 """Words of docstrings, comments and other strings that differ beyond the names."""
 
-_WORD = re.compile(r"\b_?[A-Za-z]\w*\b")
+_WORD = re.compile("|".join([*map(re.escape, sorted(PHRASES, key=len, reverse=True)), r"\b_?[A-Za-z]\w*\b"]))
 _ARTICLE = re.compile(r"\b([Aa])n (?=`?Async[B-DF-HJ-NP-TV-Z])")
 
 
@@ -143,9 +152,9 @@ def _renamed(name: str) -> str:
 
 
 def _reworded(text: str) -> str:
-    for phrase, replacement in PHRASES.items():
-        text = text.replace(phrase, replacement)
-    return _WORD.sub(lambda word: _renamed(word[0]), _ARTICLE.sub(r"\1 ", text))
+    if text.startswith("# noqa: ASYNC"):
+        return ""
+    return _WORD.sub(lambda found: PHRASES.get(found[0], _renamed(found[0])), _ARTICLE.sub(r"\1 ", text))
 
 
 def _ruff(path: Path, text: str, *arguments: str) -> str:

@@ -1,18 +1,16 @@
-"""Publishes each event at most once, and says for certain what has become of it, for async code."""
+"""Publishes each event at most once, and says for certain what has become of it, for asyncio."""
 
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-import anyio
-
 from penstock.client.async_client import AsyncClient
-from penstock.client.cancel import LOOK_S, AsyncCancel, check_async_cancel
+from penstock.client.cancel import AsyncCancel, check_async_cancel
 from penstock.client.http.async_transport import AsyncTalk
 from penstock.client.http.library import AsyncClosing
+from penstock.client.producers.async_cancelling import AsyncGuard, async_is_free, async_pause, async_publish, async_turn
 from penstock.client.producers.event_batch import EventBatch
-from penstock.client.producers.lane import AbandonedError, Lane, Operation
+from penstock.client.producers.lane import Lane, Operation
 from penstock.client.producers.lanes import (
     ATTEMPT_TIMEOUT_S,
     BATCH_BYTES,
@@ -36,15 +34,38 @@ T = TypeVar("T")
 
 
 class AsyncIdempotentProducer(AsyncClosing):
-    """An IdempotentProducer for async code; see there. Its methods may be called from several tasks at one time.
+    """Publishes to the partitions of one event type, each event at most once and in order.
+
+    Within an event type, a partition and a producer group an event is stored at most once; a call that returns has
+    stored its events exactly once; and after any failure the next call on the same partition finds out what has become
+    of the last one before it sends anything. Partitions are independent of each other. What ends the promise is told in
+    docs/guides/idempotent-publishing.md.
 
     A task that is cancelled while it publishes waits for the answer to what it has sent, for as long as `cancel_grace`,
     before it ends as cancelled: events, and batches, know afterwards whether they are published.
 
+    What it is made with stays as it is. Its methods may be called from several tasks at one time: on
+    one partition they have their turns in the order in which they came.
+
     Args:
-        client: The hub's AsyncClient, which stays open when this is closed.
-        event_type, producer_group, partition_options, retry, pinned, delivery_timeout, attempt_timeout, on_unknown,
-            cancel_grace, on_resolution: As for `IdempotentProducer`.
+        client: The hub's client, which stays open when this is closed.
+        event_type: Where to.
+        producer_group: A name that lasts, such as that of the service: another producer with it takes over, and shuts
+            this one out. None: one that nobody has had, which is known after the first call.
+        partition_options: With which epoch and number to begin, by partition.
+        retry: How a batch is sent again, and the hub asked again.
+        pinned: Whether the hub is to remember this group however long nothing is heard of it.
+        delivery_timeout: Seconds for which one call tries.
+        attempt_timeout: Seconds without a sign of the hub after which an attempt is given up.
+        on_unknown: What to do before anything else where it is not known whether the last batch is stored. `resolve`:
+            find out; if it is, handing the same events in again succeeds without sending them. `republish`: only see to
+            it that it is not stored from here on; handing the same events in again may store them twice.
+        cancel_grace: Seconds for which a call that is cancelled waits for the answer to what it has sent.
+        on_resolution: Called with what was found out, before the call that has found it out goes on: it may not publish
+            to the same partition itself.
+
+    Raises:
+        BadParameter: an argument is out of range.
     """
 
     def __init__(
@@ -67,7 +88,7 @@ class AsyncIdempotentProducer(AsyncClosing):
         self._lanes = Lanes(
             protocol,
             event_type,
-            anyio.Lock,
+            AsyncGuard,
             group=producer_group,
             options=partition_options or {},
             retry=retry,
@@ -78,7 +99,7 @@ class AsyncIdempotentProducer(AsyncClosing):
             cancel_grace=cancel_grace,
             on_resolution=on_resolution,
         )
-        self._naming = anyio.Lock()
+        self._naming = AsyncGuard()
 
     @property
     def event_type(self) -> str:
@@ -98,9 +119,30 @@ class AsyncIdempotentProducer(AsyncClosing):
         cancel: AsyncCancel | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - a time that is over does not interrupt what is in flight
     ) -> PublishResult:
-        """Publish one event, any number of them, or an EventBatch; see `IdempotentProducer.send`.
+        """Publish one event, any number of them, or an EventBatch, all or none; return when they are durably stored.
 
-        An `asyncio.Event`, or anyio's, is what *cancel* can be; the task can be cancelled as well.
+        Each `Event`, and the batch, knows its number afterwards; where this fails they are as before, and can be handed
+        in again, in this set or another. One without events does nothing.
+
+        Args:
+            events: An event, or an iterable of them: of what `AsyncClient.publish` takes, or of `Event`.
+            partition: Where to; that of a batch is known.
+            cancel: An `asyncio.Event`, or anyio's,
+                by which the call is told to stop. What has been sent by then is waited for, for
+                as long as `cancel_grace`: if it was stored, the call succeeds.
+            timeout: Seconds for this call, in place of `delivery_timeout`.
+
+        Raises:
+            PartitionRequired: no partition was named.
+            AlreadyPublished: one of them has been published; nothing was sent.
+            InvalidEvent, EventTooLarge, PartitionRefused and others: they were refused, and nothing of them is stored.
+                Their field `outcome` is `unknown` where an attempt before may have stored them.
+            RetriesExhausted: they could not be published in time. Its field `outcome` is `unknown` where they may be
+                stored: the next call on this partition finds out.
+            BadParameter, Conflict: it was not asked for as it can be; nothing was sent.
+            PublishCancelled: the call was cancelled; it has the same field.
+            ProducerUnsafe: it is not safe to go on in this partition: close this producer and make another one.
+            ClaimRefused, EpochExhausted: the epoch that it is to begin with cannot be had.
         """
         check_async_cancel(cancel)
         lane, values = self._lanes.given(events, partition)
@@ -109,25 +151,31 @@ class AsyncIdempotentProducer(AsyncClosing):
         operation = self._lanes.operation(timeout, cancel.is_set if cancel else None, values)
 
         async def work() -> None:
-            async with self._entered(lane, operation):
-                await self._begin(lane, operation)
-                await self._carry_out(self._lanes.producing.send(lane, values, operation))
+            await self._begin(lane, operation, cancel)
+            await self._carry_out(self._lanes.producing.send(lane, values, operation), cancel)
 
         with self._lanes.marked(events, operation), self._lanes.told(lane, operation):
-            await _Cancellable(work, operation, self._lanes.cancel_grace).run(cancel)
-        if operation.result is None:
-            raise self._lanes.cancelled(lane, operation)
-        return operation.result
+            entered = self._entered(lane, operation)
+            return await async_publish(work, entered, cancel, lanes=self._lanes, lane=lane, operation=operation)
 
     async def create_batch(self, partition: int, max_bytes: int = BATCH_BYTES) -> EventBatch:
-        """Return an empty batch; see `IdempotentProducer.create_batch`."""
+        """Return an empty batch for *partition*, which takes events up to *max_bytes*.
+
+        Raises:
+            EventTypeNotFound: there is no such event type.
+        """
         lane, operation = self._lanes.lane(partition), self._lanes.operation(None)
         with self._lanes.told(lane, operation):
             category = await self._transport.carry_out(self._lanes.producing.category(operation))
         return self._lanes.batch(lane, max_bytes, category)
 
     async def get_publishing_properties(self, partition: int, *, refresh: bool = False) -> PublishingProperties:
-        """Return how far it has come in a partition; see `IdempotentProducer.get_publishing_properties`."""
+        """Return how far it has come in a partition, in which it begins if it has not; *refresh*: by what the hub says.
+
+        Raises:
+            ClaimRefused, EpochExhausted: the epoch that it is to begin with cannot be had.
+            ProducerNotFound: the hub knows nothing of it any more.
+        """
         lane, operation = self._lanes.lane(partition), self._lanes.operation(None)
         async with self._entered(lane, operation):
             await self._begin(lane, operation)
@@ -136,37 +184,39 @@ class AsyncIdempotentProducer(AsyncClosing):
         return self._lanes.properties(lane)
 
     async def resolve(self, partition: int) -> Resolution | None:
-        """Find out whether the last batch is stored; see `IdempotentProducer.resolve`."""
+        """Find out, once and for all, whether the last batch is stored; None: that is known.
+
+        Raises:
+            ProducerUnsafe: somebody else has taken over, or the hub has lost something.
+        """
         lane, operation = self._lanes.lane(partition), self._lanes.operation(None)
         async with self._entered(lane, operation):
             return await self._transport.carry_out(self._lanes.producing.resolve(lane, operation))
 
     async def aclose(self, timeout: float | None = None) -> CloseReport:  # noqa: ASYNC109 - it interrupts nothing
-        """Publish nothing more, and return what is left open; see `IdempotentProducer.close`."""
+        """Publish nothing more, wait for what is being published, and return what is left open.
+
+        Args:
+            timeout: Seconds to wait; None: as long as the calls last.
+        """
         operation = self._lanes.closed(timeout)
-        unfinished = []
-        for lane in self._lanes.all():
-            guard = self._lanes.guard(lane)
-            with anyio.move_on_after(operation.deadline - time.monotonic()) as scope:
-                if guard.locked():  # Else there is nothing to wait for, not even where there is no time for it.
-                    async with guard:
-                        pass
-            if scope.cancelled_caught:
-                unfinished.append(lane.partition)
+        lanes = [(lane.partition, self._lanes.guard(lane)) for lane in self._lanes.all()]
+        unfinished = [partition for partition, guard in lanes if not await async_is_free(guard, operation)]
         return self._lanes.report(unfinished)
 
     def __repr__(self) -> str:
         return self._lanes.shown(self)
 
-    async def _begin(self, lane: Lane, operation: Operation) -> None:
+    async def _begin(self, lane: Lane, operation: Operation, cancel: AsyncCancel | None = None) -> None:
+        """Begin in a partition; one at a time as long as there is no group, so that all have the same."""
         if self.producer_group is None:
-            async with self._turn(self._naming, lane, operation):
-                await self._carry_out(self._lanes.producing.begin(lane, operation))
+            async with async_turn(self._naming, self._lanes, lane, operation):
+                await self._carry_out(self._lanes.producing.begin(lane, operation), cancel)
         else:
-            await self._carry_out(self._lanes.producing.begin(lane, operation))
+            await self._carry_out(self._lanes.producing.begin(lane, operation), cancel)
 
-    async def _carry_out(self, exchange: Exchange[T]) -> T:
-        talk = AsyncTalk(self._transport.http, exchange)
+    async def _carry_out(self, exchange: Exchange[T], cancel: AsyncCancel | None) -> T:
+        talk = AsyncTalk(self._transport.http, exchange, sleep=async_pause(cancel))
         try:
             while await talk.advance() is not None:
                 pass
@@ -176,83 +226,6 @@ class AsyncIdempotentProducer(AsyncClosing):
 
     @asynccontextmanager
     async def _entered(self, lane: Lane, operation: Operation) -> AsyncIterator[None]:
-        async with self._turn(self._lanes.guard(lane), lane, operation):
+        async with async_turn(self._lanes.guard(lane), self._lanes, lane, operation):
             self._lanes.check_open()
             yield
-
-    @asynccontextmanager
-    async def _turn(self, guard: anyio.Lock, lane: Lane, operation: Operation) -> AsyncIterator[None]:
-        with anyio.move_on_after(operation.deadline - time.monotonic()) as scope:
-            await guard.acquire()
-        if scope.cancelled_caught:
-            raise self._lanes.gave_up_waiting(lane, operation)
-        try:
-            yield
-        finally:
-            guard.release()
-
-
-class _Cancellable:
-    """Work that is ended where it stands when it is cancelled, but for a batch in flight: its answer is waited for."""
-
-    def __init__(self, work: Callable[[], Awaitable[None]], operation: Operation, grace: float) -> None:
-        self._work = work
-        self._operation = operation
-        self._grace = grace
-        self._ended = anyio.Event()
-        self._scope = anyio.CancelScope(shield=True)
-        self._failed: Exception | None = None
-
-    async def run(self, cancel: AsyncCancel | None) -> None:
-        """Have it done, or as much of it as *cancel* lets be."""
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._do)
-            try:
-                await self._wait(tasks, cancel)
-            finally:
-                if not self._ended.is_set():
-                    with anyio.CancelScope(shield=True):
-                        await self._settle()
-        if self._failed is not None:
-            raise self._failed
-
-    async def _do(self) -> None:
-        """Do it where no cancellation reaches, and keep what has come of it: a group of tasks would wrap an error."""
-        try:
-            with self._scope:
-                await self._work()
-        except AbandonedError:
-            pass
-        except Exception as error:  # noqa: BLE001 - it is raised again where the work is waited for
-            self._failed = error
-        finally:  # Whatever ends it, such as a signal's handler: else it would be waited for without end.
-            self._ended.set()
-
-    async def _wait(self, tasks: Any, cancel: AsyncCancel | None) -> None:
-        if cancel is None:
-            await self._ended.wait()
-            return
-
-        async def watch() -> None:
-            await cancel.wait()
-            woken.set()
-
-        async def end() -> None:
-            await self._ended.wait()
-            woken.set()
-
-        woken = anyio.Event()
-        tasks.start_soon(end)
-        async with anyio.create_task_group() as watching:
-            watching.start_soon(watch)
-            await woken.wait()
-            watching.cancel_scope.cancel()
-
-    async def _settle(self) -> None:
-        try:
-            with anyio.move_on_after(self._grace):
-                while self._operation.in_flight and not self._ended.is_set():  # noqa: ASYNC110 - no event tells it
-                    await anyio.sleep(LOOK_S)
-        finally:  # Whoever cancels once more waits for nothing any longer.
-            self._scope.cancel()
-        await self._ended.wait()

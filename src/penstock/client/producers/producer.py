@@ -1,18 +1,17 @@
+# Generated from async_producer.py by scripts/generate_sync_clients.py: do not edit.
 """Publishes each event at most once, and says for certain what has become of it."""
 
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from penstock.client.cancel import LOOK_S, Cancel, FifoLock, check_cancel
+from penstock.client.cancel import Cancel, check_cancel
 from penstock.client.client import Client
 from penstock.client.http.library import Closing
 from penstock.client.http.transport import Talk
+from penstock.client.producers.cancelling import Guard, is_free, pause, publish, turn
 from penstock.client.producers.event_batch import EventBatch
-from penstock.client.producers.lane import AbandonedError, Lane, Operation
+from penstock.client.producers.lane import Lane, Operation
 from penstock.client.producers.lanes import (
     ATTEMPT_TIMEOUT_S,
     BATCH_BYTES,
@@ -43,8 +42,8 @@ class IdempotentProducer(Closing):
     of the last one before it sends anything. Partitions are independent of each other. What ends the promise is told in
     docs/guides/idempotent-publishing.md.
 
-    What it is made with stays as it is. Its methods may be called from several threads: on one partition they have
-    their turns in the order in which they came.
+    What it is made with stays as it is. Its methods may be called from several threads: on
+    one partition they have their turns in the order in which they came.
 
     Args:
         client: The hub's client, which stays open when this is closed.
@@ -87,7 +86,7 @@ class IdempotentProducer(Closing):
         self._lanes = Lanes(
             protocol,
             event_type,
-            FifoLock,
+            Guard,
             group=producer_group,
             options=partition_options or {},
             retry=retry,
@@ -98,7 +97,7 @@ class IdempotentProducer(Closing):
             cancel_grace=cancel_grace,
             on_resolution=on_resolution,
         )
-        self._naming = FifoLock()
+        self._naming = Guard()
 
     @property
     def event_type(self) -> str:
@@ -147,11 +146,14 @@ class IdempotentProducer(Closing):
         if not values:
             return self._lanes.nothing(lane)
         operation = self._lanes.operation(timeout, cancel.is_set if cancel else None, values)
-        marked, told = self._lanes.marked(events, operation), self._lanes.told(lane, operation)
-        with marked, told, self._entered(lane, operation):
-            if cancel is None:
-                return self._send(lane, values, operation, None)
-            return self._cancellable(lambda: self._send(lane, values, operation, cancel), lane, operation, cancel)
+
+        def work() -> None:
+            self._begin(lane, operation, cancel)
+            self._carry_out(self._lanes.producing.send(lane, values, operation), cancel)
+
+        with self._lanes.marked(events, operation), self._lanes.told(lane, operation):
+            entered = self._entered(lane, operation)
+            return publish(work, entered, cancel, lanes=self._lanes, lane=lane, operation=operation)
 
     def create_batch(self, partition: int, max_bytes: int = BATCH_BYTES) -> EventBatch:
         """Return an empty batch for *partition*, which takes events up to *max_bytes*.
@@ -195,32 +197,23 @@ class IdempotentProducer(Closing):
             timeout: Seconds to wait; None: as long as the calls last.
         """
         operation = self._lanes.closed(timeout)
-        unfinished = []
-        for lane in self._lanes.all():
-            guard = self._lanes.guard(lane)
-            if guard.acquire(lambda: time.monotonic() > operation.deadline):
-                guard.release()
-            else:
-                unfinished.append(lane.partition)
+        lanes = [(lane.partition, self._lanes.guard(lane)) for lane in self._lanes.all()]
+        unfinished = [partition for partition, guard in lanes if not is_free(guard, operation)]
         return self._lanes.report(unfinished)
 
     def __repr__(self) -> str:
         return self._lanes.shown(self)
 
-    def _send(self, lane: Lane, values: list[Any], operation: Operation, cancel: Cancel | None) -> PublishResult:
-        self._begin(lane, operation, cancel)
-        return self._carry_out(self._lanes.producing.send(lane, values, operation), cancel)
-
     def _begin(self, lane: Lane, operation: Operation, cancel: Cancel | None = None) -> None:
         """Begin in a partition; one at a time as long as there is no group, so that all have the same."""
         if self.producer_group is None:
-            with self._turn(self._naming, lane, operation):
+            with turn(self._naming, self._lanes, lane, operation):
                 self._carry_out(self._lanes.producing.begin(lane, operation), cancel)
         else:
             self._carry_out(self._lanes.producing.begin(lane, operation), cancel)
 
     def _carry_out(self, exchange: Exchange[T], cancel: Cancel | None) -> T:
-        talk = Talk(self._transport.http, exchange, sleep=cancel.wait if cancel else time.sleep)
+        talk = Talk(self._transport.http, exchange, sleep=pause(cancel))
         try:
             while talk.advance() is not None:
                 pass
@@ -228,49 +221,8 @@ class IdempotentProducer(Closing):
         finally:
             talk.close()
 
-    def _cancellable(
-        self, work: Callable[[], PublishResult], lane: Lane, operation: Operation, cancel: Cancel
-    ) -> PublishResult:
-        """Have *work* done in a thread of its own, which is left to itself where the call is cancelled meanwhile."""
-        done: Future[PublishResult] = Future()
-
-        def run() -> None:
-            try:
-                done.set_result(work())
-            except BaseException as error:  # noqa: BLE001 - it is told to whoever waits
-                done.set_exception(error)
-
-        threading.Thread(target=run, name="penstock-publish", daemon=True).start()
-        try:
-            while not wait([done], LOOK_S).done and not cancel.is_set():
-                pass
-            if not done.done() and operation.in_flight:
-                wait([done], self._lanes.cancel_grace)
-        finally:  # Ctrl-C too ends it: the next call finds out what became of this one.
-            operation.abandon()
-        if operation.result is not None:
-            return operation.result
-        try:
-            if done.done():
-                return done.result()
-        except AbandonedError:
-            pass
-        raise self._lanes.cancelled(lane, operation)
-
     @contextmanager
     def _entered(self, lane: Lane, operation: Operation) -> Iterator[None]:
-        with self._turn(self._lanes.guard(lane), lane, operation):
+        with turn(self._lanes.guard(lane), self._lanes, lane, operation):
             self._lanes.check_open()
             yield
-
-    @contextmanager
-    def _turn(self, guard: FifoLock, lane: Lane, operation: Operation) -> Iterator[None]:
-        """Wait for one's turn, for as long as the operation may last."""
-        if not guard.acquire(lambda: operation.is_cancelled() or time.monotonic() > operation.deadline):
-            raise self._lanes.gave_up_waiting(lane, operation)
-        try:
-            if operation.is_cancelled():
-                raise self._lanes.gave_up_waiting(lane, operation)
-            yield
-        finally:
-            guard.release()
