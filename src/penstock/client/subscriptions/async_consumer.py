@@ -11,7 +11,6 @@ import anyio
 from penstock.client.cancel import AsyncCancel, check_async_cancel, is_cancelled
 from penstock.client.http.async_transport import AsyncTransport
 from penstock.client.subscriptions.async_stream import AsyncSubscriptionStream
-from penstock.client.subscriptions.consumer import exchange_of
 from penstock.client.subscriptions.consuming import (
     AsyncConsumerOptions,
     Commit,
@@ -23,6 +22,7 @@ from penstock.client.subscriptions.consuming import (
     Wait,
     check_callable,
     consumer_wish,
+    exchange_of,
 )
 from penstock.client.subscriptions.streaming import StreamBegan, StreamEnded, SubscriptionBatch
 from penstock.errors import PenstockError

@@ -19,16 +19,15 @@ from penstock.client.subscriptions.consuming import (
     ConsumerOptions,
     Consuming,
     End,
-    Extend,
-    GiveBack,
     Over,
     Step,
     Wait,
     check_callable,
     consumer_wish,
+    exchange_of,
 )
 from penstock.client.subscriptions.stream import SubscriptionStream
-from penstock.client.subscriptions.streaming import StreamBegan, StreamEnded, Streaming, SubscriptionBatch
+from penstock.client.subscriptions.streaming import StreamBegan, StreamEnded, SubscriptionBatch
 from penstock.errors import PenstockError
 
 
@@ -295,15 +294,3 @@ class Consumer:
             self._on_error(batch, error)
         except BaseException as raised:  # noqa: BLE001 - so whoever consumes says that it is to end
             self._fail(raised)
-
-
-def exchange_of(step: Step, streaming: Streaming) -> Any:
-    """Return the exchange that does a *step*."""
-    match step:
-        case Commit():
-            return streaming.commit(step.batches, patiently=False)
-        case Extend():
-            return streaming.extend(step.stream_id, patiently=False)
-        case GiveBack():
-            return streaming.give_back(step.stream_id, step.keep, step.failed)
-    raise AssertionError(step)

@@ -22,6 +22,7 @@ from penstock.client.cancel import AsyncCancel, Cancel
 from penstock.client.retry import RetryPolicy
 from penstock.client.subscriptions.streaming import (
     BATCHES_AHEAD,
+    Streaming,
     StreamOptions,
     StreamWish,
     SubscriptionBatch,
@@ -515,3 +516,15 @@ def consumer_wish(options: ConsumerOptions | AsyncConsumerOptions) -> tuple[Cons
     stream = stream_wish(asked)
     ahead = stream.max_uncommitted_events or BATCHES_AHEAD * stream.batch_limit * wish.workers
     return wish, stream_wish({**asked, "max_uncommitted_events": ahead})
+
+
+def exchange_of(step: Step, streaming: Streaming) -> Any:
+    """Return the exchange that does a *step*."""
+    match step:
+        case Commit():
+            return streaming.commit(step.batches, patiently=False)
+        case Extend():
+            return streaming.extend(step.stream_id, patiently=False)
+        case GiveBack():
+            return streaming.give_back(step.stream_id, step.keep, step.failed)
+    raise AssertionError(step)
