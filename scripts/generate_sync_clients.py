@@ -4,8 +4,10 @@ The package `unasync` does not suffice: it leaves docstrings and comments as the
 names classes and methods. This script renames by token, as `unasync` does, and by word in docstrings and comments. Ruff
 then sorts the imports, merges what has become equal, removes needless `noqa` comments, and formats.
 
-Code that waits or cancels in different ways in the two worlds is written by hand, as a pair of names that differ in the
-prefix `Async` or `async_` only.
+Where threads and tasks truly differ, a pair of modules is written by hand, whose names differ in the prefix `Async` or
+`async_` only: `http/reading.py` (end what another thread reads), `http/waiting.py` (sleep, shield, iterate) and
+`producers/cancelling.py` (turns, cancellation). `Consumer` is written by hand as a whole: its threads share a
+condition, look for Ctrl-C, and outlive a deadline, while `AsyncConsumer` cancels tasks. Both follow `subscriptions/consuming.py`.
 """
 
 import io
