@@ -7,7 +7,8 @@ then sorts the imports, merges what has become equal, removes needless `noqa` co
 Where threads and tasks truly differ, a pair of modules is written by hand, whose names differ in the prefix `Async` or
 `async_` only: `http/reading.py` (end what another thread reads), `http/waiting.py` (sleep, shield, iterate) and
 `producers/cancelling.py` (turns, cancellation). `Consumer` is written by hand as a whole: its threads share a
-condition, look for Ctrl-C, and outlive a deadline, while `AsyncConsumer` cancels tasks. Both follow `subscriptions/consuming.py`.
+condition, look for Ctrl-C, and outlive a deadline, while `AsyncConsumer` cancels tasks. Both follow
+`subscriptions/consuming.py`.
 """
 
 import io
