@@ -21,7 +21,7 @@ ALLOWED = {
         "feedapi.py",
         "feeds.py",
         "log/reader/",
-        "errors/refused.py",
+        "errors/log.py",
         "subscriptions/assignment.py",
         "subscriptions/commits.py",
         "wire/subscriptions.py",

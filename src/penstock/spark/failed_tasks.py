@@ -17,7 +17,7 @@ class Told(NamedTuple):
 def told_of(said: str) -> Told | None:
     r"""Return the last error of ours that Spark speaks of: the others are what it came from. None: it speaks of none.
 
-    >>> told_of("[STREAM_FAILED] x: Traceback:\n  File\npenstock.errors.consumed.EventsLost: 7 are gone\n\tat java")
+    >>> told_of("[STREAM_FAILED] x: Traceback:\n  File\npenstock.errors.log.EventsLost: 7 are gone\n\tat java")
     Told(kind='EventsLost', detail='7 are gone')
     """
     found = _OURS.findall(said)

@@ -5,7 +5,7 @@ from penstock.spark.failed_tasks import Told, told_of
 CHAINED = """[PYTHON_EXCEPTION] An exception was thrown from the Python worker:
 Traceback (most recent call last):
   File "feed_reading.py", line 60, in __call__
-penstock.errors.client.Unreachable: http://hub: refused
+penstock.errors.http.Unreachable: http://hub: refused
 
 The above exception was the direct cause of the following exception:
 

@@ -101,7 +101,7 @@ def kafka_settings(conf: Sequence[str] | None) -> dict[str, str]:
 def reason(said: str) -> str:
     r"""Return what is wrong out of what Spark says of it: the last error of ours, else of Python's, else the title.
 
-    >>> reason("[STREAM_FAILED] x: Traceback:\n  File\npenstock.errors.consumed.EventsLost: 7 are gone\n\tat java")
+    >>> reason("[STREAM_FAILED] x: Traceback:\n  File\npenstock.errors.log.EventsLost: 7 are gone\n\tat java")
     '7 are gone'
     >>> reason("[STREAM_FAILED] x: Traceback:\n  File\nOSError: the disk is full\n\tat java")
     'OSError: the disk is full'
