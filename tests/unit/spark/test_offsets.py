@@ -1,11 +1,16 @@
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import BadParameter
+from penstock.spark.messagedb.places import decode_places as decode_categories
+from penstock.spark.nakadi.landed import decode_landed as decode_subscription
 from penstock.spark.offsets import Place, decode_places, encode_places
+from penstock.spark.zeroeventhub.places import decode_landed as decode_remote
 
 plain = st.builds(Place, st.integers(1, 9), st.lists(st.integers(0, 10**18), min_size=1, max_size=20).map(tuple))
 marks = st.none() | st.integers(0, 99)
@@ -28,8 +33,29 @@ def test_a_place_comes_back_from_json_as_it_was(given: dict[str, Place]) -> None
 
 
 @pytest.mark.parametrize(
-    "stored", [{"a": 7}, {"a": {"0": 1}}, {"a": {"epoch": 1, "1": 1}}, {"a": {"epoch": 1, "0": "x"}}]
+    ("decode", "stored", "source"),
+    [
+        (decode_places, {"a": 7}, "penstock"),
+        (decode_places, {"a": {"0": 1}}, "penstock"),
+        (decode_places, {"a": {"epoch": 1, "1": 1}}, "penstock"),
+        (decode_places, {"a": {"epoch": 1, "0": "x"}}, "penstock"),
+        (decode_categories, {"account": {"0": 17}}, "messagedb"),
+        (decode_categories, {"account": None}, "messagedb"),
+        (decode_categories, {"account": {"epoch": 1, "0": 3}}, "messagedb"),
+        (decode_categories, [17], "messagedb"),
+        (decode_remote, {"0": 17}, "zeroeventhub"),
+        (decode_remote, {"landing": "6f1c", "run": "r", "partitions": {"0": 17}}, "zeroeventhub"),
+        (decode_remote, {"landing": "6f1c", "partitions": {}}, "zeroeventhub"),
+        (decode_remote, [], "zeroeventhub"),
+        (decode_subscription, {}, "nakadi"),
+        (decode_subscription, {"a.b": {"0": 3}}, "nakadi"),
+        (
+            decode_subscription,
+            {"subscription": "s", "landing": "l", "run": "r", "page": 3, "cursors": 3},
+            "nakadi",
+        ),
+    ],
 )
-def test_an_offset_of_another_source_is_refused(stored: dict[str, object]) -> None:
-    with pytest.raises(BadParameter, match="not one of format"):
-        decode_places(stored)
+def test_stored_offset_of_another_source_is_refused(decode: Callable[[Any], Any], stored: Any, source: str) -> None:
+    with pytest.raises(BadParameter, match=rf"not one of format\('{source}'\)"):
+        decode(stored)

@@ -1,5 +1,4 @@
 import dataclasses
-import pickle
 
 import pytest
 
@@ -50,11 +49,6 @@ def test_all_options_are_read() -> None:
     assert options.ending_offsets == {"order.placed": AskedOffsets(None, {0: 20})}
     assert (options.max_events_per_trigger, options.min_partitions) == (1000, 8)
     assert (options.fail_on_data_loss, options.include_headers, options.retry_seconds) == (False, True, 1.5)
-
-
-@pytest.mark.parametrize("name", ["path", "paths", "serialization.format", "__streaming_source_name"])
-def test_options_of_spark_itself_are_ignored(name: str) -> None:
-    assert parsed(**{name: "x"}) == parse_options(LEAST)
 
 
 @pytest.mark.parametrize(
@@ -127,29 +121,10 @@ def test_offsets_that_depend_on_the_feed_are_accepted(starting: str, ending: str
     assert parsed(startingOffsets=starting, endingOffsets=ending)
 
 
-@pytest.mark.parametrize("name", ["url", "eventType"])
-def test_a_missing_option_is_named(name: str) -> None:
-    with pytest.raises(BadParameter, match=f"option {name} is missing"):
-        parse_options({key: value for key, value in LEAST.items() if key != name})
-
-
 @pytest.mark.parametrize("name", ["eventTypes", "startingOffset", "consumerGroupId"])
 def test_an_unknown_option_is_refused_with_those_that_there_are(name: str) -> None:
     with pytest.raises(BadParameter, match=f"there is no option '{name}' .*startingOffsets"):
         parsed(**{name: "x"})
-
-
-def test_a_password_in_the_url_is_refused_and_not_shown() -> None:
-    with pytest.raises(BadParameter) as refused:
-        parsed(url="http://user:secret@host")
-
-    assert "secret" not in str(refused.value)
-
-
-def test_options_survive_pickling() -> None:
-    options = parsed(startingOffsets='{"order.placed": {"0": 17}}')
-
-    assert pickle.loads(pickle.dumps(options)) == options
 
 
 def test_every_option_but_url_and_event_type_has_a_default() -> None:

@@ -41,10 +41,6 @@ def test_in_mode_direct_nothing_is_set_apart() -> None:
         parsed(mode="direct", onInvalid="reject")
 
 
-def test_sink_ignores_options_of_spark_itself() -> None:
-    assert parsed(checkpointLocation="/x", queryName="q", path="/y", **{"spark.x": "1"}) == parsed()
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -1,6 +1,3 @@
-import dataclasses
-import pickle
-
 import pytest
 
 from penstock.errors import BadParameter
@@ -43,10 +40,6 @@ def test_all_options_are_read() -> None:
     assert options.ending_offsets == {"account": 20, "payment": LATEST}
     assert (options.max_events_per_trigger, options.min_partitions) == (1000, 8)
     assert (options.schema, options.retry_seconds) == ("events", 1.5)
-
-
-def test_messagedb_reader_ignores_options_of_spark_itself() -> None:
-    assert parsed(path="x") == parsed()
 
 
 @pytest.mark.parametrize(
@@ -98,11 +91,6 @@ def test_a_wrong_url_is_refused_and_not_shown(url: str) -> None:
     assert refused.value.__suppress_context__ or refused.value.__context__ is None
 
 
-def test_a_url_must_be_there() -> None:
-    with pytest.raises(BadParameter, match="option url is missing"):
-        parse_category_options({"category": "account"})
-
-
 def test_options_do_not_show_a_password() -> None:
     assert "geheim" not in repr(parsed())
 
@@ -127,11 +115,3 @@ def test_messagedb_query_begins_at_its_starting_offset(asked: str, start: int) -
 )
 def test_messagedb_batch_ends_at_its_ending_offset_or_the_category_end(asked: str, end: int) -> None:
     assert end_of(parsed(endingOffsets=asked), "account", 100) == end
-
-
-def test_options_can_be_sent_to_executors() -> None:
-    options = parsed(startingOffsets='{"account": 17}')
-
-    assert pickle.loads(pickle.dumps(options)) == options
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        options.schema = "other"  # type: ignore[misc]

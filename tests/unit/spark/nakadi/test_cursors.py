@@ -1,6 +1,7 @@
 import pytest
 
 from penstock.spark.nakadi.cursors import Place, advanced, behind, beyond, is_before
+from penstock.spark.nakadi.goal import Goal
 
 A, B = Place("a.b", "0"), Place("a.b", "1")
 
@@ -45,3 +46,29 @@ def test_advanced_cursors_never_go_back() -> None:
 
 def test_place_is_shown_as_partition_and_event_type() -> None:
     assert str(A) == "partition 0 of 'a.b'"
+
+
+def test_goal_is_missing_until_all_partitions_reach_their_ends() -> None:
+    goal = Goal({A: at(4), B: at(9)})
+    goal.see({A: at(7)})
+    goal.see({B: at(8)})
+
+    assert goal.missing == {B: at(9)}
+    assert (goal.has(A), goal.has(B)) == (True, False)
+
+    goal.see({B: at(9)})
+    assert not goal.missing
+
+
+def test_partition_without_events_has_no_goal() -> None:
+    goal = Goal({A: at(4)})
+
+    assert goal.has(B)
+
+
+def test_goal_once_reached_stays_reached() -> None:
+    goal = Goal({A: at(4)})
+    goal.see({A: at(4)})
+    goal.see({A: at(1)})
+
+    assert goal.has(A)

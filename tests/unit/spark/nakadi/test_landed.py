@@ -1,8 +1,3 @@
-from typing import Any
-
-import pytest
-
-from penstock.errors import BadParameter
 from penstock.spark.nakadi.cursors import Place
 from penstock.spark.nakadi.landed import Landed, PageName, decode_landed, encode_landed, pages_between
 
@@ -18,12 +13,6 @@ def test_nakadi_offset_is_readable_json_and_decodes_to_itself() -> None:
         "cursors": {"a.b": {"0": "001-0001--1", "1": "001-0001-000000000000000042"}},
     }
     assert decode_landed(encode_landed(LANDED)) == LANDED
-
-
-@pytest.mark.parametrize("given", [{}, {"a.b": {"0": 3}}, encode_landed(LANDED) | {"cursors": 3}])
-def test_an_offset_of_another_source_is_refused(given: dict[str, Any]) -> None:
-    with pytest.raises(BadParameter, match=r"an offset that is not one of format\('nakadi'\)"):
-        decode_landed(given)
 
 
 def test_micro_batch_reads_the_pages_landed_since_the_one_before() -> None:

@@ -1,5 +1,3 @@
-import pickle
-
 import pytest
 
 from penstock.errors import BadParameter
@@ -57,7 +55,6 @@ def test_subscription_may_be_defined_by_owner_event_types_and_group() -> None:
     ("given", "said"),
     [
         (LEAST | {"url": "nakadi"}, "option url is 'nakadi'; allowed: the address of a Nakadi server, such as"),
-        (LEAST | {"url": "http://me:geheim@nakadi"}, r"option url is '\(not shown\)'"),
         (LEAST | {"subscription": " "}, "option subscription is ' '; allowed: the id of a subscription; or owning"),
         (LEAST | {"subscription": "a/b"}, "option subscription is 'a/b'"),
         (LEAST | {"eventType": "a.b"}, "option eventType is 'a.b'; allowed: without subscription"),
@@ -78,22 +75,10 @@ def test_subscription_may_be_defined_by_owner_event_types_and_group() -> None:
     ],
 )
 def test_nakadi_option_is_refused_with_the_allowed_values(given: dict[str, str], said: str) -> None:
-    with pytest.raises(BadParameter, match=said) as refused:
+    with pytest.raises(BadParameter, match=said):
         parse_subscription_options(given)
-
-    assert "geheim" not in str(refused.value)
-
-
-@pytest.mark.parametrize("name", ["url", "subscription", "landingLocation"])
-def test_missing_nakadi_option_is_named(name: str) -> None:
-    with pytest.raises(BadParameter, match=f"option {name} is missing"):
-        parse_subscription_options({given: value for given, value in LEAST.items() if given != name})
 
 
 @pytest.mark.parametrize("location", ["/var/landing", "file:/var/landing", "s3a://lake/landing"])
 def test_a_location_is_a_whole_path_or_has_a_scheme(location: str) -> None:
     assert parsed(landingLocation=location).landing_location == location
-
-
-def test_options_can_be_sent_to_executors() -> None:
-    assert pickle.loads(pickle.dumps(parsed())) == parsed()

@@ -1,6 +1,3 @@
-import dataclasses
-import pickle
-
 import pytest
 
 from penstock.errors import BadParameter
@@ -101,20 +98,3 @@ def test_zeroeventhub_option_is_refused_with_the_allowed_values(name: str, value
         parsed(**{name: value})
 
     assert said in str(refused.value)
-
-
-def test_a_url_must_be_there_and_one_with_a_password_is_not_shown() -> None:
-    with pytest.raises(BadParameter, match="option url is missing"):
-        parse_remote_options({})
-    with pytest.raises(BadParameter, match=r"option url is '\(not shown\)'") as refused:
-        parsed(url="http://reader:geheim@shop/feed")
-
-    assert "geheim" not in f"{refused.value} {refused.value.fields}"
-
-
-def test_options_are_sent_to_executors() -> None:
-    options = parsed(startingCursors='{"0": "a7"}')
-
-    assert pickle.loads(pickle.dumps(options)) == options
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        options.url = "http://elsewhere"  # type: ignore[misc]

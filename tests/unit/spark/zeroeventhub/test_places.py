@@ -1,8 +1,3 @@
-from typing import Any
-
-import pytest
-
-from penstock.errors import BadParameter
 from penstock.spark.zeroeventhub.places import Landed, Place, Stretch, decode_landed, encode_landed, stretches_between
 
 BEGIN = Landed("6f1c", "r", {0: Place(3, 70, "a"), 1: Place(2, 9, "b")})
@@ -30,12 +25,3 @@ def test_another_run_goes_on_with_pages_of_its_own() -> None:
     assert begin.partitions == {0: Place(0, 70, "a"), 1: Place(0, 9, "b")}
     assert stretches_between(BEGIN, end) == [Stretch("s/0", 0, 2)]
     assert BEGIN.of_run("r") is BEGIN
-
-
-@pytest.mark.parametrize(
-    "given",
-    [{"0": 17}, {"landing": "6f1c", "run": "r", "partitions": {"0": 17}}, {"landing": "6f1c", "partitions": {}}, []],
-)
-def test_another_sources_offset_is_refused(given: Any) -> None:
-    with pytest.raises(BadParameter, match=r"an offset that is not one of format\('zeroeventhub'\)"):
-        decode_landed(given)
