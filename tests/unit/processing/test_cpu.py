@@ -16,11 +16,11 @@ def spin(seconds: float) -> None:
 
 
 def test_computing_of_a_thread_is_counted_and_waiting_is_not() -> None:
-    cpu = Cpu()
+    cpu, before = Cpu(), time.process_time()
 
     def run() -> None:
         spin(0.02)
-        threading.Event().wait(0.2)
+        threading.Event().wait(0.1)
 
     for activity in ("handle", "handle", "commit"):
         thread = threading.Thread(target=cpu.counted(activity, run))  # type: ignore[arg-type]
@@ -29,8 +29,9 @@ def test_computing_of_a_thread_is_counted_and_waiting_is_not() -> None:
 
     found = cpu.seconds()
     assert {*found} == {"handle", "commit"}
-    assert 0.04 <= found["handle"] < 0.2
-    assert 0.02 <= found["commit"] < 0.15
+    assert found["handle"] >= 0.04
+    assert found["commit"] >= 0.02
+    assert sum(found.values()) <= time.process_time() - before, "the process has computed no less"
 
 
 @pytest.mark.skipif(not hasattr(time, "pthread_getcpuclockid"), reason="nobody reads another thread's clock here")

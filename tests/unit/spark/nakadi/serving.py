@@ -133,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(each)
             self.wfile.flush()
         if is_last:
-            told.stopped.wait(30)
+            told.stopped.wait(300)
 
 
 def _partition(name: str, newest: str) -> dict[str, str]:

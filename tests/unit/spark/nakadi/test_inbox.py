@@ -15,7 +15,7 @@ def test_inbox_take_waits_for_an_item() -> None:
     inbox: Inbox[str] = Inbox(100)
     threading.Timer(0.01, inbox.put, ["a", 1]).start()
 
-    assert inbox.take(30) == "a"
+    assert inbox.take(300) == "a"
 
 
 def test_inbox_put_waits_while_it_is_full() -> None:

@@ -10,7 +10,7 @@ from penstock.spark.nakadi.server import NakadiServer
 from penstock.wire.subscriptions import BatchLine
 from tests.unit.spark.nakadi.serving import Serving, line, offset
 
-SOON = 30.0
+SOON = 300.0
 """What is there comes; a test that waits so long has failed."""
 
 

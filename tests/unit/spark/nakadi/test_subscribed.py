@@ -10,7 +10,7 @@ from penstock.wire.subscriptions import BATCHES, BatchCursor, BatchLine
 from tests.unit.spark.nakadi.serving import Serving, line, offset
 
 A, B = Place("a.b", "0"), Place("a.b", "1")
-SOON = 30.0
+SOON = 300.0
 
 
 def taken(subscribed: Subscribed) -> BatchLine:

@@ -44,7 +44,7 @@ assert dumps([Hall, Seat, Place])
 
 
 def test_state_class_of_main_can_be_sent_after_msgspec_has_read_it() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], check=False, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", PROGRAM], check=False, capture_output=True, text=True, timeout=300)
 
     assert done.returncode == 0, done.stderr
 
@@ -88,6 +88,6 @@ assert subprocess.run(elsewhere, input=dumps(Sum)).returncode == 0, "it is sent 
 
 
 def test_struct_of_main_is_refused_because_it_would_lose_its_fields() -> None:
-    done = subprocess.run([sys.executable, "-c", STRUCT], check=False, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", STRUCT], check=False, capture_output=True, text=True, timeout=300)
 
     assert done.returncode == 0, done.stderr
