@@ -1,4 +1,4 @@
-"""What is asked of a thread that has something to itself."""
+"""Requests to the thread that alone may use an object."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""What a database's error means is told by its kind and its SQLSTATE."""
+"""A database error is classified by its type and its SQLSTATE."""
 
 import sqlite3
 from pathlib import Path

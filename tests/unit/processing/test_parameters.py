@@ -1,4 +1,4 @@
-"""What processing is told wrongly is refused by its name, whoever is told it."""
+"""A wrong parameter of processing is refused by its name."""
 
 import inspect
 import sqlite3

@@ -1,4 +1,4 @@
-"""What tasks send in mode direct, and what the driver makes of it."""
+"""Mode direct: tasks publish their rows, and the driver completes the batch with their counts."""
 
 from typing import Any
 
@@ -58,21 +58,21 @@ def rows(*partitions: int) -> list[pa.RecordBatch]:
     return [pa.RecordBatch.from_pydict(columns)]
 
 
-def sent(hub: Any, *partitions: int) -> Sent:
+def send_partitions(hub: Any, *partitions: int) -> Sent:
     return send(hub, BATCH, rows(*partitions))
 
 
 def test_a_task_sends_its_rows_in_the_epoch_of_the_batch_and_counts_them() -> None:
     hub = Hub()
 
-    assert sent(hub, 1, 0, 1) == Sent(BATCH, {0: 1, 1: 2})
+    assert send_partitions(hub, 1, 0, 1) == Sent(BATCH, {0: 1, 1: 2})
     assert hub.sent == [(3, Place(0, 0), b"1\n"), (3, Place(1, 0), b"0\n2\n")]
 
 
 def test_task_of_a_published_batch_sends_nothing() -> None:
     hub = Hub("published")
 
-    assert sent(hub, 0) == Sent(BATCH, None)
+    assert send_partitions(hub, 0) == Sent(BATCH, None)
     assert hub.sent == []
 
 
@@ -81,7 +81,7 @@ def test_a_task_without_rows_asks_nothing() -> None:
 
 
 def test_task_fenced_from_a_published_batch_is_done() -> None:
-    assert sent(Hub("publishing", "published", refuses=FENCED), 0) == Sent(BATCH, None)
+    assert send_partitions(Hub("publishing", "published", refuses=FENCED), 0) == Sent(BATCH, None)
 
 
 @pytest.mark.parametrize(
@@ -100,33 +100,33 @@ def test_task_fenced_from_a_published_batch_is_done() -> None:
 )  # fmt: skip
 def test_hub_refusal_raises_the_error_it_means(refusal: PenstockError, told: type[PenstockError], said: str) -> None:
     with pytest.raises(told, match=said):
-        sent(Hub(refuses=refusal), 0, 0)
+        send_partitions(Hub(refuses=refusal), 0, 0)
 
 
-def done(hub: Any, *tasks: Sent) -> None:
+def complete_batch(hub: Any, *tasks: Sent) -> None:
     complete(hub, tasks)
 
 
 def test_the_counts_of_all_tasks_complete_a_batch() -> None:
     hub = Hub()
-    done(hub, Sent(BATCH, {0: 2, 3: 1}), Sent(BATCH, {}), Sent(BATCH, {1: 5}))
+    complete_batch(hub, Sent(BATCH, {0: 2, 3: 1}), Sent(BATCH, {}), Sent(BATCH, {1: 5}))
 
     assert hub.counts == {0: 2, 3: 1, 1: 5}
 
 
 def test_a_batch_that_is_published_is_left_as_it_is() -> None:
     hub = Hub("published")
-    done(hub, Sent(BATCH, None))
+    complete_batch(hub, Sent(BATCH, None))
 
     assert hub.counts is None
 
 
 def test_partition_sent_by_several_tasks_is_an_error() -> None:
     with pytest.raises(RowsScattered, match="several tasks have published to partition 3"):
-        done(Hub(), Sent(BATCH, {3: 2}), Sent(BATCH, {3: 1}))
+        complete_batch(Hub(), Sent(BATCH, {3: 2}), Sent(BATCH, {3: 1}))
 
 
 def test_repeated_batch_with_fewer_events_is_an_error() -> None:
     refusal = BatchIncomplete(event_type="a", producer_group="g", batch=7, partition=2, counted=1, stored=4)
     with pytest.raises(NonDeterministicReplay, match="it has 1 events for partition 2, of which 4 are stored"):
-        done(Hub(refuses=refusal), Sent(BATCH, {2: 1}))
+        complete_batch(Hub(refuses=refusal), Sent(BATCH, {2: 1}))

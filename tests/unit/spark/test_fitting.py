@@ -11,7 +11,7 @@ from tests.unit.spark.kinds import kind_of
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
-def fitted(kind: str, text: str) -> tuple[Any, Any]:
+def fit(kind: str, text: str) -> tuple[Any, Any]:
     return fit_of(kind_of(kind))(decode(text))
 
 
@@ -49,7 +49,7 @@ def fitted(kind: str, text: str) -> tuple[Any, Any]:
     ],
 )
 def test_a_value_that_fits_is_in_its_column(kind: str, text: str, value: Any) -> None:
-    assert fitted(kind, text) == (value, NOTHING)
+    assert fit(kind, text) == (value, NOTHING)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_value_that_fits_is_in_its_column(kind: str, text: str, value: Any) ->
     ],
 )  # fmt: skip
 def test_a_value_that_does_not_fit_is_handed_back_as_it_is(kind: str, text: str) -> None:
-    value, rest = fitted(kind, text)
+    value, rest = fit(kind, text)
 
     assert value is None
     assert decode(encode(rest)) == decode(text)
@@ -78,7 +78,7 @@ def test_members_of_an_object_that_do_not_fit_are_rescued() -> None:
     kind = "struct<a:int,o:struct<x:int,y:int>,m:map<string,int>,l:array<int>>"
     given = '{"a":1,"b":2.50,"o":{"x":"1","y":2,"z":null},"m":{"k":1,"n":"x"},"l":[1,[]]}'
 
-    value, rest = fitted(kind, given)
+    value, rest = fit(kind, given)
 
     assert value == {"a": 1, "o": {"x": None, "y": 2}, "m": [("k", 1)], "l": None}
     assert encode(rest) == b'{"b":2.50,"o":{"x":"1"},"m":{"n":"x"},"l":[1,[]]}'
@@ -88,7 +88,7 @@ def test_members_of_an_object_that_do_not_fit_are_rescued() -> None:
     "kind", ["bigint", "struct<a:int>", "map<string,int>", "array<int>", "decimal(4,2)", "timestamp", "date"]
 )
 def test_null_fits_everything(kind: str) -> None:
-    assert fitted(kind, "null") == (None, NOTHING)
+    assert fit(kind, "null") == (None, NOTHING)
 
 
 @pytest.mark.parametrize("kind", ["binary", "struct<b:float>", "map<int,string>", "array<timestamp_ntz>"])

@@ -14,11 +14,18 @@ def test_a_batch_waits_no_longer_than_is_said_since_the_last_one() -> None:
     at = [100.0]
     holding = Holding(10, 60.0, clock=lambda: at[0])
 
-    def held(now: float) -> bool:
+    def holds_at(now: float) -> bool:
         at[0] = now
         return holding.holds(1)
 
-    assert [held(now) for now in (100.0, 159.0, 160.0, 200.0, 219.0, 220.0)] == [True, True, False, True, True, False]
+    assert [holds_at(now) for now in (100.0, 159.0, 160.0, 200.0, 219.0, 220.0)] == [
+        True,
+        True,
+        False,
+        True,
+        True,
+        False,
+    ]
 
 
 def test_batch_without_minimum_does_not_wait() -> None:

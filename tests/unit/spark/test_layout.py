@@ -13,7 +13,7 @@ from penstock.spark.layout import Share, check_laid, laid_schema, shares
 ROWS = StructType().add("data", StringType()).add("at", LongType()).add("where", StructType().add("x", LongType()))
 
 
-def laid(rows: list[tuple[int, bytes, int]]) -> list[pa.RecordBatch]:
+def lay_out(rows: list[tuple[int, bytes, int]]) -> list[pa.RecordBatch]:
     """Two batches of rows, each a partition, a line and what it is sorted by."""
     half = len(rows) // 2
     return [
@@ -28,20 +28,20 @@ def laid(rows: list[tuple[int, bytes, int]]) -> list[pa.RecordBatch]:
     ]
 
 
-def told(found: list[Share]) -> list[tuple[int, int, int, bytes]]:
+def describe(found: list[Share]) -> list[tuple[int, int, int, bytes]]:
     return [(*share.place, share.events, bytes(share.lines)) for share in found]
 
 
 def test_each_partition_has_its_own_numbers_and_order() -> None:
     rows = [(1, b"c\n", 5), (0, b"a\n", 9), (1, b"b\n", 5), (0, b"zz\n", 1), (1, b"d\n", 4)]
 
-    assert told([*shares(laid(rows))]) == [(0, 0, 2, b"zz\na\n"), (1, 0, 3, b"d\nb\nc\n")]
-    assert told([*shares(laid(rows[::-1]))]) == told([*shares(laid(rows))])
+    assert describe([*shares(lay_out(rows))]) == [(0, 0, 2, b"zz\na\n"), (1, 0, 3, b"d\nb\nc\n")]
+    assert describe([*shares(lay_out(rows[::-1]))]) == describe([*shares(lay_out(rows))])
 
 
 def test_without_rows_there_is_nothing_to_send() -> None:
     assert not [*shares([])]
-    assert not [*shares(laid([]))]
+    assert not [*shares(lay_out([]))]
 
 
 def test_pieces_have_so_many_events_and_bytes_or_one_that_is_larger(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +49,7 @@ def test_pieces_have_so_many_events_and_bytes_or_one_that_is_larger(monkeypatch:
     monkeypatch.setattr(layout, "CHUNK_BYTES", 10)
     rows = [(0, b"%d" % number + b"x" * size + b"\n", number) for number, size in enumerate([0, 0, 0, 0, 6, 20, 1])]
 
-    found = [*shares(laid(rows))]
+    found = [*shares(lay_out(rows))]
     assert [(share.place.number, share.events) for share in found] == [(0, 3), (3, 2), (5, 1), (6, 1)]
     assert b"".join(bytes(share.lines) for share in found) == b"".join(row[1] for row in rows)
 
@@ -59,8 +59,8 @@ def test_rows_in_any_order_are_sent_alike(rows: list[tuple[int, bytes, int]], ch
     shuffled = list(rows)
     chance.shuffle(shuffled)  # type: ignore[attr-defined]
 
-    found = told([*shares(laid(rows))])
-    assert found == told([*shares(laid(shuffled))])
+    found = describe([*shares(lay_out(rows))])
+    assert found == describe([*shares(lay_out(shuffled))])
     expected = sorted(rows, key=lambda row: (row[0], row[2], row[1]))
     assert b"".join(share[3] for share in found) == b"".join(row[1] for row in expected)
     assert [share[0] for share in found] == sorted({row[0] for row in rows})

@@ -16,7 +16,7 @@ from penstock.spark.rows import EventRows
 from tests.unit.spark.kinds import struct
 
 
-def made(ddl: str, *rows: dict[str, Any], rejects: bool = False) -> list[NewEvent]:
+def make_events(ddl: str, *rows: dict[str, Any], rejects: bool = False) -> list[NewEvent]:
     schema = struct(ddl)
     batch = pa.RecordBatch.from_pylist(list(rows), pa.schema([*to_arrow_type(schema, timezone="UTC")]))
     return EventRows(schema, "a", rejects=rejects)(batch)
@@ -29,12 +29,12 @@ def data_of(event: NewEvent) -> Any:
 def test_json_goes_on_byte_for_byte() -> None:
     text = ' {"a" : 1.0, "b":"\\u00e9é"} '
 
-    assert [bytes(each.data) for each in made("data:string", {"data": text})] == [text.encode()]
-    assert [bytes(each.data) for each in made("data:binary", {"data": text.encode()})] == [text.encode()]
+    assert [bytes(each.data) for each in make_events("data:string", {"data": text})] == [text.encode()]
+    assert [bytes(each.data) for each in make_events("data:binary", {"data": text.encode()})] == [text.encode()]
 
 
 def test_an_event_is_one_line() -> None:
-    [event] = made("data:string", {"data": '{"a":\n1}'})
+    [event] = make_events("data:string", {"data": '{"a":\n1}'})
 
     assert b"\n" not in bytes(event.data)
     assert data_of(event) == {"a": 1}
@@ -43,7 +43,7 @@ def test_an_event_is_one_line() -> None:
 def test_row_publishes_its_key_headers_and_partition() -> None:
     ddl = "key:string,data:string,headers:map<string,string>,partition:int"
 
-    assert made(
+    assert make_events(
         ddl,
         {"key": "k", "data": "{}", "headers": [("h", "1")], "partition": 3},
         {"key": None, "data": "{}", "headers": None, "partition": None},
@@ -61,7 +61,7 @@ def test_a_struct_is_written_as_spark_writes_it() -> None:
         "l": [{"a": 1}, None, {"a": None}], "m": [("k", [1, None]), ("none", None)], "o": {"a": None, "b": "x"},
     }  # fmt: skip
 
-    [event] = made(ddl, {"data": row})
+    [event] = make_events(ddl, {"data": row})
 
     assert data_of(event) == {
         "i": 9223372036854775807, "s": 'é"', "d": 0.5, "n": 12.5, "b": False, "t": "2026-11-20T10:00:00.000005Z",
@@ -71,7 +71,7 @@ def test_a_struct_is_written_as_spark_writes_it() -> None:
 
 
 def test_null_members_are_left_out() -> None:
-    [event] = made("data:struct<a:int,b:struct<c:int>>", {"data": {"a": None, "b": None}})
+    [event] = make_events("data:struct<a:int,b:struct<c:int>>", {"data": {"a": None, "b": None}})
 
     assert bytes(event.data) == b"{}"
 
@@ -79,8 +79,8 @@ def test_null_members_are_left_out() -> None:
 def test_struct_without_members_is_an_empty_object() -> None:
     kind = "struct<>"
     whole, within = (
-        made(f"data:{kind}", {"data": {}}),
-        made(f"data:struct<l:array<{kind}>>", {"data": {"l": [{}, None]}}),
+        make_events(f"data:{kind}", {"data": {}}),
+        make_events(f"data:struct<l:array<{kind}>>", {"data": {"l": [{}, None]}}),
     )
 
     assert [bytes(event.data) for event in (*whole, *within)] == [b"{}", b'{"l":[{},null]}']
@@ -97,14 +97,14 @@ def test_struct_without_members_is_an_empty_object() -> None:
 @pytest.mark.parametrize(("data", "own"), [("string", '{"a":1} '), ("struct<a:int>", {"a": 1})])
 def test_metadata_becomes_a_member(metadata: str, given: Any, data: str, own: Any) -> None:
     ddl = f"data:{data},metadata:{metadata}"
-    first, second = made(ddl, {"data": own, "metadata": given}, {"data": own, "metadata": None})
+    first, second = make_events(ddl, {"data": own, "metadata": given}, {"data": own, "metadata": None})
 
     assert data_of(first) == {"a": 1, "metadata": {"eid": "e"}}
     assert data_of(second) == {"a": 1}
 
 
 def test_an_event_without_members_may_have_metadata() -> None:
-    [event] = made("data:string,metadata:string", {"data": "{ }", "metadata": "{}"})
+    [event] = make_events("data:string,metadata:string", {"data": "{ }", "metadata": "{}"})
 
     assert data_of(event) == {"metadata": {}}
 
@@ -112,18 +112,18 @@ def test_an_event_without_members_may_have_metadata() -> None:
 @pytest.mark.parametrize("text", [None, "", "{", '{"a":1}}', "{'a':1}", "{]"])
 def test_row_that_is_not_json_is_refused_and_shown(text: str | None) -> None:
     with pytest.raises(InvalidRow, match="a row is no valid event of 'a': its data is"):
-        made("data:string", {"data": "{}"}, {"data": text})
+        make_events("data:string", {"data": "{}"}, {"data": text})
 
 
 def test_bytes_that_are_no_text_are_refused() -> None:
     with pytest.raises(InvalidRow, match=r"its data is not JSON.*begins \{\\xff\}"):
-        made("data:binary", {"data": b"{\xff}"})
+        make_events("data:binary", {"data": b"{\xff}"})
     with pytest.raises(InvalidRow, match="null"):
-        made("data:struct<a:int>", {"data": None})
+        make_events("data:struct<a:int>", {"data": None})
 
 
 def test_where_rows_are_set_apart_each_is_still_a_line() -> None:
-    events = made("data:string", {"data": "{"}, {"data": None}, {"data": '{"a":1}'}, rejects=True)
+    events = make_events("data:string", {"data": "{"}, {"data": None}, {"data": '{"a":1}'}, rejects=True)
 
     assert [data_of(event) for event in events] == ["{", None, {"a": 1}]
 
@@ -208,5 +208,5 @@ def test_a_slice_of_rows_is_its_own_events() -> None:
 
 
 def test_no_rows_are_no_events() -> None:
-    assert made("data:string,key:string") == []
+    assert make_events("data:string,key:string") == []
     assert EventRows(StructType().add("data", StringType()), "a", rejects=True) is not None

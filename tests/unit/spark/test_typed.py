@@ -1,4 +1,4 @@
-"""Whatever Arrow reads at once is what it is when each event is fitted by itself."""
+"""Arrow decodes a column of events to the same values as fitting each event by itself."""
 
 import json
 from typing import Any
@@ -20,7 +20,7 @@ MAPS = f"{NESTED},m:map<string,bigint>,p:struct<i:bigint,m:map<string,string>>,q
 WORTH_IT = 1_000
 
 
-def decoded(ddl: str, texts: list[str], *, rescues: bool = True) -> list[tuple[Any, Any]]:
+def decode(ddl: str, texts: list[str], *, rescues: bool = True) -> list[tuple[Any, Any]]:
     events, rests = Typed(struct(ddl), rescues=rescues)(pa.array(texts, pa.string()))
     events.validate(full=True)
     return list(zip(events.to_pylist(), rests.to_pylist() if rests else [None] * len(texts), strict=True))
@@ -75,11 +75,11 @@ fitting = st.fixed_dictionaries(
 @settings(max_examples=examples(50, 500))
 @given(st.sampled_from([FLAT, NESTED, MAPS]), st.lists(fitting | fitting | objects(values) | plain, max_size=8))
 def test_event_decodes_alike_beside_any_other_events(ddl: str, texts: list[str]) -> None:
-    together = decoded(ddl, texts)
+    together = decode(ddl, texts)
 
     events, rests = Typed(struct(ddl), rescues=True)._fitted(pa.array(texts, pa.string()))
     assert together == list(zip(events.to_pylist(), rests.to_pylist(), strict=True))
-    assert [event for event, _ in decoded(ddl, texts, rescues=False)] == [event for event, _ in together]
+    assert [event for event, _ in decode(ddl, texts, rescues=False)] == [event for event, _ in together]
 
 
 def test_fitting_events_are_decoded_by_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,8 +89,8 @@ def test_fitting_events_are_decoded_by_arrow(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Typed, "_fitted", refuse)
     event = '{"i":1,"t":"2026-01-01T10:00:00Z","y":"2026-01-01","n":"7.25","o":{"l":[{"d":1}]},"p":{"i":1}}'
 
-    assert [rest for _, rest in decoded(MAPS, [event] * 3)] == [None] * 3
-    assert decoded(NESTED, ['{"i":1,"more":{"a":[1]}}'], rescues=False)[0][0]["i"] == 1
+    assert [rest for _, rest in decode(MAPS, [event] * 3)] == [None] * 3
+    assert decode(NESTED, ['{"i":1,"more":{"a":[1]}}'], rescues=False)[0][0]["i"] == 1
 
 
 def test_one_event_that_does_not_fit_slows_down_those_beside_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +99,7 @@ def test_one_event_that_does_not_fit_slows_down_those_beside_it_alone(monkeypatc
     texts = [json.dumps({"i": number}) for number in range(WORTH_IT)]
     texts[700] = '{"i":"x"}'
 
-    found = decoded(FLAT, texts)
+    found = decode(FLAT, texts)
 
     assert fitted == [typed.TRIED_AGAIN]
     assert [event["i"] for event, _ in found] == [None if n == 700 else n for n in range(WORTH_IT)]
@@ -108,11 +108,11 @@ def test_one_event_that_does_not_fit_slows_down_those_beside_it_alone(monkeypatc
 
 @pytest.mark.parametrize("text", ["[1]", "7", '"x"', '{"i":'])
 def test_event_that_is_not_an_object_is_rescued_whole(text: str) -> None:
-    assert decoded(FLAT, ['{"i":1}', text])[1] == (None, text)
+    assert decode(FLAT, ['{"i":1}', text])[1] == (None, text)
 
 
 def test_no_events_are_none() -> None:
-    assert decoded(MAPS, []) == []
+    assert decode(MAPS, []) == []
 
 
 def test_the_type_is_the_one_that_spark_expects() -> None:

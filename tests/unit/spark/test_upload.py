@@ -1,4 +1,4 @@
-"""What a task hands in: chunks of its rows, described by what the hub has kept."""
+"""A task uploads its rows in chunks and returns a digest of the chunks that the hub keeps."""
 
 from hashlib import blake2b
 from typing import Any
@@ -48,7 +48,7 @@ def batch_of(*texts: str) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"data": list(texts)}, pa.schema([("data", pa.string())]))
 
 
-def handed_in(hub: Any, *batches: pa.RecordBatch, rejects: bool = False) -> Part | None:
+def hand_in(hub: Any, *batches: pa.RecordBatch, rejects: bool = False) -> Part | None:
     return upload(hub, BATCH, ROWS, batches, rejects=rejects)
 
 
@@ -56,14 +56,14 @@ def test_rows_are_handed_in_by_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uploading, "CHUNK_EVENTS_MAX", 2)
     hub = Hub()
 
-    part = handed_in(hub, batch_of('{"a":1}'), batch_of('{"a":2}', '{"a":3}'))
+    part = hand_in(hub, batch_of('{"a":1}'), batch_of('{"a":2}', '{"a":3}'))
 
     assert hub.bodies == [b'{"data":{"a":1}}\n{"data":{"a":2}}\n', b'{"data":{"a":3}}\n']
     assert part == Part("u", 2, 3, digest(b"".join(map(digest, hub.bodies))).hex())
 
 
 def test_hub_counts_the_valid_rows_when_others_are_rejected() -> None:
-    part = handed_in(Hub(), batch_of("{}", "{}"), rejects=True)
+    part = hand_in(Hub(), batch_of("{}", "{}"), rejects=True)
 
     assert part is not None
     assert part.events == 1
@@ -79,15 +79,15 @@ def test_chunks_are_not_too_large() -> None:
 def test_without_rows_nothing_is_asked() -> None:
     hub = Hub()
 
-    assert handed_in(hub) is None
-    assert handed_in(hub, batch_of()) is None
+    assert hand_in(hub) is None
+    assert hand_in(hub, batch_of()) is None
     assert hub.opened == 0
 
 
 def test_a_batch_that_was_begun_before_is_settled() -> None:
     hub = Hub(name=None)
 
-    assert handed_in(hub, batch_of("{}")) is None
+    assert hand_in(hub, batch_of("{}")) is None
     assert hub.bodies == []
 
 
@@ -100,6 +100,6 @@ def test_a_batch_that_was_begun_before_is_settled() -> None:
 )
 def test_a_row_that_the_hub_refuses_is_shown(error: Exception, says: str) -> None:
     with pytest.raises(InvalidRow, match=says) as refused:
-        handed_in(Hub(refuses=error), batch_of('{"a":1}', '{"a":2}', '{"a":3}'))
+        hand_in(Hub(refuses=error), batch_of('{"a":1}', '{"a":2}', '{"a":3}'))
 
     assert refused.value.row == '{"a":2}'

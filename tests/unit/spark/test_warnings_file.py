@@ -8,7 +8,7 @@ from penstock.spark.warnings_file import VARIABLE
 WARNS = "import logging, penstock.spark; log = logging.getLogger('penstock.spark'); log.info('i'); log.warning('%s', 7)"
 
 
-def told(**environment: str) -> str:
+def warn_in_process(**environment: str) -> str:
     """Return what a process that warns says on stderr."""
     return subprocess.run(
         [sys.executable, "-c", WARNS], env=environment, capture_output=True, check=True, text=True
@@ -19,10 +19,10 @@ def test_a_process_warns_on_stderr_and_in_the_file_that_is_named(tmp_path: Path)
     file = tmp_path / "warnings"
     file.write_text("before\n")
 
-    assert told(**{VARIABLE: str(file)}) == "7\n"
+    assert warn_in_process(**{VARIABLE: str(file)}) == "7\n"
     assert file.read_text() == "before\n7\n"
 
 
 def test_elsewhere_warnings_go_where_logging_has_them_go() -> None:
-    assert told() == "7\n"
+    assert warn_in_process() == "7\n"
     assert not logging.getLogger("penstock.spark").handlers

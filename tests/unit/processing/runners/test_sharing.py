@@ -1,4 +1,4 @@
-"""What becomes of a processor whose leases are in a database that is away, or has lost them."""
+"""A processor whose leases are in a database that is unavailable or has lost its tables."""
 
 import sqlite3
 import time

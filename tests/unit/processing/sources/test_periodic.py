@@ -46,7 +46,7 @@ def test_closed_traversal_yields_nothing() -> None:
 
 
 class World:
-    """What is crawled, by a clock that stands still."""
+    """Items to crawl, with a clock that stands still."""
 
     def __init__(self) -> None:
         self.now = 1_000.0

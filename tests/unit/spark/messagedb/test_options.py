@@ -7,26 +7,26 @@ from penstock.spark.options import EARLIEST, LATEST
 LEAST = {"url": "postgresql://reader:geheim@localhost:1/events", "category": "account"}
 
 
-def parsed(**given: str) -> CategoryOptions:
+def parse_with(**given: str) -> CategoryOptions:
     return parse_category_options(LEAST | given)
 
 
 def test_url_is_taken_without_line_break_and_driver() -> None:
     written = LEAST["url"].replace("postgresql://", "postgresql+psycopg://") + "\n"
 
-    assert parsed(url=written) == parsed()
+    assert parse_with(url=written) == parse_with()
 
 
 def test_url_and_category_are_enough() -> None:
-    assert parsed() == CategoryOptions(url=LEAST["url"], categories=("account",))
+    assert parse_with() == CategoryOptions(url=LEAST["url"], categories=("account",))
 
 
 def test_several_categories_are_separated_by_commas_and_taken_once_each() -> None:
-    assert parsed(category="account, payment,account").categories == ("account", "payment")
+    assert parse_with(category="account, payment,account").categories == ("account", "payment")
 
 
 def test_all_options_are_read() -> None:
-    options = parsed(
+    options = parse_with(
         category="account,payment",
         STARTINGOFFSETS='{"account": {"from": 3, "next": 17}, "payment": -2}',
         endingOffsets='{"account": 20, "payment": -1}',
@@ -68,7 +68,7 @@ def test_all_options_are_read() -> None:
 )
 def test_messagedb_option_is_refused_with_the_allowed_values(name: str, value: str, said: str) -> None:
     with pytest.raises(BadParameter) as refused:
-        parsed(**{name: value})
+        parse_with(**{name: value})
 
     assert said in str(refused.value)
 
@@ -85,21 +85,21 @@ def test_messagedb_option_is_refused_with_the_allowed_values(name: str, value: s
 )
 def test_a_wrong_url_is_refused_and_not_shown(url: str) -> None:
     with pytest.raises(BadParameter, match=r"option url is '\(not shown\)'; allowed: the address") as refused:
-        parsed(url=url)
+        parse_with(url=url)
 
     assert "geheim" not in f"{refused.value} {refused.value.fields} {refused.value.__cause__}"
     assert refused.value.__suppress_context__ or refused.value.__context__ is None
 
 
 def test_options_do_not_show_a_password() -> None:
-    assert "geheim" not in repr(parsed())
+    assert "geheim" not in repr(parse_with())
 
 
 def test_a_batch_does_not_end_before_it_begins() -> None:
     with pytest.raises(BadParameter, match="option endingOffsets is 5; allowed: for 'account', 17 or more"):
-        parsed(startingOffsets='{"account": 17}', endingOffsets='{"account": 5}')
+        parse_with(startingOffsets='{"account": 17}', endingOffsets='{"account": 5}')
     with pytest.raises(BadParameter, match="which cannot begin at startingOffsets=latest"):
-        parsed(startingOffsets="latest", endingOffsets="latest")
+        parse_with(startingOffsets="latest", endingOffsets="latest")
 
 
 @pytest.mark.parametrize(
@@ -107,11 +107,11 @@ def test_a_batch_does_not_end_before_it_begins() -> None:
     [("earliest", 1), ("latest", 100), ('{"account": 17}', 17), ('{"account": -1}', 100), ("{}", 1)],
 )
 def test_messagedb_query_begins_at_its_starting_offset(asked: str, start: int) -> None:
-    assert start_of(parsed(startingOffsets=asked), "account", 100) == start
+    assert start_of(parse_with(startingOffsets=asked), "account", 100) == start
 
 
 @pytest.mark.parametrize(
     ("asked", "end"), [("latest", 100), ('{"account": 17}', 17), ('{"account": 170}', 100), ("{}", 100)]
 )
 def test_messagedb_batch_ends_at_its_ending_offset_or_the_category_end(asked: str, end: int) -> None:
-    assert end_of(parsed(endingOffsets=asked), "account", 100) == end
+    assert end_of(parse_with(endingOffsets=asked), "account", 100) == end

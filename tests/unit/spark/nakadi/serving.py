@@ -1,4 +1,4 @@
-"""What a Nakadi may answer that a hub of ours does not: told by a server on the loopback interface."""
+"""A Nakadi server on the loopback interface, with the answers that a Penstock hub never gives."""
 
 import json
 import threading
@@ -29,7 +29,7 @@ def line(last: int, count: int = 0, *, partition: int = 0, debug: str | None = N
 
 
 class Serving:
-    """What the server is to answer, and what it was asked."""
+    """The answers that the server gives, and the requests that it received."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -39,7 +39,7 @@ class Serving:
         self.streams: list[list[bytes]] = []
         """The lines of each stream, one after the other. The last one stays open, the others end."""
         self.answers: dict[tuple[str, str], list[tuple[int, Any]]] = {}
-        """What is answered out of the ordinary, by method and the end of a path: statuses and bodies, one by one."""
+        """Exceptional answers, by method and the end of a path: statuses and bodies, each used once."""
         self.asked: list[tuple[str, str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.stopped = threading.Event()

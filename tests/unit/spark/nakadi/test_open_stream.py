@@ -11,16 +11,16 @@ from penstock.wire.subscriptions import BatchLine
 from tests.unit.spark.nakadi.serving import Serving, line, offset
 
 SOON = 300.0
-"""What is there comes; a test that waits so long has failed."""
+"""Seconds after which a test that waits for a line has failed."""
 
 
-def opened(nakadi: Serving) -> OpenStream:
+def open_stream(nakadi: Serving) -> OpenStream:
     return OpenStream(partial(NakadiServer(nakadi.options()).stream, "s"))
 
 
 def test_stream_delivers_lines_in_order_and_then_the_reason_of_its_end(nakadi: Serving) -> None:
     nakadi.streams = [[line(1, 2), line(1), line(1, debug="Commit timeout reached")], []]
-    stream = opened(nakadi)
+    stream = open_stream(nakadi)
     found = [stream.take(SOON) for _ in range(4)]
 
     assert stream.id == "stream-1"
@@ -30,21 +30,21 @@ def test_stream_delivers_lines_in_order_and_then_the_reason_of_its_end(nakadi: S
 
 def test_stream_that_ends_without_a_reason_says_that_none_was_given(nakadi: Serving) -> None:
     nakadi.streams = [[line(1, debug="Stream started")], []]
-    stream = opened(nakadi)
+    stream = open_stream(nakadi)
 
     assert isinstance(stream.take(SOON), BatchLine)
     assert stream.take(SOON) == Ended(UNSAID, None)
 
 
 def test_quiet_stream_delivers_nothing_and_stays_open(nakadi: Serving) -> None:
-    stream = opened(nakadi)
+    stream = open_stream(nakadi)
 
     assert stream.take(0.01) is None
     stream.close()
 
 
 def test_closed_stream_ends_its_thread(nakadi: Serving) -> None:
-    stream = opened(nakadi)
+    stream = open_stream(nakadi)
     [thread] = [each for each in threading.enumerate() if each.name == "penstock-nakadi-stream"]
 
     stream.close()
@@ -57,7 +57,7 @@ def test_closed_stream_ends_its_thread(nakadi: Serving) -> None:
 )
 def test_malformed_line_ends_the_stream(nakadi: Serving, text: bytes, kind: type[Exception]) -> None:
     nakadi.streams = [[text], []]
-    ended = opened(nakadi).take(SOON)
+    ended = open_stream(nakadi).take(SOON)
 
     assert isinstance(ended, Ended)
     assert isinstance(ended.error, kind)
@@ -76,7 +76,7 @@ def test_stream_that_cannot_be_opened_raises_the_refusal(nakadi: Serving, status
     nakadi.answers = {("GET", "/events"): [(status, "No free slots for streaming available")]}
 
     with pytest.raises(Exception, match="No free slots") as failed:
-        opened(nakadi)
+        open_stream(nakadi)
 
     assert isinstance(failed.value, kind) or status == 503
     assert not isinstance(failed.value, Conflict)

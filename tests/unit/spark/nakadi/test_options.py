@@ -12,18 +12,18 @@ DEFINED = {
 }
 
 
-def parsed(**given: str) -> SubscriptionOptions:
+def parse_with(**given: str) -> SubscriptionOptions:
     return parse_subscription_options(LEAST | given)
 
 
 def test_url_subscription_and_location_are_enough() -> None:
-    assert parsed() == SubscriptionOptions(
+    assert parse_with() == SubscriptionOptions(
         url="http://nakadi:8080", subscription="5b6f9a3c", landing_location="/var/landing"
     )
 
 
 def test_all_options_are_read() -> None:
-    options = parsed(
+    options = parse_with(
         MAXEVENTSPERTRIGGER="1000",
         batchLimit="50",
         commitTimeout="30",
@@ -81,4 +81,4 @@ def test_nakadi_option_is_refused_with_the_allowed_values(given: dict[str, str],
 
 @pytest.mark.parametrize("location", ["/var/landing", "file:/var/landing", "s3a://lake/landing"])
 def test_a_location_is_a_whole_path_or_has_a_scheme(location: str) -> None:
-    assert parsed(landingLocation=location).landing_location == location
+    assert parse_with(landingLocation=location).landing_location == location

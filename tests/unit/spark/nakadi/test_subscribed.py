@@ -13,7 +13,7 @@ A, B = Place("a.b", "0"), Place("a.b", "1")
 SOON = 300.0
 
 
-def taken(subscribed: Subscribed) -> BatchLine:
+def take_line(subscribed: Subscribed) -> BatchLine:
     """The next line, of which note is taken as if its events were landed."""
     found = subscribed.take(SOON)
     assert found is not None
@@ -110,12 +110,12 @@ def test_cursors_are_committed_once_with_their_stream_id(nakadi: Serving) -> Non
     nakadi.streams = [[line(1, 2), line(4, 3), line(4)]]
     subscribed = Subscribed(nakadi.options())
     subscribed.open({})
-    taken(subscribed)
-    taken(subscribed)
+    take_line(subscribed)
+    take_line(subscribed)
 
     subscribed.commit({A: offset(1)})
     subscribed.commit({A: offset(1)})
-    taken(subscribed)
+    take_line(subscribed)
     subscribed.commit({A: offset(4)})
     subscribed.commit({A: offset(4), B: offset(0)})
     subscribed.close()
@@ -143,7 +143,7 @@ def test_stream_whose_session_is_gone_is_closed_on_commit(nakadi: Serving, caplo
     nakadi.answers = {("POST", "/cursors"): [(422, "Session with stream id stream-1 not found")]}
     subscribed = Subscribed(nakadi.options())
     subscribed.open({})
-    taken(subscribed)
+    take_line(subscribed)
 
     subscribed.commit({A: offset(1)})
 
@@ -156,7 +156,7 @@ def test_unavailable_commit_is_repeated_later(nakadi: Serving) -> None:
     nakadi.answers = {("POST", "/cursors"): [(503, "later")]}
     subscribed = Subscribed(nakadi.options())
     subscribed.open({})
-    taken(subscribed)
+    take_line(subscribed)
 
     subscribed.commit({A: offset(1)})
     assert subscribed.is_open
@@ -171,7 +171,7 @@ def test_commit_to_a_deleted_subscription_fails(nakadi: Serving) -> None:
     nakadi.answers = {("POST", "/cursors"): [(404, 'Subscription with id "s" does not exist')]}
     subscribed = Subscribed(nakadi.options())
     subscribed.open({})
-    taken(subscribed)
+    take_line(subscribed)
 
     with pytest.raises(NotFound):
         subscribed.commit({A: offset(1)})
@@ -182,10 +182,10 @@ def test_a_line_that_is_put_back_comes_first(nakadi: Serving) -> None:
     nakadi.streams = [[line(0, 1), line(1, 1)]]
     subscribed = Subscribed(nakadi.options())
     subscribed.open({})
-    first = taken(subscribed)
+    first = take_line(subscribed)
     subscribed.put_back(first)
 
-    assert [taken(subscribed).cursor.offset, taken(subscribed).cursor.offset] == [offset(0), offset(1)]
+    assert [take_line(subscribed).cursor.offset, take_line(subscribed).cursor.offset] == [offset(0), offset(1)]
     subscribed.close()
 
 
@@ -201,7 +201,7 @@ def test_empty_streams_are_reopened_with_growing_delay_and_logged_reason(
         assert subscribed.take(SOON) is None
         assert not subscribed.is_open
         subscribed.open({})
-        taken(subscribed)
+        take_line(subscribed)
         assert subscribed.take(SOON) is None
         subscribed.open({})
     subscribed.close()
@@ -215,7 +215,7 @@ def test_delivered_cursors_can_be_committed_after_the_stream_ended(nakadi: Servi
     nakadi.streams = [[line(0, 1)], []]
     subscribed = Subscribed(nakadi.options())
     subscribed.open({})
-    taken(subscribed)
+    take_line(subscribed)
     assert subscribed.take(SOON) is None
 
     subscribed.commit({A: offset(0)})

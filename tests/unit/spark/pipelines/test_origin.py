@@ -1,4 +1,4 @@
-"""Where a forwarded record comes from."""
+"""Headers of a forwarded record name the events that it was made from."""
 
 from penstock.spark.pipelines.origin import NAMES, origin_of, without_origin
 

@@ -16,7 +16,7 @@ def progress(number: int, rows: int, *, end: int = 0, head: int = 0, source: Any
 
 
 class Query:
-    """What Spark shows of a query: its progress as it stands at each look; it ends when that is through."""
+    """A streaming query of Spark that shows the next progress at each look, and ends after the last."""
 
     def __init__(self, *looks: list[dict[str, Any]], is_busy: bool = False) -> None:
         self._looks = list(looks)

@@ -13,7 +13,7 @@ from penstock.spark.processors.results import RESULTS, results_of
 LAST = 2**63 - 1
 
 
-def told(returned: Any) -> dict[str, Outcome | Failure]:
+def call_all(returned: Any) -> dict[str, Outcome | Failure]:
     """Return what the driver is told of two streams, for one of which the handler returns something."""
 
     def handle(stream: str, events: Sequence[Any]) -> Any:
@@ -36,7 +36,7 @@ def told(returned: Any) -> dict[str, Outcome | Failure]:
     ids=["the last index", "a large count", "counts of any name", "an age"],
 )
 def test_extreme_outcomes_of_a_handler_reach_the_driver_unchanged(returned: Outcome, outcome: Outcome) -> None:
-    assert told(returned) == {"a": outcome, "b": Outcome(3)}
+    assert call_all(returned) == {"a": outcome, "b": Outcome(3)}
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_extreme_outcomes_of_a_handler_reach_the_driver_unchanged(returned: Outc
     ids=["an index", "an index beyond all", "a time", "a tag that is no text", "a tag of bytes", "a count"],
 )
 def test_outcome_that_cannot_be_sent_fails_only_its_stream(returned: Outcome, tag: str) -> None:
-    found = told(returned)
+    found = call_all(returned)
 
     assert isinstance(found["a"], Failure)
     assert (found["a"].tag, found["b"]) == (tag, Outcome(3))

@@ -110,7 +110,7 @@ class Rounds:
 
     @property
     def is_over(self) -> bool:
-        """Whether all there is was read, and is done."""
+        """Return whether all events were read and handled."""
         ends = {tranche: len(streams) for tranche, streams in self.log.streams.items()}
         return self.engine.positions() == ends and not self.engine.known()
 

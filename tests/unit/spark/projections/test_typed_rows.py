@@ -32,7 +32,7 @@ def row(event: Any) -> str:
     return str(event.data["row"])
 
 
-def declared(of: Any, **fields: Any) -> dict[str, str]:
+def declare(of: Any, **fields: Any) -> dict[str, str]:
     state = make_dataclass("Held", [(name, kind | None, None) for name, kind in fields.items()])
     return declared_in_files(Projection("held", state, lambda state, _: state, key=of).table)
 
@@ -40,17 +40,17 @@ def declared(of: Any, **fields: Any) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("before", "after", "shown"),
     [
-        (declared(row, a=int), declared(row, a=float), "a double'; .* a bigint"),
-        (declared(row, a=str), declared(row, a=list), "a string COMMENT 'JSON'\"; .* a string"),
-        (declared(row, a=int), declared(row, b=int), r"key string, b bigint, .* the columns key string, a bigint, .*"),
+        (declare(row, a=int), declare(row, a=float), "a double'; .* a bigint"),
+        (declare(row, a=str), declare(row, a=list), "a string COMMENT 'JSON'\"; .* a string"),
+        (declare(row, a=int), declare(row, b=int), r"key string, b bigint, .* the columns key string, a bigint, .*"),
         (
-            declared(seat, a=int),
-            declared(turned, a=int),
+            declare(seat, a=int),
+            declare(turned, a=int),
             r"PRIMARY KEY \(place, row\)'; .* PRIMARY KEY \(row, place\)",
         ),
         (
-            declared(event_key, row=str, place=str),
-            declared(seat, key=str),
+            declare(event_key, row=str, place=str),
+            declare(seat, key=str),
             r"PRIMARY KEY \(row, place\)'; .* PRIMARY KEY \(key\)",
         ),
     ],
@@ -64,7 +64,7 @@ def test_incompatible_change_of_file_columns_needs_another_version(
 
 
 def test_the_order_of_columns_does_not_matter() -> None:
-    check_declared(declared(seat, a=int, b=str), declared(seat, b=str, a=int), "a folder held_v1")
+    check_declared(declare(seat, a=int, b=str), declare(seat, b=str, a=int), "a folder held_v1")
 
 
 @pytest.mark.parametrize(

@@ -7,17 +7,17 @@ from penstock.wire.log.reader.reading import ALL_HEADERS, Wish
 URL = "http://shop.example/feed?tenant=7"
 
 
-def parsed(**given: str) -> RemoteOptions:
+def parse_with(**given: str) -> RemoteOptions:
     return parse_remote_options({"url": URL} | given)
 
 
 def test_the_url_is_enough() -> None:
-    assert parsed() == RemoteOptions(url=URL)
-    assert not parsed().include_headers
+    assert parse_with() == RemoteOptions(url=URL)
+    assert not parse_with().include_headers
 
 
 def test_all_options_are_read() -> None:
-    options = parsed(
+    options = parse_with(
         PARTITIONCOUNT="4",
         version="1",
         startingCursors='{"0": "a7", "3": "_last"}',
@@ -51,14 +51,14 @@ def test_all_options_are_read() -> None:
 
 
 def test_all_headers_come_unless_some_are_named() -> None:
-    assert parsed(includeHeaders="true").headers == (ALL_HEADERS,)
-    assert parsed(includeHeaders="false").headers == ()
+    assert parse_with(includeHeaders="true").headers == (ALL_HEADERS,)
+    assert parse_with(includeHeaders="false").headers == ()
 
 
 def test_cursors_may_stand_as_in_a_checkpoint() -> None:
-    assert parsed(startingCursors='{"0": {"page": 3, "number": 7, "cursor": "a7"}}').starting_cursors == {0: "a7"}
-    assert parsed(startingCursors="_last").starting_cursors == "_last"
-    assert parsed(startingCursors=" _first ").starting_cursors == "_first"
+    assert parse_with(startingCursors='{"0": {"page": 3, "number": 7, "cursor": "a7"}}').starting_cursors == {0: "a7"}
+    assert parse_with(startingCursors="_last").starting_cursors == "_last"
+    assert parse_with(startingCursors=" _first ").starting_cursors == "_first"
 
 
 @pytest.mark.parametrize(
@@ -95,6 +95,6 @@ def test_cursors_may_stand_as_in_a_checkpoint() -> None:
 )
 def test_zeroeventhub_option_is_refused_with_the_allowed_values(name: str, value: str, said: str) -> None:
     with pytest.raises(BadParameter) as refused:
-        parsed(**{name: value})
+        parse_with(**{name: value})
 
     assert said in str(refused.value)

@@ -21,7 +21,7 @@ def reader(folder: Path, **options: str) -> RemoteFeedStreamReader:
 
 @pytest.fixture
 def ends(tmp_path: Path) -> list[Landed]:
-    """Where micro-batches end of one page each, of partition 0, that have landed."""
+    """Ends of micro-batches of one landed page each, all of partition 0."""
     pages, place, found = LandedPages(Landing(str(tmp_path), "6f1c"), "r"), Place(0, 0, "_first"), []
     for page in range(4):
         place = pages.add(0, place, [FeedEvent(0, msgspec.Raw(b"%d" % page))], str(page), "http://x")

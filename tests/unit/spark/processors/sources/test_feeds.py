@@ -26,7 +26,7 @@ def look(epoch: int, *nexts: int) -> Look:
     return _FeedLook(NO_SESSION, Hub("http://localhost:1", 0.0), heads, frozenset(), fail_on_loss=True)
 
 
-def begun(*, position: str, events: int = 0) -> Engine:
+def begin_engine(*, position: str, events: int = 0) -> Engine:
     """Return an engine at a position, which has room for four events, and has taken in some behind it."""
     engine = Engine(Rules(events_ahead=4, batches_ahead=1), Random(0), is_dense=False)
     engine.open(TRANCHE, position)
@@ -40,7 +40,7 @@ def begun(*, position: str, events: int = 0) -> Engine:
 def test_parked_events_of_a_recreated_feed_are_not_read_again(
     nexts: tuple[int, ...],
 ) -> None:
-    engine = begun(position="1:0", events=4)
+    engine = begin_engine(position="1:0", events=4)
     engine.open("order.placed/0", "1:0")
     again = engine.take(1, 0.0)
 
@@ -54,8 +54,8 @@ def test_parked_events_of_a_recreated_feed_are_not_read_again(
 def test_position_after_the_end_of_the_feed_is_refused() -> None:
     told = "position is '1:8'; allowed: up to 1:5, where order.placed/1 ends; `penstock checkpoint set` moves a proc"
     with pytest.raises(BadParameter, match=told):
-        Planned.of(begun(position="1:8"), look(1, 0, 5), {}, [])
-    assert not Planned.of(begun(position="1:5"), look(1, 0, 5), {}, []).new
+        Planned.of(begin_engine(position="1:8"), look(1, 0, 5), {}, [])
+    assert not Planned.of(begin_engine(position="1:5"), look(1, 0, 5), {}, []).new
 
 
 def test_positions_of_feeds_no_longer_read_are_not_checked() -> None:

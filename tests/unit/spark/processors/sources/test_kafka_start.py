@@ -21,7 +21,7 @@ class Brokers(KafkaSource):
 HEADS = {"orders/0": Head(3, 10), "orders/1": Head(4, 20), "returns/0": Head(5, 30)}
 
 
-def begun(start: Literal["earliest", "latest"], *kept: str) -> dict[str, object]:
+def find_beginnings(start: Literal["earliest", "latest"], *kept: str) -> dict[str, object]:
     source = Brokers(Kafka("localhost:9092", "orders,returns"), start=start)
     source.found = HEADS
     return {each: source.beginning(each, kept) for each in source.tranches() if each not in kept}
@@ -39,8 +39,8 @@ def begun(start: Literal["earliest", "latest"], *kept: str) -> dict[str, object]
 def test_latest_applies_to_new_topics_and_not_to_partitions_added_later(
     kept: tuple[str, ...], expected: dict[str, object]
 ) -> None:
-    assert begun("latest", *kept) == expected
-    assert begun("earliest", *kept) == {each: HEADS[each].first for each in expected}
+    assert find_beginnings("latest", *kept) == expected
+    assert find_beginnings("earliest", *kept) == {each: HEADS[each].first for each in expected}
 
 
 def test_partition_added_while_reading_starts_at_its_first_offset() -> None:
