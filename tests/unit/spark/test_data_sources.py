@@ -20,6 +20,7 @@ from penstock.spark.messagedb.source import CategoryDataSource
 from penstock.spark.nakadi.source import SubscriptionDataSource
 from penstock.spark.ranges import Range
 from penstock.spark.source import PenstockDataSource, check_pyspark
+from penstock.spark.zeroeventhub.columns import SCHEMA as REMOTE_COLUMNS
 from penstock.spark.zeroeventhub.source import RemoteFeedSource
 
 EVENTS: Final = StructType().add("data", StringType())
@@ -153,6 +154,11 @@ def test_option_that_does_not_suit_its_use_is_refused_before_anything_runs(
 def test_unknown_column_is_refused_before_anything_runs(name: str, use: str, message: str) -> None:
     with pytest.raises(BadParameter, match=message):
         open_as(name, use, {}, UNKNOWN)
+
+
+def test_zeroeventhub_columns_are_partition_number_headers_and_data() -> None:
+    assert source("zeroeventhub").schema().names == ["partition", "number", "data"]
+    assert source("zeroeventhub", includeHeaders="true").schema() == REMOTE_COLUMNS
 
 
 @pytest.mark.parametrize("name", ["penstock", "zeroeventhub"])
