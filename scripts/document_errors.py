@@ -165,6 +165,7 @@ ADVICE = {
     "malformed-batch": "Correct the body, or the event that it names. Nothing of the request was written.",
     "malformed-event": "Correct the event that it names. Nothing was written, save the chunks before it.",
     "malformed-event-type": "Correct the member that it names.",
+    "arrow-not-installed": "Install the extra where the hub runs and restart it, or read NDJSON.",
     "not-acceptable": "Ask for one of the forms that it names.",
     "not-offered": "Ask whoever runs the hub, or another hub.",
     "order-unknown": "Roll back. Name other fields, or leave out the event that it names and go on without it.",

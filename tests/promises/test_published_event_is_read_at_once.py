@@ -8,7 +8,7 @@ import pytest
 
 from penstock.hub.hub import Hub
 from penstock.testing.live_hub import live_hub
-from penstock.wire.log.arrow import MEDIA_TYPE
+from penstock.wire.log.feedapi import ARROW
 from tests.promises.scene import NAME, Follower, Remote, commit_to_outbox, hub_on, service
 
 ROUNDS = 12
@@ -78,7 +78,7 @@ def test_filtered_read_and_head_request_show_committed_outbox_events(remotes: li
         "?n=2&cursor0=_first&cursor1=_first",
         "/events?token=1-1&partition=0&cursor=_first",
     ]
-    asked = [(query, accept) for query in queries for accept in ("*/*", MEDIA_TYPE)]
+    asked = [(query, accept) for query in queries for accept in ("*/*", ARROW)]
     for n, (query, accept) in enumerate(asked * 2):
         commit_to_outbox(url, {"fresh": n})
         path = f"{remotes[0].path}{query}&pagesizehint=10&event-types={NAME}"
@@ -89,6 +89,6 @@ def test_filtered_read_and_head_request_show_committed_outbox_events(remotes: li
 
         commit_to_outbox(url, {"n": n})
         status, _, headers = remotes[n % 2].ask(
-            "HEAD", f"{remotes[0].path}?n=1&cursor0=_last", headers={"accept": MEDIA_TYPE}
+            "HEAD", f"{remotes[0].path}?n=1&cursor0=_last", headers={"accept": ARROW}
         )
         assert (status, headers["penstock-cursor"].rpartition("-")[2]) == (200, f"{500 + 2 * n + 2}")

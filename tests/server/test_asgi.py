@@ -19,7 +19,7 @@ from penstock.server import HubApp
 from penstock.server import state as shutdown
 from penstock.storage.sqlite.store import SqliteStore, SqliteTx
 from penstock.testing.factories import an_event_type
-from penstock.wire.log.arrow import MEDIA_TYPE
+from penstock.wire.log.feedapi import ARROW
 
 PAGE = "n=1&cursor0=_first&pagesizehint=100000"
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -126,7 +126,7 @@ def test_large_page_is_sent_whole_and_as_bytes(store: FailingStore) -> None:
         assert client.ended
 
         client.sent.clear()
-        await client.get(PAGE, accept=MEDIA_TYPE)
+        await client.get(PAGE, accept=ARROW)
         assert {type(event["body"]) for event in client.sent[1:]} == {bytes}, "ASGI asks for no other buffers"
         with pa.ipc.open_stream(client.body) as stream:
             table = stream.read_all()

@@ -73,7 +73,7 @@ def new(kind: KindArgument, directory: DirectoryArgument) -> None:
     for line in (
         f"cd {shlex.quote(str(directory))}",
         "python -m venv .venv",
-        ".venv/bin/pip install /path/to/penstock  # A checkout: penstock-hub is on no package index yet.",
+        ".venv/bin/pip install '/path/to/penstock[arrow]'  # A checkout: penstock-hub is on no package index yet.",
         ".venv/bin/pip install -e '.[dev]'",
         ".venv/bin/pytest",
     ):

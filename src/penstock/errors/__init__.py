@@ -30,6 +30,7 @@
     │   ├── UnsupportedMediaType
     │   ├── MalformedRequest
     │   ├── NotAcceptable
+    │   │   └── ArrowNotInstalled
     │   ├── WrongCategory
     │   ├── EidMissing
     │   ├── OrderUnknown

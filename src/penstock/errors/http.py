@@ -89,6 +89,14 @@ class NotAcceptable(Invalid):
     """The media types that this answer has."""
 
 
+class ArrowNotInstalled(NotAcceptable):
+    """The request asks for Arrow of a hub without PyArrow."""
+
+    code = "arrow-not-installed"
+    message = "Accept is {accept!r}, but this hub runs without PyArrow, the extra `arrow`: it sends {allowed} only"
+    hint = "Run pip install 'penstock-hub[arrow]' where the hub runs and restart it, or name one of these in Accept."
+
+
 class HubStopped(Unavailable):
     """The hub is shutting down."""
 

@@ -20,8 +20,7 @@ from penstock.spark.options import AskedOffsets
 from penstock.spark.patience import patiently
 from penstock.spark.ranges import Range
 from penstock.spark.reading import Part, sifted
-from penstock.wire.log.arrow import MEDIA_TYPE
-from penstock.wire.log.feedapi import CURSOR_HEADER, LEFT_OUT_HEADER, feed_token
+from penstock.wire.log.feedapi import ARROW, CURSOR_HEADER, LEFT_OUT_HEADER, feed_token
 from penstock.wire.log.nakadi import parse_offset
 
 PAGE_EVENTS: Final = 100_000
@@ -101,7 +100,7 @@ class Hub:
         if with_headers:
             query["headers"] = "_all"
         address = f"{self.url}/feeds/{quote(wanted.event_type, safe='')}/events?{urlencode(query)}"
-        with opened(address, MEDIA_TYPE) as answer, pa.ipc.open_stream(answer) as stream:
+        with opened(address, ARROW) as answer, pa.ipc.open_stream(answer) as stream:
             if LEFT_OUT_HEADER in answer.headers:
                 left_out, cursor = answer.headers[LEFT_OUT_HEADER], answer.headers.get(CURSOR_HEADER, "")
                 yield from sifted(list(stream), wanted, left_out, cursor)

@@ -2,17 +2,18 @@
 
 import time
 from collections.abc import Mapping
-from typing import Final
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Final
 
 from penstock.cli.checkpoint.keeper import UNKNOWN, Behind
 from penstock.cli.output import tell
 from penstock.client import Client, PartitionOffsets
 from penstock.errors import BadParameter, EventTypeNotFound, PenstockError
-from penstock.processing.sources.feed_pages import FeedPages
+from penstock.processing.sources.feed_pages import FeedPages, pyarrow
 from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche
 from penstock.wire.http import is_passing
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MICROSECONDS: Final = 1_000_000
 
@@ -85,9 +86,9 @@ class Gaps:
         return self._known[event_type]
 
 
-def _age(page: pa.Table | None) -> float | None:
+def _age(page: "pa.Table | None") -> float | None:
     """Return how old the first event of a page is; None: it has none."""
     if page is None or not page.num_rows:
         return None
-    received: int = page.column("received_at").cast(pa.int64())[0].as_py()
+    received: int = page.column("received_at").cast(pyarrow().int64())[0].as_py()
     return max(0.0, round(time.time() - received / MICROSECONDS, 3))

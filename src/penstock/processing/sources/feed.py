@@ -6,9 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from datetime import datetime
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from penstock.client.http.library import Closing
 from penstock.core.events.event import stream_name
@@ -16,7 +14,7 @@ from penstock.errors import BadCursor, BadParameter, CursorExpired, EventsLost, 
 from penstock.processing.engine.item import Batch, Position, in_parts
 from penstock.processing.parameters import check_flag
 from penstock.processing.sources.exchanges import Exchanges, result_of
-from penstock.processing.sources.feed_pages import FeedPages, Partitions
+from penstock.processing.sources.feed_pages import FeedPages, Partitions, pyarrow
 from penstock.processing.sources.feed_position import (
     FeedPosition,
     check_place,
@@ -27,6 +25,9 @@ from penstock.processing.sources.feed_position import (
 from penstock.processing.sources.source import Want
 from penstock.processing.stream_event import StreamEvent
 from penstock.wire.http import Exchange, check_address
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Start: TypeAlias = Literal["earliest", "latest"] | datetime
 PAGE_EVENTS: Final = 20_000
@@ -63,6 +64,7 @@ class FeedSource(Closing):
 
     Raises:
         BadParameter: there is no event type, what names one is no text, or *start* is none of these.
+        RequirementMissing: PyArrow is not installed; the extra `arrow` brings it.
         EventTypeNotFound: (whatever reads) there is none of that name.
         EventsLost: (`read`) events are gone, and that is to fail.
         FeedCreatedAgain: (`read`) a position is one in a feed of the same name that was there before.
@@ -81,6 +83,7 @@ class FeedSource(Closing):
         if start not in ("earliest", "latest") and not (isinstance(start, datetime) and start.utcoffset() is not None):
             raise BadParameter(parameter="start", value=start, allowed=_STARTS)
         check_flag("fail_on_loss", fail_on_loss)
+        pyarrow()
         address = check_address(url, relative=http is not None)
         self._exchanges = Exchanges(http)
         self._feeds = {
@@ -267,7 +270,7 @@ class _Feed:
         return self._batches(page, places, is_hashed=known.is_hashed, is_tail=not page.num_rows)
 
     def _batches(
-        self, page: pa.Table, places: Mapping[int, FeedPosition], *, is_hashed: bool, is_tail: bool
+        self, page: "pa.Table", places: Mapping[int, FeedPosition], *, is_hashed: bool, is_tail: bool
     ) -> list[Batch]:
         found: dict[int, list[StreamEvent]] = {partition: [] for partition in places}
         sizes: Counter[int] = Counter()
@@ -289,7 +292,8 @@ class _Feed:
                 made.append(Batch(tranche, end.encode(), events, is_tail=is_tail, bytes=sizes[partition]))
         return made
 
-    def _events(self, batch: pa.RecordBatch, partition: int, epoch: int, *, is_hashed: bool) -> list[StreamEvent]:
+    def _events(self, batch: "pa.RecordBatch", partition: int, epoch: int, *, is_hashed: bool) -> list[StreamEvent]:
+        pa = pyarrow()
         name, tranche, rows = self._name, encode_tranche(self._name, partition), batch.num_rows
         keys = batch.column("key").to_pylist()
         return list(

@@ -2,21 +2,35 @@
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Final, NamedTuple
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.client.http.json_exchange import JsonExchange, decoded
 from penstock.client.registry import EventTypes, hub_address
 from penstock.core.log.cursor import Cursor, View, feed_mark, parse_cursor
-from penstock.errors import BadPartitionCount, MalformedAnswer, StaleSplit, Unavailable
+from penstock.errors import BadPartitionCount, MalformedAnswer, RequirementMissing, StaleSplit, Unavailable
 from penstock.wire.http import Exchange, Request, address, is_passing, patiently
-from penstock.wire.log.arrow import MEDIA_TYPE
-from penstock.wire.log.feedapi import CURSOR_HEADER
+from penstock.wire.log.feedapi import ARROW, CURSOR_HEADER
 from penstock.wire.log.nakadi import parse_offset
 from penstock.wire.query import Query
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 _FOR_EVER: Final = float("inf")
+
+
+def pyarrow() -> Any:
+    """Return the library PyArrow, which comes with the extra `arrow`.
+
+    Raises:
+        RequirementMissing: it is not installed.
+    """
+    try:
+        import pyarrow as pa
+    except ModuleNotFoundError as error:
+        install = "install it: pip install 'penstock-hub[arrow]'"
+        raise RequirementMissing(needed="PyArrow, to read feeds by column,", found="none", install=install) from error
+    return pa
 
 
 class Partitions(NamedTuple):
@@ -98,14 +112,16 @@ class FeedPages:
 
     def page(
         self, epoch: int, count: int, offsets: Mapping[int, int], events: int, wait_s: float
-    ) -> Exchange[pa.Table | None]:
+    ) -> "Exchange[pa.Table | None]":
         """Return what follows in the partitions that *offsets* names, up to so many *events*.
 
         None: the feed has another number of partitions than *count* by now.
 
         Raises:
             CursorExpired, BadCursor: there is no such place in it.
+            RequirementMissing: PyArrow is not installed.
         """
+        pa = pyarrow()
         mark = feed_mark(self._event_type)
         cursors = (
             (f"cursor{partition}", Cursor(mark, epoch, View(count, partition, count), (offset,)).encode())
@@ -114,7 +130,7 @@ class FeedPages:
         query: list[tuple[str, object]] = [("n", count), *cursors, ("pagesizehint", events)]
         query += [("wait", wait_s)] if wait_s else []
         url = address(hub_address(self._url, "feeds", self._event_type), query=query)
-        request = Request(method="GET", url=url, headers={"accept": MEDIA_TYPE}, wait=wait_s)
+        request = Request(method="GET", url=url, headers={"accept": ARROW}, wait=wait_s)
         try:
             answer = yield from self._json.done(request, is_passing, 200)
         except (BadPartitionCount, StaleSplit):

@@ -11,7 +11,15 @@ from starlette.responses import Response
 
 from penstock.core.events.event import NewEvent
 from penstock.core.log.cursor import Cursor, View, bad_count, feed_mark, with_count
-from penstock.errors import BadParameter, BadPartitionCount, InvalidEvent, MalformedEvent, PenstockError
+from penstock.errors import (
+    ArrowNotInstalled,
+    BadParameter,
+    BadPartitionCount,
+    InvalidEvent,
+    MalformedEvent,
+    NotAcceptable,
+    PenstockError,
+)
 from penstock.hub.hub import Hub
 from penstock.hub.log.read import Reading, Wanted
 from penstock.hub.log.request import Published
@@ -20,11 +28,11 @@ from penstock.server.auth import caller_of
 from penstock.server.http.encoding import choose_encoding, choose_form
 from penstock.server.http.requests import read_body, refuse_foreign_body
 from penstock.server.http.responses import json_response
-from penstock.server.log.pages import ArrowForm, Form, LineForm, Page
+from penstock.server.log.pages import HAS_ARROW, ArrowForm, Form, LineForm, Page
 from penstock.server.log.publish import INLINE_BYTES, submitted
 from penstock.server.state import State, event_type_of, state_of
 from penstock.storage.store import KindFilter
-from penstock.wire.log import arrow, feedapi, zeroeventhub
+from penstock.wire.log import feedapi, zeroeventhub
 from penstock.wire.producers import refuse_numbers
 from penstock.wire.query import HeaderChoice, Query
 
@@ -72,7 +80,7 @@ async def read_feed(request: Request) -> Page | Response:
 
     def headers(reading: Reading, whole: bool) -> dict[str, str]:
         found = {"cache-control": "no-store"} if asked.cursorset else {}
-        if form.media_type == arrow.MEDIA_TYPE and (whole or not reading.sifted):
+        if form.media_type == feedapi.ARROW and (whole or not reading.sifted):
             after = ((track.view.partition, track.cursor_after(whole=whole)) for track in reading.tracks)
             found[feedapi.CURSOR_HEADER] = "&".join(f"cursor{partition}={cursor}" for partition, cursor in after)
         return found
@@ -113,7 +121,7 @@ async def read_partition(request: Request) -> Page:
         return state.hub.look(name, None, wanted, asked.page_size, kinds)
 
     def headers(reading: Reading, whole: bool) -> dict[str, str]:
-        if form.media_type != arrow.MEDIA_TYPE or (reading.sifted and not whole):
+        if form.media_type != feedapi.ARROW or (reading.sifted and not whole):
             return {}
         [track] = reading.tracks
         found = {feedapi.CURSOR_HEADER: track.cursor_after(whole=whole)}
@@ -194,9 +202,22 @@ def cursors_after(published: Published) -> dict[int, str]:
 
 
 def _form(request: Request, headers: HeaderChoice | None, *, version: int) -> Form:
-    if choose_form(request, zeroeventhub.NDJSON, arrow.MEDIA_TYPE) == arrow.MEDIA_TYPE:
-        return ArrowForm(headers)
-    return LineForm(version=version, headers=headers)
+    offered = [zeroeventhub.NDJSON, feedapi.ARROW]
+    try:
+        chosen = choose_form(request, *(offered if HAS_ARROW else offered[:1]))
+    except NotAcceptable as error:
+        if not HAS_ARROW and _takes(request, feedapi.ARROW):
+            raise ArrowNotInstalled(**error.fields) from None
+        raise
+    return ArrowForm(headers) if chosen == feedapi.ARROW else LineForm(version=version, headers=headers)
+
+
+def _takes(request: Request, media_type: str) -> bool:
+    try:
+        choose_form(request, media_type)
+    except NotAcceptable:
+        return False
+    return True
 
 
 def _kind_filter(name: str, asked: tuple[frozenset[str], bool] | None) -> KindFilter | None:

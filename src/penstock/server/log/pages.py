@@ -10,6 +10,7 @@ No more is read for nobody than what is being read.
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from itertools import compress
 from typing import Any, Final, Protocol
 
@@ -24,9 +25,14 @@ from penstock.schema.json_text import decode
 from penstock.server.http.encoding import Encoder, encoder
 from penstock.server.http.streaming import Ahead, Leaving, Piece, Run, leaving, something_new, unless
 from penstock.storage.store import NONE, Frame
-from penstock.wire.log import arrow, feedapi, zeroeventhub
+from penstock.wire.log import feedapi, zeroeventhub
 from penstock.wire.query import HeaderChoice
 
+if find_spec("pyarrow"):  # Loaded when the hub starts, so that the first page does not wait for it.
+    from penstock.wire.log import arrow
+
+HAS_ARROW: Final = find_spec("pyarrow") is not None
+"""Whether this hub can send Arrow pages."""
 SIFTED_BYTES: Final = 1 << 20
 """A sifted Arrow page ends after about so much: it is held whole, since its cursor stands in a header."""
 _decode_headers: Final = msgspec.json.Decoder(dict[str, str]).decode
@@ -98,9 +104,9 @@ class LineForm:
 
 
 class ArrowForm:
-    """An Arrow IPC stream: a batch for every chunk."""
+    """An Arrow IPC stream: a batch for every chunk. Needs PyArrow, see `HAS_ARROW`."""
 
-    media_type = arrow.MEDIA_TYPE
+    media_type = feedapi.ARROW
 
     def __init__(self, headers: HeaderChoice | None) -> None:
         self._headers = headers
@@ -119,7 +125,7 @@ class ArrowForm:
         """See `Form.gathers`: where events are left out, the cursor after the page cannot be told from its rows."""
         return reading.sifted
 
-    def _batches(self, hub: Hub, reading: Reading, stream: arrow.Stream) -> Iterator[list[arrow.Part]]:
+    def _batches(self, hub: Hub, reading: Reading, stream: "arrow.Stream") -> "Iterator[list[arrow.Part]]":
         for track in reading.tracks:
             while chunk := hub.next_columns(reading, track):
                 kept = Rows(chunk).kept(reading, track) if reading.sifted else None

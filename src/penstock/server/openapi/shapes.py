@@ -19,8 +19,7 @@ from penstock.core.registry.definition import (
     PartitionStrategy,
 )
 from penstock.server.openapi.operation import Answer, Schema, list_of, object_of
-from penstock.wire.log import arrow
-from penstock.wire.log.feedapi import CURSOR_HEADER, LEFT_OUT_HEADER
+from penstock.wire.log.feedapi import ARROW, ARROW_COLUMNS, CURSOR_HEADER, LEFT_OUT_HEADER
 from penstock.wire.log.zeroeventhub import NDJSON
 
 JSON: Final = "application/json"
@@ -149,7 +148,7 @@ _STATUS: Final = object_of("status", status=_STRING)
 _ARROW: Final = {
     "type": "string",
     "contentEncoding": "binary",
-    "description": f"Columns: {', '.join(arrow.SCHEMA.names)}.",
+    "description": f"Columns: {', '.join(ARROW_COLUMNS)}.",
 }
 _CURSOR_AFTER: Final = {
     CURSOR_HEADER: "With Arrow: the cursor just after the page, where it is known when the page begins."
@@ -218,12 +217,12 @@ EVENT_TYPES: Final = _answer("All event types.", {JSON: list_of(_EVENT_TYPE_SHOW
 EVENT_TYPE: Final = _answer("As its owner gave it, with the defaults filled in.", {JSON: _EVENT_TYPE_SHOWN})
 PAGE_V1: Final = _answer(
     "Without arguments what the feed consists of, else events and cursors, one a line.",
-    {JSON: _DISCOVERY, NDJSON: _V1_PAGE, arrow.MEDIA_TYPE: _ARROW},
+    {JSON: _DISCOVERY, NDJSON: _V1_PAGE, ARROW: _ARROW},
     headers=_CURSOR_AFTER,
 )
 PAGE_V2: Final = _answer(
     "Events and cursors, one a line; the last is a cursor.",
-    {NDJSON: _V2_PAGE, arrow.MEDIA_TYPE: _ARROW},
+    {NDJSON: _V2_PAGE, ARROW: _ARROW},
     headers=_CURSOR_AFTER | _LEFT_OUT,
 )
 PUBLISHED: Final = _answer("How many, and by partition the cursor just after them.", {JSON: _PUBLISHED})

@@ -1,4 +1,8 @@
-"""Pages as Arrow IPC streams: columns are made of joined text by Arrow itself, no event becomes a Python object."""
+"""Pages as Arrow IPC streams: columns are made of joined text by Arrow itself, no event becomes a Python object.
+
+Importing this module loads PyArrow, which only the extra `arrow` installs. The media type and the names of the columns
+are in `penstock.wire.log.feedapi`, which loads nothing.
+"""
 
 import struct
 from io import RawIOBase
@@ -8,7 +12,6 @@ from typing import Any, Final, Protocol, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-MEDIA_TYPE: Final = "application/vnd.apache.arrow.stream"
 RUNS_MAX: Final = 64
 """So many times are repeated one by one; more of them by Arrow, whose calls have a price of their own."""
 Part: TypeAlias = bytes

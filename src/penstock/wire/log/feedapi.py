@@ -11,6 +11,9 @@ from penstock.errors import BadParameter, StaleToken
 from penstock.wire.log.zeroeventhub import WAIT_SECONDS_MAX, page_size
 from penstock.wire.query import HeaderChoice, Query, headers_of, kinds_of, shown
 
+ARROW: Final = "application/vnd.apache.arrow.stream"
+"""The media type of Arrow pages. They need PyArrow, the extra `arrow`; their names are known without it."""
+ARROW_COLUMNS: Final = ("partition", "offset", "key", "kind", "headers", "data", "received_at")
 CURSOR_HEADER: Final = "Penstock-Cursor"
 LEFT_OUT_HEADER: Final = "Penstock-Left-Out"
 """Of an Arrow page: the cursor just after it, which has no line to stand on."""
