@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from penstock.testing.live_hub import live_hub
-from penstock.testing.store_contract import Database, database_at
 from tests.cli.command import Command
 from tests.promises.scene import until
+from tests.store_contract import Database, database_at
 
 PAGE = Path(__file__).parents[2] / "docs" / "outbox.md"
 

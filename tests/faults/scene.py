@@ -15,11 +15,11 @@ from penstock.errors import PenstockError, RetriesExhausted
 from penstock.hub.hub import Hub
 from penstock.server import HubApp
 from penstock.storage import open_store
-from penstock.testing.store_contract import database_at
 from tests.faults.either import Either, Handle, Kind, either
 from tests.faults.proxy import Fate, Line, lost, unanswered
 from tests.producing import Producer
 from tests.served import Served, create
+from tests.store_contract import database_at
 
 GROUP = "mine"
 TWO_ATTEMPTS = RetryPolicy(max_attempts=2, max_delay=0.02)

@@ -12,12 +12,12 @@ from penstock.client import PublishResult
 from penstock.storage.sqlite import connection
 from penstock.testing.live_hub import LiveHub
 from penstock.testing.postgres import PostgresCluster
-from penstock.testing.store_contract import database_at
 from tests.exhaustive import exhaustive
 from tests.faults.either import Handle, Kind
 from tests.faults.proxy import Held, hung_up
 from tests.faults.scene import MANY_ATTEMPTS, Scene, hub_here, ids, scene_on, stored
 from tests.promises.scene import until, waiting_for_locks
+from tests.store_contract import database_at
 
 EVENTS = "SELECT count(*) FROM penstock_event WHERE partition_id IN ({mine})"
 PRODUCERS = "SELECT {} FROM penstock_producer WHERE partition_id IN ({{mine}})"

@@ -29,9 +29,9 @@ from penstock.processing.sources.feed import FeedSource
 from penstock.processing.sources.source import Want
 from penstock.processing.sources.subscription import SubscriptionSource
 from penstock.testing.live_hub import LiveHub
-from penstock.testing.store_contract import database_at
 from tests.processing.office import until
 from tests.processing.orders import ORDERS, Seen, create_orders, numbers_of, publish
+from tests.store_contract import database_at
 
 
 @pytest.fixture

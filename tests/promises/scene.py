@@ -20,7 +20,7 @@ from penstock.hub.log.read import Wanted
 from penstock.storage import Store, open_store
 from penstock.storage.store import Block, Frame, KindFilter
 from penstock.testing.factories import an_event_type
-from penstock.testing.store_contract import Database, database_at
+from tests.store_contract import Database, database_at
 
 NAME = "order.placed"
 JOINED = Frame("", "\n", "")

@@ -18,8 +18,8 @@ from penstock.storage import open_store
 from penstock.storage.store import Tx
 from penstock.testing.factories import a_business_event, a_new_event, an_event_type
 from penstock.testing.live_hub import live_hub
-from penstock.testing.store_contract.database import FIRST_AT, append, created, row
 from tests.promises.scene import NAME, feed, hub_on, until, waiting_for_locks
+from tests.store_contract.database import FIRST_AT, append, created, row
 
 EVENTS = range(1, 9)
 BY_ORDER: dict[str, Any] = {

@@ -11,8 +11,8 @@ from penstock.client import Client
 from penstock.errors import BadCursor, CursorExpired
 from penstock.hub.hub import Hub
 from penstock.testing.live_hub import LiveHub, live_hub
-from penstock.testing.store_contract import database_at
 from tests.promises.scene import NAME, Follower, Remote, create, event
+from tests.store_contract import database_at
 
 V1 = f"/feeds/{NAME}?n=2&cursor0="
 V2 = f"/feeds/{NAME}/events?token=1-2&partition=0&cursor="

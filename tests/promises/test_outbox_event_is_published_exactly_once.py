@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from penstock.testing.live_hub import LiveHub, live_hub
-from penstock.testing.store_contract import database_at
 from tests.exhaustive import examples
 from tests.producing import together
 from tests.promises.scene import (
@@ -23,6 +22,7 @@ from tests.promises.scene import (
     seeded,
     until,
 )
+from tests.store_contract import database_at
 
 SERVICES = 3
 

@@ -5,9 +5,9 @@ import threading
 from penstock.core.log.cursor import FIRST
 from penstock.hub.hub import Hub
 from penstock.hub.log.read import Wanted
-from penstock.testing.store_contract.database import data_of
 from tests.exhaustive import examples
 from tests.promises.scene import JOINED, NAME, Follower, create, event, seeded
+from tests.store_contract.database import data_of
 
 WIDE, PARTITIONS = "wide", 3
 

@@ -25,11 +25,11 @@ from penstock.storage.store import Position, Tx
 from penstock.testing.factories import an_event_type
 from penstock.testing.live_hub import LiveHub, live_hub
 from penstock.testing.postgres import PostgresCluster
-from penstock.testing.store_contract.database import FIRST_AT, created, database_at, event_type
 from tests.exhaustive import examples
 from tests.promises.consuming import consume
 from tests.promises.deadlocks import deadlocks_in
 from tests.promises.scene import NAME, Remote, assert_dense, hub_on, rows_of, seeded, until, waiting_for_locks
+from tests.store_contract.database import FIRST_AT, created, database_at, event_type
 
 SECONDS = examples(2, 60)
 MOST_SECONDS = 400.0

@@ -9,8 +9,8 @@ import httpx2
 import pytest
 
 from penstock.testing.live_hub import LiveHub
-from penstock.testing.store_contract import database_at
 from tests.served import Served, client_of, create, problem_of
+from tests.store_contract import database_at
 
 BEFORE = "001-0001--1"
 OPERATIONS = ("cursors-lag", "shifted-cursors", "cursor-distances")

@@ -14,11 +14,11 @@ import pytest
 from penstock.errors import HubStopped
 from penstock.storage import open_store
 from penstock.testing.live_hub import LiveHub, live_hub
-from penstock.testing.store_contract import database_at
 from tests.promises.cut_line import HELD, CutLine
 from tests.promises.scene import NAME, commit_to_outbox, create, event, feed, hub_on, rows_of, until
 from tests.served import PROBLEM, client_of
 from tests.served import create as create_feed
+from tests.store_contract import database_at
 
 BLOCKING = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "SELECT id FROM penstock_partition FOR UPDATE"}
 

@@ -13,11 +13,11 @@ import pytest
 from penstock.client import Client, Event
 from penstock.errors import RetriesExhausted, Unavailable
 from penstock.testing.live_hub import LiveHub
-from penstock.testing.store_contract import database_at
 from tests.exhaustive import exhaustive
 from tests.faults.either import Either, Kind
 from tests.faults.proxy import Fate, Line, Stuck, Visit, answering, cut, is_batch, lost, passed, twice, unanswered
 from tests.promises.scene import seeded
+from tests.store_contract import database_at
 
 NAME = "soaked"
 PRODUCERS = 8

@@ -10,7 +10,7 @@ from penstock.storage.postgres import store as postgres
 from penstock.storage.postgres.store import PostgresStore
 from penstock.storage.statements import statement
 from penstock.storage.store import CHUNK_BYTES, Frame
-from penstock.testing.store_contract import (
+from tests.store_contract import (
     GroupsTogether,
     LateCommits,
     LateRetries,
@@ -19,7 +19,7 @@ from penstock.testing.store_contract import (
     StoreContract,
     SubscriptionsTogether,
 )
-from penstock.testing.store_contract.database import append, created, row
+from tests.store_contract.database import append, created, row
 
 
 class TestPostgres(

@@ -13,7 +13,7 @@ from penstock.core.registry.event_type import Feed
 from penstock.errors import DatabaseUnavailable
 from penstock.storage.opening import Opening
 from penstock.storage.postgres.store import PostgresStore
-from penstock.testing.store_contract.database import Database, created, database_at, row
+from tests.store_contract.database import Database, created, database_at, row
 
 
 @pytest.fixture

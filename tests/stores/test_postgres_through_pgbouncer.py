@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.testing.pgbouncer import PgBouncer
-from penstock.testing.store_contract import (
+from tests.store_contract import (
     GroupsTogether,
     LateCommits,
     LateRetries,
@@ -12,7 +12,7 @@ from penstock.testing.store_contract import (
     StoreContract,
     SubscriptionsTogether,
 )
-from penstock.testing.store_contract.log import LogContract
+from tests.store_contract.log import LogContract
 from tests.stores.test_postgres import TestPostgres
 
 CHANGES = TestPostgres.changes

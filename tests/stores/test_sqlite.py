@@ -6,7 +6,7 @@ import pytest
 
 from penstock.errors import EncodingUnsuitable
 from penstock.storage import open_store
-from penstock.testing.store_contract import StoreContract, database_at
+from tests.store_contract import StoreContract, database_at
 
 
 class TestSqlite(StoreContract):

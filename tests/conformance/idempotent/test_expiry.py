@@ -12,9 +12,9 @@ from penstock.hub.hub import Hub
 from penstock.hub.producers.producers import BATCHES_KEPT, DAY_S, Expiry
 from penstock.storage import open_store
 from penstock.testing.clock import START_AT, VirtualClock
-from penstock.testing.store_contract.database import database_at
 from tests.producing import Producer, hub_here
 from tests.served import create, problem_of
+from tests.store_contract.database import database_at
 
 WEEK_S = 7 * DAY_S
 

@@ -19,7 +19,7 @@ from penstock.hub.subscriptions.subscriptions import Subscriptions
 from penstock.storage import Store
 from penstock.storage.subscriptions import Slot
 from penstock.testing.clock import VirtualClock
-from penstock.testing.store_contract import database_at
+from tests.store_contract import database_at
 from tests.unit.hub.feeds import NAME, create_feed
 
 P: Place = (NAME, 0)

@@ -16,7 +16,7 @@ from penstock.server.log import event_stream as stream_pieces
 from penstock.server.log.event_stream import StreamPieces
 from penstock.storage import open_store
 from penstock.testing.factories import a_business_event, a_new_event, an_event_type
-from penstock.testing.store_contract import database_at
+from tests.store_contract import database_at
 from tests.unit.hub.forwarding import ForwardingStore
 
 NAME = "order.placed"

@@ -21,7 +21,7 @@ from penstock.storage.groups import Intervention, Place
 from penstock.storage.opening import Opening
 from penstock.storage.store import Position, Tx
 from penstock.testing.clock import START_AT, VirtualClock
-from penstock.testing.store_contract import database_at
+from tests.store_contract import database_at
 from tests.unit.hub.feeds import NAME, create_feed, fill_feed, find_feed, insert_subscription, raise_epochs
 from tests.unit.hub.forwarding import ForwardingStore
 

@@ -13,7 +13,7 @@ from penstock.hub.producers.producers import DAY_S, IDLE_S_MIN, Expiry
 from penstock.storage import Store
 from penstock.storage.producers import Producer
 from penstock.testing.clock import START_AT, VirtualClock
-from penstock.testing.store_contract import database_at
+from tests.store_contract import database_at
 from tests.unit.hub.feeds import NAME, create_feed
 from tests.unit.hub.forwarding import ForwardingStore
 from tests.unit.hub.numbering import a_batch, change, expire, find_producer, settle

@@ -16,8 +16,8 @@ from penstock.storage import Store
 from penstock.storage.groups import Intervention
 from penstock.storage.parked import Parked
 from penstock.testing.clock import START_AT, VirtualClock
-from penstock.testing.store_contract import database_at
 from tests.promises.scene import until
+from tests.store_contract import database_at
 from tests.unit.hub.feeds import NAME
 from tests.unit.hub.forwarding import ForwardingStore
 from tests.unit.hub.subscribing import (

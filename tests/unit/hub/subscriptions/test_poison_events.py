@@ -16,8 +16,8 @@ from penstock.storage import Store, open_store
 from penstock.storage.groups import Intervention
 from penstock.storage.opening import Opening
 from penstock.testing.clock import START_AT
-from penstock.testing.store_contract import database_at
-from penstock.testing.store_contract.producers_together import until_waiting
+from tests.store_contract import database_at
+from tests.store_contract.producers_together import until_waiting
 from tests.unit.hub.feeds import NAME, find_feed, read_data
 from tests.unit.hub.forwarding import ForwardingStore, Gate
 from tests.unit.hub.subscribing import (

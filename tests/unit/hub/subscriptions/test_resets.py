@@ -24,8 +24,8 @@ from penstock.hub.subscriptions.stream import RESETTING, Stream
 from penstock.storage import Store
 from penstock.storage.groups import Intervention
 from penstock.testing.clock import START_AT, VirtualClock
-from penstock.testing.store_contract import database_at
 from tests.promises.scene import until
+from tests.store_contract import database_at
 from tests.unit.hub.feeds import NAME, fill_feed
 from tests.unit.hub.subscribing import P, Q, deliver, read_offsets, read_owners, read_slots, subscribe
 

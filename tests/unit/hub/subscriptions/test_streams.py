@@ -23,7 +23,7 @@ from penstock.hub.subscriptions.sessions import (
 )
 from penstock.hub.subscriptions.stream import LIGHT_ROWS, PAUSE_S, WHOLE_ROWS, Stream
 from penstock.storage import Store
-from penstock.testing.store_contract import database_at
+from tests.store_contract import database_at
 from tests.unit.hub.feeds import NAME
 from tests.unit.hub.forwarding import ForwardingStore
 from tests.unit.hub.subscribing import (

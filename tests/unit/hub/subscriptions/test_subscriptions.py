@@ -14,7 +14,7 @@ from penstock.hub.subscriptions.subscriptions import Subscriptions, begin, grow,
 from penstock.storage import Store, open_store
 from penstock.testing.clock import START_AT, VirtualClock
 from penstock.testing.factories import an_event_type
-from penstock.testing.store_contract import database_at
+from tests.store_contract import database_at
 from tests.unit.hub.feeds import NAME, create_feed, fill_feed, find_feed
 from tests.unit.hub.subscribing import P, Q, read_offsets
 

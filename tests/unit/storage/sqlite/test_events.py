@@ -11,7 +11,7 @@ from penstock.storage.sqlite.events import SqliteEvents
 from penstock.storage.sqlite.shape import SIZE_MAX
 from penstock.storage.sqlite.store import SqliteStore
 from penstock.storage.store import CHUNK_BYTES, Block, Frame
-from penstock.testing.store_contract.database import FIRST_AT, append, created, row
+from tests.store_contract.database import FIRST_AT, append, created, row
 
 JOINED = Frame("", "\n", "")
 

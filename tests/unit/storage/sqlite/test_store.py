@@ -5,7 +5,7 @@ import pytest
 
 from penstock.errors import DatabaseUnavailable
 from penstock.storage.sqlite.store import SqliteStore
-from penstock.testing.store_contract.database import created
+from tests.store_contract.database import created
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.storage import Store
 from penstock.storage.store import CHUNK_BYTES, NONE, Columns, Frame, KindFilter, Lines, Runs
-from penstock.testing.store_contract.database import FIRST_AT, Contract, append, created, data_of, row
+from tests.store_contract.database import FIRST_AT, Contract, append, created, data_of, row
 
 FRAME = Frame("<", "|", ">")
 JOINED = Frame("", "\n", "")

@@ -6,9 +6,9 @@ import pytest
 
 from penstock.storage import Store
 from penstock.storage.subscriptions import Subscription
-from penstock.testing.store_contract.database import FIRST_AT, Contract, Database, created
-from penstock.testing.store_contract.producers_together import PATIENCE_S, until_waiting
-from penstock.testing.store_contract.subscriptions import SOURCE, begun, inserted, slot, subscription
+from tests.store_contract.database import FIRST_AT, Contract, Database, created
+from tests.store_contract.producers_together import PATIENCE_S, until_waiting
+from tests.store_contract.subscriptions import SOURCE, begun, inserted, slot, subscription
 
 
 class SubscriptionsTogether(Contract):

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.storage import Store
-from penstock.testing.store_contract.database import FIRST_AT, Contract, append, created, row
+from tests.store_contract.database import FIRST_AT, Contract, append, created, row
 
 
 class TimesContract(Contract):

@@ -12,9 +12,9 @@ from penstock.core.producers import State, Stored
 from penstock.storage import Store
 from penstock.storage.producers import Batch, NewBatch, Producer, ProducerKey
 from penstock.storage.store import Tx
-from penstock.testing.store_contract.database import FIRST_AT, Contract, Database, created
-from penstock.testing.store_contract.produced import ADD, found
-from penstock.testing.store_contract.producers import NEW, a_batch, forgotten, inserted, locked, looked, only, produced
+from tests.store_contract.database import FIRST_AT, Contract, Database, created
+from tests.store_contract.produced import ADD, found
+from tests.store_contract.producers import NEW, a_batch, forgotten, inserted, locked, looked, only, produced
 
 PATIENCE_S = 30.0
 ROUNDS = 20

@@ -10,8 +10,8 @@ from penstock.storage import Store
 from penstock.storage.groups import Intervention, Listed, Place, Which
 from penstock.storage.store import Position
 from penstock.storage.subscriptions import Subscription
-from penstock.testing.store_contract.database import FIRST_AT, Contract, Database, append, created, row
-from penstock.testing.store_contract.producers_together import PATIENCE_S, until_waiting
+from tests.store_contract.database import FIRST_AT, Contract, Database, append, created, row
+from tests.store_contract.producers_together import PATIENCE_S, until_waiting
 
 GROUP, SOURCE = "group 1", "order.placed"
 ROUNDS = 20

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.storage import Store
 from penstock.storage.store import Frame
-from penstock.testing.store_contract.database import Contract, Database, append, created, row
+from tests.store_contract.database import Contract, Database, append, created, row
 
 CHANGES = (
     "UPDATE penstock_event SET data = '{}'",

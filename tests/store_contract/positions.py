@@ -2,7 +2,7 @@
 
 from penstock.storage import Store
 from penstock.storage.store import Position
-from penstock.testing.store_contract.database import FIRST_AT, Contract, created
+from tests.store_contract.database import FIRST_AT, Contract, created
 
 GROUP, SOURCE, SLICE = "group 1", "order.placed", "4/1"
 

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.storage import Store, Tx
 from penstock.storage.outbox import OutboxRow, RejectedRow
-from penstock.testing.store_contract.database import FIRST_AT, Contract, Database
+from tests.store_contract.database import FIRST_AT, Contract, Database
 
 AWKWARD = '{"x":"\\u0000 \t \' \\" 東京 🚰 %s \\\\N"}'
 TIME = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")

@@ -5,8 +5,8 @@ import pytest
 from penstock.core.subscriptions.assignment import Place
 from penstock.storage import Store
 from penstock.storage.parked import Parked
-from penstock.testing.store_contract.database import FIRST_AT, Contract, Database
-from penstock.testing.store_contract.subscriptions import AWKWARD, SOURCE, begun
+from tests.store_contract.database import FIRST_AT, Contract, Database
+from tests.store_contract.subscriptions import AWKWARD, SOURCE, begun
 
 OTHER: Place = ("order.placed", 1)
 KEYS = (

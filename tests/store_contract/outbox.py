@@ -9,7 +9,7 @@ import pytest
 from penstock.storage import Store
 from penstock.storage.opening import Opening
 from penstock.storage.outbox import OutboxRow
-from penstock.testing.store_contract.database import Contract, Database, created, row
+from tests.store_contract.database import Contract, Database, created, row
 
 BYTES_MAX = 1 << 20
 AWKWARD = '{"x":"\\u0000 \t \' \\" 東京 🚰 %s \\\\N"}'

@@ -9,8 +9,8 @@ from penstock.errors import EventTypeExists
 from penstock.storage import Store
 from penstock.storage.store import Position
 from penstock.storage.subscriptions import Slot
-from penstock.testing.store_contract.database import FIRST_AT, Contract, append, created, data_of, event_type, row
-from penstock.testing.store_contract.subscriptions import SOURCE, inserted, subscription
+from tests.store_contract.database import FIRST_AT, Contract, append, created, data_of, event_type, row
+from tests.store_contract.subscriptions import SOURCE, inserted, subscription
 
 
 class FeedsContract(Contract):

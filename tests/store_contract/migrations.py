@@ -11,7 +11,7 @@ import pytest
 import penstock.outbox
 from penstock.errors import SchemaMissing, SchemaTooNew
 from penstock.storage import Store, open_store
-from penstock.testing.store_contract.database import Contract, Database, append, created, database_at, row
+from tests.store_contract.database import Contract, Database, append, created, database_at, row
 
 MIGRATE = """
 import sys

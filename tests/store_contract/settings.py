@@ -6,7 +6,7 @@ from threading import Barrier
 
 from penstock.storage import Store
 from penstock.storage.store import Setting
-from penstock.testing.store_contract.database import Contract
+from tests.store_contract.database import Contract
 
 AWKWARD = 'it\'s \\ a "name" %s :x ? 東京 🚰 \n'
 ROUNDS = 40

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.core.registry.event_type import Feed
 from penstock.storage import Store
-from penstock.testing.store_contract.database import Contract, Database, created
+from tests.store_contract.database import Contract, Database, created
 
 AWKWARD = '{"description": "it\'s \\\\ %s :x ? 東京 🚰 \\n\\u0000"}'
 COUNT = "SELECT count(*) FROM penstock_schema"

@@ -11,7 +11,7 @@ from penstock.storage import Store
 from penstock.storage.groups import Intervention
 from penstock.storage.store import Position
 from penstock.storage.subscriptions import Session, Slot, Subscription
-from penstock.testing.store_contract.database import FIRST_AT, Contract, Database, created
+from tests.store_contract.database import FIRST_AT, Contract, Database, created
 
 SOURCE: Place = ("order.placed", 0)
 AWKWARD = 'it\'s \\ a "name" %s :x ? 東京 🚰 \n'

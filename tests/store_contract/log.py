@@ -8,7 +8,7 @@ import pytest
 
 from penstock.storage import Store
 from penstock.storage.store import NONE, Block, Head, Runs
-from penstock.testing.store_contract.database import FIRST_AT, Contract, append, created, data_of, row
+from tests.store_contract.database import FIRST_AT, Contract, append, created, data_of, row
 
 
 class LogContract(Contract):

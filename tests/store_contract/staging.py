@@ -5,7 +5,7 @@ import pytest
 from penstock.core.registry.event_type import Feed
 from penstock.storage import Store
 from penstock.storage.staging import Batch, BatchKey, Chunk, Kept, Upload
-from penstock.testing.store_contract.database import FIRST_AT, Contract, created
+from tests.store_contract.database import FIRST_AT, Contract, created
 
 AWKWARD = 'it\'s \\ a "name" %s :x ? 東京 🚰'
 DIGEST = b"\x00\xff0123456789abcd"

@@ -7,7 +7,7 @@ import pytest
 from penstock.core.producers import Ending, State, Stored, digests_of
 from penstock.storage import Store
 from penstock.storage.producers import NewBatch, Producer, ProducerKey
-from penstock.testing.store_contract.database import FIRST_AT, Contract, append, created, row
+from tests.store_contract.database import FIRST_AT, Contract, append, created, row
 
 AWKWARD = 'it\'s \\ a "name" %s :x ? 東京 🚰 \n'
 NAMES = ("\U0001f6b0", "\uffee", "é", "a", "a-z", "a.z", "A", "a a", "~", "ab", "a:", "z", "Z", "10", "9")

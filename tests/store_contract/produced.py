@@ -8,8 +8,8 @@ import pytest
 from penstock.core.producers import DIGEST_BYTES, Ending, State, Stored
 from penstock.storage import Store
 from penstock.storage.producers import Batch, NewBatch, Window
-from penstock.testing.store_contract.database import FIRST_AT, Contract, Database, append, created, row
-from penstock.testing.store_contract.producers import a_batch, forgotten, inserted, listed, only, produced
+from tests.store_contract.database import FIRST_AT, Contract, Database, append, created, row
+from tests.store_contract.producers import a_batch, forgotten, inserted, listed, only, produced
 
 LOG = [a_batch(4, 100, 3), a_batch(7, 103, 1), a_batch(8, 200, 10), a_batch(18, 300, 2)]
 FOUND = {
