@@ -34,9 +34,7 @@ def test_sink_ignores_checkpoint_location_and_query_name() -> None:
     assert parse_sink_options(FEED | {"checkpointLocation": "/x", "queryName": "q"}) == parse_sink_options(FEED)
 
 
-@pytest.mark.parametrize(
-    ("parse", "name"), [(parse, name) for parse, least in LEAST.items() for name in least], ids=str
-)
+@pytest.mark.parametrize(("parse", "name"), [(parse, name) for parse, least in LEAST.items() for name in least])
 def test_missing_option_is_named(parse: Callable[..., Any], name: str) -> None:
     with pytest.raises(BadParameter, match=f"option {name} is missing"):
         parse({key: value for key, value in LEAST[parse].items() if key != name})
