@@ -1,4 +1,4 @@
-"""TODO."""
+"""How a client tries failed requests again: the options of its retries."""
 
 from dataclasses import dataclass
 

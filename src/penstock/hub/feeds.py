@@ -1,4 +1,4 @@
-"""TODO."""
+"""Look up the feed of an event type in a transaction."""
 
 from penstock.core.registry.event_type import Feed
 from penstock.errors import EventTypeNotFound

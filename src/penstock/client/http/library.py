@@ -1,10 +1,8 @@
-"""What is closed at the end of its `with` block.
+"""What the synchronous and the asynchronous client share below HTTP.
 
-What both shells need to know of HTTP libraries: settings, headers, waits, and what their exceptions mean.
-
-Exceptions are told by the names of their classes, so that any client of httpx's kind can be handed in, older ones too.
-
-Steps through an exchange: what it wants next, given what came of the last step. Does no I/O.
+`Closing` and `AsyncClosing` close a client at the end of a `with` block. `Steps` walks through an exchange and does no
+I/O. The rest are the settings, headers and waits of our own HTTP clients, and the meaning of their exceptions, which
+are recognized by the names of their classes, so that a user may hand in any client of httpx's kind, older ones too.
 """
 
 import logging
