@@ -4,11 +4,9 @@ The package `unasync` does not suffice: it leaves docstrings and comments as the
 names classes and methods. This script renames by token, as `unasync` does, and by word in docstrings and comments. Ruff
 then sorts the imports, merges what has become equal, removes needless `noqa` comments, and formats.
 
-Where threads and tasks truly differ, a pair of modules is written by hand, whose names differ in the prefix `Async` or
-`async_` only: `http/reading.py` (end what another thread reads), `http/waiting.py` (sleep, shield, iterate) and
-`producers/cancelling.py` (turns, cancellation). `Consumer` is written by hand as a whole: its threads share a
-condition, look for Ctrl-C, and outlive a deadline, while `AsyncConsumer` cancels tasks. Both follow
-`subscriptions/consuming.py`.
+Where threads and tasks truly differ, one module written by hand holds both forms, whose names differ in the prefix
+`Async` or `async_` only: `concurrency.py` (sleeping, closing, cancelling), `http/reading.py` (ending a read that
+runs elsewhere), `producers/turns.py` (locks, cancellation) and `subscriptions/consumer.py` (its head says why).
 """
 
 import io
@@ -26,7 +24,7 @@ SOURCES = (
     "async_client.py",
     "http/async_transport.py",
     "log/async_feed.py",
-    "log/async_positions.py",
+    "log/async_cursor_table.py",
     "producers/async_producer.py",
     "subscriptions/async_stream.py",
     "subscriptions/async_subscriptions.py",

@@ -24,7 +24,7 @@ from penstock.client import (
     Resolution,
     RetryPolicy,
 )
-from penstock.client.http import library as http_library
+from penstock.client.http import adapter
 
 Kind: TypeAlias = Literal["sync", "async"]
 Means: TypeAlias = Literal["thread-event", "asyncio-event", "anyio-event", "task"]
@@ -48,7 +48,7 @@ class Either:
 
     def __init__(self, kind: Kind, url: str) -> None:
         self.kind = kind
-        settings = {**http_library.SETTINGS, "verify": False}  # What is never asked for takes a long time to load.
+        settings = {**adapter.SETTINGS, "verify": False}  # What is never asked for takes a long time to load.
         self._stack = ExitStack()
         self._threads = self._stack.enter_context(ThreadPoolExecutor(8))
         self.portal: BlockingPortal | None = None

@@ -7,10 +7,11 @@ from penstock.lazily import lazily
 if TYPE_CHECKING:
     from penstock.client.async_client import AsyncClient
     from penstock.client.client import Client
+    from penstock.client.http.exchanges import RetryPolicy
+    from penstock.client.log.async_cursor_table import AsyncCursorTable
     from penstock.client.log.async_feed import AsyncFeed, AsyncFollow
-    from penstock.client.log.async_positions import AsyncCursorTable
+    from penstock.client.log.cursor_table import CursorTable
     from penstock.client.log.feed import Feed, Follow
-    from penstock.client.log.positions import CursorTable
     from penstock.client.log.publishing import Event, Published
     from penstock.client.producers.async_producer import AsyncIdempotentProducer
     from penstock.client.producers.event_batch import EventBatch
@@ -18,13 +19,11 @@ if TYPE_CHECKING:
     from penstock.client.producers.producer import IdempotentProducer
     from penstock.client.producers.replay import Replay, Replayed
     from penstock.client.registry import Compatibility, PartitionOffsets, PublishingProperties, SchemaChange
-    from penstock.client.retry import RetryPolicy
-    from penstock.client.subscriptions.async_consumer import AsyncConsumer
     from penstock.client.subscriptions.async_stream import AsyncSubscriptionStream, AsyncUncommittedBatch
     from penstock.client.subscriptions.async_subscriptions import AsyncSubscriptions
-    from penstock.client.subscriptions.consumer import Consumer
-    from penstock.client.subscriptions.consuming import Consumed
-    from penstock.client.subscriptions.protocol import (
+    from penstock.client.subscriptions.consumer import AsyncConsumer, Consumer
+    from penstock.client.subscriptions.consumer_state import Consumed
+    from penstock.client.subscriptions.model import (
         ParkedEvent,
         ParkedKey,
         ParkedKeyDetails,
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
         SubscriptionCursor,
     )
     from penstock.client.subscriptions.stream import SubscriptionStream, UncommittedBatch
-    from penstock.client.subscriptions.streaming import SubscriptionBatch
+    from penstock.client.subscriptions.stream_protocol import SubscriptionBatch
     from penstock.client.subscriptions.subscriptions import Subscriptions
     from penstock.core.log.cursor import FIRST, LAST
     from penstock.wire.groups import (
@@ -48,31 +47,40 @@ if TYPE_CHECKING:
     )
     from penstock.wire.log.reader.pages import FeedEvent, Page
     from penstock.wire.log.reader.partitions import Discovery, Partition, share
-    from penstock.wire.log.reader.reading import ALL_HEADERS
+    from penstock.wire.log.reader.protocol import ALL_HEADERS
 else:
     __getattr__, __dir__ = lazily(
         __name__,
         {
             "client.async_client": ["AsyncClient"],
             "client.client": ["Client"],
+            "client.http.exchanges": ["RetryPolicy"],
+            "client.log.async_cursor_table": ["AsyncCursorTable"],
             "client.log.async_feed": ["AsyncFeed", "AsyncFollow"],
+            "client.log.cursor_table": ["CursorTable"],
             "client.log.feed": ["Feed", "Follow"],
-            "client.log.async_positions": ["AsyncCursorTable"],
-            "client.log.positions": ["CursorTable"],
             "client.log.publishing": ["Event", "Published"],
             "client.producers.async_producer": ["AsyncIdempotentProducer"],
             "client.producers.event_batch": ["EventBatch"],
-            "client.producers.options": ["CloseReport", "PartitionPublishingOptions", "PublishResult", "Resolution"],
+            "client.producers.options": [
+                "CloseReport",
+                "PartitionPublishingOptions",
+                "PublishResult",
+                "Resolution",
+            ],
             "client.producers.producer": ["IdempotentProducer"],
             "client.producers.replay": ["Replay", "Replayed"],
-            "client.registry": ["Compatibility", "PartitionOffsets", "PublishingProperties", "SchemaChange"],
-            "client.retry": ["RetryPolicy"],
-            "client.subscriptions.async_consumer": ["AsyncConsumer"],
+            "client.registry": [
+                "Compatibility",
+                "PartitionOffsets",
+                "PublishingProperties",
+                "SchemaChange",
+            ],
             "client.subscriptions.async_stream": ["AsyncSubscriptionStream", "AsyncUncommittedBatch"],
             "client.subscriptions.async_subscriptions": ["AsyncSubscriptions"],
-            "client.subscriptions.consumer": ["Consumer"],
-            "client.subscriptions.consuming": ["Consumed"],
-            "client.subscriptions.protocol": [
+            "client.subscriptions.consumer": ["AsyncConsumer", "Consumer"],
+            "client.subscriptions.consumer_state": ["Consumed"],
+            "client.subscriptions.model": [
                 "ParkedEvent",
                 "ParkedKey",
                 "ParkedKeyDetails",
@@ -81,7 +89,7 @@ else:
                 "SubscriptionCursor",
             ],
             "client.subscriptions.stream": ["SubscriptionStream", "UncommittedBatch"],
-            "client.subscriptions.streaming": ["SubscriptionBatch"],
+            "client.subscriptions.stream_protocol": ["SubscriptionBatch"],
             "client.subscriptions.subscriptions": ["Subscriptions"],
             "core.log.cursor": ["FIRST", "LAST"],
             "wire.groups": [
@@ -96,7 +104,7 @@ else:
             ],
             "wire.log.reader.pages": ["FeedEvent", "Page"],
             "wire.log.reader.partitions": ["Discovery", "Partition", "share"],
-            "wire.log.reader.reading": ["ALL_HEADERS"],
+            "wire.log.reader.protocol": ["ALL_HEADERS"],
         },
     )
 

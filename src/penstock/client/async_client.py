@@ -5,9 +5,9 @@ from datetime import datetime
 from types import UnionType
 from typing import Any, Literal, Unpack
 
+from penstock.client.concurrency import AsyncClosing
 from penstock.client.http.async_transport import AsyncTransport
-from penstock.client.http.library import AsyncClosing
-from penstock.client.hub_protocol import HubProtocol
+from penstock.client.http.exchanges import RetryPolicy
 from penstock.client.log.async_feed import AsyncFeed
 from penstock.client.log.following import PATIENCE_S
 from penstock.client.log.publishing import (
@@ -19,6 +19,7 @@ from penstock.client.log.publishing import (
     async_each_event,
     new_event,
 )
+from penstock.client.protocol import HubProtocol
 from penstock.client.registry import (
     Compatibility,
     PartitionOffsets,
@@ -28,12 +29,11 @@ from penstock.client.registry import (
     schema_text,
     whole,
 )
-from penstock.client.retry import RetryPolicy
-from penstock.client.subscriptions.async_consumer import AsyncConsumer
 from penstock.client.subscriptions.async_stream import AsyncSubscriptionStream
 from penstock.client.subscriptions.async_subscriptions import AsyncSubscriptions
-from penstock.client.subscriptions.consuming import AsyncConsumerOptions, Consumed
-from penstock.client.subscriptions.streaming import StreamOptions, SubscriptionBatch, stream_wish
+from penstock.client.subscriptions.consumer import AsyncConsumer
+from penstock.client.subscriptions.consumer_state import AsyncConsumerOptions, Consumed
+from penstock.client.subscriptions.stream_protocol import StreamOptions, SubscriptionBatch, stream_wish
 from penstock.core.events.event import NewEvent
 from penstock.wire.groups import (
     CommittedPosition,

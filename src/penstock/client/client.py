@@ -6,9 +6,9 @@ from datetime import datetime
 from types import UnionType
 from typing import Any, Literal, Unpack
 
-from penstock.client.http.library import Closing
+from penstock.client.concurrency import Closing
+from penstock.client.http.exchanges import RetryPolicy
 from penstock.client.http.transport import Transport
-from penstock.client.hub_protocol import HubProtocol
 from penstock.client.log.feed import Feed
 from penstock.client.log.following import PATIENCE_S
 from penstock.client.log.publishing import (
@@ -20,6 +20,7 @@ from penstock.client.log.publishing import (
     each_event,
     new_event,
 )
+from penstock.client.protocol import HubProtocol
 from penstock.client.registry import (
     Compatibility,
     PartitionOffsets,
@@ -29,11 +30,10 @@ from penstock.client.registry import (
     schema_text,
     whole,
 )
-from penstock.client.retry import RetryPolicy
 from penstock.client.subscriptions.consumer import Consumer
-from penstock.client.subscriptions.consuming import Consumed, ConsumerOptions
+from penstock.client.subscriptions.consumer_state import Consumed, ConsumerOptions
 from penstock.client.subscriptions.stream import SubscriptionStream
-from penstock.client.subscriptions.streaming import StreamOptions, SubscriptionBatch, stream_wish
+from penstock.client.subscriptions.stream_protocol import StreamOptions, SubscriptionBatch, stream_wish
 from penstock.client.subscriptions.subscriptions import Subscriptions
 from penstock.core.events.event import NewEvent
 from penstock.wire.groups import (

@@ -6,7 +6,7 @@ from typing import Any, Final, Generic, Literal, TypeVar
 
 import msgspec
 
-from penstock.client.http.json_exchange import JsonExchange, decoded
+from penstock.client.http.exchanges import JsonExchange, decoded
 from penstock.errors import GroupNotFound
 from penstock.wire.groups import (
     GROUPS_MAX,

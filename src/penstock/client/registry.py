@@ -12,7 +12,7 @@ from typing import Any, Final, TypedDict
 
 import msgspec
 
-from penstock.client.http.json_exchange import JsonExchange, decoded
+from penstock.client.http.exchanges import JsonExchange, decoded
 from penstock.core.events.encoding import unlike
 from penstock.core.events.event import NewEvent
 from penstock.core.events.partitioning import hash_partition, key_text

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from penstock.client.cancel import is_cancelled
+from penstock.client.concurrency import is_cancelled
 from penstock.processing.batcher import failures, interrupted, results_of
 from penstock.processing.gate import Gate
 from penstock.processing.parameters import check_flag, check_function, check_returns

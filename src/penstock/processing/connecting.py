@@ -6,7 +6,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
 
-from penstock.client.log.statements import plain
+from penstock.client.log.cursor_statements import plain
 from penstock.core.database_url import plain_url
 from penstock.errors import BadParameter, DatabaseUnavailable, OutcomeUnknown, RequirementMissing, TableGone
 from penstock.processing.outage import is_passing

@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final, NamedTuple, TypeVar
 
-from penstock.client.log.statements import ASYNC_CONNECTIONS, CONNECTIONS, check_table, parameter_mark, plain
+from penstock.client.log.cursor_statements import ASYNC_CONNECTIONS, CONNECTIONS, check_table, parameter_mark, plain
 from penstock.errors import OutsideTransaction
 from penstock.outbox.dialects import Dialect, numbered, pyformat
 

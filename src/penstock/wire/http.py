@@ -9,8 +9,8 @@ Protocol code does no I/O. It is written as generators that yield one effect at 
     Handed     hand it to the reader: a Page of a feed, a batch of a subscription
 
 What goes wrong on the way is thrown into the generator: Unreachable when nothing was sent, ConnectionLost otherwise.
-In the client, `steps.py` steps through an exchange; `transport.py` and `async_transport.py` do its I/O, and nothing
-else. On Spark's side `spark/zeroeventhub/exchanges.py` does both.
+In the client, `http/adapter.py` steps through an exchange; `transport.py` and `async_transport.py` do its I/O, and
+nothing else. On Spark's side `spark/zeroeventhub/exchanges.py` does both.
 
 Addresses of hubs and feeds, checked before anything is sent.
 

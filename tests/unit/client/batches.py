@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.client.subscriptions.streaming import SubscriptionBatch
+from penstock.client.subscriptions.stream_protocol import SubscriptionBatch
 from penstock.wire.subscriptions import BATCHES, BatchLine
 
 

@@ -3,8 +3,8 @@
 from random import Random
 from typing import Any
 
-from penstock.client.subscriptions.consuming import Commit, Consuming, End, Extend, GiveBack, Over, Wait
-from penstock.client.subscriptions.streaming import SubscriptionBatch
+from penstock.client.subscriptions.consumer_state import Commit, Consuming, End, Extend, GiveBack, Over, Wait
+from penstock.client.subscriptions.stream_protocol import SubscriptionBatch
 from penstock.errors import CommitRefused, ConnectionLost, StreamNotFound
 from tests.unit.client.batches import batch
 

@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock.client.hub_protocol import HubProtocol
+from penstock.client.http.exchanges import RetryPolicy
 from penstock.client.log.publishing import Event
-from penstock.client.producers.lane import Lane, Operation
 from penstock.client.producers.options import PartitionPublishingOptions, PublishResult
-from penstock.client.producers.producing import Producing
-from penstock.client.retry import RetryPolicy
+from penstock.client.producers.partition_state import Lane, Operation
+from penstock.client.producers.protocol import Producing
+from penstock.client.protocol import HubProtocol
 from penstock.errors import ConnectionLost, PenstockError, RetriesExhausted, Unreachable
 from penstock.wire import producers as wire
 from tests.unit.wire.script import Reply, Script, problem

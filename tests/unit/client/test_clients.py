@@ -11,7 +11,7 @@ import pydantic
 import pytest
 
 from penstock.client import AsyncClient, AsyncFeed, AsyncIdempotentProducer, Client, Feed
-from penstock.client.http.library import AsyncClosing, Closing
+from penstock.client.concurrency import AsyncClosing, Closing
 from penstock.client.log.publishing import Published
 from penstock.client.subscriptions.async_subscriptions import AsyncSubscriptions
 from penstock.client.subscriptions.subscriptions import Subscriptions

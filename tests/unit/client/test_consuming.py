@@ -4,8 +4,18 @@ from typing import Any
 
 import pytest
 
-from penstock.client.subscriptions.consuming import Commit, Consumed, Consuming, End, Extend, GiveBack, Over, Step, Wait
-from penstock.client.subscriptions.streaming import SubscriptionBatch
+from penstock.client.subscriptions.consumer_state import (
+    Commit,
+    Consumed,
+    Consuming,
+    End,
+    Extend,
+    GiveBack,
+    Over,
+    Step,
+    Wait,
+)
+from penstock.client.subscriptions.stream_protocol import SubscriptionBatch
 from penstock.errors import CommitRefused, ConnectionLost, Forbidden, ServerError, StreamNotFound, SubscriptionNotFound
 from tests.exhaustive import seeds
 from tests.unit.client.batches import batch

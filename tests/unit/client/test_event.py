@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from penstock.client.hub_protocol import HubProtocol
 from penstock.client.log.publishing import Event, Publication, check_unpublished
 from penstock.client.producers.event_batch import EventBatch
 from penstock.client.producers.options import PublishResult
+from penstock.client.protocol import HubProtocol
 from penstock.core.events.event import NewEvent
 from penstock.core.producers import Range
 from penstock.errors import AlreadyPublished, BadParameter, Conflict

@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from penstock.client.cancel import FifoLock
+from penstock.client.producers.turns import FifoLock
 
 
 def wait_for_queue(lock: FifoLock, length: int) -> None:

@@ -7,8 +7,8 @@ import pytest
 from penstock.client.log.following import Following
 from penstock.core.log.cursor import FIRST, LAST
 from penstock.errors import ConnectionLost, CursorExpired, ServerError, Unreachable
-from penstock.wire.log.reader.reading import Wish
-from tests.unit.wire.reader.test_reading import V1, data, discovery, page, protocol
+from penstock.wire.log.reader.protocol import Wish
+from tests.unit.wire.reader.test_protocol import V1, data, discovery, page, protocol
 from tests.unit.wire.script import PROBLEM, Reply, Script, problem
 
 LOST = ConnectionLost(url="u", reason="reset")

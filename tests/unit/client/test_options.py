@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from penstock import AsyncClient, Client
+from penstock.client.http.exchanges import RetryPolicy
 from penstock.client.registry import PublishingProperties, properties_of
-from penstock.client.retry import RetryPolicy
-from penstock.client.subscriptions.consuming import ConsumerWish, consumer_wish
-from penstock.client.subscriptions.streaming import StreamWish, stream_wish
+from penstock.client.subscriptions.consumer_state import ConsumerWish, consumer_wish
+from penstock.client.subscriptions.stream_protocol import StreamWish, stream_wish
 from penstock.errors import BadParameter, ProducerStateExpired
 from tests.unit.client.play import shown_producer
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from penstock.client.http.exchanges import RetryPolicy
 from penstock.client.log.publishing import Event
 from penstock.client.producers.options import PartitionPublishingOptions, PublishResult
-from penstock.client.retry import RetryPolicy
 from penstock.core.producers import Range
 from penstock.errors import (
     BadParameter,

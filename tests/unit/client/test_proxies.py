@@ -167,7 +167,7 @@ def test_error_names_a_proxy_that_cut_the_answer(
 @OURS
 def test_error_names_the_requirement_of_a_socks_proxy(environment: pytest.MonkeyPatch, ask: Ask) -> None:
     environment.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
-    environment.setattr("penstock.client.http.routes.find_spec", lambda _: None)
+    environment.setattr("penstock.client.http.proxy_transport.find_spec", lambda _: None)
     with pytest.raises(RequirementMissing) as failed:
         ask(HUB)
 

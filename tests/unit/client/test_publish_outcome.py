@@ -3,7 +3,8 @@
 import pytest
 
 from penstock.client.log.publishing import Event
-from penstock.client.producers.lane import (
+from penstock.client.producers.options import PartitionPublishingOptions
+from penstock.client.producers.partition_state import (
     Lane,
     Numbered,
     Operation,
@@ -14,7 +15,6 @@ from penstock.client.producers.lane import (
     status,
     told,
 )
-from penstock.client.producers.options import PartitionPublishingOptions
 from penstock.errors import (
     ConnectionLost,
     DatabaseUnavailable,

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from penstock.client.retry import RetryPolicy
-from penstock.client.subscriptions.streaming import (
+from penstock.client.http.exchanges import RetryPolicy
+from penstock.client.subscriptions.stream_protocol import (
     GIVEN_BACK,
     StreamBegan,
     StreamEnded,

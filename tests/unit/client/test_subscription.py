@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock.client.subscriptions import streaming as subscription_batch
-from penstock.client.subscriptions.protocol import (
+from penstock.client.subscriptions import stream_protocol as subscription_batch
+from penstock.client.subscriptions.model import (
     ParkedEvent,
     SubscribedPartition,
     SubscriptionCursor,
@@ -19,7 +19,7 @@ from penstock.client.subscriptions.protocol import (
     parked_of,
     subscription_of,
 )
-from penstock.client.subscriptions.streaming import SubscriptionBatch
+from penstock.client.subscriptions.stream_protocol import SubscriptionBatch
 from penstock.core.events.decoding import EventDecoder
 from penstock.errors import BadCursor, EventUnfit
 from penstock.wire.subscriptions import BATCHES

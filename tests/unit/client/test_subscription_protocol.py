@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from penstock.client.registry import EventTypes
-from penstock.client.subscriptions.protocol import RESET_S, SubscriptionCursor, SubscriptionProtocol
+from penstock.client.subscriptions.model import SubscriptionCursor
+from penstock.client.subscriptions.protocol import RESET_S, SubscriptionProtocol
 from penstock.errors import ConnectionLost, MalformedAnswer, ParkedNotFound, StreamsInTheWay, SubscriptionNotFound
 from penstock.wire.groups import PositionReset, ResetPosition
 from penstock.wire.http import Exchange

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from penstock.client.registry import PartitionOffsets
-from penstock.client.subscriptions.protocol import SubscriptionCursor, checked_resets, goals, moves
+from penstock.client.subscriptions.model import SubscriptionCursor
+from penstock.client.subscriptions.protocol import checked_resets, goals, moves
 from penstock.errors import UnusablePosition
 from penstock.wire.groups import PositionReset, ResetPosition
 

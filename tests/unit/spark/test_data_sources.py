@@ -40,7 +40,7 @@ print(*(name for name in ("pyarrow", "psycopg", "numpy", "pandas") if name in sy
 EXECUTOR: Final = """
 import sys
 import penstock.spark.nakadi.stream, penstock.spark.nakadi.pages, penstock.spark.nakadi.intake
-print(*(name for name in ("penstock.client.http.library", "httpx2", "psycopg", "starlette") if name in sys.modules))
+print(*(name for name in ("penstock.client.http.adapter", "httpx2", "psycopg", "starlette") if name in sys.modules))
 """
 
 

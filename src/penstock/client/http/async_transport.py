@@ -5,10 +5,10 @@ from typing import Any, Generic
 
 import httpx2
 
-from penstock.client.http import library as http_library
-from penstock.client.http.async_waiting import AsyncEvents, async_each, async_shielded, async_sleep
-from penstock.client.http.library import Steps
-from penstock.client.http.routes import AsyncRoutes
+from penstock.client.concurrency import AsyncEvents, async_each, async_shielded, async_sleep
+from penstock.client.http import adapter
+from penstock.client.http.adapter import Steps
+from penstock.client.http.proxy_transport import AsyncRoutes
 from penstock.wire.http import END, Exchange, Handed, Head, Pause, Request, T, Take
 
 
@@ -20,11 +20,11 @@ class AsyncTransport:
         log: Tells of pauses.
     """
 
-    def __init__(self, http: Any = None, *, log: Callable[[Pause], None] = http_library.log) -> None:
+    def __init__(self, http: Any = None, *, log: Callable[[Pause], None] = adapter.log) -> None:
         self._log = log
         self._own: httpx2.AsyncClient | None = None
         if http is None:
-            self._own = httpx2.AsyncClient(**http_library.SETTINGS, transport=AsyncRoutes(http_library.LIMITS))
+            self._own = httpx2.AsyncClient(**adapter.SETTINGS, transport=AsyncRoutes(adapter.LIMITS))
         self.http: Any = http if self._own is None else self._own
 
     async def carry_out(self, exchange: Exchange[T], events: AsyncEvents = ()) -> T:
@@ -61,7 +61,7 @@ class AsyncTalk(Generic[T]):
         exchange: Exchange[T],
         events: AsyncEvents = (),
         *,
-        log: Callable[[Pause], None] = http_library.log,
+        log: Callable[[Pause], None] = adapter.log,
         sleep: Callable[[float], Awaitable[object]] = async_sleep,
         is_over: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -110,9 +110,9 @@ class AsyncTalk(Generic[T]):
 
     async def _open(self, request: Request) -> Head:
         await self._hang_up()
-        self.response = await self._http.send(http_library.build(self._http, request), stream=True)
+        self.response = await self._http.send(adapter.build(self._http, request), stream=True)
         self._chunks = self.response.aiter_bytes()
-        return http_library.head(self.response)
+        return adapter.head(self.response)
 
     async def _more(self) -> bytes:
         async for chunk in self._chunks:

@@ -6,10 +6,10 @@ from typing import Any, Generic
 
 import httpx2
 
-from penstock.client.http import library as http_library
-from penstock.client.http.library import Steps
-from penstock.client.http.routes import Routes
-from penstock.client.http.waiting import Events, each, shielded, sleep
+from penstock.client.concurrency import Events, each, shielded, sleep
+from penstock.client.http import adapter
+from penstock.client.http.adapter import Steps
+from penstock.client.http.proxy_transport import Routes
 from penstock.wire.http import END, Exchange, Handed, Head, Pause, Request, T, Take
 
 
@@ -21,11 +21,11 @@ class Transport:
         log: Tells of pauses.
     """
 
-    def __init__(self, http: Any = None, *, log: Callable[[Pause], None] = http_library.log) -> None:
+    def __init__(self, http: Any = None, *, log: Callable[[Pause], None] = adapter.log) -> None:
         self._log = log
         self._own: httpx2.Client | None = None
         if http is None:
-            self._own = httpx2.Client(**http_library.SETTINGS, transport=Routes(http_library.LIMITS))
+            self._own = httpx2.Client(**adapter.SETTINGS, transport=Routes(adapter.LIMITS))
         self.http: Any = http if self._own is None else self._own
 
     def carry_out(self, exchange: Exchange[T], events: Events = ()) -> T:
@@ -62,7 +62,7 @@ class Talk(Generic[T]):
         exchange: Exchange[T],
         events: Events = (),
         *,
-        log: Callable[[Pause], None] = http_library.log,
+        log: Callable[[Pause], None] = adapter.log,
         sleep: Callable[[float], object] = sleep,
         is_over: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -111,9 +111,9 @@ class Talk(Generic[T]):
 
     def _open(self, request: Request) -> Head:
         self._hang_up()
-        self.response = self._http.send(http_library.build(self._http, request), stream=True)
+        self.response = self._http.send(adapter.build(self._http, request), stream=True)
         self._chunks = self.response.iter_bytes()
-        return http_library.head(self.response)
+        return adapter.head(self.response)
 
     def _more(self) -> bytes:
         for chunk in self._chunks:

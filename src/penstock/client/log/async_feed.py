@@ -5,15 +5,15 @@ from collections.abc import Collection, Mapping
 from types import UnionType
 from typing import Any, Generic, Self, Unpack
 
-from penstock.client.http.async_reading import AsyncReading
+from penstock.client.concurrency import AsyncClosing
 from penstock.client.http.async_transport import AsyncTransport
-from penstock.client.http.library import AsyncClosing
+from penstock.client.http.reading import AsyncReading
 from penstock.client.log.following import FOLLOW_WAIT_S, PATIENCE_S, POLL_INTERVAL_S, Following
 from penstock.core.log.cursor import FIRST
 from penstock.wire.http import check_address
 from penstock.wire.log.reader.pages import Data, Page
 from penstock.wire.log.reader.partitions import Discovery
-from penstock.wire.log.reader.reading import FeedProtocol, Options, wish
+from penstock.wire.log.reader.protocol import FeedProtocol, Options, wish
 
 
 class AsyncFeed(AsyncClosing, Generic[Data]):

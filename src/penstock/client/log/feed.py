@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from types import UnionType
 from typing import Any, Generic, Self, Unpack
 
-from penstock.client.http.library import Closing
+from penstock.client.concurrency import Closing
 from penstock.client.http.reading import Reading
 from penstock.client.http.transport import Transport
 from penstock.client.log.following import FOLLOW_WAIT_S, PATIENCE_S, POLL_INTERVAL_S, Following
@@ -14,7 +14,7 @@ from penstock.core.log.cursor import FIRST
 from penstock.wire.http import check_address
 from penstock.wire.log.reader.pages import Data, Page
 from penstock.wire.log.reader.partitions import Discovery
-from penstock.wire.log.reader.reading import FeedProtocol, Options, wish
+from penstock.wire.log.reader.protocol import FeedProtocol, Options, wish
 
 
 class Feed(Closing, Generic[Data]):

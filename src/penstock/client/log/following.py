@@ -9,7 +9,7 @@ from penstock.errors import CursorSetNotFound, NotFound, PenstockError, ServerEr
 from penstock.wire.http import DELAY_S_MAX, Backoff, Exchange, Pause, is_passing
 from penstock.wire.log.reader.pages import Page
 from penstock.wire.log.reader.partitions import Course
-from penstock.wire.log.reader.reading import FeedProtocol, Wish, refuse_until, turns
+from penstock.wire.log.reader.protocol import FeedProtocol, Wish, refuse_until, turns
 
 PATIENCE_S: Final = 30.0
 """For so long a call is tried again, unless something else is asked for."""

@@ -5,20 +5,10 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from penstock.client.async_client import AsyncClient
-from penstock.client.cancel import AsyncCancel, check_async_cancel
+from penstock.client.concurrency import AsyncCancel, AsyncClosing, check_async_cancel
 from penstock.client.http.async_transport import AsyncTalk
-from penstock.client.http.library import AsyncClosing
-from penstock.client.producers.async_cancelling import AsyncGuard, async_is_free, async_pause, async_publish, async_turn
+from penstock.client.http.exchanges import RetryPolicy
 from penstock.client.producers.event_batch import EventBatch
-from penstock.client.producers.lane import Lane, Operation
-from penstock.client.producers.lanes import (
-    ATTEMPT_TIMEOUT_S,
-    BATCH_BYTES,
-    CANCEL_GRACE_S,
-    DELIVERY_TIMEOUT_S,
-    Lanes,
-    check_client,
-)
 from penstock.client.producers.options import (
     CloseReport,
     OnUnknown,
@@ -26,8 +16,17 @@ from penstock.client.producers.options import (
     PublishResult,
     Resolution,
 )
+from penstock.client.producers.partition_state import Lane, Operation
+from penstock.client.producers.partitions import (
+    ATTEMPT_TIMEOUT_S,
+    BATCH_BYTES,
+    CANCEL_GRACE_S,
+    DELIVERY_TIMEOUT_S,
+    Lanes,
+    check_client,
+)
+from penstock.client.producers.turns import AsyncGuard, async_is_free, async_pause, async_publish, async_turn
 from penstock.client.registry import PublishingProperties
-from penstock.client.retry import RetryPolicy
 from penstock.wire.http import Exchange
 
 T = TypeVar("T")

@@ -5,21 +5,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from penstock.client.cancel import Cancel, check_cancel
 from penstock.client.client import Client
-from penstock.client.http.library import Closing
+from penstock.client.concurrency import Cancel, Closing, check_cancel
+from penstock.client.http.exchanges import RetryPolicy
 from penstock.client.http.transport import Talk
-from penstock.client.producers.cancelling import Guard, is_free, pause, publish, turn
 from penstock.client.producers.event_batch import EventBatch
-from penstock.client.producers.lane import Lane, Operation
-from penstock.client.producers.lanes import (
-    ATTEMPT_TIMEOUT_S,
-    BATCH_BYTES,
-    CANCEL_GRACE_S,
-    DELIVERY_TIMEOUT_S,
-    Lanes,
-    check_client,
-)
 from penstock.client.producers.options import (
     CloseReport,
     OnUnknown,
@@ -27,8 +17,17 @@ from penstock.client.producers.options import (
     PublishResult,
     Resolution,
 )
+from penstock.client.producers.partition_state import Lane, Operation
+from penstock.client.producers.partitions import (
+    ATTEMPT_TIMEOUT_S,
+    BATCH_BYTES,
+    CANCEL_GRACE_S,
+    DELIVERY_TIMEOUT_S,
+    Lanes,
+    check_client,
+)
+from penstock.client.producers.turns import Guard, is_free, pause, publish, turn
 from penstock.client.registry import PublishingProperties
-from penstock.client.retry import RetryPolicy
 from penstock.wire.http import Exchange
 
 T = TypeVar("T")

@@ -5,12 +5,17 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, Generic, Self
 
-from penstock.client.http.async_reading import AsyncReading
+from penstock.client.concurrency import AsyncClosing, async_shielded
 from penstock.client.http.async_transport import AsyncTransport
-from penstock.client.http.async_waiting import async_shielded
-from penstock.client.http.library import AsyncClosing
-from penstock.client.retry import RetryPolicy
-from penstock.client.subscriptions.streaming import StreamBegan, StreamEnded, Streaming, StreamWish, SubscriptionBatch
+from penstock.client.http.exchanges import RetryPolicy
+from penstock.client.http.reading import AsyncReading
+from penstock.client.subscriptions.stream_protocol import (
+    StreamBegan,
+    StreamEnded,
+    Streaming,
+    StreamWish,
+    SubscriptionBatch,
+)
 from penstock.core.events.decoding import EventDecoder
 from penstock.wire.log.reader.pages import Data
 from penstock.wire.subscriptions import BatchLine

@@ -5,15 +5,14 @@ from datetime import datetime
 from typing import Any, Literal
 
 from penstock.client.http.async_transport import AsyncTransport
-from penstock.client.subscriptions.protocol import (
-    GivenCursors,
+from penstock.client.subscriptions.model import (
     ParkedKey,
     ParkedKeyDetails,
     SubscribedPartition,
     Subscription,
     SubscriptionCursor,
-    SubscriptionProtocol,
 )
+from penstock.client.subscriptions.protocol import GivenCursors, SubscriptionProtocol
 from penstock.wire.groups import PositionReset, ResetPosition
 
 

@@ -6,12 +6,17 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, Generic, Self
 
-from penstock.client.http.library import Closing
+from penstock.client.concurrency import Closing, shielded
+from penstock.client.http.exchanges import RetryPolicy
 from penstock.client.http.reading import Reading
 from penstock.client.http.transport import Transport
-from penstock.client.http.waiting import shielded
-from penstock.client.retry import RetryPolicy
-from penstock.client.subscriptions.streaming import StreamBegan, StreamEnded, Streaming, StreamWish, SubscriptionBatch
+from penstock.client.subscriptions.stream_protocol import (
+    StreamBegan,
+    StreamEnded,
+    Streaming,
+    StreamWish,
+    SubscriptionBatch,
+)
 from penstock.core.events.decoding import EventDecoder
 from penstock.wire.log.reader.pages import Data
 from penstock.wire.subscriptions import BatchLine

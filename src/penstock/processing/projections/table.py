@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from penstock.client.log.statements import CONNECTIONS, parameter_mark, plain
+from penstock.client.log.cursor_statements import CONNECTIONS, parameter_mark, plain
 from penstock.errors import BadParameter, ProjectionGone
 from penstock.processing.engine.item import Position
 from penstock.processing.projections.columns import Column, Kind, check_declared, declared, decoded, encoded

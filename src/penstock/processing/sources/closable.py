@@ -2,7 +2,7 @@
 
 import threading
 
-from penstock.client.http.library import Closing
+from penstock.client.concurrency import Closing
 
 
 class Closable(Closing):

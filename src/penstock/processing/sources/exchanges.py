@@ -6,7 +6,7 @@ import time
 from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
-from penstock.client.http import library as http_library
+from penstock.client.http import adapter
 from penstock.client.http.async_transport import AsyncTransport
 from penstock.errors import Unavailable
 from penstock.wire.http import Exchange, Pause
@@ -80,7 +80,7 @@ class Exchanges:
         now = time.monotonic()
         if pause.because is not None and now >= self._told_until:
             self._told_until = now + pause.seconds
-            http_library.log(pause)
+            adapter.log(pause)
 
     async def _end(self) -> None:
         under_way = asyncio.all_tasks() - {asyncio.current_task()}

@@ -8,7 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
-from penstock.client.http.library import Closing
+from penstock.client.concurrency import Closing
 from penstock.core.events.event import stream_name
 from penstock.errors import BadCursor, BadParameter, CursorExpired, EventsLost, MalformedAnswer
 from penstock.processing.engine.item import Batch, Position, in_parts

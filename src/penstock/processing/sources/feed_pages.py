@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from penstock.client.http.json_exchange import JsonExchange, decoded
+from penstock.client.http.exchanges import JsonExchange, decoded
 from penstock.client.registry import EventTypes, hub_address
 from penstock.core.log.cursor import Cursor, View, feed_mark, parse_cursor
 from penstock.errors import BadPartitionCount, MalformedAnswer, RequirementMissing, StaleSplit, Unavailable

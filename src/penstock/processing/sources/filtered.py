@@ -4,7 +4,7 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Unpack
 
-from penstock.client.http.library import Closing
+from penstock.client.concurrency import Closing
 from penstock.processing.engine.item import Batch, Position
 from penstock.processing.sources.selection import Options, Selection
 from penstock.processing.sources.source import Source, Want, check_source

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from penstock.client.subscriptions.stream import SubscriptionStream, UncommittedBatch
-from penstock.client.subscriptions.streaming import StreamBegan
+from penstock.client.subscriptions.stream_protocol import StreamBegan
 from penstock.errors import PenstockError
 
 RENEWALS: Final = 3

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
-from penstock.client.subscriptions.streaming import SubscriptionBatch
+from penstock.client.subscriptions.stream_protocol import SubscriptionBatch
 from penstock.processing.engine.item import Batch, Item
 from penstock.processing.sources.batch_position import BatchPosition
 from penstock.processing.sources.feed_position import FeedPosition, encode_tranche, numbering_of

@@ -9,9 +9,9 @@ from contextlib import suppress
 from typing import Any, Final, Unpack
 
 from penstock.client.client import Client
-from penstock.client.http.library import Closing
+from penstock.client.concurrency import Closing
 from penstock.client.subscriptions.stream import SubscriptionStream, UncommittedBatch
-from penstock.client.subscriptions.streaming import StreamOptions
+from penstock.client.subscriptions.stream_protocol import StreamOptions
 from penstock.core.subscriptions.assignment import Place
 from penstock.errors import CommitRefused, NotReplayable, PenstockError, StreamNotFound, Unavailable
 from penstock.processing.engine.item import Batch, Position

@@ -8,7 +8,7 @@ from uuid import UUID, uuid5
 
 import msgspec
 
-from penstock.client.http.library import Closing
+from penstock.client.concurrency import Closing
 from penstock.core.database_url import plain_url
 from penstock.errors import BadParameter, DatabaseUnavailable
 from penstock.processing.connecting import POSTGRES

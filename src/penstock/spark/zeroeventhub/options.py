@@ -11,7 +11,7 @@ from penstock.spark.authorization import checked_file
 from penstock.spark.options import bad_option, flag_of, known_options, seconds_of, whole_number
 from penstock.wire.http import is_address, meant
 from penstock.wire.log.reader.partitions import PARTITION_MAX
-from penstock.wire.log.reader.reading import ALL_HEADERS, Wish
+from penstock.wire.log.reader.protocol import ALL_HEADERS, Wish
 
 NAMES: Final = (
     "url",

@@ -24,7 +24,7 @@ from penstock.spark.zeroeventhub.options import RemoteOptions, no_partition_coun
 from penstock.wire.http import Exchange
 from penstock.wire.log.reader.pages import Page
 from penstock.wire.log.reader.partitions import Course, Discovery
-from penstock.wire.log.reader.reading import STALE_MAX, FeedProtocol
+from penstock.wire.log.reader.protocol import STALE_MAX, FeedProtocol
 
 GONE: Final = 410
 Result = TypeVar("Result")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.subscriptions.streaming import SubscriptionBatch
+from penstock.client.subscriptions.stream_protocol import SubscriptionBatch
 from penstock.errors import BadParameter
 from penstock.processing.effects import effect_id
 from penstock.processing.sources.batch_position import BatchPosition

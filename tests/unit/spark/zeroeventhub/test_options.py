@@ -2,7 +2,7 @@ import pytest
 
 from penstock.errors import BadParameter
 from penstock.spark.zeroeventhub.options import RemoteOptions, parse_remote_options
-from penstock.wire.log.reader.reading import ALL_HEADERS, Wish
+from penstock.wire.log.reader.protocol import ALL_HEADERS, Wish
 
 URL = "http://shop.example/feed?tenant=7"
 

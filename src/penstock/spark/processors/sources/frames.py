@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.client.http.library import Closing
+from penstock.client.concurrency import Closing
 from penstock.errors import BadParameter
 from penstock.processing.engine.item import Batch, Item, Position
 from penstock.processing.sources.source import Want

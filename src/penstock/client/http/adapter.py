@@ -6,50 +6,15 @@ are recognized by the names of their classes, so that a user may hand in any cli
 """
 
 import logging
-from abc import ABC, abstractmethod
-from types import TracebackType
-from typing import Any, Final, Generic, Self
+from typing import Any, Final, Generic
 
 import httpx2
 
 from penstock import __version__
 from penstock.client.http.proxies import Proxy, connection_failure
-from penstock.client.http.routes import PROXY
+from penstock.client.http.proxy_transport import PROXY
 from penstock.errors import ConnectionLost, PenstockError, Unavailable
 from penstock.wire.http import Exchange, Head, Pause, Request, T
-
-
-class Closing(ABC):
-    """Is closed at the end of a `with` block, however that ends."""
-
-    @abstractmethod
-    def close(self) -> object:
-        """Let go of what it holds."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class AsyncClosing(ABC):
-    """Is closed at the end of an `async with` block, however that ends."""
-
-    @abstractmethod
-    async def aclose(self) -> object:
-        """Let go of what it holds."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
 
 SETTINGS: Final[dict[str, Any]] = {
     # Packing and unpacking costs more than the bytes do where hub and reader are near each other.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.client.http.json_exchange import JsonExchange, decoded
+from penstock.client.http.exchanges import JsonExchange, decoded
 from penstock.errors import HubStopped, MalformedAnswer, PenstockError, ServerError, WrongAddress
 from penstock.wire.http import Answer, Request, is_undone
 from tests.unit.wire.script import Reply, Script, problem

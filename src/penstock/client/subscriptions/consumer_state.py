@@ -18,9 +18,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, cast
 
-from penstock.client.cancel import AsyncCancel, Cancel
-from penstock.client.retry import RetryPolicy
-from penstock.client.subscriptions.streaming import (
+from penstock.client.concurrency import AsyncCancel, Cancel
+from penstock.client.http.exchanges import RetryPolicy
+from penstock.client.subscriptions.stream_protocol import (
     BATCHES_AHEAD,
     Streaming,
     StreamOptions,

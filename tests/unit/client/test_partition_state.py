@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from penstock.client.hub_protocol import HubProtocol
 from penstock.client.log.publishing import Event
-from penstock.client.producers import lane as plain_values
-from penstock.client.producers.lane import LAST_S, AbandonedError, Lane, Numbered, Operation, PlainValues
+from penstock.client.producers import partition_state as plain_values
 from penstock.client.producers.options import PartitionPublishingOptions
+from penstock.client.producers.partition_state import LAST_S, AbandonedError, Lane, Numbered, Operation, PlainValues
+from penstock.client.protocol import HubProtocol
 from penstock.core.events.event import NewEvent
 from penstock.core.producers import Range
 from penstock.errors import PayloadMismatch, ProducerFenced

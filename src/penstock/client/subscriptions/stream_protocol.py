@@ -18,8 +18,7 @@ from typing import Any, Final, Generic, TypedDict
 
 import msgspec
 
-from penstock.client.http.json_exchange import JsonExchange, decoded
-from penstock.client.retry import RetryPolicy
+from penstock.client.http.exchanges import JsonExchange, RetryPolicy, decoded
 from penstock.client.subscriptions.protocol import subscription_address
 from penstock.core.events.decoding import EventDecoder
 from penstock.core.subscriptions.assignment import Place

@@ -19,7 +19,7 @@ from penstock.errors import (
 )
 from penstock.wire.log.reader.pages import Page
 from penstock.wire.log.reader.partitions import Discovery, Partition, discover, version_one
-from penstock.wire.log.reader.reading import FeedProtocol, Wish, version_two_query, wish
+from penstock.wire.log.reader.protocol import FeedProtocol, Wish, version_two_query, wish
 from tests.unit.wire.script import NDJSON, Reply, Script, problem
 
 
@@ -373,7 +373,7 @@ def test_final_error_is_raised_at_once() -> None:
 
 
 def test_endless_answer_is_cut_at_a_cursor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.wire.log.reader.reading.PAGE_EVENTS_MAX", 3)
+    monkeypatch.setattr("penstock.wire.log.reader.protocol.PAGE_EVENTS_MAX", 3)
     lines = [line for n in range(100) for line in ({"partition": 0, "data": {}}, {"partition": 0, "cursor": str(n)})]
     script = Script(page(*lines))
 

@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, Generic, TypeVar, get_args
 
-from penstock.client.hub_protocol import HubProtocol
+from penstock.client.http.exchanges import RetryPolicy
 from penstock.client.log.publishing import Event, check_unpublished, each_event
 from penstock.client.producers.event_batch import EventBatch
-from penstock.client.producers.lane import Lane, Operation, exhausted, is_transient, told
 from penstock.client.producers.options import (
     CloseReport,
     OnUnknown,
@@ -18,9 +17,10 @@ from penstock.client.producers.options import (
     PublishResult,
     Resolution,
 )
-from penstock.client.producers.producing import Producing
+from penstock.client.producers.partition_state import Lane, Operation, exhausted, is_transient, told
+from penstock.client.producers.protocol import Producing
+from penstock.client.protocol import HubProtocol
 from penstock.client.registry import PublishingProperties
-from penstock.client.retry import RetryPolicy
 from penstock.core.events.event import EVENTS_MAX
 from penstock.errors import BadParameter, Conflict, PartitionRequired, PenstockError, PublishCancelled, RetriesExhausted
 from penstock.wire.producers import check_group

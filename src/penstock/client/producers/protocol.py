@@ -19,9 +19,10 @@ from typing import Any, Final, NoReturn, TypeVar
 
 import msgspec
 
-from penstock.client.hub_protocol import HubProtocol
+from penstock.client.http.exchanges import RetryPolicy
 from penstock.client.log.publishing import Event, check_unpublished
-from penstock.client.producers.lane import (
+from penstock.client.producers.options import OnUnknown, PublishResult, Resolution
+from penstock.client.producers.partition_state import (
     Lane,
     Numbered,
     Operation,
@@ -36,9 +37,8 @@ from penstock.client.producers.lane import (
     status,
     told,
 )
-from penstock.client.producers.options import OnUnknown, PublishResult, Resolution
+from penstock.client.protocol import HubProtocol
 from penstock.client.registry import PublishingProperties, hub_address, properties_of
-from penstock.client.retry import RetryPolicy
 from penstock.core.producers import Range
 from penstock.errors import (
     BadParameter,

@@ -7,7 +7,7 @@ import httpx
 import httpx2
 import pytest
 
-from penstock.client.http.library import build, failure, log
+from penstock.client.http.adapter import build, failure, log
 from penstock.errors import ConnectionLost, PenstockError, Unavailable, Unreachable
 from penstock.wire.http import Pause, Request
 
