@@ -37,8 +37,8 @@ def make_feed(url: str, partitions: int = 1, schema: Mapping[str, Any] = ANY_OBJ
         store.migrate()
         hub = Hub(store)
         written = {"type": "json_schema", "schema": json.dumps(schema)}
-        hub.create_event_type(an_event_type(FEED, partition_count=partitions, schema=written))
-        return hub.event_type(FEED).partition_ids
+        hub.registry.create(an_event_type(FEED, partition_count=partitions, schema=written))
+        return hub.registry.load(FEED).partition_ids
     finally:
         store.close()
 

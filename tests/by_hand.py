@@ -35,15 +35,15 @@ class Play:
         self.now = 1_000.0
         self._told: list[str] = []
         hub, rules = scene.hub, asked_of(Given(**asked), NAKADI).rules
-        hub.streams.live.renew()
-        streams = hub.streams
+        hub.subscriptions.streams.live.renew()
+        streams = hub.subscriptions.streams
         opened = streams.sessions.open(
             scene.id,
             frozenset((NAME, each) for each in wants),
             batch_limit=rules.batch_limit,
             commit_ms=round(rules.commit_s * 1_000),
         )
-        parts = Parts(hub.store, Reader(hub.store), hub.watch(), streams.live, streams.sessions, streams.commits)
+        parts = Parts(hub.store, Reader(hub.store), hub.log.watch, streams.live, streams.sessions, streams.commits)
         self.stream = Stream(parts, opened, rules, streams.live.lapses, allowed=self._allowed, clock=lambda: self.now)
         self.id = self.stream.session_id
         streams.live.changed(scene.id)
@@ -60,7 +60,7 @@ class Play:
         """Commit the event of that number, with its token; tell whether that has moved the position."""
         place = (NAME, partition)
         commit = Commit(place, number + 1, token_of(self.stream.secret, place, number + 1))
-        [moved] = self.scene.hub.streams.commit(self.scene.id, self.id, [commit]).result()
+        [moved] = self.scene.hub.subscriptions.streams.commit(self.scene.id, self.id, [commit]).result()
         if not self.stream.over:
             self._go_on()  # It hears of it at once.
         return moved
@@ -82,7 +82,7 @@ class Play:
                 return
 
     def _allowed(self) -> None:
-        self.scene.hub.check(UNAUTHENTICATED, "read", NAME)
+        self.scene.hub.admin.permissions.check(UNAUTHENTICATED, "read", NAME)
 
 
 class Scene:
@@ -96,7 +96,7 @@ class Scene:
 
     def subscribe(self, partitions: int = 1, **members: Any) -> "Scene":
         traits = {"partition_count": partitions, "partition_strategy": "user_defined"}
-        self.hub.create_event_type(an_event_type(NAME, **traits))
+        self.hub.registry.create(an_event_type(NAME, **traits))
         given = {"owning_application": "shop", "event_types": [NAME], "read_from": "begin"} | members
         subscription, _ = self.hub.subscriptions.create(completed_subscription(given))
         self.id = subscription.id
@@ -104,18 +104,18 @@ class Scene:
 
     def put(self, *numbers: int, partition: int = 0) -> "Scene":
         events = [NewEvent.of(b'{"n":%d}' % number, partition=partition) for number in numbers]
-        self.hub.publish(NAME, events)
+        self.hub.log.publish(NAME, events)
         return self
 
     def hear(self) -> None:
         """Hear of what other hubs have done."""
         with self.hub.store.read() as tx:
-            self.hub.streams.live.look(tx)
-            _, heads = self.hub.heads(NAME)
-        self.hub.watch().appended({partition_id: head.next_offset for partition_id, head in heads.items()})
+            self.hub.subscriptions.streams.live.look(tx)
+            _, heads = self.hub.log.heads(NAME)
+        self.hub.log.watch.appended({partition_id: head.next_offset for partition_id, head in heads.items()})
 
     def look(self) -> Look:
-        return self.hub.streams.look(self.id)
+        return self.hub.subscriptions.streams.look(self.id)
 
     def offsets(self) -> dict[Place, int]:
         """The offsets wanted next."""

@@ -123,7 +123,7 @@ def problem(status: int, code: str) -> httpx2.Response:
 
 def publish_plainly(box: Box, name: str, ids: Sequence[int]) -> None:
     """Publish without numbers."""
-    box.hub.publish(name, [NewEvent.of(b'{"id":%d}' % each, partition=0) for each in ids])
+    box.hub.log.publish(name, [NewEvent.of(b'{"id":%d}' % each, partition=0) for each in ids])
 
 
 def log(box: Box, name: str) -> list[int]:
@@ -132,6 +132,6 @@ def log(box: Box, name: str) -> list[int]:
     assert answer.status_code == 200, answer.text
     lines: list[dict[str, Any]] = [json.loads(line) for line in answer.text.splitlines()]
     found = [line["data"]["id"] for line in lines if "data" in line]
-    (head,) = box.hub.heads(name)[1].values()
+    (head,) = box.hub.log.heads(name)[1].values()
     assert head.next_offset == len(found), "the offsets are dense"
     return found

@@ -212,11 +212,11 @@ def test_events_that_wait_are_published_before_their_event_type_changes(hub_url:
     hub = Hub(open_store(hub_url))
     try:
         changes: dict[str, Callable[[], None]] = {
-            "replace": lambda: hub.replace_event_type(
+            "replace": lambda: hub.registry.replace(
                 "order", an_event_type("order", **definition), allow_reordering=True
             ),
-            "grow": lambda: hub.grow_event_type("order", 2),
-            "add_schema": lambda: hub.add_schema("order", schema),
+            "grow": lambda: hub.registry.grow("order", 2),
+            "add_schema": lambda: hub.registry.add_schema("order", schema),
         }
         changes[how]()
     finally:

@@ -18,7 +18,7 @@ from penstock.errors import (
 )
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.commits import Commit
-from penstock.hub.subscriptions.subscriptions import DEAD_LETTERS
+from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS
 from penstock.storage.subscriptions import Subscription
 
 RULES: Final = Rules(max_uncommitted=20, batch_limit=5, flush_s=0.001, commit_s=1.0, bytes_max=1 << 20)
@@ -58,17 +58,17 @@ def _act(hub: Hub, names: list[str], chance: Random) -> str:
         hub.subscriptions.delete(subscription.id)
         return "deleted"
     if does < 0.2:
-        places = {slot.place: 0 for slot in hub.streams.look(subscription.id).slots[:3]}
-        hub.streams.begin_reset(subscription.id, places)
+        places = {slot.place: 0 for slot in hub.subscriptions.streams.look(subscription.id).slots[:3]}
+        hub.subscriptions.streams.begin_reset(subscription.id, places)
         try:
-            return "reset" if hub.streams.end_reset(subscription.id, places) else "not reset yet"
+            return "reset" if hub.subscriptions.streams.end_reset(subscription.id, places) else "not reset yet"
         finally:
-            hub.streams.abandon_reset(subscription.id)
+            hub.subscriptions.streams.abandon_reset(subscription.id)
     return _stream(hub, subscription, chance)
 
 
 def _stream(hub: Hub, subscription: Subscription, chance: Random) -> str:
-    stream = hub.streams.open(subscription.id, frozenset(), RULES, hub.watch())
+    stream = hub.subscriptions.streams.open(subscription.id, frozenset(), RULES)
     done = "streamed"
     try:
         for _ in range(chance.randint(1, 4)):
@@ -76,10 +76,10 @@ def _stream(hub: Hub, subscription: Subscription, chance: Random) -> str:
             if sent and chance.random() < 0.7:
                 chosen = chance.sample(sent, chance.randint(1, len(sent)))
                 commits = [Commit(batch.place, batch.position) for batch in chosen]
-                hub.streams.commit(subscription.id, stream.session_id, commits).result(300)
+                hub.subscriptions.streams.commit(subscription.id, stream.session_id, commits).result(300)
                 done = "committed"
         if chance.random() < 0.5:
-            hub.streams.give_back(subscription.id, stream.session_id)
+            hub.subscriptions.streams.give_back(subscription.id, stream.session_id)
     finally:
         stream.close()
     return done

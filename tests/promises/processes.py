@@ -52,7 +52,7 @@ def publish_numbers(url: str, who: int, seed: int, batches: int, partitions: int
                 partition = chance.randrange(partitions)
                 batch.append(event({"by": who, "n": numbers[partition]}, partition))
                 numbers[partition] += 1
-            pending.append(hub.submit(NAME, batch))
+            pending.append(hub.log.submit(NAME, batch))
             while len(pending) > chance.randint(0, 3):
                 pending.pop(0).result(300)
         for each in pending:
@@ -72,10 +72,10 @@ def follow_numbers(url: str, seed: int, total: int, partitions: int, told: Any) 
 def publish_until(url: str, who: int, go: Any, counts: Any, total: int) -> None:
     """Publish one event after another until all processes together have published *total*; keep count."""
     with hub_on(url) as hub:
-        hub.publish(NAME, [event({"by": who})])
+        hub.log.publish(NAME, [event({"by": who})])
         go.wait()
         while sum(counts) < total:
-            hub.publish(NAME, [event({"by": who})])
+            hub.log.publish(NAME, [event({"by": who})])
             counts[who] += 1
 
 
@@ -119,8 +119,8 @@ def publish_forever(url: str, counts: Any, who: int) -> None:
     """Publish until killed, so much at once that the hub always has its next group to commit."""
     batch = [event({"by": "load", "x": "x" * 300}) for _ in range(200)]
     with hub_on(url) as hub:
-        pending = deque(hub.submit(NAME, batch) for _ in range(20))
+        pending = deque(hub.log.submit(NAME, batch) for _ in range(20))
         while True:
             pending.popleft().result()
             counts[who] += 1
-            pending.append(hub.submit(NAME, batch))
+            pending.append(hub.log.submit(NAME, batch))

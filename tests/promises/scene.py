@@ -53,7 +53,7 @@ def hub_on(
 def create(hub: Hub, name: str = NAME, *, partitions: int = 1, **definition: Any) -> None:
     """Create an event type whose partitions are chosen by the test."""
     traits = {"partition_count": partitions, "partition_strategy": "user_defined"} | definition
-    hub.create_event_type(an_event_type(name, **traits))
+    hub.registry.create(an_event_type(name, **traits))
 
 
 def event(data: Any, partition: int = 0, **others: Any) -> NewEvent:
@@ -73,10 +73,10 @@ class Follower:
     def page(self, size: int = 1000, kinds: KindFilter | None = None, n: int | None = None) -> int:
         """Read one page and return how many events it had."""
         wanted = [Wanted(f"cursor{partition}", partition, cursor) for partition, cursor in self.cursors.items()]
-        reading = self.hub.open(self.name, n, wanted, size, kinds)
+        reading = self.hub.log.open(self.name, n, wanted, size, kinds)
         count = 0
         for track in reading.tracks:
-            while chunk := self.hub.next_lines(reading, track, JOINED):
+            while chunk := self.hub.log.reader.next_lines(reading, track, JOINED):
                 lines = chunk.body.split(b"\n") if chunk.kept else []
                 assert len(lines) == chunk.kept
                 self.found[track.view.partition] += map(json.loads, lines)
@@ -125,7 +125,7 @@ def fill_outbox(url: str, count: int, name: str = NAME) -> None:
 @contextmanager
 def slow_append(store: Store, hub: Hub, data: bytes = b'{"by":"slow"}', name: str = NAME) -> Iterator[None]:
     """Append an event to partition 0 as a hub that is slow between its lock and its commit: while the block runs."""
-    partition_id = hub.event_type(name).partition_ids[0]
+    partition_id = hub.registry.load(name).partition_ids[0]
     with store.write() as tx:
         head = tx.events.lock_heads([partition_id])[partition_id]
         tx.events.append([Block(partition_id, head.next_offset, head.received_at, [(None, None, None, data)])])

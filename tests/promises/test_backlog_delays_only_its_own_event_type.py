@@ -68,26 +68,26 @@ def idle(url: str) -> Iterator[Hub]:
 def test_other_event_type_is_published_before_the_backlog_is_moved(idle: Hub) -> None:
     order: list[str] = []
     ended = threading.Event()
-    moving = idle.move("busy")
+    moving = idle.log.move("busy")
     moving.add_done_callback(lambda _: (order.append("busy"), ended.set()))
-    published = idle.submit("other", [event({})])
+    published = idle.log.submit("other", [event({})])
     published.add_done_callback(lambda _: order.append("other"))
 
     assert ended.wait(PATIENCE_S)
     assert published.result(PATIENCE_S) is not None
     moving.result()
     assert order == ["other", "busy"]
-    assert [head.next_offset for head in idle.heads("busy")[1].values()] == [ROWS]
+    assert [head.next_offset for head in idle.log.heads("busy")[1].values()] == [ROWS]
 
 
 def test_read_that_cannot_have_the_backlog_in_time_is_refused(idle: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commit, "MOVE_SECONDS_MAX", -1.0)
     with pytest.raises(OutboxBacklog) as refused:
-        idle.settle("busy")
+        idle.log.settle("busy")
 
     assert refused.value.retryable
     monkeypatch.undo()
-    until(lambda: not idle.settle("busy"), "the backlog is moved")
+    until(lambda: not idle.log.settle("busy"), "the backlog is moved")
 
 
 def test_read_waits_only_for_rows_that_were_committed_before_it(
@@ -95,8 +95,8 @@ def test_read_waits_only_for_rows_that_were_committed_before_it(
 ) -> None:
     hub, store = besieged
 
-    assert hub.settle("busy")
-    head = hub.look("busy", None, [], 1).feed.partition_ids[0]
+    assert hub.log.settle("busy")
+    head = hub.log.reader.open("busy", None, [], 1).feed.partition_ids[0]
     with store.read() as tx:
         moved = tx.events.heads([head])[head].next_offset
     ((left,),) = rows_of(sqlite_url, "SELECT count(*) FROM penstock_outbox")
@@ -108,18 +108,18 @@ def test_read_waits_only_for_rows_that_were_committed_before_it(
 def test_publish_waits_only_for_rows_that_were_committed_before_it(besieged: tuple[Hub, BesiegedStore]) -> None:
     hub, _ = besieged
 
-    published = hub.publish("busy", [event({"n": "mine"})])
+    published = hub.log.publish("busy", [event({"n": "mine"})])
 
     assert ROWS < published.next_offsets[0] <= ROWS + 2 * MOVE_ROWS + 1
 
 
 def test_publish_is_not_delayed_by_later_publishes(besieged: tuple[Hub, BesiegedStore]) -> None:
     hub, store = besieged
-    first = hub.submit("busy", [event({"n": "first"})])
+    first = hub.log.submit("busy", [event({"n": "first"})])
 
     def come_later() -> None:
         if not first.done() and store.writes < 4 * MOVES:
-            hub.submit("busy", [event({"n": "later"})])
+            hub.log.submit("busy", [event({"n": "later"})])
 
     store.at_write = come_later
 

@@ -82,13 +82,13 @@ def test_change_of_an_event_type_holds_in_another_process_at_once(hubs: tuple[ht
 def test_prepared_publish_is_prepared_again_after_a_change(migrated_url: str) -> None:
     schema = {"type": "json_schema", "schema": '{"properties": {"n": {}}}', "version": "2.0.0"}
     with hub_on(migrated_url, **BY_ORDER) as hub:
-        hub.publish(NAME, [a_new_event(a_business_event(0))])
+        hub.log.publish(NAME, [a_new_event(a_business_event(0))])
 
         told = publish_across(hub, migrated_url, lambda tx, old: change_in(tx, old, 2, schema=schema))
 
         published = told.result(300)
         assert published is not None
-        assert published.feed == hub.event_type(NAME)
+        assert published.feed == hub.registry.load(NAME)
         found = [feed(hub, partition) for partition in range(2)]
     expected: list[list[int]] = [[0], []]
     for number in EVENTS:
@@ -139,7 +139,7 @@ def publish_across(hub: Hub, url: str, change: Callable[[Tx, Feed], object]) -> 
     with closing(open_store(url)) as other, other.write() as tx:
         locked = tx.feeds.lock(NAME)
         assert locked is not None
-        told = hub.submit(NAME, [a_new_event(a_business_event(number)) for number in EVENTS])
+        told = hub.log.submit(NAME, [a_new_event(a_business_event(number)) for number in EVENTS])
         if url.startswith("postgres"):
             until(lambda: waiting_for_locks(url) == 1, "the publish waits for the change")
         change(tx, locked)

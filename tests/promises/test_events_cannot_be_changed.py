@@ -22,7 +22,7 @@ CHANGES = {
 
 
 def test_database_refuses_to_change_or_remove_an_event(hub: Hub, url: str) -> None:
-    hub.publish(NAME, [event({"n": n}) for n in range(3)])
+    hub.log.publish(NAME, [event({"n": n}) for n in range(3)])
     for change in CHANGES[url.partition(":")[0]]:
         with pytest.raises(DRIVER_ERRORS, match="penstock: events are"):
             rows_of(url, change)
@@ -32,12 +32,12 @@ def test_database_refuses_to_change_or_remove_an_event(hub: Hub, url: str) -> No
 
 def test_dropping_an_event_type_removes_its_events_only(url: str) -> None:
     with hub_on(url, partitions=2) as hub:
-        hub.create_event_type(an_event_type("kept.one"))
-        hub.publish("kept.one", [event({"n": "kept"})])
-        hub.publish(NAME, [event({"n": n}, n % 2) for n in range(100)])
+        hub.registry.create(an_event_type("kept.one"))
+        hub.log.publish("kept.one", [event({"n": "kept"})])
+        hub.log.publish(NAME, [event({"n": n}, n % 2) for n in range(100)])
 
-        hub.delete_event_type(NAME)
-        hub.publish("kept.one", [event({"n": "later"})])
+        hub.registry.delete(NAME)
+        hub.log.publish("kept.one", [event({"n": "later"})])
         hub.stop()  # The sweeper ends after the transaction at hand …
 
     with hub_on(url) as hub:  # … and goes on in the next hub.

@@ -121,7 +121,7 @@ def test_following_client_is_told_where_to_go_on_and_is_moved_nowhere(served: Li
 def fill(hub: Hub, name: str = NAME) -> None:
     """Publish ten events to the partitions of an event type in turn."""
     for n in range(10):
-        hub.publish(name, [event({"n": n}, n % hub.event_type(name).partition_count)])
+        hub.log.publish(name, [event({"n": n}, n % hub.registry.load(name).partition_count)])
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 4])
@@ -132,7 +132,7 @@ def test_cursor_of_a_recreated_event_type_is_refused_by_every_hub(hub: Hub, othe
     follower.page(4)
     late.all()
 
-    other.delete_event_type("twice")
+    other.registry.delete("twice")
     create(other, "twice", partitions=partitions)
     fill(other, "twice")
 

@@ -77,7 +77,7 @@ class FeedMachine(RuleBasedStateMachine):
 
     @rule(given=given_events, at=st.integers(0, 1))
     def publish(self, given: list[Any], at: int) -> None:
-        told = self.hubs[at].publish(self.name, [self._event(*each) for each in given])
+        told = self.hubs[at].log.publish(self.name, [self._event(*each) for each in given])
 
         assert told.next_offsets == {p: len(self.model[p]) for p in {p for p, _, _ in given}}
 
@@ -86,7 +86,7 @@ class FeedMachine(RuleBasedStateMachine):
         events = [event({"n": -1}, p) for p, _, _ in given]
         broken = event({})
         with pytest.raises(PenstockError):
-            self.hubs[at].publish(self.name, [*events, type(broken).of(bad.encode(), partition=0)])
+            self.hubs[at].log.publish(self.name, [*events, type(broken).of(bad.encode(), partition=0)])
 
     @rule(given=given_events)
     def commit_to_the_outbox(self, given: list[Any]) -> None:
@@ -142,14 +142,14 @@ class FeedMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if any(self.model):
-            heads = self.hubs[1].heads(self.name)[1]
+            heads = self.hubs[1].log.heads(self.name)[1]
             assert [head.next_offset for _, head in sorted(heads.items())] == [len(each) for each in self.model]
 
     def _read(self, consumer: Consumer, size: int, hub: int) -> int:
         """Read a page as lines, as the server does, and return how many events it has looked at."""
         wanted = [Wanted("cursor", consumer.partition, consumer.cursor)]
-        reading = self.hubs[hub].open(self.name, consumer.n, wanted, size, consumer.kinds)
-        for line in b"".join(LineForm(version=1, headers=None).pieces(self.hubs[hub], reading)).splitlines():
+        reading = self.hubs[hub].log.open(self.name, consumer.n, wanted, size, consumer.kinds)
+        for line in b"".join(LineForm(version=1, headers=None).pieces(self.hubs[hub].log.reader, reading)).splitlines():
             told = json.loads(line)
             if "data" in told:
                 consumer.found[told["data"]["p"]].append(told["data"]["n"])

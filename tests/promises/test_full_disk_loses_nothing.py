@@ -56,13 +56,13 @@ def test_publish_without_room_is_refused_and_stored_events_stay(on_small_disk: t
         stored = []
         with contextlib.suppress(DiskFull):
             for n in range(2000):
-                hub.publish(NAME, [event({"n": n, "i": i, "x": PADDING}) for i in range(3)])
+                hub.log.publish(NAME, [event({"n": n, "i": i, "x": PADDING}) for i in range(3)])
                 stored += [(n, i) for i in range(3)]
         assert 0 < len(stored) < 6000
         assert [(each["n"], each["i"]) for each in feed(hub)] == stored
 
         disk.make_room()
-        hub.publish(NAME, [event({"n": "room", "i": 0})])
+        hub.log.publish(NAME, [event({"n": "room", "i": 0})])
 
         assert [(each["n"], each["i"]) for each in feed(hub)] == [*stored, ("room", 0)]
     with hub_on(url) as hub:
@@ -78,7 +78,7 @@ def test_outbox_is_moved_once_the_log_has_room_again(on_small_disk: tuple[str, S
     disk.fill(leave=MIB // 2)
     with hub_on(url) as hub:
         with pytest.raises(DiskFull):
-            hub.settle(NAME)
+            hub.log.settle(NAME)
 
         disk.make_room()
 

@@ -37,8 +37,8 @@ FAILING_AT_COMMIT = {
 def block_committer(hub: Hub, url: str) -> Iterator[Tx]:
     """Keep the committer from committing while the block runs: publishes submitted in it become a group."""
     with closing(open_store(url)) as store, store.write() as tx:
-        tx.events.lock_heads(sorted(part for each in hub.event_types() for part in each.partition_ids))
-        first = hub.submit("first.one", [event({"n": "first"})])
+        tx.events.lock_heads(sorted(part for each in hub.registry.list() for part in each.partition_ids))
+        first = hub.log.submit("first.one", [event({"n": "first"})])
         until(first.running, "the committer waits with this one")
         yield tx
 
@@ -57,7 +57,7 @@ def is_bad(n: int) -> bool:
 def submit_many(hub: Hub, url: str, then: Callable[[list[Any]], None] = lambda _: None) -> list[Any]:
     """Submit many publishes as one group, some of them bad; return their results, or the errors in their place."""
     with block_committer(hub, url):
-        submitted = [hub.submit(NAME, [event({"n": n, "x": "poison" * is_bad(n)})]) for n in range(MANY)]
+        submitted = [hub.log.submit(NAME, [event({"n": n, "x": "poison" * is_bad(n)})]) for n in range(MANY)]
         then(submitted)
     return [None if each.cancelled() else each.exception(300) or each.result() for each in submitted]
 
@@ -97,18 +97,18 @@ def test_publisher_that_cancels_harms_no_other(hub: Hub, url: str) -> None:
     results = submit_many(hub, url, cancel)
 
     assert [n for n, each in enumerate(results) if each is None] == list(range(0, MANY, 3))
-    hub.publish(NAME, [event({"n": "after"})])
+    hub.log.publish(NAME, [event({"n": "after"})])
     assert [each["n"] for each in feed(hub)] == [*(n for n in range(MANY) if n % 3), "after"]
 
 
 def test_publish_prepared_before_its_event_type_was_recreated_is_prepared_again(hub: Hub, url: str) -> None:
     """Another hub drops the event type and creates it again between preparation and commit."""
     create(hub, "kept.one")
-    hub.publish(NAME, [event({"n": "of the first feed"})])
+    hub.log.publish(NAME, [event({"n": "of the first feed"})])
     with block_committer(hub, url) as tx:
-        kept = [hub.submit("kept.one", [event({"n": n})]) for n in range(3)]
-        fit = hub.submit(NAME, [event({"id": 7, "n": n}) for n in range(5)])
-        unfit = hub.submit(NAME, [event({"id": 1}), event({"n": "no id"})], lines=[3, 8])
+        kept = [hub.log.submit("kept.one", [event({"n": n})]) for n in range(3)]
+        fit = hub.log.submit(NAME, [event({"id": 7, "n": n}) for n in range(5)])
+        unfit = hub.log.submit(NAME, [event({"id": 1}), event({"n": "no id"})], lines=[3, 8])
         tx.feeds.delete(NAME)
         again = {"partition_count": 4, "partition_strategy": "hash", "partition_key_fields": ["id"]}
         tx.feeds.insert(EventType.parse(an_event_type(NAME, **again)), 1)
@@ -127,8 +127,8 @@ def test_publish_prepared_before_its_event_type_was_recreated_is_prepared_again(
 def test_publishes_to_an_event_type_dropped_before_the_commit_fail_alone(hub: Hub, url: str) -> None:
     create(hub, "kept.one")
     with block_committer(hub, url) as tx:
-        lost = [hub.submit(NAME, [event({"n": n})]) for n in range(3)]
-        kept = [hub.submit("kept.one", [event({"n": n})]) for n in range(3)]
+        lost = [hub.log.submit(NAME, [event({"n": n})]) for n in range(3)]
+        kept = [hub.log.submit("kept.one", [event({"n": n})]) for n in range(3)]
         tx.feeds.delete(NAME)
 
     for each in lost:
@@ -140,7 +140,7 @@ def test_publishes_to_an_event_type_dropped_before_the_commit_fail_alone(hub: Hu
 def test_invalid_publish_is_refused_before_it_is_queued(hub: Hub) -> None:
     for bad in ([event([1])], [event({}), event("x")]):
         with pytest.raises(InvalidEvent):
-            hub.submit(NAME, bad)
+            hub.log.submit(NAME, bad)
 
-    assert hub.publish(NAME, []).next_offsets == {}, "a publish of nothing stores nothing"
-    assert hub.publish(NAME, [event({})]).next_offsets == {0: 1}
+    assert hub.log.publish(NAME, []).next_offsets == {}, "a publish of nothing stores nothing"
+    assert hub.log.publish(NAME, [event({})]).next_offsets == {0: 1}

@@ -125,7 +125,7 @@ def spend_numbers_and_look(url: str, hub: Any) -> int:
         for _ in range(60):
             connection.execute("SELECT pg_current_xact_id()")
             connection.rollback()
-    hub.settle(NAME)
+    hub.log.settle(NAME)
     return int(hub.store._looks.seen.xmax)
 
 

@@ -38,10 +38,10 @@ def test_look_touches_no_more_pages_after_many_moves_under_an_open_transaction(h
     before = pages_of_look(url, hub), pages_of_take(url, hub)
 
     fill_outbox(url, ROWS)
-    until(lambda: hub.settle(NAME) is False, "the outbox is empty")
+    until(lambda: hub.log.settle(NAME) is False, "the outbox is empty")
     after = [(pages_of_look(url, hub), pages_of_take(url, hub))]
 
-    assert [head.next_offset for head in hub.heads(NAME)[1].values()] == [ROWS + 1]
+    assert [head.next_offset for head in hub.log.heads(NAME)[1].values()] == [ROWS + 1]
     for statistics in ("ANALYZE", "VACUUM"):  # By these the table is empty, and any plan as good as another.
         maintain(url, statistics)
         after.append((pages_of_look(url, hub), pages_of_take(url, hub)))
@@ -58,7 +58,7 @@ def test_look_stays_cheap_while_publishing_goes_on(hub: Hub, url: str) -> None:
     pages = []
     for n in range(examples(30, 60)):
         commit_to_outbox(url, *({"n": n, "i": i} for i in range(50)))
-        hub.publish(NAME, [event({"n": n})])
+        hub.log.publish(NAME, [event({"n": n})])
         pages.append(pages_of_look(url, hub))
 
     assert max(pages[len(pages) // 2 :]) <= max(pages[:10]) + SLACK
@@ -69,7 +69,7 @@ def test_take_touches_so_many_pages_a_row_though_the_planner_believes_the_table_
         old.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         old.execute("SELECT count(*) FROM penstock_outbox")
         fill_outbox(url, ROWS)
-        until(lambda: hub.settle(NAME) is False, "the outbox is empty")
+        until(lambda: hub.log.settle(NAME) is False, "the outbox is empty")
         maintain(url, "ANALYZE")
         floor = hub.store._looks.seen._asdict()  # type: ignore[attr-defined]
     fill_outbox(url, ROWS)
@@ -86,7 +86,7 @@ def maintain(url: str, command: str) -> None:
 
 
 def pages_of_look(url: str, hub: Hub) -> int:
-    hub.settle(NAME)
+    hub.log.settle(NAME)
     return pages_of(url, statement(PACKAGE, "outbox_look"), hub.store._looks.seen._asdict())  # type: ignore[attr-defined]
 
 

@@ -21,13 +21,13 @@ GROWTH_MAX = (64 + 48) << 20
 def test_chunks_of_large_events_are_bounded(url: str) -> None:
     with hub_on(url, partitions=1) as hub:
         _fill(hub, EVENTS)
-        lines = hub.open(NAME, None, [Wanted("cursor0", 0, FIRST)], 1000)
-        columns = hub.open(NAME, None, [Wanted("cursor0", 0, FIRST)], 1000)
+        lines = hub.log.open(NAME, None, [Wanted("cursor0", 0, FIRST)], 1000)
+        columns = hub.log.open(NAME, None, [Wanted("cursor0", 0, FIRST)], 1000)
         kept = [0, 0]
-        while chunk := hub.next_lines(lines, lines.tracks[0], JOINED):
+        while chunk := hub.log.reader.next_lines(lines, lines.tracks[0], JOINED):
             assert len(chunk.body) <= BOUND
             kept[0] += chunk.kept
-        while column := hub.next_columns(columns, columns.tracks[0]):
+        while column := hub.log.reader.next_columns(columns, columns.tracks[0]):
             assert len(column.columns.data) <= BOUND
             columns.tracks[0].advance(column.range, column.columns.rows)
             kept[1] += column.columns.rows
@@ -38,12 +38,12 @@ def test_chunks_of_large_events_are_bounded(url: str) -> None:
 def test_chunks_of_large_events_behind_small_ones_are_bounded(url: str) -> None:
     """The rows of a chunk are estimated from those before it: the first large events come as a surprise."""
     with hub_on(url, partitions=1) as hub:
-        hub.publish(NAME, [event({"n": n}) for n in range(5000)])
+        hub.log.publish(NAME, [event({"n": n}) for n in range(5000)])
         for _ in range(20):
-            hub.publish(NAME, [event({"x": "x" * EVENT_BYTES})])
-        reading = hub.open(NAME, None, [Wanted("cursor0", 0, FIRST)], 100_000)
+            hub.log.publish(NAME, [event({"x": "x" * EVENT_BYTES})])
+        reading = hub.log.open(NAME, None, [Wanted("cursor0", 0, FIRST)], 100_000)
         sizes = []
-        while chunk := hub.next_lines(reading, reading.tracks[0], JOINED):
+        while chunk := hub.log.reader.next_lines(reading, reading.tracks[0], JOINED):
             sizes.append(len(chunk.body))
 
     assert max(sizes) <= BOUND
@@ -74,7 +74,7 @@ def test_process_stays_small_while_it_serves_large_pages(url: str) -> None:
 
 def _fill(hub: Hub, count: int) -> None:
     for n in range(0, count, 10):
-        hub.publish(NAME, [event({"n": n + i, "x": "x" * EVENT_BYTES}) for i in range(10)])
+        hub.log.publish(NAME, [event({"n": n + i, "x": "x" * EVENT_BYTES}) for i in range(10)])
 
 
 def _peak(hub: LiveHub) -> int:

@@ -206,7 +206,7 @@ class Numbered(RuleBasedStateMachine):
         self._move()
         new = next(self.ids)
         event = NewEvent.of(json.dumps({"n": new}).encode(), partition=partition)
-        assert self.running.hubs[at].publish(self.name, [event]).next_offsets == {
+        assert self.running.hubs[at].log.publish(self.name, [event]).next_offsets == {
             partition: len(self.log[partition]) + 1
         }
         self.log[partition].append(new)
@@ -300,7 +300,7 @@ class Numbered(RuleBasedStateMachine):
         """Send batches, each to one of the hubs, all before any is answered."""
         self._move()
         told = [
-            self.running.hubs[at].produce(
+            self.running.hubs[at].producers.submit(
                 self._who(place),
                 Stamp(epoch, number % self.modulus),
                 [NewEvent.of(json.dumps({"n": each}).encode()) for each in ids],

@@ -24,7 +24,7 @@ COMMITTERS = 4
 def hubs(url: str) -> Iterator[list[Hub]]:
     """Two hubs on one database, with a feed that has as many events in each partition."""
     with hub_on(url, partitions=PARTITIONS) as hub, hub_on(url) as other:
-        hub.publish(NAME, [event({"n": n}, partition) for n in range(EVENTS) for partition in range(PARTITIONS)])
+        hub.log.publish(NAME, [event({"n": n}, partition) for n in range(EVENTS) for partition in range(PARTITIONS)])
         yield [hub, other]
 
 
@@ -46,7 +46,7 @@ def test_each_step_is_stored_for_one_of_the_racing_committers(hubs: list[Hub]) -
                 if (offset or 0) < EVENTS
             ]
             try:
-                stored = hub.positions.commit(GROUP, "processor", steps)
+                stored = hub.groups.commit(GROUP, "processor", steps)
             except PositionMoved as moved:
                 at[moved.partition] = moved.offset
             else:
@@ -64,7 +64,7 @@ def test_each_step_is_stored_for_one_of_the_racing_committers(hubs: list[Hub]) -
 def test_group_created_twice_at_once_is_created_once(hubs: list[Hub], kinds: tuple[str, str]) -> None:
     def make(hub: Hub, kind: str) -> str | None:
         try:
-            hub.positions.commit(GROUP, kind, [Commit(NAME, 0, 1, compares=True)])
+            hub.groups.commit(GROUP, kind, [Commit(NAME, 0, 1, compares=True)])
         except (PositionMoved, GroupKindDiffers):
             return None
         return kind
@@ -83,17 +83,17 @@ def test_commits_resets_looks_and_deletions_of_a_group_never_deadlock(hubs: list
 
     def commit(hub: Hub, order: list[int]) -> None:
         for n in range(EVENTS):
-            hub.positions.commit(GROUP, "processor", [Commit(NAME, partition, n) for partition in order])
+            hub.groups.commit(GROUP, "processor", [Commit(NAME, partition, n) for partition in order])
 
     def keep(hub: Hub, order: list[int]) -> None:
         for n in range(EVENTS):
             parts = [Commit(NAME, partition, n, f"part {partition % 2}") for partition in order]
-            hub.positions.commit(GROUP, "processor", parts)
+            hub.groups.commit(GROUP, "processor", parts)
 
     def reset(hub: Hub) -> None:
         for n in range(EVENTS):
             with suppress(GroupNotFound):
-                hub.positions.reset(GROUP, [Reset(Goal("begin" if n % 2 else "end"))], None, dry_run=False)
+                hub.groups.reset(GROUP, [Reset(Goal("begin" if n % 2 else "end"))], None, dry_run=False)
 
     def look(hub: Hub) -> None:
         for _ in range(EVENTS):

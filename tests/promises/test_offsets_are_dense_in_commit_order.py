@@ -43,7 +43,7 @@ def test_publishes_at_once_have_neighbouring_offsets_without_holes(hub: Hub, oth
             [event({"by": who, "batch": n, "place": i}, p) for i, p in enumerate(plan)]
             for n, plan in enumerate(plans[who])
         ]
-        return [(plan, by.publish(WIDE, batch)) for plan, batch in zip(plans[who], batches, strict=True)]
+        return [(plan, by.log.publish(WIDE, batch)) for plan, batch in zip(plans[who], batches, strict=True)]
 
     with ThreadPoolExecutor(len(plans)) as threads:
         told = [each for done in threads.map(publish, range(len(plans))) for each in done]
@@ -66,7 +66,7 @@ def test_publish_waits_for_an_append_under_way_and_follows_it_without_a_hole(
 ) -> None:
     waiting: Future[Any]
     with closing(open_store(url)) as store, suppress(ZeroDivisionError), slow_append(store, hub):
-        waiting = hub.submit(NAME, [event({"by": "hub"})])
+        waiting = hub.log.submit(NAME, [event({"by": "hub"})])
         if url.startswith("postgres"):
             until(lambda: waiting_for_locks(url), "the hub waits for the head")
         assert not waiting.done()
@@ -87,14 +87,14 @@ def test_refused_publishes_leave_no_hole(hub: Hub) -> None:
         for n in range(10):
             batch = [event({"by": who, "n": n}), event({"by": who, "n": n}, 1 if n % 3 else 99)]
             try:
-                hub.publish(WIDE, batch)
+                hub.log.publish(WIDE, batch)
             except Exception:  # noqa: BLE001 - every third is refused, by whichever error
                 assert n % 3 == 0
 
     with ThreadPoolExecutor(publishers) as threads:
         list(threads.map(publish, range(publishers)))
 
-    assert [head.next_offset for head in hub.heads(WIDE)[1].values()] == [publishers * 6] * 2
+    assert [head.next_offset for head in hub.log.heads(WIDE)[1].values()] == [publishers * 6] * 2
     assert len(feed(hub, 0, WIDE)) == len(feed(hub, 1, WIDE)) == publishers * 6
 
 
@@ -104,7 +104,7 @@ def test_appends_lock_head_rows_and_write_none(postgres_url: str) -> None:
     with hub_on(url, partitions=3) as hub, hub_on(url) as other:
         before = versions_of_rows(url)
         for n in range(30):
-            (hub, other)[n % 2].publish(NAME, [event({"n": n}, n % 3)])
+            (hub, other)[n % 2].log.publish(NAME, [event({"n": n}, n % 3)])
             if n % 10 == 0:
                 commit_to_outbox(url, {"n": n})
 

@@ -67,7 +67,7 @@ def test_hubs_that_move_at_once_share_no_row(url: str) -> None:
         rows = [{"n": n} for n in range(examples(500, 2000))]
         for at in range(0, len(rows), 50):
             commit_to_outbox(url, *rows[at : at + 50])
-            together([lambda each=each: each.settle(NAME) for each in hubs])  # type: ignore[misc]
+            together([lambda each=each: each.log.settle(NAME) for each in hubs])  # type: ignore[misc]
 
         assert feed(hub) == rows
 

@@ -15,11 +15,11 @@ WIDE, PARTITIONS = "wide", 3
 def between(hub: Hub, start: dict[int, str], end: dict[int, str], name: str = WIDE) -> dict[int, bytes]:
     """Return the bytes of each partition between two cursors."""
     wanted = [Wanted(f"cursor{p}", p, start[p], end[p]) for p in start]
-    reading = hub.open(name, None, wanted, 100_000)
+    reading = hub.log.open(name, None, wanted, 100_000)
     found = {}
     for track in reading.tracks:
         parts = []
-        while chunk := hub.next_lines(reading, track, JOINED):
+        while chunk := hub.log.reader.next_lines(reading, track, JOINED):
             parts.append(chunk.body)
         found[track.view.partition] = b"\n".join(parts)
     return found
@@ -32,7 +32,7 @@ def test_page_is_the_same_however_often_and_by_any_hub_it_is_read(hub: Hub, othe
     def publish() -> None:
         n = 0
         while not stop.is_set():
-            other.publish(WIDE, [event({"n": n, "i": i}, i % PARTITIONS) for i in range(n % 4 + 1)])
+            other.log.publish(WIDE, [event({"n": n, "i": i}, i % PARTITIONS) for i in range(n % 4 + 1)])
             n += 1
 
     publishing = threading.Thread(target=publish)
@@ -59,7 +59,7 @@ def test_page_is_the_same_however_often_and_by_any_hub_it_is_read(hub: Hub, othe
 def test_pages_of_any_size_make_the_same_feed(hub: Hub) -> None:
     create(hub, WIDE, partitions=2)
     for n in range(20):
-        hub.publish(WIDE, [event({"n": n, "i": i}, (n * i) % 2) for i in range(n % 5 + 1)])
+        hub.log.publish(WIDE, [event({"n": n, "i": i}, (n * i) % 2) for i in range(n % 5 + 1)])
 
     whole = Follower(hub, (0, 1), WIDE).all(100_000)
 
@@ -69,12 +69,12 @@ def test_pages_of_any_size_make_the_same_feed(hub: Hub) -> None:
 
 def test_events_have_the_same_bytes_by_line_and_by_column(hub: Hub) -> None:
     awkward = ["\\", "\t", "\\N", "Zoë 🚰", '"', "%s", "\u2028", "a" * 70_000]
-    hub.publish(NAME, [event({"x": text}, key=f"k{n}", headers={"h": text[:9]}) for n, text in enumerate(awkward)])
-    reading = hub.open(NAME, None, [Wanted("cursor0", 0, FIRST)], 1000)
+    hub.log.publish(NAME, [event({"x": text}, key=f"k{n}", headers={"h": text[:9]}) for n, text in enumerate(awkward)])
+    reading = hub.log.open(NAME, None, [Wanted("cursor0", 0, FIRST)], 1000)
     follower = Follower(hub)
     follower.all()
 
-    chunk = hub.next_columns(reading, reading.tracks[0])
+    chunk = hub.log.reader.next_columns(reading, reading.tracks[0])
 
     assert chunk is not None
     assert b"\n".join(data_of(chunk.columns)) == between(hub, {0: FIRST}, follower.cursors, NAME)[0]

@@ -68,7 +68,7 @@ class Publisher:
     def send(self, partition: int, stamp: Stamp, numbers: list[int]) -> Sent:
         events = [NewEvent.of(json.dumps({"by": self.who, "n": number}).encode()) for number in numbers]
         who = Who(NAME, partition, f"g{self.who}")
-        return Sent(partition, stamp, numbers, self.hub.produce(who, stamp, events, partition=partition))
+        return Sent(partition, stamp, numbers, self.hub.producers.submit(who, stamp, events, partition=partition))
 
     def take(self, sent: Sent) -> None:
         try:

@@ -15,12 +15,12 @@ def test_publish_inside_a_write_transaction_is_refused_with_advice(sqlite_url: s
         connection.execute("INSERT INTO state VALUES (1)")
 
         with pytest.raises(InsideTransaction) as refused:
-            hub.publish(NAME, [event({"n": 1})])
+            hub.log.publish(NAME, [event({"n": 1})])
 
         assert "penstock.outbox.publish" in str(refused.value)
         penstock.outbox.publish(connection, NAME, {"n": 2}, partition=0)  # As it advises.
         connection.commit()
-        hub.publish(NAME, [event({"n": 3})])
+        hub.log.publish(NAME, [event({"n": 3})])
         assert [each["n"] for each in feed(hub)] == [2, 3]
         assert connection.execute("SELECT count(*) FROM state").fetchone() == (1,)
 
@@ -31,7 +31,7 @@ def test_publish_inside_a_read_transaction_is_stored(sqlite_url: str) -> None:
         connection.execute("BEGIN")
         connection.execute("SELECT count(*) FROM penstock_event").fetchone()
 
-        assert hub.publish(NAME, [event({"n": 1})]).next_offsets == {0: 1}
+        assert hub.log.publish(NAME, [event({"n": 1})]).next_offsets == {0: 1}
 
 
 def test_publish_waits_for_another_process_that_holds_the_file(sqlite_url: str) -> None:
@@ -40,7 +40,7 @@ def test_publish_waits_for_another_process_that_holds_the_file(sqlite_url: str) 
         path = sqlite_url.removeprefix("sqlite:///")
         with run_processes(hold_the_file, (path, held, release)):
             assert held.wait(300)
-            waiting = hub.submit(NAME, [event({"n": 1})])
+            waiting = hub.log.submit(NAME, [event({"n": 1})])
             with pytest.raises(TimeoutError):
                 waiting.result(1.5)  # Longer than it takes to be asked who holds the file.
             assert Follower(hub).page() == 0

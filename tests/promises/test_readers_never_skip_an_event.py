@@ -53,7 +53,7 @@ def test_readers_in_other_processes_beside_a_publisher_see_one_history(url: str)
             appending = threading.Thread(target=append_slowly, args=(url, hub, chance))
             appending.start()
             for n in range(total - SLOW):
-                hub.publish(NAME, [event({"by": 0, "n": n})])
+                hub.log.publish(NAME, [event({"by": 0, "n": n})])
             appending.join()
             first, second = told.get(timeout=300), told.get(timeout=300)
             join_all(following)
@@ -69,7 +69,7 @@ def test_event_shows_once_all_events_before_it_do(hub: Hub, other: Hub, url: str
         follower = Follower(other)
         for n in range(3):
             with slow_append(store, hub):
-                waiting = hub.submit(NAME, [event({"by": "hub"})])
+                waiting = hub.log.submit(NAME, [event({"by": "hub"})])
                 assert follower.page() == 0
             waiting.result(300)
             follower.page()

@@ -15,7 +15,7 @@ def test_times_do_not_decrease_if_the_clock_goes_back(url: str) -> None:
     clock = chain(repeat(NOON - 20_000_000, 10), wild)  # Whatever chance says, something comes after the first events.
     with hub_on(url, clock=clock.__next__, partitions=2) as hub:
         for n in range(30):
-            hub.publish(NAME, [event({"n": n}, n % 2), event({"n": n}, 0)])
+            hub.log.publish(NAME, [event({"n": n}, n % 2), event({"n": n}, 0)])
 
         times = times_of(url, hub)
 
@@ -32,13 +32,13 @@ def test_times_do_not_decrease_if_the_clocks_of_two_hubs_differ(url: str) -> Non
     ):
 
         def publish(n: int) -> None:
-            (early, late)[n % 2].publish(NAME, [event({"n": n}, n // 2 % 2)])
+            (early, late)[n % 2].log.publish(NAME, [event({"n": n}, n // 2 % 2)])
             if n % 5 == 0:
                 commit_to_outbox(url, {"n": n})
 
         with ThreadPoolExecutor(4) as threads:
             list(threads.map(publish, range(40)))
-        early.settle(NAME)
+        early.log.settle(NAME)
 
         for times in times_of(url, early):
             assert times == sorted(times)
@@ -48,7 +48,7 @@ def test_times_do_not_decrease_if_the_clocks_of_two_hubs_differ(url: str) -> Non
 def test_events_of_one_publish_have_the_same_time(url: str) -> None:
     with hub_on(url, clock=iter(range(NOON, NOON + 1000)).__next__, partitions=1) as hub:
         for _ in range(5):
-            hub.publish(NAME, [event({"n": n}) for n in range(3)])
+            hub.log.publish(NAME, [event({"n": n}) for n in range(3)])
 
         (times,) = times_of(url, hub)
 
@@ -59,5 +59,5 @@ def test_events_of_one_publish_have_the_same_time(url: str) -> None:
 def times_of(url: str, hub: Hub) -> list[list[int]]:
     """Return the times of each partition by offset."""
     rows = rows_of(url, 'SELECT partition_id, received_at FROM penstock_event ORDER BY partition_id, "offset"')
-    ids = hub.event_type(NAME).partition_ids
+    ids = hub.registry.load(NAME).partition_ids
     return [[at for each, at in rows if each == partition_id] for partition_id in ids]

@@ -57,10 +57,10 @@ def test_row_that_cannot_be_published_is_rejected_alone(request: pytest.FixtureR
         database.insert(connection, "unheard.of", "{}")
         connection.commit()
 
-        hub.publish(NAME, [event({"n": "published"})])
+        hub.log.publish(NAME, [event({"n": "published"})])
 
         assert [each["n"] for each in feed(hub)] == [*range(len(bad)), "published"]
-        hub.settle("unheard.of")
+        hub.log.settle("unheard.of")
         rejected = rows_of(url, "SELECT event_type, reason FROM penstock_rejected ORDER BY id")
         assert [name for name, _ in rejected] == [NAME] * 2 * len(bad) + ["unheard.of"]
         assert all(reason for _, reason in rejected), rejected
@@ -120,7 +120,7 @@ def test_row_that_the_log_refuses_is_rejected_alone_by_several_hubs_at_once(hub:
                 database.insert(connection, NAME, json.dumps({"n": count, "x": "poison" * is_poison}), partition=0)
                 count += not is_poison
             connection.commit()
-        together([lambda each=each: each.settle(NAME) for each in (hub, other, hub)])  # type: ignore[misc]
+        together([lambda each=each: each.log.settle(NAME) for each in (hub, other, hub)])  # type: ignore[misc]
 
     assert [each["n"] for each in feed(hub)] == list(range(count))
     rejected = rows_of(url, "SELECT data, reason FROM penstock_rejected")

@@ -29,26 +29,26 @@ def put_back(url: str, backup: Backup) -> None:
 
 
 def publish(hub: Hub, count: int) -> None:
-    hub.publish(NAME, [event({"n": n}) for n in range(count)])
+    hub.log.publish(NAME, [event({"n": n}) for n in range(count)])
 
 
 def cursor_at(hub: Hub, cursor: str) -> str:
     """Return the cursor of partition 0 that *cursor* stands for."""
-    return hub.open(NAME, 1, [Wanted("cursor0", 0, cursor)], 0).tracks[0].cursor
+    return hub.log.open(NAME, 1, [Wanted("cursor0", 0, cursor)], 0).tracks[0].cursor
 
 
 def consume(hub: Hub, subscription: str, numbers: list[int]) -> int:
     """Consume and commit the next events, which must have these numbers; return the epoch of their cursors."""
-    stream = hub.streams.open(subscription, frozenset(), RULES, hub.watch())
+    stream = hub.subscriptions.streams.open(subscription, frozenset(), RULES)
     sent = [batch for batches in stream.step() for batch in batches][: len(numbers)]
     assert [json.loads(batch.events[0])["n"] for batch in sent] == numbers
     commit = Commit((NAME, 0), sent[-1].position)
-    assert hub.streams.commit(subscription, stream.session_id, [commit]).result(300) == [True]
-    epoch = hub.streams.look(subscription).slots[0].epoch
+    assert hub.subscriptions.streams.commit(subscription, stream.session_id, [commit]).result(300) == [True]
+    epoch = hub.subscriptions.streams.look(subscription).slots[0].epoch
     stream.end("enough")
     stream.close()
     with suppress(StreamNotFound):  # It has left nothing.
-        hub.streams.give_back(subscription, stream.session_id)
+        hub.subscriptions.streams.give_back(subscription, stream.session_id)
     return epoch
 
 
@@ -121,7 +121,7 @@ def test_subscription_refuses_cursors_from_before_a_restore_and_keeps_its_positi
 def test_cursor_from_before_a_restore_is_refused_by_a_recreated_feed(hub: Hub, url: str) -> None:
     before = cursor_at(hub, "_first")
     restored(url)
-    hub.delete_event_type(NAME)
+    hub.registry.delete(NAME)
     create(hub)
 
     with pytest.raises(CursorExpired):

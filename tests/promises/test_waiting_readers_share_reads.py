@@ -88,7 +88,7 @@ def test_readers_that_wait_at_one_cursor_are_served_by_few_reads(app: App, reads
     cursor = json.loads(app.get("?n=2&cursor0=_last"))["cursor"]
     with ThreadPoolExecutor(WAITERS) as threads:
         waits = [threads.submit(app.get, f"?n=2&cursor0={cursor}&wait=60") for _ in range(WAITERS)]
-        until(lambda: app.hub.watch().waiting == WAITERS, "all readers wait")
+        until(lambda: app.hub.log.watch.waiting == WAITERS, "all readers wait")
         before = len(reads)
 
         app.publish({"data": {"n": 1}})
@@ -112,10 +112,10 @@ def test_shared_read_gives_each_reader_its_own_view(app: App, reads: list[Any]) 
 def test_recreated_event_type_shares_no_read_with_the_one_before(app: App, elsewhere: Hub) -> None:
     """It is dropped and created again here or by another hub: its first events are at the same offsets."""
     for life, hub in enumerate((app.hub, elsewhere, app.hub, elsewhere), 1):
-        elsewhere.publish(NAME, [event({"n": life * 10 + n}) for n in range(2)])
+        elsewhere.log.publish(NAME, [event({"n": life * 10 + n}) for n in range(2)])
         for path in ("?n=2&cursor0=_first", f"/events?token={life}-2&partition=0&cursor=_first") * 2:
             assert [n for _, n in events_of(app.get(path))] == [life * 10, life * 10 + 1]
-        hub.delete_event_type(NAME)
+        hub.registry.delete(NAME)
         create(hub, partitions=2)
     assert events_of(app.get("?n=2&cursor0=_first")) == []
 

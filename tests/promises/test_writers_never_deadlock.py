@@ -17,9 +17,9 @@ import pytest
 from penstock.core.registry.event_type import Feed
 from penstock.hub.admin.sweeping import Sweeper
 from penstock.hub.background import system_clock
-from penstock.hub.batches.staging import digest_of
+from penstock.hub.batches.batches import digest_of
 from penstock.hub.producers.producers import DAY_S
-from penstock.hub.subscriptions.subscriptions import DEAD_LETTERS
+from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS
 from penstock.storage import Store, open_store
 from penstock.storage.store import Position, Tx
 from penstock.testing.factories import an_event_type
@@ -275,7 +275,7 @@ def restores(work: Work) -> None:
     """Declares that a backup was put back, as `penstock restored` does."""
     with hub_on(work.database) as hub:
         for _ in work.ids("restored"):
-            hub.restored()
+            hub.registry.restored()
             time.sleep(1.0)  # Else publishers do nothing but make ready again what they publish.
 
 

@@ -44,9 +44,9 @@ def store(tmp_path: Path) -> FailingStore:
     store = FailingStore(tmp_path / "hub.db")
     store.migrate()
     hub = Hub(store)
-    hub.create_event_type(an_event_type("feed"))
+    hub.registry.create(an_event_type("feed"))
     event = NewEvent.of(json.dumps({"text": "x" * 4_000}).encode())
-    hub.publish("feed", [event] * 4_000)
+    hub.log.publish("feed", [event] * 4_000)
     hub.stop()
     return store
 
@@ -97,7 +97,7 @@ class Client:
 
 async def waiting(app: HubApp) -> None:
     """Return once a reader waits."""
-    while app.hub.watch().waiting == 0:  # noqa: ASYNC110 - nobody tells when a wait has begun
+    while app.hub.log.watch.waiting == 0:  # noqa: ASYNC110 - nobody tells when a wait has begun
         await asyncio.sleep(0)
 
 
@@ -108,7 +108,7 @@ def run(store: SqliteStore, act: Callable[[Client], Awaitable[None]]) -> None:
         app = HubApp(lambda: Hub(store))
         async with app.lifespan():
             await act(Client(app))
-            assert app.hub.watch().waiting == 0
+            assert app.hub.log.watch.waiting == 0
         await asyncio.sleep(0)
         others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         assert others == []

@@ -31,8 +31,8 @@ def serve(url: str, act: Act) -> None:
         hub = Hub(open_store(url))
         hub.store.migrate()
         hub.start()
-        hub.create_event_type(an_event_type(NAME))
-        hub.publish(NAME, [a_new_event()])
+        hub.registry.create(an_event_type(NAME))
+        hub.log.publish(NAME, [a_new_event()])
         app = HubApp(lambda: hub)
         async with (
             app.lifespan(),
@@ -49,7 +49,7 @@ async def get(http: httpx2.AsyncClient, path: str = "", **arguments: Any) -> htt
 
 
 async def waiting(hub: Hub, count: int = 1) -> None:
-    while hub.watch().waiting < count:  # noqa: ASYNC110 - nobody tells when a wait has begun
+    while hub.log.watch.waiting < count:  # noqa: ASYNC110 - nobody tells when a wait has begun
         await asyncio.sleep(0)
 
 
@@ -64,7 +64,7 @@ def test_blocked_consumer_cannot_read_in_any_way_until_it_is_lifted(
     sqlite_url: str, kind: BlockKind, name: str
 ) -> None:
     async def act(hub: Hub, http: httpx2.AsyncClient) -> None:
-        hub.settings.block(kind, name)
+        hub.admin.settings.block(kind, name)
         for arguments in READS.values():
             assert_blocked(await get(http, **arguments))
         assert_blocked(await get(http, "/events", token="1-1", partition=0, cursor="_first"))
@@ -73,7 +73,7 @@ def test_blocked_consumer_cannot_read_in_any_way_until_it_is_lifted(
         assert (await get(http)).status_code == 200, "discovery is not blocked"
         assert (await http.post(f"/feeds/{NAME}", content=b'{"data":{}}')).status_code == 200
 
-        hub.settings.unblock(kind, name)
+        hub.admin.settings.unblock(kind, name)
         for arguments in READS.values():
             assert (await get(http, **arguments)).status_code == 200
 
@@ -83,12 +83,12 @@ def test_blocked_consumer_cannot_read_in_any_way_until_it_is_lifted(
 @pytest.mark.parametrize(("kind", "name"), [("PRODUCER_ET", NAME), ("PRODUCER_APP", "unauthenticated")])
 def test_blocked_producer_publishes_nothing_until_it_is_lifted(sqlite_url: str, kind: BlockKind, name: str) -> None:
     async def act(hub: Hub, http: httpx2.AsyncClient) -> None:
-        hub.settings.block(kind, name)
+        hub.admin.settings.block(kind, name)
         assert_blocked(await http.post(f"/feeds/{NAME}", content=b'{"data":{}}'))
 
         assert (await get(http, **READS["a page"])).text.count('"data"') == 1
 
-        hub.settings.unblock(kind, name)
+        hub.admin.settings.unblock(kind, name)
         assert (await http.post(f"/feeds/{NAME}", content=b'{"data":{}}')).status_code == 200
 
     serve(sqlite_url, act)
@@ -96,14 +96,14 @@ def test_blocked_producer_publishes_nothing_until_it_is_lifted(sqlite_url: str, 
 
 def test_block_ends_the_waits_of_its_event_type_alone(migrated_url: str) -> None:
     async def act(hub: Hub, http: httpx2.AsyncClient) -> None:
-        hub.create_event_type(an_event_type("order.sent"))
+        hub.registry.create(an_event_type("order.sent"))
         v1 = asyncio.ensure_future(get(http, n=1, cursor0="_last", wait=60))
         v2 = asyncio.ensure_future(get(http, "/events", token="1-1", partition=0, cursor="_last", wait=60))
         other = asyncio.ensure_future(http.get("/feeds/order.sent", params={"n": 1, "cursor0": "_last", "wait": 60}))
         await waiting(hub, 3)
 
         for kind in ("CONSUMER_ET", "PRODUCER_ET"):
-            hub.settings.block(kind, NAME)
+            hub.admin.settings.block(kind, NAME)
         assert_blocked(await v1)
         assert_blocked(await v2)
         await waiting(hub, 1)
@@ -120,8 +120,8 @@ def test_wait_continues_when_another_event_type_is_blocked(sqlite_url: str) -> N
         wait = asyncio.ensure_future(get(http, n=1, cursor0="_last", wait=60))
         await waiting(hub)
         for _ in range(3):
-            hub.settings.block("CONSUMER_ET", "order.sent")
-            hub.settings.unblock("CONSUMER_ET", "order.sent")
+            hub.admin.settings.block("CONSUMER_ET", "order.sent")
+            hub.admin.settings.unblock("CONSUMER_ET", "order.sent")
             await asyncio.sleep(0)
         await waiting(hub)
         assert not wait.done()
@@ -136,16 +136,16 @@ def test_block_just_before_a_wait_begins_ends_it(sqlite_url: str) -> None:
     """Between the read of a page and its wait no reader can be woken."""
 
     async def act(hub: Hub, http: httpx2.AsyncClient) -> None:
-        wait = hub.watch().wait
+        wait = hub.log.watch.wait
         before: list[str] = []
 
         def blocked_at_the_last_moment(offsets: Any, wake: Any) -> Any:
             if not before:
                 before.append("blocked")
-                hub.settings.block("CONSUMER_ET", NAME)
+                hub.admin.settings.block("CONSUMER_ET", NAME)
             return wait(offsets, wake)
 
-        hub.watch().wait = blocked_at_the_last_moment  # type: ignore[method-assign]
+        hub.log.watch.wait = blocked_at_the_last_moment  # type: ignore[method-assign]
         assert_blocked(await get(http, n=1, cursor0="_last", wait=60))
 
     serve(sqlite_url, act)

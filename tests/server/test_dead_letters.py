@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from starlette.testclient import TestClient
 
-from penstock.hub.subscriptions.subscriptions import DEAD_LETTERS
+from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS
 from penstock.server import HubApp
 from penstock.testing.factories import an_event_type
 

@@ -22,7 +22,7 @@ BEHIND_THE_FIRST = {"items": [{"event_type": NAME, "partition": "0", "offset": "
 
 def fail_once(monkeypatch: pytest.MonkeyPatch, hub: Hub, name: str) -> None:
     """Make the first call of the method *name* of the streams fail, as if the database were away."""
-    real, calls = getattr(hub.streams, name), []
+    real, calls = getattr(hub.subscriptions.streams, name), []
 
     def fail(*given: Any) -> Any:
         calls.append(given)
@@ -30,7 +30,7 @@ def fail_once(monkeypatch: pytest.MonkeyPatch, hub: Hub, name: str) -> None:
             raise DatabaseUnavailable(reason=f"away at {name}", retry_after=1)
         return real(*given)
 
-    monkeypatch.setattr(hub.streams, name, fail)
+    monkeypatch.setattr(hub.subscriptions.streams, name, fail)
 
 
 @pytest.mark.parametrize("undone", [True, False], ids=["it could be undone", "it could not be undone either"])
@@ -43,8 +43,8 @@ def test_reset_that_fails_raises_its_error_and_leaves_the_subscription(
         app = HubApp(lambda: hub)
         transport = httpx2.ASGITransport(app)
         async with app.lifespan(), httpx2.AsyncClient(transport=transport, base_url="http://hub") as http:
-            hub.create_event_type(an_event_type(NAME))
-            hub.publish(NAME, [a_new_event()])
+            hub.registry.create(an_event_type(NAME))
+            hub.log.publish(NAME, [a_new_event()])
             given = {"owning_application": "shop", "event_types": [NAME], "read_from": "begin"}
             wanted = hub.subscriptions.create(completed_subscription(given))[0].id
             fail_once(monkeypatch, hub, "end_reset")
@@ -55,12 +55,12 @@ def test_reset_that_fails_raises_its_error_and_leaves_the_subscription(
 
             problem = problem_of(failed, 503, "database-unavailable")
             assert "away at end_reset" in problem["detail"]
-            assert [slot.offset for slot in hub.streams.look(wanted).slots] == [0]
+            assert [slot.offset for slot in hub.subscriptions.streams.look(wanted).slots] == [0]
             again = await http.patch(f"/subscriptions/{wanted}/cursors", json=BEHIND_THE_FIRST)
             if undone:
                 assert again.status_code == 204, again.text
-                assert [slot.offset for slot in hub.streams.look(wanted).slots] == [1]
-                hub.streams.open(wanted, frozenset(), RULES, hub.watch()).close()
+                assert [slot.offset for slot in hub.subscriptions.streams.look(wanted).slots] == [1]
+                hub.subscriptions.streams.open(wanted, frozenset(), RULES).close()
             else:
                 problem_of(again, 409, "reset-under-way")
 

@@ -99,9 +99,9 @@ def test_hub_that_stops_in_its_process_stores_nothing_of_refused_publishes(migra
     of_others = set(threading.enumerate())
     with hub_on(migrated_url, partitions=1) as hub:
         create(hub, "other.one")
-        hub.publish(NAME, [event({"n": 0})])
+        hub.log.publish(NAME, [event({"n": 0})])
         with block(migrated_url) as holder:
-            told = [hub.submit(name, [event({"n": n})]) for n in (1, 2, 3) for name in (NAME, "other.one")]
+            told = [hub.log.submit(name, [event({"n": n})]) for n in (1, 2, 3) for name in (NAME, "other.one")]
             hub.stop(0.5)
             said = [each.exception(timeout=0) for each in told]
             holder.rollback()
@@ -116,7 +116,7 @@ def test_hub_that_stops_in_its_process_stores_nothing_of_refused_publishes(migra
 def test_second_stop_releases_the_database_once_it_is_free(sqlite_url: str, seconds: float) -> None:
     with hub_on(sqlite_url, partitions=1) as hub:
         with block(sqlite_url):
-            told = hub.submit(NAME, [event({"n": 0})])
+            told = hub.log.submit(NAME, [event({"n": 0})])
             hub.stop(seconds)
             assert isinstance(told.exception(timeout=0), HubStopped)
         hub.stop()

@@ -12,6 +12,7 @@ import pytest
 
 from penstock.errors import OutboxBacklog
 from penstock.hub.hub import Hub
+from penstock.hub.log.log import Log
 from penstock.server import HubApp
 from penstock.storage import open_store
 from penstock.testing.factories import an_event_type
@@ -23,7 +24,7 @@ from tests.unit.hub.forwarding import ForwardingStore
 def forwarding(sqlite_url: str) -> Iterator[ForwardingStore]:
     with closing(open_store(sqlite_url)) as store:
         store.migrate()
-        Hub(store).create_event_type(an_event_type(NAME))
+        Hub(store).registry.create(an_event_type(NAME))
         yield ForwardingStore(open_store(sqlite_url))
 
 
@@ -55,7 +56,7 @@ def test_event_that_another_hub_moves_while_a_page_opens_is_in_the_page(forwardi
 
             def move(number: int) -> None:
                 if number > before + 1:
-                    other.settle(NAME)
+                    other.log.settle(NAME)
 
             into_outbox(forwarding, [(NAME, '{"n":1}')])
             forwarding.at_read = move
@@ -110,7 +111,7 @@ def test_groups_are_listed_despite_a_backlog_of_the_outbox(
     async def ask(http: httpx2.AsyncClient) -> None:
         assert (await http.post("/groups/a/positions", json={"kind": "spark", "items": [item]})).status_code == 200
         into_outbox(forwarding, [(NAME, '{"n":1}')])
-        monkeypatch.setattr(Hub, "move", refuse)
+        monkeypatch.setattr(Log, "move", refuse)
         listed, shown = await http.get("/groups"), await http.get("/groups/a")
 
         assert [each["gap"] for each in listed.json()["items"]] == [0]

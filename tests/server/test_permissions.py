@@ -32,7 +32,7 @@ def test_every_route_with_contents_checks_permissions(tmp_path: Path, monkeypatc
     async def main() -> dict[str, int]:
         hub = Hub(open_store(f"sqlite:///{tmp_path}/hub.db"))
         hub.store.migrate()
-        hub.create_event_type(an_event_type(NAME))
+        hub.registry.create(an_event_type(NAME))
         app = HubApp(lambda: hub)
         transport = httpx2.ASGITransport(app)
         async with app.lifespan(), httpx2.AsyncClient(transport=transport, base_url="http://hub") as http:

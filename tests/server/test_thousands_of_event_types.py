@@ -80,19 +80,19 @@ def test_publish_to_a_known_event_type_reads_nothing_of_the_registry(
     among, store = open_hub(database, opened)
     known = NAMES[:: COUNT // 20]
     event = a_new_event(a_business_event())
-    alone.publish(NAMES[0], [event])
+    alone.log.publish(NAMES[0], [event])
     for name in known:
-        among.publish(name, [event])
+        among.log.publish(name, [event])
     assert store.reads == len(known), "each is looked at once"
     assert any("definition" in statement for statement in said), "such a look is heard here"
 
     said.clear()
-    alone.publish(NAMES[0], [event])
+    alone.log.publish(NAMES[0], [event])
     needed = len(said)
     assert needed > 3, "a transaction, heads, events"
     for name in known:
         said.clear()
-        among.publish(name, [event])
+        among.log.publish(name, [event])
         assert len(said) == needed
         assert not any("definition" in statement for statement in said)
     assert (store.reads, store.writes) == (len(known), 2 * len(known)), "a write transaction each, and nothing else"
@@ -100,7 +100,7 @@ def test_publish_to_a_known_event_type_reads_nothing_of_the_registry(
 
 def test_all_event_types_are_listed_with_one_read_and_over_http(database: str, opened: list[Hub]) -> None:
     hub, store = open_hub(database, opened)
-    assert [feed.name for feed in hub.event_types()] == NAMES
+    assert [feed.name for feed in hub.registry.list()] == NAMES
     assert store.reads == 1
 
     with live_hub(database) as live, httpx2.Client(base_url=live.url, timeout=300) as http:

@@ -28,7 +28,7 @@ _SUBSCRIPTIONS = """
 def test_list_of_a_thousand_subscriptions_has_a_cheap_plan(postgres_url: str, name: str, event_types: str) -> None:
     store = open_store(postgres_url)
     store.migrate()
-    Hub(store).create_event_type(an_event_type("order.placed"))
+    Hub(store).registry.create(an_event_type("order.placed"))
     store.close()
     given: dict[str, Any] = {"owner": None, "data_type": None, "value": None, "event_types": event_types}
     given |= {"limit": 1000, "offset": 0, "after": ""}

@@ -23,7 +23,7 @@ from penstock.core.producers import MODULUS
 from penstock.core.registry.event_type import Feed
 from penstock.errors import HubStopped, InsideTransaction, OutboxBacklog, OutcomeUnknown, PenstockError, Unavailable
 from penstock.hub.background import Background, Clock
-from penstock.hub.batches.staging import Turns, advance
+from penstock.hub.batches.ledger import Turns, advance
 from penstock.hub.log.outbox import MOVE_ROWS, NONE_MOVED, Backlog, Moved, RowGoneError, reject, take
 from penstock.hub.log.publish import Prepared, Unfit, ready, refusal
 from penstock.hub.log.request import Published, Request, Told, append_rows, is_stale, lock_heads

@@ -1,11 +1,4 @@
-"""What the partitions have that somebody names in a list of positions.
-
-Moves a consumer group's positions: forward, back, or to a time; which that are, and where to.
-
-Consumer groups' positions: committed by those who read, and moved by those who operate.
-
-Consumer groups: who there is, how far behind each is, and the cursors of ZeroEventHub's cursor sets.
-"""
+"""Consumer groups: list them, measure their lag, commit and reset their positions, keep cursors of cursor sets."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
@@ -214,64 +207,6 @@ RESET: Final = "reset"
 """The kind of what is recorded of a reset."""
 
 
-class Positions:
-    """The positions of one store's consumer groups."""
-
-    def __init__(self, store: Store, clock: Clock) -> None:
-        self._store = store
-        self._clock = clock
-
-    def commit(self, group: str, kind: str | None, commits: Sequence[Commit]) -> Sequence[Place]:
-        """Store positions, all or none, and return them sorted; a group that there is not is made one of that *kind*.
-
-        Raises:
-            BadParameter: the group has to be made, and cannot be called so, or *kind* is missing.
-            GroupKindDiffers: the group is of another kind, or a subscription.
-            UnusablePosition: one of them cannot be had.
-            PositionMoved: something else stands there than was expected.
-            DatabaseUnavailable: they may have been stored; to store them again does no harm.
-            OutcomeUnknown: the same, where something was expected to stand there.
-        """
-        if not is_path_name(group):
-            raise BadParameter(parameter="group", value=group[:80], allowed=PATH_NAME_ALLOWED)
-        now = self._clock()
-        try:
-            with self._store.write() as tx:
-                held = tx.groups.lock(group, kind=kind, at=now)
-                places = _places(Extents(tx), _checked(group, held, kind), commits)
-                _check_expected(tx, group, commits, places)
-                tx.groups.put(group, places, now)
-        except OutcomeUnknown as error:
-            if any(each.compares for each in commits):
-                raise
-            raise DatabaseUnavailable(reason=error.reason, retry_after=1) from error
-        return sorted(places)
-
-    def reset(self, group: str, resets: Sequence[Reset], reason: str | None, *, dry_run: bool) -> Sequence[Moved]:
-        """Move positions, all or none, and record it; return what was moved, sorted. A dry run tells what would be.
-
-        Raises:
-            GroupNotFound: there is none.
-            GroupKindDiffers: it is a subscription, whose streams have to be told first.
-            UnusablePosition: one of them cannot be moved there.
-        """
-        if not is_group_name(group):
-            raise GroupNotFound(group=group)
-        now = self._clock()
-        with self._store.read() if dry_run else self._store.write() as tx:
-            kind = tx.groups.lock(group)
-            if kind is None:
-                raise GroupNotFound(group=group)
-            if kind == SUBSCRIPTION:
-                reason = f"its streams have to be told: PATCH /subscriptions/{group}/cursors moves it"
-                raise GroupKindDiffers(group=group, kind=kind, reason=reason)
-            moved = Moving(tx, kind, tx.groups.standings([group])).moved(resets)
-            if not dry_run:
-                tx.groups.put(group, [each.place for each in moved], now)
-                tx.groups.intervene(group, [_intervention(each, reason, now) for each in moved])
-        return moved
-
-
 def _checked(group: str, held: str | None, kind: str | None) -> str:
     """Return of which kind the group is to which somebody commits."""
     if held is None:
@@ -285,7 +220,7 @@ def _checked(group: str, held: str | None, kind: str | None) -> str:
     return held
 
 
-def _places(extents: Extents, kind: str, commits: Sequence[Commit]) -> Sequence[Place]:
+def _commit_places(extents: Extents, kind: str, commits: Sequence[Commit]) -> Sequence[Place]:
     places: dict[tuple[str, str, int], Place] = {}
     for item, each in enumerate(commits):
         extent = extents.at(each.event_type, each.partition, item)
@@ -349,7 +284,7 @@ class Known(NamedTuple):
 
 
 class Groups:
-    """The consumer groups of one store."""
+    """The consumer groups of one store, and their positions."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -424,6 +359,56 @@ class Groups:
         now = self._clock()
         standings = {name: list(own) for name, own in groupby(found, attrgetter("group"))}
         return [_known(each, standings.get(each.name, []), now) for each in groups]
+
+    def commit(self, group: str, kind: str | None, commits: Sequence[Commit]) -> Sequence[Place]:
+        """Store positions, all or none, and return them sorted; a group that there is not is made one of that *kind*.
+
+        Raises:
+            BadParameter: the group has to be made, and cannot be called so, or *kind* is missing.
+            GroupKindDiffers: the group is of another kind, or a subscription.
+            UnusablePosition: one of them cannot be had.
+            PositionMoved: something else stands there than was expected.
+            DatabaseUnavailable: they may have been stored; to store them again does no harm.
+            OutcomeUnknown: the same, where something was expected to stand there.
+        """
+        if not is_path_name(group):
+            raise BadParameter(parameter="group", value=group[:80], allowed=PATH_NAME_ALLOWED)
+        now = self._clock()
+        try:
+            with self._store.write() as tx:
+                held = tx.groups.lock(group, kind=kind, at=now)
+                places = _commit_places(Extents(tx), _checked(group, held, kind), commits)
+                _check_expected(tx, group, commits, places)
+                tx.groups.put(group, places, now)
+        except OutcomeUnknown as error:
+            if any(each.compares for each in commits):
+                raise
+            raise DatabaseUnavailable(reason=error.reason, retry_after=1) from error
+        return sorted(places)
+
+    def reset(self, group: str, resets: Sequence[Reset], reason: str | None, *, dry_run: bool) -> Sequence[Moved]:
+        """Move positions, all or none, and record it; return what was moved, sorted. A dry run tells what would be.
+
+        Raises:
+            GroupNotFound: there is none.
+            GroupKindDiffers: it is a subscription, whose streams have to be told first.
+            UnusablePosition: one of them cannot be moved there.
+        """
+        if not is_group_name(group):
+            raise GroupNotFound(group=group)
+        now = self._clock()
+        with self._store.read() if dry_run else self._store.write() as tx:
+            kind = tx.groups.lock(group)
+            if kind is None:
+                raise GroupNotFound(group=group)
+            if kind == SUBSCRIPTION:
+                reason = f"its streams have to be told: PATCH /subscriptions/{group}/cursors moves it"
+                raise GroupKindDiffers(group=group, kind=kind, reason=reason)
+            moved = Moving(tx, kind, tx.groups.standings([group])).moved(resets)
+            if not dry_run:
+                tx.groups.put(group, [each.place for each in moved], now)
+                tx.groups.intervene(group, [_intervention(each, reason, now) for each in moved])
+        return moved
 
     def history(self, name: str, *, before: int | None, limit: int) -> Sequence[Intervention]:
         """Return up to *limit* of what was done to a group, the newest first: what came before the one of that id.

@@ -12,16 +12,19 @@ from penstock.errors import (
     BadParameter,
     EventTypeInUse,
     EventTypeNotFound,
+    Forbidden,
     GuidelinesBroken,
     IncompatibleSchema,
     InvalidEventType,
     MalformedEventType,
+    NotOffered,
     PenstockError,
     SchemaVersionNotFound,
 )
+from penstock.hub.admin.settings import Settings
 from penstock.hub.background import Clock, rfc3339
 from penstock.hub.feeds import existing_feed
-from penstock.hub.subscriptions.subscriptions import grow, is_deletable, lock_readers
+from penstock.hub.subscriptions.slots import grow, is_deletable, lock_readers
 from penstock.schema.evolution import NOTHING_CHANGES, Verdict, told
 from penstock.schema.guidelines import check
 from penstock.schema.parsing import parse_schema
@@ -55,29 +58,42 @@ class Registry:
     revision, a read looks anew.
     """
 
-    def __init__(self, store: Store, clock: Clock, limits: Limits = PENSTOCK) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        settings: Settings,
+        limits: Limits = PENSTOCK,
+        *,
+        settle: Callable[[str], object] = lambda _: None,
+        sweep: Callable[[], object] = lambda: None,
+    ) -> None:
+        """*settle* moves the outbox of an event type, *sweep* starts removing the events of dropped event types."""
         self._store = store
         self._clock = clock
+        self._settings = settings
         self._limits = limits
+        self._settle = settle
+        self._sweep = sweep
         self._known: dict[str, Feed] = {}
 
-    def create(self, definition: Any, check: Callable[[], None] = lambda: None) -> None:
+    def create(self, definition: Any) -> None:
         """Create the event type that *definition* describes in Nakadi's shape.
-
-        Once that is known to be right, and before anything is written, *check* is called, which may raise.
 
         Raises:
             InvalidEventType: names the field and the rule.
-            GuidelinesBroken: it breaks guidelines, and this hub takes none that does.
+            GuidelinesBroken: it breaks guidelines, and this hub refuses event types that do.
             EventTypeExists: the name is taken.
+            NotOffered, ChangesSwitchedOff: an operator has switched this off.
         """
+        self._check_creation()
         event_type = self._created(definition)
-        check()
+        self._settings.check_changes()
         with self._store.write() as tx:
             now = self._clock()
             tx.feeds.insert(_dated(event_type, now), now)
 
-    def replace(self, name: str, definition: Any, *, admin: bool, allow_reordering: bool = False) -> Verdict | None:
+    def replace(self, name: str, definition: Any, *, allow_reordering: bool = False) -> Verdict | None:
         """Let the event type be what *definition* says; return what that means for its schema, None if that stays.
 
         Unless it is to *allow_reordering*, events of one key keep their order: see `replaced`.
@@ -89,8 +105,9 @@ class Registry:
         """
 
         def change(old: EventType, _: Feed) -> Replacement:
-            return self._replaced(old, definition, admin=admin, allow_reordering=allow_reordering)
+            return self._replaced(old, definition, allow_reordering=allow_reordering)
 
+        self._prepare_change(name)
         return self._change(name, change).verdict
 
     def grow(self, name: str, count: Any) -> None:
@@ -110,16 +127,23 @@ class Registry:
                 statistic = statistic | {"read_parallelism": count, "write_parallelism": count}
             return Replacement(EventType.of(old.definition | {"default_statistic": statistic}, count), None)
 
+        self._prepare_change(name)
         self._change(name, grown)
 
-    def check(self, name: str, definition: Any, *, admin: bool, allow_reordering: bool = False) -> bool:
-        """Return whether there is an event type *name*, if it could become what *definition* says; nothing is done.
+    def check(self, name: str, definition: Any, *, allow_reordering: bool = False) -> None:
+        """Return if the event type *name* could become what *definition* says; nothing is changed.
 
-        Where there is none it would be created, else replaced; it may be given more partitions in the same go.
+        It would be created if it does not exist, else replaced, with more partitions if *definition* says so.
 
         Raises:
-            PenstockError: it could not be: what `create`, `replace` or `grow` would raise.
+            PenstockError: whatever `create`, `replace` or `grow` would raise.
         """
+        if not self._is_replaceable(name, definition, allow_reordering=allow_reordering):
+            self._check_creation()
+        self._settings.check_changes()
+
+    def _is_replaceable(self, name: str, definition: Any, *, allow_reordering: bool) -> bool:
+        """Return whether the event type exists; raise if it could not become what *definition* says."""
         with self._store.read() as tx:
             feed = tx.feeds.find(name)
         if feed is None:
@@ -129,19 +153,34 @@ class Registry:
         given = dict(definition) if isinstance(definition, dict) else definition
         if isinstance(given, dict) and (count := given.pop("partition_count", None)) is not None:
             self._check_count(count, feed)
-        self._replaced(feed.event_type, given, admin=admin, allow_reordering=allow_reordering)
+        self._replaced(feed.event_type, given, allow_reordering=allow_reordering)
         return True
 
-    def delete(self, name: str, *, with_subscriptions: bool = False) -> None:
+    def _check_creation(self) -> None:
+        if self._settings.is_on("disable_event_type_creation"):
+            raise NotOffered(feature="disable_event_type_creation")
+
+    def _prepare_change(self, name: str) -> None:
+        """Move the outbox, so that its events are held to the event type that they were checked against."""
+        self._settings.check_changes()
+        self._settle(name)
+
+    def delete(self, name: str) -> None:
         """Drop the event type and all its events.
 
         Raises:
             EventTypeNotFound: there is none.
-            EventTypeInUse: subscriptions read it, and are not to go with it.
+            EventTypeInUse: subscriptions read it, and the feature `delete_event_type_with_subscriptions` is off.
+            Forbidden, ChangesSwitchedOff: an operator has switched this off.
         """
+        if self._settings.is_on("disable_event_type_deletion"):
+            raise Forbidden("event types cannot be deleted here: the feature disable_event_type_deletion is on")
+        self._settings.check_changes()
+        with_subscriptions = self._settings.is_on("delete_event_type_with_subscriptions")
         self._known.pop(name, None)
         while not self._deleted(name, with_subscriptions=with_subscriptions):
             pass
+        self._sweep()
 
     def _deleted(self, name: str, *, with_subscriptions: bool) -> bool:
         """Drop the event type; False: somebody has subscribed to it meanwhile, nothing was done."""
@@ -185,6 +224,13 @@ class Registry:
             raise EventTypeNotFound(event_type=name)
         self._known[name] = feed
         return feed
+
+    def is_light(self, name: str, size: int) -> bool:
+        """Return whether an event loop may prepare a publish of *size* bytes to *name* itself.
+
+        It may not if the database has to be asked first, or if a schema has to be compiled.
+        """
+        return self.knows(name) and self.recall(name).event_type.is_light(size)
 
     def recall(self, name: str) -> Feed:
         """Return the feed as it was when last seen; `load` it if it never was."""
@@ -248,8 +294,9 @@ class Registry:
         schema = checked_schema(given, within="")
 
         def change(old: EventType, _: Feed) -> Replacement:
-            return self._replaced(old, old.definition | {"schema": schema}, admin=True)
+            return self._replaced(old, old.definition | {"schema": schema})
 
+        self._prepare_change(name)
         return self._change(name, change).verdict
 
     def compare(self, name: str, version: str, given: Any) -> "Comparison":
@@ -268,7 +315,7 @@ class Registry:
         typed = {"type": "json_schema"} | given if isinstance(given, dict) else given
         schema = checked_schema(typed, within="")
         try:
-            done = self._with(old, old.definition | {"schema": schema}, admin=True)
+            done = self._with(old, old.definition | {"schema": schema})
         except (IncompatibleSchema, InvalidEventType) as error:
             said: dict[str, Any] = {"producers": False, "consumers": False, "changes": []} | error.fields
             return Comparison(old, old.schema_version, said["producers"], said["consumers"], said["changes"], error)
@@ -283,15 +330,15 @@ class Registry:
         self._check_guidelines(event_type)
         return event_type
 
-    def _replaced(self, old: EventType, definition: Any, *, admin: bool, allow_reordering: bool = False) -> Replacement:
-        done = self._with(old, definition, admin=admin, allow_reordering=allow_reordering)
+    def _replaced(self, old: EventType, definition: Any, *, allow_reordering: bool = False) -> Replacement:
+        done = self._with(old, definition, allow_reordering=allow_reordering)
         self._check_guidelines(done.event_type)
         return done
 
-    def _with(self, old: EventType, definition: Any, *, admin: bool, allow_reordering: bool = False) -> Replacement:
+    def _with(self, old: EventType, definition: Any, *, allow_reordering: bool = False) -> Replacement:
         earlier = partial(self._earlier, old)
         return replaced(
-            old, definition, admin=admin, allow_reordering=allow_reordering, limits=self._limits, earlier=earlier
+            old, definition, admin=True, allow_reordering=allow_reordering, limits=self._limits, earlier=earlier
         )
 
     def _earlier(self, event_type: EventType) -> Iterator[Definition]:

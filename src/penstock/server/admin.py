@@ -29,7 +29,7 @@ SETTING_BYTES_MAX: Final = 256 * 1024
 async def show_administrators(request: Request) -> Response:
     """GET /settings/admins: show who administers the hub, who may look, and who may change any event type."""
     state = await administered(request)
-    named = state.hub.settings.now().administration
+    named = state.hub.admin.settings.now().administration
     return json_response({name: named[name] for name in LISTS})
 
 
@@ -37,14 +37,14 @@ async def replace_administrators(request: Request) -> Response:
     """POST /settings/admins: replace all three lists."""
     state = await administered(request)
     body = await read_body(request, state, SETTING_BYTES_MAX)
-    await state.run(lambda: state.hub.settings.administer(parsed(body)))
+    await state.run(lambda: state.hub.admin.settings.administer(parsed(body)))
     return warn(Response(status_code=200), [ADMINISTRATORS])
 
 
 async def show_blacklist(request: Request) -> Response:
     """GET /settings/blacklist: show which applications and event types are blocked."""
     state = await administered(request)
-    blocked = state.hub.settings.now().blocked
+    blocked = state.hub.admin.settings.now().blocked
     return json_response(
         {
             side: {
@@ -59,21 +59,21 @@ async def show_blacklist(request: Request) -> Response:
 async def block(request: Request) -> Response:
     """PUT /settings/blacklist/{type}/{name}: block an application or an event type, within about a second."""
     state, given = await administered(request), request.path_params
-    await state.run(lambda: state.hub.settings.block(given["type"], given["name"]))
+    await state.run(lambda: state.hub.admin.settings.block(given["type"], given["name"]))
     return Response(status_code=204)
 
 
 async def unblock(request: Request) -> Response:
     """DELETE /settings/blacklist/{type}/{name}: lift a block, if there is one."""
     state, given = await administered(request), request.path_params
-    await state.run(lambda: state.hub.settings.unblock(given["type"], given["name"]))
+    await state.run(lambda: state.hub.admin.settings.unblock(given["type"], given["name"]))
     return Response(status_code=204)
 
 
 async def show_features(request: Request) -> Response:
     """GET /settings/features: show which features there are, and which are on."""
     state = await administered(request)
-    on = state.hub.settings.now().features
+    on = state.hub.admin.settings.now().features
     return json_response({"items": [{"feature": feature, "enabled": feature in on} for feature in FEATURES]})
 
 
@@ -84,7 +84,7 @@ async def switch_feature(request: Request) -> Response:
 
     def switch() -> None:
         feature, on = _switch(parsed(body))
-        state.hub.settings.switch(feature, on=on)
+        state.hub.admin.settings.switch(feature, on=on)
 
     await state.run(switch)
     return Response(status_code=204)
@@ -148,13 +148,13 @@ async def choose_storage(request: Request) -> Response:
 async def list_timelines(request: Request) -> Response:
     """GET /event-types/{event_type}/timelines: list an event type's timelines; there is one."""
     state, name = await administered(request), event_type_of(request)
-    return json_response([_timeline(await state.run(lambda: state.hub.event_type(name)))])
+    return json_response([_timeline(await state.run(lambda: state.hub.registry.load(name)))])
 
 
 async def add_timeline(request: Request) -> Response:
     """POST /event-types/{event_type}/timelines: refused, since there is one timeline."""
     state, name = await administered(request), event_type_of(request)
-    await state.run(lambda: state.hub.event_type(name))
+    await state.run(lambda: state.hub.registry.load(name))
     raise StorageFixed(storage=STORAGE)
 
 

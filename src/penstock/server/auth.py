@@ -18,7 +18,7 @@ async def administered(request: Request) -> State:
         Forbidden: the caller may not.
     """
     state = await state_of(request)
-    state.hub.check(caller_of(request), "administer")
+    state.hub.admin.permissions.check(caller_of(request), "administer")
     return state
 
 
@@ -29,5 +29,5 @@ async def subscription_asked(request: Request, operation: Operation) -> tuple[St
         Forbidden: the caller may not.
     """
     state = await state_of(request)
-    state.hub.check(caller_of(request), operation)
+    state.hub.admin.permissions.check(caller_of(request), operation)
     return state, subscription_of(request)

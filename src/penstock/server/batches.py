@@ -9,7 +9,7 @@ from starlette.responses import Response
 from penstock.errors import InvalidEvent, MalformedBatch, MalformedEvent, TooManyEvents, UnsupportedMediaType
 from penstock.hub.admin.sweeping import UPLOAD_S
 from penstock.hub.background import rfc3339
-from penstock.hub.batches.staging import Part, digest_of
+from penstock.hub.batches.batches import Part, digest_of
 from penstock.hub.log.publish import Handed
 from penstock.hub.log.request import BatchName
 from penstock.server.access import access_of
@@ -35,7 +35,7 @@ async def open_upload(request: Request) -> Response:
     def opened() -> Response:
         wanted = wire.parse_open(body)
         name = BatchName(event_type, wanted.producer_group, wanted.batch)
-        found = state.hub.staging.open(name, wanted.query)
+        found = state.hub.batches.open(name, wanted.query)
         if isinstance(found, str):
             return json_response(wire.Upload(found, UPLOAD_S), 201)
         return json_response(_shown(name.group, found))
@@ -64,7 +64,7 @@ async def put_chunk(request: Request) -> Response:
         digest = digest_of(body)
         handed = Handed(events, lines)
         try:
-            kept, rejected = state.hub.staging.add(event_type, upload, number, handed, digest, rejects=rejects)
+            kept, rejected = state.hub.batches.add(event_type, upload, number, handed, digest, rejects=rejects)
         except MalformedEvent as error:
             raise InvalidEvent(**error.fields) from None
         told = [wire.Rejected(each.line, each.reason) for each in rejected]
@@ -76,7 +76,7 @@ async def put_chunk(request: Request) -> Response:
 async def drop_upload(request: Request) -> Response:
     """DELETE /event-types/{event_type}/uploads/{upload}: forget an upload that is part of no batch."""
     state, event_type = await asked(request, "write")
-    await state.run(lambda: state.hub.staging.drop(event_type, request.path_params["upload"]))
+    await state.run(lambda: state.hub.batches.drop(event_type, request.path_params["upload"]))
     return Response(status_code=204)
 
 
@@ -91,7 +91,7 @@ async def publish_uploads(request: Request) -> Response:
     def published() -> Response:
         wanted = wire.parse_publish(body)
         parts = [Part(each.upload, each.chunks, each.events, bytes.fromhex(each.digest)) for each in wanted.uploads]
-        done = state.hub.staging.publish(batch, wanted.query, parts)
+        done = state.hub.batches.publish(batch, wanted.query, parts)
         access.events = done.appended
         state.metrics.published.add(name, done.appended)
         return json_response(_shown(batch.group, done.batch))
@@ -105,7 +105,7 @@ async def begin_batch(request: Request) -> Response:
     batch = _name(request, event_type)
     body = await read_body(request, state, OPEN_BYTES_MAX)
     return await state.run(
-        lambda: json_response(_shown(batch.group, state.hub.direct.begin(batch, wire.parse_begin(body).query)))
+        lambda: json_response(_shown(batch.group, state.hub.batches.direct.begin(batch, wire.parse_begin(body).query)))
     )
 
 
@@ -117,7 +117,7 @@ async def complete_batch(request: Request) -> Response:
 
     def completed() -> Response:
         query, counts = wire.parse_complete(body)
-        return json_response(_shown(batch.group, state.hub.direct.complete(batch, query, counts)))
+        return json_response(_shown(batch.group, state.hub.batches.direct.complete(batch, query, counts)))
 
     return await state.run(completed)
 
@@ -126,7 +126,7 @@ async def show_batch(request: Request) -> Response:
     """GET /event-types/{event_type}/producers/{group}/batches/{batch}: show how far a batch is published."""
     state, event_type = await asked(request, "view")
     name = _name(request, event_type)
-    return await state.run(lambda: json_response(_shown(name.group, state.hub.staging.batch(name))))
+    return await state.run(lambda: json_response(_shown(name.group, state.hub.batches.batch(name))))
 
 
 async def list_batches(request: Request) -> Response:
@@ -136,7 +136,7 @@ async def list_batches(request: Request) -> Response:
     limit = Query(request.scope["query_string"]).integer("limit", 20, low=1, high=LIST_MAX)
 
     def listed() -> Response:
-        found = state.hub.staging.batches(event_type, group, limit)
+        found = state.hub.batches.batches(event_type, group, limit)
         return json_response(wire.Batches([_shown(group, each) for each in found]))
 
     return await state.run(listed)
@@ -149,7 +149,7 @@ async def forget_batches(request: Request) -> Response:
     unfinished = Query(request.scope["query_string"]).flag("unfinished")
 
     def forgotten() -> Response:
-        return json_response(wire.Forgotten(state.hub.staging.forget(event_type, group, unfinished=unfinished)))
+        return json_response(wire.Forgotten(state.hub.batches.forget(event_type, group, unfinished=unfinished)))
 
     return await state.run(forgotten)
 

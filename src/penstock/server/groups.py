@@ -37,11 +37,11 @@ async def list_groups(request: Request) -> Response:
         raise EventTypeNotFound(event_type=shown(event_type))
     limit = query.integer("limit", 100, low=1, high=wire.GROUPS_MAX)
     which = Which(event_type, wire.parse_kind(query), wire.parse_after(query))
-    state.hub.check(caller_of(request), "view", event_type)
+    state.hub.admin.permissions.check(caller_of(request), "view", event_type)
     found = await state.run(lambda: state.hub.groups.list(which, limit + 1))
     sources = sorted({source for each in found[:limit] for source in each.sources})
     if sources:
-        await settle_some(state.hub, await state.run(lambda: state.hub.waiting(sources)))
+        await settle_some(state.hub, await state.run(lambda: state.hub.log.waiting(sources)))
 
     def listed() -> Response:
         items = [_shown(each) for each in state.hub.groups.look(found[:limit])]
@@ -69,15 +69,15 @@ async def show_group(request: Request) -> Response:
 async def commit_positions(request: Request) -> Response:
     """POST /groups/{group}/positions: commit positions, all or none, where nothing else stands there than expected."""
     state = await state_of(request)
-    state.hub.check(caller_of(request), "read")
+    state.hub.admin.permissions.check(caller_of(request), "read")
     name: str = request.path_params["group"]
     body = await read_body(request, state, BODY_BYTES_MAX)
 
     def committed() -> Response:
         given = wire.parse_commit(parsed(body))
         for event_type in sorted({each.event_type for each in given.commits}):
-            state.hub.check(caller_of(request), "read", event_type)
-        places = state.hub.positions.commit(name, given.kind, given.commits)
+            state.hub.admin.permissions.check(caller_of(request), "read", event_type)
+        places = state.hub.groups.commit(name, given.kind, given.commits)
         return json_response({"items": [_committed(each) for each in places]})
 
     return await state.run(committed)
@@ -93,7 +93,7 @@ async def reset_positions(request: Request) -> Response:
     await _settle(state, sorted(named) or group.sources)
 
     def done() -> Response:
-        moved = state.hub.positions.reset(name, given.resets, given.reason, dry_run=given.dry_run)
+        moved = state.hub.groups.reset(name, given.resets, given.reason, dry_run=given.dry_run)
         return json_response({"items": [_reset(each) for each in moved], "dry_run": given.dry_run})
 
     return await state.run(done)
@@ -125,7 +125,7 @@ async def forget_group(request: Request) -> Response:
 async def _asked(request: Request, operation: Operation) -> tuple[State, str]:
     """Return the group that is asked for, which has to be there for the *operation*."""
     state = await state_of(request)
-    state.hub.check(caller_of(request), operation)
+    state.hub.admin.permissions.check(caller_of(request), operation)
     name: str = request.path_params["group"]
     if not is_group_name(name):
         raise GroupNotFound(group=shown(name))
@@ -134,7 +134,7 @@ async def _asked(request: Request, operation: Operation) -> tuple[State, str]:
 
 async def _settle(state: State, sources: Sequence[str]) -> None:
     if sources:
-        for name in await state.run(lambda: state.hub.waiting(sources)):
+        for name in await state.run(lambda: state.hub.log.waiting(sources)):
             await settle(state.hub, name)
 
 

@@ -98,4 +98,4 @@ class Metrics:
     def collect(self) -> Iterable[Metric]:
         """Return the gauges as Prometheus' library takes them."""
         hub = self._hub()
-        yield GaugeMetricFamily("penstock_waiters", "Readers waiting for events.", hub.watch().waiting if hub else 0)
+        yield GaugeMetricFamily("penstock_waiters", "Readers waiting for events.", hub.log.watch.waiting if hub else 0)

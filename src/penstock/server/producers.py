@@ -127,7 +127,7 @@ async def partition_of(request: Request, state: State, name: str) -> int:
     text: str = request.path_params["partition"]
     if _PARTITION.fullmatch(text):
         return int(text)
-    feed = await state.run(lambda: state.hub.event_type(name))
+    feed = await state.run(lambda: state.hub.registry.load(name))
     raise PartitionNotFound(event_type=name, partition=shown(text), partition_count=feed.partition_count)
 
 
@@ -178,7 +178,7 @@ async def publish_to_partition(request: Request) -> Response:
     body = await read_body(request, state)
     access.received, access.partitions = len(body), str(partition)
     flow_id = access.flow_id if FLOW_ID in request.headers else None
-    is_small = len(body) <= INLINE_BYTES and state.hub.is_light(name, len(body))
+    is_small = len(body) <= INLINE_BYTES and state.hub.registry.is_light(name, len(body))
 
     def submit(*, looks: bool = True) -> "Future[Published | None]":
         batch = _read(body, media_type, by)
@@ -223,11 +223,13 @@ def _read(body: bytes, media_type: str, by: wire.Given | None) -> _Batch:
 def _submit(hub: Hub, name: str, batch: _Batch, how: How, *, looks: bool) -> "Future[Published | None]":
     by = batch.by
     if by is None:
-        return hub.submit(name, batch.events, batch.lines, looks=looks, **how)
+        return hub.log.submit(name, batch.events, batch.lines, looks=looks, **how)
     assert how["partition"] is not None
     who = Who(name, how["partition"], by.group)
     deadline = None if by.deadline_ms is None else time.monotonic() + by.deadline_ms / 1000
-    return hub.produce(who, by.stamp, batch.events, batch.lines, looks=looks, trims=by.trims, deadline=deadline, **how)
+    return hub.producers.submit(
+        who, by.stamp, batch.events, batch.lines, looks=looks, trims=by.trims, deadline=deadline, **how
+    )
 
 
 def _answer(produced: Produced) -> Response:

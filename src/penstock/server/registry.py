@@ -36,12 +36,12 @@ WARNINGS_MAX: Final = 10
 async def list_event_types(request: Request) -> Response:
     """GET /event-types: list event types, sorted by name."""
     state = await state_of(request)
-    state.hub.check(caller_of(request), "view")
+    state.hub.admin.permissions.check(caller_of(request), "view")
     query = Query(request.scope["query_string"])
     writer, owner = _attribute(query, "writer"), query.text("owning_application")
 
     def listed() -> Response:
-        feeds = state.hub.event_types()
+        feeds = state.hub.registry.list()
         return json_response([_show_event_type(feed) for feed in feeds if _is_asked_for(feed, writer, owner)])
 
     return await state.run(listed)  # With thousands of them, nothing for an event loop.
@@ -50,12 +50,12 @@ async def list_event_types(request: Request) -> Response:
 async def create_event_type(request: Request) -> Response:
     """POST /event-types: create an event type."""
     state = await state_of(request)
-    state.hub.check(caller_of(request), "admin")
+    state.hub.admin.permissions.check(caller_of(request), "admin")
     body = await read_body(request, state, DEFINITION_BYTES_MAX)
 
     def create() -> Response:
         definition = parsed(body)
-        state.hub.create_event_type(definition)
+        state.hub.registry.create(definition)
         return _changed(state.hub, definition["name"], 201, definition)
 
     return await state.run(create)
@@ -64,7 +64,7 @@ async def create_event_type(request: Request) -> Response:
 async def show_event_type(request: Request) -> Response:
     """GET /event-types/{event_type}: show an event type."""
     state, name = await asked(request, "view")
-    return await state.run(lambda: json_response(_show_event_type(state.hub.event_type(name))))
+    return await state.run(lambda: json_response(_show_event_type(state.hub.registry.load(name))))
 
 
 async def replace_event_type(request: Request) -> Response:
@@ -75,7 +75,7 @@ async def replace_event_type(request: Request) -> Response:
 
     def replace() -> Response:
         definition = parsed(body)
-        state.hub.replace_event_type(name, definition, allow_reordering=allow_reordering)
+        state.hub.registry.replace(name, definition, allow_reordering=allow_reordering)
         return _changed(state.hub, name, 200, definition)
 
     return await state.run(replace)
@@ -84,7 +84,7 @@ async def replace_event_type(request: Request) -> Response:
 async def delete_event_type(request: Request) -> Response:
     """DELETE /event-types/{event_type}: drop an event type with all its events."""
     state, name = await asked(request, "admin")
-    await state.run(lambda: state.hub.delete_event_type(name))
+    await state.run(lambda: state.hub.registry.delete(name))
     return Response(status_code=200)
 
 
@@ -95,7 +95,7 @@ async def grow_event_type(request: Request) -> Response:
 
     def grow() -> None:
         given = parsed(body)
-        state.hub.grow_event_type(name, given.get("partition_count") if isinstance(given, dict) else None)
+        state.hub.registry.grow(name, given.get("partition_count") if isinstance(given, dict) else None)
 
     await state.run(grow)
     return Response(status_code=204)
@@ -106,7 +106,7 @@ async def check_definition(request: Request) -> Response:
     state, name = await asked(request, "admin")
     allow_reordering = _allows_reordering(request)
     body = await read_body(request, state, DEFINITION_BYTES_MAX)
-    await state.run(lambda: state.hub.check_event_type(name, parsed(body), allow_reordering=allow_reordering))
+    await state.run(lambda: state.hub.registry.check(name, parsed(body), allow_reordering=allow_reordering))
     return Response(status_code=204)
 
 
@@ -118,7 +118,7 @@ async def asked(request: Request, operation: Operation) -> tuple[State, str]:
         Forbidden: the caller may not.
     """
     state, name = await state_of(request), event_type_of(request)
-    state.hub.check(caller_of(request), operation, name)
+    state.hub.admin.permissions.check(caller_of(request), operation, name)
     return state, name
 
 
@@ -131,8 +131,8 @@ def _changed(hub: Hub, name: str, status: int, given: Mapping[str, Any]) -> Resp
 
     It warns of what has no effect of the definition *given*, and of guidelines that the event type does not keep.
     """
-    feed = hub.event_type(name)
-    shows = hub.settings.is_on("return_body_on_create_update_event_type")
+    feed = hub.registry.load(name)
+    shows = hub.admin.settings.is_on("return_body_on_create_update_event_type")
     answer = json_response(_show_event_type(feed), status) if shows else Response(status_code=status)
     found = [each for each in check(feed.event_type.whole) if each.waived is None and each.rule.level != "MAY"]
     return warn(warn_of_no_effect(answer, name, given), (each.line() for each in found[:WARNINGS_MAX]))
@@ -195,8 +195,8 @@ async def add_schema(request: Request) -> Response:
     def done() -> Response:
         given = parsed(body)
         if fetch:
-            return json_response(state.hub.schema_like(name, given))
-        state.hub.add_schema(name, given)
+            return json_response(state.hub.registry.schema_like(name, given))
+        state.hub.registry.add_schema(name, given)
         return Response(status_code=200)
 
     return await state.run(done)
@@ -206,7 +206,7 @@ async def show_schema(request: Request) -> Response:
     """GET /event-types/{event_type}/schemas/{version}: show one version of an event type's schema, or the latest."""
     state, name = await asked(request, "view")
     version = shown(request.path_params["version"])
-    return await state.run(lambda: json_response(state.hub.schema(name, version)))
+    return await state.run(lambda: json_response(state.hub.registry.schema(name, version)))
 
 
 async def compare_schema(request: Request) -> Response:
@@ -216,7 +216,7 @@ async def compare_schema(request: Request) -> Response:
     body = await read_body(request, state, DEFINITION_BYTES_MAX)
 
     def compared() -> Response:
-        return json_response(_show_comparison(state.hub.compare_schema(name, version, parsed(body))))
+        return json_response(_show_comparison(state.hub.registry.compare(name, version, parsed(body))))
 
     return await state.run(compared)
 
@@ -230,7 +230,7 @@ def _page(hub: Hub, name: str, limit: int, offset: int) -> tuple[list[msgspec.Ra
     size = 0
     while True:
         wanted = min(limit - len(items), LIMIT) + 1
-        found = hub.schemas(name, limit=wanted, offset=offset + len(items))
+        found = hub.registry.schemas(name, limit=wanted, offset=offset + len(items))
         for each in found:
             if len(items) == limit or size >= PAGE_BYTES:
                 return items, True

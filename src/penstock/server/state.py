@@ -124,7 +124,7 @@ class State:
     @property
     def stopping(self) -> bool:
         """Whether the hub is about to stop, or has stopped."""
-        return self._hub is None or self._hub.watch().draining
+        return self._hub is None or self._hub.log.watch.draining
 
     def give_up(self, timeout_s: float) -> None:
         """Stop the hub in a thread of its own: see `HubApp.give_up`."""

@@ -209,8 +209,8 @@ def test_batch_whose_deadline_passes_in_the_queue_is_not_stored(migrated_url: st
         mine = Producer(create(http))
         hub: Hub = http.app.hub  # type: ignore[attr-defined]
         with store.write() as tx:
-            tx.events.lock_heads(hub.event_type(mine.feed.name).partition_ids)
-            first = hub.submit(mine.feed.name, [a_new_event({"id": 1})])
+            tx.events.lock_heads(hub.registry.load(mine.feed.name).partition_ids)
+            first = hub.log.submit(mine.feed.name, [a_new_event({"id": 1})])
             until(first.running)
             second = thread.submit(mine.send, 0, [2], Deadline_Ms=20)
             until(lambda: hub._committer._queue)

@@ -135,7 +135,7 @@ def test_lease_restarts_the_commit_timeout(scene: Scene) -> None:
     play = Play(scene.subscribe().put(0), commit_timeout=5)
     play.take()
     play.now += 4
-    scene.hub.streams.extend(scene.id, play.id)
+    scene.hub.subscriptions.streams.extend(scene.id, play.id)
     assert play.take() == []
     assert play.take(4.75) == []
     assert play.take(0.25) == ["0:0[] Commit timeout reached"]
@@ -185,7 +185,7 @@ def test_last_line_of_a_stream_has_the_reason(scene: Scene, reason: str) -> None
     play = Play(scene.subscribe(2).put(0, 1))
     play.take()
     ENDS[reason](scene)
-    scene.hub.streams.live.changed(scene.id)
+    scene.hub.subscriptions.streams.live.changed(scene.id)
     assert play.take() == [f"0:1[] {reason}"]
     assert play.stream.reason == reason
 
@@ -211,7 +211,7 @@ def test_events_removed_during_a_stream_are_counted_in_the_next_batch(scene: Sce
 def test_reset_excludes_other_resets_and_new_streams(scene: Scene) -> None:
     play = Play(scene.subscribe().put(0))
     play.take()
-    streams, wanted = scene.hub.streams, {(NAME, 0): 1}
+    streams, wanted = scene.hub.subscriptions.streams, {(NAME, 0): 1}
     assert streams.begin_reset(scene.id, wanted)
     with pytest.raises(ResetUnderWay):
         streams.begin_reset(scene.id, wanted)
@@ -226,10 +226,10 @@ def test_reset_excludes_other_resets_and_new_streams(scene: Scene) -> None:
 
 def test_lag_is_the_age_of_the_next_event_by_the_hubs_clock(scene: Scene) -> None:
     scene.subscribe().put(0)
-    feed, _ = scene.hub.heads(NAME)
+    feed, _ = scene.hub.log.heads(NAME)
     scene.clock.advance(seconds=42)
-    assert scene.hub.streams.ages({feed.partition_ids[0]: 0}) == {feed.partition_ids[0]: 42_000_000}
-    assert scene.hub.streams.ages({feed.partition_ids[0]: 1}) == {}
+    assert scene.hub.subscriptions.streams.ages({feed.partition_ids[0]: 0}) == {feed.partition_ids[0]: 42_000_000}
+    assert scene.hub.subscriptions.streams.ages({feed.partition_ids[0]: 1}) == {}
 
 
 # What cannot be processed
@@ -311,6 +311,6 @@ def test_reset_forgets_failures(scene: Scene) -> None:
     scene.subscribe(annotations=SEARCHING).put(*range(5))
     assert [fail(scene) for _ in range(4)] == [[f"0:2[0, 1, 2] {STARTED}"]] * 3 + [[f"0:0[0] {STARTED}"]]
     beginning = {(NAME, 0): 0}
-    scene.hub.streams.begin_reset(scene.id, beginning)
-    assert scene.hub.streams.end_reset(scene.id, beginning)
+    scene.hub.subscriptions.streams.begin_reset(scene.id, beginning)
+    assert scene.hub.subscriptions.streams.end_reset(scene.id, beginning)
     assert fail(scene) == [f"0:2[0, 1, 2] {STARTED}"]

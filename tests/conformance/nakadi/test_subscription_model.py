@@ -101,7 +101,7 @@ class Model:
     def extend(self) -> None:
         if self.live:
             play = self.random.choice(self.live)
-            play.scene.hub.streams.extend(play.scene.id, play.id)
+            play.scene.hub.subscriptions.streams.extend(play.scene.id, play.id)
 
     def owner(self, partition: int) -> str | None:
         return {slot.place[1]: slot.owner for slot in self.scenes[0].look().slots}[partition]
@@ -143,10 +143,10 @@ class Model:
         for play in self.live:
             play.leave()
         scene = self.scenes[0]
-        scene.hub.streams.begin_reset(scene.id, {})
+        scene.hub.subscriptions.streams.begin_reset(scene.id, {})
         offsets = scene.offsets()
-        scene.hub.streams.begin_reset(scene.id, offsets)
-        assert scene.hub.streams.end_reset(scene.id, offsets)
+        scene.hub.subscriptions.streams.begin_reset(scene.id, offsets)
+        assert scene.hub.subscriptions.streams.end_reset(scene.id, offsets)
         last = Play(scene, batch_limit=5, max_uncommitted_events=100, batch_flush_timeout=1)
         self.plays.append(last)
         while [self.offset(each) for each in range(len(self.published))] != self.published:

@@ -7,10 +7,9 @@ from typing import Any
 from penstock.core.producers import Range
 from penstock.hub.committer import Committer, Request
 from penstock.hub.log.request import Published
-from penstock.hub.registry import Registry
 from penstock.storage import Store
 from penstock.testing.clock import VirtualClock
-from tests.unit.hub.feeds import create_feed, find_feed, read_data
+from tests.unit.hub.feeds import create_feed, find_feed, make_registry, read_data
 from tests.unit.hub.forwarding import ForwardingStore, Gate
 
 GROUP_EVENTS_MAX = 5
@@ -30,7 +29,7 @@ class Log:
         self.committer = self.make_committer(self.appended.append)
 
     def make_committer(self, appended: Callable[[dict[int, int]], object]) -> Committer:
-        load = Registry(self.forwarding, self.clock).load
+        load = make_registry(self.forwarding, self.clock).load
         return Committer(self.forwarding, self.clock, load, appended, group_events_max=GROUP_EVENTS_MAX)
 
     def submit(self, *requests: Request) -> list[Answer]:

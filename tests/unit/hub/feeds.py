@@ -6,8 +6,12 @@ from contextlib import closing
 from typing import Any
 
 from penstock.core.events.event import NewEvent
+from penstock.core.registry.definition import PENSTOCK, Limits
 from penstock.core.registry.event_type import EventType, Feed
+from penstock.hub.admin.settings import Settings
+from penstock.hub.background import Clock
 from penstock.hub.log.publish import Handed, Prepared, prepare
+from penstock.hub.registry import Registry
 from penstock.storage.store import Block, Frame, Head, Store
 from penstock.storage.subscriptions import Subscription
 from penstock.testing.clock import START_AT
@@ -15,6 +19,11 @@ from penstock.testing.factories import an_event_type
 
 NAME = "order.placed"
 JOINED = Frame("", "\n", "")
+
+
+def make_registry(store: Any, clock: Clock, limits: Limits = PENSTOCK) -> Registry:
+    """Return the registry of another hub on *store*."""
+    return Registry(store, clock, Settings(store, lambda: None), limits)
 
 
 def a_feed(partition_count: int = 1, *, epoch: int = 1, revision: int = 1, **definition: Any) -> Feed:

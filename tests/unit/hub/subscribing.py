@@ -15,7 +15,6 @@ from penstock.hub.subscriptions.live import Live
 from penstock.hub.subscriptions.parking import Retries
 from penstock.hub.subscriptions.sessions import Ended, Opened, Sessions
 from penstock.hub.subscriptions.stream import Parts, Stream
-from penstock.hub.subscriptions.subscriptions import Subscriptions
 from penstock.storage import Store
 from penstock.storage.subscriptions import Slot
 from penstock.testing.clock import VirtualClock
@@ -35,7 +34,7 @@ def subscribed(store: Store, partitions: int = 2, **members: Any) -> str:
 def subscribe(store: Store, group: str = "default", **members: Any) -> str:
     """Create a subscription of an event type that is there; return its id."""
     given = {"owning_application": "shop", "event_types": [NAME], "consumer_group": group, "read_from": "begin"}
-    made, is_new = Subscriptions(store, VirtualClock()).create(completed_subscription(given | members))
+    made, is_new = Hub(store, clock=VirtualClock()).subscriptions.create(completed_subscription(given | members))
     assert is_new
     return made.id
 
@@ -109,7 +108,7 @@ class Played:
         asked = Rules(**given | rules)
         self.live.renew()
         found = open_stream(self.sessions, id, *wants, batch_limit=asked.batch_limit, commit_s=asked.commit_s)
-        parts = Parts(self.store, self.reader, self.hub.watch(), self.live, self.sessions, self.commits)
+        parts = Parts(self.store, self.reader, self.hub.log.watch, self.live, self.sessions, self.commits)
         return Stream(parts, found, asked, self.live.lapses, allowed=allowed, clock=lambda: self.now)
 
     def publish(self, *numbers: int, partition: int = 0, name: str = NAME, keys: str | None = None) -> None:
@@ -120,7 +119,7 @@ class Played:
                 NewEvent.of(bytes(each.data), partition=partition, key=None if key == "." else key)
                 for each, key in zip(events, keys, strict=True)
             ]
-        self.hub.publish(name, events)
+        self.hub.log.publish(name, events)
 
     def stop(self) -> None:
         self.commits.stop()

@@ -25,23 +25,23 @@ from tests.unit.hub.forwarding import ForwardingStore
 def hub(forwarding: ForwardingStore, clock: VirtualClock) -> Iterator[Hub]:
     """A hub that was not started: nothing happens in it by itself."""
     hub = Hub(forwarding, clock=clock)
-    hub.create_event_type(an_event_type(NAME))
+    hub.registry.create(an_event_type(NAME))
     yield hub
     hub.stop()
 
 
 def test_hub_publishes_before_and_after_it_is_started(hub: Hub, clock: VirtualClock) -> None:
     first = clock()
-    hub.publish(NAME, [a_new_event()])
-    [head] = hub.heads(NAME)[1].values()
+    hub.log.publish(NAME, [a_new_event()])
+    [head] = hub.log.heads(NAME)[1].values()
     assert (head.next_offset, head.received_at) == (1, first)
 
     for _ in range(2):
         hub.start()
     clock.advance(seconds=60)
-    hub.publish(NAME, [a_new_event()])
+    hub.log.publish(NAME, [a_new_event()])
 
-    [head] = hub.heads(NAME)[1].values()
+    [head] = hub.log.heads(NAME)[1].values()
     assert (head.next_offset, head.received_at) == (2, first + 60_000_000)
 
 
@@ -54,44 +54,44 @@ def test_hub_without_tables_does_not_start(tmp_path: Path) -> None:
 
 
 def test_stopped_hub_has_stored_its_queue_and_takes_no_more(hub: Hub) -> None:
-    answers = [hub.submit(NAME, [a_new_event()]) for _ in range(5)]
+    answers = [hub.log.submit(NAME, [a_new_event()]) for _ in range(5)]
 
     hub.stop()
 
     assert all(each.done() and each.result() for each in answers)
     with pytest.raises(HubStopped):
-        hub.submit(NAME, [a_new_event()])
+        hub.log.submit(NAME, [a_new_event()])
 
 
 def test_drained_hub_ends_waits_and_goes_on_publishing(hub: Hub) -> None:
     woken: list[str] = []
-    hub.watch().wait({1: 0}, lambda: woken.append("waiting"))
+    hub.log.watch.wait({1: 0}, lambda: woken.append("waiting"))
 
     hub.drain()
-    hub.watch().wait({1: 0}, lambda: woken.append("late"))
+    hub.log.watch.wait({1: 0}, lambda: woken.append("late"))
 
     assert woken == ["waiting", "late"]
-    hub.publish(NAME, [a_new_event()])
+    hub.log.publish(NAME, [a_new_event()])
 
 
 def test_block_wakes_readers_which_are_refused_then(hub: Hub) -> None:
-    hub.check(UNAUTHENTICATED, "read", NAME)
+    hub.admin.permissions.check(UNAUTHENTICATED, "read", NAME)
     woken = threading.Event()
-    hub.watch().wait({7: 5}, woken.set)
+    hub.log.watch.wait({7: 5}, woken.set)
 
-    hub.settings.block("CONSUMER_ET", NAME)
+    hub.admin.settings.block("CONSUMER_ET", NAME)
 
     assert woken.is_set()
-    hub.check(UNAUTHENTICATED, "write", NAME)
+    hub.admin.permissions.check(UNAUTHENTICATED, "write", NAME)
     with pytest.raises(Blocked):
-        hub.check(UNAUTHENTICATED, "read", NAME)
+        hub.admin.permissions.check(UNAUTHENTICATED, "read", NAME)
 
 
 def test_invalid_event_is_refused_before_it_is_queued(hub: Hub, forwarding: ForwardingStore) -> None:
     writes = forwarding.writes
 
     with pytest.raises(InvalidEvent) as refused:
-        hub.submit(NAME, [a_new_event(b"[]")], lines=[12])
+        hub.log.submit(NAME, [a_new_event(b"[]")], lines=[12])
 
     assert refused.value.line == 12
     assert forwarding.writes == writes
@@ -99,22 +99,22 @@ def test_invalid_event_is_refused_before_it_is_queued(hub: Hub, forwarding: Forw
 
 def test_batch_of_a_producer_without_events_is_refused(hub: Hub) -> None:
     with pytest.raises(MalformedBatch) as refused:
-        hub.produce(Who(NAME, 0, "g"), Stamp(0, 0), [])
+        hub.producers.submit(Who(NAME, 0, "g"), Stamp(0, 0), [])
 
     assert refused.value.fields == {"reason": "it has no events"}
 
 
 def test_quick_refusal_does_not_search_the_reason(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     schema = {"type": "json_schema", "schema": '{"required": ["order_id"]}'}
-    hub.create_event_type(an_event_type("order.strict", schema=schema))
+    hub.registry.create(an_event_type("order.strict", schema=schema))
     wrong = [a_new_event({"n": 1})]
     with pytest.raises(InvalidEvent, match="required key"):
-        hub.submit("order.strict", wrong)
+        hub.log.submit("order.strict", wrong)
 
     monkeypatch.setattr(Validator, "why", None)
 
     with pytest.raises(InvalidEvent, match="is not what the schema allows"):
-        hub.submit("order.strict", wrong, looks=False)
+        hub.log.submit("order.strict", wrong, looks=False)
 
 
 # Background threads

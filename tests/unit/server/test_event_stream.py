@@ -25,7 +25,7 @@ def hub(sqlite_url: str) -> Iterator[Hub]:
     store = open_store(sqlite_url)
     store.migrate()
     hub = Hub(store)
-    hub.create_event_type(an_event_type(NAME))
+    hub.registry.create(an_event_type(NAME))
     yield hub
     hub.stop()
 
@@ -65,7 +65,7 @@ class Client:
         given = {"batch_limit": 1, "stream_limit": 0, "flush_s": 30, "timeout_s": 3600, "keep_alive_limit": 0}
         pieces = StreamPieces(
             self.hub,
-            self.hub.event_type(NAME),
+            self.hub.registry.load(NAME),
             {0: 0},
             allowed=self.ask,
             rules=Rules(**{"bytes_max": 1 << 30} | given | rules),  # type: ignore[arg-type]
@@ -86,11 +86,11 @@ class Client:
 
 
 def publish(hub: Hub, *numbers: int) -> None:
-    hub.publish(NAME, [a_new_event({"n": number}) for number in numbers])
+    hub.log.publish(NAME, [a_new_event({"n": number}) for number in numbers])
 
 
 async def waiting(hub: Hub) -> None:
-    while hub.watch().waiting == 0:  # noqa: ASYNC110 - nobody tells when a wait has begun
+    while hub.log.watch.waiting == 0:  # noqa: ASYNC110 - nobody tells when a wait has begun
         await asyncio.sleep(0)
 
 
@@ -144,7 +144,7 @@ def test_client_that_takes_nothing_is_left_a_while_after_the_end(hub: Hub, monke
         client.takes = stuck
         await client.stream(timeout_s=0.01, flush_s=0.01)
         assert (client.body, client.has_all, client.served) == (b"", False, 0)
-        assert hub.watch().waiting == 0
+        assert hub.log.watch.waiting == 0
 
     play(hub, act)
 
@@ -156,7 +156,7 @@ def test_client_that_leaves_while_waiting_leaves_no_waiter(hub: Hub) -> None:
         client.leaves.set()
         await stream
         assert (client.body, client.has_all) == (b"", False)
-        assert hub.watch().waiting == 0
+        assert hub.log.watch.waiting == 0
 
     play(hub, act)
 
@@ -170,7 +170,7 @@ def test_block_during_a_wait_ends_the_stream_and_is_reported(hub: Hub) -> None:
         stream = asyncio.ensure_future(client.stream())
         await waiting(hub)
         client.allowed = refuse
-        hub.watch().wake_all()
+        hub.log.watch.wake_all()
         await stream
         assert (client.body, client.has_all) == (b"", True)
         assert [error.code for error in client.ended] == ["blocked"]
@@ -183,7 +183,7 @@ def test_wake_without_events_does_not_end_the_stream(hub: Hub) -> None:
         stream = asyncio.ensure_future(client.stream(stream_limit=1))
         for _ in range(3):
             await waiting(hub)
-            hub.watch().wake_all()
+            hub.log.watch.wake_all()
         await asyncio.to_thread(publish, hub, 7)
         await stream
         assert client.body.count(b"\n") == 1
@@ -204,7 +204,7 @@ def test_stop_of_the_hub_ends_the_stream(hub: Hub) -> None:
 
 
 def test_client_that_leaves_during_a_send_is_sent_no_more(hub: Hub) -> None:
-    hub.publish(NAME, [a_new_event({"text": "x" * 200_000}) for _ in range(40)])
+    hub.log.publish(NAME, [a_new_event({"text": "x" * 200_000}) for _ in range(40)])
 
     async def act(client: Client) -> None:
 

@@ -53,7 +53,7 @@ class Stream:
         given = {"batch_limit": 1, "stream_limit": 0, "flush_s": 30, "timeout_s": 3600, "keep_alive_limit": 0}
         self.pieces = StreamPieces(
             self.hub,
-            self.hub.event_type(self.name),
+            self.hub.registry.load(self.name),
             positions or {0: 0},
             allowed=self.ask,
             rules=Rules(**{"bytes_max": 1 << 30} | given | rules),  # type: ignore[arg-type]
@@ -97,7 +97,7 @@ def store(sqlite_url: str) -> Iterator[ForwardingStore]:
 @pytest.fixture
 def hub(store: ForwardingStore) -> Iterator[Hub]:
     hub = Hub(store)
-    hub.create_event_type(an_event_type(NAME, partition_count=2, partition_strategy="user_defined"))
+    hub.registry.create(an_event_type(NAME, partition_count=2, partition_strategy="user_defined"))
     yield hub
     hub.stop()
 
@@ -108,7 +108,7 @@ def stream(hub: Hub) -> Stream:
 
 
 def publish(hub: Hub, *numbers: int, partition: int = 0, **others: Any) -> None:
-    hub.publish(NAME, [a_new_event({"n": number}, partition=partition, **others) for number in numbers])
+    hub.log.publish(NAME, [a_new_event({"n": number}, partition=partition, **others) for number in numbers])
 
 
 def test_stored_and_later_events_come_in_batches(hub: Hub, stream: Stream) -> None:
@@ -121,7 +121,7 @@ def test_stored_and_later_events_come_in_batches(hub: Hub, stream: Stream) -> No
     publish(hub, 11, partition=1)
     assert stream.lines() == [(0, 6, [5, 6]), (1, 1, [10, 11])]
     assert stream.lines() == []
-    first, second = hub.event_type(NAME).partition_ids
+    first, second = hub.registry.load(NAME).partition_ids
     assert stream.pieces.waits_at == {first: 7, second: 2}
     assert not stream.pieces.over
 
@@ -132,7 +132,7 @@ def test_stream_of_all_partitions_reads_added_ones_from_their_beginning(hub: Hub
     assert stream.lines() == []
 
     stream.clock.now = 5
-    hub.grow_event_type(NAME, 4)
+    hub.registry.grow(NAME, 4)
     publish(hub, 20, 21, partition=2)
     publish(hub, 1, partition=1)
 
@@ -146,7 +146,7 @@ def test_stream_of_all_partitions_reads_added_ones_from_their_beginning(hub: Hub
 
 def test_stream_of_named_partitions_reads_no_added_ones(hub: Hub, stream: Stream) -> None:
     stream.open({0: 0, 1: 0})
-    hub.grow_event_type(NAME, 3)
+    hub.registry.grow(NAME, 3)
     publish(hub, 20, partition=2)
     publish(hub, 0)
 
@@ -193,16 +193,16 @@ def test_partitions_with_a_backlog_are_read_in_turn(hub: Hub, stream: Stream, mo
 
 def test_deletion_marks_are_skipped(hub: Hub, stream: Stream) -> None:
     stream.name = "order.kept"
-    hub.create_event_type(an_event_type(stream.name, category="business", cleanup_policy="compact"))
+    hub.registry.create(an_event_type(stream.name, category="business", cleanup_policy="compact"))
     for number, deletes in enumerate((True, False, True, False, False, True, True)):
         event = a_business_event(number, n=number, metadata={"partition_compaction_key": "k"})
-        hub.submit(stream.name, [a_new_event(event)], deletes=deletes).result()
+        hub.log.submit(stream.name, [a_new_event(event)], deletes=deletes).result()
     stream.open(batch_limit=2, flush_s=10)
 
     assert stream.lines() == [(0, 3, [1, 3])]
     stream.clock.now = 10
     assert stream.lines() == [(0, 6, [4])]
-    hub.submit(stream.name, [a_new_event(event)], deletes=True).result()
+    hub.log.submit(stream.name, [a_new_event(event)], deletes=True).result()
     stream.clock.now = 20
     assert stream.lines() == [(0, 7, [])]
 
@@ -218,7 +218,7 @@ def test_batch_is_flushed_early_at_the_byte_limit(hub: Hub, stream: Stream) -> N
 
 def test_line_larger_than_a_piece_comes_in_several_pieces(hub: Hub, stream: Stream) -> None:
     texts = [str(number) * 100_000 for number in range(10)]
-    hub.publish(NAME, [a_new_event({"text": text}, partition=0) for text in texts])
+    hub.log.publish(NAME, [a_new_event({"text": text}, partition=0) for text in texts])
     stream.open(batch_limit=10)
 
     pieces = stream.raw()
@@ -260,16 +260,16 @@ class TestEnds:
     def test_dropped_event_type_ends_the_stream(self, hub: Hub, stream: Stream, again: bool) -> None:
         stream.open()
         assert stream.lines() == []
-        hub.delete_event_type(NAME)
+        hub.registry.delete(NAME)
         if again:
-            hub.create_event_type(an_event_type(NAME, partition_count=2, partition_strategy="user_defined"))
+            hub.registry.create(an_event_type(NAME, partition_count=2, partition_strategy="user_defined"))
 
         with pytest.raises(CursorExpired if again else EventTypeNotFound):
             stream.raw()
 
     def test_line_that_has_begun_is_completed_before_the_end(self, hub: Hub, stream: Stream) -> None:
         """Each chunk is asked for by itself: at the second the reader is blocked, the first makes a line and a half."""
-        hub.publish(NAME, [a_new_event({"n": n, "text": "x" * 400_000}, partition=0) for n in range(12)])
+        hub.log.publish(NAME, [a_new_event({"n": n, "text": "x" * 400_000}, partition=0) for n in range(12)])
         stream.open(batch_limit=5)
         asked: list[None] = []
 

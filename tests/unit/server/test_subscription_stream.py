@@ -38,7 +38,7 @@ class Scene:
         self.now = time.monotonic()
         self.sub = subscribed(store, partitions=1)
         self.hub = Hub(store)
-        self.live = self.hub.streams.live
+        self.live = self.hub.subscriptions.streams.live
         self.live._monotonic = lambda: self.lease_now
         self.other = Played(store, "other")
         self.store = store
@@ -47,14 +47,16 @@ class Scene:
         """How often the stream has asked if its client is still wanted."""
         self.rules = Rules(**RULES)  # type: ignore[arg-type]
         for number in range(EVENTS):
-            self.hub.publish(NAME, [NewEvent.of(b'{"n":%d,"pad":"%s"}' % (number, b"x" * PIECE_BYTES), partition=0)])
+            self.hub.log.publish(
+                NAME, [NewEvent.of(b'{"n":%d,"pad":"%s"}' % (number, b"x" * PIECE_BYTES), partition=0)]
+            )
 
     async def begin(self, *, room: int) -> None:
         """Send the client a stream, of which it takes *room* pieces."""
         self.access = Access({"method": "GET", "path": "/"}, None, "flow")  # type: ignore[arg-type]
         self.state = State(lambda: self.hub)
         await self.state.start()
-        self.stream = self.hub.streams.open(self.sub, frozenset(), self.rules, self.hub.watch())
+        self.stream = self.hub.subscriptions.streams.open(self.sub, frozenset(), self.rules)
         self.stream._clock = lambda: self.now
         self._interrupted, self.stream.interrupted = self.stream.interrupted, self._look  # type: ignore[method-assign]
         self.gone, self.more = asyncio.Event(), asyncio.Event()
@@ -214,7 +216,7 @@ def test_pieces_wait_while_the_database_is_away(scene: Scene, monkeypatch: pytes
         await scene.settle()
         scene.lapse()
         with monkeypatch.context() as patched:
-            patched.setattr(scene.hub.streams.sessions, "look", away)
+            patched.setattr(scene.hub.subscriptions.streams.sessions, "look", away)
             scene.make_room(EVENTS)
             await asyncio.sleep(0.3)
             assert (scene.pieces, scene.sending.done()) == (1, False)

@@ -27,7 +27,7 @@ from penstock.errors import (
     Unavailable,
 )
 from penstock.hub.background import Clock
-from penstock.hub.batches.staging import begun, existing, key_of
+from penstock.hub.batches.ledger import begun, existing, key_of
 from penstock.hub.log.publish import Handed, Prepared, Unfit, ready
 from penstock.hub.log.request import BatchName, Stamped, Who
 from penstock.hub.producers.sequencing import is_counted, too_many
@@ -40,7 +40,7 @@ NUMBERS_AT_ONCE: Final = 100_000
 """Of so many events the digests are read at once, to see where they lie."""
 
 
-class Direct:
+class DirectBatches:
     """The batches of one store that their tasks publish themselves."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -52,7 +52,7 @@ class Direct:
 
         Raises:
             EventTypeNotFound: there is none of that name.
-            BatchOfAnotherQuery, BatchOfAnotherMode, BatchSuperseded, BatchUnfinished: see `ledger.begun`.
+            BatchOfAnotherQuery, BatchOfAnotherMode, BatchSuperseded, BatchUnfinished: see `begun`.
             TooManyProducers: the event type has too many producer groups.
             DatabaseUnavailable, Unavailable: it may have been begun; to be repeated.
         """
@@ -73,7 +73,7 @@ class Direct:
 
         Raises:
             EventTypeNotFound, BatchNotFound: there is none such.
-            BatchOfAnotherQuery, BatchOfAnotherMode, BatchSuperseded, BatchUnfinished: see `ledger.begun`.
+            BatchOfAnotherQuery, BatchOfAnotherMode, BatchSuperseded, BatchUnfinished: see `begun`.
             BatchIncomplete: something else is stored than was counted.
             ProducerFenced: somebody else publishes as the group by now.
             DatabaseUnavailable: it may be complete; to be repeated.
@@ -86,7 +86,7 @@ class Direct:
         except OutcomeUnknown as error:
             raise DatabaseUnavailable(reason=error.reason, retry_after=1) from error
 
-    def placed(self, handed: Handed, stamped: Stamped, found: Prepared | Unfit) -> tuple[Handed, Prepared | Unfit]:
+    def place(self, handed: Handed, stamped: Stamped, found: Prepared | Unfit) -> tuple[Handed, Prepared | Unfit]:
         """Return what was *found* of a part of a batch, by its manifest: there may be more partitions than then."""
         if isinstance(found, Prepared) or not isinstance(found.error, PartitionRefused):
             return handed, found

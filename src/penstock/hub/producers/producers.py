@@ -6,23 +6,31 @@ docs/decisions/idempotent-producers.md has the rules and the times.
 import os
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future
 from hashlib import blake2b
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Unpack
 
-from penstock.core.producers import Claim, Exhausted, Refused, Stamp, State, grant
+from penstock.core.events.event import NewEvent
+from penstock.core.producers import Claim, Exhausted, Refused, Stamp, State, digests_of, grant
 from penstock.errors import (
     ClaimRefused,
     DatabaseUnavailable,
     EpochExhausted,
     InvalidSetting,
+    MalformedBatch,
     OutcomeUnknown,
     PartitionNotFound,
     ProducerNotFound,
+    TooManyEvents,
     Unavailable,
 )
 from penstock.hub.background import Clock
+from penstock.hub.batches.direct import DirectBatches
+from penstock.hub.committer import Committer
 from penstock.hub.feeds import existing_feed
-from penstock.hub.log.request import Who
+from penstock.hub.log.log import Log
+from penstock.hub.log.publish import Handed, How, refusal
+from penstock.hub.log.request import Published, Request, Stamped, Who, handed_bytes
 from penstock.hub.producers.sequencing import Committed, find_committed, is_counted, too_many
 from penstock.storage.producers import Producer, ProducerKey, Window
 from penstock.storage.store import Store, Tx
@@ -73,12 +81,60 @@ class Standing(NamedTuple):
 class Producers:
     """The idempotent producers of one store."""
 
-    def __init__(self, store: Store, clock: Clock, expiry: Expiry, modulus: int) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        expiry: Expiry,
+        modulus: int,
+        *,
+        log: Log,
+        committer: Committer,
+        direct: DirectBatches,
+    ) -> None:
+        """Sequence numbers are counted modulo *modulus*."""
         self._store = store
         self._clock = clock
         self._expiry = expiry
+        self._log = log
+        self._committer = committer
+        self._direct = direct
         self.modulus = modulus
         self.idle_s = expiry.idle_s
+
+    def submit(
+        self,
+        who: Who,
+        stamp: Stamp,
+        events: Sequence[NewEvent],
+        lines: Sequence[int] | None = None,
+        *,
+        looks: bool = True,
+        trims: bool = False,
+        deadline: float | None = None,
+        **how: Unpack[How],
+    ) -> "Future[Published | None]":
+        """Queue *events* as `Log.submit` does, and store each at most once, by the sequence numbers of *stamp*.
+
+        With *trims*, events that follow a stored beginning of the batch are appended. A batch that is still queued at
+        *deadline*, in seconds of the monotonic clock, is dropped.
+
+        Raises:
+            MalformedBatch, MalformedEvent, EventTypeNotFound, PartitionNotFound, TooManyEvents: nothing was queued.
+            ProducerUnsafe: set on the future; the sequence numbers do not continue what is stored.
+            InvalidEvent, EventTooLarge, PartitionRefused: set on the future; the events are new and not valid.
+        """
+        if not events:
+            raise MalformedBatch("there are no events to give numbers to", reason="it has no events")
+        if 2 * len(events) >= self.modulus:
+            raise TooManyEvents(limit=(self.modulus - 1) // 2)
+        handed = Handed(events, lines, **how)._replace(partition=who.partition)
+        stamped = Stamped(who, stamp, digests_of(map(handed_bytes, events)), trims, deadline)
+        found = self._log.prepare(who.event_type, handed, exact=True, looks=looks)
+        handed, found = self._direct.place(handed, stamped, found)
+        if error := refusal(found, exact=looks):
+            raise error
+        return self._committer.submit(Request(who.event_type, handed, found, stamped=stamped))
 
     def find(self, who: Who) -> Standing:
         """Return how far a producer has come.

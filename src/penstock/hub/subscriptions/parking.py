@@ -23,7 +23,8 @@ from penstock.hub.feeds import existing_feed
 from penstock.hub.log.publish import Handed, prepare
 from penstock.hub.log.read import CHUNK_ROWS, ColumnChunk, Range, Rows
 from penstock.hub.log.request import append_rows, lock_heads
-from penstock.hub.subscriptions.subscriptions import DEAD_LETTERS, existing, locked_dead_letters
+from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS, locked_dead_letters
+from penstock.hub.subscriptions.slots import existing
 from penstock.storage.groups import Intervention
 from penstock.storage.parked import Parked
 from penstock.storage.store import DELETION, Store, Tx

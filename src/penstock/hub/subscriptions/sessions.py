@@ -29,7 +29,7 @@ from penstock.errors import (
 )
 from penstock.hub.feeds import existing_feed
 from penstock.hub.subscriptions.parking import Retries
-from penstock.hub.subscriptions.subscriptions import begin, existing
+from penstock.hub.subscriptions.slots import begin, existing
 from penstock.storage.parked import Parked
 from penstock.storage.store import Store, Tx
 from penstock.storage.subscriptions import Session, Slot, Subscription

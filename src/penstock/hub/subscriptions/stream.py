@@ -35,6 +35,7 @@ from penstock.core.subscriptions.delivery import COMMIT_TIMEOUT, Batch, Delivery
 from penstock.errors import Blocked, CursorExpired, DatabaseUnavailable, HubStopped, PenstockError, SubscriptionNotFound
 from penstock.hub.feeds import existing_feed
 from penstock.hub.log.read import Reader, Reading, Reads, Rows, next_events, take
+from penstock.hub.log.watch import Ticket, Watch
 from penstock.hub.subscriptions.commits import Commit, Commits
 from penstock.hub.subscriptions.live import Live
 from penstock.hub.subscriptions.sessions import (
@@ -49,7 +50,6 @@ from penstock.hub.subscriptions.sessions import (
     Opened,
     Sessions,
 )
-from penstock.hub.watch import Ticket, Watch
 from penstock.storage.parked import Parked
 from penstock.storage.store import Head, Store
 from penstock.storage.subscriptions import Slot

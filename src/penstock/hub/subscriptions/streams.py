@@ -11,13 +11,13 @@ from penstock.core.subscriptions.delivery import Rules
 from penstock.errors import ResetUnderWay, StreamsInTheWay
 from penstock.hub.background import Clock
 from penstock.hub.log.read import Reader
+from penstock.hub.log.watch import Watch
 from penstock.hub.subscriptions.commits import Commit, Commits
 from penstock.hub.subscriptions.live import Live
 from penstock.hub.subscriptions.parking import Retries
 from penstock.hub.subscriptions.sessions import Ended, Look, Sessions, check_places, is_being_sent, is_live
+from penstock.hub.subscriptions.slots import begin, beginning, existing
 from penstock.hub.subscriptions.stream import Parts, Stream
-from penstock.hub.subscriptions.subscriptions import begin, beginning, existing
-from penstock.hub.watch import Watch
 from penstock.storage.groups import Intervention
 from penstock.storage.store import Store, Tx
 from penstock.storage.subscriptions import Slot, Subscription
@@ -30,17 +30,18 @@ RESET_S: Final = 30.0
 class Streams:
     """The streams of one store's subscriptions. Safe to use from many threads."""
 
-    def __init__(self, store: Store, clock: Clock, reader: Reader, limits: Limits = PENSTOCK) -> None:
+    def __init__(self, store: Store, clock: Clock, reader: Reader, watch: Watch, limits: Limits = PENSTOCK) -> None:
         self._store = store
         self._clock = clock
         self._reader = reader
+        self._watch = watch
         hub_id = uuid.uuid4().hex
         self.sessions = Sessions(store, Retries(clock, limits), hub_id)
         self.live = Live(store, self.sessions.sweep, hub_id, end=self._end)
         self.commits = Commits(store, clock, self.sessions, self.live.was_sent, self.live.moved, strict=limits.strict)
 
     def open(
-        self, id: str, wants: Collection[Place], rules: Rules, watch: Watch, allowed: Callable[[], None] = lambda: None
+        self, id: str, wants: Collection[Place], rules: Rules, allowed: Callable[[], None] = lambda: None
     ) -> Stream:
         """Begin a stream: see `Sessions.open` and `Stream`; whoever has it calls its `close` in the end."""
         if not self.live.lasts:
@@ -48,7 +49,7 @@ class Streams:
         lapses = self.live.lapses
         commit_ms = max(1, round(rules.commit_s * 1000))
         opened = self.sessions.open(id, wants, batch_limit=rules.batch_limit, commit_ms=commit_ms)
-        parts = Parts(self._store, self._reader, watch, self.live, self.sessions, self.commits)
+        parts = Parts(self._store, self._reader, self._watch, self.live, self.sessions, self.commits)
         stream = Stream(parts, opened, rules, lapses, allowed=allowed)
         self.live.changed(id)
         return stream

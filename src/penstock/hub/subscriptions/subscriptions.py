@@ -14,70 +14,30 @@ import msgspec
 
 from penstock.core.fields import Definition
 from penstock.core.registry.definition import PENSTOCK, Limits, is_name
-from penstock.core.registry.event_type import EventType, Feed
+from penstock.core.registry.event_type import Feed
 from penstock.core.subscriptions.assignment import Place
 from penstock.core.subscriptions.definition import Search, identity_of, replaced_subscription, retrying_of
-from penstock.errors import EventTypeExists, InvalidSubscription, SubscriptionNotFound
-from penstock.hub.background import Clock, rfc3339
+from penstock.errors import InvalidSubscription
+from penstock.hub.background import Clock
+from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS, create_dead_letters
+from penstock.hub.subscriptions.parking import Parking
+from penstock.hub.subscriptions.slots import existing, new_slot
+from penstock.hub.subscriptions.streams import Streams
 from penstock.storage.store import Store, Tx
-from penstock.storage.subscriptions import Slot, Subscription
-
-DEAD_LETTERS: Final = "nakadi.dead.letter.queue"
-_DEFINITION: Final[dict[str, Any]] = {
-    "name": DEAD_LETTERS,
-    "owning_application": "penstock",
-    "category": "business",
-    "enrichment_strategies": ["metadata_enrichment"],
-    "partition_strategy": "random",
-    "compatibility_mode": "none",
-    "audience": "company-internal",
-    "schema": {
-        "type": "json_schema",
-        "schema": '{"type":"object","required":["subscription_id","event_type","partition","offset","event"],'
-        '"properties":{"subscription_id":{"type":"string","format":"uuid"},"event_type":{"type":"string"},'
-        '"partition":{"type":"string"},"offset":{"type":"string"},"error":{"type":"object","properties":{"message":{"type":"string"}}},'
-        '"event":{"type":"object"}}}',
-    },
-}
-
-
-def create_dead_letters(store: Store, limits: Limits, now: int) -> None:
-    """Create the dead letters unless there are any, so that somebody can subscribe to them before the first comes."""
-    with store.read() as tx:
-        if tx.feeds.find(DEAD_LETTERS) is not None:
-            return
-    try:
-        with store.write() as tx:
-            _insert(tx, limits, now)
-    except EventTypeExists:
-        return  # Another hub has been faster.
-
-
-def locked_dead_letters(tx: Tx, limits: Limits, now: int) -> Feed:
-    """Return the feed of the dead letters, locked with all its heads; created unless there is one."""
-    feed = tx.feeds.lock(DEAD_LETTERS)
-    if feed is None:
-        _insert(tx, limits, now)
-        feed = tx.feeds.lock(DEAD_LETTERS)
-        assert feed is not None
-    return feed
-
-
-def _insert(tx: Tx, limits: Limits, now: int) -> None:
-    definition = _DEFINITION | {"schema": _DEFINITION["schema"] | {"created_at": rfc3339(now)}}
-    tx.feeds.insert(EventType.parse(definition, limits), now)
-
+from penstock.storage.subscriptions import Subscription
 
 _ENCODE: Final = msgspec.json.Encoder(order="sorted").encode
 
 
 class Subscriptions:
-    """The subscriptions of one store."""
+    """The subscriptions of one store; `streams` serves their consumers, `parking` has the keys that they gave up."""
 
-    def __init__(self, store: Store, clock: Clock, limits: Limits = PENSTOCK) -> None:
+    def __init__(self, store: Store, clock: Clock, streams: Streams, limits: Limits = PENSTOCK) -> None:
         self._store = store
         self._clock = clock
         self._limits = limits
+        self.streams = streams
+        self.parking = Parking(store, clock)
 
     def alike(self, definition: Definition) -> Subscription | None:
         """Return the subscription of the same application, event types and consumer group, or None."""
@@ -193,70 +153,6 @@ class Subscriptions:
             detail = f"total partition count for subscription is {count}, but the maximum partition count is {most}"
             raise InvalidSubscription(detail, field="event_types", reason=f"have more than {most} partitions in all")
         return feeds
-
-
-def existing(id: str, found: Subscription | None) -> Subscription:
-    """Return what was *found* under an id.
-
-    Raises:
-        SubscriptionNotFound: it is nothing.
-    """
-    if found is None:
-        raise SubscriptionNotFound(subscription=id)
-    return found
-
-
-def is_deletable(subscription: Subscription) -> bool:
-    """Tell whether a subscription is deleted together with its event type, as Nakadi's archiver's is."""
-    owner, _, group = identity_of(subscription.definition)
-    return (owner, group) == ("nakadi_archiver", "nakadi_to_s3")
-
-
-def new_slot(place: Place, offset: int, epochs: Mapping[str, int]) -> Slot:
-    """Return a partition that nobody has had yet, with the offset wanted first."""
-    return Slot(place, None, None, None, 0, 0, epochs[place[0]], offset, 0)
-
-
-def begin(tx: Tx, subscription: Subscription, now: int) -> Sequence[Slot]:
-    """Return the partitions of a locked subscription, which begins now where it has not, as in Nakadi."""
-    if slots := tx.subscriptions.slots(subscription.id):
-        return slots
-    tx.subscriptions.begin(subscription.id, beginning(tx, subscription), now)
-    return tx.subscriptions.slots(subscription.id)
-
-
-def beginning(tx: Tx, subscription: Subscription) -> Sequence[Slot]:
-    """Return the partitions with which a subscription would begin now."""
-    at_end = subscription.definition["read_from"] == "end"
-    found = []
-    for name in subscription.definition["event_types"]:
-        feed = tx.feeds.find(name)
-        assert feed is not None, "an event type does not go while it is read"
-        heads = tx.events.heads(feed.partition_ids)
-        for number, partition_id in enumerate(feed.partition_ids):
-            head = heads[partition_id]
-            found.append(new_slot((name, number), head.next_offset if at_end else head.floor, {name: feed.epoch}))
-    return found
-
-
-def lock_readers(tx: Tx, name: str) -> Mapping[str, Subscription]:
-    """Lock the subscriptions that read an event type, which comes after them in the order of locks."""
-    found = {each: tx.subscriptions.lock(each) for each in sorted(tx.subscriptions.readers(name))}
-    return {each: locked for each, locked in found.items() if locked is not None}
-
-
-def grow(tx: Tx, feed: Feed, count: int, now: int) -> None:
-    """Give each subscription that reads *feed* and has begun the partitions up to *count*, from their beginning.
-
-    Whoever calls this has locked them: see `lock_readers`.
-    """
-    added = range(feed.partition_count, count)
-    for reader in tx.subscriptions.readers(feed.name) if added else ():
-        if not tx.subscriptions.slots(reader):
-            continue
-        epochs = {feed.name: feed.epoch}
-        tx.subscriptions.begin(reader, [new_slot((feed.name, number), 0, epochs) for number in added], now)
-        tx.subscriptions.revise(reader)
 
 
 def _identity(definition: Definition) -> str:

@@ -24,7 +24,7 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 from starlette.types import Receive
 
 from penstock.errors import PenstockError
-from penstock.hub.watch import Watch
+from penstock.hub.log.watch import Watch
 from penstock.server.http.encoding import StreamEncoder
 from penstock.wire.log.nakadi import PART_BYTES
 

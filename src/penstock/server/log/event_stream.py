@@ -83,7 +83,7 @@ class StreamPieces:
     @property
     def over(self) -> bool:
         """Whether nothing follows what has been made."""
-        return self._batching.closed or self._hub.watch().draining
+        return self._batching.closed or self._hub.log.watch.draining
 
     @property
     def unread(self) -> bool:
@@ -151,7 +151,9 @@ class StreamPieces:
     def _opened(self) -> Reading:
         left = self._batching.left
         wanted = [Wanted(f"cursor of partition {each}", each, text) for each, text in self._cursors.items()]
-        return self._hub.look(self._name, None, wanted, PAGE_EVENTS if left is None else min(left, PAGE_EVENTS))
+        return self._hub.log.reader.open(
+            self._name, None, wanted, PAGE_EVENTS if left is None else min(left, PAGE_EVENTS)
+        )
 
     def _begin_added(self, feed: Feed) -> bool:
         """Begin with the partitions that *feed* has got meanwhile; tell whether there are any."""
@@ -164,7 +166,7 @@ class StreamPieces:
     def _chunk(self, reading: Reading, track: Track) -> Read | None:
         """Read a chunk; None when nothing is left."""
         self._allowed()
-        return next_events(self._hub, reading, track)
+        return next_events(self._hub.log.reader, reading, track)
 
     def _due(self) -> Iterator[bytes]:
         """Return the lines of what is to be sent now."""
@@ -186,7 +188,7 @@ async def stream_events(request: Request) -> "EventStream":
     access.event = "read"
     try:
         name = event_type_of(request)
-        allowed = partial(state.hub.check, caller_of(request), "read", name)
+        allowed = partial(state.hub.admin.permissions.check, caller_of(request), "read", name)
         allowed()
         feed, extents = await look(state, name)
     except EventTypeNotFound as error:
@@ -283,7 +285,7 @@ class EventStream:
 
     async def _something_new(self, left: Leaving) -> None:
         """Wait until there may be something to read, or something has to be sent without."""
-        pieces, watch = self._pieces, self._hub.watch()
+        pieces, watch = self._pieces, self._hub.log.watch
         await something_new(watch, pieces.waits_at, pieces.idle_seconds, left, self._allowed)
 
     def _start(self) -> dict[str, Any]:

@@ -48,11 +48,11 @@ async def read_feed(request: Request) -> Page | Response:
     query = Query(request.scope["query_string"])
     if not query:
         choose_form(request, "application/json")
-        state.hub.check(caller_of(request), "view", name)
-        feed = await state.run(lambda: state.hub.event_type(name))
+        state.hub.admin.permissions.check(caller_of(request), "view", name)
+        feed = await state.run(lambda: state.hub.registry.load(name))
         return json_response(feedapi.discovery(feed.epoch, feed.partition_count, feed.event_type.exactly_once))
     access.event = "read"
-    state.hub.check(caller_of(request), "read", name)
+    state.hub.admin.permissions.check(caller_of(request), "read", name)
     try:
         asked = zeroeventhub.parse_read(query)
     except (BadParameter, BadPartitionCount) as error:
@@ -71,7 +71,7 @@ async def read_feed(request: Request) -> Page | Response:
             Wanted(f"cursor{v}", v, text, asked.until.get(v), f"until{v}")
             for v, text in sorted((given or cursors).items())
         ]
-        return state.hub.look(name, asked.n, wanted, asked.page_size, kinds)
+        return state.hub.log.reader.open(name, asked.n, wanted, asked.page_size, kinds)
 
     def opened(reading: Reading) -> None:
         if asked.cursorset and asked.cursors:
@@ -97,7 +97,7 @@ async def _naming_partitions(
     parameter = error.fields.get("parameter", "n")
     if parameter != "n" and "n" not in error.fields:
         return error
-    feed = await state.run(lambda: state.hub.event_type(name))
+    feed = await state.run(lambda: state.hub.registry.load(name))
     if isinstance(error, BadParameter) and (parameter != "n" or len(query.texts("n")) > 1):
         return with_count(error, feed.partition_count)
     return bad_count(error.fields.get("n", error.fields.get("value")), feed.partition_count)
@@ -107,18 +107,18 @@ async def read_partition(request: Request) -> Page:
     """GET /feeds/{event_type}/events: read a partition (FeedAPI v2)."""
     access, state, name = access_of(request), await state_of(request), event_type_of(request)
     access.event = "read"
-    state.hub.check(caller_of(request), "read", name)
+    state.hub.admin.permissions.check(caller_of(request), "read", name)
     asked = feedapi.parse_read(Query(request.scope["query_string"]))
     access.partitions = str(asked.partition)
     kinds = _kind_filter(name, asked.kinds)
 
     def reopen(given: Mapping[int, str] | None) -> Reading:
         cursor = given[asked.partition] if given else asked.cursor
-        feed = state.hub.event_type(name)
+        feed = state.hub.registry.load(name)
         access.n = feed.partition_count
         feedapi.check_token(asked.token, feed.epoch, feed.partition_count)
         wanted = [Wanted("cursor", asked.partition, cursor, asked.until)]
-        return state.hub.look(name, None, wanted, asked.page_size, kinds)
+        return state.hub.log.reader.open(name, None, wanted, asked.page_size, kinds)
 
     def headers(reading: Reading, whole: bool) -> dict[str, str]:
         if form.media_type != feedapi.ARROW or (reading.sifted and not whole):
@@ -136,7 +136,7 @@ async def publish(request: Request) -> Response:
     """POST /feeds/{event_type}: publish lines, all or none, or by chunks."""
     access, state, name = access_of(request), await state_of(request), event_type_of(request)
     access.event = "publish"
-    state.hub.check(caller_of(request), "write", name)
+    state.hub.admin.permissions.check(caller_of(request), "write", name)
     refuse_foreign_body(request)
     refuse_numbers(request.headers, name)
     query = Query(request.scope["query_string"])
@@ -146,7 +146,7 @@ async def publish(request: Request) -> Response:
     cursors: dict[int, str] = {}
     flow_id = access.flow_id if FLOW_ID in request.headers else None  # One made up here would make all lines longer.
     parts = _Parts(state.hub, name, body, chunk, flow_id)
-    is_small = len(body) <= INLINE_BYTES and state.hub.is_light(name, len(body))
+    is_small = len(body) <= INLINE_BYTES and state.hub.registry.is_light(name, len(body))
     try:
         while more:
             future, more = await submitted(state, parts.submit, is_small=is_small)
@@ -164,7 +164,7 @@ async def publish(request: Request) -> Response:
             told.fields["stored"] = stored
         raise told from error.__cause__
     if not stored:
-        await state.run(lambda: state.hub.event_type(name))
+        await state.run(lambda: state.hub.registry.load(name))
     return json_response(zeroeventhub.published(stored, cursors))
 
 
@@ -186,7 +186,7 @@ class _Parts:
         if not events:
             return None, False
         part = slice(self._at, self._at + (self._chunk or len(events)))
-        future = self._hub.submit(self._name, events[part], lines[part], looks=looks, flow_id=self._flow_id)
+        future = self._hub.log.submit(self._name, events[part], lines[part], looks=looks, flow_id=self._flow_id)
         self._at = part.stop
         return future, part.stop < len(events)
 
@@ -250,7 +250,7 @@ def _page(
         form,
         event_type,
         reopen,
-        allowed=partial(state.hub.check, caller_of(request), "read", event_type),
+        allowed=partial(state.hub.admin.permissions.check, caller_of(request), "read", event_type),
         wait_s=wait_s,
         encoding=choose_encoding(request.headers.get("accept-encoding")),
         headers=headers,

@@ -118,7 +118,7 @@ async def find_cursors(request: Request) -> Response:
     at = parse_at(Query(request.scope["query_string"]))
 
     def cursors() -> Response:
-        feed, positions = state.hub.since(name, at)
+        feed, positions = state.hub.log.since(name, at)
         return json_response([cursor_object(feed.epoch, Place(*each)) for each in enumerate(positions)])
 
     return await _settled(state, name, cursors)
@@ -143,7 +143,7 @@ async def _answer(state: State, name: str, reckon: Callable[[Sequence[Extent]], 
 
 
 def _looked(hub: Hub, name: str) -> Look:
-    feed, heads = hub.heads(name)
+    feed, heads = hub.log.heads(name)
     if len(heads) < feed.partition_count:
         raise EventTypeNotFound(event_type=name)  # Dropped between the two looks.
     ends = [heads[partition_id] for partition_id in feed.partition_ids]
@@ -152,7 +152,7 @@ def _looked(hub: Hub, name: str) -> Look:
 
 async def _settled(state: State, name: str, find: Callable[[], Found]) -> Found:
     """Return what *find* does in a worker thread, once what waits in the outbox is in the log; no thread waits."""
-    if await state.run(lambda: state.hub.waits_in_outbox(name)):
+    if await state.run(lambda: state.hub.log.has_waiting(name)):
         await settle(state.hub, name)
     return await state.run(find)
 

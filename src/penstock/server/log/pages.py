@@ -19,8 +19,9 @@ from starlette.types import Receive, Scope, Send
 
 from penstock.core.events.event import derived_headers
 from penstock.errors import OutcomeUnknown
-from penstock.hub.hub import SETTLE_SECONDS_MAX, Hub, not_settled
-from penstock.hub.log.read import ColumnChunk, Reading, Rows, Track
+from penstock.hub.hub import Hub
+from penstock.hub.log.log import SETTLE_SECONDS_MAX, not_settled
+from penstock.hub.log.read import ColumnChunk, Reader, Reading, Rows, Track
 from penstock.schema.json_text import decode
 from penstock.server.http.encoding import Encoder, encoder
 from penstock.server.http.streaming import Ahead, Leaving, Piece, Run, leaving, something_new, unless
@@ -43,7 +44,7 @@ class Form(Protocol):
 
     media_type: str
 
-    def pieces(self, hub: Hub, reading: Reading) -> Iterator[bytes]:
+    def pieces(self, reader: Reader, reading: Reading) -> Iterator[bytes]:
         """Read the page to its end and return its bytes, each piece no larger than a chunk."""
 
     def gathers(self, reading: Reading) -> bool:
@@ -59,29 +60,29 @@ class LineForm:
         self._v1 = version == 1
         self._headers = headers
 
-    def pieces(self, hub: Hub, reading: Reading) -> Iterator[bytes]:
+    def pieces(self, reader: Reader, reading: Reading) -> Iterator[bytes]:
         """See `Form.pieces`. A filtered read tells its progress after each chunk."""
         for track in reading.tracks:
             if self._headers is not None or track.view.slices > 1:
-                yield from self._by_column(hub, reading, track)
+                yield from self._by_column(reader, reading, track)
             else:
-                yield from self._by_line(hub, reading, track)
+                yield from self._by_line(reader, reading, track)
             yield self._checkpoint(track)
 
     def gathers(self, reading: Reading) -> bool:  # noqa: ARG002 - lines tell their cursors themselves
         """See `Form.gathers`."""
         return False
 
-    def _by_line(self, hub: Hub, reading: Reading, track: Track) -> Iterator[bytes]:
+    def _by_line(self, reader: Reader, reading: Reading, track: Track) -> Iterator[bytes]:
         frame = Frame(*(zeroeventhub.line_frame(track.view.partition) if self._v1 else feedapi.LINE_FRAME))
-        while chunk := hub.next_lines(reading, track, frame):
+        while chunk := reader.next_lines(reading, track, frame):
             if chunk.body:
                 yield chunk.body
             if reading.sifted:
                 yield self._checkpoint(track)
 
-    def _by_column(self, hub: Hub, reading: Reading, track: Track) -> Iterator[bytes]:
-        while chunk := hub.next_columns(reading, track):
+    def _by_column(self, reader: Reader, reading: Reading, track: Track) -> Iterator[bytes]:
+        while chunk := reader.next_columns(reading, track):
             lines = list(self._lines(reading, track, chunk))
             track.advance(chunk.range, len(lines))
             yield b"".join(lines)
@@ -111,10 +112,10 @@ class ArrowForm:
     def __init__(self, headers: HeaderChoice | None) -> None:
         self._headers = headers
 
-    def pieces(self, hub: Hub, reading: Reading) -> Iterator[bytes]:
+    def pieces(self, reader: Reader, reading: Reading) -> Iterator[bytes]:
         """See `Form.pieces`."""
         stream, size = arrow.Stream(), 0
-        for parts in self._batches(hub, reading, stream):
+        for parts in self._batches(reader, reading, stream):
             yield from parts
             size += sum(map(len, parts))
             if reading.sifted and size > SIFTED_BYTES:
@@ -125,9 +126,9 @@ class ArrowForm:
         """See `Form.gathers`: where events are left out, the cursor after the page cannot be told from its rows."""
         return reading.sifted
 
-    def _batches(self, hub: Hub, reading: Reading, stream: "arrow.Stream") -> "Iterator[list[arrow.Part]]":
+    def _batches(self, reader: Reader, reading: Reading, stream: "arrow.Stream") -> "Iterator[list[arrow.Part]]":
         for track in reading.tracks:
-            while chunk := hub.next_columns(reading, track):
+            while chunk := reader.next_columns(reading, track):
                 kept = Rows(chunk).kept(reading, track) if reading.sifted else None
                 track.advance(chunk.range, chunk.columns.rows if kept is None else sum(kept))
                 headers = self._joined_headers(reading, chunk) if self._headers else chunk.columns.headers
@@ -163,14 +164,14 @@ async def settle(hub: Hub, name: str) -> None:
         OutboxBacklog, DatabaseUnavailable: it could not be moved now.
     """
     try:
-        await asyncio.wait_for(asyncio.wrap_future(hub.move(name)), SETTLE_SECONDS_MAX)
+        await asyncio.wait_for(asyncio.wrap_future(hub.log.move(name)), SETTLE_SECONDS_MAX)
     except (TimeoutError, OutcomeUnknown) as error:
         raise not_settled(name, error) from error
 
 
 async def settle_some(hub: Hub, names: Sequence[str]) -> None:
     """Have the outboxes of *names* moved, together, as far as that can be done before an overview has to be shown."""
-    moves = [asyncio.wrap_future(hub.move(name)) for name in names]
+    moves = [asyncio.wrap_future(hub.log.move(name)) for name in names]
     if moves:
         done, late = await asyncio.wait(moves, timeout=OVERVIEW_SECONDS_MAX)
         for each in late:
@@ -240,7 +241,7 @@ class Page:
 
     async def _look(self) -> Reading:
         """Open the page as a GET would, and read nothing of it."""
-        waits = await self._run(lambda: self._hub.waits_in_outbox(self._event_type))
+        waits = await self._run(lambda: self._hub.log.has_waiting(self._event_type))
         reading = await self._run(lambda: self._reopen(None))
         if waits and reading.reaches_head:
             await settle(self._hub, self._event_type)
@@ -262,7 +263,7 @@ class Page:
 
     async def _begin(self, cursors: Mapping[int, str] | None, left: Leaving) -> "tuple[Pieces, Piece] | None":
         """Open the page and read its first piece, once what was committed before is there; None: the client left."""
-        pieces = Pieces(self._form, self._hub, encoder(self._encoding) if self._encoding else None)
+        pieces = Pieces(self._form, self._hub.log.reader, encoder(self._encoding) if self._encoding else None)
 
         opened = self._opened if cursors is None else None
 
@@ -271,7 +272,7 @@ class Page:
             return None if waits and reading.reaches_head else pieces.begin(reading, opened)
 
         # Asked before the look at the log: what another hub moves between the two is in the log then.
-        first = await self._run(lambda: begin(waits=self._hub.waits_in_outbox(self._event_type)))
+        first = await self._run(lambda: begin(waits=self._hub.log.has_waiting(self._event_type)))
         if first is None and await unless(left, settle(self._hub, self._event_type)):
             first = await self._run(lambda: begin(waits=False))
         return None if first is None else (pieces, first)
@@ -288,7 +289,7 @@ class Page:
                 await ahead.stop()
 
     async def _something_new(self, reading: Reading, seconds: float, left: Leaving) -> bool:
-        return await something_new(self._hub.watch(), reading.waits_at, seconds, left, self._allowed)
+        return await something_new(self._hub.log.watch, reading.waits_at, seconds, left, self._allowed)
 
     def _start(self, reading: Reading, *, whole: bool, encoding: str | None) -> dict[str, Any]:
         headers = {"content-type": self._form.media_type, "vary": "Accept, Accept-Encoding"}
@@ -302,9 +303,9 @@ class Page:
 class Pieces:
     """The bytes of one page, read piece by piece in worker threads."""
 
-    def __init__(self, form: Form, hub: Hub, encode: Encoder | None) -> None:
+    def __init__(self, form: Form, reader: Reader, encode: Encoder | None) -> None:
         self._form = form
-        self._hub = hub
+        self._reader = reader
         self._encode = encode
         self._rest: Iterator[bytes] = iter(())
         self.reading: Reading
@@ -319,7 +320,7 @@ class Pieces:
         self.reading = reading
         if opened is not None:
             opened(reading)
-        self._rest = self._form.pieces(self._hub, reading)
+        self._rest = self._form.pieces(self._reader, reading)
         return self.next()
 
     def next(self) -> Piece:

@@ -79,19 +79,19 @@ async def _publish(request: Request, *, deletes: bool) -> Response:
     refuse_numbers(request.headers, name)
     body = await read_body(request, state)
     access.received = len(body)
-    is_small = len(body) <= INLINE_BYTES and state.hub.is_light(name, len(body))
+    is_small = len(body) <= INLINE_BYTES and state.hub.registry.is_light(name, len(body))
     events: list[NewEvent] = []
 
     def submit(*, looks: bool = True) -> "Future[Published | None] | None":
         events[:] = parse_batch(body)
         if not events:
             return None
-        return state.hub.submit(name, events, looks=looks, flow_id=access.flow_id, strict=True, deletes=deletes)
+        return state.hub.log.submit(name, events, looks=looks, flow_id=access.flow_id, strict=True, deletes=deletes)
 
     try:
         future = await submitted(state, submit, is_small=is_small)
         if future is None:
-            await state.run(lambda: state.hub.event_type(name))
+            await state.run(lambda: state.hub.registry.load(name))
         else:
             await asyncio.wrap_future(future)
     except MalformedEvent as error:

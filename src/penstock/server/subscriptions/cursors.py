@@ -62,7 +62,7 @@ async def show_cursors(request: Request) -> Response:
     state, subscription_id = await subscription_asked(request, "view")
 
     def cursors() -> Response:
-        slots = state.hub.streams.look(subscription_id).slots
+        slots = state.hub.subscriptions.streams.look(subscription_id).slots
         items = [cursor_shown(slot.place, slot.epoch, slot.offset, str(uuid4())) for slot in slots]
         return json_response({"items": items})
 
@@ -79,13 +79,13 @@ async def commit_cursors(request: Request) -> Response:
         raise BadParameter(parameter=STREAM_ID, value=None, allowed="the id of the stream, from its headers")
     given = parse_cursors(await read_body(request, state, BODY_BYTES_MAX))
     items = _items(given)
-    if all(each is None or hub.knows(each.event_type or "") for each in items):
+    if all(each is None or hub.registry.knows(each.event_type or "") for each in items):
         commits = _commits(hub, items)
     else:
         commits = await state.run(lambda: _commits(hub, items))
     for name in {commit.place[0] for commit in commits}:
-        hub.check(caller_of(request), "read", name)
-    moved = await asyncio.wrap_future(hub.streams.commit(subscription_id, _stream_id(stream_id), commits))
+        hub.admin.permissions.check(caller_of(request), "read", name)
+    moved = await asyncio.wrap_future(hub.subscriptions.streams.commit(subscription_id, _stream_id(stream_id), commits))
     return Response(status_code=204) if all(moved) else json_response(results_shown(items, moved))
 
 
@@ -101,18 +101,18 @@ async def reset_cursors(request: Request) -> Response:
     def begin() -> Mapping[Place, int]:
         hub.subscriptions.find(subscription_id)
         offsets = _targets(hub, given)
-        hub.streams.begin_reset(subscription_id, offsets)
+        hub.subscriptions.streams.begin_reset(subscription_id, offsets)
         return offsets
 
     offsets = await state.run(begin)
     if offsets:
-        set_all = partial(hub.streams.end_reset, subscription_id, offsets, given.reason)
+        set_all = partial(hub.subscriptions.streams.end_reset, subscription_id, offsets, given.reason)
         try:
             while not await state.run(set_all):  # noqa: ASYNC110 - those that are to end may be streams of other hubs
                 await asyncio.sleep(POLL_S)
         except PenstockError:
             with suppress(PenstockError):
-                await state.run(lambda: hub.streams.abandon_reset(subscription_id))
+                await state.run(lambda: hub.subscriptions.streams.abandon_reset(subscription_id))
             raise
     return Response(status_code=204)
 
@@ -121,7 +121,7 @@ def _rehearsed(hub: Hub, subscription_id: str, given: GivenReset) -> Mapping[str
     """Return where a subscription would stand: what would be refused is refused."""
     hub.subscriptions.find(subscription_id)
     offsets = _targets(hub, given)
-    epochs = hub.streams.rehearse_reset(subscription_id, offsets)
+    epochs = hub.subscriptions.streams.rehearse_reset(subscription_id, offsets)
     items = [position_shown(place, epochs[place], offset) for place, offset in sorted(offsets.items())]
     return {"items": items, "dry_run": True}
 
@@ -130,7 +130,7 @@ async def extend_lease(request: Request) -> Response:
     """POST /subscriptions/{subscription}/streams/{stream}/lease: begin its time to commit anew."""
     state, subscription_id = await subscription_asked(request, "read")
     stream_id = _stream_id(request.path_params["stream"])
-    await state.run(lambda: state.hub.streams.extend(subscription_id, stream_id))
+    await state.run(lambda: state.hub.subscriptions.streams.extend(subscription_id, stream_id))
     return Response(status_code=204)
 
 
@@ -139,7 +139,7 @@ async def release_stream(request: Request) -> Response:
     state, subscription_id = await subscription_asked(request, "read")
     stream_id = _stream_id(request.path_params["stream"])
     keep, failed = parse_release(await read_body(request, state, BODY_BYTES_MAX))
-    give_back = partial(state.hub.streams.give_back, subscription_id, stream_id, keep, failed)
+    give_back = partial(state.hub.subscriptions.streams.give_back, subscription_id, stream_id, keep, failed)
     deadline = time.monotonic() + RELEASE_S
     if await state.run(give_back):
         return Response(status_code=204)
@@ -175,7 +175,7 @@ def _commits(hub: Hub, items: Sequence[GivenSubscriptionCursor | None]) -> Seque
     @cache
     def extents(name: str) -> Sequence[Extent]:
         try:
-            feed = hub.recall(_named(name))
+            feed = hub.registry.recall(_named(name))
         except EventTypeNotFound as error:
             raise _unknown(name) from error
         return [Extent(feed.epoch, 0, _ANY)] * feed.partition_count
@@ -203,7 +203,7 @@ def _targets(hub: Hub, given: GivenReset) -> Mapping[Place, int]:
 
     @cache
     def since(name: str, text: str) -> Sequence[int]:
-        return hub.since(name, parse_time(text, "offset"))[1]
+        return hub.log.since(name, parse_time(text, "offset"))[1]
 
     if given.items is None:
         raise _null("items", "is missing: an empty list only has the subscription begin")

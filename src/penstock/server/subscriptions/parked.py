@@ -24,7 +24,9 @@ _WHY: Final = 'say in the body why these events are not wanted, such as {"reason
 async def list_parked(request: Request) -> Response:
     """GET /subscriptions/{subscription}/parked: list the keys whose events wait."""
     state, subscription_id = await subscription_asked(request, "view")
-    return await state.run(lambda: json_response({"items": list(map(_shown, state.hub.parking.list(subscription_id)))}))
+    return await state.run(
+        lambda: json_response({"items": list(map(_shown, state.hub.subscriptions.parking.list(subscription_id)))})
+    )
 
 
 async def show_parked(request: Request) -> Response:
@@ -34,8 +36,8 @@ async def show_parked(request: Request) -> Response:
     limit = Query(request.scope["query_string"]).integer("limit", EVENTS, low=1, high=EVENTS_MAX)
 
     def found() -> Response:
-        parked = state.hub.parking.find(subscription_id, parked_id)
-        events = state.hub.parking.events(parked, limit)
+        parked = state.hub.subscriptions.parking.find(subscription_id, parked_id)
+        events = state.hub.subscriptions.parking.events(parked, limit)
         items = [{"offset": str(offset), "event": msgspec.Raw(data)} for offset, data in events]
         return json_response(_shown(parked) | {"items": items})
 
@@ -48,8 +50,8 @@ async def retry_parked(request: Request) -> Response:
     parked_id = _parked_id(request, subscription_id)
 
     def retry() -> None:
-        state.hub.parking.retry(subscription_id, parked_id)
-        state.hub.streams.live.changed(subscription_id)
+        state.hub.subscriptions.parking.retry(subscription_id, parked_id)
+        state.hub.subscriptions.streams.live.changed(subscription_id)
 
     await state.run(retry)
     return Response(status_code=204)
@@ -60,8 +62,8 @@ async def retry_all_parked(request: Request) -> Response:
     state, subscription_id = await subscription_asked(request, "admin")
 
     def retry() -> Response:
-        count = state.hub.parking.retry(subscription_id)
-        state.hub.streams.live.changed(subscription_id)
+        count = state.hub.subscriptions.parking.retry(subscription_id)
+        state.hub.subscriptions.streams.live.changed(subscription_id)
         return json_response({"retried": count})
 
     return await state.run(retry)
@@ -79,8 +81,8 @@ async def skip_parked(request: Request) -> Response:
         if not isinstance(reason, str) or not reason.strip():
             raise BadParameter(_WHY, parameter="reason", value=None, allowed="a text that says why")
         check_reason(reason)
-        state.hub.parking.skip(subscription_id, parked_id, reason)
-        state.hub.streams.live.changed(subscription_id)
+        state.hub.subscriptions.parking.skip(subscription_id, parked_id, reason)
+        state.hub.subscriptions.streams.live.changed(subscription_id)
 
     await state.run(skip)
     return Response(status_code=204)

@@ -65,7 +65,7 @@ async def _stream(request: Request, given: Given) -> Any:
     subscription_id = access.consumer = subscription_of(request)
     access.event = "read"
     hub, caller = state.hub, caller_of(request)
-    hub.check(caller, "read")
+    hub.admin.permissions.check(caller, "read")
     asked = asked_of(given, hub.limits)
     subscription = await state.run(lambda: hub.subscriptions.find(subscription_id))
     names = subscription.definition["event_types"]
@@ -73,13 +73,13 @@ async def _stream(request: Request, given: Given) -> Any:
 
     def allowed() -> None:
         for name in names:
-            hub.check(caller, "read", name)
+            hub.admin.permissions.check(caller, "read", name)
 
     allowed()
     if request.method == "HEAD":
         return Response(media_type=MEDIA_TYPE)
     stream = await _opened(
-        state, lambda: hub.streams.open(subscription_id, asked.wants, asked.rules, hub.watch(), allowed)
+        state, lambda: hub.subscriptions.streams.open(subscription_id, asked.wants, asked.rules, allowed)
     )
     encoding = choose_encoding(request.headers.get("accept-encoding"))
     return SubscriptionStream(stream, state, access, encoding=encoding)
@@ -105,7 +105,7 @@ def _close(hub: Hub, stream: Stream) -> None:
         stream.close()
     except Exception as error:  # noqa: BLE001 - whatever it is: a stream that is not closed keeps what it has
         _log.warning("a stream could not be closed, trying again", stream=stream.session_id, error=str(error))
-        hub.streams.live.close_later(stream.close)
+        hub.subscriptions.streams.live.close_later(stream.close)
 
 
 class SubscriptionStream:
@@ -176,7 +176,7 @@ class SubscriptionStream:
             if not stream.unread:
                 await self._wait(stream.idle_seconds)
             if sent > 0:
-                gap = min(GAP_S_MAX, GAP_S * self._hub.streams.live.streams)
+                gap = min(GAP_S_MAX, GAP_S * self._hub.subscriptions.streams.live.streams)
                 await asyncio.sleep(max(0.0, self._sent_at + gap - time.monotonic()))
         return False
 

@@ -38,7 +38,7 @@ async def show_stats(request: Request) -> Response:
     shows_lag = Query(request.scope["query_string"]).flag("show_time_lag")
 
     def stats() -> Response:
-        hub, look = state.hub, state.hub.streams.look(subscription_id, counts=True)
+        hub, look = state.hub, state.hub.subscriptions.streams.look(subscription_id, counts=True)
         return json_response({"items": _items(hub, look, counts=True, shows_lag=shows_lag)})
 
     return await state.run(stats)
@@ -46,7 +46,7 @@ async def show_stats(request: Request) -> Response:
 
 def statuses(hub: Hub, subscriptions: Sequence[Subscription]) -> Sequence[dict[str, Any]]:
     """Return the member of each that shows who has its partitions."""
-    looks = hub.streams.glance(subscriptions)
+    looks = hub.subscriptions.streams.glance(subscriptions)
     return [{"status": _items(hub, look, counts=False, shows_lag=False)} for look in looks]
 
 
@@ -69,7 +69,7 @@ def _items(hub: Hub, look: Look, *, counts: bool, shows_lag: bool) -> list[dict[
 
 
 def _not_begun(hub: Hub, name: str) -> dict[str, Any]:
-    numbers = sorted(map(str, range(hub.event_type(name).partition_count)))
+    numbers = sorted(map(str, range(hub.registry.load(name).partition_count)))
     partitions = [{"partition": number, "state": "unassigned", "stream_id": ""} for number in numbers]
     return {"event_type": name, "partitions": partitions}
 
@@ -84,14 +84,14 @@ def _behind(hub: Hub, slots: Sequence[Slot], *, shows_lag: bool) -> Mapping[Plac
     """Return of each partition how many events are not committed, and how old the first of them is."""
     heads: dict[Place, tuple[int, Head]] = {}
     for name in {slot.place[0] for slot in slots}:
-        feed, found = hub.heads(name)
+        feed, found = hub.log.heads(name)
         heads |= {(name, number): (each, found[each]) for number, each in enumerate(feed.partition_ids)}
     behind = {slot.place: max(0, heads[slot.place][1].next_offset - slot.offset) for slot in slots}
     counted = {place: {"unconsumed_events": each} for place, each in behind.items()}
     if not shows_lag:
         return counted
     wanted = {heads[slot.place][0]: slot.offset for slot in slots if behind[slot.place]}
-    ages = hub.streams.ages(wanted)
+    ages = hub.subscriptions.streams.ages(wanted)
     return {
         place: each | {"consumer_lag_seconds": ages.get(heads[place][0], 0) // SECOND_US}
         for place, each in counted.items()
@@ -127,14 +127,14 @@ CREATION_OFF: Final = "disable_subscription_creation"
 async def create_subscription(request: Request) -> Response:
     """POST /subscriptions: create a subscription, or show the one that there is."""
     state, caller = await state_of(request), caller_of(request)
-    state.hub.check(caller, "view")
+    state.hub.admin.permissions.check(caller, "view")
     body = await read_body(request, state, BODY_BYTES_MAX)
 
     def create() -> Response:
         hub, given = state.hub, parsed(body)
         definition = completed_subscription(given)
         for name in definition["event_types"]:
-            hub.check(caller, "view", name)
+            hub.admin.permissions.check(caller, "view", name)
         found, created = hub.subscriptions.alike(definition), False
         if found is None:
             _check_creation(hub)
@@ -153,7 +153,7 @@ async def create_subscription(request: Request) -> Response:
 async def list_subscriptions(request: Request) -> Response:
     """GET /subscriptions: list subscriptions, the newest first; by token, in the order of their ids."""
     state = await state_of(request)
-    state.hub.check(caller_of(request), "view")
+    state.hub.admin.permissions.check(caller_of(request), "view")
     query = Query(request.scope["query_string"])
     search, shows = _search(query), query.flag("show_status")
     limit = query.integer("limit", LIMIT, low=1, high=LIMIT_MAX)
@@ -192,7 +192,7 @@ async def replace_subscription(request: Request) -> Response:
 
     def replace() -> Response:
         given = parsed(body)
-        state.hub.subscriptions.replace(subscription_id, given, state.hub.settings.check_changes)
+        state.hub.subscriptions.replace(subscription_id, given, state.hub.admin.settings.check_changes)
         return warn_of_no_effect(Response(status_code=204), f"subscription {subscription_id}", given)
 
     return await state.run(replace)
@@ -203,9 +203,9 @@ async def delete_subscription(request: Request) -> Response:
     state, subscription_id = await subscription_asked(request, "admin")
 
     def delete() -> None:
-        state.hub.settings.check_changes()
+        state.hub.admin.settings.check_changes()
         state.hub.subscriptions.delete(subscription_id)
-        state.hub.streams.live.changed(subscription_id)
+        state.hub.subscriptions.streams.live.changed(subscription_id)
 
     await state.run(delete)
     return Response(status_code=204)
@@ -226,16 +226,16 @@ def extents_of(hub: Hub, name: str) -> Sequence[Extent]:
     Raises:
         EventTypeNotFound: there is none.
     """
-    feed, heads = hub.heads(name)
+    feed, heads = hub.log.heads(name)
     ends = [heads[partition_id] for partition_id in feed.partition_ids]
     return [Extent(feed.epoch, end.floor, end.next_offset) for end in ends]
 
 
 def _check_creation(hub: Hub) -> None:
-    if hub.settings.is_on(CREATION_OFF):
+    if hub.admin.settings.is_on(CREATION_OFF):
         detail = f"subscriptions cannot be created now: the feature {CREATION_OFF} is on"
         raise ChangesSwitchedOff(detail, retry_after=30)
-    hub.settings.check_changes()
+    hub.admin.settings.check_changes()
 
 
 def _starts(hub: Hub, definition: Definition) -> Mapping[Place, int] | None:

@@ -25,8 +25,9 @@ from penstock.errors import (
     UploadNotFound,
     UploadTaken,
 )
-from penstock.hub.batches import staging
-from penstock.hub.batches.staging import Done, Part, Turns, digest_of
+from penstock.hub.batches import batches as staging
+from penstock.hub.batches.batches import Done, Part, digest_of
+from penstock.hub.batches.ledger import Turns
 from penstock.hub.hub import Hub
 from penstock.hub.log.publish import Handed
 from penstock.hub.log.request import BatchName, Piece
@@ -49,7 +50,7 @@ def make_hub(store: Store, monkeypatch: pytest.MonkeyPatch) -> Hub:
     monkeypatch.setattr(type(store), "batch_events_max", PIECE)
     hub = Hub(ForwardingStore(store))
     definition = an_event_type(NAME, partition_count=2, partition_strategy="user_defined", schema=a_schema())
-    hub.create_event_type(definition)
+    hub.registry.create(definition)
     return hub
 
 
@@ -81,12 +82,12 @@ def upload(
     hub: Hub, *chunks: Sequence[NewEvent], name: BatchName = FIRST, query: str = "q", rejects: bool = False
 ) -> Part:
     """Hand in chunks, and return the upload as a batch names it."""
-    opened = hub.staging.open(name, query)
+    opened = hub.batches.open(name, query)
     assert isinstance(opened, str)
     digests, valid = [], 0
     for number, chunk in enumerate(chunks):
         digest = digest_of(b"".join(bytes(each.data) for each in chunk))
-        kept, _ = hub.staging.add(name.event_type, opened, number, Handed(chunk), digest, rejects=rejects)
+        kept, _ = hub.batches.add(name.event_type, opened, number, Handed(chunk), digest, rejects=rejects)
         digests.append(digest)
         valid += kept.events
     return Part(opened, len(chunks), valid, digest_of(b"".join(digests)))
@@ -98,12 +99,12 @@ def upload_numbers(hub: Hub, count: int, chunk: int = 4) -> Part:
 
 
 def publish(hub: Hub, *parts: Part, name: BatchName = FIRST, query: str = "q") -> Done:
-    return hub.staging.publish(name, query, parts)
+    return hub.batches.publish(name, query, parts)
 
 
 def read_numbers(hub: Hub) -> dict[int, list[int]]:
     """Return the numbers in the log, by partition, in their order."""
-    feed, heads = hub.heads(NAME)
+    feed, heads = hub.log.heads(NAME)
     found = {}
     with hub.store.read() as tx:
         for number, partition_id in enumerate(feed.partition_ids):
@@ -145,22 +146,22 @@ def test_batch_is_published_in_the_order_of_its_named_uploads(either_hub: Hub) -
     assert done.appended == done.batch.events == 8
     assert json.loads(done.batch.offsets) == {"0": [[0, 3]], "1": [[0, 3]]}
     with pytest.raises((UploadTaken, UploadNotFound)):
-        either_hub.staging.add(NAME, first.name, 1, Handed(make_events(range(1))), b"0" * 16, rejects=False)
+        either_hub.batches.add(NAME, first.name, 1, Handed(make_events(range(1))), b"0" * 16, rejects=False)
 
 
 def test_batch_that_is_published_again_stays_the_same_whatever_is_handed_in(hub: Hub) -> None:
     before = publish(hub, upload_numbers(hub, 4))
 
-    assert hub.staging.open(FIRST, "q") == before.batch
+    assert hub.batches.open(FIRST, "q") == before.batch
     assert publish(hub, Part("0" * 32, 1, 99, b"0" * 16)) == Done(before.batch, 0)
-    assert hub.staging.batch(FIRST) == before.batch
+    assert hub.batches.batch(FIRST) == before.batch
     assert read_numbers(hub) == split(4)
 
 
 def test_empty_batch_is_in_the_ledger(hub: Hub) -> None:
     assert publish(hub, upload(hub)).batch.is_done
     assert publish(hub, name=FIRST._replace(number=1)).batch.is_done
-    assert [each.number for each in hub.staging.batches(NAME, "g", 9)] == [1, 0]
+    assert [each.number for each in hub.batches.batches(NAME, "g", 9)] == [1, 0]
 
 
 @pytest.mark.parametrize("failing", [[1, 2, 3, 4], [3, 3, 3], [5]], ids=str)
@@ -184,7 +185,7 @@ def test_offsets_of_a_batch_leave_out_events_that_came_between_its_pieces(hub: H
     fail_at_write(hub, 3)
     with pytest.raises(DatabaseUnavailable):
         publish(hub, part)
-    hub.publish(NAME, [NewEvent.of(b'{"n":99}', partition=0)])
+    hub.log.publish(NAME, [NewEvent.of(b'{"n":99}', partition=0)])
 
     done = publish(hub, part)
 
@@ -230,7 +231,7 @@ def test_commit_with_an_unknown_outcome_is_looked_up(hub: Hub, monkeypatch: pyte
         future._exception = OutcomeUnknown(reason="the line broke")
         return future
 
-    monkeypatch.setattr(hub.staging, "_submit", lose)
+    monkeypatch.setattr(hub.batches, "_submit", lose)
 
     assert publish(hub, part).batch.is_done
     assert read_numbers(hub) == split(4)
@@ -238,7 +239,7 @@ def test_commit_with_an_unknown_outcome_is_looked_up(hub: Hub, monkeypatch: pyte
 
 def test_batch_without_progress_fails_after_some_attempts(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     part = upload_numbers(hub, 4)
-    monkeypatch.setattr(hub.staging, "_request", lambda *_: None)
+    monkeypatch.setattr(hub.batches, "_request", lambda *_: None)
 
     with pytest.raises(DatabaseUnavailable, match="does not get any further"):
         publish(hub, part)
@@ -266,7 +267,7 @@ def test_impossible_batch_is_refused_before_and_after_its_uploads(
     before = read_numbers(hub)
 
     with pytest.raises(error):
-        hub.staging.open(name, query)
+        hub.batches.open(name, query)
     with pytest.raises(error):
         publish(hub, late, name=name, query=query)
     assert read_numbers(hub) == before
@@ -290,8 +291,8 @@ def test_batch_is_refused_until_the_one_before_is_published_to_its_end(hub: Hub)
         publish(hub, name=next_one)
     assert refused.value.newest == 0
     with pytest.raises(BatchUnfinished):
-        hub.staging.open(next_one, "q")
-    assert not isinstance(hub.staging.open(FIRST, "q"), str), "its uploads are settled"
+        hub.batches.open(next_one, "q")
+    assert not isinstance(hub.batches.open(FIRST, "q"), str), "its uploads are settled"
     publish(hub)
     assert publish(hub, name=next_one).batch.is_done
     assert read_numbers(hub) == split(16)
@@ -300,9 +301,9 @@ def test_batch_is_refused_until_the_one_before_is_published_to_its_end(hub: Hub)
 def test_forgotten_batches_let_another_query_publish(hub: Hub) -> None:
     publish(hub, upload_numbers(hub, 2))
 
-    assert hub.staging.forget(NAME, "g") == 1
+    assert hub.batches.forget(NAME, "g") == 1
     with pytest.raises(BatchNotFound):
-        hub.staging.batch(FIRST)
+        hub.batches.batch(FIRST)
     publish(hub, upload(hub, make_events(range(2)), query="new"), query="new")
     assert read_numbers(hub) == {0: [0, 0], 1: [1, 1]}
 
@@ -310,12 +311,12 @@ def test_forgotten_batches_let_another_query_publish(hub: Hub) -> None:
 def test_event_type_that_was_created_again_has_no_batches(hub: Hub) -> None:
     publish(hub, upload_numbers(hub, 2))
     waiting = upload(hub, make_events(range(2)), name=FIRST._replace(number=1))
-    definition = hub.event_type(NAME).event_type.definition
-    hub.delete_event_type(NAME)
-    hub.create_event_type({**definition, "partition_count": 2})
+    definition = hub.registry.load(NAME).event_type.definition
+    hub.registry.delete(NAME)
+    hub.registry.create({**definition, "partition_count": 2})
 
     with pytest.raises(BatchNotFound):
-        hub.staging.batch(FIRST)
+        hub.batches.batch(FIRST)
     with pytest.raises(UploadNotFound):
         publish(hub, waiting, name=FIRST._replace(number=1))
     publish(hub, upload_numbers(hub, 4))
@@ -326,12 +327,12 @@ def test_event_type_that_was_created_again_has_no_batches(hub: Hub) -> None:
 
 
 def test_invalid_event_refuses_its_chunk(hub: Hub) -> None:
-    opened = hub.staging.open(FIRST, "q")
+    opened = hub.batches.open(FIRST, "q")
     assert isinstance(opened, str)
     wrong = [*make_events(range(2)), NewEvent.of(b'{"n":"x"}', partition=0)]
 
     with pytest.raises(InvalidEvent, match="line 3"):
-        hub.staging.add(NAME, opened, 0, Handed(wrong), b"0" * 16, rejects=False)
+        hub.batches.add(NAME, opened, 0, Handed(wrong), b"0" * 16, rejects=False)
     with hub.store.read() as tx:
         found = tx.staging.find(NAME, opened)
         assert found is not None
@@ -360,7 +361,7 @@ def test_rejected_events_are_kept_once_their_batch_is_published(either_hub: Hub)
 
 def test_events_valid_when_handed_in_are_published_under_a_stricter_schema(hub: Hub) -> None:
     part = upload_numbers(hub, 2)
-    hub.add_schema(NAME, a_schema(required=["n", "more"]))
+    hub.registry.add_schema(NAME, a_schema(required=["n", "more"]))
 
     publish(hub, part)
 
@@ -370,15 +371,15 @@ def test_events_valid_when_handed_in_are_published_under_a_stricter_schema(hub: 
 def test_events_are_placed_and_completed_when_they_are_published(hub: Hub) -> None:
     name = BatchName("order.changed", "g", 0)
     strategy: dict[str, Any] = {"partition_strategy": "hash", "partition_key_fields": ["n"]}
-    hub.create_event_type(an_event_type(name.event_type, category="business", **strategy))
+    hub.registry.create(an_event_type(name.event_type, category="business", **strategy))
     metadata = b'"metadata":{"eid":"105a76d8-db49-4144-ace7-e683e8f4ba46","occurred_at":"2026-11-20T10:00:00Z"}'
     part = upload(hub, [NewEvent.of(b'{"n":%d,%s}' % (n, metadata)) for n in range(8)], name=name)
-    hub.grow_event_type(name.event_type, 4)
+    hub.registry.grow(name.event_type, 4)
 
     done = publish(hub, part, name=name)
 
     assert len(json.loads(done.batch.offsets)) > 1, "among the partitions that there are now"
-    feed, heads = hub.heads(name.event_type)
+    feed, heads = hub.log.heads(name.event_type)
     with hub.store.read() as tx:
         partition = next(number for number, each in enumerate(feed.partition_ids) if heads[each].next_offset)
         body = tx.events.lines(feed.partition_ids[partition], 0, 1, Frame("", "\n", ""), None).body
@@ -387,23 +388,23 @@ def test_events_are_placed_and_completed_when_they_are_published(hub: Hub) -> No
 
 def test_batch_that_the_changed_event_type_refuses_can_be_published_after_another_change(hub: Hub) -> None:
     part = upload_numbers(hub, 2)
-    definition = hub.event_type(NAME).event_type.definition
+    definition = hub.registry.load(NAME).event_type.definition
     hashed = {**definition, "partition_strategy": "hash", "partition_key_fields": ["missing"]}
-    hub.replace_event_type(NAME, hashed, allow_reordering=True)
+    hub.registry.replace(NAME, hashed, allow_reordering=True)
     with pytest.raises(PartitionRefused):
         publish(hub, part)
     assert read_numbers(hub) == {0: [], 1: []}
 
-    keyed = {**hub.event_type(NAME).event_type.definition, "partition_key_fields": ["n"]}
-    hub.replace_event_type(NAME, keyed, allow_reordering=True)
+    keyed = {**hub.registry.load(NAME).event_type.definition, "partition_key_fields": ["n"]}
+    hub.registry.replace(NAME, keyed, allow_reordering=True)
     assert publish(hub).batch.events == 2
 
 
 def test_staged_event_without_metadata_is_refused_once_its_event_type_needs_metadata(hub: Hub) -> None:
     part = upload_numbers(hub, 2)
-    definition = hub.event_type(NAME).event_type.definition
+    definition = hub.registry.load(NAME).event_type.definition
     enriched = {"category": "business", "enrichment_strategies": ["metadata_enrichment"]}
-    hub.replace_event_type(NAME, {**definition, **enriched})
+    hub.registry.replace(NAME, {**definition, **enriched})
 
     with pytest.raises(InvalidEvent, match="no metadata, which events of the category business need"):
         publish(hub, part)
@@ -426,7 +427,7 @@ def test_upload_other_than_its_part_says_is_refused(hub: Hub) -> None:
     with pytest.raises(UploadIncomplete, match="named twice"):
         publish(hub, part, part)
     with pytest.raises(BatchNotFound):
-        hub.staging.batch(FIRST)
+        hub.batches.batch(FIRST)
 
     assert publish(hub, part).batch.events == 4
 
@@ -435,20 +436,20 @@ def test_repeated_chunk_is_kept_once_and_another_one_of_its_number_refused(hub: 
     part, events = upload_numbers(hub, 2), make_events(range(2))
     same = digest_of(b"".join(bytes(each.data) for each in events))
 
-    kept, _ = hub.staging.add(NAME, part.name, 0, Handed(events), same, rejects=False)
+    kept, _ = hub.batches.add(NAME, part.name, 0, Handed(events), same, rejects=False)
     assert kept.events == 2
     with pytest.raises(ChunkDiffers):
-        hub.staging.add(NAME, part.name, 0, Handed(make_events(range(3))), b"1" * 16, rejects=False)
+        hub.batches.add(NAME, part.name, 0, Handed(make_events(range(3))), b"1" * 16, rejects=False)
 
 
 def test_dropped_upload_is_not_found(hub: Hub) -> None:
     part = upload_numbers(hub, 2)
-    hub.staging.drop(NAME, part.name)
+    hub.batches.drop(NAME, part.name)
 
     with pytest.raises(UploadNotFound):
         publish(hub, part)
     with pytest.raises(UploadNotFound):
-        hub.staging.drop(NAME, part.name)
+        hub.batches.drop(NAME, part.name)
 
 
 def test_waiting_uploads_are_limited(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -457,6 +458,6 @@ def test_waiting_uploads_are_limited(hub: Hub, monkeypatch: pytest.MonkeyPatch) 
     upload(hub)
 
     with pytest.raises(TooManyUploads):
-        hub.staging.open(FIRST, "q")
+        hub.batches.open(FIRST, "q")
     publish(hub, part)
-    assert isinstance(hub.staging.open(FIRST._replace(number=1), "q"), str)
+    assert isinstance(hub.batches.open(FIRST._replace(number=1), "q"), str)

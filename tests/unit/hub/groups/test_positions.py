@@ -1,4 +1,4 @@
-"""Positions of consumer groups: committed by processors and Spark, and reset by operators."""
+"""Groups of consumer groups: committed by processors and Spark, and reset by operators."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from penstock.errors import (
     PositionMoved,
     UnusablePosition,
 )
-from penstock.hub.groups import Positions
+from penstock.hub.groups import Groups
 from penstock.storage import Store
 from penstock.storage.groups import Intervention, Place
 from penstock.storage.opening import Opening
@@ -30,12 +30,12 @@ SECOND = 1_000_000
 
 
 @pytest.fixture
-def positions(store: Store, clock: VirtualClock) -> Positions:
-    """Positions in nine events in each of four partitions, the first three gone by retention in partition 3."""
+def positions(store: Store, clock: VirtualClock) -> Groups:
+    """Groups in nine events in each of four partitions, the first three gone by retention in partition 3."""
     feed = fill_feed(store, partition_count=4, events=9)
     create_feed(store, "empty", 2)
     database_at(store.url).run("UPDATE penstock_partition SET floor = 3 WHERE id = ?", feed.partition_ids[3])
-    return Positions(store, clock)
+    return Groups(store, clock)
 
 
 def read_positions(store: Store, group: str = GROUP) -> dict[int, Position]:
@@ -43,7 +43,7 @@ def read_positions(store: Store, group: str = GROUP) -> dict[int, Position]:
         return dict(tx.positions.find(group, NAME, ""))
 
 
-def test_positions_are_stored_with_the_epoch_of_the_feed(positions: Positions, store: Store) -> None:
+def test_positions_are_stored_with_the_epoch_of_the_feed(positions: Groups, store: Store) -> None:
     raise_epochs(store)
     epoch = find_feed(store).epoch
 
@@ -53,7 +53,7 @@ def test_positions_are_stored_with_the_epoch_of_the_feed(positions: Positions, s
     assert read_positions(store) == {0: Position(0, epoch, 2), 1: Position(1, epoch, 9)}
 
 
-def test_position_from_before_a_restored_backup_is_not_the_expected_one(positions: Positions, store: Store) -> None:
+def test_position_from_before_a_restored_backup_is_not_the_expected_one(positions: Groups, store: Store) -> None:
     positions.commit(GROUP, "processor", [Commit(NAME, 0, 2)])
     raise_epochs(store)
 
@@ -65,7 +65,7 @@ def test_position_from_before_a_restored_backup_is_not_the_expected_one(position
     assert (refused.value.offset, refused.value.epoch) == (2, 1)
 
 
-def test_refused_first_commit_creates_no_group(positions: Positions, store: Store) -> None:
+def test_refused_first_commit_creates_no_group(positions: Groups, store: Store) -> None:
     with pytest.raises(BadParameter):
         positions.commit(GROUP, None, [Commit(NAME, 0, 2)])
     with pytest.raises(PositionMoved):
@@ -75,7 +75,7 @@ def test_refused_first_commit_creates_no_group(positions: Positions, store: Stor
         assert tx.groups.find(GROUP) is None
 
 
-def test_subscription_is_committed_and_reset_by_its_own_routes(positions: Positions, store: Store) -> None:
+def test_subscription_is_committed_and_reset_by_its_own_routes(positions: Groups, store: Store) -> None:
     insert_subscription(store, "s1", find_feed(store).id)
 
     with pytest.raises(GroupKindDiffers) as committed:
@@ -91,7 +91,7 @@ def test_subscription_is_committed_and_reset_by_its_own_routes(positions: Positi
     ("compares", "error"), [(False, DatabaseUnavailable), (True, OutcomeUnknown)], ids=["blindly", "compared"]
 )
 def test_commit_with_an_unknown_outcome_may_be_repeated_unless_it_compares(
-    positions: Positions, store: Store, clock: VirtualClock, *, compares: bool, error: type[Exception]
+    positions: Groups, store: Store, clock: VirtualClock, *, compares: bool, error: type[Exception]
 ) -> None:
     class Breaking(ForwardingStore):
         @contextmanager
@@ -102,13 +102,11 @@ def test_commit_with_an_unknown_outcome_may_be_repeated_unless_it_compares(
 
     del positions
     with pytest.raises(error):
-        Positions(Breaking(store), clock).commit(GROUP, "spark", [Commit(NAME, 0, 2, compares=compares)])
+        Groups(Breaking(store), clock).commit(GROUP, "spark", [Commit(NAME, 0, 2, compares=compares)])
     assert read_positions(store) == {0: Position(0, 1, 2)}
 
 
-def test_reset_is_recorded_and_a_dry_run_changes_nothing(
-    positions: Positions, store: Store, clock: VirtualClock
-) -> None:
+def test_reset_is_recorded_and_a_dry_run_changes_nothing(positions: Groups, store: Store, clock: VirtualClock) -> None:
     positions.commit(GROUP, "processor", [Commit(NAME, 0, 2)])
     at = clock.advance(seconds=60)
     resets = [Reset(Goal(offset=5), NAME, 1), Reset(Goal("end"), NAME, 0)]
@@ -132,7 +130,7 @@ def test_reset_is_recorded_and_a_dry_run_changes_nothing(
 
 
 @pytest.mark.parametrize("name", ["nobody", "\x00"], ids=repr)
-def test_unknown_group_is_not_reset(positions: Positions, name: str) -> None:
+def test_unknown_group_is_not_reset(positions: Groups, name: str) -> None:
     with pytest.raises(GroupNotFound):
         positions.reset(name, [Reset(Goal("end"))], None, dry_run=False)
 
@@ -141,7 +139,7 @@ def test_unknown_group_is_not_reset(positions: Positions, name: str) -> None:
 
 
 def move(
-    positions: Positions, store: Store, kind: str, places: list[Place], *resets: Reset
+    positions: Groups, store: Store, kind: str, places: list[Place], *resets: Reset
 ) -> dict[tuple[str, str, int], tuple[int | None, int]]:
     """Let a group of that kind have *places*; return where resets would move them from and to."""
     with store.write() as tx:
@@ -155,7 +153,7 @@ def a_place(part: str, partition: int, offset: int = 5, *, source: str = NAME, e
     return Place(source, part, partition, epoch, offset)
 
 
-def test_reset_moves_all_partitions_of_all_event_types_of_a_processor(positions: Positions, store: Store) -> None:
+def test_reset_moves_all_partitions_of_all_event_types_of_a_processor(positions: Groups, store: Store) -> None:
     places = [a_place("", 0), a_place("", 1, 9, source="empty", epoch=0), a_place("", 0, source="gone")]
 
     assert move(positions, store, "processor", places, Reset(Goal("begin"))) == {
@@ -168,7 +166,7 @@ def test_reset_moves_all_partitions_of_all_event_types_of_a_processor(positions:
     }
 
 
-def test_reset_moves_the_whole_views_of_a_cursor_set(positions: Positions, store: Store) -> None:
+def test_reset_moves_the_whole_views_of_a_cursor_set(positions: Groups, store: Store) -> None:
     places = [a_place("2/1", 3), a_place("8/4", 0), a_place("3/0", 2)]
 
     assert move(positions, store, CURSOR_SET, places, Reset(Goal("end"))) == {
@@ -179,7 +177,7 @@ def test_reset_moves_the_whole_views_of_a_cursor_set(positions: Positions, store
     }
 
 
-def test_reset_moves_a_processors_own_parts_where_they_are(positions: Positions, store: Store) -> None:
+def test_reset_moves_a_processors_own_parts_where_they_are(positions: Groups, store: Store) -> None:
     places = [a_place("worker 7", 1), a_place("2/0", 2)]
 
     assert move(positions, store, "processor", places, Reset(Goal("end"), NAME)) == {
@@ -190,12 +188,12 @@ def test_reset_moves_a_processors_own_parts_where_they_are(positions: Positions,
     assert move(positions, store, "processor", places, own) == {(NAME, "worker 7", 0): (None, 1)}
 
 
-def test_reset_by_name_gives_a_position_to_a_partition_without_one(positions: Positions, store: Store) -> None:
+def test_reset_by_name_gives_a_position_to_a_partition_without_one(positions: Groups, store: Store) -> None:
     assert move(positions, store, "spark", [], Reset(Goal(offset=4), NAME, 2)) == {(NAME, "", 2): (None, 4)}
     assert move(positions, store, "spark", [], Reset(Goal("end"))) == {}
 
 
-def test_each_item_of_a_reset_has_its_own_goal(positions: Positions, store: Store) -> None:
+def test_each_item_of_a_reset_has_its_own_goal(positions: Groups, store: Store) -> None:
     times = [START_AT + 4 * SECOND, START_AT + 99 * SECOND, START_AT - SECOND, START_AT - SECOND]
     resets = [Reset(Goal(at=at), NAME, partition) for partition, at in enumerate(times)]
 
@@ -222,7 +220,7 @@ UNUSABLE: dict[str, tuple[str, Reset, str]] = {
 
 @pytest.mark.parametrize(("kind", "reset", "reason"), UNUSABLE.values(), ids=UNUSABLE)
 def test_unusable_reset_is_refused_by_its_item(
-    positions: Positions, store: Store, kind: str, reset: Reset, reason: str
+    positions: Groups, store: Store, kind: str, reset: Reset, reason: str
 ) -> None:
     good = Reset(Goal("end"), "empty", 0, "1/0" if kind == CURSOR_SET else None)
 
@@ -232,7 +230,7 @@ def test_unusable_reset_is_refused_by_its_item(
     assert (refused.value.item, refused.value.reason) == (1, reason)
 
 
-def test_reset_that_names_a_partition_twice_is_refused(positions: Positions, store: Store) -> None:
+def test_reset_that_names_a_partition_twice_is_refused(positions: Groups, store: Store) -> None:
     resets = Reset(Goal("end"), NAME), Reset(Goal("begin"), NAME, 2)
 
     with pytest.raises(UnusablePosition, match="named twice"):

@@ -10,8 +10,9 @@ from penstock.core.log.cursor import FIRST
 from penstock.errors import DatabaseUnavailable, OutboxBacklog, OutcomeUnknown
 from penstock.hub import committer as commit
 from penstock.hub.committer import Request
-from penstock.hub.hub import Hub, not_settled
+from penstock.hub.hub import Hub
 from penstock.hub.log import outbox
+from penstock.hub.log.log import not_settled
 from penstock.hub.log.outbox import RowGoneError, reject, take
 from penstock.hub.log.read import Wanted
 from penstock.storage import Store, open_store
@@ -241,45 +242,45 @@ PAGE = (NAME, None, [Wanted("cursor0", 0, FIRST)])
 @pytest.fixture
 def hub(forwarding: ForwardingStore) -> Iterator[Hub]:
     hub = Hub(forwarding)
-    hub.create_event_type(an_event_type(NAME))
+    hub.registry.create(an_event_type(NAME))
     yield hub
     hub.stop()
 
 
 def test_settle_moves_waiting_rows_and_returns_if_there_were_any(hub: Hub) -> None:
-    assert (hub.waits_in_outbox(NAME), hub.settle(NAME)) == (False, False)
+    assert (hub.log.has_waiting(NAME), hub.log.settle(NAME)) == (False, False)
 
     into_outbox(hub.store, ROWS)
 
-    assert (hub.waits_in_outbox(NAME), hub.settle(NAME), hub.waits_in_outbox(NAME)) == (True, True, False)
+    assert (hub.log.has_waiting(NAME), hub.log.settle(NAME), hub.log.has_waiting(NAME)) == (True, True, False)
 
 
 def test_read_writes_nothing_while_the_outbox_is_empty(hub: Hub, forwarding: ForwardingStore) -> None:
     writes = forwarding.writes
 
-    hub.open(*PAGE, 10)
-    hub.heads(NAME)
+    hub.log.open(*PAGE, 10)
+    hub.log.heads(NAME)
 
     assert forwarding.writes == writes
 
 
 def test_page_that_reaches_the_head_moves_the_outbox_and_no_other(hub: Hub) -> None:
-    hub.publish(NAME, [a_new_event() for _ in range(10)])
+    hub.log.publish(NAME, [a_new_event() for _ in range(10)])
     into_outbox(hub.store, ROWS[:1])
 
-    assert hub.look(*PAGE, 10).reaches_head
-    before = hub.open(*PAGE, 9)
-    assert hub.waits_in_outbox(NAME)
-    after = hub.open(*PAGE, 10)
+    assert hub.log.reader.open(*PAGE, 10).reaches_head
+    before = hub.log.open(*PAGE, 9)
+    assert hub.log.has_waiting(NAME)
+    after = hub.log.open(*PAGE, 10)
 
-    assert not hub.waits_in_outbox(NAME)
+    assert not hub.log.has_waiting(NAME)
     assert (before.tracks[0].stops, after.tracks[0].stops) == ({0: 10}, {0: 11})
 
 
 def test_heads_include_the_outbox(hub: Hub) -> None:
     into_outbox(hub.store, ROWS)
 
-    assert [head.next_offset for head in hub.heads(NAME)[1].values()] == [4]
+    assert [head.next_offset for head in hub.log.heads(NAME)[1].values()] == [4]
 
 
 def test_rows_that_another_hub_moves_while_a_page_is_opened_are_in_the_page(
@@ -291,11 +292,11 @@ def test_rows_that_another_hub_moves_while_a_page_is_opened_are_in_the_page(
 
     def move(number: int) -> None:
         if number > before + 1:
-            other.settle(NAME)
+            other.log.settle(NAME)
 
     forwarding.at_read = move
 
-    assert [list(track.quotas.values()) for track in hub.open(*PAGE, 10).tracks] == [[1]]
+    assert [list(track.quotas.values()) for track in hub.log.open(*PAGE, 10).tracks] == [[1]]
     other.stop()
 
 

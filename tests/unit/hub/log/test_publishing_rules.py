@@ -18,7 +18,7 @@ from penstock.errors import (
     PublishingRestricted,
     UndeletableEvents,
 )
-from penstock.hub.batches.staging import Reject, sift
+from penstock.hub.batches.batches import Reject, sift
 from penstock.hub.log import publish
 from penstock.hub.log.publish import Handed, Prepared, Unfit, parse_headers
 from penstock.storage.store import DELETION

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from penstock.errors import DatabaseUnavailable, EventTypeNotFound
-from penstock.hub import watch as watching
+from penstock.hub.log import watch as watching
 from penstock.hub.log.request import append_rows, lock_heads
+from penstock.hub.log.watch import Watch
 from penstock.hub.subscriptions.stream import Arrivals
-from penstock.hub.watch import Watch
 from penstock.storage import Store, open_store
 from penstock.storage.store import Watcher
 from penstock.testing.clock import START_AT
@@ -348,7 +348,7 @@ def waiter() -> Waiter:
 
 @pytest.fixture
 def arrivals(hub: Played, waiter: Waiter) -> Iterator[Arrivals]:
-    arrivals = Arrivals(hub.store, hub.hub.watch(), waiter)
+    arrivals = Arrivals(hub.store, hub.hub.log.watch, waiter)
     yield arrivals
     arrivals.cancel()
 
@@ -371,7 +371,7 @@ def test_stream_is_woken_once_for_its_own_partitions(hub: Played, arrivals: Arri
     assert waiter.count == 0
     hub.publish(1, 2)
     assert waiter.count == 1
-    assert hub.hub.watch().appended({arrivals.feed(NAME).partition_ids[0]: 2}) == 0, "the poller finds it once more"
+    assert hub.hub.log.watch.appended({arrivals.feed(NAME).partition_ids[0]: 2}) == 0, "the poller finds it once more"
     assert (waiter.count, arrivals.end(P)) == (1, 0)
     arrivals.note()
     assert (arrivals.end(P), arrivals.end(Q)) == (2, 0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.producers import EPOCH_MAX, MODULUS, Claim, Ending, Range, State
+from penstock.core.producers import EPOCH_MAX, Claim, Ending, Range, State
 from penstock.core.registry.event_type import Feed
 from penstock.errors import (
     ClaimRefused,
@@ -22,6 +22,7 @@ from penstock.errors import (
     TooManyProducers,
     Unavailable,
 )
+from penstock.hub.hub import Hub
 from penstock.hub.log.request import Who
 from penstock.hub.producers import sequencing
 from penstock.hub.producers.producers import RACES_MAX, Expiry, Producers, expired, new_group
@@ -54,7 +55,7 @@ def feed(store: Store) -> Feed:
 def producers(forwarding: ForwardingStore, clock: VirtualClock, feed: Feed) -> Producers:
     assert feed
     clock.advance(seconds=5)
-    return Producers(forwarding, clock, Expiry(idle_s=IDLE_S), MODULUS)
+    return Hub(forwarding, clock=clock, expiry=Expiry(idle_s=IDLE_S)).producers  # type: ignore[arg-type]
 
 
 UNKNOWN: dict[str, tuple[Who, PenstockError]] = {
@@ -216,7 +217,7 @@ def test_claim_of_an_expired_producer_counts_toward_the_limit(
 
 
 def test_sequence_numbers_of_a_claim_are_those_of_the_wire(store: Store, clock: VirtualClock, feed: Feed) -> None:
-    producers = Producers(store, clock, Expiry(), 8)
+    producers = Hub(store, clock=clock, sequence_modulus=8).producers
     for number in (5, 0, 3):
         settle(store, a_batch(feed, 3, number, "fgh"), modulus=8)
 

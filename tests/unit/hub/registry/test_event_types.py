@@ -22,6 +22,7 @@ from penstock.errors import (
     PublishingRestricted,
     SchemaVersionNotFound,
 )
+from penstock.hub.admin.settings import Settings
 from penstock.hub.hub import Hub
 from penstock.hub.registry import Registry
 from penstock.storage import Store
@@ -29,15 +30,20 @@ from penstock.storage.groups import Which
 from penstock.storage.store import Position
 from penstock.testing.clock import START_AT, VirtualClock
 from penstock.testing.factories import a_new_event, an_event_type
-from tests.unit.hub.feeds import NAME, create_feed, insert_subscription, into_outbox, recreate_feed
+from tests.unit.hub.feeds import NAME, create_feed, insert_subscription, into_outbox, make_registry, recreate_feed
 from tests.unit.hub.forwarding import ForwardingStore
 
 REFUSING = limits_of(nakadi_strict=False, refuses_by_guidelines=True)
 
 
 @pytest.fixture
-def registry(forwarding: ForwardingStore, clock: VirtualClock) -> Registry:
-    return Registry(forwarding, clock)
+def settings(store: Store) -> Settings:
+    return Settings(store, lambda: None)
+
+
+@pytest.fixture
+def registry(forwarding: ForwardingStore, clock: VirtualClock, settings: Settings) -> Registry:
+    return Registry(forwarding, clock, settings)
 
 
 def a_schema(*members: str, **others: str) -> dict[str, str]:
@@ -73,16 +79,14 @@ def test_event_type_is_created_at_the_time_of_the_clock_and_its_name_is_taken(
 
 
 def test_refused_definition_reaches_no_database_and_is_refused_before_changes_are(
-    registry: Registry, forwarding: ForwardingStore
+    registry: Registry, forwarding: ForwardingStore, settings: Settings
 ) -> None:
-    def check() -> None:
-        raise ChangesSwitchedOff(retry_after=1)
-
-    for checks in ([], [check]):
+    for is_off in (False, True):
+        settings.switch("disable_db_write_operations", on=is_off)
         with pytest.raises(InvalidEventType):
-            registry.create({"name": "no category"}, *checks)
+            registry.create({"name": "no category"})
     with pytest.raises(ChangesSwitchedOff):
-        registry.create(an_event_type(NAME), check)
+        registry.create(an_event_type(NAME))
 
     assert (forwarding.writes, forwarding.reads) == (0, 0)
 
@@ -94,8 +98,8 @@ def test_check_of_a_possible_definition_changes_nothing(registry: Registry, forw
     registry.create(an_event_type(NAME, partition_count=2))
     before, writes = registry.load(NAME), forwarding.writes
 
-    assert registry.check(NAME, an_event_type(NAME, partition_count=4, labels={"a": "b"}), admin=True)
-    assert not registry.check("more", an_event_type("more"), admin=True)
+    registry.check(NAME, an_event_type(NAME, partition_count=4, labels={"a": "b"}))
+    registry.check("more", an_event_type("more"))
 
     assert (registry.load(NAME), forwarding.writes) == (before, writes)
 
@@ -122,7 +126,7 @@ def test_check_of_an_impossible_definition_is_refused_by_its_field(
     registry.create(an_event_type(NAME, partition_count=2))
 
     with pytest.raises(kind) as refused:
-        Registry(forwarding, VirtualClock(), limits).check(name, definition, admin=True)
+        make_registry(forwarding, VirtualClock(), limits).check(name, definition)
 
     assert refused.value.fields.get("field") == field
 
@@ -135,7 +139,7 @@ def test_change_is_compared_with_the_change_that_came_before_it(
 ) -> None:
     registry.create(an_event_type(NAME, compatibility_mode="forward", schema=a_schema("a")))
     definition = an_event_type(NAME, owner="them", schema=a_schema("a", "b"))
-    interfere_at(forwarding, 2, lambda: Registry(store, clock).replace(NAME, definition, admin=True))
+    interfere_at(forwarding, 2, lambda: make_registry(store, clock).replace(NAME, definition))
 
     verdict = registry.add_schema(NAME, a_schema("a", "b", "c"))
 
@@ -150,7 +154,7 @@ def test_change_is_compared_with_the_event_type_that_has_taken_its_name(
     registry: Registry, forwarding: ForwardingStore, clock: VirtualClock, store: Store
 ) -> None:
     registry.create(an_event_type(NAME, compatibility_mode="forward", schema=a_schema("a")))
-    before, elsewhere = registry.load(NAME), Registry(store, clock)
+    before, elsewhere = registry.load(NAME), make_registry(store, clock)
 
     def create_again() -> None:
         elsewhere.delete(NAME)
@@ -172,7 +176,7 @@ def test_change_of_an_event_type_that_is_dropped_meanwhile_is_refused(
     registry: Registry, forwarding: ForwardingStore, clock: VirtualClock, store: Store
 ) -> None:
     registry.create(an_event_type(NAME, schema=a_schema("a")))
-    interfere_at(forwarding, 2, lambda: Registry(store, clock).delete(NAME))
+    interfere_at(forwarding, 2, lambda: make_registry(store, clock).delete(NAME))
 
     with pytest.raises(EventTypeNotFound):
         registry.grow(NAME, 4)
@@ -184,12 +188,12 @@ def test_change_without_effect_keeps_revision_and_time(registry: Registry, clock
     before = registry.load(NAME)
     clock.advance(seconds=1)
 
-    registry.replace(NAME, definition, admin=False)
+    registry.replace(NAME, definition)
     registry.add_schema(NAME, definition["schema"])
     registry.grow(NAME, 2)
     assert registry.load(NAME) == before
 
-    registry.replace(NAME, definition | {"owner": "them"}, admin=False)
+    registry.replace(NAME, definition | {"owner": "them"})
     feed = registry.load(NAME)
     assert (feed.revision, feed.updated_at) == (before.revision + 1, clock())
 
@@ -253,7 +257,7 @@ def test_removed_property_returns_as_anything_under_another_major_version(regist
     registry.create(an_event_type(NAME, compatibility_mode="none", schema=a_schema("a", "b")))
     registry.add_schema(NAME, a_schema("b"))
     definition = registry.load(NAME).event_type.definition
-    registry.replace(NAME, definition | {"compatibility_mode": "forward"}, admin=True)
+    registry.replace(NAME, definition | {"compatibility_mode": "forward"})
 
     registry.add_schema(NAME, a_schema("b", a="number"))
 
@@ -344,7 +348,7 @@ def test_restored_backup_raises_epochs_and_forgets_all_event_types(registry: Reg
 @pytest.fixture
 def hub(forwarding: ForwardingStore, clock: VirtualClock) -> Hub:
     hub = Hub(forwarding, clock=clock)
-    hub.create_event_type(an_event_type(NAME))
+    hub.registry.create(an_event_type(NAME))
     return hub
 
 
@@ -355,112 +359,112 @@ def a_json_schema(schema: dict[str, Any]) -> dict[str, str]:
 def test_change_found_by_an_append_is_remembered_for_the_next_publish(
     hub: Hub, forwarding: ForwardingStore, store: Store
 ) -> None:
-    hub.publish(NAME, [a_new_event()])
+    hub.log.publish(NAME, [a_new_event()])
     recreate_feed(store)
-    hub.publish(NAME, [a_new_event(partition=0)])
+    hub.log.publish(NAME, [a_new_event(partition=0)])
     before = forwarding.writes
 
-    hub.publish(NAME, [a_new_event(partition=0)])
+    hub.log.publish(NAME, [a_new_event(partition=0)])
     assert forwarding.writes == before + 1
 
     with store.write() as tx:
         tx.feeds.delete(NAME)
     with pytest.raises(EventTypeNotFound):
-        hub.publish(NAME, [a_new_event(partition=0)])
-    assert not hub.is_light(NAME, 1)
+        hub.log.publish(NAME, [a_new_event(partition=0)])
+    assert not hub.registry.is_light(NAME, 1)
 
 
 def test_exactly_once_event_type_takes_the_outbox_and_no_plain_publish(hub: Hub) -> None:
-    hub.create_event_type(an_event_type("once", options={"publishing": "exactly-once"}))
+    hub.registry.create(an_event_type("once", options={"publishing": "exactly-once"}))
 
-    for publish in (hub.publish, hub.submit):
+    for publish in (hub.log.publish, hub.log.submit):
         with pytest.raises(PublishingRestricted):
             publish("once", [a_new_event()])
 
     into_outbox(hub.store, [("once", "{}")])
-    assert hub.settle("once")
+    assert hub.log.settle("once")
 
 
 def test_plain_publish_prepared_before_the_event_type_became_exactly_once_is_refused(hub: Hub, store: Store) -> None:
-    hub.publish(NAME, [a_new_event()])
+    hub.log.publish(NAME, [a_new_event()])
     recreate_feed(store, options={"publishing": "exactly-once"})
 
     with pytest.raises(PublishingRestricted):
-        hub.publish(NAME, [a_new_event()])
+        hub.log.publish(NAME, [a_new_event()])
 
-    assert [head.next_offset for head in hub.heads(NAME)[1].values()] == [0]
+    assert [head.next_offset for head in hub.log.heads(NAME)[1].values()] == [0]
 
 
 def test_publish_is_light_once_its_event_type_is_known_and_compiled(hub: Hub) -> None:
     name = "order.light"
-    hub.create_event_type(an_event_type(name, schema=a_json_schema({"title": name})))
-    assert not hub.is_light(name, 100)
-    hub.event_type(name)
-    assert not hub.is_light(name, 100), "its schema is yet to be compiled"
+    hub.registry.create(an_event_type(name, schema=a_json_schema({"title": name})))
+    assert not hub.registry.is_light(name, 100)
+    hub.registry.load(name)
+    assert not hub.registry.is_light(name, 100), "its schema is yet to be compiled"
 
-    hub.publish(name, [a_new_event()])
+    hub.log.publish(name, [a_new_event()])
 
-    assert hub.is_light(name, 100)
-    hub.delete_event_type(name)
-    assert not hub.is_light(name, 100)
+    assert hub.registry.is_light(name, 100)
+    hub.registry.delete(name)
+    assert not hub.registry.is_light(name, 100)
 
 
 def test_large_publish_under_a_costly_schema_is_not_light(hub: Hub) -> None:
     schema = {"additionalProperties": {"items": {"allOf": [{"maximum": limit} for limit in range(1, 990)]}}}
-    hub.create_event_type(an_event_type("order.heavy", schema=a_json_schema(schema)))
+    hub.registry.create(an_event_type("order.heavy", schema=a_json_schema(schema)))
 
-    hub.publish("order.heavy", [a_new_event()])
+    hub.log.publish("order.heavy", [a_new_event()])
 
-    assert hub.is_light("order.heavy", 100)
-    assert not hub.is_light("order.heavy", 160_000)
+    assert hub.registry.is_light("order.heavy", 100)
+    assert not hub.registry.is_light("order.heavy", 160_000)
 
 
 # Features and deletions
 
 
 def test_features_rule_out_creations_and_changes(hub: Hub) -> None:
-    hub.settings.switch("disable_event_type_creation", on=True)
+    hub.admin.settings.switch("disable_event_type_creation", on=True)
 
-    hub.check_event_type(NAME, an_event_type(NAME))
-    for create in (lambda: hub.check_event_type("more", an_event_type("more")),
-                   lambda: hub.create_event_type(an_event_type("more"))):  # fmt: skip
+    hub.registry.check(NAME, an_event_type(NAME))
+    for create in (lambda: hub.registry.check("more", an_event_type("more")),
+                   lambda: hub.registry.create(an_event_type("more"))):  # fmt: skip
         with pytest.raises(NotOffered):
             create()
-    hub.settings.switch("disable_db_write_operations", on=True)
+    hub.admin.settings.switch("disable_db_write_operations", on=True)
     with pytest.raises(ChangesSwitchedOff):
-        hub.check_event_type(NAME, an_event_type(NAME))
+        hub.registry.check(NAME, an_event_type(NAME))
 
 
 def let_read(hub: Hub, kind: str, *groups: str) -> None:
     """Let consumer groups of that kind have a position in the event type."""
     for group in groups:
         if kind == "subscription":
-            insert_subscription(hub.store, group, hub.event_type(NAME).id)
+            insert_subscription(hub.store, group, hub.registry.load(NAME).id)
         with hub.store.write() as tx:
             tx.positions.store(group, NAME, "1/0", [Position(0, 1, 0)], kind=kind, at=START_AT)
 
 
 def test_event_type_of_a_subscription_is_not_deleted(hub: Hub) -> None:
-    hub.create_event_type(an_event_type("order.sent"))
+    hub.registry.create(an_event_type("order.sent"))
     let_read(hub, "subscription", "b", "a")
     let_read(hub, "cursorset", "a cursor set")
 
     with pytest.raises(EventTypeInUse) as refused:
-        hub.delete_event_type(NAME)
+        hub.registry.delete(NAME)
 
     assert refused.value.fields == {"event_type": NAME, "subscriptions": ["a", "b"]}
-    assert hub.event_type(NAME).name == NAME
+    assert hub.registry.load(NAME).name == NAME
     assert len(hub.groups.list(Which(NAME), 9)) == 3
-    hub.delete_event_type("order.sent")
+    hub.registry.delete("order.sent")
 
 
 @pytest.mark.parametrize("kind", ["cursorset", "subscription"])
 def test_deletion_of_an_event_type_removes_the_positions_of_its_readers(hub: Hub, kind: str) -> None:
     let_read(hub, kind, "mine")
-    hub.settings.switch("delete_event_type_with_subscriptions", on=kind == "subscription")
+    hub.admin.settings.switch("delete_event_type_with_subscriptions", on=kind == "subscription")
 
-    hub.delete_event_type(NAME)
+    hub.registry.delete(NAME)
 
     assert not any(each.sources for each in hub.groups.list(Which(), 9))
     with pytest.raises(EventTypeNotFound):
-        hub.event_type(NAME)
+        hub.registry.load(NAME)

@@ -10,8 +10,8 @@ from penstock.errors import DatabaseUnavailable, ParkedNotFound, SubscriptionNot
 from penstock.hub.subscriptions.commits import Commit
 from penstock.hub.subscriptions.parking import Parking
 from penstock.hub.subscriptions.sessions import GIVEN_BACK, STOPPING, TIME_OVER
+from penstock.hub.subscriptions.slots import begin, existing
 from penstock.hub.subscriptions.stream import PAUSE_S, Stream
-from penstock.hub.subscriptions.subscriptions import begin, existing
 from penstock.storage import Store
 from penstock.storage.groups import Intervention
 from penstock.storage.parked import Parked

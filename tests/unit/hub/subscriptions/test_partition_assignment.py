@@ -20,8 +20,9 @@ from penstock.errors import (
     StreamNotFound,
     SubscriptionNotFound,
 )
+from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.sessions import LEASE_S, Sessions
-from penstock.hub.subscriptions.subscriptions import Subscriptions, grow
+from penstock.hub.subscriptions.slots import grow
 from penstock.storage import Store, Tx, open_store
 from penstock.storage.opening import Opening
 from penstock.testing.clock import START_AT, VirtualClock
@@ -221,7 +222,7 @@ def test_look_behind_a_lock_is_only_unavailable_when_its_transaction_is_in_doubt
 def test_deleted_subscription_has_no_streams_in_a_list_of_subscriptions(
     store: Store, sub: str, sessions: Sessions
 ) -> None:
-    subscriptions = Subscriptions(store, VirtualClock())
+    subscriptions = Hub(store, clock=VirtualClock()).subscriptions
     other = subscribe(store, "other")
     first, second = begin(sessions, sub), begin(sessions, other)
     known = [subscriptions.find(each) for each in (sub, other)]

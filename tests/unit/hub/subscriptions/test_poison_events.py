@@ -11,7 +11,7 @@ from penstock.core.events.event import NewEvent
 from penstock.core.subscriptions.definition import PARK_AFTER, POLICY, SEND_COUNT
 from penstock.errors import DatabaseUnavailable
 from penstock.hub.subscriptions.commits import Commit
-from penstock.hub.subscriptions.subscriptions import DEAD_LETTERS
+from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS
 from penstock.storage import Store, open_store
 from penstock.storage.groups import Intervention
 from penstock.storage.opening import Opening
@@ -153,7 +153,7 @@ def test_dead_letter_has_the_event_and_letters_of_all_subscriptions_share_a_feed
 )
 def test_event_that_makes_no_dead_letter_is_parked_alone(hub: Played, store: Store, data: bytes) -> None:
     sub = subscribed(store, partitions=1, annotations=KEEP)
-    hub.hub.publish(NAME, [NewEvent.of(each, partition=0, key="a") for each in (data, b'{"n":3}')])
+    hub.hub.log.publish(NAME, [NewEvent.of(each, partition=0, key="a") for each in (data, b'{"n":3}')])
 
     assert give_up(hub, sub) == [1]
 

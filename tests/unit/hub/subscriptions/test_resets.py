@@ -38,7 +38,7 @@ def hub(store: Store, clock: VirtualClock) -> Iterator[Hub]:
     fill_feed(store, partition_count=2, events=9)
     hub = Hub(store, clock=clock)
     yield hub
-    hub.streams.stop()
+    hub.subscriptions.streams.stop()
 
 
 @pytest.fixture
@@ -47,27 +47,27 @@ def sub(hub: Hub) -> str:
 
 
 def begin(hub: Hub, sub: str) -> Stream:
-    return hub.streams.open(sub, frozenset(), RULES, hub.watch())
+    return hub.subscriptions.streams.open(sub, frozenset(), RULES)
 
 
 # Opening
 
 
 def test_opened_stream_has_a_lease_until_it_is_closed(hub: Hub, store: Store, sub: str) -> None:
-    assert not hub.streams.live.holds
+    assert not hub.subscriptions.streams.live.holds
 
     stream = begin(hub, sub)
 
-    assert hub.streams.live.holds
-    assert hub.streams.live.streams == 1
+    assert hub.subscriptions.streams.live.holds
+    assert hub.subscriptions.streams.live.streams == 1
     assert read_owners(store, sub) == [stream.session_id] * 2
     stream.close()
-    assert (hub.streams.live.streams, read_owners(store, sub)) == (0, [None, None])
+    assert (hub.subscriptions.streams.live.streams, read_owners(store, sub)) == (0, [None, None])
 
 
 def test_opening_renews_a_lease_that_is_nearly_over(hub: Hub, sub: str) -> None:
     """Nothing has renewed it while nothing was sent; the first events would be held back a moment later."""
-    lease = hub.streams.live
+    lease = hub.subscriptions.streams.live
     lease.renew()
     lease._valid_until = uptime() + RENEW_S / 2
 
@@ -80,14 +80,14 @@ def test_opening_renews_a_lease_that_is_nearly_over(hub: Hub, sub: str) -> None:
 def test_stream_whose_lease_lapsed_between_opening_and_beginning_looks_first(
     hub: Hub, sub: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    open_session = hub.streams.sessions.open
+    open_session = hub.subscriptions.streams.sessions.open
 
     def lapse(*args: Any, **options: Any) -> Opened:
         opened = open_session(*args, **options)
-        hub.streams.live.lapses += 1
+        hub.subscriptions.streams.live.lapses += 1
         return opened
 
-    monkeypatch.setattr(hub.streams.sessions, "open", lapse)
+    monkeypatch.setattr(hub.subscriptions.streams.sessions, "open", lapse)
     stream = begin(hub, sub)
 
     assert not stream.certain
@@ -105,24 +105,24 @@ def test_refused_stream_leaves_nothing_and_others_hear_of_a_new_stream_at_once(h
     with pytest.raises(NoFreeSlots):
         begin(hub, sub)
 
-    assert hub.streams.live.streams == 2
-    assert {each.id for each in hub.streams.look(sub).sessions} == {first.session_id, second.session_id}
+    assert hub.subscriptions.streams.live.streams == 2
+    assert {each.id for each in hub.subscriptions.streams.look(sub).sessions} == {first.session_id, second.session_id}
 
 
 def test_stream_is_extended_and_given_back_by_its_id(hub: Hub, store: Store, sub: str) -> None:
     stream = begin(hub, sub)
     deliver(stream)
 
-    hub.streams.extend(sub, stream.session_id)
-    assert (stream.unread, hub.streams.look(sub).sessions[0].extensions) == (True, 1)
+    hub.subscriptions.streams.extend(sub, stream.session_id)
+    assert (stream.unread, hub.subscriptions.streams.look(sub).sessions[0].extensions) == (True, 1)
     deliver(stream)
-    assert not hub.streams.give_back(sub, stream.session_id), "it has yet to end"
+    assert not hub.subscriptions.streams.give_back(sub, stream.session_id), "it has yet to end"
     deliver(stream)
     assert stream.over
     stream.close()
-    assert hub.streams.give_back(sub, stream.session_id)
+    assert hub.subscriptions.streams.give_back(sub, stream.session_id)
     with pytest.raises(StreamNotFound):
-        hub.streams.extend(sub, stream.session_id)
+        hub.subscriptions.streams.extend(sub, stream.session_id)
     assert read_owners(store, sub) == [None, None]
 
 
@@ -134,60 +134,60 @@ def test_session_whose_opening_was_never_answered_is_ended(
     stream = begin(hub, sub)
     deliver(stream)
     assert not stream.unread
-    hub.streams.sessions.open(sub, frozenset(), batch_limit=9, commit_ms=60_000)
+    hub.subscriptions.streams.sessions.open(sub, frozenset(), batch_limit=9, commit_ms=60_000)
 
     until(lambda: stream.unread, "the stream hears of it")
 
-    assert [each.id for each in hub.streams.look(sub).sessions] == [stream.session_id]
+    assert [each.id for each in hub.subscriptions.streams.look(sub).sessions] == [stream.session_id]
     slots = [(slot.owner, slot.heir, slot.failed) for slot in read_slots(store, sub)]
     assert slots == [(stream.session_id, None, 0)] * 2
 
 
 def test_age_of_wanted_events_is_by_the_hubs_clock(hub: Hub, clock: VirtualClock) -> None:
-    first, second = hub.event_type(NAME).partition_ids
+    first, second = hub.registry.load(NAME).partition_ids
     clock.advance(seconds=7)
 
-    assert hub.streams.ages({first: 5, second: 8}) == {first: 2_000_000, second: 0}
-    assert hub.streams.ages({first: 9}) == {}
+    assert hub.subscriptions.streams.ages({first: 5, second: 8}) == {first: 2_000_000, second: 0}
+    assert hub.subscriptions.streams.ages({first: 9}) == {}
 
 
 # Resetting
 
 
 def test_reset_of_no_partition_begins_a_subscription(hub: Hub, store: Store, sub: str) -> None:
-    assert hub.streams.begin_reset(sub, {}) is False
+    assert hub.subscriptions.streams.begin_reset(sub, {}) is False
 
     assert read_offsets(store, sub) == [0, 0]
-    assert hub.streams.look(sub).subscription.resetting_until is None
+    assert hub.subscriptions.streams.look(sub).subscription.resetting_until is None
 
 
 def test_rehearsal_of_a_reset_returns_epochs_and_begins_nothing(hub: Hub, store: Store, sub: str) -> None:
-    assert hub.streams.rehearse_reset(sub, {P: 0}) == {P: 1, Q: 1}
+    assert hub.subscriptions.streams.rehearse_reset(sub, {P: 0}) == {P: 1, Q: 1}
     assert read_offsets(store, sub) == []
 
-    hub.streams.begin_reset(sub, {})
-    assert hub.streams.rehearse_reset(sub, {P: 0}) == {P: 1, Q: 1}
-    assert hub.streams.look(sub).subscription.resetting_until is None
+    hub.subscriptions.streams.begin_reset(sub, {})
+    assert hub.subscriptions.streams.rehearse_reset(sub, {P: 0}) == {P: 1, Q: 1}
+    assert hub.subscriptions.streams.look(sub).subscription.resetting_until is None
 
 
 def test_reset_waits_for_streams_and_moves_its_partitions_alone(hub: Hub, store: Store, sub: str) -> None:
     stream = begin(hub, sub)
     deliver(stream)
-    hub.streams.commit(sub, stream.session_id, [Commit(P, 9), Commit(Q, 9)]).result(300)
+    hub.subscriptions.streams.commit(sub, stream.session_id, [Commit(P, 9), Commit(Q, 9)]).result(300)
 
-    assert hub.streams.begin_reset(sub, {P: 0})
-    assert not hub.streams.end_reset(sub, {P: 0})
-    for reset in (hub.streams.begin_reset, hub.streams.rehearse_reset):
+    assert hub.subscriptions.streams.begin_reset(sub, {P: 0})
+    assert not hub.subscriptions.streams.end_reset(sub, {P: 0})
+    for reset in (hub.subscriptions.streams.begin_reset, hub.subscriptions.streams.rehearse_reset):
         with pytest.raises(ResetUnderWay):
             reset(sub, {Q: 2})
     with pytest.raises(ResetUnderWay):
         begin(hub, sub)
     assert deliver(stream) == [f"0:9[] {RESETTING}"]
     stream.close()
-    assert hub.streams.end_reset(sub, {P: 0}, "a bug")
+    assert hub.subscriptions.streams.end_reset(sub, {P: 0}, "a bug")
 
     assert read_offsets(store, sub) == [0, 9]
-    look = hub.streams.look(sub)
+    look = hub.subscriptions.streams.look(sub)
     assert (look.subscription.resetting_until, look.sessions) == (None, [])
     with store.read() as tx:
         history = [each._replace(id=0) for each in tx.groups.history(sub, before=None, limit=9)]
@@ -196,46 +196,46 @@ def test_reset_waits_for_streams_and_moves_its_partitions_alone(hub: Hub, store:
 
 
 def test_reset_partition_loses_its_failures_and_parked_keys(hub: Hub, store: Store, sub: str) -> None:
-    hub.streams.begin_reset(sub, {})
+    hub.subscriptions.streams.begin_reset(sub, {})
     with store.write() as tx:
         tx.subscriptions.put(
             sub, [each._replace(failed=2, single_until=9, owner="x", sent=7) for each in tx.subscriptions.slots(sub)]
         )
         for place, at in ((P, 3), (P, 6), (Q, 6)):
             tx.parked.park(sub, place, "a", at, attempts=2, at=0)
-    hub.streams.begin_reset(sub, {P: 5})
+    hub.subscriptions.streams.begin_reset(sub, {P: 5})
 
-    assert hub.streams.end_reset(sub, {P: 5})
+    assert hub.subscriptions.streams.end_reset(sub, {P: 5})
 
     p, q = read_slots(store, sub)
     assert (p.owner, p.sent, p.failed, p.single_until) == (None, None, 0, 0)
     assert (q.owner, q.sent, q.failed, q.single_until) == (None, None, 2, 9)
-    assert [(each.place, each.last) for each in hub.streams.look(sub).parked] == [(Q, 6)]
+    assert [(each.place, each.last) for each in hub.subscriptions.streams.look(sub).parked] == [(Q, 6)]
 
 
 def test_reset_fails_while_streams_do_not_end(hub: Hub, store: Store, sub: str) -> None:
     begin(hub, sub)
-    hub.streams.begin_reset(sub, {P: 2})
+    hub.subscriptions.streams.begin_reset(sub, {P: 2})
     database_at(store.url).run("UPDATE penstock_subscription SET resetting_until = 1")
 
     with pytest.raises(StreamsInTheWay) as refused:
-        hub.streams.end_reset(sub, {P: 2})
+        hub.subscriptions.streams.end_reset(sub, {P: 2})
 
     assert refused.value.streams == 1
     assert read_offsets(store, sub) == [0, 0]
 
 
 def test_streams_and_resets_begin_at_once_after_an_abandoned_reset(hub: Hub, store: Store, sub: str) -> None:
-    hub.streams.begin_reset(sub, {P: 2})
+    hub.subscriptions.streams.begin_reset(sub, {P: 2})
     with pytest.raises(ResetUnderWay):
         begin(hub, sub)
 
-    hub.streams.abandon_reset(sub)
+    hub.subscriptions.streams.abandon_reset(sub)
 
     assert deliver(begin(hub, sub))[0].startswith("0:9[")
     assert read_offsets(store, sub) == [0, 0]
-    assert hub.streams.begin_reset(sub, {P: 2})
-    hub.streams.abandon_reset("nobody")
+    assert hub.subscriptions.streams.begin_reset(sub, {P: 2})
+    hub.subscriptions.streams.abandon_reset("nobody")
 
 
 def test_reset_does_not_wait_for_ended_streams_and_they_cannot_commit_after_it(
@@ -245,21 +245,25 @@ def test_reset_does_not_wait_for_ended_streams_and_they_cannot_commit_after_it(
     deliver(stream)
     stream.end("left")
     stream.close()
-    assert hub.streams.look(sub).sessions[0].holds_until is not None
+    assert hub.subscriptions.streams.look(sub).sessions[0].holds_until is not None
 
-    hub.streams.begin_reset(sub, {P: 2})
-    assert hub.streams.end_reset(sub, {P: 2})
+    hub.subscriptions.streams.begin_reset(sub, {P: 2})
+    assert hub.subscriptions.streams.end_reset(sub, {P: 2})
 
     with pytest.raises(StreamNotFound):
-        hub.streams.commit(sub, stream.session_id, [Commit(P, 9)]).result(300)
+        hub.subscriptions.streams.commit(sub, stream.session_id, [Commit(P, 9)]).result(300)
     assert read_owners(store, sub) == [None, None]
 
 
 def test_reset_of_an_unknown_partition_or_subscription_is_refused(hub: Hub, sub: str) -> None:
-    for reset in (hub.streams.begin_reset, hub.streams.rehearse_reset):
+    for reset in (hub.subscriptions.streams.begin_reset, hub.subscriptions.streams.rehearse_reset):
         with pytest.raises(InvalidSubscription):
             reset(sub, {(NAME, 2): 0})
-    for act in (hub.streams.begin_reset, hub.streams.end_reset, hub.streams.rehearse_reset):
+    for act in (
+        hub.subscriptions.streams.begin_reset,
+        hub.subscriptions.streams.end_reset,
+        hub.subscriptions.streams.rehearse_reset,
+    ):
         with pytest.raises(SubscriptionNotFound):
             act("nobody", {P: 0})
-    assert hub.streams.look(sub).subscription.resetting_until is None
+    assert hub.subscriptions.streams.look(sub).subscription.resetting_until is None

@@ -10,7 +10,9 @@ from penstock.core.registry.definition import NAKADI
 from penstock.core.registry.event_type import EventType
 from penstock.core.subscriptions.definition import Search, completed_subscription
 from penstock.errors import InvalidSubscription, PenstockError, SubscriptionNotFound
-from penstock.hub.subscriptions.subscriptions import Subscriptions, begin, grow, is_deletable
+from penstock.hub.hub import Hub
+from penstock.hub.subscriptions.slots import begin, grow, is_deletable
+from penstock.hub.subscriptions.subscriptions import Subscriptions
 from penstock.storage import Store, open_store
 from penstock.testing.clock import START_AT, VirtualClock
 from penstock.testing.factories import an_event_type
@@ -26,7 +28,7 @@ def define(*names: str, **members: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def subscriptions(store: Store, clock: VirtualClock) -> Subscriptions:
-    return Subscriptions(store, clock)
+    return Hub(store, clock=clock).subscriptions
 
 
 def test_subscription_is_unique_for_its_application_event_types_and_group(
@@ -53,7 +55,7 @@ def test_concurrent_creations_make_one_subscription(either_store: Store, migrate
 
     def create(at: int) -> tuple[str, bool]:
         go.wait()
-        subscription, is_new = Subscriptions((either_store, other)[at % 2], VirtualClock()).create(define())
+        subscription, is_new = Hub((either_store, other)[at % 2], clock=VirtualClock()).subscriptions.create(define())
         return subscription.id, is_new
 
     with ThreadPoolExecutor(4) as threads:
@@ -76,7 +78,7 @@ def test_missing_event_types_of_a_subscription_are_named(subscriptions: Subscrip
 
 def test_partitions_of_a_subscription_are_limited(store: Store, clock: VirtualClock) -> None:
     create_feed(store, partition_count=64), create_feed(store, "invoice", 37)
-    subscriptions = Subscriptions(store, clock, NAKADI)
+    subscriptions = Hub(store, clock=clock, limits=NAKADI).subscriptions
 
     with pytest.raises(InvalidSubscription, match="is 101, but the maximum partition count is 100"):
         subscriptions.create(define(NAME, "invoice"))

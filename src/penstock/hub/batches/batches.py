@@ -13,9 +13,8 @@ Invariants:
     A chunk is appended in the transaction that marks it as done, so it is appended once, whoever tries.
 """
 
-import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from hashlib import blake2b
@@ -28,11 +27,6 @@ import msgspec
 from penstock.core.events.event import NewEvent
 from penstock.core.registry.event_type import Feed
 from penstock.errors import (
-    BatchNotFound,
-    BatchOfAnotherMode,
-    BatchOfAnotherQuery,
-    BatchSuperseded,
-    BatchUnfinished,
     ChunkDiffers,
     DatabaseUnavailable,
     EventTypeNotFound,
@@ -47,6 +41,8 @@ from penstock.errors import (
     UploadTaken,
 )
 from penstock.hub.background import Clock, rfc3339
+from penstock.hub.batches.direct import DirectBatches
+from penstock.hub.batches.ledger import begun, existing, key_of
 from penstock.hub.log.publish import Handed, Prepared, prepare, ready
 from penstock.hub.log.request import BatchName, Piece, Published, Request
 from penstock.storage.outbox import OutboxRow
@@ -93,88 +89,6 @@ def _reason(error: PenstockError) -> str:
     return reason
 
 
-Offsets = Mapping[str, Sequence[Sequence[int]]]
-"""By partition: ranges, each its first and its last offset."""
-
-
-def begun(tx: Tx, feed: Feed, name: BatchName, query: str, *, is_direct: bool) -> Batch | None:
-    """Return the batch as it was begun; None: it was not, and it may be.
-
-    Raises:
-        BatchOfAnotherQuery, BatchOfAnotherMode: it, or the one before, is somebody else's, or was begun otherwise.
-        BatchSuperseded, BatchUnfinished: there can be no such batch any more, or not yet.
-    """
-    told = {"event_type": feed.name, "producer_group": name.group, "batch": name.number}
-    newest = tx.staging.batch(feed.id, name.group)
-    if newest is None:
-        return None
-    if newest.query != query:
-        raise BatchOfAnotherQuery(**told, newest=newest.number, query=newest.query)
-    batch = tx.staging.batch(feed.id, name.group, name.number)
-    if batch is not None:
-        if not batch.is_done and batch.is_direct != is_direct:
-            raise BatchOfAnotherMode(**told, mode="direct" if batch.is_direct else "staged")
-        return batch
-    if newest.number > name.number:
-        raise BatchSuperseded(**told, newest=newest.number)
-    if not newest.is_done:
-        raise BatchUnfinished(**told, newest=newest.number, retry_after=1)
-    return None
-
-
-def existing(batch: Batch | None, name: BatchName) -> Batch:
-    """Return *batch*; raise BatchNotFound where there is none."""
-    if batch is None:
-        raise BatchNotFound(event_type=name.event_type, producer_group=name.group, batch=name.number)
-    return batch
-
-
-def key_of(feed: Feed, name: BatchName, query: str) -> BatchKey:
-    """Return by what the ledger knows a batch."""
-    return BatchKey(feed.id, name.group, name.number, query)
-
-
-class Turns:
-    """Says of pieces whose turn it is, having locked their batches."""
-
-    def __init__(self, tx: Tx, pieces: Iterable[Piece], partition_ids: Sequence[int]) -> None:
-        """Lock the batches of *pieces*; *partition_ids* are all that something is appended to."""
-        ids = sorted({piece.batch.id for piece in pieces})
-        self._batches = dict(tx.staging.lock(ids, partition_ids)) if ids else {}
-
-    def take(self, piece: Piece) -> bool:
-        """Tell whether a piece is the next of its batch: not where it, or another one, was there first."""
-        batch = self._batches.pop(piece.batch.id, None)
-        return batch is not None and batch.done == piece.batch.done
-
-
-def advance(tx: Tx, piece: Piece, appended: Prepared, published: Published, now: int) -> None:
-    """Note that a *piece* was *appended*, and what of it could not be."""
-    batch = piece.batch
-    if piece.rejected:
-        tx.rejected.add(piece.rejected, now)
-    batch = batch._replace(
-        done=batch.done + len(piece.chunks),
-        events=batch.events + published.events,
-        rejected=batch.rejected + len(piece.rejected),
-        offsets=json.dumps(_extended(json.loads(batch.offsets), appended, published), separators=(",", ":")),
-    )
-    tx.staging.advance(batch, piece.chunks, now)
-
-
-def _extended(offsets: Offsets, appended: Prepared, published: Published) -> Offsets:
-    """Return *offsets* with those of what was appended; ranges that touch are one."""
-    found = {partition: [list(each) for each in ranges] for partition, ranges in offsets.items()}
-    for number, rows in appended.rows.items():
-        stop = published.next_offsets[number]
-        first, ranges = stop - len(rows), found.setdefault(str(number), [])
-        if ranges and ranges[-1][1] == first - 1:
-            ranges[-1][1] = stop - 1
-        else:
-            ranges.append([first, stop - 1])
-    return found
-
-
 UPLOADS_MAX: Final = 10_000
 """How many uploads of an event type may wait."""
 CHUNKS_LOOKED_AT: Final = 64
@@ -209,8 +123,8 @@ def digest_of(data: bytes) -> bytes:
     return blake2b(data, digest_size=DIGEST_BYTES).digest()
 
 
-class Staging:
-    """The uploads and the batches of one store."""
+class Batches:
+    """The uploads and the batches of one store; `direct` has the batches that their tasks publish themselves."""
 
     def __init__(
         self,
@@ -219,11 +133,12 @@ class Staging:
         load: Callable[[str], Feed],
         submit: "Callable[[Request], Future[Published | None]]",
     ) -> None:
-        """Stage in *store*; *load* looks an event type up, *submit* hands what is ready to the committer."""
+        """*load* returns the current definition of an event type, *submit* queues a request for the committer."""
         self._store = store
         self._clock = clock
         self._load = load
         self._submit = submit
+        self.direct = DirectBatches(store, clock)
 
     def open(self, name: BatchName, query: str) -> str | Batch:
         """Begin an upload for a batch and return its name; or the batch, where it was begun already.

@@ -1,0 +1,96 @@
+"""The ledger of batches: which batch of a producer group was begun, and how much of it is in the log.
+
+The committer reads and writes it inside its append transactions: a batch is locked before it is judged, and before
+producers and the heads of partitions are locked (docs/decisions/staged-batches.md).
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+from penstock.core.registry.event_type import Feed
+from penstock.errors import BatchNotFound, BatchOfAnotherMode, BatchOfAnotherQuery, BatchSuperseded, BatchUnfinished
+from penstock.hub.log.publish import Prepared
+from penstock.hub.log.request import BatchName, Piece, Published
+from penstock.storage.staging import Batch, BatchKey
+from penstock.storage.store import Tx
+
+Offsets = Mapping[str, Sequence[Sequence[int]]]
+"""By partition: ranges, each its first and its last offset."""
+
+
+def begun(tx: Tx, feed: Feed, name: BatchName, query: str, *, is_direct: bool) -> Batch | None:
+    """Return the batch as it was begun; None: it was not, and it may be.
+
+    Raises:
+        BatchOfAnotherQuery, BatchOfAnotherMode: it, or the one before, is somebody else's, or was begun otherwise.
+        BatchSuperseded, BatchUnfinished: there can be no such batch any more, or not yet.
+    """
+    told = {"event_type": feed.name, "producer_group": name.group, "batch": name.number}
+    newest = tx.staging.batch(feed.id, name.group)
+    if newest is None:
+        return None
+    if newest.query != query:
+        raise BatchOfAnotherQuery(**told, newest=newest.number, query=newest.query)
+    batch = tx.staging.batch(feed.id, name.group, name.number)
+    if batch is not None:
+        if not batch.is_done and batch.is_direct != is_direct:
+            raise BatchOfAnotherMode(**told, mode="direct" if batch.is_direct else "staged")
+        return batch
+    if newest.number > name.number:
+        raise BatchSuperseded(**told, newest=newest.number)
+    if not newest.is_done:
+        raise BatchUnfinished(**told, newest=newest.number, retry_after=1)
+    return None
+
+
+def existing(batch: Batch | None, name: BatchName) -> Batch:
+    """Return *batch*; raise BatchNotFound where there is none."""
+    if batch is None:
+        raise BatchNotFound(event_type=name.event_type, producer_group=name.group, batch=name.number)
+    return batch
+
+
+def key_of(feed: Feed, name: BatchName, query: str) -> BatchKey:
+    """Return by what the ledger knows a batch."""
+    return BatchKey(feed.id, name.group, name.number, query)
+
+
+class Turns:
+    """Says of pieces whose turn it is, having locked their batches."""
+
+    def __init__(self, tx: Tx, pieces: Iterable[Piece], partition_ids: Sequence[int]) -> None:
+        """Lock the batches of *pieces*; *partition_ids* are all that something is appended to."""
+        ids = sorted({piece.batch.id for piece in pieces})
+        self._batches = dict(tx.staging.lock(ids, partition_ids)) if ids else {}
+
+    def take(self, piece: Piece) -> bool:
+        """Tell whether a piece is the next of its batch: not where it, or another one, was there first."""
+        batch = self._batches.pop(piece.batch.id, None)
+        return batch is not None and batch.done == piece.batch.done
+
+
+def advance(tx: Tx, piece: Piece, appended: Prepared, published: Published, now: int) -> None:
+    """Note that a *piece* was *appended*, and what of it could not be."""
+    batch = piece.batch
+    if piece.rejected:
+        tx.rejected.add(piece.rejected, now)
+    batch = batch._replace(
+        done=batch.done + len(piece.chunks),
+        events=batch.events + published.events,
+        rejected=batch.rejected + len(piece.rejected),
+        offsets=json.dumps(_extended(json.loads(batch.offsets), appended, published), separators=(",", ":")),
+    )
+    tx.staging.advance(batch, piece.chunks, now)
+
+
+def _extended(offsets: Offsets, appended: Prepared, published: Published) -> Offsets:
+    """Return *offsets* with those of what was appended; ranges that touch are one."""
+    found = {partition: [list(each) for each in ranges] for partition, ranges in offsets.items()}
+    for number, rows in appended.rows.items():
+        stop = published.next_offsets[number]
+        first, ranges = stop - len(rows), found.setdefault(str(number), [])
+        if ranges and ranges[-1][1] == first - 1:
+            ranges[-1][1] = stop - 1
+        else:
+            ranges.append([first, stop - 1])
+    return found

@@ -1,0 +1,168 @@
+"""The log of one hub: publish to feeds, move the outbox into them, read them, and wait for events.
+
+A read that would reach the end of a feed first moves what services have committed to the outbox, so that a consumer
+sees everything that was committed before its request began (docs/decisions/outbox-snapshots.md).
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Final, Unpack
+
+from penstock.core.events.event import NewEvent
+from penstock.core.registry.event_type import Feed
+from penstock.errors import DatabaseUnavailable, OutboxBacklog, OutcomeUnknown, Unavailable
+from penstock.hub.background import Clock
+from penstock.hub.committer import Committer
+from penstock.hub.log.publish import Handed, How, Prepared, Unfit, ready, refusal
+from penstock.hub.log.read import Reader, Reading, Wanted
+from penstock.hub.log.request import Published, Request
+from penstock.hub.log.watch import Watch
+from penstock.hub.registry import Registry
+from penstock.storage.store import Head, KindFilter, Store
+
+SETTLE_SECONDS_MAX: Final = 6.0
+"""A read waits at most this long until the outbox has been moved."""
+
+
+class Log:
+    """The feeds of one store: publish, move the outbox, read.
+
+    `reader` reads pages as the log is, without a look at the outbox. `watch` wakes readers that wait for events.
+    """
+
+    def __init__(self, store: Store, clock: Clock, registry: Registry, committer: Committer, watch: Watch) -> None:
+        self._store = store
+        self._clock = clock
+        self._registry = registry
+        self._committer = committer
+        self.reader = Reader(store)
+        self.watch = watch
+
+    # Publishing
+
+    def submit(
+        self,
+        name: str,
+        events: Sequence[NewEvent],
+        lines: Sequence[int] | None = None,
+        *,
+        looks: bool = True,
+        **how: Unpack[How],
+    ) -> "Future[Published | None]":
+        """Queue *events* for the feed *name*; the future gets its result once all of them are on disk, or none.
+
+        *lines* are the numbers by which errors name the events, counted from 1 by default. If the remembered event
+        type refuses them, the database is asked for its current definition. With *looks* False it is not asked: the
+        refusal may be out of date, and does not say why an event violates the schema.
+
+        Raises:
+            EventTypeNotFound, InvalidEvent, EventTooLarge, PartitionRefused, UndeletableEvents: nothing was queued.
+            PublishingRestricted: the event type accepts only the outbox and idempotent producers.
+            HubStopped: the hub is shutting down.
+        """
+        return self._submit(name, Handed(events, lines, **how), looks=looks)
+
+    def publish(self, name: str, events: Sequence[NewEvent]) -> Published:
+        """Publish *events* to the feed *name*, all or none, and return once they are on disk: see `submit`.
+
+        Raises:
+            InsideTransaction: the caller's own open transaction locks the database; use the outbox instead.
+        """
+        published = self._submit(name, Handed(events), direct=True).result()
+        assert published is not None
+        return published
+
+    def prepare(self, name: str, handed: Handed, *, exact: bool = False, looks: bool = True) -> Prepared | Unfit:
+        """Return events ready for the log, by the current definition of their event type, or why they are refused.
+
+        *exact* and *looks*: see `publish.ready` and `submit`.
+
+        Raises:
+            EventTypeNotFound: there is no event type *name*.
+            MalformedEvent: an event cannot be parsed.
+        """
+        remembered = looks and self._registry.knows(name)
+        feed = self._registry.recall(name)
+        found = ready(feed, handed, self._clock(), exact=exact, tells=looks)
+        if isinstance(found, Unfit) and remembered:
+            current = self._registry.load(name)
+            if current.revision != feed.revision or current.id != feed.id:  # Another hub has changed it.
+                found = ready(current, handed, self._clock(), exact=exact)
+        return found
+
+    def _submit(
+        self, name: str, handed: Handed, *, direct: bool = False, looks: bool = True
+    ) -> "Future[Published | None]":
+        found = self.prepare(name, handed, looks=looks)
+        if error := refusal(found, exact=False):
+            raise error
+        return self._committer.submit(Request(name, handed, found, direct=direct))
+
+    # The outbox
+
+    def waiting(self, names: Sequence[str]) -> Sequence[str]:
+        """Return those of *names* with outbox rows that are not in the log yet, in one query.
+
+        Ask before looking at the log: rows that another hub moves between the two calls are in the log by then.
+        """
+        with self._store.read() as tx:
+            return tx.outbox.waiting(names)
+
+    def has_waiting(self, name: str) -> bool:
+        """Return whether the outbox has rows of the event type *name*: see `waiting`."""
+        return bool(self.waiting([name]))
+
+    def move(self, name: str) -> "Future[Published | None]":
+        """Queue moving the outbox rows of *name* into the log; the future gets its result once they are on disk.
+
+        The future fails with OutboxBacklog if more rows wait than can be moved in the time that a read may take.
+        """
+        return self._committer.submit(Request(name))
+
+    def settle(self, name: str) -> bool:
+        """Move the outbox rows of *name* into the log and wait for it; return whether there were any.
+
+        Raises:
+            OutboxBacklog, DatabaseUnavailable: they could not be moved now.
+        """
+        if not self.has_waiting(name):
+            return False
+        try:
+            self.move(name).result(timeout=SETTLE_SECONDS_MAX)
+        except (TimeoutError, OutcomeUnknown) as error:
+            raise not_settled(name, error) from error
+        return True
+
+    # Reading
+
+    def open(
+        self, name: str, n: int | None, wanted: Sequence[Wanted], page_size: int, kinds: KindFilter | None = None
+    ) -> Reading:
+        """Open a page that has everything committed before this call: see `Reader.open` for the parameters.
+
+        Raises:
+            OutboxBacklog, DatabaseUnavailable: the outbox could not be moved now.
+        """
+        waits = self.has_waiting(name)
+        reading = self.reader.open(name, n, wanted, page_size, kinds)
+        if waits and reading.reaches_head:
+            self.settle(name)
+            reading = self.reader.open(name, n, wanted, page_size, kinds)
+        return reading
+
+    def heads(self, name: str) -> tuple[Feed, dict[int, Head]]:
+        """Return a feed and its heads by partition id, with everything committed before: see `Reader.heads`."""
+        self.settle(name)
+        return self.reader.heads(name)
+
+    def since(self, name: str, at: int) -> tuple[Feed, list[int]]:
+        """Return a feed and, by partition, the first offset received at *at* or later: see `Reader.since`."""
+        self.settle(name)
+        return self.reader.since(name, at)
+
+
+def not_settled(name: str, error: TimeoutError | OutcomeUnknown) -> Unavailable:
+    """Return the error of a read of *name* whose outbox could not be moved; repeating the read is always safe."""
+    if isinstance(error, OutcomeUnknown):
+        return DatabaseUnavailable(reason=error.reason, retry_after=1)
+    return OutboxBacklog(event_type=name, seconds=SETTLE_SECONDS_MAX, retry_after=1)

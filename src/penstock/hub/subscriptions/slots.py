@@ -1,0 +1,77 @@
+"""The partitions of subscriptions, as functions of one transaction: begin, add partitions, lock the subscriptions.
+
+A *slot* is one partition of a subscription: its position and the stream that owns it.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from penstock.core.registry.event_type import Feed
+from penstock.core.subscriptions.assignment import Place
+from penstock.core.subscriptions.definition import identity_of
+from penstock.errors import SubscriptionNotFound
+from penstock.storage.store import Tx
+from penstock.storage.subscriptions import Slot, Subscription
+
+
+def existing(id: str, found: Subscription | None) -> Subscription:
+    """Return what was *found* under an id.
+
+    Raises:
+        SubscriptionNotFound: it is nothing.
+    """
+    if found is None:
+        raise SubscriptionNotFound(subscription=id)
+    return found
+
+
+def is_deletable(subscription: Subscription) -> bool:
+    """Tell whether a subscription is deleted together with its event type, as Nakadi's archiver's is."""
+    owner, _, group = identity_of(subscription.definition)
+    return (owner, group) == ("nakadi_archiver", "nakadi_to_s3")
+
+
+def new_slot(place: Place, offset: int, epochs: Mapping[str, int]) -> Slot:
+    """Return a partition that nobody has had yet, with the offset wanted first."""
+    return Slot(place, None, None, None, 0, 0, epochs[place[0]], offset, 0)
+
+
+def begin(tx: Tx, subscription: Subscription, now: int) -> Sequence[Slot]:
+    """Return the partitions of a locked subscription, which begins now where it has not, as in Nakadi."""
+    if slots := tx.subscriptions.slots(subscription.id):
+        return slots
+    tx.subscriptions.begin(subscription.id, beginning(tx, subscription), now)
+    return tx.subscriptions.slots(subscription.id)
+
+
+def beginning(tx: Tx, subscription: Subscription) -> Sequence[Slot]:
+    """Return the partitions with which a subscription would begin now."""
+    at_end = subscription.definition["read_from"] == "end"
+    found = []
+    for name in subscription.definition["event_types"]:
+        feed = tx.feeds.find(name)
+        assert feed is not None, "an event type does not go while it is read"
+        heads = tx.events.heads(feed.partition_ids)
+        for number, partition_id in enumerate(feed.partition_ids):
+            head = heads[partition_id]
+            found.append(new_slot((name, number), head.next_offset if at_end else head.floor, {name: feed.epoch}))
+    return found
+
+
+def lock_readers(tx: Tx, name: str) -> Mapping[str, Subscription]:
+    """Lock the subscriptions that read an event type, which comes after them in the order of locks."""
+    found = {each: tx.subscriptions.lock(each) for each in sorted(tx.subscriptions.readers(name))}
+    return {each: locked for each, locked in found.items() if locked is not None}
+
+
+def grow(tx: Tx, feed: Feed, count: int, now: int) -> None:
+    """Give each subscription that reads *feed* and has begun the partitions up to *count*, from their beginning.
+
+    Whoever calls this has locked them: see `lock_readers`.
+    """
+    added = range(feed.partition_count, count)
+    for reader in tx.subscriptions.readers(feed.name) if added else ():
+        if not tx.subscriptions.slots(reader):
+            continue
+        epochs = {feed.name: feed.epoch}
+        tx.subscriptions.begin(reader, [new_slot((feed.name, number), 0, epochs) for number in added], now)
+        tx.subscriptions.revise(reader)
