@@ -83,16 +83,16 @@ class Hub:
             group_events_max=group_events_max,
             modulus=sequence_modulus,
         )
-        self.log = Log(store, clock, self.registry, self._committer, self._watch)
+        self.log = Log(store, clock, self.registry, self._committer.submit, self._watch)
         self.batches = Batches(store, clock, self.registry.load, self._committer.submit)
         self.producers = Producers(
             store,
             clock,
             expiry,
             sequence_modulus,
-            log=self.log,
-            committer=self._committer,
-            direct=self.batches.direct,
+            prepare=self.log.prepare,
+            submit=self._committer.submit,
+            place=self.batches.direct.place,
         )
         streams = Streams(store, clock, self.log.reader, self._watch, limits)
         self.subscriptions = Subscriptions(store, clock, streams, limits)

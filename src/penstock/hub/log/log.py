@@ -4,24 +4,35 @@ A read that would reach the end of a feed first moves what services have committ
 sees everything that was committed before its request began (docs/decisions/outbox-snapshots.md).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Final, Unpack
+from typing import Final, Protocol, Unpack
 
 from penstock.core.events.event import NewEvent
 from penstock.core.registry.event_type import Feed
 from penstock.errors import DatabaseUnavailable, OutboxBacklog, OutcomeUnknown, Unavailable
 from penstock.hub.background import Clock
-from penstock.hub.committer import Committer
 from penstock.hub.log.publish import Handed, How, Prepared, Unfit, ready, refusal
 from penstock.hub.log.read import Reader, Reading, Wanted
 from penstock.hub.log.request import Published, Request
 from penstock.hub.log.watch import Watch
-from penstock.hub.registry import Registry
 from penstock.storage.store import Head, KindFilter, Store
 
 SETTLE_SECONDS_MAX: Final = 6.0
 """A read waits at most this long until the outbox has been moved."""
+
+
+class EventTypes(Protocol):
+    """The event types that a hub knows: see `penstock.hub.registry.Registry`."""
+
+    def knows(self, name: str) -> bool:
+        """Return whether `recall` answers without a query."""
+
+    def recall(self, name: str) -> Feed:
+        """Return the feed as it was when last seen."""
+
+    def load(self, name: str) -> Feed:
+        """Return the feed as the store has it now."""
 
 
 class Log:
@@ -30,11 +41,19 @@ class Log:
     `reader` reads pages as the log is, without a look at the outbox. `watch` wakes readers that wait for events.
     """
 
-    def __init__(self, store: Store, clock: Clock, registry: Registry, committer: Committer, watch: Watch) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        event_types: EventTypes,
+        submit: "Callable[[Request], Future[Published | None]]",
+        watch: Watch,
+    ) -> None:
+        """*submit* queues a request for the committer."""
         self._store = store
         self._clock = clock
-        self._registry = registry
-        self._committer = committer
+        self._event_types = event_types
+        self._enqueue = submit
         self.reader = Reader(store)
         self.watch = watch
 
@@ -81,11 +100,11 @@ class Log:
             EventTypeNotFound: there is no event type *name*.
             MalformedEvent: an event cannot be parsed.
         """
-        remembered = looks and self._registry.knows(name)
-        feed = self._registry.recall(name)
+        remembered = looks and self._event_types.knows(name)
+        feed = self._event_types.recall(name)
         found = ready(feed, handed, self._clock(), exact=exact, tells=looks)
         if isinstance(found, Unfit) and remembered:
-            current = self._registry.load(name)
+            current = self._event_types.load(name)
             if current.revision != feed.revision or current.id != feed.id:  # Another hub has changed it.
                 found = ready(current, handed, self._clock(), exact=exact)
         return found
@@ -96,7 +115,7 @@ class Log:
         found = self.prepare(name, handed, looks=looks)
         if error := refusal(found, exact=False):
             raise error
-        return self._committer.submit(Request(name, handed, found, direct=direct))
+        return self._enqueue(Request(name, handed, found, direct=direct))
 
     # The outbox
 
@@ -117,7 +136,7 @@ class Log:
 
         The future fails with OutboxBacklog if more rows wait than can be moved in the time that a read may take.
         """
-        return self._committer.submit(Request(name))
+        return self._enqueue(Request(name))
 
     def settle(self, name: str) -> bool:
         """Move the outbox rows of *name* into the log and wait for it; return whether there were any.

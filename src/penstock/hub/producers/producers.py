@@ -5,10 +5,10 @@ docs/decisions/idempotent-producers.md has the rules and the times.
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from hashlib import blake2b
-from typing import Final, NamedTuple, Unpack
+from typing import Final, NamedTuple, Protocol, Unpack
 
 from penstock.core.events.event import NewEvent
 from penstock.core.producers import Claim, Exhausted, Refused, Stamp, State, digests_of, grant
@@ -25,11 +25,8 @@ from penstock.errors import (
     Unavailable,
 )
 from penstock.hub.background import Clock
-from penstock.hub.batches.direct import DirectBatches
-from penstock.hub.committer import Committer
 from penstock.hub.feeds import existing_feed
-from penstock.hub.log.log import Log
-from penstock.hub.log.publish import Handed, How, refusal
+from penstock.hub.log.publish import Handed, How, Prepared, Unfit, refusal
 from penstock.hub.log.request import Published, Request, Stamped, Who, handed_bytes
 from penstock.hub.producers.sequencing import Committed, find_committed, is_counted, too_many
 from penstock.storage.producers import Producer, ProducerKey, Window
@@ -78,6 +75,13 @@ class Standing(NamedTuple):
     """When it is forgotten if nothing more is heard of it; None: never."""
 
 
+class Prepare(Protocol):
+    """Makes events ready for the log: see `penstock.hub.log.log.Log.prepare`."""
+
+    def __call__(self, name: str, handed: Handed, *, exact: bool = False, looks: bool = True) -> Prepared | Unfit:
+        """Return events ready for the log, or why they are refused."""
+
+
 class Producers:
     """The idempotent producers of one store."""
 
@@ -88,17 +92,20 @@ class Producers:
         expiry: Expiry,
         modulus: int,
         *,
-        log: Log,
-        committer: Committer,
-        direct: DirectBatches,
+        prepare: Prepare,
+        submit: "Callable[[Request], Future[Published | None]]",
+        place: "Callable[[Handed, Stamped, Prepared | Unfit], tuple[Handed, Prepared | Unfit]]",
     ) -> None:
-        """Sequence numbers are counted modulo *modulus*."""
+        """Sequence numbers are counted modulo *modulus*.
+
+        *prepare* is `Log.prepare`, *submit* queues a request for the committer, *place* is `DirectBatches.place`.
+        """
         self._store = store
         self._clock = clock
         self._expiry = expiry
-        self._log = log
-        self._committer = committer
-        self._direct = direct
+        self._prepare = prepare
+        self._enqueue = submit
+        self._place = place
         self.modulus = modulus
         self.idle_s = expiry.idle_s
 
@@ -130,11 +137,11 @@ class Producers:
             raise TooManyEvents(limit=(self.modulus - 1) // 2)
         handed = Handed(events, lines, **how)._replace(partition=who.partition)
         stamped = Stamped(who, stamp, digests_of(map(handed_bytes, events)), trims, deadline)
-        found = self._log.prepare(who.event_type, handed, exact=True, looks=looks)
-        handed, found = self._direct.place(handed, stamped, found)
+        found = self._prepare(who.event_type, handed, exact=True, looks=looks)
+        handed, found = self._place(handed, stamped, found)
         if error := refusal(found, exact=looks):
             raise error
-        return self._committer.submit(Request(who.event_type, handed, found, stamped=stamped))
+        return self._enqueue(Request(who.event_type, handed, found, stamped=stamped))
 
     def find(self, who: Who) -> Standing:
         """Return how far a producer has come.
