@@ -4,7 +4,7 @@ from itertools import groupby
 from pathlib import Path
 
 from penstock.schema.guidelines import GUIDELINES, Guideline
-from penstock.schema.guidelines.personal_data import KINDS, SOURCES, Kind
+from penstock.schema.guidelines.personal_data_terms import KINDS, SOURCES, Kind
 
 PAGE = Path(__file__).parents[1] / "docs" / "guidelines.md"
 
@@ -105,8 +105,8 @@ Norwegian, Danish and Swedish, in snake case, camel case or with accents: `date_
 |---|---|---|---|
 {kinds}
 The words are in
-[`personal_data.py`](../src/penstock/schema/guidelines/personal_data.py). A name says much, but not all: a field called
-`note` may hold anything, so this check does not replace the review of
+[`personal_data_terms.py`](../src/penstock/schema/guidelines/personal_data_terms.py). A name says much, but
+not all: a field called `note` may hold anything, so this check does not replace the review of
 [`personal-data-access`](#personal-data-access).
 
 ## In CI

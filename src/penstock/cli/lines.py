@@ -9,7 +9,7 @@ from penstock.core.events.event import NewEvent, check_event
 from penstock.core.events.partitioning import key_text
 from penstock.errors import EventTooLarge, InvalidEvent
 from penstock.schema.json_text import BOM
-from penstock.schema.walk import key_path
+from penstock.schema.traversal import key_path
 from penstock.wire.log.zeroeventhub import parse_line
 
 Form = Literal["auto", "events", "feed"]

@@ -24,7 +24,7 @@ from penstock.errors import (
     ProducerNotFound,
     ProducerStateExpired,
 )
-from penstock.schema.walk import Path, key_path
+from penstock.schema.traversal import Path, key_path
 from penstock.wire.http import Answer, Exchange, Request, address, check_steps, is_passing, is_undone
 from penstock.wire.log.nakadi import parse_offset
 from penstock.wire.producers import Shown

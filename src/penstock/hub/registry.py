@@ -28,7 +28,7 @@ from penstock.hub.subscriptions.slots import grow, is_deletable, lock_readers
 from penstock.schema.evolution import NOTHING_CHANGES, Verdict, told
 from penstock.schema.guidelines import check
 from penstock.schema.parsing import parse_schema
-from penstock.schema.walk import same
+from penstock.schema.traversal import same
 from penstock.storage.store import Store, Tx
 
 LATEST: Final = "latest"

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from penstock.core.log.acceptance import Placing
 from penstock.core.registry.event_type import EventType
-from penstock.schema.cache import Shelf
+from penstock.schema.lru_cache import Shelf
 from penstock.schema.validation import VALIDATORS
 
 KEPT_CHARS: Final = 8 << 20

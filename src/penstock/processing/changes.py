@@ -13,7 +13,7 @@ from penstock.processing.event import body, source_of, unplaced
 from penstock.processing.fields import Fields, Reader, Values, many, one
 from penstock.processing.ordering import Ordering
 from penstock.schema.guidelines.draft import ENTITY_KEY_FIELDS, Draft
-from penstock.schema.walk import key_path
+from penstock.schema.traversal import key_path
 
 E = TypeVar("E")
 _ENTITY: Final = ((int, str), "a whole number or a text")

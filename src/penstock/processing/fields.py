@@ -6,7 +6,7 @@ from typing import Any, Final
 from penstock.core.events.encoding import unlike
 from penstock.errors import BadParameter
 from penstock.processing.event import unplaced
-from penstock.schema.walk import Path, key_path
+from penstock.schema.traversal import Path, key_path
 
 Fields = Sequence[str] | Callable[[Any], Any]
 """Paths through the whole event, such as `data.version`; or a function from an event, as handed in, to its value."""

@@ -28,7 +28,7 @@ import re2
 
 from penstock.errors import InvalidEventType
 from penstock.schema.json_text import DEPTH_MAX, is_extreme
-from penstock.schema.walk import COMBINED, HOLDING, Schema, nodes, shown, target
+from penstock.schema.traversal import COMBINED, HOLDING, Schema, nodes, shown, target
 
 STATES_MAX: Final = 10_000
 """How large a pattern may be when it is compiled: the time that it takes grows with that, too."""

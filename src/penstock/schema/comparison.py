@@ -49,7 +49,7 @@ from penstock.schema.changes import (
     Rule,
 )
 from penstock.schema.parsing import PLACES_CHARS_MAX, is_empty, is_reached, names_all
-from penstock.schema.walk import (
+from penstock.schema.traversal import (
     COMBINED,
     MISSING,
     Pointer,

@@ -6,7 +6,7 @@ Source: the event type categories of Nakadi (https://nakadi.io/manual.html); see
 from typing import Final
 
 from penstock.schema.parsing import closed, loadable
-from penstock.schema.walk import Schema, followed, nodes, redirected, steps
+from penstock.schema.traversal import Schema, followed, nodes, redirected, steps
 
 _UUID: Final = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
 _TEXT: Final = {"type": "string"}

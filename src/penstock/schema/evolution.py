@@ -29,7 +29,7 @@ from penstock.schema.changes import (
     Level,
 )
 from penstock.schema.comparison import compare
-from penstock.schema.walk import Schema
+from penstock.schema.traversal import Schema
 
 ON_THE_WAY_TO_COMPATIBLE: Final = frozenset(
     [TITLE, DESCRIPTION, PROPERTY_ADDED, REQUIRED_EXTENDED, ADDITIONAL_PROPERTIES, ADDITIONAL_ITEMS]

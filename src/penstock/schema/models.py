@@ -23,7 +23,7 @@ from msgspec import inspect
 from penstock.errors import BadParameter
 from penstock.schema import pydantic_models as pydantic_model
 from penstock.schema.pydantic_models import is_pydantic
-from penstock.schema.walk import COMBINED, Schema, children, nodes, steps
+from penstock.schema.traversal import COMBINED, Schema, children, nodes, steps
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar

@@ -13,7 +13,17 @@ import msgspec
 from penstock.errors import InvalidEvent, InvalidEventType
 from penstock.schema.bounds import check_patterns, check_unfolding
 from penstock.schema.json_text import check_depth, decode, refuse_duplicate_keys, why_malformed
-from penstock.schema.walk import COMBINED, Schema, check_references, children, followed, nodes, rebuilt, shown, target
+from penstock.schema.traversal import (
+    COMBINED,
+    Schema,
+    check_references,
+    children,
+    followed,
+    nodes,
+    rebuilt,
+    shown,
+    target,
+)
 
 SCHEMA_CHARS_MAX: Final = 1 << 20
 PLACES_CHARS_MAX: Final = 10_000_000

@@ -20,12 +20,12 @@ from penstock.schema.bounds import (
     most_weight,
     why_too_long,
 )
-from penstock.schema.cache import Shelf
 from penstock.schema.effective import MOMENT, effective_schema
 from penstock.schema.json_text import count_exponents, is_extreme
+from penstock.schema.lru_cache import Shelf
 from penstock.schema.parsing import dialect, is_empty, parse_schema
+from penstock.schema.traversal import Schema, nodes, rebuilt, redirected
 from penstock.schema.violations import Told, first_lines, told_violations
-from penstock.schema.walk import Schema, nodes, rebuilt, redirected
 
 KEPT_CHARS: Final = 16 << 20
 """How large the schemas may be together that a process keeps compiled."""

@@ -14,7 +14,7 @@ import msgspec
 
 from penstock.schema.effective import MOMENT
 from penstock.schema.json_text import java_double
-from penstock.schema.walk import shown
+from penstock.schema.traversal import shown
 
 EXTRANEOUS_MAX: Final = 20
 """How many members that are too many are told."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.core.log.cursor import Cursor, View, feed_mark
 from penstock.errors import GroupNotFound, MalformedAnswer
-from penstock.schema.walk import Schema
+from penstock.schema.traversal import Schema
 from penstock.spark.heads import Heads, parse_heads
 from penstock.spark.http import asked, opened
 from penstock.spark.mirror import Reset

@@ -31,7 +31,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from penstock.schema.walk import Schema, target
+from penstock.schema.traversal import Schema, target
 
 ANYTHING: Final = StringType()
 _UNKNOWN: Final = None

@@ -14,7 +14,7 @@ from penstock.core.events.event import NewEvent
 from penstock.core.events.partitioning import hash_partition, key_text
 from penstock.errors import InvalidRow
 from penstock.schema.json_text import decode
-from penstock.schema.walk import Path, key_path
+from penstock.schema.traversal import Path, key_path
 
 KEY_HEADER: Final = "ce_partitionkey"
 SHOWN_CHARS: Final = 200

@@ -11,15 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.client.registry import Traits
-from penstock.core.fields import MEMBERS, Fields, Stranger, strangers
+from penstock.core.fields import Fields
 from penstock.core.registry.definition import (
     AUDIENCES,
+    MEMBERS,
     NAKADI,
     PENSTOCK,
     STATISTICS,
+    Stranger,
     completed,
     is_name,
     partition_count_of,
+    strangers,
     wrong_annotations,
     wrong_labels,
 )

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from penstock.core.events.event import stream_name
 from penstock.core.events.partitioning import hash_partition, java_hash, key_text, random_partitions, text_order
 from penstock.schema.json_text import java_double  # fmt: skip
-from penstock.schema.walk import key_path
+from penstock.schema.traversal import key_path
 
 VECTORS = [
     (("",), 0, {3: 0, 4: 0, 8: 0, 12: 0}),

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.schema.effective import effective_schema
 from penstock.schema.parsing import dialect
-from penstock.schema.walk import Schema
+from penstock.schema.traversal import Schema
 from tests.unit.schema.nodes import draft
 
 CATEGORIES = pytest.mark.parametrize("category", ["undefined", "business", "data"])

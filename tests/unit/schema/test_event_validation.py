@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.schema.effective import effective_schema
+from penstock.schema.traversal import Schema
 from penstock.schema.validation import EXTREMES_MAX, WORK_MAX, Validator, compiled_validator, validator
-from penstock.schema.walk import Schema
 from tests.exhaustive import examples
 
 NUMBERS: Schema = {"properties": {"n": {"type": "integer"}}, "required": ["n"]}

@@ -26,8 +26,8 @@ from penstock.schema.bounds import (
     most_text_states,
 )
 from penstock.schema.json_text import DEPTH_MAX
+from penstock.schema.traversal import COMBINED, Schema, target
 from penstock.schema.validation import Validator
-from penstock.schema.walk import COMBINED, Schema, target
 from tests.exhaustive import examples, exhaustive
 
 DRAFT_7 = {"$schema": "http://json-schema.org/draft-07/schema#"}

@@ -5,7 +5,7 @@ from typing import Any
 from penstock.core.registry.definition import Mode
 from penstock.schema.comparison import AROUND, BESIDE, NOWHERE, Place
 from penstock.schema.evolution import judge
-from penstock.schema.walk import shown, steps
+from penstock.schema.traversal import shown, steps
 from tests.unit.schema.nodes import ARRAY, NUMBER, OBJECT, STRING, Schema, draft
 from tests.unit.schema.nodes import within as described
 

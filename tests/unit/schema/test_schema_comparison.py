@@ -10,7 +10,7 @@ from penstock.errors import InvalidEventType
 from penstock.schema import changes
 from penstock.schema.changes import REQUIRED_EXTENDED, Change, Level, Rule
 from penstock.schema.comparison import EMPTY, REFERENCE, compare, kind_of, node_of
-from penstock.schema.walk import COMBINED, Pointer, key_of, moved, references, same
+from penstock.schema.traversal import COMBINED, Pointer, key_of, moved, references, same
 from tests.unit.schema.nodes import ARRAY, NUMBER, OBJECT, STRING, Schema, draft, within
 
 

@@ -14,8 +14,8 @@ from penstock.core.registry.definition import Mode
 from penstock.schema.effective import effective_schema
 from penstock.schema.evolution import Verdict, judge
 from penstock.schema.parsing import check_schema, names_all
+from penstock.schema.traversal import rebuilt
 from penstock.schema.validation import Validator
-from penstock.schema.walk import rebuilt
 from tests.exhaustive import examples
 from tests.unit.schema.nodes import ARRAY, NUMBER, OBJECT, STRING, Schema
 

@@ -19,8 +19,8 @@ from penstock.schema.parsing import (
     closed,
     parse_schema,
 )
+from penstock.schema.traversal import Schema
 from penstock.schema.validation import Validator
-from penstock.schema.walk import Schema
 from tests.exhaustive import examples, exhaustive
 
 CATEGORIES = ("undefined", "business", "data")

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.schema.walk import (
+from penstock.schema.traversal import (
     MISSING,
     Schema,
     children,

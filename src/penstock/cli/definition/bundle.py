@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from penstock.cli.definition.document import Document, Place, Unreadable
 from penstock.cli.definition.openapi import WHY_LEFT_OUT, Plain, dialect_of, why_no_schema
-from penstock.schema.walk import MISSING, Pointer, Schema, children, shown, steps, target
+from penstock.schema.traversal import MISSING, Pointer, Schema, children, shown, steps, target
 
 Opening = Callable[[Path, Place], Document]
 """Returns the document in a file, to which a place refers."""

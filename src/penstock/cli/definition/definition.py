@@ -16,7 +16,7 @@ from penstock.cli.definition.openapi import why_no_schema
 from penstock.cli.definition.yaml_text import yaml_documents
 from penstock.client.registry import whole
 from penstock.schema.guidelines.rules import Finding
-from penstock.schema.walk import Pointer
+from penstock.schema.traversal import Pointer
 
 STDIN: Final = "-"
 _JSON: Final = frozenset([".json"])

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from penstock.schema.walk import Pointer
+from penstock.schema.traversal import Pointer
 
 
 class Place(NamedTuple):

@@ -6,7 +6,7 @@ import re
 from typing import Any, Final
 
 from penstock.cli.definition.document import Document, Place, Unreadable
-from penstock.schema.walk import Pointer
+from penstock.schema.traversal import Pointer
 
 LEVELS_MAX: Final = 200
 

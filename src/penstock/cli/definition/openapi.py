@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from penstock.schema.parsing import is_openapi
-from penstock.schema.walk import Pointer, Schema, shown
+from penstock.schema.traversal import Pointer, Schema, shown
 
 _DRAFT_4: Final = frozenset(
     [

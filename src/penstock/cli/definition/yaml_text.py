@@ -12,7 +12,7 @@ from typing import Any, Final
 import yaml
 
 from penstock.cli.definition.document import Document, Place, Unreadable
-from penstock.schema.walk import Pointer
+from penstock.schema.traversal import Pointer
 
 VALUES_MAX: Final = 200_000
 """A document holds at most so many values, those counted again that aliases repeat."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from penstock.cli.definition.definition import Definition
 from penstock.cli.definition.document import Place, Unreadable
 from penstock.cli.event_type.against import Against
-from penstock.core.fields import Stranger, strangers
+from penstock.core.registry.definition import Stranger, strangers
 from penstock.core.registry.event_type import EventType, WithoutEffect, without_effect
 from penstock.errors import InvalidEventType, UnsupportedMediaType
 from penstock.schema.guidelines import Finding, check

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from penstock.schema.walk import MISSING, Pointer, same, shown
+from penstock.schema.traversal import MISSING, Pointer, same, shown
 
 
 class Difference(NamedTuple):

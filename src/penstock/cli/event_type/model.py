@@ -14,7 +14,7 @@ from penstock.core.registry.definition import completed
 from penstock.schema.guidelines.draft import find
 from penstock.schema.guidelines.names import words
 from penstock.schema.models import entity, model_schema
-from penstock.schema.walk import Schema, key_path
+from penstock.schema.traversal import Schema, key_path
 
 
 def imported(named: str) -> Any:

@@ -11,7 +11,7 @@ from penstock.core.registry.definition import partition_count_of
 from penstock.core.registry.event_type import EventType
 from penstock.core.registry.replacement import KEPT_WHEN_ABSENT, replaced
 from penstock.errors import IncompatibleSchema, InvalidEventType, PenstockError
-from penstock.schema.walk import same
+from penstock.schema.traversal import same
 
 _OF_THE_HUB: Final = ("partition_count", "created_at", "updated_at")
 _PARALLELISM: Final = ("read_parallelism", "write_parallelism")

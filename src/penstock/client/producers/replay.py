@@ -36,7 +36,7 @@ from penstock.errors import (
     SequenceGap,
     SequenceOverlap,
 )
-from penstock.schema.walk import same
+from penstock.schema.traversal import same
 
 HELD_MAX: Final = 1_000_000
 """So many events are held at most until it is seen that the series is the one that the hub has the beginning of."""

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from penstock.schema.json_text import java_double
-from penstock.schema.walk import Path
+from penstock.schema.traversal import Path
 
 
 def text_order(count: int) -> tuple[int, ...]:

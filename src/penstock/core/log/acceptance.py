@@ -31,7 +31,7 @@ from penstock.core.events.event import (
 from penstock.core.events.partitioning import hash_partition, key_text, random_partitions
 from penstock.core.registry.event_type import EventType
 from penstock.errors import EventTooLarge, InvalidEvent, PartitionRefused
-from penstock.schema.walk import Path, key_path, shown
+from penstock.schema.traversal import Path, key_path, shown
 
 Place = Callable[[str | None, NewEvent, dict[str, Any], int], tuple[int, str | None]]
 """Chooses the partition by an event's key, what came with it, itself, and its line; returns its own key, too."""

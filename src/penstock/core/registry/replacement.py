@@ -13,7 +13,7 @@ from penstock.errors import IncompatibleSchema, InvalidEventType, MalformedEvent
 from penstock.schema.changes import EvolutionRules
 from penstock.schema.evolution import Verdict, judge, judge_history, next_version, told, why_refused
 from penstock.schema.parsing import check_schema, parse_schema
-from penstock.schema.walk import Schema
+from penstock.schema.traversal import Schema
 
 KEPT_WHEN_ABSENT: Final = ("annotations", "labels", "default_statistic")
 _AUTHORIZATION_GONE: Final = "Changing authorization object to `null` is not possible due to existing one"

@@ -13,7 +13,7 @@ from penstock.processing.fields import Fields, Reader
 from penstock.processing.sources.feed_position import encode_tranche
 from penstock.processing.sources.subscribed import Sent, apart, numbering_in
 from penstock.processing.stream_event import StreamEvent
-from penstock.schema.walk import Path, key_path
+from penstock.schema.traversal import Path, key_path
 
 _TEXTS: Final = ((str, int), "a text or a whole number")
 _decode: Final = msgspec.json.Decoder().decode

@@ -30,10 +30,10 @@ from penstock.schema.guidelines.draft import (
     top_level,
 )
 from penstock.schema.guidelines.names import says_change_id, says_entity_id, says_event_id, says_process_id
-from penstock.schema.guidelines.personal import entity_of, personal_kind, says_whose
+from penstock.schema.guidelines.personal_data import entity_of, personal_kind, says_whose
 from penstock.schema.guidelines.rules import Finding, Guideline
 from penstock.schema.parsing import is_openapi
-from penstock.schema.walk import Pointer, Schema, shown, steps
+from penstock.schema.traversal import Pointer, Schema, shown, steps
 
 WAIVER_PREFIX: Final = "penstock.waiver/"
 """Begins the key of such an annotation; the guideline's id follows, and the value is the reason.

@@ -11,7 +11,7 @@ import msgspec
 
 from penstock.schema.guidelines.names import says_time
 from penstock.schema.json_text import decode
-from penstock.schema.walk import COMBINED, NAMED, Path, Pointer, Schema, children, key_path, steps, target
+from penstock.schema.traversal import COMBINED, NAMED, Path, Pointer, Schema, children, key_path, steps, target
 
 DEFINED: Final = frozenset(["definitions", "$defs"])
 """The members of a schema that other parts of it refer to."""

@@ -5,7 +5,7 @@ from threading import Barrier
 
 import pytest
 
-from penstock.schema.cache import Shelf
+from penstock.schema.lru_cache import Shelf
 
 
 def made(shelf: Shelf[str], *keys: str, size: int = 1) -> list[str]:

@@ -6,8 +6,8 @@ import pytest
 
 from penstock.schema.guidelines.draft import Draft, find, is_required, parts, top_level
 from penstock.schema.guidelines.names import says_entity_id, says_process_id, says_time, words
-from penstock.schema.walk import shown
-from tests.unit.core.guidelines.definitions import COUNT, TEXT, described
+from penstock.schema.traversal import shown
+from tests.unit.schema.guidelines.definitions import COUNT, TEXT, described
 
 SCHEMA: dict[str, Any] = {
     "definitions": {"order": {"properties": {"id": TEXT, "of": {"$ref": "#/definitions/order"}}, "required": ["id"]},

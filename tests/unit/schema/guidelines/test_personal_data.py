@@ -10,10 +10,10 @@ import pytest
 
 from penstock.cli.definition.definition import definitions
 from penstock.schema.guidelines import check
-from penstock.schema.guidelines.personal import entity_of, personal_kind
-from penstock.schema.guidelines.personal_data import KINDS, SOURCES
+from penstock.schema.guidelines.personal_data import entity_of, personal_kind
+from penstock.schema.guidelines.personal_data_terms import KINDS, SOURCES
 from tests.docs.examples import ROOT, blocks
-from tests.unit.core.guidelines.definitions import BUSINESS, TEXT, described
+from tests.unit.schema.guidelines.definitions import BUSINESS, TEXT, described
 
 PERSONAL = {
     "contact": """

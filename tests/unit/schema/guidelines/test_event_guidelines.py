@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from penstock.schema.guidelines import GUIDELINES, WAIVER_PREFIX, Finding, check
 from penstock.schema.guidelines.rules import LINE_CHARS_MAX, NAME_STYLE
 from tests.exhaustive import examples
-from tests.unit.core.guidelines.definitions import BUSINESS, COUNT, DATA, TEXT, UNDEFINED, described, schema
+from tests.unit.schema.guidelines.definitions import BUSINESS, COUNT, DATA, TEXT, UNDEFINED, described, schema
 
 
 class Row(NamedTuple):
