@@ -19,7 +19,7 @@ from penstock.server.access import QUIET, Access
 from penstock.server.http.encoding import choose_form
 from penstock.server.http.links import TrustedProxies
 from penstock.server.http.problems import on_defect, on_http_error, on_penstock_error, problem_response
-from penstock.server.http.requests import arrived
+from penstock.server.http.requests import arrived, read_body
 from penstock.server.openapi.operation import Handler, Operation
 from penstock.server.routes import ROUTES
 from penstock.server.state import State
@@ -128,11 +128,14 @@ class HubApp:
 
 
 def _endpoint(operation: Operation) -> Handler:
-    """Return the handler of *operation*; where its answer has one form, the client has to accept that.
+    """Return the handler of *operation*, behind the checks that its description asks for.
 
-    An operation with several forms chooses itself. Requests that change something are carried out whatever they accept,
-    and machines that look after the hub get their answer.
+    Where its answer has one form, the client has to accept that. An operation with several forms chooses itself.
+    Requests that change something are carried out whatever they accept, and machines that look after the hub get their
+    answer. A body that is ignored has to be as long as its head says, too: the request may be another one.
     """
+    if operation.method != "GET" and operation.body is None:
+        return _ignoring_body(operation.handler)
     if operation.method != "GET" or len(operation.answer.content) != 1 or operation.path in QUIET:
         return operation.handler
     [media_type] = operation.answer.content
@@ -142,6 +145,15 @@ def _endpoint(operation: Operation) -> Handler:
         return await operation.handler(request)
 
     return offering
+
+
+def _ignoring_body(handler: Handler) -> Handler:
+    async def ignoring(request: Request) -> Any:
+        if "content-length" in request.headers or "transfer-encoding" in request.headers:
+            await read_body(request, request.app.state.penstock)
+        return await handler(request)
+
+    return ignoring
 
 
 def _unfinished(method: str, access: Access) -> PenstockError:
