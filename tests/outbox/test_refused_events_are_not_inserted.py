@@ -16,7 +16,7 @@ from penstock.core.events.event import EVENT_BYTES_MAX, NewEvent
 from penstock.core.registry.event_type import EventType
 from penstock.errors import EventTooLarge, EventTypeNotFound, InvalidEvent, PartitionRefused, PenstockError
 from penstock.hub.hub import Hub
-from penstock.hub.log.publish import Handed, prepare
+from penstock.hub.log.publish import NewEvents, prepare
 from penstock.outbox import publish, publish_many
 from penstock.storage import open_store
 from penstock.testing.factories import an_event_type
@@ -87,7 +87,7 @@ def hub_refuses(url: str, name: str, event: Any, beside: dict[str, Any]) -> Pens
         feed = tx.feeds.find(name)
     assert feed is not None
     with pytest.raises(PenstockError) as refused:
-        prepare(feed, Handed([NewEvent.of(document(event), **beside)]), now=1)
+        prepare(feed, NewEvents([NewEvent.of(document(event), **beside)]), now=1)
     return refused.value
 
 

@@ -16,7 +16,7 @@ from penstock.core.events.event import NewEvent
 from penstock.core.log.cursor import FIRST
 from penstock.hub.background import Clock, system_clock
 from penstock.hub.hub import Hub
-from penstock.hub.log.read import Wanted
+from penstock.hub.log.read import WantedPartition
 from penstock.storage import Store, open_store
 from penstock.storage.store import Block, Frame, KindFilter
 from penstock.testing.factories import an_event_type
@@ -72,7 +72,9 @@ class Follower:
 
     def page(self, size: int = 1000, kinds: KindFilter | None = None, n: int | None = None) -> int:
         """Read one page and return how many events it had."""
-        wanted = [Wanted(f"cursor{partition}", partition, cursor) for partition, cursor in self.cursors.items()]
+        wanted = [
+            WantedPartition(f"cursor{partition}", partition, cursor) for partition, cursor in self.cursors.items()
+        ]
         reading = self.hub.log.open(self.name, n, wanted, size, kinds)
         count = 0
         for track in reading.tracks:

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from penstock.core.log.cursor import FIRST, LAST
 from penstock.errors import PenstockError
 from penstock.hub.hub import Hub
-from penstock.hub.log.read import Wanted
+from penstock.hub.log.read import WantedPartition
 from penstock.server.log.pages import LineForm
 from penstock.storage.store import KindFilter
 from tests.exhaustive import examples
@@ -147,7 +147,7 @@ class FeedMachine(RuleBasedStateMachine):
 
     def _read(self, consumer: Consumer, size: int, hub: int) -> int:
         """Read a page as lines, as the server does, and return how many events it has looked at."""
-        wanted = [Wanted("cursor", consumer.partition, consumer.cursor)]
+        wanted = [WantedPartition("cursor", consumer.partition, consumer.cursor)]
         reading = self.hubs[hub].log.open(self.name, consumer.n, wanted, size, consumer.kinds)
         for line in b"".join(LineForm(version=1, headers=None).pieces(self.hubs[hub].log.reader, reading)).splitlines():
             told = json.loads(line)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from penstock.core.log.cursor import FIRST
 from penstock.hub.hub import Hub
-from penstock.hub.log.read import Wanted
+from penstock.hub.log.read import WantedPartition
 from penstock.storage.store import CHUNK_BYTES
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.promises.scene import JOINED, NAME, Remote, event, hub_on
@@ -21,8 +21,8 @@ GROWTH_MAX = (64 + 48) << 20
 def test_chunks_of_large_events_are_bounded(url: str) -> None:
     with hub_on(url, partitions=1) as hub:
         _fill(hub, EVENTS)
-        lines = hub.log.open(NAME, None, [Wanted("cursor0", 0, FIRST)], 1000)
-        columns = hub.log.open(NAME, None, [Wanted("cursor0", 0, FIRST)], 1000)
+        lines = hub.log.open(NAME, None, [WantedPartition("cursor0", 0, FIRST)], 1000)
+        columns = hub.log.open(NAME, None, [WantedPartition("cursor0", 0, FIRST)], 1000)
         kept = [0, 0]
         while chunk := hub.log.reader.next_lines(lines, lines.tracks[0], JOINED):
             assert len(chunk.body) <= BOUND
@@ -41,7 +41,7 @@ def test_chunks_of_large_events_behind_small_ones_are_bounded(url: str) -> None:
         hub.log.publish(NAME, [event({"n": n}) for n in range(5000)])
         for _ in range(20):
             hub.log.publish(NAME, [event({"x": "x" * EVENT_BYTES})])
-        reading = hub.log.open(NAME, None, [Wanted("cursor0", 0, FIRST)], 100_000)
+        reading = hub.log.open(NAME, None, [WantedPartition("cursor0", 0, FIRST)], 100_000)
         sizes = []
         while chunk := hub.log.reader.next_lines(reading, reading.tracks[0], JOINED):
             sizes.append(len(chunk.body))

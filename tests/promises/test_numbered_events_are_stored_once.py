@@ -18,7 +18,7 @@ from penstock.core.events.event import NewEvent
 from penstock.core.producers import MODULUS, Claim, Range, Stamp
 from penstock.errors import ClaimRefused, PenstockError, ProducerNotFound, ProducerUnsafe
 from penstock.hub.hub import Hub
-from penstock.hub.log.request import Published, Who
+from penstock.hub.log.request import ProducerName, Published
 from penstock.storage import open_store
 from tests.exhaustive import examples, exhaustive
 from tests.promises.line import Ids, Line
@@ -263,8 +263,8 @@ class Numbered(RuleBasedStateMachine):
     def _line(self, place: Place) -> Line:
         return self.lines.setdefault(place, Line())
 
-    def _who(self, place: Place) -> Who:
-        return Who(self.name, *place)
+    def _who(self, place: Place) -> ProducerName:
+        return ProducerName(self.name, *place)
 
     def _move(self) -> None:
         self.log[0] += self.waiting

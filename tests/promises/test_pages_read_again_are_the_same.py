@@ -4,7 +4,7 @@ import threading
 
 from penstock.core.log.cursor import FIRST
 from penstock.hub.hub import Hub
-from penstock.hub.log.read import Wanted
+from penstock.hub.log.read import WantedPartition
 from tests.exhaustive import examples
 from tests.promises.scene import JOINED, NAME, Follower, create, event, seeded
 from tests.store_contract.database import data_of
@@ -14,7 +14,7 @@ WIDE, PARTITIONS = "wide", 3
 
 def between(hub: Hub, start: dict[int, str], end: dict[int, str], name: str = WIDE) -> dict[int, bytes]:
     """Return the bytes of each partition between two cursors."""
-    wanted = [Wanted(f"cursor{p}", p, start[p], end[p]) for p in start]
+    wanted = [WantedPartition(f"cursor{p}", p, start[p], end[p]) for p in start]
     reading = hub.log.open(name, None, wanted, 100_000)
     found = {}
     for track in reading.tracks:
@@ -70,7 +70,7 @@ def test_pages_of_any_size_make_the_same_feed(hub: Hub) -> None:
 def test_events_have_the_same_bytes_by_line_and_by_column(hub: Hub) -> None:
     awkward = ["\\", "\t", "\\N", "Zoë 🚰", '"', "%s", "\u2028", "a" * 70_000]
     hub.log.publish(NAME, [event({"x": text}, key=f"k{n}", headers={"h": text[:9]}) for n, text in enumerate(awkward)])
-    reading = hub.log.open(NAME, None, [Wanted("cursor0", 0, FIRST)], 1000)
+    reading = hub.log.open(NAME, None, [WantedPartition("cursor0", 0, FIRST)], 1000)
     follower = Follower(hub)
     follower.all()
 

@@ -15,7 +15,7 @@ from penstock.errors import OutcomeUnknown, ProducerNotFound, ProducerUnsafe, Un
 from penstock.hub.admin.sweeping import Sweeper
 from penstock.hub.background import system_clock
 from penstock.hub.hub import Hub
-from penstock.hub.log.request import Published, Who
+from penstock.hub.log.request import ProducerName, Published
 from penstock.hub.producers.producers import DAY_S
 from penstock.storage import open_store
 from penstock.testing.postgres import PostgresCluster
@@ -67,7 +67,7 @@ class Publisher:
 
     def send(self, partition: int, stamp: Stamp, numbers: list[int]) -> Sent:
         events = [NewEvent.of(json.dumps({"by": self.who, "n": number}).encode()) for number in numbers]
-        who = Who(NAME, partition, f"g{self.who}")
+        who = ProducerName(NAME, partition, f"g{self.who}")
         return Sent(partition, stamp, numbers, self.hub.producers.submit(who, stamp, events, partition=partition))
 
     def take(self, sent: Sent) -> None:
@@ -93,7 +93,7 @@ class Publisher:
 
     def take_over(self, partition: int) -> None:
         with suppress(Unavailable):
-            state = self.hub.producers.claim(Who(NAME, partition, f"g{self.who}"), Claim()).producer.state
+            state = self.hub.producers.claim(ProducerName(NAME, partition, f"g{self.who}"), Claim()).producer.state
             self.next[partition] = Stamp(state.epoch, state.next)
 
 
@@ -108,7 +108,7 @@ def publishes(publisher: Publisher) -> Publisher:
 def takes_over(hub: Hub, chance: Random, over: threading.Event, said: Counter[str]) -> None:
     """Claims the groups of the publishers, and deletes them now and then."""
     while not over.is_set():
-        who = Who(NAME, chance.randrange(PARTITIONS), f"g{chance.randrange(PUBLISHERS)}")
+        who = ProducerName(NAME, chance.randrange(PARTITIONS), f"g{chance.randrange(PUBLISHERS)}")
         with suppress(Unavailable, ProducerNotFound):
             if chance.random() < 0.2:
                 hub.producers.forget(who)

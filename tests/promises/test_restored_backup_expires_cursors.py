@@ -10,7 +10,7 @@ from penstock.core.subscriptions.definition import completed_subscription
 from penstock.core.subscriptions.delivery import Rules
 from penstock.errors import CursorExpired, StreamNotFound
 from penstock.hub.hub import Hub
-from penstock.hub.log.read import Wanted
+from penstock.hub.log.read import WantedPartition
 from penstock.hub.subscriptions.commits import Commit
 from penstock.testing.live_hub import live_hub
 from tests.nakadi import Nakadi, problem
@@ -34,7 +34,7 @@ def publish(hub: Hub, count: int) -> None:
 
 def cursor_at(hub: Hub, cursor: str) -> str:
     """Return the cursor of partition 0 that *cursor* stands for."""
-    return hub.log.open(NAME, 1, [Wanted("cursor0", 0, cursor)], 0).tracks[0].cursor
+    return hub.log.open(NAME, 1, [WantedPartition("cursor0", 0, cursor)], 0).tracks[0].cursor
 
 
 def consume(hub: Hub, subscription: str, numbers: list[int]) -> int:

@@ -23,10 +23,10 @@ from penstock.core.producers import MODULUS
 from penstock.core.registry.event_type import Feed
 from penstock.errors import HubStopped, InsideTransaction, OutboxBacklog, OutcomeUnknown, PenstockError, Unavailable
 from penstock.hub.background import Background, Clock
-from penstock.hub.batches.ledger import Turns, advance
-from penstock.hub.log.outbox import MOVE_ROWS, NONE_MOVED, Backlog, Moved, RowGoneError, reject, take
-from penstock.hub.log.publish import Prepared, Unfit, ready, refusal
-from penstock.hub.log.request import Published, Request, Told, append_rows, is_stale, lock_heads
+from penstock.hub.batches.ledger import BatchTurns, record_piece
+from penstock.hub.log.outbox import MOVE_ROWS, NONE_MOVED, Backlog, MovedRows, RowGoneError, reject_row, take_rows
+from penstock.hub.log.publish import Prepared, Unpublishable, find_refusal, prepare_or_refuse
+from penstock.hub.log.request import Published, Request, Result, append_rows, is_stale, lock_heads
 from penstock.hub.producers.sequencing import (
     StaleError,
     Verdict,
@@ -34,8 +34,8 @@ from penstock.hub.producers.sequencing import (
     _batch,
     _Judge,
     _recorded,
-    is_counted,
-    too_many,
+    counts_toward_limit,
+    find_excess,
 )
 from penstock.storage.opening import Opening
 from penstock.storage.producers import ProducerKey
@@ -57,7 +57,7 @@ def judge(tx: Tx, requests: Sequence[Request], moved: Iterable[Prepared], modulu
         return [Verdict(request, _appendable(request)) for request in requests]
     going = [*moved, *(request.ready for request in requests if isinstance(request.ready, Prepared))]
     partition_ids = {number for number, _ in wanted}.union(*(batch.partition_ids for batch in going))
-    turns = Turns(tx, pieces, sorted(partition_ids))
+    turns = BatchTurns(tx, pieces, sorted(partition_ids))
     producers = tx.producers.lock(wanted, sorted(partition_ids)) if wanted else {}
     missed = [request for request, key in zip(requests, keys, strict=True) if key and key not in producers]
     if missed:
@@ -69,8 +69,8 @@ def judge(tx: Tx, requests: Sequence[Request], moved: Iterable[Prepared], modulu
             verdicts.append(_plain(request, turns))
             continue
         verdict = _Judge(tx, request, key, producers[key], modulus).verdict()
-        if verdict.taking is not None and not is_counted(producers[key]):
-            error = too_many(tx, verdict.taking.stamped.who, key[0], begun[key[0]])
+        if verdict.taking is not None and not counts_toward_limit(producers[key]):
+            error = find_excess(tx, verdict.taking.stamped.who, key[0], begun[key[0]])
             verdict = Verdict(request, told=error) if error else verdict
             begun[key[0]] += 1
         verdicts.append(verdict)
@@ -79,18 +79,18 @@ def judge(tx: Tx, requests: Sequence[Request], moved: Iterable[Prepared], modulu
 
 def record(
     tx: Tx, verdicts: Iterable[Verdict], results: Iterable[Published | None], now: int, modulus: int = MODULUS
-) -> list[Told]:
+) -> list[Result]:
     """Record what was appended, with *results*, of producers and of staged batches; return what each publisher is told.
 
     Raises:
         StaleError: another hub has heard of a producer first.
     """
-    told: list[Told] = []
+    told: list[Result] = []
     batches = []
     for verdict, published in zip(verdicts, results, strict=True):
         if verdict.taking is None or published is None:
             if verdict.request.piece is not None and verdict.appends is not None and published is not None:
-                advance(tx, verdict.request.piece, verdict.appends, published, now)
+                record_piece(tx, verdict.request.piece, verdict.appends, published, now)
             told.append(published or verdict.told)
             continue
         producer_id = _recorded(tx, verdict.taking, now)
@@ -103,18 +103,18 @@ def record(
     return told
 
 
-def _plain(request: Request, turns: Turns) -> Verdict:
+def _plain(request: Request, turns: BatchTurns) -> Verdict:
     """Return what becomes of one that is not stamped."""
     if request.piece is not None and not turns.take(request.piece):
         return Verdict(request)
-    if isinstance(request.ready, Unfit):
+    if isinstance(request.ready, Unpublishable):
         return Verdict(request, told=request.ready.error)
     return Verdict(request, request.ready)
 
 
 def _appendable(request: Request) -> Prepared | None:
     """Return what is to be appended of one that is not stamped."""
-    assert not isinstance(request.ready, Unfit)
+    assert not isinstance(request.ready, Unpublishable)
     return request.ready
 
 
@@ -275,7 +275,7 @@ class Committer:
             behind = [each for each in self._queue if each.name == left.name]
             self._queue = deque([*others, *again, *behind])
 
-    def _settled(self, group: list[Request]) -> list[tuple[Request, Told]]:
+    def _settled(self, group: list[Request]) -> list[tuple[Request, Result]]:
         """Append *group* in one transaction, preparing again what its event type has left behind meanwhile."""
         for _ in range(STALE_MAX):
             try:
@@ -289,7 +289,7 @@ class Committer:
                 return []
         raise Unavailable(reason="the event type keeps changing", retry_after=1)
 
-    def _append(self, group: list[Request]) -> list[Told] | None:
+    def _append(self, group: list[Request]) -> list[Result] | None:
         """Append in one transaction; None when the log refused what was to be moved with it, which was moved first."""
         names = sorted({request.name for request in group if not request.moved})
         moved_any = False
@@ -297,7 +297,7 @@ class Committer:
         try:
             patient = not any(request.direct for request in group)
             with self._store.write(patient=patient, opening=_opening(names, group)) as tx:
-                moved = take(tx, names, self._clock) if tx.opened is None else NONE_MOVED
+                moved = take_rows(tx, names, self._clock) if tx.opened is None else NONE_MOVED
                 moved_any = bool(moved.batches)
                 requests = [] if moved.left else group
                 verdicts = judge(tx, requests, moved.batches, self._modulus)
@@ -337,10 +337,10 @@ class Committer:
 
     def _move_some(self, name: str, rows_max: int) -> int:
         """Move up to *rows_max* rows; return how many, 0 where the log refused them: a single one is rejected then."""
-        moved = Moved([], None, [])
+        moved = MovedRows([], None, [])
         try:
             with self._store.write() as tx:
-                moved = take(tx, [name], self._clock, rows_max)
+                moved = take_rows(tx, [name], self._clock, rows_max)
                 heads = lock_heads(tx, moved.batches)
                 if any(is_stale(batch, heads) for batch in moved.batches):
                     raise StaleError([])
@@ -352,7 +352,7 @@ class Committer:
                 raise
             if len(moved.row_ids) == 1:
                 with self._store.write() as tx:
-                    reject(tx, name, moved.row_ids[0], f"the log refused it: {error}", self._clock)
+                    reject_row(tx, name, moved.row_ids[0], f"the log refused it: {error}", self._clock)
             return 0
         self._appended({partition_id: head.next_offset for partition_id, head in heads.items()})
         return max(1, len(moved.row_ids))
@@ -362,8 +362,10 @@ class Committer:
         left = list(group)
         for request in stale:
             try:
-                found = ready(self._load(request.name), request.handed, self._clock(), exact=request.is_exact)
-                error = refusal(found, exact=request.is_exact)
+                found = prepare_or_refuse(
+                    self._load(request.name), request.handed, self._clock(), exact=request.is_exact
+                )
+                error = find_refusal(found, exact=request.is_exact)
             except PenstockError as raised:
                 error = raised
             if error is None:
@@ -376,10 +378,10 @@ class Committer:
 
 def _opening(names: Sequence[str], group: Sequence[Request]) -> Opening | None:
     """Return what is asked for first to append *group*; None: it locks other things before the heads."""
-    ready = [request.ready for request in group if isinstance(request.ready, Prepared) and not request.is_exact]
-    if len(ready) < len(group):
+    prepared = [request.ready for request in group if isinstance(request.ready, Prepared) and not request.is_exact]
+    if len(prepared) < len(group):
         return None
-    return Opening(names, sorted({partition_id for each in ready for partition_id in each.partition_ids}))
+    return Opening(names, sorted({partition_id for each in prepared for partition_id in each.partition_ids}))
 
 
 def _fail(group: Iterable[Request], error: BaseException) -> None:

@@ -41,7 +41,7 @@ from penstock.storage.groups import Intervention, Listed, Place, Which
 from penstock.storage.store import Head, Position, Store, Tx
 
 
-class _Seen(NamedTuple):
+class _FeedHeads(NamedTuple):
     """A feed, and what its partitions had at one look."""
 
     feed: Feed
@@ -53,7 +53,7 @@ class Extents:
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
-        self._seen: dict[str, _Seen | None] = {}
+        self._seen: dict[str, _FeedHeads | None] = {}
 
     def count(self, name: str) -> int:
         """Return how many partitions a feed has; 0: there is none of that name."""
@@ -86,16 +86,16 @@ class Extents:
             ranges[partition_id] = seen.heads[partition_id].floor, seen.heads[partition_id].next_offset
         return {ids[partition_id]: offset for partition_id, offset in self._tx.events.since(ranges, at).items()}
 
-    def _look(self, name: str) -> _Seen | None:
+    def _look(self, name: str) -> _FeedHeads | None:
         if name not in self._seen:
             feed = self._tx.feeds.find(name) if is_name(name) else None
             heads = self._tx.events.heads(feed.partition_ids) if feed else {}
             is_there = feed is not None and len(heads) == feed.partition_count  # Else it was dropped between the looks.
-            self._seen[name] = _Seen(feed, heads) if feed and is_there else None
+            self._seen[name] = _FeedHeads(feed, heads) if feed and is_there else None
         return self._seen[name]
 
 
-class Moved(NamedTuple):
+class ResetPosition(NamedTuple):
     """A position that was reset."""
 
     place: Place
@@ -115,7 +115,7 @@ class Target(NamedTuple):
     goal: Goal
 
 
-class Moving:
+class ResetPlan:
     """What is to be moved of one group, and where to."""
 
     def __init__(self, tx: Tx, kind: str, standings: Sequence[Standing]) -> None:
@@ -123,7 +123,7 @@ class Moving:
         self._kind = kind
         self._stands = {(each.source, each.slice, each.tranche): each for each in standings}
 
-    def moved(self, resets: Sequence[Reset]) -> Sequence[Moved]:
+    def moved(self, resets: Sequence[Reset]) -> Sequence[ResetPosition]:
         """Return the positions that *resets* mean, as they are to be; sorted.
 
         Raises:
@@ -176,7 +176,7 @@ class Moving:
         found = sorted({part for known, part, _ in self._stands if known == source})
         return found or ([] if self._kind == CURSOR_SET else [""])
 
-    def _moved(self, target: Target, since: Mapping[int, Mapping[tuple[str, int], int]]) -> Moved:
+    def _moved(self, target: Target, since: Mapping[int, Mapping[tuple[str, int], int]]) -> ResetPosition:
         extent = self._extents.at(target.source, target.partition, target.item)
         offset = self._offset(target, extent, since)
         if offset < 0:
@@ -188,7 +188,7 @@ class Moving:
         stands = self._stands.get((target.source, target.slice, target.partition))
         came_from = stands.offset if stands and stands.epoch == extent.epoch else None
         place = Place(target.source, target.slice, target.partition, extent.epoch, offset)
-        return Moved(place, came_from, extent)
+        return ResetPosition(place, came_from, extent)
 
     def _offset(self, target: Target, extent: Extent, since: Mapping[int, Mapping[tuple[str, int], int]]) -> int:
         goal = target.goal
@@ -266,12 +266,12 @@ def _check_expected(tx: Tx, group: str, commits: Sequence[Commit], places: Seque
             )
 
 
-def _intervention(moved: Moved, reason: str | None, at: int) -> Intervention:
+def _intervention(moved: ResetPosition, reason: str | None, at: int) -> Intervention:
     source, part, tranche, epoch, offset = moved.place
     return Intervention(source, part, tranche, RESET, epoch, moved.came_from, offset, reason, at)
 
 
-class Known(NamedTuple):
+class GroupLag(NamedTuple):
     """A consumer group, and how far it is behind."""
 
     listed: Listed
@@ -352,7 +352,7 @@ class Groups:
                 return found
         raise GroupNotFound(group=name)
 
-    def look(self, groups: Sequence[Listed]) -> Sequence[Known]:
+    def look(self, groups: Sequence[Listed]) -> Sequence[GroupLag]:
         """Return how far each is behind, in one query however many they are; what the outbox holds does not count."""
         with self._store.read() as tx:
             found = tx.groups.standings([each.name for each in groups])
@@ -386,7 +386,9 @@ class Groups:
             raise DatabaseUnavailable(reason=error.reason, retry_after=1) from error
         return sorted(places)
 
-    def reset(self, group: str, resets: Sequence[Reset], reason: str | None, *, dry_run: bool) -> Sequence[Moved]:
+    def reset(
+        self, group: str, resets: Sequence[Reset], reason: str | None, *, dry_run: bool
+    ) -> Sequence[ResetPosition]:
         """Move positions, all or none, and record it; return what was moved, sorted. A dry run tells what would be.
 
         Raises:
@@ -404,7 +406,7 @@ class Groups:
             if kind == SUBSCRIPTION:
                 reason = f"its streams have to be told: PATCH /subscriptions/{group}/cursors moves it"
                 raise GroupKindDiffers(group=group, kind=kind, reason=reason)
-            moved = Moving(tx, kind, tx.groups.standings([group])).moved(resets)
+            moved = ResetPlan(tx, kind, tx.groups.standings([group])).moved(resets)
             if not dry_run:
                 tx.groups.put(group, [each.place for each in moved], now)
                 tx.groups.intervene(group, [_intervention(each, reason, now) for each in moved])
@@ -437,9 +439,9 @@ class Groups:
             tx.groups.delete(name)
 
 
-def _known(listed: Listed, standings: Sequence[Standing], now: int) -> Known:
+def _known(listed: Listed, standings: Sequence[Standing], now: int) -> GroupLag:
     has_begun = listed.kind != SUBSCRIPTION or bool(standings)
-    return Known(listed, behind(standings, now) if has_begun else None, standings, now)
+    return GroupLag(listed, behind(standings, now) if has_begun else None, standings, now)
 
 
 def _cursor(feed: Feed, view: View, positions: Mapping[int, Position]) -> str:

@@ -9,8 +9,8 @@ from starlette.responses import Response
 from penstock.errors import InvalidEvent, MalformedBatch, MalformedEvent, TooManyEvents, UnsupportedMediaType
 from penstock.hub.admin.sweeping import UPLOAD_S
 from penstock.hub.background import rfc3339
-from penstock.hub.batches.batches import Part, digest_of
-from penstock.hub.log.publish import Handed
+from penstock.hub.batches.batches import UploadManifest, digest_of
+from penstock.hub.log.publish import NewEvents
 from penstock.hub.log.request import BatchName
 from penstock.server.access import access_of
 from penstock.server.http.requests import media_type_of, read_body
@@ -62,7 +62,7 @@ async def put_chunk(request: Request) -> Response:
         if len(events) > wire.CHUNK_EVENTS_MAX:
             raise TooManyEvents(limit=wire.CHUNK_EVENTS_MAX)
         digest = digest_of(body)
-        handed = Handed(events, lines)
+        handed = NewEvents(events, lines)
         try:
             kept, rejected = state.hub.batches.add(event_type, upload, number, handed, digest, rejects=rejects)
         except MalformedEvent as error:
@@ -90,7 +90,9 @@ async def publish_uploads(request: Request) -> Response:
 
     def published() -> Response:
         wanted = wire.parse_publish(body)
-        parts = [Part(each.upload, each.chunks, each.events, bytes.fromhex(each.digest)) for each in wanted.uploads]
+        parts = [
+            UploadManifest(each.upload, each.chunks, each.events, bytes.fromhex(each.digest)) for each in wanted.uploads
+        ]
         done = state.hub.batches.publish(batch, wanted.query, parts)
         access.events = done.appended
         state.metrics.published.add(name, done.appended)

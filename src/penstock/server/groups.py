@@ -12,7 +12,7 @@ from penstock.core.registry.definition import is_name
 from penstock.errors import BadParameter, EventTypeNotFound, GroupNotFound
 from penstock.hub.admin.settings import Operation
 from penstock.hub.background import rfc3339
-from penstock.hub.groups import Known, Moved
+from penstock.hub.groups import GroupLag, ResetPosition
 from penstock.server.auth import caller_of
 from penstock.server.http.links import Pairs, page_links
 from penstock.server.http.requests import parsed, read_body
@@ -143,7 +143,7 @@ def _next(asked: Mapping[str, str | None], limit: int) -> dict[str, Pairs]:
     return {"next": [*given, ("limit", limit)]} if given else {}
 
 
-def _shown(known: Known) -> wire.ConsumerGroup:
+def _shown(known: GroupLag) -> wire.ConsumerGroup:
     group, behind = known.listed, known.behind
     definition = group.definition or {}
     return wire.ConsumerGroup(
@@ -181,7 +181,7 @@ def _committed(place: Place) -> wire.CommittedPosition:
     return wire.CommittedPosition(place.source, place.slice, place.tranche, place.epoch, place.offset)
 
 
-def _reset(moved: Moved) -> wire.ResetPosition:
+def _reset(moved: ResetPosition) -> wire.ResetPosition:
     source, part, tranche, epoch, offset = moved.place
     head = moved.extent.next_offset
     return wire.ResetPosition(source, part, tranche, epoch, moved.came_from, offset, head, head - offset)

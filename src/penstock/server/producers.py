@@ -19,9 +19,9 @@ from penstock.errors import BadProducerHeaders, InvalidEvent, MalformedBatch, Ma
 from penstock.hub.admin.settings import Operation
 from penstock.hub.background import rfc3339
 from penstock.hub.hub import Hub
-from penstock.hub.log.publish import How
-from penstock.hub.log.request import Produced, Published, Who
-from penstock.hub.producers.producers import Standing, new_group
+from penstock.hub.log.publish import PublishOptions
+from penstock.hub.log.request import ProducerName, ProducerResult, Published
+from penstock.hub.producers.producers import ProducerStatus, new_group
 from penstock.server.access import access_of
 from penstock.server.http.links import page_links
 from penstock.server.http.requests import media_type_of, read_body, refuse_foreign_body
@@ -87,7 +87,7 @@ async def allocate_producer(request: Request) -> Response:
 
     def claimed() -> Response:
         claim = wire.parse_claim(body)
-        who = Who(name, partition, new_group(claim.claim_id))
+        who = ProducerName(name, partition, new_group(claim.claim_id))
         return _standing(state.hub, partition, state.hub.producers.claim(who, claim), 201)
 
     return await state.run(claimed)
@@ -116,10 +116,10 @@ async def find_sequence(request: Request) -> Response:
     return await state.run(found)
 
 
-async def _who(request: Request, operation: Operation) -> tuple[State, Who]:
+async def _who(request: Request, operation: Operation) -> tuple[State, ProducerName]:
     state, name = await asked(request, operation)
     partition = await partition_of(request, state, name)
-    return state, Who(name, partition, wire.check_group(request.path_params["group"]))
+    return state, ProducerName(name, partition, wire.check_group(request.path_params["group"]))
 
 
 async def partition_of(request: Request, state: State, name: str) -> int:
@@ -136,7 +136,7 @@ def offsets_shown(ranges: Sequence[Range]) -> list[wire.Offsets]:
     return [wire.Offsets(*each) for each in ranges]
 
 
-def _standing(hub: Hub, partition: int, standing: Standing, status: int = 200) -> Response:
+def _standing(hub: Hub, partition: int, standing: ProducerStatus, status: int = 200) -> Response:
     found = _shown(hub, partition, standing)
     answer = json_response(found, status)
     answer.headers["ETag"] = f'"{found.owner_level}:{"" if found.next_sequence is None else found.next_sequence}"'
@@ -144,7 +144,7 @@ def _standing(hub: Hub, partition: int, standing: Standing, status: int = 200) -
     return answer
 
 
-def _shown(hub: Hub, partition: int, standing: Standing) -> wire.Shown:
+def _shown(hub: Hub, partition: int, standing: ProducerStatus) -> wire.Shown:
     producer, state, modulus = standing.producer, standing.producer.state, hub.producers.modulus
     window = standing.window
     return wire.Shown(
@@ -182,7 +182,7 @@ async def publish_to_partition(request: Request) -> Response:
 
     def submit(*, looks: bool = True) -> "Future[Published | None]":
         batch = _read(body, media_type, by)
-        how = How(flow_id=flow_id, strict=batch.lines is None, partition=partition)
+        how = PublishOptions(flow_id=flow_id, strict=batch.lines is None, partition=partition)
         return _submit(state.hub, name, batch, how, looks=looks)
 
     try:
@@ -220,19 +220,19 @@ def _read(body: bytes, media_type: str, by: wire.Given | None) -> _Batch:
     return _Batch(by, events, lines)
 
 
-def _submit(hub: Hub, name: str, batch: _Batch, how: How, *, looks: bool) -> "Future[Published | None]":
+def _submit(hub: Hub, name: str, batch: _Batch, how: PublishOptions, *, looks: bool) -> "Future[Published | None]":
     by = batch.by
     if by is None:
         return hub.log.submit(name, batch.events, batch.lines, looks=looks, **how)
     assert how["partition"] is not None
-    who = Who(name, how["partition"], by.group)
+    who = ProducerName(name, how["partition"], by.group)
     deadline = None if by.deadline_ms is None else time.monotonic() + by.deadline_ms / 1000
     return hub.producers.submit(
         who, by.stamp, batch.events, batch.lines, looks=looks, trims=by.trims, deadline=deadline, **how
     )
 
 
-def _answer(produced: Produced) -> Response:
+def _answer(produced: ProducerResult) -> Response:
     ranges = offsets_shown(produced.ranges)
     numbers = wire.Numbers(produced.first, produced.last, produced.next)
     one = ranges[0] if len(ranges) == 1 else None

@@ -10,7 +10,7 @@ from penstock.core.registry.definition import PENSTOCK, Limits
 from penstock.core.registry.event_type import EventType, Feed
 from penstock.hub.admin.settings import Settings
 from penstock.hub.background import Clock
-from penstock.hub.log.publish import Handed, Prepared, prepare
+from penstock.hub.log.publish import NewEvents, Prepared, prepare
 from penstock.hub.registry import Registry
 from penstock.storage.store import Block, Frame, Head, Store
 from penstock.storage.subscriptions import Subscription
@@ -78,7 +78,7 @@ def find_feed(store: Store, name: str = NAME) -> Feed:
 
 def prepare_events(feed: Feed, *events: NewEvent, at: int = START_AT) -> Prepared:
     """Return *events* ready to be appended."""
-    return prepare(feed, Handed(events), at)
+    return prepare(feed, NewEvents(events), at)
 
 
 def read_data(store: Store, partition_id: int) -> list[str]:

@@ -8,8 +8,8 @@ from penstock.core.producers import MODULUS, Stamp, State, digests_of
 from penstock.core.registry.event_type import Feed
 from penstock.errors import InvalidEvent
 from penstock.hub.committer import judge, record
-from penstock.hub.log.publish import Handed, Prepared, Unfit
-from penstock.hub.log.request import Request, Stamped, Told, Who, append_rows, handed_bytes, lock_heads
+from penstock.hub.log.publish import NewEvents, Prepared, Unpublishable
+from penstock.hub.log.request import NumberedBatch, ProducerName, Request, Result, append_rows, digest_input, lock_heads
 from penstock.storage.producers import Batch, Producer
 from penstock.storage.store import Store
 from penstock.testing.clock import START_AT
@@ -28,21 +28,21 @@ def a_batch(feed: Feed, epoch: int, sequence: int, letters: str, **others: Any) 
     """Return a request of a producer; *others* are group, partition, trims, deadline, and fits."""
     partition, group = others.get("partition", 0), others.get("group", "g")
     events = make_events(letters, partition)
-    stamped = Stamped(
-        Who(feed.name, partition, group),
+    stamped = NumberedBatch(
+        ProducerName(feed.name, partition, group),
         Stamp(epoch, sequence),
-        digests_of(map(handed_bytes, events)),
+        digests_of(map(digest_input, events)),
         others.get("trims", False),
         others.get("deadline"),
     )
-    found = prepare_events(feed, *events) if others.get("fits", True) else Unfit(feed, UNFIT)
-    return Request(feed.name, Handed(events, partition=partition), found, stamped=stamped)
+    found = prepare_events(feed, *events) if others.get("fits", True) else Unpublishable(feed, UNFIT)
+    return Request(feed.name, NewEvents(events, partition=partition), found, stamped=stamped)
 
 
 def a_publish(feed: Feed, letters: str, partition: int = 0, **others: Any) -> Request:
     """Return a request without a producer."""
     events = make_events(letters, partition)
-    return Request(feed.name, Handed(events), prepare_events(feed, *events), **others)
+    return Request(feed.name, NewEvents(events), prepare_events(feed, *events), **others)
 
 
 def settle(
@@ -51,7 +51,7 @@ def settle(
     moved: Sequence[Prepared] = (),
     at: int = START_AT,
     modulus: int = MODULUS,
-) -> list[Told]:
+) -> list[Result]:
     """Append requests in one transaction, as the committer does, behind what was moved."""
     with store.write() as tx:
         verdicts = judge(tx, requests, moved, modulus)

@@ -60,7 +60,7 @@ Administration = Mapping[str, tuple[Attribute, ...]]
 """By each of `LISTS`, whom it names."""
 
 
-class Picture(NamedTuple):
+class SettingsSnapshot(NamedTuple):
     """All settings as they were at one look."""
 
     administration: Administration
@@ -70,7 +70,7 @@ class Picture(NamedTuple):
     """Those that are on."""
 
     @classmethod
-    def of(cls, settings: Collection[Setting]) -> "Picture":
+    def of(cls, settings: Collection[Setting]) -> "SettingsSnapshot":
         """Make sense of what is stored; what only another version knows is passed over."""
         lists = {each.name: each.value for each in settings if each.kind == _ADMINISTRATION}
         decode = msgspec.json.Decoder(tuple[Attribute, ...]).decode
@@ -96,7 +96,7 @@ class Settings:
         self._changed = changed
         self._monotonic = monotonic
         self._looking = threading.Lock()
-        self._picture: Picture | None = None
+        self._picture: SettingsSnapshot | None = None
         self._looked_at = self._seen_at = float("-inf")
         self._started = False
 
@@ -118,13 +118,13 @@ class Settings:
         with self._looking:  # One after the other: none puts an older picture in the place of a newer one.
             self._looked_at = self._monotonic()
             with self._store.read() as tx:
-                found = Picture.of(tx.settings.all())
+                found = SettingsSnapshot.of(tx.settings.all())
             before, self._picture = self._picture, found
             self._seen_at = self._monotonic()
         if before is not None and before != found:
             self._changed()
 
-    def now(self) -> Picture:
+    def now(self) -> SettingsSnapshot:
         """Return all settings; those of a hub that was started without asking the database.
 
         Raises:

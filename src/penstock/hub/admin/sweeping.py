@@ -6,7 +6,7 @@ from typing import Final
 import structlog
 
 from penstock.hub.background import Background, Clock, system_clock
-from penstock.hub.producers.producers import BATCHES_KEPT, Expiry, expired
+from penstock.hub.producers.producers import BATCHES_KEPT, Expiry, expire
 from penstock.storage.store import Store, Tx
 
 SWEEP_ROWS: Final = 5_000
@@ -84,7 +84,7 @@ class Sweeper:
             keys = [(producer.partition_id, producer.name) for producer in idle]
             for producer in tx.producers.lock(keys, sorted({partition_id for partition_id, _ in keys})).values():
                 if producer and producer.updated_at < since and not (producer.is_pinned or producer.state.is_expired):
-                    tx.producers.update(expired(producer, self._clock()))
+                    tx.producers.update(expire(producer, self._clock()))
         return True
 
     def _forget_some(self) -> bool:
@@ -97,9 +97,9 @@ class Sweeper:
 
     def _clear_staging(self, tx: Tx) -> int:
         """Remove some of the uploads that nobody has published, and of the batches that need not be known any more."""
-        expired = tx.staging.expire(self._since(UPLOAD_S), SWEEP_UPLOADS)
+        expire = tx.staging.expire(self._since(UPLOAD_S), SWEEP_UPLOADS)
         forgotten = tx.staging.forget_old(STAGED_KEPT, SWEEP_ROWS)
-        return expired + forgotten + tx.staging.remove(SWEEP_UPLOADS, SWEEP_CHUNKS)
+        return expire + forgotten + tx.staging.remove(SWEEP_UPLOADS, SWEEP_CHUNKS)
 
     def _since(self, seconds: float) -> int:
         return self._clock() - int(seconds * 1_000_000)

@@ -42,9 +42,9 @@ from penstock.errors import (
 )
 from penstock.hub.background import Clock, rfc3339
 from penstock.hub.batches.direct import DirectBatches
-from penstock.hub.batches.ledger import begun, existing, key_of
-from penstock.hub.log.publish import Handed, Prepared, prepare, ready
-from penstock.hub.log.request import BatchName, Piece, Published, Request
+from penstock.hub.batches.ledger import find_batch, key_of, require_batch
+from penstock.hub.log.publish import NewEvents, Prepared, prepare, prepare_or_refuse
+from penstock.hub.log.request import BatchName, BatchPiece, Published, Request
 from penstock.storage.outbox import OutboxRow
 from penstock.storage.staging import DIGEST_BYTES, Batch, BatchKey, Chunk, Kept, Upload
 from penstock.storage.store import Store, Tx
@@ -52,7 +52,7 @@ from penstock.storage.store import Store, Tx
 _WRONG = (Invalid, TooLarge, NotFound)
 
 
-class Reject(msgspec.Struct, frozen=True):
+class InvalidLine(msgspec.Struct, frozen=True):
     """A line that is no valid event."""
 
     line: int
@@ -63,7 +63,7 @@ class Reject(msgspec.Struct, frozen=True):
     partition: int | None = None
 
 
-def sift(feed: Feed, handed: Handed, now: int) -> tuple[Handed, Sequence[Reject]]:
+def separate_invalid(feed: Feed, handed: NewEvents, now: int) -> tuple[NewEvents, Sequence[InvalidLine]]:
     """Return those events that are valid, and the others; looked at one by one only where there is one of these."""
     try:
         prepare(feed, handed, now)
@@ -78,7 +78,7 @@ def sift(feed: Feed, handed: Handed, now: int) -> tuple[Handed, Sequence[Reject]
             prepare(feed, handed._replace(events=[event], lines=[number]), now)
         except _WRONG as error:
             text = bytes(event.data).decode(errors="backslashreplace")
-            rejected.append(Reject(number, _reason(error), text, event.key, event.headers, event.partition))
+            rejected.append(InvalidLine(number, _reason(error), text, event.key, event.headers, event.partition))
         else:
             valid.append((number, event))
     return handed._replace(events=[event for _, event in valid], lines=[number for number, _ in valid]), rejected
@@ -96,10 +96,10 @@ ATTEMPTS_MAX: Final = 10
 _Row = tuple[bytes, str | None, dict[str, str] | None, int | None]
 _pack: Final = msgspec.msgpack.Encoder().encode
 _unpack: Final = msgspec.msgpack.Decoder(list[_Row]).decode
-_rejects: Final = msgspec.json.Decoder(list[Reject]).decode
+_rejects: Final = msgspec.json.Decoder(list[InvalidLine]).decode
 
 
-class Part(NamedTuple):
+class UploadManifest(NamedTuple):
     """An upload, as the task that has handed it in describes it."""
 
     name: str
@@ -110,7 +110,7 @@ class Part(NamedTuple):
     """Of the digests of its chunks, one after the other."""
 
 
-class Done(NamedTuple):
+class BatchOutcome(NamedTuple):
     """A batch that was published."""
 
     batch: Batch
@@ -150,7 +150,7 @@ class Batches:
         """
         feed = self._load(name.event_type)
         with self._store.read() as tx:
-            batch = begun(tx, feed, name, query, is_direct=False)
+            batch = find_batch(tx, feed, name, query, is_direct=False)
             if batch is None and tx.staging.count(feed.id, UPLOADS_MAX) == UPLOADS_MAX:
                 raise TooManyUploads(event_type=feed.name, limit=UPLOADS_MAX)
         if batch is not None:
@@ -162,8 +162,8 @@ class Batches:
         return upload
 
     def add(
-        self, event_type: str, name: str, number: int, handed: Handed, digest: bytes, *, rejects: bool
-    ) -> tuple[Kept, Sequence[Reject]]:
+        self, event_type: str, name: str, number: int, handed: NewEvents, digest: bytes, *, rejects: bool
+    ) -> tuple[Kept, Sequence[InvalidLine]]:
         """Keep a chunk of an upload and return it; the same one again is kept once.
 
         Lines that are no valid events are set apart where whoever publishes *rejects* them, and returned.
@@ -175,9 +175,9 @@ class Batches:
             ChunkDiffers: a chunk of that number has other lines.
         """
         feed, upload = self._load(event_type), self._found(event_type, name)
-        rejected: Sequence[Reject] = ()
+        rejected: Sequence[InvalidLine] = ()
         if rejects:
-            handed, rejected = sift(feed, handed, self._clock())
+            handed, rejected = separate_invalid(feed, handed, self._clock())
         else:
             prepare(feed, handed, self._clock())
         packed = _pack([(bytes(each.data), each.key, each.headers, each.partition) for each in handed.events])
@@ -200,7 +200,7 @@ class Batches:
         with self._store.write() as tx:
             tx.staging.drop(upload)
 
-    def publish(self, name: BatchName, query: str, parts: Sequence[Part]) -> Done:
+    def publish(self, name: BatchName, query: str, parts: Sequence[UploadManifest]) -> BatchOutcome:
         """Publish a batch, of *parts* unless it was begun with others before; each event of it once.
 
         Up to the store's `batch_events_max` events become visible at once, a larger batch piece by piece. Safe to
@@ -225,7 +225,7 @@ class Batches:
             batch, events = self._further(name, batch)
             appended += events
             attempts = 0 if batch.done > before.done else attempts + 1
-        return Done(batch, appended)
+        return BatchOutcome(batch, appended)
 
     def batch(self, name: BatchName) -> Batch:
         """Return a batch as the ledger has it.
@@ -235,7 +235,7 @@ class Batches:
         """
         feed = self._load(name.event_type)
         with self._store.read() as tx:
-            return existing(tx.staging.batch(feed.id, name.group, name.number), name)
+            return require_batch(tx.staging.batch(feed.id, name.group, name.number), name)
 
     def batches(self, event_type: str, group: str, limit: int) -> Sequence[Batch]:
         """Return the newest batches of a producer group, the newest first.
@@ -267,31 +267,31 @@ class Batches:
             raise UploadNotFound(event_type=event_type, upload=name)
         return upload
 
-    def _begun(self, name: BatchName, query: str, parts: Sequence[Part]) -> Batch:
+    def _begun(self, name: BatchName, query: str, parts: Sequence[UploadManifest]) -> Batch:
         with self._store.write() as tx:
             locked = tx.feeds.lock(name.event_type)
             if locked is None:
                 raise EventTypeNotFound(event_type=name.event_type)
-            batch = begun(tx, locked, name, query, is_direct=False)
+            batch = find_batch(tx, locked, name, query, is_direct=False)
             if batch is not None:
                 return batch
             key = key_of(locked, name, query)
             upload_ids = _complete(tx, name.event_type, key, parts)
             tx.staging.begin(key, upload_ids, sum(part.chunks for part in parts), self._clock())
-            return existing(tx.staging.batch(locked.id, name.group, name.number), name)
+            return require_batch(tx.staging.batch(locked.id, name.group, name.number), name)
 
-    def _further(self, name: BatchName, batch: Batch) -> Done:
+    def _further(self, name: BatchName, batch: Batch) -> BatchOutcome:
         """Have the next piece of a batch appended, by whomever, and return the batch as it is then."""
         feed = self._load(name.event_type)
         with self._store.read() as tx:
-            current = existing(tx.staging.batch(feed.id, name.group, name.number), name)
+            current = require_batch(tx.staging.batch(feed.id, name.group, name.number), name)
             request = None if current.done > batch.done else self._request(tx, feed, current)
         if request is None:
-            return Done(current, 0)
+            return BatchOutcome(current, 0)
         published = None
         with suppress(OutcomeUnknown):  # What the ledger says is so.
             published = self._submit(request).result()
-        return Done(self.batch(name), published.events if published else 0)
+        return BatchOutcome(self.batch(name), published.events if published else 0)
 
     def _request(self, tx: Tx, feed: Feed, batch: Batch) -> Request | None:
         """Return the next piece of a batch, ready for the log; None where another one has taken it meanwhile."""
@@ -315,18 +315,18 @@ def _piece(
             NewEvent(msgspec.Raw(data), key, headers, partition) for data, key, headers, partition in _unpack(body)
         ]
         rejected += [(_rejected(feed, each, batch), each.reason) for each in (_rejects(rejects) if rejects else ())]
-    handed = Handed(events, validated=True)
-    prepared = ready(feed, handed, now, exact=True) if events else Prepared(feed, 0, {})
-    return Request(feed.name, handed, prepared, piece=Piece(batch, chunks, rejected))
+    handed = NewEvents(events, validated=True)
+    prepared = prepare_or_refuse(feed, handed, now, exact=True) if events else Prepared(feed, 0, {})
+    return Request(feed.name, handed, prepared, piece=BatchPiece(batch, chunks, rejected))
 
 
-def _rejected(feed: Feed, reject: Reject, batch: Batch) -> OutboxRow:
+def _rejected(feed: Feed, reject: InvalidLine, batch: Batch) -> OutboxRow:
     headers = None if reject.headers is None else msgspec.json.encode(reject.headers).decode()
     at = rfc3339(batch.begun_at)
     return OutboxRow(0, feed.name, reject.data, reject.key, headers, reject.partition, at)
 
 
-def _complete(tx: Tx, event_type: str, key: BatchKey, parts: Sequence[Part]) -> Sequence[int]:
+def _complete(tx: Tx, event_type: str, key: BatchKey, parts: Sequence[UploadManifest]) -> Sequence[int]:
     """Return the ids of the uploads of *parts*, having looked whether they are what these say, and holding them."""
     held = tx.staging.hold(key, [part.name for part in parts])
     chunks: defaultdict[int, list[Kept]] = defaultdict(list)
@@ -342,7 +342,7 @@ def _complete(tx: Tx, event_type: str, key: BatchKey, parts: Sequence[Part]) -> 
     return [held[part.name] for part in parts]
 
 
-def _differs(part: Part, chunks: Sequence[Kept]) -> str | None:
+def _differs(part: UploadManifest, chunks: Sequence[Kept]) -> str | None:
     """Tell why an upload is not what *part* says; None: it is."""
     numbers = [each.number for each in chunks]
     if numbers != list(range(part.chunks)):

@@ -27,10 +27,10 @@ from penstock.errors import (
     Unavailable,
 )
 from penstock.hub.background import Clock
-from penstock.hub.batches.ledger import begun, existing, key_of
-from penstock.hub.log.publish import Handed, Prepared, Unfit, ready
-from penstock.hub.log.request import BatchName, Stamped, Who
-from penstock.hub.producers.sequencing import is_counted, too_many
+from penstock.hub.batches.ledger import find_batch, key_of, require_batch
+from penstock.hub.log.publish import NewEvents, Preparation, Prepared, prepare_or_refuse
+from penstock.hub.log.request import BatchName, NumberedBatch, ProducerName
+from penstock.hub.producers.sequencing import counts_toward_limit, find_excess
 from penstock.storage.producers import Producer, ProducerKey
 from penstock.storage.staging import Batch
 from penstock.storage.store import Store, Tx
@@ -52,7 +52,7 @@ class DirectBatches:
 
         Raises:
             EventTypeNotFound: there is none of that name.
-            BatchOfAnotherQuery, BatchOfAnotherMode, BatchSuperseded, BatchUnfinished: see `begun`.
+            BatchOfAnotherQuery, BatchOfAnotherMode, BatchSuperseded, BatchUnfinished: see `find_batch`.
             TooManyProducers: the event type has too many producer groups.
             DatabaseUnavailable, Unavailable: it may have been begun; to be repeated.
         """
@@ -73,7 +73,7 @@ class DirectBatches:
 
         Raises:
             EventTypeNotFound, BatchNotFound: there is none such.
-            BatchOfAnotherQuery, BatchOfAnotherMode, BatchSuperseded, BatchUnfinished: see `begun`.
+            BatchOfAnotherQuery, BatchOfAnotherMode, BatchSuperseded, BatchUnfinished: see `find_batch`.
             BatchIncomplete: something else is stored than was counted.
             ProducerFenced: somebody else publishes as the group by now.
             DatabaseUnavailable: it may be complete; to be repeated.
@@ -81,12 +81,12 @@ class DirectBatches:
         try:
             with self._store.write() as tx:
                 feed = _locked(tx, name)
-                batch = existing(begun(tx, feed, name, query, is_direct=True), name)
+                batch = require_batch(find_batch(tx, feed, name, query, is_direct=True), name)
                 return batch if batch.is_done else self._completed(tx, feed, name, batch, counts)
         except OutcomeUnknown as error:
             raise DatabaseUnavailable(reason=error.reason, retry_after=1) from error
 
-    def place(self, handed: Handed, stamped: Stamped, found: Prepared | Unfit) -> tuple[Handed, Prepared | Unfit]:
+    def place(self, handed: NewEvents, stamped: NumberedBatch, found: Preparation) -> tuple[NewEvents, Preparation]:
         """Return what was *found* of a part of a batch, by its manifest: there may be more partitions than then."""
         if isinstance(found, Prepared) or not isinstance(found.error, PartitionRefused):
             return handed, found
@@ -95,12 +95,12 @@ class DirectBatches:
         if batch is None or batch.is_done or batch.epoch != stamped.stamp.epoch or batch.partitions is None:
             return handed, found
         handed = handed._replace(among=batch.partitions)
-        return handed, ready(found.feed, handed, self._clock(), exact=True)
+        return handed, prepare_or_refuse(found.feed, handed, self._clock(), exact=True)
 
     def _begun(self, tx: Tx, name: BatchName, query: str) -> Batch | None:
         """Return the batch; None where somebody has come between, and it is to be tried again."""
         feed = _locked(tx, name)
-        batch = begun(tx, feed, name, query, is_direct=True)
+        batch = find_batch(tx, feed, name, query, is_direct=True)
         if batch is not None:
             return batch
         keys = _keys(feed, name.group, feed.partition_count)
@@ -109,16 +109,16 @@ class DirectBatches:
         if len(producers) < len(keys) or not self._claimed(tx, feed, producers, epoch):
             return None
         tx.staging.begin_direct(key_of(feed, name, query), feed.partition_count, epoch, self._clock())
-        return existing(tx.staging.batch(feed.id, name.group, name.number), name)
+        return require_batch(tx.staging.batch(feed.id, name.group, name.number), name)
 
     def _claimed(self, tx: Tx, feed: Feed, producers: Mapping[ProducerKey, Producer | None], epoch: int) -> bool:
         """Have a group publish in that epoch to all partitions; False: somebody else has begun to, meanwhile."""
-        new = sorted(key for key, producer in producers.items() if not is_counted(producer))
+        new = sorted(key for key, producer in producers.items() if not counts_toward_limit(producer))
         if new:
             tx.events.lock_heads([partition_id for partition_id, _ in new])  # So that no two are the last.
         for partition_id, group in new:
-            who = Who(feed.name, feed.partition_ids.index(partition_id), group)
-            if (error := too_many(tx, who, partition_id)) is not None:
+            who = ProducerName(feed.name, feed.partition_ids.index(partition_id), group)
+            if (error := find_excess(tx, who, partition_id)) is not None:
                 raise error
         for key, producer in producers.items():
             if producer is not None:

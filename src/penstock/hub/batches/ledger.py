@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from penstock.core.registry.event_type import Feed
 from penstock.errors import BatchNotFound, BatchOfAnotherMode, BatchOfAnotherQuery, BatchSuperseded, BatchUnfinished
 from penstock.hub.log.publish import Prepared
-from penstock.hub.log.request import BatchName, Piece, Published
+from penstock.hub.log.request import BatchName, BatchPiece, Published
 from penstock.storage.staging import Batch, BatchKey
 from penstock.storage.store import Tx
 
@@ -18,7 +18,7 @@ Offsets = Mapping[str, Sequence[Sequence[int]]]
 """By partition: ranges, each its first and its last offset."""
 
 
-def begun(tx: Tx, feed: Feed, name: BatchName, query: str, *, is_direct: bool) -> Batch | None:
+def find_batch(tx: Tx, feed: Feed, name: BatchName, query: str, *, is_direct: bool) -> Batch | None:
     """Return the batch as it was begun; None: it was not, and it may be.
 
     Raises:
@@ -43,7 +43,7 @@ def begun(tx: Tx, feed: Feed, name: BatchName, query: str, *, is_direct: bool) -
     return None
 
 
-def existing(batch: Batch | None, name: BatchName) -> Batch:
+def require_batch(batch: Batch | None, name: BatchName) -> Batch:
     """Return *batch*; raise BatchNotFound where there is none."""
     if batch is None:
         raise BatchNotFound(event_type=name.event_type, producer_group=name.group, batch=name.number)
@@ -55,21 +55,21 @@ def key_of(feed: Feed, name: BatchName, query: str) -> BatchKey:
     return BatchKey(feed.id, name.group, name.number, query)
 
 
-class Turns:
+class BatchTurns:
     """Says of pieces whose turn it is, having locked their batches."""
 
-    def __init__(self, tx: Tx, pieces: Iterable[Piece], partition_ids: Sequence[int]) -> None:
+    def __init__(self, tx: Tx, pieces: Iterable[BatchPiece], partition_ids: Sequence[int]) -> None:
         """Lock the batches of *pieces*; *partition_ids* are all that something is appended to."""
         ids = sorted({piece.batch.id for piece in pieces})
         self._batches = dict(tx.staging.lock(ids, partition_ids)) if ids else {}
 
-    def take(self, piece: Piece) -> bool:
+    def take(self, piece: BatchPiece) -> bool:
         """Tell whether a piece is the next of its batch: not where it, or another one, was there first."""
         batch = self._batches.pop(piece.batch.id, None)
         return batch is not None and batch.done == piece.batch.done
 
 
-def advance(tx: Tx, piece: Piece, appended: Prepared, published: Published, now: int) -> None:
+def record_piece(tx: Tx, piece: BatchPiece, appended: Prepared, published: Published, now: int) -> None:
     """Note that a *piece* was *appended*, and what of it could not be."""
     batch = piece.batch
     if piece.rejected:

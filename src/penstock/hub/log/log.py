@@ -12,8 +12,15 @@ from penstock.core.events.event import NewEvent
 from penstock.core.registry.event_type import Feed
 from penstock.errors import DatabaseUnavailable, OutboxBacklog, OutcomeUnknown, Unavailable
 from penstock.hub.background import Clock
-from penstock.hub.log.publish import Handed, How, Prepared, Unfit, ready, refusal
-from penstock.hub.log.read import Reader, Reading, Wanted
+from penstock.hub.log.publish import (
+    NewEvents,
+    Preparation,
+    PublishOptions,
+    Unpublishable,
+    find_refusal,
+    prepare_or_refuse,
+)
+from penstock.hub.log.read import Reader, Reading, WantedPartition
 from penstock.hub.log.request import Published, Request
 from penstock.hub.log.watch import Watch
 from penstock.storage.store import Head, KindFilter, Store
@@ -66,7 +73,7 @@ class Log:
         lines: Sequence[int] | None = None,
         *,
         looks: bool = True,
-        **how: Unpack[How],
+        **how: Unpack[PublishOptions],
     ) -> "Future[Published | None]":
         """Queue *events* for the feed *name*; the future gets its result once all of them are on disk, or none.
 
@@ -79,7 +86,7 @@ class Log:
             PublishingRestricted: the event type accepts only the outbox and idempotent producers.
             HubStopped: the hub is shutting down.
         """
-        return self._submit(name, Handed(events, lines, **how), looks=looks)
+        return self._submit(name, NewEvents(events, lines, **how), looks=looks)
 
     def publish(self, name: str, events: Sequence[NewEvent]) -> Published:
         """Publish *events* to the feed *name*, all or none, and return once they are on disk: see `submit`.
@@ -87,11 +94,11 @@ class Log:
         Raises:
             InsideTransaction: the caller's own open transaction locks the database; use the outbox instead.
         """
-        published = self._submit(name, Handed(events), direct=True).result()
+        published = self._submit(name, NewEvents(events), direct=True).result()
         assert published is not None
         return published
 
-    def prepare(self, name: str, handed: Handed, *, exact: bool = False, looks: bool = True) -> Prepared | Unfit:
+    def prepare(self, name: str, handed: NewEvents, *, exact: bool = False, looks: bool = True) -> Preparation:
         """Return events ready for the log, by the current definition of their event type, or why they are refused.
 
         *exact* and *looks*: see `publish.ready` and `submit`.
@@ -102,18 +109,18 @@ class Log:
         """
         remembered = looks and self._event_types.knows(name)
         feed = self._event_types.recall(name)
-        found = ready(feed, handed, self._clock(), exact=exact, tells=looks)
-        if isinstance(found, Unfit) and remembered:
+        found = prepare_or_refuse(feed, handed, self._clock(), exact=exact, tells=looks)
+        if isinstance(found, Unpublishable) and remembered:
             current = self._event_types.load(name)
             if current.revision != feed.revision or current.id != feed.id:  # Another hub has changed it.
-                found = ready(current, handed, self._clock(), exact=exact)
+                found = prepare_or_refuse(current, handed, self._clock(), exact=exact)
         return found
 
     def _submit(
-        self, name: str, handed: Handed, *, direct: bool = False, looks: bool = True
+        self, name: str, handed: NewEvents, *, direct: bool = False, looks: bool = True
     ) -> "Future[Published | None]":
         found = self.prepare(name, handed, looks=looks)
-        if error := refusal(found, exact=False):
+        if error := find_refusal(found, exact=False):
             raise error
         return self._enqueue(Request(name, handed, found, direct=direct))
 
@@ -155,7 +162,12 @@ class Log:
     # Reading
 
     def open(
-        self, name: str, n: int | None, wanted: Sequence[Wanted], page_size: int, kinds: KindFilter | None = None
+        self,
+        name: str,
+        n: int | None,
+        wanted: Sequence[WantedPartition],
+        page_size: int,
+        kinds: KindFilter | None = None,
     ) -> Reading:
         """Open a page that has everything committed before this call: see `Reader.open` for the parameters.
 

@@ -13,7 +13,7 @@ from penstock.core.events.event import NewEvent
 from penstock.core.registry.event_type import Feed
 from penstock.errors import EventTypeNotFound, PenstockError
 from penstock.hub.background import Clock
-from penstock.hub.log.publish import Handed, Prepared, parse_headers, prepare
+from penstock.hub.log.publish import NewEvents, Prepared, parse_headers, prepare
 from penstock.storage.outbox import OutboxRow
 from penstock.storage.store import Tx
 
@@ -32,7 +32,7 @@ class Backlog(NamedTuple):
     """The id of the last row that waited."""
 
 
-class Moved(NamedTuple):
+class MovedRows(NamedTuple):
     """What one transaction takes out of the outbox."""
 
     batches: list[Prepared]
@@ -41,14 +41,14 @@ class Moved(NamedTuple):
     row_ids: list[int]
 
 
-NONE_MOVED: Final = Moved([], None, [])
+NONE_MOVED: Final = MovedRows([], None, [])
 
 
 class RowGoneError(Exception):
     """The row is not the first that waits any more: another hub has moved it."""
 
 
-def take(tx: Tx, names: Sequence[str], clock: Clock, rows_max: int = MOVE_ROWS) -> Moved:
+def take_rows(tx: Tx, names: Sequence[str], clock: Clock, rows_max: int = MOVE_ROWS) -> MovedRows:
     """Take up to *rows_max* rows of the event types *names*; what cannot be published is recorded as rejected."""
     batches: list[Prepared] = []
     row_ids: list[int] = []
@@ -58,13 +58,13 @@ def take(tx: Tx, names: Sequence[str], clock: Clock, rows_max: int = MOVE_ROWS) 
         row_ids += [row.id for row in taken.rows]
         batches += _ready(tx, name, taken.rows, clock())
         if taken.more:
-            return Moved(batches, Backlog(name, row_ids[-1], taken.last), row_ids)
+            return MovedRows(batches, Backlog(name, row_ids[-1], taken.last), row_ids)
         rows_max -= len(taken.rows)
         bytes_max -= sum(len(row.data) for row in taken.rows)
-    return Moved(batches, None, row_ids)
+    return MovedRows(batches, None, row_ids)
 
 
-def reject(tx: Tx, name: str, row_id: int, reason: str, clock: Clock) -> None:
+def reject_row(tx: Tx, name: str, row_id: int, reason: str, clock: Clock) -> None:
     """Record the row *row_id*, the first of *name* that waits, as rejected: the log would not take it.
 
     Raises:
@@ -107,7 +107,7 @@ def _prepared(feed: Feed, rows: Sequence[OutboxRow], now: int) -> Prepared:
         )
         for row in rows
     ]
-    return prepare(feed, Handed(events), now)
+    return prepare(feed, NewEvents(events), now)
 
 
 def _reason(error: Exception) -> str:

@@ -1,7 +1,7 @@
 """Makes events ready for the log: validate, partition, enrich. All of it is done before the transaction."""
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple, TypedDict
+from typing import Final, NamedTuple, TypeAlias, TypedDict
 
 import msgspec
 
@@ -24,7 +24,7 @@ from penstock.schema.json_text import refuse_duplicate_keys
 from penstock.storage.store import DELETION
 
 
-class Handed(NamedTuple):
+class NewEvents(NamedTuple):
     """What a producer hands in at once; all of it is published, or nothing."""
 
     events: Sequence[NewEvent] = ()
@@ -44,11 +44,11 @@ class Handed(NamedTuple):
     """Whether they were valid when they were handed in, which is not looked at again."""
 
 
-NOTHING: Final = Handed()
+NOTHING: Final = NewEvents()
 
 
-class How(TypedDict, total=False):
-    """The members of `Handed` that say how events are handed in."""
+class PublishOptions(TypedDict, total=False):
+    """The members of `NewEvents` that say how events are handed in."""
 
     flow_id: str | None
     strict: bool
@@ -76,14 +76,18 @@ class Prepared(NamedTuple):
         return self._replace(events=self.events - count, rows={partition: rows[count:]})
 
 
-class Unfit(NamedTuple):
+class Unpublishable(NamedTuple):
     """Events that cannot be appended, as of one revision of their event type."""
 
     feed: Feed
     error: PenstockError
 
 
-def prepare(feed: Feed, handed: Handed, now: int, *, tells: bool = True) -> Prepared:
+Preparation: TypeAlias = Prepared | Unpublishable
+"""Events ready to be appended, or the reason why they cannot be."""
+
+
+def prepare(feed: Feed, handed: NewEvents, now: int, *, tells: bool = True) -> Prepared:
     """Return what was handed in, ready for the log of *feed*; all of it or none.
 
     Unless it *tells*, what is wrong with an event that the schema does not allow is not looked for, which can take much
@@ -130,7 +134,9 @@ def _check_metadata(feed: Feed, batch: Batch) -> None:
             raise InvalidEvent(line=line, reason=reason)
 
 
-def ready(feed: Feed, handed: Handed, now: int, *, exact: bool = False, tells: bool = True) -> Prepared | Unfit:
+def prepare_or_refuse(
+    feed: Feed, handed: NewEvents, now: int, *, exact: bool = False, tells: bool = True
+) -> Preparation:
     """Return what was handed in, ready for the log, or what keeps it out of that: see `prepare`.
 
     Unless it is *exact*, it is looked at whether a plain publish, which may store an event twice, is ruled out.
@@ -145,10 +151,10 @@ def ready(feed: Feed, handed: Handed, now: int, *, exact: bool = False, tells: b
     except MalformedEvent:
         raise
     except (Invalid, TooLarge, Conflict, PartitionNotFound) as error:
-        return Unfit(feed, error)
+        return Unpublishable(feed, error)
 
 
-def refusal(found: Prepared | Unfit, *, exact: bool) -> PenstockError | None:
+def find_refusal(found: Preparation, *, exact: bool) -> PenstockError | None:
     """Return why what is *ready* is not looked at any further; None where it is.
 
     What is *exact* may be in the log, however unfit it is by now.

@@ -37,7 +37,7 @@ EVENTS: Final = Frame("", "\n", "")
 """Around events that are read one by one: none holds a line break."""
 
 
-class Wanted(NamedTuple):
+class WantedPartition(NamedTuple):
     """One partition that a reader wants, as it named it."""
 
     parameter: str
@@ -195,7 +195,12 @@ class Reader:
         self._shared = _SharedChunks()
 
     def open(
-        self, name: str, n: int | None, wanted: Sequence[Wanted], page_size: int, kinds: KindFilter | None = None
+        self,
+        name: str,
+        n: int | None,
+        wanted: Sequence[WantedPartition],
+        page_size: int,
+        kinds: KindFilter | None = None,
     ) -> Reading:
         """Resolve cursors and see what there is to read; *n* None stands for the physical count.
 
@@ -364,13 +369,13 @@ def resolve(feed: Feed, heads: Mapping[int, Head], view: View, text: str, parame
     return offsets
 
 
-def _view(feed: Feed, n: int, wanted: Wanted) -> View:
+def _view(feed: Feed, n: int, wanted: WantedPartition) -> View:
     if not 0 <= wanted.partition < n:
         raise PartitionNotFound(event_type=feed.name, partition=wanted.partition, partition_count=n)
     return View(n, wanted.partition, feed.partition_count)
 
 
-def _track(feed: Feed, heads: Mapping[int, Head], view: View, wanted: Wanted) -> Track:
+def _track(feed: Feed, heads: Mapping[int, Head], view: View, wanted: WantedPartition) -> Track:
     offsets = resolve(feed, heads, view, wanted.cursor, wanted.parameter)
     until = {} if wanted.until is None else resolve(feed, heads, view, wanted.until, wanted.until_parameter)
     return Track(feed, view, offsets, heads, until)
@@ -475,10 +480,10 @@ def next_events(reads: Reads, reading: Reading, track: Track) -> Read | None:
         return None
     rows = Rows(chunk)
     kept = rows.kept(reading, track)
-    return take(chunk, rows, track, kept)
+    return take_events(chunk, rows, track, kept)
 
 
-def take(chunk: ColumnChunk, rows: Rows, track: Track, kept: Sequence[bool], *, timed: bool = False) -> Read:
+def take_events(chunk: ColumnChunk, rows: Rows, track: Track, kept: Sequence[bool], *, timed: bool = False) -> Read:
     """Return those events of a chunk that are *kept*, and let the track go on behind it."""
     events = list(compress(rows.data, kept))
     offsets = list(compress(range(chunk.range.start, chunk.range.stop), kept))

@@ -17,7 +17,7 @@ from penstock.core.events.event import NewEvent
 from penstock.core.producers import DIGEST_BYTES, Range, Stamp
 from penstock.core.registry.event_type import Feed
 from penstock.errors import DeadlinePassed, PenstockError
-from penstock.hub.log.publish import NOTHING, Handed, Prepared, Unfit
+from penstock.hub.log.publish import NOTHING, NewEvents, Preparation, Prepared
 from penstock.storage.outbox import OutboxRow
 from penstock.storage.producers import ProducerKey
 from penstock.storage.staging import Batch, Chunk
@@ -34,7 +34,7 @@ class BatchName(NamedTuple):
     """It grows from one batch of the group to the next."""
 
 
-class Piece(NamedTuple):
+class BatchPiece(NamedTuple):
     """Chunks of a batch that go into the log in one transaction."""
 
     batch: Batch
@@ -48,7 +48,7 @@ class Piece(NamedTuple):
 Outcome: TypeAlias = Literal["appended", "duplicate", "trimmed"]
 
 
-class Who(NamedTuple):
+class ProducerName(NamedTuple):
     """A producer group in one partition of an event type."""
 
     event_type: str
@@ -56,10 +56,10 @@ class Who(NamedTuple):
     group: str
 
 
-class Stamped(NamedTuple):
+class NumberedBatch(NamedTuple):
     """Who publishes a batch, and with which numbers."""
 
-    who: Who
+    who: ProducerName
     stamp: Stamp
     digests: bytes
     """Of its events, one after the other."""
@@ -75,7 +75,7 @@ class Stamped(NamedTuple):
         return len(self.digests) // DIGEST_BYTES
 
 
-class Produced(NamedTuple):
+class ProducerResult(NamedTuple):
     """What has become of a batch: all of it is stored, once."""
 
     outcome: Outcome
@@ -89,7 +89,7 @@ class Produced(NamedTuple):
     """The offsets of its events, in their order."""
 
 
-def handed_bytes(event: NewEvent) -> bytes:
+def digest_input(event: NewEvent) -> bytes:
     """Return the bytes that an event's digest covers: the event as it was handed in, its key and its headers."""
     if event.key is None and event.headers is None:
         return bytes(event.data)
@@ -104,7 +104,7 @@ class Published(NamedTuple):
     """How many."""
     next_offsets: dict[int, int]
     """By partition number: the offset just after."""
-    produced: Produced | None = None
+    produced: ProducerResult | None = None
     """Of a batch that said who publishes it: what became of it."""
 
 
@@ -143,7 +143,7 @@ def append_rows(tx: Tx, batches: Sequence[Prepared | None], heads: dict[int, Hea
     return results
 
 
-Told: TypeAlias = Published | PenstockError | None
+Result: TypeAlias = Published | PenstockError | None
 """What a publisher is told: what was stored, or why nothing was; None where there was nothing to store."""
 
 
@@ -153,12 +153,12 @@ class Request:
     def __init__(
         self,
         name: str,
-        handed: Handed = NOTHING,
-        ready: Prepared | Unfit | None = None,
+        handed: NewEvents = NOTHING,
+        ready: Preparation | None = None,
         *,
         direct: bool = False,
-        stamped: Stamped | None = None,
-        piece: Piece | None = None,
+        stamped: NumberedBatch | None = None,
+        piece: BatchPiece | None = None,
     ) -> None:
         """Make a request; a *direct* one comes from a caller who may hold the database in a transaction of its own.
 
@@ -201,7 +201,7 @@ class Request:
             return False
         return self.future.running() or self.future.set_running_or_notify_cancel()
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: Result) -> None:
         """Tell the publisher what was stored, or why nothing was."""
         if isinstance(told, PenstockError):
             self.fail(told)

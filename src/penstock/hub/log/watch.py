@@ -29,7 +29,7 @@ REFRESH_S_MAX: Final = 60.0
 _log: Final = structlog.get_logger("penstock.watch")
 
 
-class Ticket:
+class Waiter:
     """One who waits."""
 
     def __init__(self, offsets: Mapping[int, int], wake: Callable[[], None]) -> None:
@@ -65,8 +65,8 @@ class Watch:
         self._move = move
         self._moving: dict[str, Future[Any]] = {}
         self._guard = threading.Lock()
-        self._tickets: dict[int, set[Ticket]] = defaultdict(set)
-        self._all: set[Ticket] = set()
+        self._tickets: dict[int, set[Waiter]] = defaultdict(set)
+        self._all: set[Waiter] = set()
         self._fresh = threading.Event()
         self._look = True
         self._found_at = time.monotonic()
@@ -84,13 +84,13 @@ class Watch:
         """Start the poller, once."""
         self._thread.start()
 
-    def wait(self, offsets: Mapping[int, int], wake: Callable[[], None]) -> Ticket:
+    def wait(self, offsets: Mapping[int, int], wake: Callable[[], None]) -> Waiter:
         """Have *wake* called, from any thread, once one of these partitions has the offset given; `cancel` afterwards.
 
         It is called too when the event type of one is dropped, when settings change, so that who waits asks again
         whether it may, and when the hub is stopping.
         """
-        ticket = Ticket(offsets, wake)
+        ticket = Waiter(offsets, wake)
         with self._guard:
             if waits := not self._draining:
                 for partition_id in offsets:
@@ -103,7 +103,7 @@ class Watch:
             wake()
         return ticket
 
-    def cancel(self, ticket: Ticket) -> None:
+    def cancel(self, ticket: Waiter) -> None:
         """Forget one who waits; harmless when repeated."""
         with self._guard:
             self._all.discard(ticket)

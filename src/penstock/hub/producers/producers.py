@@ -26,9 +26,9 @@ from penstock.errors import (
 )
 from penstock.hub.background import Clock
 from penstock.hub.feeds import existing_feed
-from penstock.hub.log.publish import Handed, How, Prepared, Unfit, refusal
-from penstock.hub.log.request import Published, Request, Stamped, Who, handed_bytes
-from penstock.hub.producers.sequencing import Committed, find_committed, is_counted, too_many
+from penstock.hub.log.publish import NewEvents, Preparation, PublishOptions, find_refusal
+from penstock.hub.log.request import NumberedBatch, ProducerName, Published, Request, digest_input
+from penstock.hub.producers.sequencing import BatchPresence, counts_toward_limit, find_committed, find_excess
 from penstock.storage.producers import Producer, ProducerKey, Window
 from penstock.storage.store import Store, Tx
 
@@ -66,7 +66,7 @@ _LETTERS: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 """Crockford's base 32, in which ULIDs are written."""
 
 
-class Standing(NamedTuple):
+class ProducerStatus(NamedTuple):
     """A producer, and how long what is known of it lasts."""
 
     producer: Producer
@@ -78,7 +78,7 @@ class Standing(NamedTuple):
 class Prepare(Protocol):
     """Makes events ready for the log: see `penstock.hub.log.log.Log.prepare`."""
 
-    def __call__(self, name: str, handed: Handed, *, exact: bool = False, looks: bool = True) -> Prepared | Unfit:
+    def __call__(self, name: str, handed: NewEvents, *, exact: bool = False, looks: bool = True) -> Preparation:
         """Return events ready for the log, or why they are refused."""
 
 
@@ -94,7 +94,7 @@ class Producers:
         *,
         prepare: Prepare,
         submit: "Callable[[Request], Future[Published | None]]",
-        place: "Callable[[Handed, Stamped, Prepared | Unfit], tuple[Handed, Prepared | Unfit]]",
+        place: "Callable[[NewEvents, NumberedBatch, Preparation], tuple[NewEvents, Preparation]]",
     ) -> None:
         """Sequence numbers are counted modulo *modulus*.
 
@@ -111,7 +111,7 @@ class Producers:
 
     def submit(
         self,
-        who: Who,
+        who: ProducerName,
         stamp: Stamp,
         events: Sequence[NewEvent],
         lines: Sequence[int] | None = None,
@@ -119,7 +119,7 @@ class Producers:
         looks: bool = True,
         trims: bool = False,
         deadline: float | None = None,
-        **how: Unpack[How],
+        **how: Unpack[PublishOptions],
     ) -> "Future[Published | None]":
         """Queue *events* as `Log.submit` does, and store each at most once, by the sequence numbers of *stamp*.
 
@@ -135,15 +135,15 @@ class Producers:
             raise MalformedBatch("there are no events to give numbers to", reason="it has no events")
         if 2 * len(events) >= self.modulus:
             raise TooManyEvents(limit=(self.modulus - 1) // 2)
-        handed = Handed(events, lines, **how)._replace(partition=who.partition)
-        stamped = Stamped(who, stamp, digests_of(map(handed_bytes, events)), trims, deadline)
+        handed = NewEvents(events, lines, **how)._replace(partition=who.partition)
+        stamped = NumberedBatch(who, stamp, digests_of(map(digest_input, events)), trims, deadline)
         found = self._prepare(who.event_type, handed, exact=True, looks=looks)
         handed, found = self._place(handed, stamped, found)
-        if error := refusal(found, exact=looks):
+        if error := find_refusal(found, exact=looks):
             raise error
         return self._enqueue(Request(who.event_type, handed, found, stamped=stamped))
 
-    def find(self, who: Who) -> Standing:
+    def find(self, who: ProducerName) -> ProducerStatus:
         """Return how far a producer has come.
 
         Raises:
@@ -153,18 +153,20 @@ class Producers:
             producer = _existing(who, tx.producers.look([key := _key(tx, who)]).get(key))
             return self._standing(producer, tx.producers.window(producer.id, producer.state.epoch))
 
-    def list(self, event_type: str, partition: int, *, after: str, limit: int) -> Sequence[Standing]:
+    def list(self, event_type: str, partition: int, *, after: str, limit: int) -> Sequence[ProducerStatus]:
         """Return up to *limit* producers of a partition whose groups come after *after*, sorted.
 
         Raises:
             EventTypeNotFound, PartitionNotFound: there is none such.
         """
         with self._store.read() as tx:
-            partition_id, _ = _key(tx, Who(event_type, partition, ""))
+            partition_id, _ = _key(tx, ProducerName(event_type, partition, ""))
             found = tx.producers.list(partition_id, after=after, limit=limit)
         return [self._standing(producer) for producer in found]
 
-    def committed(self, who: Who, sequence: int, events: int, epoch: int | None = None) -> tuple[int, Committed]:
+    def committed(
+        self, who: ProducerName, sequence: int, events: int, epoch: int | None = None
+    ) -> tuple[int, BatchPresence]:
         """Return what of a batch of so many *events* is stored, and of which *epoch*: the current one if none is named.
 
         Raises:
@@ -175,7 +177,7 @@ class Producers:
             stamp = Stamp(producer.state.epoch if epoch is None else epoch, sequence)
             return stamp.epoch, find_committed(tx, producer, stamp, events, self.modulus)
 
-    def claim(self, who: Who, claim: Claim) -> Standing:
+    def claim(self, who: ProducerName, claim: Claim) -> ProducerStatus:
         """Give whoever asks an epoch, which shuts out all that have a lower one.
 
         Raises:
@@ -193,7 +195,7 @@ class Producers:
                 return self._standing(found)
         raise Unavailable(f"others keep claiming {who.group!r}", retry_after=1)
 
-    def forget(self, who: Who) -> None:
+    def forget(self, who: ProducerName) -> None:
         """Let a producer expire now: nothing of its epoch is taken any more.
 
         Raises:
@@ -203,9 +205,9 @@ class Producers:
             key = _key(tx, who)
             producer = _existing(who, tx.producers.lock([key], [key[0]]).get(key))
             if not producer.state.is_expired:
-                tx.producers.update(expired(producer, self._clock()))
+                tx.producers.update(expire(producer, self._clock()))
 
-    def _claimed(self, tx: Tx, who: Who, claim: Claim) -> Producer | None:
+    def _claimed(self, tx: Tx, who: ProducerName, claim: Claim) -> Producer | None:
         """Return the producer with its epoch; None where another one came between, and it is to be asked for again."""
         key = _key(tx, who)
         locked = tx.producers.lock([key], [key[0]])
@@ -213,9 +215,9 @@ class Producers:
             return None
         producer = locked[key]
         state = self._granted(who, producer, claim)
-        if not is_counted(producer):
+        if not counts_toward_limit(producer):
             tx.events.lock_heads([key[0]])  # One after the other, so that no two are the last.
-            if (error := too_many(tx, who, key[0])) is not None:
+            if (error := find_excess(tx, who, key[0])) is not None:
                 raise error
         if producer is None:
             return self._inserted(tx, who, state, claim)
@@ -225,7 +227,7 @@ class Producers:
         tx.producers.update(producer)
         return producer
 
-    def _granted(self, who: Who, producer: Producer | None, claim: Claim) -> State:
+    def _granted(self, who: ProducerName, producer: Producer | None, claim: Claim) -> State:
         state, last_claim = (producer.state, producer.claim_id) if producer else (None, None)
         found = grant(state, last_claim, claim, self.modulus)
         if isinstance(found, State):
@@ -241,16 +243,16 @@ class Producers:
         assert isinstance(found, Exhausted)
         raise EpochExhausted(**told)
 
-    def _inserted(self, tx: Tx, who: Who, state: State, claim: Claim) -> Producer | None:
+    def _inserted(self, tx: Tx, who: ProducerName, state: State, claim: Claim) -> Producer | None:
         key, now, is_pinned = _key(tx, who), self._clock(), bool(claim.is_pinned)
         found = tx.producers.insert(key, state, now, claim_id=claim.claim_id, is_pinned=is_pinned)
         return None if found is None else Producer(found, *key, state, claim.claim_id, is_pinned, now)
 
-    def _standing(self, producer: Producer, window: Window | None = None) -> Standing:
-        return Standing(producer, window, self._expiry.expires_at(producer))
+    def _standing(self, producer: Producer, window: Window | None = None) -> ProducerStatus:
+        return ProducerStatus(producer, window, self._expiry.expires_at(producer))
 
 
-def _key(tx: Tx, who: Who) -> ProducerKey:
+def _key(tx: Tx, who: ProducerName) -> ProducerKey:
     feed = existing_feed(tx, who.event_type)
     if who.partition >= feed.partition_count:
         told = {"event_type": feed.name, "partition": who.partition, "partition_count": feed.partition_count}
@@ -258,13 +260,13 @@ def _key(tx: Tx, who: Who) -> ProducerKey:
     return feed.partition_ids[who.partition], who.group
 
 
-def _existing(who: Who, producer: Producer | None) -> Producer:
+def _existing(who: ProducerName, producer: Producer | None) -> Producer:
     if producer is None:
         raise ProducerNotFound(event_type=who.event_type, partition=who.partition, producer_group=who.group)
     return producer
 
 
-def expired(producer: Producer, now: int) -> Producer:
+def expire(producer: Producer, now: int) -> Producer:
     """Return what is left of a producer: its epoch, above which another one has to begin."""
     state = State(producer.state.epoch, 0, 0, is_expired=True)
     return producer._replace(state=state, claim_id=None, is_pinned=False, updated_at=now)

@@ -41,13 +41,13 @@ from penstock.errors import (
     SequenceTooOld,
     TooManyProducers,
 )
-from penstock.hub.log.publish import Prepared, Unfit
-from penstock.hub.log.request import Outcome, Produced, Published, Request, Stamped, Who
+from penstock.hub.log.publish import Prepared, Unpublishable
+from penstock.hub.log.request import NumberedBatch, Outcome, ProducerName, ProducerResult, Published, Request
 from penstock.storage.producers import NewBatch, Producer, ProducerKey
 from penstock.storage.store import Tx
 
 
-class Committed(NamedTuple):
+class BatchPresence(NamedTuple):
     """What is known of a batch."""
 
     whole: bool | None
@@ -58,15 +58,15 @@ class Committed(NamedTuple):
     @property
     def fields(self) -> dict[str, Any]:
         """Return it as the fields of an error have it."""
-        return {"committed": self.whole, "ranges": ranges_told(self.ranges)}
+        return {"committed": self.whole, "ranges": ranges_as_json(self.ranges)}
 
 
-def ranges_told(ranges: Sequence[Range]) -> list[dict[str, int]]:
+def ranges_as_json(ranges: Sequence[Range]) -> list[dict[str, int]]:
     """Return *ranges* as they are told."""
     return [each._asdict() for each in ranges]
 
 
-def find_committed(tx: Tx, producer: Producer, stamp: Stamp, events: int | bytes, modulus: int) -> Committed:
+def find_committed(tx: Tx, producer: Producer, stamp: Stamp, events: int | bytes, modulus: int) -> BatchPresence:
     """Return what of a batch is stored: of so many *events*, or of those with these digests.
 
     Where digests are known, other events that are stored under its numbers are not it.
@@ -75,10 +75,10 @@ def find_committed(tx: Tx, producer: Producer, stamp: Stamp, events: int | bytes
     count = events if isinstance(events, int) else len(events) // DIGEST_BYTES
     ending = _ending(tx, producer, stamp.epoch)
     if ending is None:
-        return Committed(None if _may_have_been(producer.state, stamp.epoch) else False)
+        return BatchPresence(None if _may_have_been(producer.state, stamp.epoch) else False)
     numbers = given(ending, stamp.sequence, count, modulus)
     if not numbers:
-        return Committed(False)
+        return BatchPresence(False)
     stored = tx.producers.batches(producer.id, stamp.epoch, numbers.start, numbers.stop)
     found: list[Range] | Mismatch | Forgotten
     if digests is None:
@@ -86,11 +86,11 @@ def find_committed(tx: Tx, producer: Producer, stamp: Stamp, events: int | bytes
     else:
         found = compare(stored, numbers.start, digests[: len(numbers) * DIGEST_BYTES])
     if isinstance(found, Mismatch):
-        return Committed(False)
+        return BatchPresence(False)
     is_whole = len(numbers) == count
     if isinstance(found, Forgotten):
-        return Committed(None if is_whole else False)
-    return Committed(is_whole, found)
+        return BatchPresence(None if is_whole else False)
+    return BatchPresence(is_whole, found)
 
 
 def _ending(tx: Tx, producer: Producer, epoch: int) -> Ending | None:
@@ -113,10 +113,10 @@ PRODUCERS_MAX: Final = 10_000
 """How many producer groups may publish to a partition."""
 
 
-class Taking(NamedTuple):
+class Reservation(NamedTuple):
     """The numbers that a batch takes."""
 
-    stamped: Stamped
+    stamped: NumberedBatch
     key: ProducerKey
     producer: Producer | None
     """As it was locked; None: nobody has heard of it."""
@@ -134,7 +134,7 @@ class Verdict(NamedTuple):
     request: Request
     appends: Prepared | None = None
     told: Published | PenstockError | None = None
-    taking: Taking | None = None
+    taking: Reservation | None = None
     """Of a stamped batch that is appended."""
 
 
@@ -164,9 +164,9 @@ class _Judge:
         producer, stamped = self._producer, self._stamped
         found = decide(producer.state if producer else None, stamped.stamp, stamped.events, self._modulus)
         if isinstance(found, Append):
-            return self._append(Taking(stamped, self._key, producer, found.state))
+            return self._append(Reservation(stamped, self._key, producer, found.state))
         if isinstance(found, Gap):
-            return self._refused(SequenceGap, Committed(False if producer else None), expected=found.expected)
+            return self._refused(SequenceGap, BatchPresence(False if producer else None), expected=found.expected)
         assert producer is not None
         if isinstance(found, Repeat):
             return self._repeated(producer, found)
@@ -175,9 +175,9 @@ class _Judge:
         committed = find_committed(self._tx, producer, stamped.stamp, stamped.digests, self._modulus)
         return self._refused(kind, committed)
 
-    def _append(self, taking: Taking) -> Verdict:
+    def _append(self, taking: Reservation) -> Verdict:
         ready = self._ready
-        if isinstance(ready, Unfit):
+        if isinstance(ready, Unpublishable):
             return Verdict(self._request, told=ready.error)
         return Verdict(self._request, ready.without_first(taking.known) if taking.known else ready, taking=taking)
 
@@ -186,17 +186,17 @@ class _Judge:
         stored = self._tx.producers.batches(producer.id, repeat.state.epoch, repeat.first, repeat.first + known)
         found = compare(stored, repeat.first, stamped.digests[: known * DIGEST_BYTES])
         if isinstance(found, Mismatch):
-            return self._refused(PayloadMismatch, Committed(False), differs_at=found.number % self._modulus)
+            return self._refused(PayloadMismatch, BatchPresence(False), differs_at=found.number % self._modulus)
         if isinstance(found, Forgotten):
-            return self._refused(SequenceTooOld, Committed(None))
+            return self._refused(SequenceTooOld, BatchPresence(None))
         if known == stamped.events:
             told = _produced("duplicate", stamped, repeat.state, found, self._modulus)
             return Verdict(self._request, told=Published(self._ready.feed, 0, {}, told))
         if not stamped.trims:
-            return self._refused(SequenceOverlap, Committed(False, found))
-        return self._append(Taking(stamped, self._key, producer, repeat.state, found, known))
+            return self._refused(SequenceOverlap, BatchPresence(False, found))
+        return self._append(Reservation(stamped, self._key, producer, repeat.state, found, known))
 
-    def _refused(self, kind: type[ProducerUnsafe], committed: Committed, **more: Any) -> Verdict:
+    def _refused(self, kind: type[ProducerUnsafe], committed: BatchPresence, **more: Any) -> Verdict:
         state = self._producer.state if self._producer else None
         stamped = self._stamped
         told = {
@@ -209,19 +209,19 @@ class _Judge:
         return Verdict(self._request, told=kind(**told, **more, **committed.fields))
 
 
-def is_counted(producer: Producer | None) -> bool:
+def counts_toward_limit(producer: Producer | None) -> bool:
     """Tell whether it is one of those that there can only be so many of: one that has expired begins like a new one."""
     return producer is not None and not producer.state.is_expired
 
 
-def too_many(tx: Tx, who: Who, partition_id: int, begun: int = 0) -> TooManyProducers | None:
+def find_excess(tx: Tx, who: ProducerName, partition_id: int, begun: int = 0) -> TooManyProducers | None:
     """Return why none may begin in a partition, so many having *begun* that are not in the table yet; None: it may."""
     if tx.producers.count(partition_id) + begun < PRODUCERS_MAX:
         return None
     return TooManyProducers(event_type=who.event_type, partition=who.partition, limit=PRODUCERS_MAX)
 
 
-def _recorded(tx: Tx, taking: Taking, now: int) -> int | None:
+def _recorded(tx: Tx, taking: Reservation, now: int) -> int | None:
     """Return the id of the producer, recorded with the epoch in which it goes on; None: somebody else did."""
     producer, state = taking.producer, taking.state
     if producer is None:
@@ -231,7 +231,7 @@ def _recorded(tx: Tx, taking: Taking, now: int) -> int | None:
     return producer.id
 
 
-def _batch(producer_id: int, taking: Taking, published: Published) -> NewBatch:
+def _batch(producer_id: int, taking: Reservation, published: Published) -> NewBatch:
     stamped, state = taking.stamped, taking.state
     offset = published.next_offsets[stamped.who.partition] - published.events
     return NewBatch(
@@ -239,14 +239,16 @@ def _batch(producer_id: int, taking: Taking, published: Published) -> NewBatch:
     )
 
 
-def _appended(taking: Taking, published: Published, modulus: int) -> Produced:
+def _appended(taking: Reservation, published: Published, modulus: int) -> ProducerResult:
     stop = published.next_offsets[taking.stamped.who.partition]
     ranges = [*taking.repeated, Range(stop - published.events, stop - 1)]
     state = taking.state.with_appended(published.events, stop - 1)
     return _produced("trimmed" if taking.repeated else "appended", taking.stamped, state, ranges, modulus)
 
 
-def _produced(outcome: Outcome, stamped: Stamped, state: State, ranges: Sequence[Range], modulus: int) -> Produced:
+def _produced(
+    outcome: Outcome, stamped: NumberedBatch, state: State, ranges: Sequence[Range], modulus: int
+) -> ProducerResult:
     first = stamped.stamp.sequence
     last = (first + stamped.events - 1) % modulus
-    return Produced(outcome, state.epoch, first, last, state.next % modulus, ranges)
+    return ProducerResult(outcome, state.epoch, first, last, state.next % modulus, ranges)

@@ -20,7 +20,7 @@ from penstock.core.subscriptions.definition import Retrying, retrying_of, start
 from penstock.errors import DatabaseUnavailable, Invalid, ParkedNotFound, TooLarge
 from penstock.hub.background import Clock, rfc3339
 from penstock.hub.feeds import existing_feed
-from penstock.hub.log.publish import Handed, prepare
+from penstock.hub.log.publish import NewEvents, prepare
 from penstock.hub.log.read import CHUNK_ROWS, ColumnChunk, Range, Rows
 from penstock.hub.log.request import append_rows, lock_heads
 from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS, locked_dead_letters
@@ -197,7 +197,7 @@ class Retries:
             "event": msgspec.Raw(found.data),
         }
         try:
-            prepared = prepare(feed, Handed([NewEvent.of(msgspec.json.encode(event))]), self._clock())
+            prepared = prepare(feed, NewEvents([NewEvent.of(msgspec.json.encode(event))]), self._clock())
         except (Invalid, TooLarge) as error:
             _log.warning(
                 "an event that was given up is parked: the dead letters do not take it",

@@ -34,8 +34,8 @@ from penstock.core.subscriptions.assignment import ParkedSpan, Place
 from penstock.core.subscriptions.delivery import COMMIT_TIMEOUT, Batch, Delivery, Joined, Read, Rules
 from penstock.errors import Blocked, CursorExpired, DatabaseUnavailable, HubStopped, PenstockError, SubscriptionNotFound
 from penstock.hub.feeds import existing_feed
-from penstock.hub.log.read import Reader, Reading, Reads, Rows, next_events, take
-from penstock.hub.log.watch import Ticket, Watch
+from penstock.hub.log.read import Reader, Reading, Reads, Rows, next_events, take_events
+from penstock.hub.log.watch import Waiter, Watch
 from penstock.hub.subscriptions.commits import Commit, Commits
 from penstock.hub.subscriptions.live import Live
 from penstock.hub.subscriptions.sessions import (
@@ -165,7 +165,7 @@ class Arrivals:
         self._feeds: dict[str, Feed] = {}
         self._partitions: dict[int, Place] = {}
         self._ends: dict[Place, int] = {}
-        self._ticket = Ticket({}, self._woken)
+        self._ticket = Waiter({}, self._woken)
         self._noted: dict[int, int] = {}
 
     def load(self, places: Sequence[Place]) -> dict[Place, Head]:
@@ -284,7 +284,7 @@ class SetAside:
             return None, False
         rows = Rows(chunk)
         kept, knows_better = self.kept(place, chunk.range.start, rows, rows.kept(reading, track))
-        return take(chunk, rows, track, kept, timed=timed), knows_better
+        return take_events(chunk, rows, track, kept, timed=timed), knows_better
 
     def kept(self, place: Place, start: int, rows: Rows, kept: Sequence[bool]) -> tuple[Sequence[bool], bool]:
         """Return which of the events *kept* so far are to be sent, having let those wait whose keys do.

@@ -22,7 +22,7 @@ from penstock.core.registry.event_type import Feed
 from penstock.core.subscriptions.delivery import Read
 from penstock.errors import EventTypeNotFound, PenstockError, Unavailable, UnusableStart
 from penstock.hub.hub import Hub
-from penstock.hub.log.read import Reading, Track, Wanted, next_events
+from penstock.hub.log.read import Reading, Track, WantedPartition, next_events
 from penstock.server.access import access_of
 from penstock.server.auth import caller_of
 from penstock.server.http.encoding import choose_encoding
@@ -150,7 +150,7 @@ class StreamPieces:
 
     def _opened(self) -> Reading:
         left = self._batching.left
-        wanted = [Wanted(f"cursor of partition {each}", each, text) for each, text in self._cursors.items()]
+        wanted = [WantedPartition(f"cursor of partition {each}", each, text) for each, text in self._cursors.items()]
         return self._hub.log.reader.open(
             self._name, None, wanted, PAGE_EVENTS if left is None else min(left, PAGE_EVENTS)
         )

@@ -21,7 +21,7 @@ from penstock.errors import (
     PenstockError,
 )
 from penstock.hub.hub import Hub
-from penstock.hub.log.read import Reading, Wanted
+from penstock.hub.log.read import Reading, WantedPartition
 from penstock.hub.log.request import Published
 from penstock.server.access import access_of
 from penstock.server.auth import caller_of
@@ -68,7 +68,7 @@ async def read_feed(request: Request) -> Page | Response:
 
     def reopen(given: Mapping[int, str] | None) -> Reading:
         wanted = [
-            Wanted(f"cursor{v}", v, text, asked.until.get(v), f"until{v}")
+            WantedPartition(f"cursor{v}", v, text, asked.until.get(v), f"until{v}")
             for v, text in sorted((given or cursors).items())
         ]
         return state.hub.log.reader.open(name, asked.n, wanted, asked.page_size, kinds)
@@ -117,7 +117,7 @@ async def read_partition(request: Request) -> Page:
         feed = state.hub.registry.load(name)
         access.n = feed.partition_count
         feedapi.check_token(asked.token, feed.epoch, feed.partition_count)
-        wanted = [Wanted("cursor", asked.partition, cursor, asked.until)]
+        wanted = [WantedPartition("cursor", asked.partition, cursor, asked.until)]
         return state.hub.log.reader.open(name, None, wanted, asked.page_size, kinds)
 
     def headers(reading: Reading, whole: bool) -> dict[str, str]:

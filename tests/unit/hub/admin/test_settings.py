@@ -25,8 +25,8 @@ from penstock.hub.admin.settings import (
     Caller,
     Operation,
     Permissions,
-    Picture,
     Settings,
+    SettingsSnapshot,
 )
 from penstock.storage import Store, open_store
 from penstock.storage.store import Setting
@@ -76,7 +76,7 @@ def fail(_: int) -> None:
 
 
 def test_new_hub_has_no_administrators_blocks_or_features(settings: Settings) -> None:
-    assert settings.now() == Picture({"admins": (), "readers": (), "writers": ()}, frozenset(), frozenset())
+    assert settings.now() == SettingsSnapshot({"admins": (), "readers": (), "writers": ()}, frozenset(), frozenset())
 
 
 @pytest.mark.parametrize("kind", BLOCK_KINDS)

@@ -23,7 +23,7 @@ from penstock.errors import (
 )
 from penstock.hub.batches import direct
 from penstock.hub.hub import Hub
-from penstock.hub.log.request import BatchName, Published, Who
+from penstock.hub.log.request import BatchName, ProducerName, Published
 from penstock.hub.producers import sequencing
 from penstock.storage import Store
 from penstock.storage.staging import Batch
@@ -59,7 +59,9 @@ def send(hub: Hub, batch: Batch, partition: int, numbers: range, name: BatchName
     assert batch.epoch is not None
     events = [NewEvent.of(b'{"n":%d}' % number) for number in numbers]
     stamp = Stamp(batch.epoch, numbers.start)
-    published = hub.producers.submit(Who(name.event_type, partition, name.group), stamp, events, trims=True).result()
+    published = hub.producers.submit(
+        ProducerName(name.event_type, partition, name.group), stamp, events, trims=True
+    ).result()
     assert published is not None
     return published
 
@@ -104,7 +106,7 @@ def test_repeated_events_are_stored_once_and_other_events_refused(either_hub: Hu
 
     assert send(either_hub, begun, 0, range(6)).events == 2
     with pytest.raises(PayloadMismatch):
-        either_hub.producers.submit(Who(NAME, 0, "g"), Stamp(0, 0), [NewEvent.of(b'{"n":-1}')]).result()
+        either_hub.producers.submit(ProducerName(NAME, 0, "g"), Stamp(0, 0), [NewEvent.of(b'{"n":-1}')]).result()
     assert either_hub.batches.direct.complete(FIRST, "q", {0: 6}).events == 6
 
 
@@ -190,10 +192,10 @@ def test_unfinished_batch_is_forgotten_on_demand_and_begins_again_in_the_next_ep
 
 
 def test_batch_continues_the_epochs_of_its_group_and_a_later_claim_fences_it(hub: Hub) -> None:
-    hub.producers.claim(Who(NAME, 1, "g"), Claim(level=7))
+    hub.producers.claim(ProducerName(NAME, 1, "g"), Claim(level=7))
 
     assert hub.batches.direct.begin(FIRST, "q").epoch == 7, "nothing was published in it"
-    hub.producers.claim(Who(NAME, 0, "g"), Claim(level=9))
+    hub.producers.claim(ProducerName(NAME, 0, "g"), Claim(level=9))
     with pytest.raises(ProducerFenced, match="epoch 9 by now"):
         hub.batches.direct.complete(FIRST, "q", {})
 
@@ -202,13 +204,13 @@ def test_producers_of_batches_never_expire(hub: Hub) -> None:
     hub.batches.direct.begin(FIRST, "q")
 
     for partition in range(2):
-        assert hub.producers.find(Who(NAME, partition, "g")).expires_at is None
+        assert hub.producers.find(ProducerName(NAME, partition, "g")).expires_at is None
 
 
 def test_batch_of_a_forgotten_producer_begins_in_a_later_epoch(hub: Hub) -> None:
     epoch = begin_and_complete(hub, 0)
     assert epoch is not None
-    hub.producers.forget(Who(NAME, 0, "g"))
+    hub.producers.forget(ProducerName(NAME, 0, "g"))
 
     assert hub.batches.direct.begin(FIRST._replace(number=1), "q").epoch == epoch + 2
 

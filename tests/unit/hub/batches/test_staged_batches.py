@@ -26,11 +26,11 @@ from penstock.errors import (
     UploadTaken,
 )
 from penstock.hub.batches import batches as staging
-from penstock.hub.batches.batches import Done, Part, digest_of
-from penstock.hub.batches.ledger import Turns
+from penstock.hub.batches.batches import BatchOutcome, UploadManifest, digest_of
+from penstock.hub.batches.ledger import BatchTurns
 from penstock.hub.hub import Hub
-from penstock.hub.log.publish import Handed
-from penstock.hub.log.request import BatchName, Piece
+from penstock.hub.log.publish import NewEvents
+from penstock.hub.log.request import BatchName, BatchPiece
 from penstock.storage import Store
 from penstock.storage.staging import BatchKey, Chunk
 from penstock.storage.store import Frame
@@ -80,25 +80,25 @@ def make_events(numbers: range) -> list[NewEvent]:
 
 def upload(
     hub: Hub, *chunks: Sequence[NewEvent], name: BatchName = FIRST, query: str = "q", rejects: bool = False
-) -> Part:
+) -> UploadManifest:
     """Hand in chunks, and return the upload as a batch names it."""
     opened = hub.batches.open(name, query)
     assert isinstance(opened, str)
     digests, valid = [], 0
     for number, chunk in enumerate(chunks):
         digest = digest_of(b"".join(bytes(each.data) for each in chunk))
-        kept, _ = hub.batches.add(name.event_type, opened, number, Handed(chunk), digest, rejects=rejects)
+        kept, _ = hub.batches.add(name.event_type, opened, number, NewEvents(chunk), digest, rejects=rejects)
         digests.append(digest)
         valid += kept.events
-    return Part(opened, len(chunks), valid, digest_of(b"".join(digests)))
+    return UploadManifest(opened, len(chunks), valid, digest_of(b"".join(digests)))
 
 
-def upload_numbers(hub: Hub, count: int, chunk: int = 4) -> Part:
+def upload_numbers(hub: Hub, count: int, chunk: int = 4) -> UploadManifest:
     """Hand in the events 0 to *count*, so many in a chunk."""
     return upload(hub, *[make_events(range(at, min(at + chunk, count))) for at in range(0, count, chunk)])
 
 
-def publish(hub: Hub, *parts: Part, name: BatchName = FIRST, query: str = "q") -> Done:
+def publish(hub: Hub, *parts: UploadManifest, name: BatchName = FIRST, query: str = "q") -> BatchOutcome:
     return hub.batches.publish(name, query, parts)
 
 
@@ -146,14 +146,14 @@ def test_batch_is_published_in_the_order_of_its_named_uploads(either_hub: Hub) -
     assert done.appended == done.batch.events == 8
     assert json.loads(done.batch.offsets) == {"0": [[0, 3]], "1": [[0, 3]]}
     with pytest.raises((UploadTaken, UploadNotFound)):
-        either_hub.batches.add(NAME, first.name, 1, Handed(make_events(range(1))), b"0" * 16, rejects=False)
+        either_hub.batches.add(NAME, first.name, 1, NewEvents(make_events(range(1))), b"0" * 16, rejects=False)
 
 
 def test_batch_that_is_published_again_stays_the_same_whatever_is_handed_in(hub: Hub) -> None:
     before = publish(hub, upload_numbers(hub, 4))
 
     assert hub.batches.open(FIRST, "q") == before.batch
-    assert publish(hub, Part("0" * 32, 1, 99, b"0" * 16)) == Done(before.batch, 0)
+    assert publish(hub, UploadManifest("0" * 32, 1, 99, b"0" * 16)) == BatchOutcome(before.batch, 0)
     assert hub.batches.batch(FIRST) == before.batch
     assert read_numbers(hub) == split(4)
 
@@ -212,13 +212,13 @@ def test_piece_of_a_batch_has_its_turn_once(store: Store) -> None:
         batch = tx.staging.batch(*key[:3])
     assert batch is not None
 
-    def piece(**changes: int) -> Piece:
-        return Piece(batch._replace(**changes), [Chunk(1, 0, 1)], ())
+    def piece(**changes: int) -> BatchPiece:
+        return BatchPiece(batch._replace(**changes), [Chunk(1, 0, 1)], ())
 
     with store.write() as tx:
-        turns = Turns(tx, [piece(), piece(), piece(id=99)], [])
+        turns = BatchTurns(tx, [piece(), piece(), piece(id=99)], [])
         assert [turns.take(each) for each in (piece(), piece(), piece(id=99))] == [True, False, False]
-        assert not Turns(tx, [piece(done=1)], []).take(piece(done=1))
+        assert not BatchTurns(tx, [piece(done=1)], []).take(piece(done=1))
 
 
 def test_commit_with_an_unknown_outcome_is_looked_up(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,7 +332,7 @@ def test_invalid_event_refuses_its_chunk(hub: Hub) -> None:
     wrong = [*make_events(range(2)), NewEvent.of(b'{"n":"x"}', partition=0)]
 
     with pytest.raises(InvalidEvent, match="line 3"):
-        hub.batches.add(NAME, opened, 0, Handed(wrong), b"0" * 16, rejects=False)
+        hub.batches.add(NAME, opened, 0, NewEvents(wrong), b"0" * 16, rejects=False)
     with hub.store.read() as tx:
         found = tx.staging.find(NAME, opened)
         assert found is not None
@@ -436,10 +436,10 @@ def test_repeated_chunk_is_kept_once_and_another_one_of_its_number_refused(hub: 
     part, events = upload_numbers(hub, 2), make_events(range(2))
     same = digest_of(b"".join(bytes(each.data) for each in events))
 
-    kept, _ = hub.batches.add(NAME, part.name, 0, Handed(events), same, rejects=False)
+    kept, _ = hub.batches.add(NAME, part.name, 0, NewEvents(events), same, rejects=False)
     assert kept.events == 2
     with pytest.raises(ChunkDiffers):
-        hub.batches.add(NAME, part.name, 0, Handed(make_events(range(3))), b"1" * 16, rejects=False)
+        hub.batches.add(NAME, part.name, 0, NewEvents(make_events(range(3))), b"1" * 16, rejects=False)
 
 
 def test_dropped_upload_is_not_found(hub: Hub) -> None:

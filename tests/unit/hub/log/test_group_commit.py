@@ -16,7 +16,7 @@ from penstock.errors import (
     Unavailable,
 )
 from penstock.hub.committer import Request
-from penstock.hub.log.publish import Handed
+from penstock.hub.log.publish import NewEvents
 from penstock.storage import Store
 from penstock.testing.clock import START_AT
 from penstock.testing.factories import a_new_event, an_event_type
@@ -40,7 +40,7 @@ def test_queued_requests_share_transactions_in_their_order_and_none_is_divided(l
 def test_request_of_several_partitions_is_answered_with_the_next_offset_of_each(log: Log, store: Store) -> None:
     feed = create_feed(store, "another", partition_count=3)
     events = [a_new_event({"n": n}, partition=n % 2) for n in range(3)]
-    request = Request(feed.name, Handed(events), prepare_events(feed, *events))
+    request = Request(feed.name, NewEvents(events), prepare_events(feed, *events))
 
     assert read_next_offsets(log.queue(a_publish(feed, "a", partition=1), request)) == [{1: 1}, {0: 2, 1: 2}]
 
@@ -143,7 +143,7 @@ def test_request_is_prepared_again_after_its_event_type_has_changed(log: Log, st
 def test_request_that_no_longer_fits_is_refused_by_line_and_the_others_are_stored(log: Log, store: Store) -> None:
     feed = create_feed(store, "another", partition_count=2)
     events = [a_new_event(partition=0), a_new_event(partition=1)]
-    unfit = Request("another", Handed(events, lines=[3, 8]), prepare_events(feed, *events))
+    unfit = Request("another", NewEvents(events, lines=[3, 8]), prepare_events(feed, *events))
 
     kept, refused = log.queue(
         a_publish(log.feed, "a"),

@@ -13,8 +13,8 @@ from penstock.hub.committer import Request
 from penstock.hub.hub import Hub
 from penstock.hub.log import outbox
 from penstock.hub.log.log import not_settled
-from penstock.hub.log.outbox import RowGoneError, reject, take
-from penstock.hub.log.read import Wanted
+from penstock.hub.log.outbox import RowGoneError, reject_row, take_rows
+from penstock.hub.log.read import WantedPartition
 from penstock.storage import Store, open_store
 from penstock.storage.outbox import RejectedRow
 from penstock.storage.store import Tx
@@ -130,7 +130,7 @@ def feed(store: Store) -> None:
 
 def take_data(tx: Tx, clock: VirtualClock, names: list[str], **limits: int) -> list[list[bytes]]:
     """Take rows and return the data of each batch."""
-    moved = take(tx, names, clock, **limits)
+    moved = take_rows(tx, names, clock, **limits)
     return [[row[3] for rows in batch.rows.values() for row in rows] for batch in moved.batches]
 
 
@@ -139,7 +139,7 @@ def test_rows_of_the_named_event_types_are_taken_in_their_order(store: Store, cl
     for name in ("c", "a", "b"):
         create_feed(store, name)
     with store.write() as tx:
-        assert take(tx, ["a", "unheard.of"], clock) == ([], None, [])
+        assert take_rows(tx, ["a", "unheard.of"], clock) == ([], None, [])
     into_outbox(store, [("c", "{}"), ("a", '{"n":0}'), (NAME, "{}"), ("b", "{}"), ("a", '{"n":1}')])
 
     with store.write() as tx:
@@ -153,7 +153,7 @@ def test_limited_take_returns_the_row_that_it_ended_with_and_the_last_one(store:
     into_outbox(store, [(NAME, f'{{"n":{n}}}') for n in range(6)])
 
     with store.write() as tx:
-        first, second = (take(tx, [NAME], clock, rows_max=3) for _ in range(2))
+        first, second = (take_rows(tx, [NAME], clock, rows_max=3) for _ in range(2))
 
     assert first.left == (NAME, first.row_ids[-1], second.row_ids[-1])
     assert (len(first.row_ids), len(second.row_ids), second.left) == (3, 3, None)
@@ -167,7 +167,7 @@ def test_event_type_behind_a_full_transaction_is_still_known_to_wait(store: Stor
     into_outbox(store, [(NAME, "{}")] * 3 + [("other", "{}")] * 2 + [("zebra", "{}")])
 
     with store.write() as tx:
-        moved = take(tx, [NAME, "other", "zebra"], clock, rows_max=3)
+        moved = take_rows(tx, [NAME, "other", "zebra"], clock, rows_max=3)
 
     assert moved.left is not None
     with store.read() as tx:
@@ -197,7 +197,7 @@ def test_rows_of_an_unknown_event_type_are_all_rejected(store: Store, clock: Vir
     into_outbox(store, [("unheard.of", "{}")] * 3)
 
     with store.write() as tx:
-        moved = take(tx, ["unheard.of"], clock)
+        moved = take_rows(tx, ["unheard.of"], clock)
 
     assert (moved.batches, moved.left, len(moved.row_ids)) == ([], None, 3)
     assert ["unheard.of" in row.reason for row in read_rejected(store)] == [True] * 3
@@ -207,11 +207,11 @@ def test_rows_of_an_unknown_event_type_are_all_rejected(store: Store, clock: Vir
 def test_first_waiting_row_is_rejected_with_its_reason(store: Store, clock: VirtualClock) -> None:
     into_outbox(store, ROWS[:2])
     with suppress(ZeroDivisionError), store.write() as tx:  # It stays where it is.
-        [row_id] = take(tx, [NAME], clock, rows_max=1).row_ids
+        [row_id] = take_rows(tx, [NAME], clock, rows_max=1).row_ids
         raise ZeroDivisionError
 
     with store.write() as tx:
-        reject(tx, NAME, row_id, "the log refused it", clock)
+        reject_row(tx, NAME, row_id, "the log refused it", clock)
 
     assert [(row.data, row.reason) for row in read_rejected(store)] == [(ROWS[0][1], "the log refused it")]
     with store.write() as tx:
@@ -223,10 +223,10 @@ def test_first_waiting_row_is_rejected_with_its_reason(store: Store, clock: Virt
 def test_row_that_another_hub_has_moved_is_not_rejected(store: Store, clock: VirtualClock, others: int) -> None:
     into_outbox(store, [(NAME, "{}")] * (1 + others))
     with store.write() as tx:  # Another hub.
-        [row_id] = take(tx, [NAME], clock, rows_max=1).row_ids
+        [row_id] = take_rows(tx, [NAME], clock, rows_max=1).row_ids
 
     with pytest.raises(RowGoneError), store.write() as tx:
-        reject(tx, NAME, row_id, "the log refused it", clock)
+        reject_row(tx, NAME, row_id, "the log refused it", clock)
 
     assert read_rejected(store) == []
     with store.read() as tx:
@@ -236,7 +236,7 @@ def test_row_that_another_hub_has_moved_is_not_rejected(store: Store, clock: Vir
 # Before a read
 
 
-PAGE = (NAME, None, [Wanted("cursor0", 0, FIRST)])
+PAGE = (NAME, None, [WantedPartition("cursor0", 0, FIRST)])
 
 
 @pytest.fixture

@@ -20,11 +20,11 @@ from penstock.hub.log.read import (
     Reading,
     Rows,
     Track,
-    Wanted,
+    WantedPartition,
     next_events,
     resolve,
     share_page,
-    take,
+    take_events,
 )
 from penstock.hub.log.request import append_rows, lock_heads
 from penstock.storage import Store
@@ -275,8 +275,8 @@ def fill(store: Store, *counts: int, data: Any = None) -> None:
         append_rows(tx, [batch], lock_heads(tx, [batch]), START_AT)
 
 
-def wanted(*partitions: int) -> list[Wanted]:
-    return [Wanted(f"cursor{each}", each, FIRST) for each in partitions]
+def wanted(*partitions: int) -> list[WantedPartition]:
+    return [WantedPartition(f"cursor{each}", each, FIRST) for each in partitions]
 
 
 def read_columns(reader: Reader, reading: Reading) -> list[ColumnChunk]:
@@ -463,7 +463,7 @@ def test_only_kept_events_are_taken_and_the_position_passes_the_others(store: St
     chunk = reader.next_columns(reading, track)
     assert chunk is not None
 
-    read = take(chunk, Rows(chunk), track, [False, True, False, True], timed=True)
+    read = take_events(chunk, Rows(chunk), track, [False, True, False, True], timed=True)
 
     assert (read.events, read.offsets, read.position, track.offsets) == ([b"1", b"3"], [1, 3], 4, {0: 4})
     assert read.received == [START_AT / 1e6, START_AT / 1e6 + 1]

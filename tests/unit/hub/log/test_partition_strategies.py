@@ -9,7 +9,7 @@ from penstock.core.events.partitioning import hash_partition
 from penstock.core.registry.event_type import Feed
 from penstock.errors import PartitionNotFound, PartitionRefused
 from penstock.hub.log import publish
-from penstock.hub.log.publish import Handed
+from penstock.hub.log.publish import NewEvents
 from penstock.testing.clock import START_AT
 from penstock.testing.factories import a_business_event, a_data_event, a_new_event, an_event
 from tests.unit.hub.feeds import a_feed
@@ -27,7 +27,7 @@ def at(*values: str) -> int:
 
 def place(feed: Feed, *events: NewEvent, **how: Any) -> dict[int, list[str | None]]:
     """Return the keys of the events, by partition."""
-    prepared = publish.prepare(feed, Handed(events, **how), START_AT)
+    prepared = publish.prepare(feed, NewEvents(events, **how), START_AT)
     return {partition: [row[0] for row in rows] for partition, rows in prepared.rows.items()}
 
 

@@ -18,9 +18,9 @@ from penstock.errors import (
     PublishingRestricted,
     UndeletableEvents,
 )
-from penstock.hub.batches.batches import Reject, sift
+from penstock.hub.batches.batches import InvalidLine, separate_invalid
 from penstock.hub.log import publish
-from penstock.hub.log.publish import Handed, Prepared, Unfit, parse_headers
+from penstock.hub.log.publish import NewEvents, Prepared, Unpublishable, parse_headers
 from penstock.storage.store import DELETION
 from penstock.testing.clock import START_AT
 from penstock.testing.factories import a_business_event, a_data_event, a_new_event, an_event
@@ -34,7 +34,7 @@ ASKED = a_feed(2, partition_strategy="user_defined")
 
 
 def prepare(feed: Feed, *events: NewEvent, **how: Any) -> Prepared:
-    return publish.prepare(feed, Handed(events, **how), START_AT)
+    return publish.prepare(feed, NewEvents(events, **how), START_AT)
 
 
 def prepare_row(feed: Feed, event: NewEvent, **how: Any) -> Any:
@@ -333,10 +333,10 @@ def test_other_headers_of_an_outbox_row_are_refused(text: str) -> None:
 # Batches that may be stored already
 
 ONCE = a_feed(2, partition_strategy="user_defined", options={"publishing": "exactly-once"})
-FIT = Handed([a_new_event(partition=1)])
-UNFIT: dict[str, tuple[Handed, type[PenstockError]]] = {
-    "key with a line end": (Handed([a_new_event(key="a\nb", partition=1)]), InvalidEvent),
-    "too large": (Handed([a_new_event(LARGE, partition=1)]), EventTooLarge),
+FIT = NewEvents([a_new_event(partition=1)])
+UNFIT: dict[str, tuple[NewEvents, type[PenstockError]]] = {
+    "key with a line end": (NewEvents([a_new_event(key="a\nb", partition=1)]), InvalidEvent),
+    "too large": (NewEvents([a_new_event(LARGE, partition=1)]), EventTooLarge),
     "another partition": (FIT._replace(partition=0), PartitionRefused),
     "deletion": (FIT._replace(deletes=True), UndeletableEvents),
 }
@@ -344,46 +344,46 @@ UNFIT: dict[str, tuple[Handed, type[PenstockError]]] = {
 
 @pytest.mark.parametrize("exact", [True, False], ids=["numbered", "plain"])
 def test_fit_batch_is_prepared_whether_it_is_numbered_or_not(exact: bool) -> None:
-    found = publish.ready(ASKED, FIT, START_AT, exact=exact)
+    found = publish.prepare_or_refuse(ASKED, FIT, START_AT, exact=exact)
 
     assert found == publish.prepare(ASKED, FIT, START_AT)
-    assert publish.refusal(found, exact=exact) is None
+    assert publish.find_refusal(found, exact=exact) is None
 
 
 @pytest.mark.parametrize(("handed", "kind"), UNFIT.values(), ids=UNFIT)
-def test_unfit_batch_is_refused_unless_it_is_numbered(handed: Handed, kind: type[PenstockError]) -> None:
+def test_unfit_batch_is_refused_unless_it_is_numbered(handed: NewEvents, kind: type[PenstockError]) -> None:
     for exact in (True, False):
-        found = publish.ready(ASKED, handed, START_AT, exact=exact)
+        found = publish.prepare_or_refuse(ASKED, handed, START_AT, exact=exact)
 
-        assert isinstance(found, Unfit)
+        assert isinstance(found, Unpublishable)
         assert (found.feed, type(found.error)) == (ASKED, kind)
-        assert publish.refusal(found, exact=exact) is (None if exact else found.error)
-        assert publish.refusal(found, exact=False) is found.error
+        assert publish.find_refusal(found, exact=exact) is (None if exact else found.error)
+        assert publish.find_refusal(found, exact=False) is found.error
 
 
 @pytest.mark.parametrize("exact", [True, False], ids=["numbered", "plain"])
 def test_malformed_event_or_unknown_partition_is_refused_at_once(exact: bool) -> None:
     with pytest.raises(MalformedEvent):
-        publish.ready(ASKED, Handed([a_new_event(b"{", partition=1)]), START_AT, exact=exact)
+        publish.prepare_or_refuse(ASKED, NewEvents([a_new_event(b"{", partition=1)]), START_AT, exact=exact)
 
-    found = publish.ready(ASKED, FIT._replace(partition=2), START_AT, exact=exact)
-    assert isinstance(publish.refusal(found, exact=exact), PartitionNotFound)
+    found = publish.prepare_or_refuse(ASKED, FIT._replace(partition=2), START_AT, exact=exact)
+    assert isinstance(publish.find_refusal(found, exact=exact), PartitionNotFound)
 
 
 def test_exactly_once_event_type_takes_numbered_batches_only() -> None:
-    plain = publish.ready(ONCE, FIT, START_AT)
+    plain = publish.prepare_or_refuse(ONCE, FIT, START_AT)
 
-    assert isinstance(plain, Unfit)
-    assert isinstance(publish.refusal(plain, exact=False), PublishingRestricted)
-    assert isinstance(publish.ready(ONCE, FIT, START_AT, exact=True), Prepared)
+    assert isinstance(plain, Unpublishable)
+    assert isinstance(publish.find_refusal(plain, exact=False), PublishingRestricted)
+    assert isinstance(publish.prepare_or_refuse(ONCE, FIT, START_AT, exact=True), Prepared)
 
 
 def test_reason_of_a_schema_violation_is_left_out_on_demand() -> None:
     feed = a_feed(1, schema={"type": "json_schema", "schema": '{"type":"object","required":["a"]}'})
     reasons = []
     for tells in (True, False):
-        found = publish.ready(feed, Handed([a_new_event({})]), START_AT, exact=True, tells=tells)
-        assert isinstance(found, Unfit)
+        found = publish.prepare_or_refuse(feed, NewEvents([a_new_event({})]), START_AT, exact=True, tells=tells)
+        assert isinstance(found, Unpublishable)
         reasons.append(found.error.reason)
 
     assert "required key [a] not found" in reasons[0]
@@ -400,7 +400,7 @@ def test_sifting_sets_each_bad_event_apart_by_line() -> None:
         return NewEvent.of(data, **{"partition": 0} | others)
 
     good = [event(b'{"n":1}'), event(b'{"n":2}', partition=1)]
-    assert sift(feed, Handed(good), START_AT) == (Handed(good), ())
+    assert separate_invalid(feed, NewEvents(good), START_AT) == (NewEvents(good), ())
     bad = [
         event(b'{"m":1}', key="k", headers={"h": "1"}),
         event(b"7"),
@@ -408,12 +408,14 @@ def test_sifting_sets_each_bad_event_apart_by_line() -> None:
         event(b"{\xff}"),
     ]
 
-    valid, rejected = sift(feed, Handed([bad[0], good[0], *bad[1:], good[1]], lines=[1, 2, 4, 5, 6, 9]), START_AT)
+    valid, rejected = separate_invalid(
+        feed, NewEvents([bad[0], good[0], *bad[1:], good[1]], lines=[1, 2, 4, 5, 6, 9]), START_AT
+    )
 
     assert (valid.events, valid.lines) == (good, [2, 9])
     assert [(each.line, each.data) for each in rejected] == [
         (1, '{"m":1}'), (4, "7"), (5, '{"n":1}'), (6, "{\\xff}"),
     ]  # fmt: skip
-    assert rejected[0] == Reject(1, rejected[0].reason, '{"m":1}', "k", {"h": "1"}, 0)
+    assert rejected[0] == InvalidLine(1, rejected[0].reason, '{"m":1}', "k", {"h": "1"}, 0)
     assert "required" in rejected[0].reason
     assert all(each.reason for each in rejected)

@@ -23,10 +23,10 @@ from penstock.errors import (
     Unavailable,
 )
 from penstock.hub.hub import Hub
-from penstock.hub.log.request import Who
+from penstock.hub.log.request import ProducerName
 from penstock.hub.producers import sequencing
-from penstock.hub.producers.producers import RACES_MAX, Expiry, Producers, expired, new_group
-from penstock.hub.producers.sequencing import Committed
+from penstock.hub.producers.producers import RACES_MAX, Expiry, Producers, expire, new_group
+from penstock.hub.producers.sequencing import BatchPresence
 from penstock.storage import Store
 from penstock.storage.producer_rows import SqlProducers
 from penstock.storage.producers import Window
@@ -36,7 +36,7 @@ from tests.unit.hub.feeds import NAME, create_feed
 from tests.unit.hub.forwarding import ForwardingStore
 from tests.unit.hub.numbering import a_batch, change, fill_log, find_producer, settle
 
-G, H = Who(NAME, 0, "g"), Who(NAME, 0, "h")
+G, H = ProducerName(NAME, 0, "g"), ProducerName(NAME, 0, "h")
 IDLE_S = 1000
 EXPIRES_AT = START_AT + IDLE_S * 1_000_000
 AT_5 = START_AT + 5_000_000
@@ -58,17 +58,17 @@ def producers(forwarding: ForwardingStore, clock: VirtualClock, feed: Feed) -> P
     return Hub(forwarding, clock=clock, expiry=Expiry(idle_s=IDLE_S)).producers  # type: ignore[arg-type]
 
 
-UNKNOWN: dict[str, tuple[Who, PenstockError]] = {
-    "event type": (Who("nobody.s", 0, "g"), EventTypeNotFound(event_type="nobody.s")),
-    "partition": (Who(NAME, 2, "g"), PartitionNotFound(event_type=NAME, partition=2, partition_count=2)),
+UNKNOWN: dict[str, tuple[ProducerName, PenstockError]] = {
+    "event type": (ProducerName("nobody.s", 0, "g"), EventTypeNotFound(event_type="nobody.s")),
+    "partition": (ProducerName(NAME, 2, "g"), PartitionNotFound(event_type=NAME, partition=2, partition_count=2)),
     "producer": (H, ProducerNotFound(event_type=NAME, partition=0, producer_group="h")),
-    "producer in this partition": (Who(NAME, 1, "g"), ProducerNotFound(
+    "producer in this partition": (ProducerName(NAME, 1, "g"), ProducerNotFound(
         event_type=NAME, partition=1, producer_group="g")),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("who", "error"), UNKNOWN.values(), ids=UNKNOWN)
-def test_unknown_producer_is_not_found(producers: Producers, who: Who, error: PenstockError) -> None:
+def test_unknown_producer_is_not_found(producers: Producers, who: ProducerName, error: PenstockError) -> None:
     calls: list[Any] = [producers.find, producers.forget, lambda who: producers.committed(who, 0, 1)]
     if not isinstance(error, ProducerNotFound):
         calls += [
@@ -109,13 +109,13 @@ def test_producers_of_a_partition_are_listed_page_by_page(producers: Producers, 
 
 
 def test_committed_asks_about_the_current_epoch_by_default(producers: Producers) -> None:
-    assert producers.committed(G, 3, 2) == (3, Committed(True, [Range(7, 8)]))
-    assert producers.committed(G, 0, 2, epoch=2) == (2, Committed(True, [Range(1, 2)]))
-    assert producers.committed(G, 0, 2, epoch=0) == (0, Committed(None))
+    assert producers.committed(G, 3, 2) == (3, BatchPresence(True, [Range(7, 8)]))
+    assert producers.committed(G, 0, 2, epoch=2) == (2, BatchPresence(True, [Range(1, 2)]))
+    assert producers.committed(G, 0, 2, epoch=0) == (0, BatchPresence(None))
 
 
 def test_first_claim_creates_a_producer(producers: Producers, store: Store, feed: Feed) -> None:
-    found = producers.claim(Who(NAME, 1, "g"), Claim(level=7, starting=4, claim_id="mine", is_pinned=True))
+    found = producers.claim(ProducerName(NAME, 1, "g"), Claim(level=7, starting=4, claim_id="mine", is_pinned=True))
 
     assert found.producer == find_producer(store, feed, partition=1)
     assert found.producer[2:] == ("g", State(7, 4, 4), "mine", True, AT_5)
@@ -166,7 +166,7 @@ def test_refused_claim_tells_the_current_state_and_changes_nothing(
     before = find_producer(store, feed, group)
 
     with pytest.raises(ClaimRefused) as refused:
-        producers.claim(Who(NAME, 0, group), Claim(if_epoch=2))
+        producers.claim(ProducerName(NAME, 0, group), Claim(if_epoch=2))
 
     epoch, sequence = (3, 5) if before else (None, None)
     assert refused.value.fields == {
@@ -199,7 +199,7 @@ def test_claim_of_a_new_producer_beyond_the_limit_is_refused(
 
     assert refused.value.fields == {"event_type": NAME, "partition": 0, "limit": 1}
     assert producers.claim(G, Claim()).producer.state.epoch == 4
-    assert producers.claim(Who(NAME, 1, "h"), Claim()).producer.state.epoch == 0
+    assert producers.claim(ProducerName(NAME, 1, "h"), Claim()).producer.state.epoch == 0
 
 
 def test_claim_of_an_expired_producer_counts_toward_the_limit(
@@ -225,7 +225,7 @@ def test_sequence_numbers_of_a_claim_are_those_of_the_wire(store: Store, clock: 
         producers.claim(G, Claim(level=3))
     assert refused.value.next_sequence == 6
     assert producers.claim(G, Claim(level=3, starting=6)).producer.state.next == 14
-    assert producers.committed(G, 4, 2) == (3, Committed(True, [Range(16, 17)]))
+    assert producers.committed(G, 4, 2) == (3, BatchPresence(True, [Range(16, 17)]))
 
 
 def test_new_producer_is_inserted_under_the_lock_of_its_partition(
@@ -243,7 +243,7 @@ def test_new_producer_is_inserted_under_the_lock_of_its_partition(
     for kind, name in ((SqlProducers, "lock"), (SqliteEvents, "lock_heads"), (SqlProducers, "insert")):
         monkeypatch.setattr(kind, name, note(name, getattr(kind, name)))
 
-    producers.claim(Who(NAME, 1, "h"), Claim())
+    producers.claim(ProducerName(NAME, 1, "h"), Claim())
 
     key = (feed.partition_ids[1], "h")
     assert calls == [("lock", [key]), ("lock_heads", [key[0]]), ("insert", key)]
@@ -253,7 +253,7 @@ def test_concurrent_claims_have_an_epoch_each(producers: Producers) -> None:
     claimers = 4
     go = Barrier(claimers)
 
-    def claim(who: Who) -> list[int]:
+    def claim(who: ProducerName) -> list[int]:
         go.wait()
         return [producers.claim(who, Claim()).producer.state.epoch for _ in range(5)]
 
@@ -309,7 +309,7 @@ def test_forgotten_producer_keeps_its_epoch_alone_and_continues_above_it(
     assert after is not None
     assert (after.id, after.state.epoch, after.state.is_expired) == (before.id, 3, True)
     assert (after.claim_id, after.is_pinned, after.updated_at) == (None, False, AT_5)
-    assert expired(before, START_AT)[3:] == (State(3, 0, 0, is_expired=True), None, False, START_AT)
+    assert expire(before, START_AT)[3:] == (State(3, 0, 0, is_expired=True), None, False, START_AT)
     clock.advance(seconds=5)
     producers.forget(G)
     assert find_producer(store, feed) == after, "it is forgotten once"

@@ -18,7 +18,7 @@ from penstock.errors import (
     TooManyProducers,
 )
 from penstock.hub.committer import judge, record
-from penstock.hub.log.request import Produced, Published, Told
+from penstock.hub.log.request import ProducerResult, Published, Result
 from penstock.hub.producers import sequencing
 from penstock.hub.producers.sequencing import StaleError
 from penstock.storage import Store
@@ -63,19 +63,19 @@ def read_producer(store: Store, feed: Feed, group: str = "g", partition: int = 0
     return producer
 
 
-def produce(store: Store, feed: Feed, epoch: int, sequence: int, letters: str, **others: Any) -> Produced:
+def produce(store: Store, feed: Feed, epoch: int, sequence: int, letters: str, **others: Any) -> ProducerResult:
     """Append a batch, and return what its producer is told."""
     [told] = settle(store, a_batch(feed, epoch, sequence, letters, **others))
     return read_produced(told)
 
 
-def read_produced(told: Told) -> Produced:
+def read_produced(told: Result) -> ProducerResult:
     assert isinstance(told, Published), told
     assert told.produced is not None
     return told.produced
 
 
-def read_refusal(told: Told) -> tuple[type[PenstockError], dict[str, Any]]:
+def read_refusal(told: Result) -> tuple[type[PenstockError], dict[str, Any]]:
     assert isinstance(told, PenstockError), told
     return type(told), told.fields
 
@@ -88,22 +88,22 @@ def refuse(
     return read_refusal(told)
 
 
-APPENDED: dict[str, tuple[Given, Produced, str]] = {
-    "the next": ((3, 5, "f", {}), Produced("appended", 3, 5, 5, 6, [Range(9, 9)]), "f"),
-    "the next ones": ((3, 5, "fgh", {}), Produced("appended", 3, 5, 7, 8, [Range(9, 11)]), "fgh"),
-    "the next ones, to be trimmed": ((3, 5, "fgh", TRIMS), Produced("appended", 3, 5, 7, 8, [Range(9, 11)]), "fgh"),
-    "the next epoch": ((4, 0, "ab", {}), Produced("appended", 4, 0, 1, 2, [Range(9, 10)]), "ab"),
-    "another producer": ((0, 0, "ab", {"group": "h"}), Produced("appended", 0, 0, 1, 2, [Range(9, 10)]), "ab"),
-    "one whose beginning is there": ((3, 3, "defg", TRIMS), Produced(
+APPENDED: dict[str, tuple[Given, ProducerResult, str]] = {
+    "the next": ((3, 5, "f", {}), ProducerResult("appended", 3, 5, 5, 6, [Range(9, 9)]), "f"),
+    "the next ones": ((3, 5, "fgh", {}), ProducerResult("appended", 3, 5, 7, 8, [Range(9, 11)]), "fgh"),
+    "the next, to be trimmed": ((3, 5, "fgh", TRIMS), ProducerResult("appended", 3, 5, 7, 8, [Range(9, 11)]), "fgh"),
+    "the next epoch": ((4, 0, "ab", {}), ProducerResult("appended", 4, 0, 1, 2, [Range(9, 10)]), "ab"),
+    "another producer": ((0, 0, "ab", {"group": "h"}), ProducerResult("appended", 0, 0, 1, 2, [Range(9, 10)]), "ab"),
+    "one whose beginning is there": ((3, 3, "defg", TRIMS), ProducerResult(
         "trimmed", 3, 3, 6, 7, [Range(7, 8), Range(9, 10)]), "fg"),
-    "one whose beginning lies apart": ((3, 1, "bcdef", TRIMS), Produced(
+    "one whose beginning lies apart": ((3, 1, "bcdef", TRIMS), ProducerResult(
         "trimmed", 3, 1, 5, 6, [Range(4, 5), Range(7, 8), Range(9, 9)]), "f"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("given", "told", "more"), APPENDED.values(), ids=APPENDED)
 def test_new_events_are_appended_and_a_repeat_is_a_duplicate(
-    store: Store, feed: Feed, given: Given, told: Produced, more: str
+    store: Store, feed: Feed, given: Given, told: ProducerResult, more: str
 ) -> None:
     epoch, sequence, letters, others = given
 
@@ -141,7 +141,7 @@ def test_duplicate_is_answered_with_its_offsets_however_it_is_sent(
     for how in ({}, TRIMS, {"fits": False}):
         told = settle(store, a_batch(feed, 3, sequence, letters, **how), at=START_AT + 7)
 
-        assert told == [Published(feed, 0, {}, Produced("duplicate", 3, sequence, last, 5, ranges))]
+        assert told == [Published(feed, 0, {}, ProducerResult("duplicate", 3, sequence, last, 5, ranges))]
         assert (read_letters(store, feed), find_producer(store, feed)) == (LOG, before)
 
 
@@ -226,7 +226,7 @@ def test_expired_producer_goes_on_with_a_higher_epoch(store: Store, feed: Feed) 
 
     _, gap = refuse(store, feed, 4, 1, "f")
     assert gap | {"expected": 0, "current_epoch": 3, "next_sequence": None} == gap
-    assert produce(store, feed, 4, 0, "f") == Produced("appended", 4, 0, 0, 1, [Range(9, 9)])
+    assert produce(store, feed, 4, 0, "f") == ProducerResult("appended", 4, 0, 0, 1, [Range(9, 9)])
     assert read_producer(store, feed).state == State(4, 0, 1, 9)
 
 
@@ -255,23 +255,23 @@ def test_epoch_that_was_claimed_from_a_number_begins_there(store: Store, feed: F
     change(store, feed, state=AT_5.after(4, 100), claim_id="mine")
 
     assert refuse(store, feed, 4, 99, "a")[0] == SequenceGap
-    assert produce(store, feed, 4, 100, "a") == Produced("appended", 4, 100, 100, 101, [Range(9, 9)])
+    assert produce(store, feed, 4, 100, "a") == ProducerResult("appended", 4, 100, 100, 101, [Range(9, 9)])
     assert produce(store, feed, 4, 100, "a").outcome == "duplicate"
     assert read_producer(store, feed).claim_id == "mine"
 
 
 def test_sequence_numbers_wrap_around_within_a_batch(store: Store, feed: Feed) -> None:
-    def send(sequence: int, letters: str) -> Told:
+    def send(sequence: int, letters: str) -> Result:
         return settle(store, a_batch(feed, 0, sequence, letters, group="h"), modulus=8)[0]
 
     told = [send(*each) for each in [(0, "abc"), (3, "def"), (6, "ghi"), (6, "ghi"), (7, "hi")]]
 
     assert [read_produced(each) for each in told] == [
-        Produced("appended", 0, 0, 2, 3, [Range(9, 11)]),
-        Produced("appended", 0, 3, 5, 6, [Range(12, 14)]),
-        Produced("appended", 0, 6, 0, 1, [Range(15, 17)]),
-        Produced("duplicate", 0, 6, 0, 1, [Range(15, 17)]),
-        Produced("duplicate", 0, 7, 0, 1, [Range(16, 17)]),
+        ProducerResult("appended", 0, 0, 2, 3, [Range(9, 11)]),
+        ProducerResult("appended", 0, 3, 5, 6, [Range(12, 14)]),
+        ProducerResult("appended", 0, 6, 0, 1, [Range(15, 17)]),
+        ProducerResult("duplicate", 0, 6, 0, 1, [Range(15, 17)]),
+        ProducerResult("duplicate", 0, 7, 0, 1, [Range(16, 17)]),
     ]
     for sequence, letters, kind, some in [
         (0, "ijk", SequenceOverlap, {"next_sequence": 1, "ranges": [{"first": 17, "last": 17}]}),

@@ -6,8 +6,8 @@ import pytest
 
 from penstock.core.producers import MODULUS, Ending, Range, Stamp, State, digests_of
 from penstock.core.registry.event_type import Feed
-from penstock.hub.log.request import handed_bytes
-from penstock.hub.producers.sequencing import Committed, find_committed, ranges_told
+from penstock.hub.log.request import digest_input
+from penstock.hub.producers.sequencing import BatchPresence, find_committed, ranges_as_json
 from penstock.storage import Store
 from penstock.testing.factories import a_new_event
 from tests.unit.hub.feeds import create_feed
@@ -31,25 +31,25 @@ def feed(store: Store) -> Feed:
     return feed
 
 
-def ask(store: Store, feed: Feed, stamp: tuple[int, int], events: str | int, modulus: int = MODULUS) -> Committed:
+def ask(store: Store, feed: Feed, stamp: tuple[int, int], events: str | int, modulus: int = MODULUS) -> BatchPresence:
     """Return how much is stored of a batch, by its letters or by how many events it has."""
     producer = find_producer(store, feed)
     assert producer is not None
-    given = events if isinstance(events, int) else digests_of(map(handed_bytes, make_events(events)))
+    given = events if isinstance(events, int) else digests_of(map(digest_input, make_events(events)))
     with store.read() as tx:
         return find_committed(tx, producer, Stamp(*stamp), given, modulus)
 
 
-def in_full(*ranges: tuple[int, int]) -> Committed:
-    return Committed(True, [Range(*each) for each in ranges])
+def in_full(*ranges: tuple[int, int]) -> BatchPresence:
+    return BatchPresence(True, [Range(*each) for each in ranges])
 
 
-def in_part(*ranges: tuple[int, int]) -> Committed:
-    return Committed(False, [Range(*each) for each in ranges])
+def in_part(*ranges: tuple[int, int]) -> BatchPresence:
+    return BatchPresence(False, [Range(*each) for each in ranges])
 
 
-NOTHING, UNKNOWN = Committed(False), Committed(None)
-FOUND: dict[str, tuple[tuple[int, int], str, Committed, Committed | None]] = {
+NOTHING, UNKNOWN = BatchPresence(False), BatchPresence(None)
+FOUND: dict[str, tuple[tuple[int, int], str, BatchPresence, BatchPresence | None]] = {
     "the last batch": ((3, 3), "de", in_full((7, 8)), None),
     "an event": ((3, 1), "b", in_full((4, 4)), None),
     "all": ((3, 0), "abcde", in_full((3, 5), (7, 8)), None),
@@ -70,7 +70,13 @@ FOUND: dict[str, tuple[tuple[int, int], str, Committed, Committed | None]] = {
 
 @pytest.mark.parametrize(("stamp", "letters", "by_digests", "by_count"), FOUND.values(), ids=FOUND)
 def test_batch_is_found_by_its_digests_or_by_its_count(
-    store: Store, feed: Feed, *, stamp: tuple[int, int], letters: str, by_digests: Committed, by_count: Committed | None
+    store: Store,
+    feed: Feed,
+    *,
+    stamp: tuple[int, int],
+    letters: str,
+    by_digests: BatchPresence,
+    by_count: BatchPresence | None,
 ) -> None:
     assert ask(store, feed, stamp, letters) == by_digests
     assert ask(store, feed, stamp, len(letters)) == (by_count or by_digests)
@@ -122,7 +128,7 @@ def test_stored_ranges_are_told_in_the_fields_of_an_error() -> None:
     assert UNKNOWN.fields == {"committed": None, "ranges": []}
     ranges = [{"first": 1, "last": 2}, {"first": 5, "last": 5}]
     assert in_full((1, 2), (5, 5)).fields == {"committed": True, "ranges": ranges}
-    assert ranges_told([]) == []
+    assert ranges_as_json([]) == []
 
 
 # The bytes that digests are made of
@@ -145,7 +151,7 @@ DISTINCT: list[dict[str, Any]] = [
 
 
 def make_bytes(event: bytes = b'{"n":1}', **others: Any) -> bytes:
-    return handed_bytes(a_new_event(event, **others))
+    return digest_input(a_new_event(event, **others))
 
 
 def test_digested_bytes_differ_where_a_reader_sees_a_difference() -> None:
