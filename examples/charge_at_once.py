@@ -68,7 +68,7 @@ def guarantee(url: str, path: str) -> None:
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     checkpoints = DatabaseCheckpoints(f"sqlite:///{path}-checkpoints", "guarantee")
-    with Local(see_to_it, FeedSource(url, "order.placed"), checkpoints=checkpoints, commit_s=0.5) as processor:
+    with Local(see_to_it, FeedSource(url, "order.placed"), checkpoints=checkpoints, commit_interval=0.5) as processor:
         processor.wait_until_caught_up(60)
         print("caught up", flush=True)
         processor.wait()  # SIGTERM leaves the block; so does what the processor cannot go on from, with status 1.

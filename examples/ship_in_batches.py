@@ -19,7 +19,7 @@ from penstock.client import Client
 from penstock.processing import Batcher, DatabaseCheckpoints, Duplicates, FeedSource, Local, StreamEvent, effect_id
 
 SIZE = 10
-LOOK_S = 0.2
+LOOK_INTERVAL = 0.2
 """How long one phase may go on after the other has failed."""
 TABLES = """
 CREATE TABLE IF NOT EXISTS batches (
@@ -112,12 +112,16 @@ def main(url: str, path: str) -> None:
     with (
         Client(url) as hub,
         Local(
-            Collecting(hub, path), FeedSource(url, "shipment.completed"), checkpoints=collected, commit_s=0.5
+            Collecting(hub, path), FeedSource(url, "shipment.completed"), checkpoints=collected, commit_interval=0.5
         ) as collecting,
-        Local(Dispatching(path), FeedSource(url, "batch.closed"), checkpoints=dispatched, commit_s=0.5) as dispatching,
+        Local(
+            Dispatching(path), FeedSource(url, "batch.closed"), checkpoints=dispatched, commit_interval=0.5
+        ) as dispatching,
     ):
         print("shipping", flush=True)
-        while not (collecting.wait(LOOK_S) or dispatching.wait(LOOK_S)):  # Neither is of use without the other.
+        while not (
+            collecting.wait(LOOK_INTERVAL) or dispatching.wait(LOOK_INTERVAL)
+        ):  # Neither is of use without the other.
             pass
 
 

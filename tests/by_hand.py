@@ -41,7 +41,7 @@ class Play:
             scene.id,
             frozenset((NAME, each) for each in wants),
             batch_limit=rules.batch_limit,
-            commit_ms=round(rules.commit_s * 1_000),
+            commit_ms=round(rules.commit_timeout * 1_000),
         )
         parts = Parts(hub.store, Reader(hub.store), hub.log.watch, streams.live, streams.sessions, streams.commits)
         self.stream = Stream(parts, opened, rules, streams.live.lapses, allowed=self._allowed, clock=lambda: self.now)

@@ -26,7 +26,7 @@ LONG = 5
 WINDOW = 100_000
 MANY = 100
 SPREAD = 64
-PATIENCE_S = 30
+PATIENCE_SECONDS = 30
 SETTLED_SECONDS = 3.0
 PER_SECOND = 100
 DATABASES = ("SQLite", "PostgreSQL")
@@ -180,8 +180,8 @@ def _joined(port: int) -> float:
         began = time.monotonic()
         stream = second()["stream"]
         while _shares(port, subscription_id).get(stream) != SPREAD // 2:
-            if time.monotonic() - began > PATIENCE_S:
-                raise RuntimeError(f"after {PATIENCE_S:g} s: {_shares(port, subscription_id)}")
+            if time.monotonic() - began > PATIENCE_SECONDS:
+                raise RuntimeError(f"after {PATIENCE_SECONDS:g} s: {_shares(port, subscription_id)}")
         taken = time.monotonic() - began
         publishing.result()
     return taken

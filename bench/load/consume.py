@@ -19,7 +19,7 @@ COMMITTERS: Final = 4
 """So many requests are under way at once where each batch is committed by one of its own."""
 TAIL_BYTES: Final = 512
 """More than a cursor has, and less than an event and a cursor."""
-GATHER_S: Final = 0.020
+GATHER_SECONDS: Final = 0.020
 """Where commits are gathered, the next one follows so long after the last began."""
 _CURSOR: Final = re.compile(
     rb'\{"cursor":(\{"partition":"\d+","offset":"001-[0-9a-f]{4}-\d+",'
@@ -99,7 +99,7 @@ class Committer:
         while cursor := self._waiting.get():
             gathered = [cursor]
             if self._gathers:
-                time.sleep(max(0.0, began + GATHER_S - time.perf_counter()))
+                time.sleep(max(0.0, began + GATHER_SECONDS - time.perf_counter()))
                 began = time.perf_counter()
                 gathered += self._more()
             commit(connection, self._stream, newest(gathered))

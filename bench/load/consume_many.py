@@ -11,9 +11,9 @@ from bench.load.consume import Stream, commit
 from bench.load.http1 import Connection
 from bench.load.program import Run, serve
 
-COMMIT_S: Final = 1.0
+COMMIT_SECONDS: Final = 1.0
 """Every stream commits what it was sent about so often."""
-PATIENCE_S: Final = 30.0
+PATIENCE_SECONDS: Final = 30.0
 NUMBER_BYTES: Final = 64
 """More than a number takes that is cut in two."""
 _NUMBER: Final = re.compile(rb'"order_id":"(\d+)"')
@@ -34,7 +34,7 @@ def make(*, port: int, subscriptions: list[str], flush: int) -> Run:
     def run(last: int) -> dict[str, Any]:
         """Consume up to event number *last*; give when each event had come to each, in nanoseconds."""
         seen: dict[int, list[int]] = defaultdict(list)
-        until = time.monotonic() + PATIENCE_S
+        until = time.monotonic() + PATIENCE_SECONDS
         while len(seen[last]) < len(streams) and time.monotonic() < until:
             for number, _ in poll.poll(0.1):
                 stream = streams[number]
@@ -59,8 +59,8 @@ def _commit_all(port: int, latest: dict[Stream, bytes]) -> None:
         while latest:
             stream, cursor = latest.popitem()
             commit(connection, stream, [cursor])
-            time.sleep(COMMIT_S / 200)
-        time.sleep(max(0.01, COMMIT_S - (time.monotonic() - began)))
+            time.sleep(COMMIT_SECONDS / 200)
+        time.sleep(max(0.01, COMMIT_SECONDS - (time.monotonic() - began)))
 
 
 if __name__ == "__main__":

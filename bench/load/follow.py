@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.load.program import Run, serve
 
-WAIT_S = 30
+WAIT_SECONDS = 30
 _NUMBER = re.compile(rb'"order_id":"(\d+)"')
 _CURSOR = re.compile(rb'"cursor":"([^"]+)"')
 _END = b"\r\n0\r\n\r\n"
@@ -42,7 +42,7 @@ def make(port: int, feed: str) -> Run:
         nonlocal cursor
         seen: dict[int, int] = {}
         while last not in seen:
-            received = page(cursor, f"&wait={WAIT_S}")
+            received = page(cursor, f"&wait={WAIT_SECONDS}")
             now = time.monotonic_ns()
             cursor = cursor_of(received)
             seen.update((int(number), now) for number in _NUMBER.findall(received))

@@ -23,7 +23,7 @@ from penstock.cli.main import app
 from penstock.cli.streams import Output
 from tests.forks import FORKS
 
-TIMEOUT_S: Final = 500
+TIMEOUT: Final = 500
 PENSTOCK = [sys.executable, "-m", "penstock"]
 FORKED: Final = ("demo", "serve", "spark", "from-model")
 """Commands that change their process: by handlers of signals, logs, a JVM, or modules of the user."""
@@ -85,7 +85,7 @@ class Command:
         """Run the command to its end in a process that is forked from one that has loaded all modules."""
         words, variables = [*map(str, arguments)], self.environment | environment
         with TemporaryFile() as out, TemporaryFile() as err, _pipe(stdin) as pipe:
-            status = FORKS.run(words, self.directory, variables, [pipe, out, err], TIMEOUT_S)
+            status = FORKS.run(words, self.directory, variables, [pipe, out, err], TIMEOUT)
             return Result(status, *(_text_of(file) for file in (out, err)))
 
     @contextlib.contextmanager

@@ -167,12 +167,12 @@ def test_long_transaction_is_wrong(postgres_url: str) -> None:
         store.migrate()
         connection.execute("SELECT 1")
 
-        found = {each.name: each for each in store.doctor(long_transaction_s=0)}
+        found = {each.name: each for each in store.doctor(long_transaction_seconds=0)}
 
         assert not found["long transactions"].ok
         assert f"pid {connection.info.backend_pid}" in found["long transactions"].says
         connection.rollback()
-        assert all(each.ok for each in store.doctor(long_transaction_s=0))
+        assert all(each.ok for each in store.doctor(long_transaction_seconds=0))
 
 
 def test_missing_database_is_not_created(penstock: Command) -> None:

@@ -23,7 +23,7 @@ from tests.exhaustive import exhaustive
 from tests.plugin import PLUGIN
 
 KINDS = ["projector", "reactor", "ingester", "forwarder"]
-LIMIT_S = 300.0
+LIMIT_SECONDS = 300.0
 
 
 @pytest.fixture(scope="module")
@@ -255,11 +255,11 @@ def stopped_when(is_done: Callable[[], bool], projects: Path, kind: str, *words:
 
     def stop() -> None:
         with process:
-            deadline = time.monotonic() + LIMIT_S
+            deadline = time.monotonic() + LIMIT_SECONDS
             while not is_done() and process.poll() is None and time.monotonic() < deadline:
                 time.sleep(0.05)
             process.send_signal(signal.SIGTERM)
-            assert process.wait(LIMIT_S) == 0, process.stderr and process.stderr.read()
+            assert process.wait(LIMIT_SECONDS) == 0, process.stderr and process.stderr.read()
             assert is_done()
 
     stack = ExitStack()
@@ -276,7 +276,7 @@ def last_words(projects: Path, kind: str, *words: str, hub: str = "http://localh
         check=False,
         capture_output=True,
         text=True,
-        timeout=LIMIT_S,
+        timeout=LIMIT_SECONDS,
     )
 
     assert ended.returncode == status

@@ -38,7 +38,7 @@ def seconds_to_the_first_batch(client: Client, subscription: str) -> float:
 def anywhere(client: Client, subscription: str, seed: str, times: str) -> None:
     """Interrupt one consumer after the other, the sooner the likelier, most of them before their second batches."""
     chance = random.Random(seed)
-    mean_s = seconds_to_the_first_batch(client, subscription)
+    mean_seconds = seconds_to_the_first_batch(client, subscription)
     signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
     for _ in range(int(times)):
         begun: list[int] = []
@@ -50,7 +50,7 @@ def anywhere(client: Client, subscription: str, seed: str, times: str) -> None:
             ended.append(len(batch))
 
         consumer = client.consumer(subscription, handle, batch_limit=1, workers=2, commit_timeout=5)
-        signal.setitimer(signal.ITIMER_REAL, 0.003 + chance.expovariate(1 / mean_s))
+        signal.setitimer(signal.ITIMER_REAL, 0.003 + chance.expovariate(1 / mean_seconds))
         consumed = consumer.run()
         print(consumed.reason, consumed.too_late, consumed.events == sum(ended) == sum(begun))  # noqa: T201
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-LEFTOVER_S: Final = 0.5
+LEFTOVER_SECONDS: Final = 0.5
 """So long after a hub goes on that stood still, it may hand out what it had begun to send."""
 
 
@@ -49,7 +49,7 @@ class Story(NamedTuple):
 
         def is_left(batch: Batch) -> bool:
             hub = self.hubs.get(batch.stream)
-            return any(hub == each and at <= batch.at < at + LEFTOVER_S for each, at in resumed)
+            return any(hub == each and at <= batch.at < at + LEFTOVER_SECONDS for each, at in resumed)
 
         return self._replace(batches=[each for each in self.batches if not is_left(each)])
 

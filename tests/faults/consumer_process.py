@@ -17,18 +17,18 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-TIMEOUT_S = 15.0
-PAUSE_S = 0.1
+TIMEOUT = 15.0
+PAUSE_SECONDS = 0.1
 
 
 class Consumer:
     """Reads batches, and commits each after a while, on whichever hub answers."""
 
-    def __init__(self, subscription: str, log: Path, seed: int, commit_s: int, hubs: list[str]) -> None:
+    def __init__(self, subscription: str, log: Path, seed: int, commit_timeout: int, hubs: list[str]) -> None:
         self._path = f"/subscriptions/{subscription}"
         self._log = log.open("a", buffering=1)
         self._chance = random.Random(seed)
-        self._commit_s = commit_s
+        self._commit_timeout = commit_timeout
         self._hubs = hubs
         self._read: queue.Queue[tuple[str, dict[str, Any]] | None] = queue.Queue()
         self._writing = threading.Lock()
@@ -41,11 +41,11 @@ class Consumer:
                 self._stream(self._chance.choice(self._hubs))
             except (OSError, HTTPException, ValueError) as error:
                 self._note("lost", why=repr(error)[:200])
-            time.sleep(PAUSE_S)
+            time.sleep(PAUSE_SECONDS)
 
     def _stream(self, hub: str) -> None:
         connection = _connect(hub)
-        query = f"batch_limit=20&max_uncommitted_events=200&batch_flush_timeout=1&commit_timeout={self._commit_s}"
+        query = f"batch_limit=20&max_uncommitted_events=200&batch_flush_timeout=1&commit_timeout={self._commit_timeout}"
         connection.request("GET", f"{self._path}/events?{query}", headers={"Accept-Encoding": "identity"})
         response = connection.getresponse()
         if response.status != 200:
@@ -85,7 +85,7 @@ class Consumer:
             while not self._read.empty() and len(found) < 20:
                 found.append(self._read.get())
             if self._chance.random() < 0.03:
-                time.sleep(self._commit_s * 1.5)
+                time.sleep(self._commit_timeout * 1.5)
             by_stream: dict[str, list[dict[str, Any]]] = {}
             for each in found:
                 if each is not None:
@@ -106,7 +106,7 @@ class Consumer:
                 said = response.read()
                 connection.close()
             except (OSError, HTTPException):
-                time.sleep(PAUSE_S)
+                time.sleep(PAUSE_SECONDS)
                 continue
             if response.status in (200, 204):
                 self._note("committed", stream=stream, offsets=offsets)
@@ -114,7 +114,7 @@ class Consumer:
             if response.status == 422:
                 self._note("refused_commit", stream=stream, offsets=offsets, why=said.decode()[:300])
                 return
-            time.sleep(PAUSE_S)
+            time.sleep(PAUSE_SECONDS)
 
     def _note(self, what: str, **more: Any) -> None:
         with self._writing:
@@ -123,7 +123,7 @@ class Consumer:
 
 def _connect(hub: str) -> HTTPConnection:
     where = urlsplit(hub)
-    return HTTPConnection(where.hostname or "", where.port, timeout=TIMEOUT_S)
+    return HTTPConnection(where.hostname or "", where.port, timeout=TIMEOUT)
 
 
 if __name__ == "__main__":

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from penstock.hub.subscriptions.sessions import LEASE_S
+from penstock.hub.subscriptions.sessions import LEASE_SECONDS
 from penstock.testing.live_hub import LiveHub
 
 NAME: Final = "watched"
 PARTITIONS: Final = 8
-COMMIT_S: Final = 2
-PAUSE_S_MAX: Final = 1.4 * LEASE_S
+COMMIT_SECONDS: Final = 2
+PAUSE_SECONDS_MAX: Final = 1.4 * LEASE_SECONDS
 
 
 class Consumers:
@@ -45,7 +45,7 @@ class Consumers:
         seed = str(self._chance.randrange(1 << 30))
         program = [sys.executable, "-m", "tests.faults.consumer_process"]
         self._running.append(
-            subprocess.Popen([*program, self._subscription, str(log), seed, str(COMMIT_S), *self._hubs])
+            subprocess.Popen([*program, self._subscription, str(log), seed, str(COMMIT_SECONDS), *self._hubs])
         )
 
     def kill_one(self) -> None:
@@ -176,7 +176,7 @@ def disturb(
         hub = chance.choice(hubs)
         if what == "hubs paused":
             hub.pause()
-            time.sleep(chance.uniform(0.5, PAUSE_S_MAX) if resumed else PAUSE_S_MAX)
+            time.sleep(chance.uniform(0.5, PAUSE_SECONDS_MAX) if resumed else PAUSE_SECONDS_MAX)
             resumed.append((hub.url, time.monotonic()))
             hub.resume()
         else:

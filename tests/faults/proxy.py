@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from typing import Any, NamedTuple, Self, TypeAlias
 
-PATIENCE_S = 300.0
+PATIENCE_SECONDS = 300.0
 
 
 class Asked(NamedTuple):
@@ -70,7 +70,7 @@ class Line:
                 with suppress(OSError):
                     each.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
-            thread.join(PATIENCE_S)
+            thread.join(PATIENCE_SECONDS)
 
     def does(self, *fates: Fate, to: Which | None = None) -> None:
         """Let the next requests have these fates, in turn: those that are *to* something, by default the batches."""
@@ -353,7 +353,7 @@ class Held:
 
     def wait(self) -> None:
         """Wait until it is held."""
-        assert self.reached.wait(PATIENCE_S), "nothing has come"
+        assert self.reached.wait(PATIENCE_SECONDS), "nothing has come"
 
     def let_go(self, then: Fate | None = None) -> None:
         """Let it go on, by default as if nothing had been."""

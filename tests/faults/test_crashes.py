@@ -197,7 +197,7 @@ def test_batch_is_stored_by_a_retry_after_a_restart_of_the_database(
 def test_batch_is_stored_by_a_retry_if_another_writes_for_longer_than_the_hub_waits(
     sqlite_url: str, kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "BUSY_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(connection, "BUSY_TIMEOUT", 0.5)
     with hub_here(sqlite_url) as hub, scene_on(sqlite_url, hub.port, kind) as scene:
         mine = scene.producer(retry=MANY_ATTEMPTS)
         mine.send(ids(1), partition=0)

@@ -307,7 +307,7 @@ def boxes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retry, "FIRST_DELAY_S", 0.0001)
+    monkeypatch.setattr(retry, "FIRST_DELAY_SECONDS", 0.0001)
 
 
 @pytest.mark.parametrize("model", [Model, Republishing], ids=["resolve", "republish"])

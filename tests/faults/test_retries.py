@@ -21,7 +21,7 @@ from tests.faults.proxy import (
 )
 from tests.faults.scene import MANY_ATTEMPTS, Scene, failure_of, ids, stored
 
-ATTEMPT_S = 2.0
+ATTEMPT_SECONDS = 2.0
 """Seconds without an answer after which an attempt ends: far longer than the hub takes for anything here."""
 RETRIED = (408, 425, 500, 502, 503, 504)
 FAULTS: dict[str, tuple[list[Fate], bool]] = {
@@ -40,7 +40,7 @@ FAULTS: dict[str, tuple[list[Fate], bool]] = {
 
 @pytest.mark.parametrize(("fates", "is_stored"), FAULTS.values(), ids=FAULTS)
 def test_batch_is_stored_once_after_faults_on_its_way(scene: Scene, fates: list[Fate], is_stored: bool) -> None:
-    mine = scene.producer(attempt_timeout=ATTEMPT_S, retry=MANY_ATTEMPTS)
+    mine = scene.producer(attempt_timeout=ATTEMPT_SECONDS, retry=MANY_ATTEMPTS)
     batch = mine.batch(0, *ids(1, 2))
     attempts = len(fates) + 1
     scene.line.does(*fates)
@@ -110,7 +110,7 @@ def test_one_batch_of_a_partition_is_in_flight_at_a_time(scene: Scene) -> None:
 def test_claim_is_repeated_until_it_is_answered(scene: Scene, group: str | None, fates: list[Fate]) -> None:
     """A repeated claim has the same id, so that a named group is granted the same epoch."""
     scene.line.does(*fates, to=is_claim)
-    mine = scene.producer(group=group, attempt_timeout=ATTEMPT_S, retry=MANY_ATTEMPTS)
+    mine = scene.producer(group=group, attempt_timeout=ATTEMPT_SECONDS, retry=MANY_ATTEMPTS)
 
     assert mine.send(ids(1), partition=0) == stored(0, (0, 0))
 

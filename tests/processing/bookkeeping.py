@@ -1,4 +1,4 @@
-"""Two processors to be killed: `python -m tests.processing.bookkeeping HUB DATABASE [LEASE_S]`.
+"""Two processors to be killed: `python -m tests.processing.bookkeeping HUB DATABASE [LEASE_SECONDS]`.
 
 One writes down each event. Its rows know nothing of events that come again; calls are short, so that pages are done in
 many of them, and one account fails most of the time. The other is a projection of the accounts' balances.
@@ -36,7 +36,7 @@ def table(database: str) -> str:
     )
 
 
-def processors(url: str, database: str, fails: float = 0.0, lease_s: float | None = None) -> tuple[Local, Local]:
+def processors(url: str, database: str, fails: float = 0.0, lease_seconds: float | None = None) -> tuple[Local, Local]:
     """Return the processor that writes each number into the table `entries`, and that of the projection."""
     chance = Random()
 
@@ -50,8 +50,8 @@ def processors(url: str, database: str, fails: float = 0.0, lease_s: float | Non
         return [ValueError("not now") if span.stream in failed else None for span in spans]
 
     def options(name: str) -> dict[str, Any]:
-        leases = None if lease_s is None else DatabaseLeases(database, name, lease_s=lease_s)
-        return {"rules": RULES, "commit_s": 0.05, "leases": leases}
+        leases = None if lease_seconds is None else DatabaseLeases(database, name, lease_seconds=lease_seconds)
+        return {"rules": RULES, "commit_interval": 0.05, "leases": leases}
 
     handler = Transactional(database, write, DatabaseCheckpoints(database, "entries"), streams_max=5)
     return (
@@ -65,8 +65,8 @@ def _account(span: Span) -> str:
     return account
 
 
-def main(url: str, database: str, lease_s: str = "") -> None:
-    entries, balances = processors(url, database, 0.9, float(lease_s) if lease_s else None)
+def main(url: str, database: str, lease_seconds: str = "") -> None:
+    entries, balances = processors(url, database, 0.9, float(lease_seconds) if lease_seconds else None)
     with entries, balances:
         print("running", flush=True)  # noqa: T201 - The test waits for it.
         threading.Event().wait()

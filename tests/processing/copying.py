@@ -11,7 +11,7 @@ def main(url: str, source: str, target: str, database: str) -> None:
         handler = sync(HubTarget(client, target, "copier"), dense=False)
         checkpoints = DatabaseCheckpoints(database, "copier")
         rules = Rules(events_per_call=7)
-        with Local(handler, FeedSource(url, source), checkpoints=checkpoints, rules=rules, commit_s=0.05):
+        with Local(handler, FeedSource(url, source), checkpoints=checkpoints, rules=rules, commit_interval=0.05):
             print("copying", flush=True)  # noqa: T201 - The test waits for it.
             sys.stdin.read(1)
 

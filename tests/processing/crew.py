@@ -20,20 +20,20 @@ from penstock.processing.checkpoints.checkpoint import Advance
 from penstock.processing.sharing import Held, Shared
 from tests.processing.duties import Duties
 from tests.processing.lives import Log
-from tests.processing.office import SOON_S, until
+from tests.processing.office import SOON_SECONDS, until
 from tests.processing.standstill import Standstill
 
 Kind: TypeAlias = Literal["transactional", "threads", "coroutines"]
 NAME: Final = "shared"
-LEASE_S: Final = 8.0
-QUARTER_S: Final = LEASE_S / 4
+LEASE_SECONDS: Final = 8.0
+QUARTER_SECONDS: Final = LEASE_SECONDS / 4
 STREAMS_MAX: Final = 3
 SIZE: Final = 3
-LASTS_S: Final = 0.004
+LASTS_SECONDS: Final = 0.004
 """So long a call goes on at most, unless it lasts too long."""
-LATE_S: Final = 0.1
+LATE_SECONDS: Final = 0.1
 """So long one does that lasts too long, unless a whole lease passes sooner."""
-LAGS_S: Final = 0.6
+LAGS_SECONDS: Final = 0.6
 """So far the clock of its process is ahead then."""
 BRIEF: Final = 2
 """Quarters of a lease for which a process may stand still without anybody taking it for gone."""
@@ -56,7 +56,7 @@ class Crew:
         self.rules = rules
         self.duties = duties
         self.log = Log("a", "b")
-        self.passed_s = 0.0
+        self.passed_seconds = 0.0
         self.calls = 0
         self.changed = threading.Condition(threading.RLock())
         self.wrong: list[str] = []
@@ -139,7 +139,7 @@ class Crew:
         going = [each for each in self._running if not each.standstill.is_on]
         before = {each: each.signs for each in going}
         with self.changed:
-            self.passed_s += QUARTER_S
+            self.passed_seconds += QUARTER_SECONDS
             self.changed.notify_all()
         until(lambda: all(each.has_ended or each.signs > before[each] for each in going), *(p.processor for p in going))
         assert not any(each.has_ended for each in going), [each.processor._error for each in going]
@@ -148,7 +148,7 @@ class Crew:
         """Have all be done, and nothing be done anew when those wake up that are dead."""
         self.duties.calm()
         self.begin()
-        deadline = time.monotonic() + SOON_S
+        deadline = time.monotonic() + SOON_SECONDS
         while not self._is_over():
             assert time.monotonic() < deadline, f"left behind: {self._checkpoints.positions()}, {self._left()}"
             self.retry()
@@ -171,8 +171,8 @@ class Crew:
     def await_a_lease(self, seconds: float) -> None:
         """Wait until a lease has passed, but not for longer than so many seconds."""
         with self.changed:
-            until_s = self.passed_s + LEASE_S
-            self.changed.wait_for(lambda: self.passed_s >= until_s, seconds)
+            until_seconds = self.passed_seconds + LEASE_SECONDS
+            self.changed.wait_for(lambda: self.passed_seconds >= until_seconds, seconds)
 
     def enter(self, process: "Process", stream: str) -> None:
         """Be told that a call begins."""
@@ -250,14 +250,14 @@ class Process:
         self.is_doubtful = False
         """Whether it may do something while others have its tranches, having stood still for so long."""
         self._crew = crew
-        self._ahead_s = 0.0
+        self._ahead_seconds = 0.0
         self._entered: list[str] = []
         checkpoints, rules = Kept(self), crew.rules
         together = Transactional(self.connect, self.write, checkpoints, streams_max=STREAMS_MAX, ended=self.ended)
         handlers: dict[Kind, Any] = {"transactional": together, "threads": self.called, "coroutines": self.awaited}
         self.processor = Local(
             handlers[crew.kind], crew.log.source, checkpoints=checkpoints, leases=Leases(self), rules=rules,
-            commit_s=0.01, stats_s=None, clock=self.clock,
+            commit_interval=0.01, stats_interval=None, clock=self.clock,
         ).start()  # fmt: skip
 
     @property
@@ -271,7 +271,7 @@ class Process:
     def clock(self) -> float:
         """Return the time, when it goes on."""
         self.standstill.pass_by()
-        return time.monotonic() + self._crew.passed_s + self._ahead_s
+        return time.monotonic() + self._crew.passed_seconds + self._ahead_seconds
 
     def connect(self) -> Any:
         """Open a connection, when it goes on."""
@@ -343,11 +343,11 @@ class Process:
         """Let a call last, and time pass for its own process meanwhile if it lasts too long."""
         duties = self._crew.duties
         if any([duties.is_slow(*span) for span in spans]):  # noqa: C419 - Each is so once.
-            self._ahead_s += LAGS_S
+            self._ahead_seconds += LAGS_SECONDS
             self.processor._wake()
-            self._crew.await_a_lease(LATE_S)
+            self._crew.await_a_lease(LATE_SECONDS)
         else:
-            time.sleep(LASTS_S * duties.chance("lasting", len(spans)))
+            time.sleep(LASTS_SECONDS * duties.chance("lasting", len(spans)))
 
 
 class Kept(DatabaseCheckpoints):
@@ -372,11 +372,11 @@ class Leases(DatabaseLeases):
     """The leases of a process, for whose database as much time has passed as for its crew."""
 
     def __init__(self, process: Process) -> None:
-        super().__init__(process.connect, NAME, lease_s=LEASE_S)
+        super().__init__(process.connect, NAME, lease_seconds=LEASE_SECONDS)
         self._process = process
 
     def _change(self, change: Callable[[Shared, int], Shared]) -> Held:
-        passed = round(self._process.crew.passed_s * 1_000_000)
+        passed = round(self._process.crew.passed_seconds * 1_000_000)
         held = super()._change(lambda shared, now: change(shared, now + passed))
         self._process.signs += 1
         return held

@@ -18,7 +18,7 @@ from penstock.processing.stream_event import StreamEvent
 from penstock.processing.together import Span
 
 TRANCHES = ("a", "b", "c")
-OVERLAP_S = 0.0005
+OVERLAP_SECONDS = 0.0005
 """So long a call waits for another one to begin meanwhile."""
 
 
@@ -36,10 +36,10 @@ class Asked(MemorySource):
         super().__init__(*tranches)
         self.tell: Callable[[str, int], None] = lambda *_: None
 
-    def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
+    def read(self, wants: Mapping[str, Want], timeout: float) -> Sequence[Batch]:
         for tranche, want in wants.items():
             self.tell(tranche, int(want.position))
-        return super().read(wants, wait_s)
+        return super().read(wants, timeout)
 
     def reread(self, tranche: str, want: Want) -> Batch:
         """Return several batches as one page, as feeds do; there may be some among them that nobody has read yet."""
@@ -170,13 +170,13 @@ class Journal:
         """Be called with a span: a handler."""
         self._enter(stream, events)
         with self._changed:
-            self._changed.wait(OVERLAP_S)
+            self._changed.wait(OVERLAP_SECONDS)
         return self._left(stream, events)
 
     async def awaited(self, stream: str, events: Sequence[Any]) -> Any:
         """Be called with a span, in an event loop: a handler."""
         self._enter(stream, events)
-        await asyncio.sleep(OVERLAP_S)
+        await asyncio.sleep(OVERLAP_SECONDS)
         return self._left(stream, events)
 
     def called_together(self, spans: Sequence[Span]) -> list[Any] | None:

@@ -10,13 +10,13 @@ from penstock.errors import DatabaseUnavailable
 from penstock.processing import Local
 from penstock.processing.sharing import Held, Shared, held, left, released, renewed
 
-LEASE_S: Final = 8.0
-SOON_S: Final = 300.0
+LEASE_SECONDS: Final = 8.0
+SOON_SECONDS: Final = 300.0
 
 
 def until(check: Callable[[], object], *woken: Local) -> None:
     """Wait until something is so, and wake processors meanwhile."""
-    deadline = time.monotonic() + SOON_S
+    deadline = time.monotonic() + SOON_SECONDS
     while not check():
         assert time.monotonic() < deadline, "that has not come"
         for each in woken:
@@ -48,7 +48,7 @@ class Office:
         """Return what an owner has a lease on."""
         return {tranche for tranche, (found, _) in self.shared.owners.items() if found == owner}
 
-    def pass_s(self, seconds: float) -> None:
+    def pass_seconds(self, seconds: float) -> None:
         """Have so many seconds pass."""
         self._passed += seconds
 
@@ -59,7 +59,7 @@ class Office:
     def pass_time(self, *processors: Local, part: float = 0.25, unless: Callable[[], object] = lambda: False) -> None:
         """Let a *part* of a lease pass, and have all give a sign."""
         before = self._signs.copy()
-        self._passed += LEASE_S * part
+        self._passed += LEASE_SECONDS * part
         until(lambda: unless() or all(self._signs[each.name] > before[each.name] for each in processors), *processors)
 
 
@@ -75,7 +75,7 @@ class Leases:
     """The leases of one processor, whose connection to the office can be cut."""
 
     name = "shared"
-    lease_s = LEASE_S
+    lease_seconds = LEASE_SECONDS
 
     def __init__(self, office: Office, owner: str) -> None:
         self.is_cut = False
@@ -100,7 +100,7 @@ class Leases:
 
     @property
     def _lease(self) -> int:
-        return round(LEASE_S * 1_000_000)
+        return round(LEASE_SECONDS * 1_000_000)
 
     def _change(self, change: Callable[[Shared, int], Shared]) -> Held:
         if self.is_cut:

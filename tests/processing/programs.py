@@ -11,7 +11,7 @@ from typing import Any, Final
 from tests.forks import FORKS, Fork
 
 ROOT: Final = Path(__file__).parents[2]
-LIMIT_S: Final = 300.0
+LIMIT_SECONDS: Final = 300.0
 
 
 class Program:
@@ -41,7 +41,7 @@ class Program:
         """Kill it with SIGKILL."""
         assert self.fork.poll() is None, f"it has ended by itself: {self.errors()}"
         self.fork.kill()
-        self.fork.wait(LIMIT_S)
+        self.fork.wait(LIMIT_SECONDS)
 
     def rest(self) -> list[str]:
         """Return the whole lines that are left of its output."""
@@ -56,7 +56,7 @@ class Program:
         """Close its input; return what it prints until it ends with *status*."""
         self._stdin.close()
         printed = self._stdout.read().decode()
-        assert self.fork.wait(LIMIT_S) == status, self.errors()
+        assert self.fork.wait(LIMIT_SECONDS) == status, self.errors()
         return printed
 
     def errors(self) -> str:
@@ -68,7 +68,7 @@ class Program:
     def close(self) -> None:
         """Kill it if it still runs, and close its pipes."""
         self.fork.kill()
-        self.fork.wait(LIMIT_S)
+        self.fork.wait(LIMIT_SECONDS)
         self._stdin.close()
         self._stdout.close()
 

@@ -11,7 +11,7 @@ from typing import Any
 from penstock.processing import DatabaseCheckpoints, FeedSource, Local, Rules
 from penstock.processing.checkpoints.leases import DatabaseLeases
 
-LEASE_S = 4.0
+LEASE_SECONDS = 4.0
 
 
 def handler_in(folder: str) -> Any:
@@ -38,10 +38,13 @@ def _is_running(pid: int) -> bool:
 
 
 def main(url: str, database: str, feed: str, folder: str) -> None:
-    checkpoints, leases = DatabaseCheckpoints(database, feed), DatabaseLeases(database, feed, lease_s=LEASE_S)
+    checkpoints, leases = (
+        DatabaseCheckpoints(database, feed),
+        DatabaseLeases(database, feed, lease_seconds=LEASE_SECONDS),
+    )
     rules = Rules(concurrency=2, events_per_call=5, events_ahead=100)
     source = FeedSource(url, feed)
-    with Local(handler_in(folder), source, checkpoints=checkpoints, leases=leases, rules=rules, commit_s=0.1):
+    with Local(handler_in(folder), source, checkpoints=checkpoints, leases=leases, rules=rules, commit_interval=0.1):
         sys.stdout.write("running\n")
         sys.stdout.flush()
         threading.Event().wait()

@@ -17,7 +17,7 @@ def handle(stream: str, events: Sequence[Any]) -> None:
 
 def main(url: str, subscription: str) -> None:
     source = SubscriptionSource(url, subscription, batch_limit=20, commit_timeout=2)
-    with Local(handle, source, checkpoints=SubscriptionCheckpoints(source), commit_s=0.05):
+    with Local(handle, source, checkpoints=SubscriptionCheckpoints(source), commit_interval=0.05):
         sys.stdin.read()
 
 

@@ -23,7 +23,7 @@ from penstock.processing.engine.item import Batch
 from penstock.processing.sources.source import Want
 from penstock.processing.together import Span
 
-SOON_S = 300.0
+SOON_SECONDS = 300.0
 QUICK = Rules(backoff=Backoff(first=0.01, most=0.05))
 
 
@@ -34,7 +34,7 @@ class Bare(BaseException):
 class Ending(MemorySource):
     """A source that would end the program."""
 
-    def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:  # noqa: ARG002
+    def read(self, wants: Mapping[str, Want], timeout: float) -> Sequence[Batch]:  # noqa: ARG002
         sys.exit(3)
 
 
@@ -95,7 +95,7 @@ def test_system_exit_or_bare_exception_fails_its_stream_alone(
         failures = stepped.engine.busy.failures
     else:
         with Local(raising.kind(kind), source, rules=QUICK) as running:
-            running.wait_until_caught_up(SOON_S)
+            running.wait_until_caught_up(SOON_SECONDS)
         failures = running.engine.busy.failures
     assert {*failures} == {type(error).__name__}
     assert ("bad", 0) in raising.seen
@@ -124,8 +124,8 @@ def batches() -> Iterator[list[StreamEvent]]:
 @pytest.mark.parametrize("made", [lambda: IterableSource(batches()), Ending], ids=["iterable", "read"])
 def test_system_exit_in_a_source_ends_the_processor(made: Callable[[], Any]) -> None:
     processor = Local(lambda _, __: None, made()).start()
-    assert processor.wait(SOON_S)
+    assert processor.wait(SOON_SECONDS)
     with pytest.raises(SystemExit, match="3"):
-        processor.wait_until_caught_up(SOON_S)
+        processor.wait_until_caught_up(SOON_SECONDS)
     with pytest.raises(SystemExit, match="3"):
         processor.stop()

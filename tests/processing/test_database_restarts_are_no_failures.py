@@ -87,7 +87,7 @@ def lock(url: str, table: str) -> Iterator[None]:
 
 def test_commit_is_repeated_after_its_connection_was_terminated(url: str) -> None:
     source, checkpoints = streams("S1"), DatabaseCheckpoints(url, "plain")
-    with Local(lambda _, __: None, source, checkpoints=checkpoints, commit_s=0.01) as running:
+    with Local(lambda _, __: None, source, checkpoints=checkpoints, commit_interval=0.01) as running:
         running.wait_until_caught_up(300)
         with lock(url, "penstock_checkpoints"):
             source.append("S1", [2])
@@ -98,7 +98,7 @@ def test_commit_is_repeated_after_its_connection_was_terminated(url: str) -> Non
 def test_commit_is_repeated_after_a_statement_timeout(url: str) -> None:
     limited = f"{url}{'&' if '?' in url else '?'}options=-cstatement_timeout%3D100"
     source, checkpoints = streams("S1"), DatabaseCheckpoints(limited, "plain")
-    with Local(lambda _, __: None, source, checkpoints=checkpoints, commit_s=0.01) as running:
+    with Local(lambda _, __: None, source, checkpoints=checkpoints, commit_interval=0.01) as running:
         running.wait_until_caught_up(300)
         with psycopg.connect(url) as connection:
             connection.execute("LOCK TABLE penstock_checkpoints IN EXCLUSIVE MODE")
@@ -109,7 +109,7 @@ def test_commit_is_repeated_after_a_statement_timeout(url: str) -> None:
 
 
 def test_lease_is_renewed_after_its_connection_was_terminated(url: str) -> None:
-    source, leases = streams("S1"), DatabaseLeases(url, "plain", lease_s=2.0)
+    source, leases = streams("S1"), DatabaseLeases(url, "plain", lease_seconds=2.0)
     checkpoints = DatabaseCheckpoints(url, "plain")
     with Local(lambda _, __: None, source, checkpoints=checkpoints, leases=leases) as running:
         running.wait_until_caught_up(300)
@@ -184,7 +184,7 @@ def test_processors_survive_fast_restarts_with_each_effect_once(url: str, postgr
     handler = transactional(url, write)
     with (
         Local(handler, source, rules=ONCE) as first,
-        Local(lambda _, __: None, source, checkpoints=plain, rules=ONCE, commit_s=0.0) as second,
+        Local(lambda _, __: None, source, checkpoints=plain, rules=ONCE, commit_interval=0.0) as second,
     ):
         first.wait_until_caught_up(300)
         second.wait_until_caught_up(300)

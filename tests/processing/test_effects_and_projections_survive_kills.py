@@ -26,7 +26,7 @@ from tests.processing.programs import Program, running
 
 KILLS = examples(3, 12)
 ACCOUNTS = 40
-LEASE_S = "1.5"
+LEASE_SECONDS = "1.5"
 BATCH = 50
 AHEAD = "penstock_checkpoints_ahead"
 
@@ -91,7 +91,7 @@ def test_effects_and_projection_have_each_event_once_after_kills(
         client.create_event_type(
             "booked", partition_count=4, partition_strategy="hash", partition_key_fields=["account"]
         )
-        arguments = [hub.url, database_url, *([LEASE_S] if together > 1 else [])]
+        arguments = [hub.url, database_url, *([LEASE_SECONDS] if together > 1 else [])]
 
         def start() -> Program:
             program = programs.enter_context(running("-m", "tests.processing.bookkeeping", *arguments))

@@ -47,7 +47,7 @@ class Lines:
     def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:  # noqa: ARG002 - It is the same of all.
         return 0
 
-    def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:  # noqa: ARG002 - Nobody waits.
+    def read(self, wants: Mapping[str, Want], timeout: float) -> Sequence[Batch]:  # noqa: ARG002 - Nobody waits.
         return [self._batch(tranche, int(want.position), want.events_max) for tranche, want in wants.items()]
 
     def reread(self, tranche: str, want: Want) -> Batch:

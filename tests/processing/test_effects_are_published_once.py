@@ -156,7 +156,7 @@ def test_unanswered_effect_without_a_group_is_repeated_with_the_same_id(hub: Liv
 def test_effects_with_a_group_are_stored_once_after_unanswered_publishes(
     hub: LiveHub, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(origins, "DELIVERY_S", 0.2)
+    monkeypatch.setattr(origins, "DELIVERY_TIMEOUT", 0.2)
     with Line(hub.port) as line, Client(line.url, patience=0) as through:
         line.does(*[unanswered] * 12)
         react_to(through, Publisher(through, "taker"))

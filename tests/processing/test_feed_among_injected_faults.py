@@ -70,7 +70,7 @@ def test_each_stream_is_handled_in_order_among_faults_of_source_handler_and_chec
             if runner == "inline":
                 VirtualInline(handler, source, checkpoints=checkpoints, rules=RULES, seed=seed).drain(advance=True)
             else:
-                with Local(handler, source, checkpoints=checkpoints, rules=RULES, commit_s=0.01) as running:
+                with Local(handler, source, checkpoints=checkpoints, rules=RULES, commit_interval=0.01) as running:
                     await_caught_up(running)
 
     with FeedSource(hub.url, "order.placed") as feed:

@@ -144,7 +144,7 @@ def test_processor_waits_for_a_hub_that_is_killed_and_repeats_nothing(
 ) -> None:
     seen = Seen()
     publish(client, range(300))
-    with begin(seen, commit_s=5.0) as running:
+    with begin(seen, commit_interval=5.0) as running:
         for turn in range(1, 3):
             until(lambda: seen.count >= 100 * turn)  # noqa: B023 - It is called at once.
             hub.kill()
@@ -228,7 +228,7 @@ def test_feed_that_was_created_again_ends_the_processor(hub: LiveHub, client: Cl
 def test_feed_that_is_created_again_ends_a_processor_that_waits_for_events(
     hub: LiveHub, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed, "LOOK_S", 1e9)
+    monkeypatch.setattr(feed, "LOOK_INTERVAL", 1e9)
     client.create_event_type("order.paid")
     client.publish("order.paid", [{"n": 1}])
     source = FeedSource(hub.url, "order.paid")
@@ -237,8 +237,8 @@ def test_feed_that_is_created_again_ends_a_processor_that_waits_for_events(
     until(lambda: not all(poll.answer.done() for poll in source._polls.copy().values()), processor)
     client.delete_event_type("order.paid")
     client.create_event_type("order.paid")
-    monkeypatch.setattr(feed, "LOOK_S", 0.0)  # The next look is due.
-    assert processor.wait(feed.WAIT_S / 2)
+    monkeypatch.setattr(feed, "LOOK_INTERVAL", 0.0)  # The next look is due.
+    assert processor.wait(feed.WAIT_SECONDS / 2)
     with pytest.raises((FeedCreatedAgain, EventTypeNotFound)):  # The request may be told before it is created.
         processor.stop()
 
@@ -402,7 +402,7 @@ def test_events_that_arrive_during_a_retry_are_handled_behind_the_parked_ones(
     if runner == "step by step":
         drain(seen, source, checkpoints=checkpoints, rules=rules)
     else:
-        with Local(seen, source, checkpoints=checkpoints, rules=rules, commit_s=0.01) as running:
+        with Local(seen, source, checkpoints=checkpoints, rules=rules, commit_interval=0.01) as running:
             running.wait_until_caught_up(300)
     assert seen.numbers == numbers_of(range(300), 3)
     assert checkpoints.parked() == []

@@ -14,7 +14,7 @@ from penstock.processing.engine.item import Position
 from penstock.processing.engine.parked import Parked, Place
 from penstock.processing.progress import CONCEDED_MAX
 from penstock.processing.stream_event import StreamEvent
-from tests.processing.office import SOON_S, Leases, Office, StandingOffice, until
+from tests.processing.office import SOON_SECONDS, Leases, Office, StandingOffice, until
 
 
 class Work:
@@ -40,7 +40,7 @@ class Work:
                 self._active.add(stream)
                 self.begun.append((name, stream))
             if (name, stream) in self.held_up:
-                assert self.held_up[name, stream].wait(SOON_S)
+                assert self.held_up[name, stream].wait(SOON_SECONDS)
             with self._turn:
                 self._active.discard(stream)
                 self.seen += [(name, stream, event.data) for event in events]
@@ -65,7 +65,7 @@ class Slow(DatabaseCheckpoints):
             super().commit(advance)
             return
         self.under_way.set()
-        assert self.go_on.wait(SOON_S)
+        assert self.go_on.wait(SOON_SECONDS)
         try:
             super().commit(advance)
         finally:
@@ -121,7 +121,7 @@ class Shift:
         self.leases[name] = Leases(self.office, name)
         given = {
             "source": self.source, "checkpoints": self.checkpoints, "leases": self.leases[name], "name": name,
-            "clock": self.office.clock, "commit_s": 0.0, "stats_s": None, **options,
+            "clock": self.office.clock, "commit_interval": 0.0, "stats_interval": None, **options,
         }  # fmt: skip
         processor = Local(handler or self.work.handler(name), **given).start()
         self._begun.append(processor)
@@ -152,7 +152,7 @@ def shift(url: str) -> Shift:
 def stopping(processor: Local) -> threading.Thread:
     thread = threading.Thread(target=processor.stop)
     thread.start()
-    assert processor._stopping.wait(SOON_S)
+    assert processor._stopping.wait(SOON_SECONDS)
     return thread
 
 
@@ -200,7 +200,7 @@ def test_finished_events_are_not_repeated_when_a_processor_joins(shift: Shift) -
     until(lambda: a._progress.closing, a)
     for each in opens:
         each.set()
-    b.wait_until_caught_up(SOON_S)
+    b.wait_until_caught_up(SOON_SECONDS)
     a.stop()
     shift.office.pass_time(b)
     until(lambda: positions() == {"0": 1, "1": 1}, b)
@@ -217,7 +217,7 @@ def test_idle_processor_takes_a_new_tranche(shift: Shift) -> None:
     shift.append("S", 0, tranche="new")
     shift.office.pass_time(a, b)
     until(lambda: shift.work.seen == [("b", "S", 0)], b)
-    b.wait_until_caught_up(SOON_S)
+    b.wait_until_caught_up(SOON_SECONDS)
     shift.stop()
     assert shift.checkpoints.positions() == {"0": 0, "new": 1}
 
@@ -241,7 +241,7 @@ def test_lease_that_cannot_be_renewed_during_a_stop_is_given_up(shift: Shift) ->
 def test_endless_call_keeps_its_lease_after_the_processor_stopped(
     shift: Shift, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.processing.runners.local.STOP_S_MAX", 0.0)
+    monkeypatch.setattr("penstock.processing.runners.local.STOP_TIMEOUT", 0.0)
     shift.append("endless", 0)
     go_on = shift.work.hold_up("a", "endless")
     a = shift.start("a")
@@ -259,7 +259,7 @@ def test_processor_that_paused_beyond_its_lease_makes_no_call(shift: Shift) -> N
 
     def handle(stream: str, events: Sequence[Any]) -> None:
         called.append(stream)
-        assert go_on.wait(SOON_S)
+        assert go_on.wait(SOON_SECONDS)
         shift.office.jump()  # So long the process stands still.
 
     a = shift.start("a", handle, rules=Rules(concurrency=1))
@@ -286,7 +286,7 @@ def test_processor_that_cannot_renew_gives_up_before_its_lease_ends(url: str) ->
 
 def test_call_that_waits_for_a_thread_is_not_made_after_the_lease_ended(shift: Shift) -> None:
     work = shift.work
-    a = shift.start("a", rules=Rules(concurrency=1, timeout_s=None))
+    a = shift.start("a", rules=Rules(concurrency=1, timeout=None))
     shift.append("quick", 0)
     until(lambda: work.of("quick") == [0], a)
     go_on = work.hold_up("a", "S0")
@@ -321,12 +321,12 @@ def test_commit_that_lands_after_the_lease_was_lost_ends_no_processor(
     b = shift.start("b", checkpoints=kept if is_fenced else Plain(kept))
     until(lambda: ("b", "S") in work.begun, b)
     slow.go_on.set()
-    assert slow.has_landed.wait(SOON_S)
+    assert slow.has_landed.wait(SOON_SECONDS)
     landed = kept.positions()
     go_on.set()
-    b.wait_until_caught_up(SOON_S)
+    b.wait_until_caught_up(SOON_SECONDS)
     shift.append("S", 2)
-    b.wait_until_caught_up(SOON_S)
+    b.wait_until_caught_up(SOON_SECONDS)
     shift.stop()
     assert landed == {"0": 1 if is_fenced else 2}
     assert work.of("S") == [0, 1, 1, 2]
@@ -412,7 +412,7 @@ class Hesitant(MemorySource):
 
     def beginning(self, tranche: str, kept: Collection[str] = ()) -> Position:
         self.is_asked.set()
-        assert self.go_on.wait(SOON_S)
+        assert self.go_on.wait(SOON_SECONDS)
         return super().beginning(tranche, kept)
 
 
@@ -485,7 +485,7 @@ def test_parked_stream_is_handed_over_and_retried_by_the_new_owner(shift: Shift)
         raise ValueError("no")
 
     rules = Rules(attempts_max=1, exhausted="park")
-    a = shift.start("a", fail, rules=rules, commit_s=3600)
+    a = shift.start("a", fail, rules=rules, commit_interval=3600)
     until(lambda: "parks" in a.engine.parking.streams and checkpoints.positions(), a)
     until(lambda: not a._committing.is_busy, a)
     assert not checkpoints.parked()
@@ -495,6 +495,6 @@ def test_parked_stream_is_handed_over_and_retried_by_the_new_owner(shift: Shift)
     assert [(each.index, each.next) for each in checkpoints.parked()] == [(0, 2)]
     checkpoints.ask("parks", "retry")
     until(lambda: work.of("parks") == [0, 1], b)
-    b.wait_until_caught_up(SOON_S)
+    b.wait_until_caught_up(SOON_SECONDS)
     shift.stop()
     assert not checkpoints.parked()

@@ -16,10 +16,10 @@ from penstock.processing.connecting import connector, transaction
 from penstock.processing.database import Database
 from penstock.processing.sharing import Shared
 from penstock.processing.together import Span
-from tests.processing.office import SOON_S, until
+from tests.processing.office import SOON_SECONDS, until
 
-LEASE_S = 0.4
-LONG_S = LEASE_S * 1.5
+LEASE_SECONDS = 0.4
+LONG_SECONDS = LEASE_SECONDS * 1.5
 
 
 class Work:
@@ -28,7 +28,7 @@ class Work:
     def __init__(self, file: Path) -> None:
         self.url = f"sqlite:///{file}"
         self.calls: list[tuple[str, list[str]]] = []
-        self.lasts_s = 0.0
+        self.lasts_seconds = 0.0
         self.two_at_once: list[str] = []
         self.waiting, self.may_begin = threading.Event(), threading.Event()
         self.may_begin.set()
@@ -36,7 +36,7 @@ class Work:
         with transaction(connector(self.url)) as connection:
             connection.execute("CREATE TABLE handled (stream TEXT, number INTEGER)")
 
-    def local(self, source: MemorySource, name: str, lease_s: float = LEASE_S) -> Local:
+    def local(self, source: MemorySource, name: str, lease_seconds: float = LEASE_SECONDS) -> Local:
         """Return a processor that shares the work."""
 
         def write(connection: Any, spans: Sequence[Span]) -> None:
@@ -44,14 +44,14 @@ class Work:
             self.calls.append((name, streams))
             self._active.update(streams)
             self.two_at_once += [stream for stream in streams if self._active[stream] > 1]
-            time.sleep(self.lasts_s)
+            time.sleep(self.lasts_seconds)
             rows = [(event.stream, event.data) for span in spans for event in span.events]
             connection.executemany("INSERT INTO handled VALUES (?, ?)", rows)
             self._active.subtract(streams)
 
-        leases = DatabaseLeases(self.url, "shared", lease_s=lease_s)
+        leases = DatabaseLeases(self.url, "shared", lease_seconds=lease_seconds)
         handler = Transactional(self._connect, write, DatabaseCheckpoints(self.url, "shared"))
-        return Local(handler, source, leases=leases, stats_s=None)
+        return Local(handler, source, leases=leases, stats_interval=None)
 
     def handled(self) -> list[tuple[str, int]]:
         """Return what is committed, in its order."""
@@ -61,7 +61,7 @@ class Work:
     def _connect(self) -> sqlite3.Connection:
         if threading.current_thread().name == "penstock-handler":
             self.waiting.set()
-            assert self.may_begin.wait(SOON_S)
+            assert self.may_begin.wait(SOON_SECONDS)
         connection: sqlite3.Connection = connector(self.url)()
         return connection
 
@@ -72,19 +72,19 @@ def work(tmp_path: Path) -> Work:
 
 
 def test_call_that_outlasts_the_lease_is_made_once_and_committed(work: Work) -> None:
-    source, work.lasts_s = MemorySource(), LONG_S
+    source, work.lasts_seconds = MemorySource(), LONG_SECONDS
     source.append("S", [0, 1])
     with work.local(source, "a") as processor:
-        processor.wait_until_caught_up(SOON_S)
+        processor.wait_until_caught_up(SOON_SECONDS)
         source.append("S", [2])
-        processor.wait_until_caught_up(SOON_S)
+        processor.wait_until_caught_up(SOON_SECONDS)
     assert work.calls == [("a", ["S"]), ("a", ["S"])]
     assert work.handled() == [("S", 0), ("S", 1), ("S", 2)]
 
 
 def test_processors_that_share_long_calls_handle_each_event_once(work: Work) -> None:
     tranches = ("0", "1", "2", "3")
-    sources, work.lasts_s = [MemorySource(*tranches) for _ in range(2)], LONG_S
+    sources, work.lasts_seconds = [MemorySource(*tranches) for _ in range(2)], LONG_SECONDS
     for source in sources:
         for tranche in tranches:
             source.append(f"S{tranche}", range(2), tranche=tranche)
@@ -106,10 +106,10 @@ def test_processors_that_share_long_calls_handle_each_event_once(work: Work) -> 
 def test_call_is_not_made_for_a_tranche_taken_while_it_waited_for_the_database(work: Work) -> None:
     source, other = MemorySource(), DatabaseLeases(work.url, "shared")
     with work.local(source, "a") as processor:
-        processor.wait_until_caught_up(SOON_S)
+        processor.wait_until_caught_up(SOON_SECONDS)
         work.may_begin.clear()
         source.append("S", [0])
-        assert work.waiting.wait(SOON_S)
+        assert work.waiting.wait(SOON_SECONDS)
         with transaction(connector(work.url)) as connection:
             work.may_begin.set()
             plan = other._plan(lambda _, now: Shared({other.owner: now + 60_000_000}, {"0": (other.owner, None)}))

@@ -16,7 +16,7 @@ from penstock.processing.together import Span
 from tests.processing.office import until
 
 ALL = Rules(require_all=True)
-SOON_S = 300.0
+SOON_SECONDS = 300.0
 
 
 def events(*indices: int) -> list[StreamEvent]:
@@ -83,14 +83,14 @@ def test_running_processor_takes_an_approval_from_another_thread(
     with pytest.raises(Unavailable, match="does not run"):
         running.approve_missing("S1", reason="too early")
     with running:
-        assert first.wait(SOON_S)
+        assert first.wait(SOON_SECONDS)
         while True:
             try:
                 running.approve_missing("S1", reason="lost in the move")
             except BadParameter:  # Its first event is still with the handler.
                 continue
             break
-        running.wait_until_caught_up(SOON_S)
+        running.wait_until_caught_up(SOON_SECONDS)
     assert [each.reason for each in checkpoints.history()] == [
         "S1 goes on at 3, though 1 has not come: lost in the move"
     ]
@@ -112,17 +112,17 @@ def test_approval_waits_for_a_transaction_that_holds_the_database(
         seen.extend(each.index for span in spans for each in span.events if span.stream == "S1")
         if any(span.stream == "slow" for span in spans):
             begun.set()
-            assert recording.wait(SOON_S)
+            assert recording.wait(SOON_SECONDS)
 
     kept = Recorded(checkpoints.database, "counter")
     with Local(Transactional(kept.database, write, kept), source, rules=ALL) as running:
         until(lambda: running.snapshot.gapped, running)
         source.deliver([StreamEvent("slow", 0, "event", b"{}")])
-        assert begun.wait(SOON_S)
+        assert begun.wait(SOON_SECONDS)
         approving = threading.Thread(target=running.approve_missing, args=["S1"], kwargs={"reason": "lost"})
         approving.start()
-        approving.join(SOON_S)
+        approving.join(SOON_SECONDS)
         assert not approving.is_alive()
-        running.wait_until_caught_up(SOON_S)
+        running.wait_until_caught_up(SOON_SECONDS)
     assert seen == [0, 3, 4]
     assert [each.reason for each in checkpoints.history()] == ["S1 goes on at 3, though 1 has not come: lost"]

@@ -56,7 +56,7 @@ def test_processor_ends_at_a_negative_index_and_names_the_event(runner: str, *, 
     else:
         with (
             pytest.raises(BadParameter, match=TOLD),
-            Local(handler, source(is_dense=is_dense), checkpoints=checkpoints, commit_s=0.01) as running,
+            Local(handler, source(is_dense=is_dense), checkpoints=checkpoints, commit_interval=0.01) as running,
         ):
             running.wait_until_caught_up(300)
 

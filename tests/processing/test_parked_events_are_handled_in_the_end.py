@@ -26,13 +26,13 @@ from tests.processing.lives import TRANCHES, Appended, Log
 
 Place: TypeAlias = tuple[str, int]
 """A stream, and the index of an event of it."""
-TIMEOUT_S = 0.01
-LASTS_S = 0.025
+TIMEOUT = 0.01
+LASTS_SECONDS = 0.025
 STREAMS_MAX = 3
 STREAMS = [f"{tranche}{number}" for tranche in TRANCHES for number in range(3)]
 BATCHES = batches(0, 10)
 PLACES = st.frozensets(st.tuples(st.sampled_from(STREAMS), st.integers(0, 5)), max_size=4)
-RULES = rules(attempts_max=st.integers(1, 3), timeout_s=st.just(TIMEOUT_S), exhausted=st.just("park"))
+RULES = rules(attempts_max=st.integers(1, 3), timeout=st.just(TIMEOUT), exhausted=st.just("park"))
 
 
 class Life(NamedTuple):
@@ -85,7 +85,7 @@ class Work:
         """Be called with a span, in an event loop: a handler."""
         self._enter(stream)
         try:
-            await asyncio.sleep(LASTS_S if self._is_slow(stream, events) else 0)
+            await asyncio.sleep(LASTS_SECONDS if self._is_slow(stream, events) else 0)
             self._do(stream, events)
         finally:
             self._leave(stream)
@@ -211,7 +211,7 @@ def test_inline_processor_handles_parked_and_timed_out_events_in_order_in_the_en
     kind: str, lives: list[Life], rules: Rules, broken: frozenset[Place], slow: frozenset[Place]
 ) -> None:
     running: list[Inline] = []
-    history = History(broken, slow, lambda: running[-1].advance(LASTS_S))
+    history = History(broken, slow, lambda: running[-1].advance(LASTS_SECONDS))
     work, checkpoints = history.work, history.checkpoints
     handler: Any = work.called if kind == "one" else Together(work.together, streams_max=STREAMS_MAX)
     for life in lives:
@@ -236,7 +236,7 @@ def test_inline_processor_handles_parked_and_timed_out_events_in_order_in_the_en
 def test_local_processor_handles_parked_and_timed_out_events_in_order_in_the_end(
     kind: str, lives: list[Life], rules: Rules, broken: frozenset[Place], slow: frozenset[Place]
 ) -> None:
-    history = History(broken, slow, lambda: time.sleep(LASTS_S))
+    history = History(broken, slow, lambda: time.sleep(LASTS_SECONDS))
     work, checkpoints = history.work, history.checkpoints
     handlers: dict[str, Any] = {
         "threads": work.called,
@@ -246,13 +246,13 @@ def test_local_processor_handles_parked_and_timed_out_events_in_order_in_the_end
     handler = handlers[kind]
     for life in lives:
         history.begin(life)
-        with Local(handler, history.log.source, checkpoints=checkpoints, rules=rules, commit_s=0.001):
+        with Local(handler, history.log.source, checkpoints=checkpoints, rules=rules, commit_interval=0.001):
             work.await_calls(life.lasts)
             checkpoints.is_dead = life.is_killed
         work.mend(life.mends)
     history.mend_all()
     for _ in range(len(STREAMS)):  # What lasts too long for the first time, may be parked once more.
-        with Local(handler, history.log.source, checkpoints=checkpoints, rules=rules, commit_s=0.001) as last:
+        with Local(handler, history.log.source, checkpoints=checkpoints, rules=rules, commit_interval=0.001) as last:
             last.wait_until_caught_up(300)
         checkpoints.ask_for_all()
     history.check()

@@ -384,7 +384,7 @@ def test_stream_parked_in_a_removed_file_fails_alone(tmp_path: Path, when: str) 
 
     def begin() -> Local:
         source = FileSource(f"{tmp_path}/*.ndjson", stream=["id"])
-        return Local(handle, source, checkpoints=checkpoints, rules=ONCE, commit_s=0.01)
+        return Local(handle, source, checkpoints=checkpoints, rules=ONCE, commit_interval=0.01)
 
     def lose() -> None:
         (tmp_path / "1.ndjson").unlink()

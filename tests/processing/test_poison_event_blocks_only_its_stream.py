@@ -102,7 +102,7 @@ def running(
         yield Stepwise(handler, source, checkpoints=checkpoints, rules=kept, name="mine")
         return
     kept = Rules(backoff=Backoff(first=0.005, most=0.02), **rules)
-    with Beside(handler, source, checkpoints=checkpoints, rules=kept, commit_s=0.01, name="mine") as local:
+    with Beside(handler, source, checkpoints=checkpoints, rules=kept, commit_interval=0.01, name="mine") as local:
         yield local
 
 
@@ -136,10 +136,10 @@ def check_failing(processor: Runner) -> float:
     assert snapshot.failures == {"ValueError": failing.attempts}
     [told] = [each for each in snapshot.longest if each.state == "failing"]
     assert (told.stream, told.index, told.tag, told.detail) == ("S1", POISON, "ValueError", "poison")
-    assert (told.attempts, told.age_s) == (failing.attempts, failing.oldest_s)
+    assert (told.attempts, told.age_seconds) == (failing.attempts, failing.oldest_seconds)
     assert metric(processor, "scheduler_busy_count", state="failing") == 1
     assert metric(processor, "feed_ahead_events", tranche="0") == 40
-    return told.age_s
+    return told.age_seconds
 
 
 @pytest.mark.parametrize("ahead", AHEAD, ids=lambda ahead: next(iter(ahead)))
@@ -172,10 +172,10 @@ def test_poison_event_holds_the_checkpoint_and_other_streams_go_on_to_the_read_a
 def test_age_of_a_failing_stream_grows_with_time(source: MemorySource) -> None:
     processor = Stepwise(Poisoned(), source, rules=Rules(batches_ahead=4))
     processor.drain()
-    before = processor.snapshot.busy["failing"].oldest_s
+    before = processor.snapshot.busy["failing"].oldest_seconds
     processor.advance(3600.0)
     processor.drain()
-    assert processor.snapshot.busy["failing"].oldest_s == pytest.approx(before + 3600.0)
+    assert processor.snapshot.busy["failing"].oldest_seconds == pytest.approx(before + 3600.0)
 
 
 @pytest.mark.parametrize("ahead", AHEAD, ids=lambda ahead: next(iter(ahead)))

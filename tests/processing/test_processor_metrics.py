@@ -29,15 +29,15 @@ from tests.unit.processing.watched import Watched
 
 GUIDE = ROOT / "docs" / "guides" / "watching-processors.md"
 [COMMAND] = [block for block in blocks(GUIDE) if block.language == "sh"]
-SOON_S: Final = 300.0
+SOON_SECONDS: Final = 300.0
 EVENTS: Final = 40
-SPUN_S: Final = 0.05
+SPUN_SECONDS: Final = 0.05
 
 
 def spin() -> None:
     """Compute for a while."""
     began = time.thread_time()
-    while time.thread_time() - began < SPUN_S:
+    while time.thread_time() - began < SPUN_SECONDS:
         pass
 
 
@@ -48,9 +48,9 @@ def ignore(stream: str, events: Sequence[Any]) -> None:
 def run(handler: Any, source: Source) -> Callable[..., float | None]:
     """Handle all events; return a function that reads a metric."""
     registry = CollectorRegistry()
-    with Local(handler, source, name="mine", stats_s=None) as running:
+    with Local(handler, source, name="mine", stats_interval=None) as running:
         registry.register(ProcessorMetrics(running))
-        running.wait_until_caught_up(SOON_S)
+        running.wait_until_caught_up(SOON_SECONDS)
 
     def metric(name: str, /, **labels: str) -> float | None:
         return registry.get_sample_value(f"penstock_{name}", {"group": "mine", **labels})
@@ -114,7 +114,7 @@ def test_handler_cpu_seconds_exclude_waiting(handler: Any, tmp_path: Path) -> No
 
     metric = run(handler, FileSource(file, stream=["order"]))
 
-    spun = SPUN_S * streams
+    spun = SPUN_SECONDS * streams
     assert spun <= (metric("scheduler_cpu_seconds_total", activity="handle") or 0) < 2 * spun
     for activity in ("schedule", "read", "commit"):
         assert 0 < (metric("scheduler_cpu_seconds_total", activity=activity) or 0) < spun

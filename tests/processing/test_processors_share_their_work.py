@@ -59,9 +59,11 @@ def test_tranches_are_shared_out_as_processors_join_and_stop_without_repeats(
     checkpoints = DatabaseCheckpoints(database_url, "mailer")
 
     def local() -> Local:
-        leases = DatabaseLeases(database_url, "mailer", lease_s=8.0)
+        leases = DatabaseLeases(database_url, "mailer", lease_seconds=8.0)
         source = FeedSource(hub.url, "order.placed")
-        return Local(handler_in(str(folder)), source, checkpoints=checkpoints, leases=leases, commit_s=0.1).start()
+        return Local(
+            handler_in(str(folder)), source, checkpoints=checkpoints, leases=leases, commit_interval=0.1
+        ).start()
 
     def shares() -> list[int]:
         return sorted(len(each._progress._open - each._progress.closing) for each in running)
@@ -130,8 +132,8 @@ def test_lease_of_a_removed_file_is_forgotten(database_url: str, tmp_path: Path)
             lambda stream, _: seen.append(stream),
             FileSource(f"{tmp_path}/*.ndjson", stream=["k"]),
             checkpoints=DatabaseCheckpoints(database_url, "p"),
-            leases=DatabaseLeases(database_url, "p", lease_s=1.0),
-            commit_s=0.05,
+            leases=DatabaseLeases(database_url, "p", lease_seconds=1.0),
+            commit_interval=0.05,
         ) as running:
             running.wait_until_caught_up(300)
         return sorted(seen)
@@ -200,5 +202,5 @@ def test_leases_that_do_not_fit_the_processor_are_refused(
 
 
 def test_lease_of_no_seconds_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadParameter, match="lease_s is 0; allowed: more than 0"):
-        DatabaseLeases(f"sqlite:///{tmp_path}/app.db", "mailer", lease_s=0)
+    with pytest.raises(BadParameter, match="lease_seconds is 0; allowed: more than 0"):
+        DatabaseLeases(f"sqlite:///{tmp_path}/app.db", "mailer", lease_seconds=0)

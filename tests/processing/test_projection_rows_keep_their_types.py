@@ -433,8 +433,8 @@ def test_event_whose_key_function_fails_is_parked_alone(database_url: str) -> No
 class InParts(MemorySource):
     """Reads each event as a part of its own, all at once."""
 
-    def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
-        found = super().read(wants, wait_s)
+    def read(self, wants: Mapping[str, Want], timeout: float) -> Sequence[Batch]:
+        found = super().read(wants, timeout)
         return [part for batch in found for part in in_parts(batch, 1, lambda item: item.index + 1)]
 
 

@@ -52,9 +52,9 @@ class Sharing:
         source = MemorySource(*TRANCHES)
         for n in self._log:
             _append(source, n)
-        leases = DatabaseLeases(self._database, self._projection.processor, lease_s=4.0)
+        leases = DatabaseLeases(self._database, self._projection.processor, lease_seconds=4.0)
         rules = Rules(events_per_call=3)
-        options: dict[str, Any] = {"leases": leases, "rules": rules, "classify": self._failed, "commit_s": 0.05}
+        options: dict[str, Any] = {"leases": leases, "rules": rules, "classify": self._failed, "commit_interval": 0.05}
         self._sources.append(source)
         self._running.append(self._projection.local(source, self._database, **options).start())
         self._await_shares()

@@ -53,7 +53,7 @@ class Seen:
 def processor(runner: str, handler: Any, source: MemorySource, checkpoints: MemoryCheckpoints) -> Inline | Local:
     if runner == "inline":
         return Inline(handler, source, checkpoints=checkpoints)
-    return Local(handler, source, checkpoints=checkpoints, commit_s=0.01)
+    return Local(handler, source, checkpoints=checkpoints, commit_interval=0.01)
 
 
 @RUNNERS
@@ -95,7 +95,7 @@ def test_repeat_that_arrives_during_the_call_is_dropped() -> None:
             assert read.wait(SECONDS_MAX)
         seen(stream, events)
 
-    with Local(handle, source, checkpoints=checkpoints, commit_s=0.01) as running:
+    with Local(handle, source, checkpoints=checkpoints, commit_interval=0.01) as running:
         source.deliver([event(0)])
         running.wait_until_caught_up(SECONDS_MAX)
         source.deliver([event(1)])

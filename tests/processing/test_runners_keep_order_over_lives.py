@@ -111,7 +111,7 @@ def test_local_processor_keeps_order_and_position_over_random_lives(
             log.append(batch)
         checkpoints.is_dead = False
         journal.begin(checkpoints.positions())
-        with Local(handler, log.source, checkpoints=checkpoints, rules=rules, commit_s=0.001):
+        with Local(handler, log.source, checkpoints=checkpoints, rules=rules, commit_interval=0.001):
             for batch in life.meanwhile:
                 log.append(batch)
             journal.await_calls(life.lasts)
@@ -121,6 +121,6 @@ def test_local_processor_keeps_order_and_position_over_random_lives(
         assert not journal.wrong
     checkpoints.is_dead = False
     journal.begin(checkpoints.positions())
-    with Local(handler, log.source, checkpoints=checkpoints, rules=rules, commit_s=0.001) as last:
+    with Local(handler, log.source, checkpoints=checkpoints, rules=rules, commit_interval=0.001) as last:
         last.wait_until_caught_up(300)
     check_that_all_is_kept(journal, checkpoints)

@@ -61,7 +61,7 @@ class Story(NamedTuple):
 PLACE = st.tuples(st.builds("{}{}".format, st.sampled_from("abcd"), st.integers(0, 2)), st.integers(0, 9))
 BROKEN, SLOW = st.frozensets(PLACE, max_size=4), st.frozensets(PLACE, min_size=4, max_size=10)
 TIMEOUT = st.sampled_from([None, 0.01])
-RULES = rules(timeout_s=TIMEOUT) | rules(timeout_s=TIMEOUT, attempts_max=st.integers(1, 3), exhausted=st.just("park"))
+RULES = rules(timeout=TIMEOUT) | rules(timeout=TIMEOUT, attempts_max=st.integers(1, 3), exhausted=st.just("park"))
 STORIES = st.builds(Story, ROUNDS, RULES, st.integers(0, 1000), BROKEN, SLOW, st.booleans())
 
 
@@ -69,7 +69,7 @@ STORIES = st.builds(Story, ROUNDS, RULES, st.integers(0, 1000), BROKEN, SLOW, st
 def reading() -> Iterator[None]:
     """Have nobody wait long for events of those tranches that it has, while it could have others."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("penstock.processing.runners.reading.READ_S", 0.01)
+        patch.setattr("penstock.processing.runners.reading.READ_TIMEOUT", 0.01)
         yield
 
 

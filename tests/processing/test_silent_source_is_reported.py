@@ -28,9 +28,9 @@ from penstock.processing import (
 )
 from penstock.processing.metrics import ProcessorMetrics
 from penstock.testing.live_hub import LiveHub, live_hub
-from tests.processing.office import SOON_S, Office, until
+from tests.processing.office import SOON_SECONDS, Office, until
 
-HEALTH = Rules(health=Health(unanswered_s_max=300))
+HEALTH = Rules(health=Health(unanswered_seconds_max=300))
 ORDERS = "order.placed"
 
 
@@ -63,10 +63,10 @@ class Severed(MemorySource):
             raise Unavailable(reason="it is away")
         return super().behind(positions)
 
-    def read(self, wants: Any, wait_s: float) -> Any:
+    def read(self, wants: Any, timeout: float) -> Any:
         if self.is_cut:
             raise Unavailable(reason="it is away")
-        return super().read(wants, wait_s)
+        return super().read(wants, timeout)
 
 
 def feed(hub: LiveHub, _: threading.Event, __: Path) -> Cut:
@@ -81,7 +81,7 @@ def subscription(hub: LiveHub, _: threading.Event, __: Path) -> Cut:
 def iterable(_: LiveHub, go_on: threading.Event, __: Path) -> Cut:
     def batches() -> Iterator[list[StreamEvent]]:
         yield [StreamEvent("S", index, "event", b"0") for index in range(3)]
-        assert go_on.wait(SOON_S)
+        assert go_on.wait(SOON_SECONDS)
         yield []
         yield []
 
@@ -91,7 +91,7 @@ def iterable(_: LiveHub, go_on: threading.Event, __: Path) -> Cut:
 def periodic(_: LiveHub, go_on: threading.Event, __: Path) -> Cut:
     def crawl() -> Iterator[tuple[str, int]]:
         yield from (("S", number) for number in range(3))
-        assert go_on.wait(SOON_S)
+        assert go_on.wait(SOON_SECONDS)
         yield "S", 3
 
     return Cut(PeriodicSource(crawl, 3600.0), lambda: None, go_on.set)
@@ -114,14 +114,14 @@ def test_seconds_without_an_answer_grow_until_the_source_answers(
         assert found is not None
         return found
 
-    with Local(lambda *_: None, source, name="mine", clock=office.clock, stats_s=None) as running:
+    with Local(lambda *_: None, source, name="mine", clock=office.clock, stats_interval=None) as running:
         registry.register(ProcessorMetrics(running))
         until(lambda: running.snapshot.handled >= 3 or make is periodic, running)
         cut()
         try:
-            office.pass_s(100.0)  # An answer that was under way may have come.
+            office.pass_seconds(100.0)  # An answer that was under way may have come.
             until(lambda: running.snapshot.taken and metric() >= 0, running)
-            office.pass_s(200.0)
+            office.pass_seconds(200.0)
             until(lambda: metric() >= 200, running)
         finally:
             mend()
@@ -134,24 +134,26 @@ def test_source_without_new_events_counts_as_answering(source: str, tmp_path: Pa
     file.write_text('{"id": "S"}\n' * 3)
     office = Office()
     given = FileSource(file, stream=["id"]) if source == "files" else Severed()
-    with Local(lambda *_: None, given, clock=office.clock, stats_s=None, rules=HEALTH) as running:
+    with Local(lambda *_: None, given, clock=office.clock, stats_interval=None, rules=HEALTH) as running:
         for _ in range(3):
-            running.wait_until_caught_up(SOON_S)
+            running.wait_until_caught_up(SOON_SECONDS)
             until(lambda: running.snapshot.gap == 0, running)
-            office.pass_s(200.0)
+            office.pass_seconds(200.0)
             now = time.monotonic()
-            until(lambda: running.snapshot.taken >= now and (running.snapshot.unanswered_s or 0) < 100, running)  # noqa: B023
+            until(lambda: running.snapshot.taken >= now and (running.snapshot.unanswered_seconds or 0) < 100, running)  # noqa: B023
 
 
 def test_processor_ends_when_its_source_is_silent_for_longer_than_it_may() -> None:
     office, source = Office(), Severed()
-    running = Local(lambda *_: None, source, clock=office.clock, stats_s=None, rules=HEALTH).start()
-    running.wait_until_caught_up(SOON_S)
+    running = Local(lambda *_: None, source, clock=office.clock, stats_interval=None, rules=HEALTH).start()
+    running.wait_until_caught_up(SOON_SECONDS)
     source.is_cut = True
-    office.pass_s(250.0)
-    office.pass_s(250.0)
+    office.pass_seconds(250.0)
+    office.pass_seconds(250.0)
     until(lambda: running.wait(0.0), running)
-    with pytest.raises(SourceSilent, match=r"the source has not answered for \d+ s; health.unanswered_s_max is 300"):
+    with pytest.raises(
+        SourceSilent, match=r"the source has not answered for \d+ s; health.unanswered_seconds_max is 300"
+    ):
         running.stop()
 
 
@@ -164,7 +166,7 @@ def test_inline_processor_keeps_the_last_known_head_and_ends_likewise() -> None:
     assert running.snapshot.gap == 2
     source.is_cut = True
     running.advance(299)
-    assert (running.snapshot.gap, running.snapshot.unanswered_s) == (2, 299)
+    assert (running.snapshot.gap, running.snapshot.unanswered_seconds) == (2, 299)
     with pytest.raises(Unavailable):
         running.step()
     running.advance(2)
@@ -172,4 +174,4 @@ def test_inline_processor_keeps_the_last_known_head_and_ends_likewise() -> None:
         running.step()
     source.is_cut = False
     running.drain()
-    assert (running.snapshot.gap, running.snapshot.unanswered_s) == (0, 0)
+    assert (running.snapshot.gap, running.snapshot.unanswered_seconds) == (0, 0)

@@ -179,7 +179,7 @@ def test_refused_stream_keeps_no_other_back(client: Client) -> None:
 def test_copier_finds_out_the_outcome_of_an_unanswered_publish(
     client: Client, hub: LiveHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(origins, "DELIVERY_S", 0.4)
+    monkeypatch.setattr(origins, "DELIVERY_TIMEOUT", 0.4)
     with Line(hub.port) as line, Client(line.url) as through:
         target = HubTarget(through, "order.copied", "copier")
         assert target.append("S", None, span("S", 0, 1)) == Written(2)
@@ -315,6 +315,6 @@ def test_copiers_at_once_write_each_event_once(url: str) -> None:
 
 
 def test_target_in_an_absent_database_raises_database_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.processing.targets.messagedb.ANSWER_S", 0.5)
+    monkeypatch.setattr("penstock.processing.targets.messagedb.ANSWER_TIMEOUT", 0.5)
     with MessagedbTarget("postgresql://127.0.0.1:1/none") as target, pytest.raises(DatabaseUnavailable):
         target.append("order-1", 0, span("order-1", 0))

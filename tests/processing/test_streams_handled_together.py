@@ -295,7 +295,7 @@ def test_call_for_a_lost_tranche_is_not_committed(database: str) -> None:
 
 def test_overdue_call_that_succeeds_has_its_effects_once(database: str) -> None:
     source = streams("S1")
-    rules = Rules(timeout_s=1.0, attempts_max=1, exhausted="park")
+    rules = Rules(timeout=1.0, attempts_max=1, exhausted="park")
     processor = counter(source, database, rules=rules)
     processor._read()
     calls = processor.engine.take(2, 0.0)
@@ -322,8 +322,8 @@ def test_unanswered_commit_is_resolved_before_the_next_call(
     """The answer to a commit is lost, and the database is away for a while when it is asked."""
     file = tmp_path / "consumer.db"
     execute(f"sqlite:///{file}", "CREATE TABLE counts (stream TEXT NOT NULL, n INTEGER NOT NULL)")
-    monkeypatch.setattr(group_calls, "PAUSE_S", 0.01)
-    monkeypatch.setattr(group_calls, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(group_calls, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(group_calls, "RETRY_TIMEOUT", 0.3)
     left = 0
 
     def connect() -> sqlite3.Connection:
@@ -474,7 +474,7 @@ def test_fenced_local_processor_ends(database: str) -> None:
 
 
 def test_call_that_outlasts_its_processor_is_rolled_back(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "STOP_S_MAX", 0.1)
+    monkeypatch.setattr(local, "STOP_TIMEOUT", 0.1)
     source, begun, go_on = streams("S1"), threading.Event(), threading.Event()
 
     def wait(connection: Any, spans: Sequence[Span]) -> None:

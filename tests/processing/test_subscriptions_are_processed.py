@@ -56,7 +56,7 @@ def read(hub: LiveHub, subscription: str) -> Iterator[Callable[..., Subscription
 
 
 def local(handler: Any, source: SubscriptionSource, **options: Any) -> Local:
-    return Local(handler, source, checkpoints=SubscriptionCheckpoints(source), **{"commit_s": 0.1, **options})
+    return Local(handler, source, checkpoints=SubscriptionCheckpoints(source), **{"commit_interval": 0.1, **options})
 
 
 def test_each_key_is_a_stream_and_a_restart_resumes_behind_the_commit(
@@ -213,7 +213,7 @@ def test_parked_events_are_handled_when_the_hub_sends_them_again(client: Client,
     rules = Rules(concurrency=1, attempts_max=1, exhausted="stop")
     while not client.subscriptions.parked(subscription):
         source = SubscriptionSource(hub.url, subscription, batch_limit=20, commit_timeout=2)
-        with source, suppress(StreamExhausted), local(slow, source, rules=rules, commit_s=0.01) as running:
+        with source, suppress(StreamExhausted), local(slow, source, rules=rules, commit_interval=0.01) as running:
             running.wait_until_caught_up(300)
 
     seen.broken = set()

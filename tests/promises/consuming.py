@@ -21,7 +21,7 @@ from penstock.hub.subscriptions.commits import Commit
 from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS
 from penstock.storage.subscriptions import Subscription
 
-RULES: Final = Rules(max_uncommitted=20, batch_limit=5, flush_s=0.001, commit_s=1.0, bytes_max=1 << 20)
+RULES: Final = Rules(max_uncommitted=20, batch_limit=5, flush_timeout=0.001, commit_timeout=1.0, bytes_max=1 << 20)
 ANNOTATIONS: Final = {
     "nakadi.zalando.org/subscription-max-event-send-count": "2",
     "nakadi.zalando.org/subscription-unprocessable-event-policy": "DEAD_LETTER_QUEUE",

@@ -24,8 +24,8 @@ from tests.store_contract import Database, database_at
 
 NAME = "order.placed"
 JOINED = Frame("", "\n", "")
-PATIENCE_S = 300.0
-IDLE_S = 3.0
+PATIENCE_SECONDS = 300.0
+IDLE_SECONDS = 3.0
 """After which a connection is not used again: the hub closes it after five seconds."""
 
 
@@ -158,9 +158,9 @@ def seeded(given: int | None = None) -> random.Random:
 
 def until(condition: Callable[[], Any], what: str) -> None:
     """Wait until *condition* holds."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
-        assert time.monotonic() < deadline, f"after {PATIENCE_S:g} s it does not hold that {what}"
+        assert time.monotonic() < deadline, f"after {PATIENCE_SECONDS:g} s it does not hold that {what}"
         time.sleep(0.005)
 
 
@@ -184,14 +184,14 @@ class Remote:
     def __init__(self, port: int, name: str = NAME) -> None:
         self.name = name
         self.path = f"/feeds/{name}"
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
         self._used_at = time.monotonic()
 
     def ask(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> tuple[int, bytes, http.client.HTTPMessage]:
         """Send a request and return status, body and headers."""
-        if time.monotonic() - self._used_at > IDLE_S:
+        if time.monotonic() - self._used_at > IDLE_SECONDS:
             self._connection.close()
         try:
             self._connection.request(method, path, body, headers or {})

@@ -13,7 +13,7 @@ from penstock.hub.hub import Hub
 from penstock.hub.log.outbox import MOVE_ROWS
 from penstock.storage import Store, Tx, open_store
 from penstock.storage.opening import Opening
-from tests.promises.scene import PATIENCE_S, create, event, fill_outbox, hub_on, rows_of, until
+from tests.promises.scene import PATIENCE_SECONDS, create, event, fill_outbox, hub_on, rows_of, until
 
 MOVES = 4
 ROWS = MOVES * MOVE_ROWS
@@ -52,7 +52,7 @@ def besieged(sqlite_url: str) -> Iterator[tuple[Hub, BesiegedStore]]:
     store = BesiegedStore(open_store(sqlite_url), sqlite_url)
     hub = Hub(store)  # type: ignore[arg-type]
     yield hub, store
-    hub.stop(timeout_s=0)
+    hub.stop(timeout=0)
 
 
 @pytest.fixture
@@ -73,8 +73,8 @@ def test_other_event_type_is_published_before_the_backlog_is_moved(idle: Hub) ->
     published = idle.log.submit("other", [event({})])
     published.add_done_callback(lambda _: order.append("other"))
 
-    assert ended.wait(PATIENCE_S)
-    assert published.result(PATIENCE_S) is not None
+    assert ended.wait(PATIENCE_SECONDS)
+    assert published.result(PATIENCE_SECONDS) is not None
     moving.result()
     assert order == ["other", "busy"]
     assert [head.next_offset for head in idle.log.heads("busy")[1].values()] == [ROWS]
@@ -123,5 +123,5 @@ def test_publish_is_not_delayed_by_later_publishes(besieged: tuple[Hub, Besieged
 
     store.at_write = come_later
 
-    assert first.result(PATIENCE_S) is not None
+    assert first.result(PATIENCE_SECONDS) is not None
     assert store.writes <= MOVES + 3

@@ -22,7 +22,7 @@ from penstock.hub.log.request import ProducerName, Published
 from penstock.storage import open_store
 from tests.exhaustive import examples, exhaustive
 from tests.promises.line import Ids, Line
-from tests.promises.scene import PATIENCE_S, commit_to_outbox, create, feed
+from tests.promises.scene import PATIENCE_SECONDS, commit_to_outbox, create, feed
 
 PARTITIONS, HUBS = 2, 2
 SCHEMA = {"type": "json_schema", "schema": '{"type":"object","properties":{"n":{"type":"integer"}}}'}
@@ -308,7 +308,7 @@ class Numbered(RuleBasedStateMachine):
             )
             for at, place, (epoch, number, ids) in batches
         ]
-        return [each.exception(PATIENCE_S) or each.result() for each in told]  # type: ignore[misc]
+        return [each.exception(PATIENCE_SECONDS) or each.result() for each in told]  # type: ignore[misc]
 
     def _check(self, place: Place, batch: Batch, told: Told, *, trims: bool = False) -> None:
         """Assert that an answer is the verdict of the model, and apply it to the model."""

@@ -13,7 +13,7 @@ from penstock.hub.log.request import Published
 from penstock.storage import open_store
 from tests.promises.scene import (
     NAME,
-    PATIENCE_S,
+    PATIENCE_SECONDS,
     Follower,
     commit_to_outbox,
     create,
@@ -74,7 +74,7 @@ def test_publish_waits_for_an_append_under_way_and_follows_it_without_a_hole(
         if is_undone:
             raise ZeroDivisionError
 
-    assert waiting.result(PATIENCE_S).next_offsets == {0: 1 if is_undone else 2}
+    assert waiting.result(PATIENCE_SECONDS).next_offsets == {0: 1 if is_undone else 2}
     assert [each["by"] for each in feed(hub)] == (["hub"] if is_undone else ["slow", "hub"])
 
 

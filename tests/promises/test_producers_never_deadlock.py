@@ -16,7 +16,7 @@ from penstock.hub.admin.sweeping import Sweeper
 from penstock.hub.background import system_clock
 from penstock.hub.hub import Hub
 from penstock.hub.log.request import ProducerName, Published
-from penstock.hub.producers.producers import DAY_S
+from penstock.hub.producers.producers import DAY_SECONDS
 from penstock.storage import open_store
 from penstock.testing.postgres import PostgresCluster
 from tests.exhaustive import examples
@@ -123,7 +123,7 @@ def sweeps(url: str, chance: Random, over: threading.Event, said: Counter[str]) 
     """Lets producers expire as after a week, or be forgotten as after two months."""
     with closing(open_store(url)) as store:
         while not over.is_set():
-            ahead = chance.choice([8, 60]) * DAY_S * 1_000_000
+            ahead = chance.choice([8, 60]) * DAY_SECONDS * 1_000_000
             sweeper = Sweeper(store, lambda ahead=ahead: system_clock() + ahead)  # type: ignore[misc]
             said["swept"] += sweeper._remove_some()
             time.sleep(0.2)  # Else nobody is known for long enough to be shut out.

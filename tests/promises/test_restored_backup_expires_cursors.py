@@ -19,7 +19,7 @@ from tests.promises.scene import NAME, create, event, hub_on
 from tests.served import client_of
 from tests.subscribing import filled
 
-RULES = Rules(max_uncommitted=9, batch_limit=1, flush_s=30, commit_s=60, bytes_max=1 << 20)
+RULES = Rules(max_uncommitted=9, batch_limit=1, flush_timeout=30, commit_timeout=60, bytes_max=1 << 20)
 
 
 def put_back(url: str, backup: Backup) -> None:

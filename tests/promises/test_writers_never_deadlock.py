@@ -18,7 +18,7 @@ from penstock.core.registry.event_type import Feed
 from penstock.hub.admin.sweeping import Sweeper
 from penstock.hub.background import system_clock
 from penstock.hub.batches.batches import digest_of
-from penstock.hub.producers.producers import DAY_S
+from penstock.hub.producers.producers import DAY_SECONDS
 from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS
 from penstock.storage import Store, open_store
 from penstock.storage.store import Position, Tx
@@ -228,7 +228,7 @@ def sweeps(work: Work) -> None:
     """Lets producers expire as after a week, or be forgotten as after two months."""
     with closing(open_store(work.database)) as store:
         for _ in work.ids("sweep"):
-            ahead = work.chance.choice([8, 60]) * DAY_S * 1_000_000
+            ahead = work.chance.choice([8, 60]) * DAY_SECONDS * 1_000_000
             sweeper = Sweeper(store, lambda ahead=ahead: system_clock() + ahead)  # type: ignore[misc]
             while sweeper._remove_some() and not work.over.is_set():
                 pass

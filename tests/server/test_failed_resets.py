@@ -16,7 +16,7 @@ from penstock.testing.factories import a_new_event, an_event_type
 from tests.served import problem_of
 
 NAME = "order.placed"
-RULES = Rules(max_uncommitted=9, batch_limit=1, flush_s=30, commit_s=60, bytes_max=1 << 20)
+RULES = Rules(max_uncommitted=9, batch_limit=1, flush_timeout=30, commit_timeout=60, bytes_max=1 << 20)
 BEHIND_THE_FIRST = {"items": [{"event_type": NAME, "partition": "0", "offset": "001-0001-000000000000000000"}]}
 
 

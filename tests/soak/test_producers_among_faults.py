@@ -108,13 +108,13 @@ class Publisher:
 
 
 @contextmanager
-def kills(hub: LiveHub, every_s: float) -> Iterator[list[float]]:
+def kills(hub: LiveHub, interval: float) -> Iterator[list[float]]:
     """Kill the hub now and then, and start it again; the list grows with each kill."""
     over = threading.Event()
     killed: list[float] = []
 
     def kill() -> None:
-        while not over.wait(every_s):
+        while not over.wait(interval):
             hub.kill()
             hub.start()
             killed.append(time.monotonic())
@@ -128,7 +128,7 @@ def kills(hub: LiveHub, every_s: float) -> Iterator[list[float]]:
         thread.join()
 
 
-def play(database: str, seconds: float, kill_every_s: float) -> None:
+def play(database: str, seconds: float, kill_interval: float) -> None:
     """Publish among faults and kills for so long, and until there has been each kind of fault, and some kills."""
     chance = seeded()
     hub = LiveHub(database)
@@ -151,7 +151,7 @@ def play(database: str, seconds: float, kill_every_s: float) -> None:
                     over.set()
 
             threads = [threading.Thread(target=publish, args=(publisher,)) for publisher in publishers]
-            with kills(hub, kill_every_s) as killed:
+            with kills(hub, kill_interval) as killed:
                 for thread in threads:
                     thread.start()
                 ends = time.monotonic() + seconds
@@ -199,9 +199,9 @@ def _check(hub: LiveHub, database: str, publishers: list[Publisher], line: Fault
 
 
 @pytest.mark.parametrize(
-    ("seconds", "kill_every_s"), [(1.0, 0.5), exhaustive(600.0, 20.0)], ids=["in short", "ten minutes"]
+    ("seconds", "kill_interval"), [(1.0, 0.5), exhaustive(600.0, 20.0)], ids=["in short", "ten minutes"]
 )
 def test_events_are_stored_once_in_order_among_faults_and_kills(
-    database_url: str, seconds: float, kill_every_s: float
+    database_url: str, seconds: float, kill_interval: float
 ) -> None:
-    play(database_url, seconds, kill_every_s)
+    play(database_url, seconds, kill_interval)

@@ -7,7 +7,7 @@ from typing import Self
 from penstock.client import Client
 from penstock.errors import OutcomeUnknown, Unavailable
 
-PAUSE_S = 0.2
+PAUSE_SECONDS = 0.2
 
 
 class Booking:
@@ -52,7 +52,7 @@ class Booking:
     def _book(self) -> None:
         first = 0
         with Client(self._url) as client:
-            while not self._over.wait(PAUSE_S):
+            while not self._over.wait(PAUSE_SECONDS):
                 numbers = range(first, first + self._chance.randrange(1, 12))
                 first = numbers.stop
                 try:

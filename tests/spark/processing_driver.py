@@ -28,7 +28,7 @@ from penstock.spark.projections.project import Target, project
 from penstock.wire.http import is_passing
 
 CAUGHT_UP_SECONDS_MAX = 300
-HANGS_S = 600.0
+HANGS_SECONDS = 600.0
 
 
 class Calls:
@@ -40,15 +40,15 @@ class Calls:
         folder: Of the files.
         life: Of the driver.
         seed: Of chance.
-        lasts_s: How long a call lasts.
+        lasts_seconds: How long a call lasts.
         hangs: How probably a call does not end.
     """
 
-    def __init__(self, folder: str, life: int, seed: int, lasts_s: float, hangs: float = 0.0) -> None:
+    def __init__(self, folder: str, life: int, seed: int, lasts_seconds: float, hangs: float = 0.0) -> None:
         self.folder = folder
         self.life = life
         self.seed = seed
-        self.lasts_s = lasts_s
+        self.lasts_seconds = lasts_seconds
         self.hangs = hangs
 
     def __call__(self, stream: str, events: Sequence[StreamEvent]) -> Any:
@@ -61,7 +61,7 @@ class Calls:
 
         tell(offsets=[event.index for event in events])
         chance = Random(f"{self.seed} {stream} {events[0].index} {path.stat().st_size}").random()
-        over = time.monotonic() + (HANGS_S if chance > 1 - self.hangs else self.lasts_s)
+        over = time.monotonic() + (HANGS_SECONDS if chance > 1 - self.hangs else self.lasts_seconds)
         while time.monotonic() < over:
             time.sleep(0.01)
             tell()
@@ -116,12 +116,12 @@ def said(word: str) -> None:
 
 
 def processing(spark: SparkSession, *, url: str, feed: str, journal: str, checkpoints: str, **given: Any) -> Any:
-    """Return a processor that writes down its calls; *given*: `life`, `seed`, `lasts_s`."""
-    handler = Calls(journal, given["life"], given["seed"], given["lasts_s"])
+    """Return a processor that writes down its calls; *given*: `life`, `seed`, `lasts_seconds`."""
+    handler = Calls(journal, given["life"], given["seed"], given["lasts_seconds"])
     backoff = Backoff(first=0.01, most=0.1)
-    rules = Rules(backoff=backoff, events_per_call=15, events_ahead=100, batches_ahead=4, timeout_s=given["timeout_s"])
+    rules = Rules(backoff=backoff, events_per_call=15, events_ahead=100, batches_ahead=4, timeout=given["timeout"])
     kept = DatabaseCheckpoints(checkpoints, feed)
-    return SparkProcessor(spark, handler, url, feed, checkpoints=kept, rules=rules, commit_s=0.0)
+    return SparkProcessor(spark, handler, url, feed, checkpoints=kept, rules=rules, commit_interval=0.0)
 
 
 def process(spark: SparkSession, **given: Any) -> dict[str, int]:

@@ -43,11 +43,11 @@ class Booked(NamedTuple):
     def log(self) -> Log:
         return log_of(self.client, self.feed, "account")
 
-    def process(self, cluster: Cluster, *, lasts_s: float, timeout_s: float | None = None) -> Driver:
+    def process(self, cluster: Cluster, *, lasts_seconds: float, timeout: float | None = None) -> Driver:
         """Start a driver that processes all of it."""
         return cluster.driver(
             "process", self.folder, script=SCRIPT, url=self.url, feed=self.feed, journal=str(self.journal.folder),
-            checkpoints=self.checkpoints, life=0, seed=7, lasts_s=lasts_s, timeout_s=timeout_s,
+            checkpoints=self.checkpoints, life=0, seed=7, lasts_seconds=lasts_seconds, timeout=timeout,
         )  # fmt: skip
 
     def check(self, driver: Driver) -> None:
@@ -88,12 +88,12 @@ def executor_in_a_call(cluster: Cluster, booked: Booked, driver: Driver, *, othe
     raise AssertionError(driver.output[-6000:])
 
 
-@pytest.mark.parametrize("timeout_s", [None, 30.0], ids=["in the worker", "in a child"])
+@pytest.mark.parametrize("timeout", [None, 30.0], ids=["in the worker", "in a child"])
 def test_events_are_handled_in_order_though_executors_are_killed_during_calls(
-    cluster: Cluster, booked: Booked, timeout_s: float | None
+    cluster: Cluster, booked: Booked, timeout: float | None
 ) -> None:
     killed: set[int] = set()
-    with booked.process(cluster, lasts_s=0.2, timeout_s=timeout_s) as driver:
+    with booked.process(cluster, lasts_seconds=0.2, timeout=timeout) as driver:
         for _ in range(3):
             executor = executor_in_a_call(cluster, booked, driver, others=killed)
             kill(executor)
@@ -107,7 +107,7 @@ def test_running_call_is_not_repeated_after_another_executor_dies_with_shuffled_
     cluster: Cluster, booked: Booked
 ) -> None:
     """Spark makes again what a dead executor had shuffled, and with that the tasks that others are still at."""
-    with booked.process(cluster, lasts_s=3.0) as driver:
+    with booked.process(cluster, lasts_seconds=3.0) as driver:
         kill(executor_in_a_call(cluster, booked, driver, others=set()))
         booked.check(driver)
 
@@ -117,7 +117,7 @@ def test_events_are_handled_in_order_though_a_worker_is_killed(
 ) -> None:
     with (
         standalone(cluster.python, cluster.wheel, tmp_path) as own,
-        booked.process(own, lasts_s=0.2) as driver,
+        booked.process(own, lasts_seconds=0.2) as driver,
     ):
         executor = executor_in_a_call(own, booked, driver, others=set())
         kill(own.worker_of(executor))

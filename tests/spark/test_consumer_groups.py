@@ -10,7 +10,7 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from penstock.client import Client, NewPosition, PositionReset
 from penstock.spark.columns import source_schema, wanted_columns
-from penstock.spark.mirror import LOOK_S
+from penstock.spark.mirror import LOOK_INTERVAL
 from penstock.spark.options import parse_options
 from penstock.spark.stream import FeedStreamReader
 from tests.exhaustive import exhaustive
@@ -92,7 +92,7 @@ def test_reset_to_the_end_is_no_loss_after_the_end_was_looked_up(
     end = reader.latestOffset(start, ReadMaxRows(1000))
     publish(range(10, 16))
     client.reset_positions(group, to="end", reason="over")
-    time.sleep(LOOK_S)
+    time.sleep(LOOK_INTERVAL)
 
     end = reader.latestOffset(end, ReadMaxRows(1000))
 

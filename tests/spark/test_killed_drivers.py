@@ -54,7 +54,7 @@ class Run:
         driver = LocalDriver(
             "survive", self.folder, url=self.hub.url, feed=FEED, journal=str(self.journal.folder),
             checkpoints=f"sqlite:///{self.folder}/checkpoints.db", targets=self.targets, life=life, seed=self.seed,
-            lasts_s=0.03, timeout_s=self.chance.choice([None, 5.0]), goes_on=goes_on, has_executors=goes_on,
+            lasts_seconds=0.03, timeout=self.chance.choice([None, 5.0]), goes_on=goes_on, has_executors=goes_on,
         )  # fmt: skip
         self.drivers.append(driver)
         driver.wait_until_it_runs()

@@ -18,7 +18,7 @@ from penstock.processing import Backoff, Health, HubCheckpoints, Rules
 from penstock.processing.engine.outcome import done
 from penstock.processing.metrics import ProcessorMetrics
 from penstock.processing.view import View
-from penstock.spark.processors.processor import LOOK_S, SparkProcessor
+from penstock.spark.processors.processor import LOOK_INTERVAL, SparkProcessor
 from penstock.spark.processors.sources.table import TableSource
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.exhaustive import exhaustive
@@ -26,7 +26,7 @@ from tests.spark.recording import wait_for
 
 STREAMS: Final = 5
 EVENTS: Final = 12
-SPUN_S: Final = 0.1
+SPUN_SECONDS: Final = 0.1
 POISON: Final = 7
 """The eighth event of one stream."""
 
@@ -87,7 +87,7 @@ def test_failing_stream_is_shown_in_metrics_view_log_and_consumer_group(
     checkpoints = HubCheckpoints(case.url, case.feed)
     rules = Rules(backoff=Backoff(first=0.05, most=0.2))
     processor = SparkProcessor(
-        spark, case.poisoned, case.url, case.feed, checkpoints=checkpoints, rules=rules, stats_s=0.1
+        spark, case.poisoned, case.url, case.feed, checkpoints=checkpoints, rules=rules, stats_interval=0.1
     )
     registry = CollectorRegistry()
     registry.register(ProcessorMetrics(processor))
@@ -146,14 +146,14 @@ def test_hanging_call_is_shown_by_the_age_of_its_round(spark: SparkSession, case
     gate = Path(case.poisoned.gate)
     gate.touch()
     case.publish(range(1))
-    with SparkProcessor(spark, case.poisoned, case.url, case.feed, name="hanging", stats_s=None) as running:
+    with SparkProcessor(spark, case.poisoned, case.url, case.feed, name="hanging", stats_interval=None) as running:
         try:
-            wait_for(lambda: running.snapshot.round_now_s() > 2 * LOOK_S)
+            wait_for(lambda: running.snapshot.round_now_seconds() > 2 * LOOK_INTERVAL)
             registry = CollectorRegistry()
             registry.register(ProcessorMetrics(running))
             age = registry.get_sample_value("penstock_spark_round_age_seconds", {"group": "hanging"})
             assert age is not None
-            assert age > 2 * LOOK_S
+            assert age > 2 * LOOK_INTERVAL
             before = running.snapshot
             wait_for(lambda: running.snapshot is not before)  # Though the loop waits for Spark.
             assert running.snapshot.is_running
@@ -161,24 +161,24 @@ def test_hanging_call_is_shown_by_the_age_of_its_round(spark: SparkSession, case
         finally:
             gate.unlink()
         running.wait_until_caught_up(300)
-        wait_for(lambda: running.snapshot.round_now_s() == 0)
+        wait_for(lambda: running.snapshot.round_now_seconds() == 0)
     assert running.snapshot.handled == STREAMS
 
 
-@pytest.mark.parametrize("timeout_s", [None, exhaustive(30.0)], ids=["in its task", "in child processes"])
-def test_cpu_time_of_handlers_on_executors_is_counted(spark: SparkSession, case: Case, timeout_s: float | None) -> None:
+@pytest.mark.parametrize("timeout", [None, exhaustive(30.0)], ids=["in its task", "in child processes"])
+def test_cpu_time_of_handlers_on_executors_is_counted(spark: SparkSession, case: Case, timeout: float | None) -> None:
     def spins(stream: str, events: Sequence[Any]) -> None:
         began = time.thread_time()
-        while time.thread_time() - began < SPUN_S:
+        while time.thread_time() - began < SPUN_SECONDS:
             pass
 
     case.publish(range(1))
-    processor = SparkProcessor(spark, spins, case.url, case.feed, rules=Rules(timeout_s=timeout_s))
+    processor = SparkProcessor(spark, spins, case.url, case.feed, rules=Rules(timeout=timeout))
     processor.step()
     processor.close()
 
-    spun = SPUN_S * STREAMS
-    assert processor.snapshot.cpu_s["handle"] >= spun
+    spun = SPUN_SECONDS * STREAMS
+    assert processor.snapshot.cpu_seconds["handle"] >= spun
 
 
 @pytest.mark.exhaustive
@@ -186,7 +186,7 @@ def test_snapshots_are_taken_while_the_hub_does_not_answer(spark: SparkSession, 
     with live_hub(f"sqlite:///{tmp_path}/hub.db") as hub, Client(hub.url) as client:
         client.create_event_type("order.held")
         rules = Rules(backoff=Backoff(first=0.05))
-        with SparkProcessor(spark, nothing, hub.url, "order.held", rules=rules, stats_s=None) as running:
+        with SparkProcessor(spark, nothing, hub.url, "order.held", rules=rules, stats_interval=None) as running:
             running.wait_until_caught_up(300)
             hub.pause()
             try:
@@ -201,7 +201,7 @@ def test_snapshots_are_taken_while_the_hub_does_not_answer(spark: SparkSession, 
 
 
 def test_silent_source_is_shown_and_ends_the_processor_after_the_limit(spark: SparkSession) -> None:
-    passed_s, is_away = [0.0], [False]
+    passed_seconds, is_away = [0.0], [False]
 
     def frame(session: SparkSession) -> DataFrame:
         if is_away[0]:
@@ -209,15 +209,15 @@ def test_silent_source_is_shown_and_ends_the_processor_after_the_limit(spark: Sp
         return session.range(3).selectExpr("id", "'S' AS stream")
 
     table = TableSource(frame, index="id", stream="stream")
-    rules, clock = Rules(health=Health(unanswered_s_max=300)), lambda: time.monotonic() + passed_s[0]
-    processor = SparkProcessor(spark, nothing, table, rules=rules, clock=clock, stats_s=None)
+    rules, clock = Rules(health=Health(unanswered_seconds_max=300)), lambda: time.monotonic() + passed_seconds[0]
+    processor = SparkProcessor(spark, nothing, table, rules=rules, clock=clock, stats_interval=None)
     processor.start()
     wait_for(lambda: processor.snapshot.gap == 0)
     is_away[0] = True
-    passed_s[0] = 200.0
-    wait_for(lambda: (processor.snapshot.unanswered_s or 0) >= 200)
+    passed_seconds[0] = 200.0
+    wait_for(lambda: (processor.snapshot.unanswered_seconds or 0) >= 200)
     assert processor.snapshot.gap == 0, "the last known head is kept"
-    passed_s[0] = 400.0
+    passed_seconds[0] = 400.0
     assert processor.wait(300)
     with pytest.raises(SourceSilent):
         processor.stop()

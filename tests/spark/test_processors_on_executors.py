@@ -87,7 +87,7 @@ def test_dropped_events_are_not_handled_while_another_stream_holds_the_position(
 
     def begin() -> SparkProcessor:
         return SparkProcessor(
-            spark, handler, feed.url, feed.name, checkpoints=checkpoints, rules=PARKS_AT_ONCE, commit_s=0.1
+            spark, handler, feed.url, feed.name, checkpoints=checkpoints, rules=PARKS_AT_ONCE, commit_interval=0.1
         )
 
     feed.publish(range(9))
@@ -137,7 +137,7 @@ class Poison:
         self.now = 0.0
         self.checkpoints = MemoryCheckpoints()
         self.processor = SparkProcessor(
-            spark, Poisoned(feed.handler, self.stream, 36, self.file), feed.url, self.feed.name, commit_s=0.0,
+            spark, Poisoned(feed.handler, self.stream, 36, self.file), feed.url, self.feed.name, commit_interval=0.0,
             checkpoints=self.checkpoints, clock=lambda: self.now,
             rules=Rules(batches_ahead=4, backoff=Backoff(first=1.0, most=60.0, jitter=0.0), **rules),
         )  # fmt: skip
@@ -184,7 +184,7 @@ def test_poison_event_holds_its_batch_and_others_go_on_within_the_read_ahead(
             assert FeedPosition.decode(str(tranche.read)).offset == 70
             assert (tranche.pages_ahead, tranche.events_ahead) == (4, 40)
             assert poison.counts() == [14, 7, 14, 14, 14]
-            assert (failing.streams, failing.attempts, failing.oldest_s) == (1, attempts, (attempts - 1) * 100.0)
+            assert (failing.streams, failing.attempts, failing.oldest_seconds) == (1, attempts, (attempts - 1) * 100.0)
             [trouble] = [each for each in snapshot.longest if each.state == "failing"]
             assert (trouble.stream, trouble.index, trouble.tag, trouble.detail) == (
                 poison.stream, 36, "ValueError", "poison",
@@ -230,7 +230,7 @@ def test_call_that_times_out_or_ends_its_process_fails_alone(spark: SparkSession
         return handler(stream, events)
 
     feed.publish(range(100))
-    rules = Rules(timeout_s=1.0, backoff=Backoff(first=0.05, most=0.2))
+    rules = Rules(timeout=1.0, backoff=Backoff(first=0.05, most=0.2))
     processor = SparkProcessor(spark, handle, feed.url, feed.name, rules=rules)
     processor.step()
     tags = sorted(f"{trouble.tag}: {trouble.detail}" for trouble in processor.engine.busy.failing.values())
@@ -270,7 +270,7 @@ def test_call_that_ends_the_python_worker_fails_its_own_stream_alone(
 def test_unhealthy_processor_ends(spark: SparkSession, feed: CustomerFeed) -> None:
     feed.publish(range(20))
     feed.break_stream(3)
-    rules = Rules(health=Health(failing_s_max=0.5), backoff=Backoff(first=0.01, most=0.1))
+    rules = Rules(health=Health(failing_seconds_max=0.5), backoff=Backoff(first=0.01, most=0.1))
     with pytest.raises(ProcessorUnhealthy):
         run_to_end(spark, feed, rules=rules)
 
@@ -299,7 +299,7 @@ def test_exhausted_stream_ends_the_processor_and_the_other_work_is_kept(
 def test_unhealthy_processor_ends_while_a_call_hangs_and_keeps_nothing_of_that_round(
     spark: SparkSession, feed: CustomerFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.spark.processors.ending.ENDS_S_MAX", 1.0)
+    monkeypatch.setattr("penstock.spark.processors.ending.ENDS_TIMEOUT", 1.0)
     begun, checkpoints = feed.folder / "hangs", feed.checkpoints()
     feed.publish(range(20))
     broken, handle = feed.break_stream(3), feed.handler
@@ -310,9 +310,9 @@ def test_unhealthy_processor_ends_while_a_call_hangs_and_keeps_nothing_of_that_r
             time.sleep(3600)
         handle(stream, events)
 
-    unwell = Rules(health=Health(failing_s_max=8.0), backoff=Backoff(first=0.01, most=0.1))
+    unwell = Rules(health=Health(failing_seconds_max=8.0), backoff=Backoff(first=0.01, most=0.1))
     processor = SparkProcessor(
-        spark, hang, feed.url, feed.name, checkpoints=checkpoints, rules=unwell, commit_s=0.0
+        spark, hang, feed.url, feed.name, checkpoints=checkpoints, rules=unwell, commit_interval=0.0
     ).start()
     wait_for(lambda: sum(map(len, handle.numbers().values())) == 18)
     kept = checkpoints.positions()
@@ -418,26 +418,26 @@ def test_streams_are_handled_in_order_without_gaps_by_a_random_handler(
         events_per_call=chance.randrange(3, 30),
         attempts_max=1 if parks else None,
         exhausted="park" if parks else "stop",
-        timeout_s=0.5 if hangs else None,
+        timeout=0.5 if hangs else None,
     )
     beginnings: list[journal.Kept] = []
     samples: list[journal.Sample] = []
     total, partitions = 0, 4
 
-    def processor(commit_s: float) -> SparkProcessor:
+    def processor(commit_interval: float) -> SparkProcessor:
         kind = AwaitedCalls if is_awaited else Calls
-        handler = kind(str(calls.folder), len(beginnings), seed, lasts_s=0.005, hangs=hangs)
+        handler = kind(str(calls.folder), len(beginnings), seed, lasts_seconds=0.005, hangs=hangs)
         beginnings.append(journal.begun_with(checkpoints))
         return SparkProcessor(
-            spark, handler, feed.url, feed.name, checkpoints=checkpoints, rules=rules, commit_s=commit_s,
+            spark, handler, feed.url, feed.name, checkpoints=checkpoints, rules=rules, commit_interval=commit_interval,
             classify=message_of if is_awaited else None,
         )  # fmt: skip
 
-    for commit_s in (0.0, chance.choice([0.0, 5.0])):
+    for commit_interval in (0.0, chance.choice([0.0, 5.0])):
         more = chance.randrange(50, 200)
         feed.publish(range(total, total + more))
         total += more
-        running = processor(commit_s)
+        running = processor(commit_interval)
         for number in range(chance.randrange(1 + grows, 4)):
             running.step()
             if grows and number == 0:
@@ -473,7 +473,7 @@ def test_streams_are_handled_in_order_without_gaps_by_a_random_handler(
 def test_partitions_added_while_it_runs_are_read_and_a_failing_stream_moves_in_order(
     spark: SparkSession, feed: CustomerFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.processing.sources.feed.LOOK_S", 0.5)
+    monkeypatch.setattr("penstock.processing.sources.feed.LOOK_INTERVAL", 0.5)
     moving = next(key for key in range(10) if hash_partition((f"{key}",), 4) != hash_partition((f"{key}",), 8))
     broken, checkpoints = feed.stream(moving), HubCheckpoints(feed.url, feed.name)
     with SparkProcessor(spark, feed.handler, feed.url, feed.name, checkpoints=checkpoints, rules=RULES) as running:
@@ -539,7 +539,7 @@ def test_retried_events_are_not_taken_from_a_feed_created_again(
     checkpoints = MemoryCheckpoints()
     processor = SparkProcessor(
         spark, handle, hub.url, feed.name, checkpoints=checkpoints, rules=Rules(backoff=AT_ONCE, **what_fails),
-        commit_s=0.0,
+        commit_interval=0.0,
     )  # fmt: skip
     while not handed.exists() or len(handed.read_text().splitlines()) < (15 if parks else 5):
         processor.step()
@@ -581,7 +581,7 @@ def test_parked_stream_without_its_events_fails_again_and_others_go_on(spark: Sp
             raise ValueError("no")
 
     source = Forgetting(frame, index="place", stream="name")
-    running = SparkProcessor(spark, fail, source, checkpoints=checkpoints, rules=PARKS_AT_ONCE, commit_s=0)
+    running = SparkProcessor(spark, fail, source, checkpoints=checkpoints, rules=PARKS_AT_ONCE, commit_interval=0)
     run_steps(running)
     [parked] = checkpoints.parked()
     source.is_gone = True

@@ -11,7 +11,7 @@ from penstock.storage.groups import Intervention, Listed, Place, Which
 from penstock.storage.store import Position
 from penstock.storage.subscriptions import Subscription
 from tests.store_contract.database import FIRST_AT, Contract, Database, append, created, row
-from tests.store_contract.producers_together import PATIENCE_S, until_waiting
+from tests.store_contract.producers_together import PATIENCE_SECONDS, until_waiting
 
 GROUP, SOURCE = "group 1", "order.placed"
 ROUNDS = 20
@@ -147,7 +147,7 @@ class GroupsTogether(Contract):
                 storing = threads.submit(_store, other, GROUP, "", (1, 0))
                 until_waiting(database, 1)
                 assert not tx.positions.find(GROUP, SOURCE, "").keys() - {0}
-            storing.result(PATIENCE_S)
+            storing.result(PATIENCE_SECONDS)
 
         assert set(_found(store, "")) == {0, 1}
 
@@ -177,7 +177,7 @@ class GroupsTogether(Contract):
                 tx.groups.delete(GROUP)
                 waiting = threads.submit(lock) if is_locked else threads.submit(_store, other, GROUP, "", (1,))
                 until_waiting(database, 1)
-            waiting.result(PATIENCE_S)
+            waiting.result(PATIENCE_SECONDS)
 
         assert listed(store) == [Listed(GROUP, "spark" if is_locked else "cursorset", () if is_locked else (SOURCE,))]
 
@@ -215,7 +215,7 @@ class GroupsTogether(Contract):
             running += [threads.submit(stores, store, (3, 2, 1)), threads.submit(stores, other, (0, 1, 2))]
             running += [threads.submit(drop, other), threads.submit(forget, store)]
             for each in running:
-                each.result(PATIENCE_S)
+                each.result(PATIENCE_SECONDS)
 
 
 def stored(store: Store, name: str, *places: Place, kind: str = "processor") -> None:

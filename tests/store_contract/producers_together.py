@@ -16,7 +16,7 @@ from tests.store_contract.database import FIRST_AT, Contract, Database, created
 from tests.store_contract.produced import ADD, found
 from tests.store_contract.producers import NEW, a_batch, forgotten, inserted, locked, looked, only, produced
 
-PATIENCE_S = 30.0
+PATIENCE_SECONDS = 30.0
 ROUNDS = 20
 GONE = State(epoch=3, begin=0, next=0, is_expired=True)
 Found = dict[ProducerKey, Producer | None]
@@ -38,7 +38,7 @@ class ProducersTogether(Contract):
                 waiting = threads.submit(locked, other, key)
                 until_waiting(database, 1)
                 assert not waiting.done()
-            producer = waiting.result(PATIENCE_S)[key]
+            producer = waiting.result(PATIENCE_SECONDS)[key]
 
         assert producer == only(store, key)
         assert producer is not None
@@ -72,7 +72,7 @@ class ProducersTogether(Contract):
                 until_waiting(database, 1)
                 tx.events.lock_heads([key[0]])
                 tx.producers.insert(key, NEW, FIRST_AT, claim_id=None, is_pinned=False)
-            assert dropping.result(PATIENCE_S)
+            assert dropping.result(PATIENCE_SECONDS)
 
         assert locked(store, key) == {}
 
@@ -106,7 +106,7 @@ class ProducersTogether(Contract):
                 waiting = threads.submit(locked, other, held, new, unknown)
                 until_waiting(database, 1)
                 inserted(store, new)
-            found = waiting.result(PATIENCE_S)
+            found = waiting.result(PATIENCE_SECONDS)
 
         assert found == {held: only(store, held), unknown: None}
         assert locked(other, new) == {new: only(store, new)}
@@ -149,8 +149,8 @@ class ProducersTogether(Contract):
                 lock(tx, first)
                 locking = threads.submit(locked, other, first, second)
                 until_waiting(database, 1)
-                assert threads.submit(forgotten, other, FIRST_AT).result(PATIENCE_S) == 1
-            held = locking.result(PATIENCE_S)
+                assert threads.submit(forgotten, other, FIRST_AT).result(PATIENCE_SECONDS) == 1
+            held = locking.result(PATIENCE_SECONDS)
 
         assert held == {first: only(store, first), second: None}
         assert forgotten(store, FIRST_AT) == 1
@@ -174,7 +174,7 @@ class ProducersTogether(Contract):
                 forgetting = threads.submit(forget)
                 until_waiting(database, 1)
                 tx.producers.forget_batches(batches)
-            forgetting.result(PATIENCE_S)
+            forgetting.result(PATIENCE_SECONDS)
 
         assert found(store, producer_id, 3, 0, 9) == []
 
@@ -191,7 +191,7 @@ class ProducersTogether(Contract):
                 tx.producers.append([NewBatch(producer_id, 0, mine)], FIRST_AT)
                 adding = threads.submit(add, database, connection, producer_id, its)
                 until_waiting(database, 1)
-            refusal = adding.exception(PATIENCE_S)
+            refusal = adding.exception(PATIENCE_SECONDS)
 
         assert (refusal is None) == (first == 4)
         assert found(store, producer_id, 0, 0, 99) == ([mine, its] if first == 4 else [mine])
@@ -227,7 +227,7 @@ def add(database: Database, connection: Any, producer_id: int, batch: Stored) ->
 def until_waiting(database: Database, count: int) -> None:
     """Wait until so many wait for what others hold."""
     sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while database.run(sql)[0][0] != count:
         assert time.monotonic() < deadline, f"{count} should be waiting: {database.run(sql)}"
         time.sleep(0.005)

@@ -7,7 +7,7 @@ import pytest
 from penstock.storage import Store
 from penstock.storage.subscriptions import Subscription
 from tests.store_contract.database import FIRST_AT, Contract, Database, created
-from tests.store_contract.producers_together import PATIENCE_S, until_waiting
+from tests.store_contract.producers_together import PATIENCE_SECONDS, until_waiting
 from tests.store_contract.subscriptions import SOURCE, begun, inserted, slot, subscription
 
 
@@ -31,7 +31,7 @@ class SubscriptionsTogether(Contract):
                         raise ZeroDivisionError
             except ZeroDivisionError:
                 pass
-            assert inserting.result(PATIENCE_S) is not wins
+            assert inserting.result(PATIENCE_SECONDS) is not wins
 
         with store.read() as tx:
             assert tx.subscriptions.readers("order.placed") == ["first" if wins else "second"]
@@ -51,7 +51,7 @@ class SubscriptionsTogether(Contract):
                 tx.subscriptions.insert(subscription("first"), "alike", [])
                 inserting = threads.submit(insert)
                 until_waiting(database, 1)
-            assert inserting.result(PATIENCE_S) == subscription("first")
+            assert inserting.result(PATIENCE_SECONDS) == subscription("first")
 
     def test_who_locks_one_waits_for_who_has_it_and_finds_what_that_has_stored(
         self, store: Store, other: Store, database: Database
@@ -70,7 +70,7 @@ class SubscriptionsTogether(Contract):
                 tx.subscriptions.revise("s")
                 tx.subscriptions.move("s", {SOURCE: 9}, FIRST_AT)
                 assert not locking.done()
-            assert locking.result(PATIENCE_S) == (subscription("s")._replace(revision=1), 9)
+            assert locking.result(PATIENCE_SECONDS) == (subscription("s")._replace(revision=1), 9)
 
     def test_one_that_has_gone_meanwhile_is_not_locked(self, store: Store, other: Store, database: Database) -> None:
         begun(store, "s", SOURCE)
@@ -85,7 +85,7 @@ class SubscriptionsTogether(Contract):
                 locking = threads.submit(lock)
                 until_waiting(database, 1)
                 tx.subscriptions.delete("s")
-            assert locking.result(PATIENCE_S) is None
+            assert locking.result(PATIENCE_SECONDS) is None
 
     def test_others_and_those_who_only_look_are_not_kept_waiting(self, store: Store, other: Store) -> None:
         for name in ("s", "other"):
@@ -134,7 +134,7 @@ class SubscriptionsTogether(Contract):
                 dropping = threads.submit(drop)
                 until_waiting(database, 1)
             with pytest.raises(Exception, match="foreign key"):
-                dropping.result(PATIENCE_S)
+                dropping.result(PATIENCE_SECONDS)
 
         with store.read() as tx:
             assert tx.subscriptions.readers("order.placed") == ["s"]

@@ -10,7 +10,7 @@ from penstock.client.concurrency import Closing
 from penstock.client.http.exchanges import RetryPolicy
 from penstock.client.http.transport import Transport
 from penstock.client.log.feed import Feed
-from penstock.client.log.following import PATIENCE_S
+from penstock.client.log.following import RETRY_TIMEOUT
 from penstock.client.log.publishing import (
     BATCH_BYTES,
     BATCH_EVENTS,
@@ -61,7 +61,7 @@ class Client(Closing):
         BadParameter: *url* is no address. Every method raises WrongAddress where something else than a hub answers.
     """
 
-    def __init__(self, url: str, *, http: Any = None, patience: float = PATIENCE_S) -> None:
+    def __init__(self, url: str, *, http: Any = None, patience: float = RETRY_TIMEOUT) -> None:
         self._protocol = HubProtocol(check_address(url, relative=http is not None), patience)
         self._transport = Transport(http)
         self._subscriptions = Subscriptions(self._protocol.subscriptions, self._transport)

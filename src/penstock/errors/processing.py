@@ -108,7 +108,7 @@ class SourceSilent(PenstockError):
     """A processor's source has not answered for longer than it may."""
 
     code = "source-silent"
-    message = "the source has not answered for {seconds} s; health.unanswered_s_max is {most}"
+    message = "the source has not answered for {seconds} s; health.unanswered_seconds_max is {most}"
     hint = "The log says what failed, such as a hub that is away. Start again: the processor goes on where it was."
 
     seconds: float

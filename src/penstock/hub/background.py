@@ -49,9 +49,9 @@ class Background:
             if not self.started:
                 self._thread.start()
 
-    def ended(self, timeout_s: float | None = None) -> bool:
-        """Wait for its end; tell whether that came within *timeout_s*. One that was never started has ended."""
+    def ended(self, timeout: float | None = None) -> bool:
+        """Wait for its end; tell whether that came within *timeout*. One that was never started has ended."""
         if not self.started:
             return True
-        self._thread.join(timeout_s)
+        self._thread.join(timeout)
         return not self._thread.is_alive()

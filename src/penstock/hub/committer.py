@@ -176,16 +176,16 @@ class Committer:
             self._wake.notify()
         return request.future
 
-    def stop(self, timeout_s: float | None = None) -> bool:
+    def stop(self, timeout: float | None = None) -> bool:
         """Append what is queued, then end; tell whether it has ended.
 
-        When *timeout_s* is over, all who wait are told that the hub has stopped, and nothing of theirs will be stored;
+        When *timeout* is over, all who wait are told that the hub has stopped, and nothing of theirs will be stored;
         only what is in the middle of its commit is told that nobody knows. None waits for as long as it takes.
         """
         with self._wake:
             self._stopping = True
             self._wake.notify()
-        if self._thread.ended(timeout_s):
+        if self._thread.ended(timeout):
             return True
         with self._wake:
             self._given_up = True

@@ -114,13 +114,13 @@ class Hub:
         """End every wait with what it has, and let nobody wait from here on."""
         self._watch.drain()
 
-    def stop(self, timeout_s: float | None = None) -> None:
+    def stop(self, timeout: float | None = None) -> None:
         """Append what is queued, wake all waiting readers, and close the store: see `Committer.stop`.
 
-        A thread that the database blocks for longer than *timeout_s* seconds is left to the end of the process, with
+        A thread that the database blocks for longer than *timeout* seconds is left to the end of the process, with
         its connection; the store stays open then.
         """
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        deadline = None if timeout is None else time.monotonic() + timeout
         stops = (self._watch.stop, self._committer.stop, self.admin.sweeper.stop, self.subscriptions.streams.stop)
         ended = [stop(None if deadline is None else max(0.0, deadline - time.monotonic())) for stop in stops]
         if all(ended):

@@ -76,7 +76,7 @@ class Announcing:
         figures = figures_of(snapshot, before)
         busy = snapshot.busy_now()
         has_trouble = busy["failing"].streams or busy["stalled"].streams or snapshot.commits_failing
-        is_well = not (has_trouble or silence(snapshot.unanswered_s))
+        is_well = not (has_trouble or silence(snapshot.unanswered_seconds))
         (self._log.info if is_well else self._log.warning)(f"{self._name}: {sentence(figures)}", **figures)
 
     def ended(self, error: BaseException | None) -> None:
@@ -131,23 +131,23 @@ def figures_of(snapshot: Snapshot, before: Snapshot | None) -> dict[str, Any]:
     handled = snapshot.handled - (before.handled if before else 0)
     ok = snapshot.took.get("ok")
     recent = None if ok is None else ok.since(before.took.get("ok") if before else None)
-    lag, unanswered_s = snapshot.lag_s(), snapshot.unanswered_s
+    lag, unanswered_seconds = snapshot.lag_seconds(), snapshot.unanswered_seconds
     return {
         "handled": handled,
-        "per_s": round(handled / seconds, 1) if seconds > 0 else None,
+        "per_second": round(handled / seconds, 1) if seconds > 0 else None,
         "repeats": snapshot.repeats - (before.repeats if before else 0),
         "ahead": snapshot.events_ahead,
         "gap": snapshot.gap,
-        "lag_s": None if lag is None else round(lag, 1),
-        "unanswered_s": None if unanswered_s is None else round(unanswered_s, 1),
+        "lag_seconds": None if lag is None else round(lag, 1),
+        "unanswered_seconds": None if unanswered_seconds is None else round(unanswered_seconds, 1),
         **{state: each.streams for state, each in busy.items()},
-        **{f"{state}_s": round(each.oldest_s, 1) for state, each in busy.items()},
+        **{f"{state}_seconds": round(each.oldest_seconds, 1) for state, each in busy.items()},
         "parked": snapshot.streams["parked"],
         "gapped": snapshot.streams["gapped"],
         "missing": {each.stream: each.missing for each in snapshot.gapped[:MISSING_MAX]},
         "p50_ms": None if recent is None else round(recent.percentile(0.5) * 1e3, 3),
         "p99_ms": None if recent is None else round(recent.percentile(0.99) * 1e3, 3),
-        "round_s": None if snapshot.round_s is None else round(snapshot.round_now_s(), 1),
+        "round_seconds": None if snapshot.round_seconds is None else round(snapshot.round_now_seconds(), 1),
         "commits_failing": snapshot.commits_failing,
         "counts": dict(snapshot.counts),
     }
@@ -156,18 +156,18 @@ def figures_of(snapshot: Snapshot, before: Snapshot | None) -> dict[str, Any]:
 def sentence(figures: dict[str, Any]) -> str:
     """Return *figures* in words."""
     told = [f"{figures['handled']} events handled"]
-    told += [f"{figures['per_s']:g}/s"] if figures["per_s"] is not None else []
+    told += [f"{figures['per_second']:g}/s"] if figures["per_second"] is not None else []
     told.append(f"{figures['ahead']} read ahead")
     told += [f"{figures['gap']} behind"] if figures["gap"] is not None else []
-    told += [f"lag {figures['lag_s']:g} s"] if figures["lag_s"] is not None else []
-    told += [silent] if (silent := silence(figures["unanswered_s"])) else []
+    told += [f"lag {figures['lag_seconds']:g} s"] if figures["lag_seconds"] is not None else []
+    told += [silent] if (silent := silence(figures["unanswered_seconds"])) else []
     for state in ("active", "failing", "stalled"):
-        streams, age = figures[state], figures[f"{state}_s"]
+        streams, age = figures[state], figures[f"{state}_seconds"]
         told.append(f"{streams} {state}" + (f" for up to {age:g} s" if streams else ""))
     told += [f"{figures['parked']} parked"] if figures["parked"] else []
     told += [_gapped(figures["gapped"], figures["missing"])] if figures["gapped"] else []
     told += [f"p50 {figures['p50_ms']:g} ms, p99 {figures['p99_ms']:g} ms"] if figures["p50_ms"] is not None else []
-    told += [f"a round for {figures['round_s']:g} s"] if figures["round_s"] is not None else []
+    told += [f"a round for {figures['round_seconds']:g} s"] if figures["round_seconds"] is not None else []
     told += [f"{figures['commits_failing']} commits in a row have failed"] if figures["commits_failing"] else []
     told += [f"{name} {count}" for name, count in sorted(figures["counts"].items())]
     return ", ".join(told)

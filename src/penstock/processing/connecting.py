@@ -19,7 +19,7 @@ SQLITE: Final = "sqlite:///"
 MEMORY: Final = ":memory:"
 POSTGRES: Final = ("postgresql://", "postgres://")
 _ALLOWED: Final = f"{SQLITE}FILE, postgresql://…, or a function"
-BUSY_S: Final = 30.0
+BUSY_TIMEOUT: Final = 30.0
 """So long a SQLite file is waited for that others write to."""
 
 
@@ -178,7 +178,7 @@ def _begin(connection: sqlite3.Connection) -> None:
 
 def _sqlite(file: Path) -> sqlite3.Connection:
     try:
-        return sqlite3.connect(file, timeout=BUSY_S, isolation_level=None)
+        return sqlite3.connect(file, timeout=BUSY_TIMEOUT, isolation_level=None)
     except sqlite3.OperationalError as error:  # The driver does not say what of it is wrong.
         raise DatabaseUnavailable(reason=f"{file} cannot be opened: {_hindrance(file, error)}") from error
 

@@ -30,13 +30,13 @@ from penstock.processing.handling import Classify, failure_of, is_interrupt
 from penstock.processing.outage import is_broken, is_nobodys, is_overdue, is_passing
 from penstock.processing.progress import NotToBeKept
 from penstock.processing.sharing import Held
-from penstock.processing.together import AWAY, AWAY_S, Together, Transactional
+from penstock.processing.together import AWAY, AWAY_SECONDS, Together, Transactional
 
 _log: Final = logging.getLogger("penstock.processing")
 
-PATIENCE_S: Final = 60.0
+RETRY_TIMEOUT: Final = 60.0
 """So long a database is asked whether it has committed what it did not answer for."""
-PAUSE_S: Final = 0.5
+PAUSE_SECONDS: Final = 0.5
 FINAL: Final = (CheckpointMoved, CommitUnknown, TransactionEnded, TableGone, ProjectionGone, Ended)
 """What ends a processor, and is no stream's failure."""
 Result: TypeAlias = tuple[Call, Outcome | Failure]
@@ -145,7 +145,9 @@ class GroupCalls:
             raise cut.cause from None
         except _Away as error:  # No stream is to blame.
             _log.warning(
-                "a call was not committed, and is made again in %g s, since its database is away: %s", AWAY_S, error
+                "a call was not committed, and is made again in %g s, since its database is away: %s",
+                AWAY_SECONDS,
+                error,
             )
             self._desk.away(error.cause)
             results, advance = [(call, AWAY) for call in calls], None
@@ -172,7 +174,7 @@ class GroupCalls:
 
     def _put_off(self, calls: Sequence[Call], cause: Exception) -> Sequence[Result]:
         """Have *calls* made again, since no stream is known to be to blame."""
-        _log.warning("the database of a handler is away, and is asked again in %g s: %s", AWAY_S, cause)
+        _log.warning("the database of a handler is away, and is asked again in %g s: %s", AWAY_SECONDS, cause)
         self._desk.away(cause)
         return [(call, AWAY) for call in calls]
 
@@ -249,7 +251,7 @@ def _is_kept(handler: Transactional, advance: Advance) -> bool:
     Raises:
         CommitUnknown: nobody can tell. To make the call again might have its effects twice.
     """
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + RETRY_TIMEOUT
     while True:
         try:
             return handler.checkpoints.holds(advance)
@@ -257,4 +259,4 @@ def _is_kept(handler: Transactional, advance: Advance) -> bool:
             _log.warning("whether the last transaction was committed is asked again: %s", error.detail)
             if time.monotonic() > deadline:
                 raise CommitUnknown(processor=handler.checkpoints.name) from error
-            time.sleep(PAUSE_S)
+            time.sleep(PAUSE_SECONDS)

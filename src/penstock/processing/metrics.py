@@ -161,8 +161,8 @@ def _durations(
 
 def _busy_seconds(snapshot: Snapshot) -> Samples:
     for state, each in snapshot.busy_now().items():
-        yield ("oldest", state), each.oldest_s
-        yield ("newest", state), each.newest_s
+        yield ("oldest", state), each.oldest_seconds
+        yield ("newest", state), each.newest_seconds
 
 
 def _of_tranches(figure: Callable[[TrancheFigures], float | None]) -> Callable[[Snapshot], Samples]:
@@ -174,7 +174,7 @@ def _of_tranches(figure: Callable[[TrancheFigures], float | None]) -> Callable[[
 
 def _lag(snapshot: Snapshot) -> Samples:
     now = time.time()
-    return _of_tranches(lambda tranche: tranche.lag_s(now))(snapshot)
+    return _of_tranches(lambda tranche: tranche.lag_seconds(now))(snapshot)
 
 
 def _number(position: Position) -> int | None:
@@ -193,7 +193,7 @@ _GAUGES: Final[list[tuple[str, str, list[str], Callable[[Snapshot], Samples]]]] 
         "penstock_processor_snapshot_age_seconds",
         "How old these figures are: half a second, unless its loop hangs. Of a processor that runs.",
         [],
-        lambda each: [((), each.age_s())] if each.is_running else [],
+        lambda each: [((), each.age_seconds())] if each.is_running else [],
     ),
     (
         "penstock_scheduler_streams",
@@ -271,7 +271,7 @@ _GAUGES: Final[list[tuple[str, str, list[str], Callable[[Snapshot], Samples]]]] 
         "penstock_source_unanswered_seconds",
         "For how long the source has not answered: what it has received since is not known.",
         [],
-        lambda each: [] if each.unanswered_s is None else [((), each.unanswered_s)],
+        lambda each: [] if each.unanswered_seconds is None else [((), each.unanswered_seconds)],
     ),
     (
         "penstock_feed_lag_seconds",
@@ -283,7 +283,7 @@ _GAUGES: Final[list[tuple[str, str, list[str], Callable[[Snapshot], Samples]]]] 
         "penstock_spark_round_age_seconds",
         "For how long the round on Spark has gone on that is under way; 0 where none is.",
         [],
-        lambda each: [] if each.rounds is None else [((), each.round_now_s())],
+        lambda each: [] if each.rounds is None else [((), each.round_now_seconds())],
     ),
 ]
 """Name, what it says, its labels beside the group, and its samples."""
@@ -323,7 +323,7 @@ _COUNTERS: Final[list[tuple[str, str, list[str], Callable[[Snapshot], Samples]]]
         "penstock_scheduler_cpu_seconds",
         "What its threads have computed, by what they do: schedule, read, handle, commit.",
         ["activity"],
-        lambda each: [((activity,), seconds) for activity, seconds in each.cpu_s.items()],
+        lambda each: [((activity,), seconds) for activity, seconds in each.cpu_seconds.items()],
     ),
     ("penstock_feed_pages", "Pages that were read.", ["tranche"], _of_tranches(lambda each: each.pages_read)),
     ("penstock_feed_items", "Events that were read.", ["tranche"], _of_tranches(lambda each: each.events_read)),

@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Final
 
 LINES_MAX: Final = 10
-EVERY_S: Final = 60.0
+INTERVAL: Final = 60.0
 
 
 class Quota:
@@ -12,12 +12,12 @@ class Quota:
 
     Args:
         lines_max: How many.
-        every_s: In how many seconds.
+        interval: In how many seconds.
     """
 
-    def __init__(self, lines_max: int = LINES_MAX, every_s: float = EVERY_S) -> None:
+    def __init__(self, lines_max: int = LINES_MAX, interval: float = INTERVAL) -> None:
         self._lines_max = lines_max
-        self._every_s = every_s
+        self._interval = interval
         self._seen: Counter[str] = Counter()
         self._began: float | None = None
 
@@ -30,7 +30,7 @@ class Quota:
 
     def left_out(self, now: float) -> dict[str, int]:
         """Return how many did not go through, by kind, once the while is over: another one begins."""
-        if self._began is None or now - self._began < self._every_s:
+        if self._began is None or now - self._began < self._interval:
             return {}
         left = {kind: count - self._lines_max for kind, count in self._seen.items() if count > self._lines_max}
         self._seen.clear()

@@ -49,7 +49,7 @@ class TrancheFigures:
     gap: int | None = None
     """The number of events not done that the source had when it last answered; None: it does not tell."""
 
-    def lag_s(self, now: float) -> float | None:
+    def lag_seconds(self, now: float) -> float | None:
         """Return how old that event is at *now*, in seconds since 1970; 0 where all is done, None: nobody knows."""
         if not self.pages_ahead and (self.is_tail if self.gap is None else self.gap == 0):
             return 0.0
@@ -65,7 +65,7 @@ class BusyStream:
     """active, failing or stalled."""
     index: int
     """Of the first event that is not done."""
-    age_s: float
+    age_seconds: float
     """For how long it has been so."""
     attempts: int
     tag: str | None
@@ -117,7 +117,7 @@ class Snapshot:
     """How many in a row have failed."""
     commit_failure: str | None
     """Why the last of these has; None: the last commit has not."""
-    commit_s: float | None
+    commit_seconds: float | None
     """For how long the commit has gone on that is under way; None: none is."""
     categories: Mapping[str, Category]
     """What was read and completed, by event type; of feeds alone."""
@@ -127,11 +127,11 @@ class Snapshot:
     """How long the engine took to take a page, or a part of one, in."""
     rounds: Histogram | None
     """How long rounds took; None: it has none, since it does not run on Spark."""
-    round_s: float | None
+    round_seconds: float | None
     """For how long the round has gone on that is under way; None: none is."""
-    cpu_s: Mapping[str, float]
+    cpu_seconds: Mapping[str, float]
     """What its threads have computed, in seconds, by what they do."""
-    unanswered_s: float | None
+    unanswered_seconds: float | None
     """For how long its source had not answered; None: the processor does not run."""
 
     @property
@@ -139,13 +139,13 @@ class Snapshot:
         """How many events are read in pages that are not done."""
         return sum(tranche.events_ahead for tranche in self.tranches)
 
-    def lag_s(self) -> float | None:
+    def lag_seconds(self) -> float | None:
         """Return how old the oldest event is that is read and not done; None: nobody knows."""
         now = time.time()
-        found = [lag for tranche in self.tranches if (lag := tranche.lag_s(now)) is not None]
+        found = [lag for tranche in self.tranches if (lag := tranche.lag_seconds(now)) is not None]
         return max(found, default=None)
 
-    def age_s(self) -> float:
+    def age_seconds(self) -> float:
         """Return how many seconds ago it was taken."""
         return max(0.0, time.monotonic() - self.taken)
 
@@ -155,15 +155,15 @@ class Snapshot:
         found = [tranche.gap for tranche in self.tranches if tranche.gap is not None]
         return sum(found) if found else None
 
-    def round_now_s(self) -> float:
+    def round_now_seconds(self) -> float:
         """Return for how long the round has gone on that is under way, if it has not ended meanwhile; 0: none is."""
-        return 0.0 if self.round_s is None else self.round_s + self.age_s()
+        return 0.0 if self.round_seconds is None else self.round_seconds + self.age_seconds()
 
     def busy_now(self) -> dict[str, Figures]:
         """Return what is active, failing and stalled, with ages as they are now if nothing has ended meanwhile."""
-        since = self.age_s()
+        since = self.age_seconds()
         return {
-            state: replace(each, oldest_s=each.oldest_s + since, newest_s=each.newest_s + since)
+            state: replace(each, oldest_seconds=each.oldest_seconds + since, newest_seconds=each.newest_seconds + since)
             if each.streams
             else each
             for state, each in self.busy.items()
@@ -210,14 +210,14 @@ def take_snapshot(name: str, engine: Engine, tally: Tally, now: float, *, is_run
         commits=dict(tally.commits),
         commits_failing=tally.commits_failing,
         commit_failure=tally.commit_failure,
-        commit_s=None if tally.commit_began is None else now - tally.commit_began,
+        commit_seconds=None if tally.commit_began is None else now - tally.commit_began,
         categories=categories(tally.events, tally.completed),
         reads=tally.reads.histogram(),
         ingests=tally.ingests.histogram(),
         rounds=None if tally.rounds is None else tally.rounds.histogram(),
-        round_s=None if tally.round_began is None else now - tally.round_began,
-        cpu_s=tally.cpu.seconds(),
-        unanswered_s=tally.unanswered_s(now) if is_running else None,
+        round_seconds=None if tally.round_began is None else now - tally.round_began,
+        cpu_seconds=tally.cpu.seconds(),
+        unanswered_seconds=tally.unanswered_seconds(now) if is_running else None,
     )
 
 

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from penstock.processing.engine.item import Position
 
-SAID_S: Final = 15.0
+SAID_SECONDS: Final = 15.0
 """A source that has not answered for so long is said to be silent, in the log and on the terminal."""
 
 
@@ -64,7 +64,7 @@ class SourceWatch:
         if not self._is_failing and (knows or not is_wanted):
             self._answered_at = max(now, self._answered_at or now)
 
-    def unanswered_s(self, now: float) -> float:
+    def unanswered_seconds(self, now: float) -> float:
         """Return for how many seconds the source has not answered."""
         return 0.0 if self._answered_at is None else max(0.0, now - self._answered_at)
 
@@ -96,8 +96,8 @@ class SourceWatch:
         return since
 
 
-def silence(unanswered_s: float | None) -> str | None:
+def silence(unanswered_seconds: float | None) -> str | None:
     """Return in words that a source is silent; None: it is not."""
-    if unanswered_s is None or unanswered_s < SAID_S:
+    if unanswered_seconds is None or unanswered_seconds < SAID_SECONDS:
         return None
-    return f"the source has not answered for {unanswered_s:.0f} s"
+    return f"the source has not answered for {unanswered_seconds:.0f} s"

@@ -102,9 +102,9 @@ class Tally:
         while len(pages) > tranche.parts:  # Pages end in the order in which they came.
             self.completed[name] += pages.popleft().events
 
-    def unanswered_s(self, now: float) -> float:
+    def unanswered_seconds(self, now: float) -> float:
         """Return for how many seconds the source has not answered; 0 during a round, whose tasks read it."""
-        return 0.0 if self.round_began is not None else self.source.unanswered_s(now)
+        return 0.0 if self.round_began is not None else self.source.unanswered_seconds(now)
 
     def oldest(self, tranche: Tranche) -> int | None:
         """Return when the oldest event was taken that is read and not done, in microseconds; None: nobody knows."""

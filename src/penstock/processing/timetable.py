@@ -19,19 +19,19 @@ class Timetable:
     say how much time has passed, and the next traversal is due.
 
     Args:
-        interval_s: The seconds from one start to the next.
+        interval: The seconds from one start to the next.
         clock: The time of day, in seconds since 1970.
         elapsed: Seconds that never go back.
     """
 
     def __init__(
         self,
-        interval_s: float,
+        interval: float,
         *,
         clock: Callable[[], float],
         elapsed: Callable[[], float],
     ) -> None:
-        self._interval_s = interval_s
+        self._interval = interval
         self._clock = clock
         self._elapsed = elapsed
         self._last: int | None = None
@@ -45,10 +45,10 @@ class Timetable:
         """
         now = int(self._clock())
         if last != self._last:
-            left = 0 if last is None or now < last else max(0, last + self._interval_s - now)
+            left = 0 if last is None or now < last else max(0, last + self._interval - now)
             self._last, self._due_at = last, self._elapsed() + left
         if last is not None and self._elapsed() < self._due_at:
             return None
         self._last = now if last is None else max(now, last + 1)
-        self._due_at = self._elapsed() + self._interval_s
+        self._due_at = self._elapsed() + self._interval
         return self._last

@@ -17,8 +17,8 @@ from penstock.processing.outage import is_nobodys
 from penstock.processing.parameters import check_count, check_flag, check_function, check_kind, shown
 
 STREAMS_MAX: Final = 10_000
-AWAY_S: Final = 1.0
-AWAY: Final = retry(AWAY_S, tag="away")
+AWAY_SECONDS: Final = 1.0
+AWAY: Final = retry(AWAY_SECONDS, tag="away")
 """What becomes of a call that a database has not begun, or not committed, which is no stream's fault."""
 
 

@@ -17,15 +17,15 @@ from penstock.processing.announcing import figures_of, sentence
 from penstock.processing.parameters import check_seconds
 from penstock.processing.snapshot import Observed, Snapshot, check_observed
 
-LINES_S: Final = 10.0
-DRAWS_PER_S: Final = 2
-RATE_S: Final = 10.0
+LINES_INTERVAL: Final = 10.0
+DRAWS_PER_SECOND: Final = 2
+RATE_SECONDS: Final = 10.0
 """Over so long a rate is taken."""
-LAST_S: Final = 3.0
+LAST_SECONDS: Final = 3.0
 """So long a processor is waited for that is to say how it stands in the end."""
-GAP_S: Final = 1.0
+GAP_SECONDS: Final = 1.0
 """So long its source is, that has not said yet how many events are behind."""
-LOOK_S: Final = 0.02
+LOOK_INTERVAL: Final = 0.02
 TRANCHES_MAX: Final = 16
 STREAMS_MAX: Final = 12
 _LONG: Final = ("tranche", "position", "read", "stream", "why")
@@ -33,7 +33,7 @@ _LONG: Final = ("tranche", "position", "read", "stream", "why")
 
 
 @contextmanager
-def live(processor: Observed, *, console: Console | None = None, every_s: float = LINES_S) -> Iterator[None]:
+def live(processor: Observed, *, console: Console | None = None, interval: float = LINES_INTERVAL) -> Iterator[None]:
     """Show a processor as long as the block runs: on a terminal as a picture that moves, elsewhere as lines.
 
     What is shown last is how it stands when the block has ended.
@@ -41,19 +41,19 @@ def live(processor: Observed, *, console: Console | None = None, every_s: float 
     Args:
         processor: Which one.
         console: Where; by default on stderr.
-        every_s: How often there is a line, where it is no terminal.
+        interval: How often there is a line, where it is no terminal.
 
     Raises:
-        BadParameter: the processor is none, or *every_s* is no time.
+        BadParameter: the processor is none, or *interval* is no time.
     """
     check_observed("processor", processor)
-    check_seconds("every_s", every_s)
+    check_seconds("interval", interval)
     console = console or Console(stderr=True)
     view = View(processor)
     showing = (
-        Live(get_renderable=view.draw, console=console, refresh_per_second=DRAWS_PER_S)
+        Live(get_renderable=view.draw, console=console, refresh_per_second=DRAWS_PER_SECOND)
         if console.is_terminal
-        else _repeated("penstock-view", lambda: _print(console, view), every_s)
+        else _repeated("penstock-view", lambda: _print(console, view), interval)
     )
     with showing:
         try:
@@ -73,9 +73,9 @@ class View:
         """Wait until the processor's snapshot is none of before, if it runs, and says how many events are behind."""
         now = time.monotonic()
         while (found := self._processor.snapshot).is_running and (found.taken < now or found.gap is None):
-            if time.monotonic() - now > (LAST_S if found.taken < now else GAP_S):
+            if time.monotonic() - now > (LAST_SECONDS if found.taken < now else GAP_SECONDS):
                 break
-            time.sleep(LOOK_S)
+            time.sleep(LOOK_INTERVAL)
 
     def line(self) -> str:
         """Return in a line how it stands."""
@@ -94,7 +94,7 @@ class View:
         snapshot, seen = self._processor.snapshot, self._seen
         if not seen or seen[-1] is not snapshot:
             seen.append(snapshot)
-        while len(seen) > 2 and snapshot.taken - seen[1].taken >= RATE_S:
+        while len(seen) > 2 and snapshot.taken - seen[1].taken >= RATE_SECONDS:
             seen.popleft()
         return snapshot, seen[0] if seen[0] is not snapshot else None
 
@@ -106,7 +106,7 @@ class View:
         # Those first that are behind most: of many, not all have a place.
         tranches = sorted(snapshot.tranches, key=lambda each: (-(each.gap or 0), each.name))
         for each in tranches[:TRANCHES_MAX]:
-            lag = each.lag_s(now)
+            lag = each.lag_seconds(now)
             table.add_row(
                 _cut(each.name),
                 _cut(str(each.position)),
@@ -126,10 +126,10 @@ def _streams(snapshot: Snapshot) -> list[Table]:
         return []
     table = _table("stream", "state", "at", "for", "attempts", "why")
     styles = {"failing": "yellow", "stalled": "red"}
-    since = snapshot.age_s()
+    since = snapshot.age_seconds()
     for each in snapshot.longest[:STREAMS_MAX]:
         why = f"{each.tag or ''}: {each.detail}" if each.detail else each.tag or ""
-        figures = (each.state, str(each.index), f"{each.age_s + since:.1f} s", str(each.attempts))
+        figures = (each.state, str(each.index), f"{each.age_seconds + since:.1f} s", str(each.attempts))
         table.add_row(_cut(each.stream), *figures, _cut(why), style=styles.get(each.state))
     return [table]
 
@@ -160,13 +160,13 @@ def _print(console: Console, view: View) -> None:
 
 
 @contextmanager
-def _repeated(name: str, do: Callable[[], None], every_s: float) -> Iterator[None]:
+def _repeated(name: str, do: Callable[[], None], interval: float) -> Iterator[None]:
     """Have a thread do something now, again and again as long as the block runs, and once more when it has ended."""
     is_over = threading.Event()
 
     def run() -> None:
         do()
-        while not is_over.wait(every_s):
+        while not is_over.wait(interval):
             do()
         do()
 
@@ -176,4 +176,4 @@ def _repeated(name: str, do: Callable[[], None], every_s: float) -> Iterator[Non
         yield
     finally:
         is_over.set()
-        thread.join(LAST_S)
+        thread.join(LAST_SECONDS)

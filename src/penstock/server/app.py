@@ -118,13 +118,13 @@ class HubApp:
         """End all waits: each answers with what it has."""
         self._state.drain()
 
-    def give_up(self, timeout_s: float) -> None:
+    def give_up(self, timeout: float) -> None:
         """Begin to stop while requests are under way, and return at once.
 
-        After *timeout_s* those that wait for the database are answered: HubStopped when nothing of them was done,
+        After *timeout* those that wait for the database are answered: HubStopped when nothing of them was done,
         OutcomeUnknown when that cannot be said.
         """
-        self._state.give_up(timeout_s)
+        self._state.give_up(timeout)
 
 
 def _endpoint(operation: Operation) -> Handler:

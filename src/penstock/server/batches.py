@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.errors import InvalidEvent, MalformedBatch, MalformedEvent, TooManyEvents, UnsupportedMediaType
-from penstock.hub.admin.sweeping import UPLOAD_S
+from penstock.hub.admin.sweeping import UPLOAD_SECONDS
 from penstock.hub.background import rfc3339
 from penstock.hub.batches.batches import UploadManifest, digest_of
 from penstock.hub.log.publish import NewEvents
@@ -37,7 +37,7 @@ async def open_upload(request: Request) -> Response:
         name = BatchName(event_type, wanted.producer_group, wanted.batch)
         found = state.hub.batches.open(name, wanted.query)
         if isinstance(found, str):
-            return json_response(wire.Upload(found, UPLOAD_S), 201)
+            return json_response(wire.Upload(found, UPLOAD_SECONDS), 201)
         return json_response(_shown(name.group, found))
 
     return await state.run(opened)

@@ -161,7 +161,7 @@ def _shown(hub: Hub, partition: int, standing: ProducerStatus) -> wire.Shown:
         expired=state.is_expired,
         updated_at=rfc3339(producer.updated_at),
         expires_at=None if standing.expires_at is None else rfc3339(standing.expires_at),
-        expires_after_s=hub.producers.idle_s,
+        expires_after_seconds=hub.producers.idle_seconds,
         sequence_modulus=modulus,
     )
 

@@ -126,10 +126,10 @@ class State:
         """Whether the hub is about to stop, or has stopped."""
         return self._hub is None or self._hub.log.watch.draining
 
-    def give_up(self, timeout_s: float) -> None:
+    def give_up(self, timeout: float) -> None:
         """Stop the hub in a thread of its own: see `HubApp.give_up`."""
         if self._hub is not None and self._ending is None:
-            stop = partial(self._hub.stop, timeout_s)
+            stop = partial(self._hub.stop, timeout)
             self._ending = threading.Thread(target=stop, name="penstock-stop", daemon=True)
             self._ending.start()
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol
 from penstock.errors import UnusablePosition
 from penstock.spark.offsets import Place
 
-LOOK_S: Final = 1.0
+LOOK_INTERVAL: Final = 1.0
 """How often it is looked for resets, and how often at most a stream that is behind tells its progress."""
 _log: Final = logging.getLogger("penstock.spark")
 
@@ -60,7 +60,7 @@ class Mirror:
         newest = heeded(start)
         if newest is None:  # The checkpoint is from before the query had a group.
             newest = self.newest() if self._heeded is None else self._heeded
-        if self._clock() < self._looked_at + LOOK_S and newest == self._heeded:
+        if self._clock() < self._looked_at + LOOK_INTERVAL and newest == self._heeded:
             return {}, newest
         resets = self._group.resets(newest)
         self._looked_at, self._heeded = self._clock(), newest
@@ -78,7 +78,7 @@ class Mirror:
 
     def tell(self, places: Mapping[str, Place], *, at_once: bool) -> None:
         """Tell the hub that *places* have been reached; unless it is to know *at_once*, not all the time."""
-        if places == self._told or not (at_once or self._clock() >= self._told_at + LOOK_S):
+        if places == self._told or not (at_once or self._clock() >= self._told_at + LOOK_INTERVAL):
             return
         try:
             self._group.commit(places)

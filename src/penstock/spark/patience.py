@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from penstock.errors import PenstockError
 from penstock.wire.http import Backoff, is_passing
 
-DELAY_S_MAX: Final = 5.0
+DELAY_SECONDS_MAX: Final = 5.0
 Result = TypeVar("Result")
 _log: Final = logging.getLogger("penstock.spark")
 
@@ -45,7 +45,7 @@ class Patience:
         self._seconds = seconds
         self._clock = clock
         self._sleep = sleep
-        self._backoff = Backoff(DELAY_S_MAX, chance)
+        self._backoff = Backoff(DELAY_SECONDS_MAX, chance)
         self._deadline: float | None = None
 
     def reset(self) -> None:

@@ -315,9 +315,9 @@ class Store(Protocol):
 
     url: str
     """Without a password."""
-    poll_s: float
+    poll_interval: float
     """How often it is worth asking whether something has changed, while somebody waits for it."""
-    calm_poll_s: float
+    calm_poll_interval: float
     """The same once nothing has happened for a while."""
 
     batch_events_max: int

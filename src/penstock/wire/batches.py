@@ -36,7 +36,7 @@ class Upload(msgspec.Struct, frozen=True):
     """An upload that takes chunks."""
 
     upload: str
-    expires_after_s: float
+    expires_after_seconds: float
     """So long it waits for its next chunk, or to be published."""
 
 

@@ -220,7 +220,7 @@ def check_address(url: object, *, relative: bool = False) -> str:
     raise BadParameter(parameter="url", value="(not shown)" if "@" in text else url, allowed=allowed)
 
 
-FIRST_DELAY_S: Final = 0.1
+FIRST_DELAY_SECONDS: Final = 0.1
 
 
 def is_passing(error: PenstockError) -> bool:
@@ -232,13 +232,13 @@ def is_passing(error: PenstockError) -> bool:
 
 
 class Backoff:
-    """Delays that double from 0.1 s to *longest_s*, each shortened by chance by up to a half, so that clients spread.
+    """Delays that double from 0.1 s to *longest_seconds*, each shortened by up to a half at random to spread clients.
 
     What a server asks for with Retry-After is kept to: it is never less than that.
     """
 
-    def __init__(self, longest_s: float, chance: Callable[[], float] = random.random) -> None:
-        self._longest_s = longest_s
+    def __init__(self, longest_seconds: float, chance: Callable[[], float] = random.random) -> None:
+        self._longest_seconds = longest_seconds
         self._chance = chance
         self._failures = 0
 
@@ -248,14 +248,14 @@ class Backoff:
 
     def delay(self, error: PenstockError) -> float:
         """Return the seconds to let pass after *error*."""
-        longest = min(self._longest_s, FIRST_DELAY_S * 2.0 ** min(self._failures, 30))
+        longest = min(self._longest_seconds, FIRST_DELAY_SECONDS * 2.0 ** min(self._failures, 30))
         self._failures += 1
         own = float(longest * (1 - self._chance() / 2))
         asked: object = error.retry_after  # Another server may have sent anything.
         return own if not isinstance(asked, int | float) else float(asked) + min(own, 1.0)
 
 
-DELAY_S_MAX: Final = 30.0
+DELAY_SECONDS_MAX: Final = 30.0
 
 
 def patiently(
@@ -264,7 +264,7 @@ def patiently(
     seconds: float,
     clock: Callable[[], float],
     *,
-    delay_max: float = DELAY_S_MAX,
+    delay_max: float = DELAY_SECONDS_MAX,
     attempts_max: int | None = None,
 ) -> Exchange[T]:
     """Make *attempt*, again and again while it fails with something *repeatable*, for up to *seconds* in all.

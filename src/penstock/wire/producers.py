@@ -264,7 +264,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     expired: bool
     updated_at: str
     expires_at: str | None
-    expires_after_s: float
+    expires_after_seconds: float
     """How long a producer is kept of which nothing is heard."""
     sequence_modulus: int
 

@@ -200,21 +200,21 @@ def asked_of(given: Given, limits: Limits) -> Asked:
         value = getattr(given, name)
         if value is not None and value < low and name != "stream_timeout":
             raise _bad(name, value, f"{name} can't be lower than {low}", f"{low} or more")
-    commit_s = given.commit_timeout or COMMIT_SECONDS
-    if commit_s > limits.commit_s_max:
-        detail = f"commit_timeout can't be higher than {limits.commit_s_max}"
-        raise _bad("commit_timeout", commit_s, detail, f"up to {limits.commit_s_max}")
+    commit_timeout = given.commit_timeout or COMMIT_SECONDS
+    if commit_timeout > limits.commit_timeout_max:
+        detail = f"commit_timeout can't be higher than {limits.commit_timeout_max}"
+        raise _bad("commit_timeout", commit_timeout, detail, f"up to {limits.commit_timeout_max}")
     timeout = given.stream_timeout or 0
     chosen = 0 < timeout <= TIMEOUT_SECONDS_MAX
     rules = Rules(
         max_uncommitted=given.max_uncommitted_events or MAX_UNCOMMITTED,
         batch_limit=given.batch_limit or BATCH_LIMIT,
         stream_limit=given.stream_limit or 0,
-        flush_s=given.batch_flush_timeout or FLUSH_SECONDS,
-        timespan_s=given.batch_timespan or 0,
-        timeout_s=timeout if chosen else random.uniform(*TIMEOUT_SECONDS),  # noqa: S311
+        flush_timeout=given.batch_flush_timeout or FLUSH_SECONDS,
+        timespan_seconds=given.batch_timespan or 0,
+        timeout=timeout if chosen else random.uniform(*TIMEOUT_SECONDS),  # noqa: S311
         keep_alive_limit=given.stream_keep_alive_limit or 0,
-        commit_s=commit_s,
+        commit_timeout=commit_timeout,
         bytes_max=limits.stream_bytes_max,
     )
     return Asked(rules, _wanted(given.partitions or [], "partitions"))

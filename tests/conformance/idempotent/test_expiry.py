@@ -9,14 +9,14 @@ from penstock.errors import InvalidSetting
 from penstock.hub.admin.sweeping import Sweeper
 from penstock.hub.background import rfc3339
 from penstock.hub.hub import Hub
-from penstock.hub.producers.producers import BATCHES_KEPT, DAY_S, Expiry
+from penstock.hub.producers.producers import BATCHES_KEPT, DAY_SECONDS, Expiry
 from penstock.storage import open_store
 from penstock.testing.clock import START_AT, VirtualClock
 from tests.producing import Producer, hub_here
 from tests.served import create, problem_of
 from tests.store_contract.database import database_at
 
-WEEK_S = 7 * DAY_S
+WEEK_SECONDS = 7 * DAY_SECONDS
 
 
 class Scene:
@@ -76,13 +76,14 @@ def shown_at(seconds: float) -> str:
 def test_producer_that_is_idle_for_more_than_a_week_has_to_claim(mine: Producer, scene: Scene) -> None:
     mine.claims(owner_level=4, claim_id="a")
     mine.appends(0, [1], epoch=4)
-    now = scene.sweep_after(WEEK_S + 1)
+    now = scene.sweep_after(WEEK_SECONDS + 1)
 
     assert mine.shown() == {
         "producer_group": "mine", "partition": 0, "owner_level": 4, "last_published_sequence": None,
         "next_sequence": None, "last_offset": None, "previous": None,
         "window": {"batches": 0, "oldest_sequence": None}, "pinned": False, "expired": True,
-        "updated_at": rfc3339(now), "expires_at": None, "expires_after_s": WEEK_S, "sequence_modulus": 2**53,
+        "updated_at": rfc3339(now), "expires_at": None, "expires_after_seconds": WEEK_SECONDS,
+        "sequence_modulus": 2**53,
     }  # fmt: skip
     assert mine.found(0) == {"epoch": 4, "stored": None, "ranges": []}
     gone = {"current_epoch": 4, "next_sequence": None}
@@ -105,7 +106,7 @@ def test_producer_that_is_idle_for_more_than_a_week_has_to_claim(mine: Producer,
 
 def test_expired_producer_takes_over_with_a_higher_epoch_without_a_claim(mine: Producer, scene: Scene) -> None:
     mine.appends(0, [1], epoch=4)
-    scene.sweep_after(WEEK_S + 1)
+    scene.sweep_after(WEEK_SECONDS + 1)
     assert mine.appends(0, [2], epoch=5) == 1
 
 
@@ -113,37 +114,37 @@ def test_producer_that_publishes_or_claims_each_week_does_not_expire(mine: Produ
     """A refused claim does not count."""
     mine.appends(0, [1])
     for sequence in range(1, 4):
-        scene.sweep_after(WEEK_S)
-        assert mine.shown()["expires_at"] == shown_at(sequence * WEEK_S)
+        scene.sweep_after(WEEK_SECONDS)
+        assert mine.shown()["expires_at"] == shown_at(sequence * WEEK_SECONDS)
         assert mine.appends(sequence, [sequence + 1]) == sequence
-    scene.sweep_after(WEEK_S)
+    scene.sweep_after(WEEK_SECONDS)
     assert mine.stores(0, [1, 2, 3, 4])["outcome"] == "duplicate"
     mine.claims(claim_id="a", starting_sequence=5)
     for week, body in enumerate(({"claim_id": "a"}, {"owner_level": 1, "starting_sequence": 5}), 5):
-        scene.clock.advance(seconds=WEEK_S)
+        scene.clock.advance(seconds=WEEK_SECONDS)
         granted = mine.claims(**body)
-        assert (granted["owner_level"], granted["expires_at"]) == (1, shown_at((week + 1) * WEEK_S))
+        assert (granted["owner_level"], granted["expires_at"]) == (1, shown_at((week + 1) * WEEK_SECONDS))
         scene.sweep_after()
     assert mine.claim(owner_level=0).status_code == 412
-    scene.sweep_after(WEEK_S + 1)
+    scene.sweep_after(WEEK_SECONDS + 1)
     assert mine.shown()["expired"] is True
 
 
 def test_pinned_producer_never_expires(mine: Producer, scene: Scene) -> None:
     assert mine.claims(pinned=True)["pinned"] is True
     mine.appends(0, [1])
-    scene.sweep_after(100 * WEEK_S)
+    scene.sweep_after(100 * WEEK_SECONDS)
     assert mine.shown()["expires_at"] is None
     assert mine.stores(0, [1])["outcome"] == "duplicate"
     assert mine.claims()["pinned"] is True, "a claim that does not say changes nothing"
     assert mine.claims(pinned=False)["pinned"] is False
-    assert mine.shown()["expires_at"] == shown_at(101 * WEEK_S)
+    assert mine.shown()["expires_at"] == shown_at(101 * WEEK_SECONDS)
 
 
 def test_epoch_is_forgotten_a_month_after_the_producer_expired(mine: Producer, scene: Scene) -> None:
     mine.appends(0, [1], epoch=4)
-    scene.sweep_after(WEEK_S + 1)
-    scene.sweep_after(30 * DAY_S)
+    scene.sweep_after(WEEK_SECONDS + 1)
+    scene.sweep_after(30 * DAY_SECONDS)
     assert mine.shown()["owner_level"] == 4
     scene.sweep_after(1)
     problem = problem_of(mine.http.get(mine.path), 404, "producer-not-found")
@@ -199,13 +200,13 @@ def test_newest_batches_are_known_after_their_events_are_gone(mine: Producer, sc
     mine.refused(answer, 412, "producer-fenced", received=2 * count, committed=True, ranges=known, **fenced)
 
 
-@pytest.mark.parametrize("idle_s", [0, 239.9])
-def test_hub_that_would_forget_producers_too_soon_does_not_start(sqlite_url: str, idle_s: float) -> None:
+@pytest.mark.parametrize("idle_seconds", [0, 239.9])
+def test_hub_that_would_forget_producers_too_soon_does_not_start(sqlite_url: str, idle_seconds: float) -> None:
     with closing(open_store(sqlite_url)) as store, pytest.raises(InvalidSetting) as raised:
-        Hub(store, expiry=Expiry(idle_s=idle_s))
+        Hub(store, expiry=Expiry(idle_seconds=idle_seconds))
     assert raised.value.fields == {
         "field": "producer_ttl",
-        "reason": f"is {idle_s:g} s; it has to be 240 or more, twice what a client may send a batch for",
+        "reason": f"is {idle_seconds:g} s; it has to be 240 or more, twice what a client may send a batch for",
     }
 
 

@@ -15,10 +15,10 @@ from tests.served import create, problem_of
 
 ON_SQLITE = pytest.mark.parametrize("either_http", ["sqlite"], indirect=True)
 """For rules in which the database has no part."""
-WEEK_S = 604_800
+WEEK_SECONDS = 604_800
 NEW: dict[str, Any] = {
     "last_published_sequence": None, "next_sequence": 0, "last_offset": None, "previous": None, "window": None,
-    "pinned": False, "expired": False, "expires_after_s": WEEK_S, "sequence_modulus": 2**53, "partition": 0,
+    "pinned": False, "expired": False, "expires_after_seconds": WEEK_SECONDS, "sequence_modulus": 2**53, "partition": 0,
 }  # fmt: skip
 """A producer that has published nothing, without its group, its epoch and its times."""
 
@@ -61,8 +61,8 @@ def test_producer_is_shown_with_its_progress_which_refusals_do_not_change(
         "pinned": False,
         "expired": False,
         "updated_at": rfc3339(now),
-        "expires_at": rfc3339(now + WEEK_S * 1_000_000),
-        "expires_after_s": WEEK_S,
+        "expires_at": rfc3339(now + WEEK_SECONDS * 1_000_000),
+        "expires_after_seconds": WEEK_SECONDS,
         "sequence_modulus": 2**53,
     }
     clock.advance(seconds=60)
@@ -74,7 +74,7 @@ def test_producer_is_shown_with_its_progress_which_refusals_do_not_change(
     granted = theirs.claims()
     assert granted == NEW | {
         "producer_group": "theirs", "owner_level": 0, "updated_at": rfc3339(clock()),
-        "expires_at": rfc3339(clock() + WEEK_S * 1_000_000),
+        "expires_at": rfc3339(clock() + WEEK_SECONDS * 1_000_000),
     }  # fmt: skip
     assert theirs.shown() == granted | {"window": {"batches": 0, "oldest_sequence": None}}
     listed = here.get(mine.all_path).json()

@@ -18,9 +18,9 @@ from tests.exhaustive import examples, exhaustive
 from tests.nakadi import EventType, Nakadi, json_schema, problem
 
 pytestmark = ON_SQLITE
-STALLED_S = 300
+STALLED_SECONDS = 300
 """A hub that gives no answer for so long has stalled."""
-PAUSE_S = 0.02
+PAUSE_SECONDS = 0.02
 OPEN: dict[str, Any] = {"compatibility_mode": "none"}
 DEEP = 10_000
 LARGEST = "[ab]*" + "a[ab]{990}" * 9 + "c"
@@ -33,8 +33,8 @@ def others_answered(nakadi: Nakadi) -> Iterator[None]:
     over, asked, failed = threading.Event(), threading.Event(), []
 
     def ask() -> None:
-        with httpx2.Client(base_url=str(nakadi.http.base_url), timeout=STALLED_S) as other:
-            while not failed and not (over.wait(PAUSE_S) and asked.is_set()):
+        with httpx2.Client(base_url=str(nakadi.http.base_url), timeout=STALLED_SECONDS) as other:
+            while not failed and not (over.wait(PAUSE_SECONDS) and asked.is_set()):
                 try:
                     assert other.get("/health").text == "OK"
                 except (httpx2.HTTPError, AssertionError) as error:
@@ -44,7 +44,7 @@ def others_answered(nakadi: Nakadi) -> Iterator[None]:
     thread = threading.Thread(target=ask)
     thread.start()
     try:
-        assert asked.wait(STALLED_S)
+        assert asked.wait(STALLED_SECONDS)
         yield
     finally:
         over.set()
@@ -242,7 +242,7 @@ def test_expensive_events_of_several_clients_are_answered_while_others_are(nakad
     answers: list[int] = []
 
     def hand_in() -> None:
-        with httpx2.Client(base_url=str(nakadi.http.base_url), timeout=STALLED_S) as http:
+        with httpx2.Client(base_url=str(nakadi.http.base_url), timeout=STALLED_SECONDS) as http:
             answers.append(EventType(http, created.name).hand_in(event).status_code)
 
     threads = [threading.Thread(target=hand_in) for _ in range(3)]

@@ -28,7 +28,7 @@ from tests.nakadi import (
 pytestmark = ON_SQLITE
 PARTITIONS = 8
 ALL = [str(number) for number in range(PARTITIONS)]
-LONG_S = 3_000
+LONG_SECONDS = 3_000
 """A flush timeout that ends no test: whatever waited for it would run into the time limit of the test."""
 
 
@@ -79,7 +79,7 @@ TIMED = {
     "without cursors it begins at the end": Timed(WITHIN_2_S, 2, [[]], cursors=None),
     "pending events are sent at the end": Timed(WITHIN_2_S | {"batch_limit": 100}, 3, [[0, 1, 2]]),
     "keep-alives in a row end it": Timed(
-        {"batch_flush_timeout": 1, "stream_keep_alive_limit": 3, "stream_timeout": LONG_S}, 0, [[], [], []], 3
+        {"batch_flush_timeout": 1, "stream_keep_alive_limit": 3, "stream_timeout": LONG_SECONDS}, 0, [[], [], []], 3
     ),
     "an event begins the row again": Timed(
         {"batch_flush_timeout": 1, "stream_keep_alive_limit": 2}, 1, [[0], [], []], cursors=["3"]
@@ -127,7 +127,7 @@ def test_stream_that_ends_by_the_clock_sends(ended: dict[str, tuple[list[Line], 
 
 def test_stream_ends_after_stream_limit_events(nakadi: Nakadi) -> None:
     created = create(nakadi, *range(7))
-    lines = created.lines(created.begin(1), batch_limit=2, stream_limit=5, stream_timeout=LONG_S)
+    lines = created.lines(created.begin(1), batch_limit=2, stream_limit=5, stream_timeout=LONG_SECONDS)
     assert [numbers(line) for line in lines] == [[0, 1], [2, 3], [4]]
     assert [line.offset for line in lines] == [offset(1), offset(3), offset(4)]
 
@@ -162,7 +162,7 @@ def test_later_events_are_sent_at_once(nakadi: Nakadi) -> None:
     """The status comes before the first batch; a cursor may stand at the newest event."""
     created = create(nakadi, 7, partition=6)
     cursor = [{"partition": "6", "offset": offset(0)}]
-    with created.streaming(cursor, batch_limit=1, stream_limit=2, batch_flush_timeout=LONG_S) as answer:
+    with created.streaming(cursor, batch_limit=1, stream_limit=2, batch_flush_timeout=LONG_SECONDS) as answer:
         assert answer.status_code == 200
         assert answer.headers["content-type"].startswith(STREAM)
         lines = answer.iter_lines()
@@ -176,7 +176,7 @@ def test_stream_above_its_memory_limit_is_sent_before_its_time(strict: Nakadi) -
     """EventStreamReadingAT.whenMemoryOverflowEventsDumped."""
     created = strict.create()
     created.publish(*[{"foo": "x" * 1_000}] * 50)
-    limits = {"batch_limit": 1_000, "batch_flush_timeout": LONG_S, "stream_timeout": LONG_S}
+    limits = {"batch_limit": 1_000, "batch_flush_timeout": LONG_SECONDS, "stream_timeout": LONG_SECONDS}
     with created.streaming(created.begin(1), **limits) as answer:
         found = json.loads(next(answer.iter_lines()))["events"]
     assert STREAM_BYTES / 1_100 < len(found) <= 50
@@ -197,7 +197,7 @@ def test_stream_comes_in_chunks_each_of_which_can_be_read_at_once(nakadi: Nakadi
     """EventStreamReadingAT.whenAcceptEncodingGzipReceiveCompressedStream: flushed after each batch."""
     for accept in ("identity", "gzip"):
         created, reader = create(nakadi), zlib.decompressobj(16 + zlib.MAX_WBITS)
-        limits = {"batch_limit": 1, "stream_limit": 2, "batch_flush_timeout": LONG_S}
+        limits = {"batch_limit": 1, "stream_limit": 2, "batch_flush_timeout": LONG_SECONDS}
         with created.streaming(created.begin(1), headers={"Accept-Encoding": accept}, **limits) as answer:
             assert answer.headers["transfer-encoding"] == "chunked"
             assert "content-length" not in answer.headers
@@ -291,7 +291,7 @@ def test_first_refusal_is_of_the_block_then_event_type_cursors_and_parameters(na
 def test_block_ends_a_stream_silently_and_refuses_others(nakadi: Nakadi) -> None:
     """EventStreamReadingAT.whenReadEventsConsumerIsBlocked, whenReadEventsForBlockedConsumerThen403: 200, 403, 200."""
     created = nakadi.create()
-    with created.streaming(batch_flush_timeout=LONG_S) as answer:
+    with created.streaming(batch_flush_timeout=LONG_SECONDS) as answer:
         lines = answer.iter_lines()
         created.publish({"foo": "a"})
         assert json.loads(next(lines))["events"] == [{"foo": "a"}]

@@ -18,7 +18,7 @@ pytestmark = ON_SQLITE
 EVENTS = 48
 PADDING = "x" * 700_000
 """All events together exceed the buffers between a hub and a client: those of sockets, and pieces made ahead."""
-HOUR_S = 3_600
+HOUR_SECONDS = 3_600
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def large(nakadi_http: httpx2.Client) -> EventType:
 
 
 @contextmanager
-def stuck(created: EventType, commit_timeout: int = HOUR_S) -> Iterator[tuple[Subscription, Consumer]]:
+def stuck(created: EventType, commit_timeout: int = HOUR_SECONDS) -> Iterator[tuple[Subscription, Consumer]]:
     """Have a stream whose consumer takes its first batch and nothing after it.
 
     Its commit timeout is longer than the time limit of a test, so a test that waited for it would fail.

@@ -18,7 +18,7 @@ from tests.subscribing import STREAM_ID, Consumer, Subscription, event_type_of, 
 
 pytestmark = ON_SQLITE
 STARTED = "Stream started"
-LONG_S = 3_000
+LONG_SECONDS = 3_000
 """A flush timeout that ends no test: whatever waited for it would run into the time limit of the test."""
 
 
@@ -45,7 +45,7 @@ def test_line_has_its_members_in_order_and_no_spaces(nakadi: Nakadi) -> None:
 
 def test_headers_come_before_the_first_batch_and_name_the_stream(nakadi: Nakadi) -> None:
     sent = {"X-Flow-Id": "abc"}
-    with filled(nakadi, 0).asked(headers=sent, batch_flush_timeout=LONG_S) as answer:
+    with filled(nakadi, 0).asked(headers=sent, batch_flush_timeout=LONG_SECONDS) as answer:
         headers = answer.headers
     assert headers["content-type"] == "application/x-json-stream"
     assert headers["transfer-encoding"] == "chunked"
@@ -70,7 +70,7 @@ def test_stream_and_commits_may_be_compressed(nakadi: Nakadi) -> None:
 
 def test_later_events_are_sent_at_once(nakadi: Nakadi) -> None:
     subscription = filled(nakadi, 0)
-    with subscription.stream(batch_flush_timeout=LONG_S) as consumer:
+    with subscription.stream(batch_flush_timeout=LONG_SECONDS) as consumer:
         for number in range(3):
             put(event_type_of(subscription), number)
             consumer.done(consumer.next())
@@ -80,7 +80,7 @@ def test_later_events_are_sent_at_once(nakadi: Nakadi) -> None:
 def test_stream_above_its_memory_limit_is_sent_before_its_time(strict: Nakadi) -> None:
     created = numbered(strict)
     created.publish(*(business(n=number, text="x" * 1_000, meta={"partition": "0"}) for number in range(50)))
-    limits = {"batch_limit": 1_000, "max_uncommitted_events": 1_000, "batch_flush_timeout": LONG_S}
+    limits = {"batch_limit": 1_000, "max_uncommitted_events": 1_000, "batch_flush_timeout": LONG_SECONDS}
     with subscribe(created).stream(**limits) as consumer:
         first = consumer.next()
         consumer.done(first)
@@ -242,7 +242,7 @@ def test_deletions_take_no_room_in_the_window(nakadi: Nakadi) -> None:
 def test_stream_timeout_flushes_and_leaves_the_commit_timeout(nakadi: Nakadi) -> None:
     """HilaAT.whenStreamTimeoutReachedThenEventsFlushed, whenStreamTimeoutReachedPossibleToCommit."""
     subscription = filled(nakadi, 4)
-    limits = {"batch_limit": 10, "batch_flush_timeout": LONG_S, "stream_timeout": 1, "commit_timeout": 60}
+    limits = {"batch_limit": 10, "batch_flush_timeout": LONG_SECONDS, "stream_timeout": 1, "commit_timeout": 60}
     with subscription.stream(**limits) as consumer:
         assert told(consumer.rest()) == [f"3[0, 1, 2, 3] {STARTED}", "3[] Stream timeout reached"]
     [kept] = subscription.partitions()
@@ -257,7 +257,7 @@ def test_stream_timeout_flushes_and_leaves_the_commit_timeout(nakadi: Nakadi) ->
 def test_commit_timeout_ends_the_stream_at_the_last_offset_sent(nakadi: Nakadi) -> None:
     """HilaAT.whenCommitTimeoutReachedSessionIsClosed."""
     subscription = filled(nakadi, 1)
-    with subscription.stream(commit_timeout=1, batch_flush_timeout=LONG_S) as consumer:
+    with subscription.stream(commit_timeout=1, batch_flush_timeout=LONG_SECONDS) as consumer:
         assert told(consumer.rest()) == [f"0[0] {STARTED}", "0[] Commit timeout reached"]
         assert consumer.commit(consumer.seen[0]).status_code == 422
     assert subscription.committed() == [BEFORE_FIRST]
@@ -282,7 +282,7 @@ def test_lease_extends_the_commit_timeout(nakadi: Nakadi) -> None:
 def test_uncommitted_events_of_a_client_that_left_come_again_after_its_commit_timeout(nakadi: Nakadi) -> None:
     """HilaAT.whenConnectionIsClosedByClientNakadiRecognizesIt."""
     subscription = filled(nakadi, 2)
-    with subscription.stream(commit_timeout=2, batch_flush_timeout=LONG_S) as consumer:
+    with subscription.stream(commit_timeout=2, batch_flush_timeout=LONG_SECONDS) as consumer:
         assert told([consumer.next()]) == [f"0[0] {STARTED}"]
     with subscription.joined(commit_timeout=2, batch_flush_timeout=1) as consumer:
         assert consumer.batch().numbers == [0]
@@ -290,11 +290,11 @@ def test_uncommitted_events_of_a_client_that_left_come_again_after_its_commit_ti
 
 def test_partition_of_a_client_that_left_with_all_committed_is_free_at_once(nakadi: Nakadi) -> None:
     subscription = filled(nakadi, 2)
-    with subscription.stream(batch_flush_timeout=LONG_S, commit_timeout=LONG_S, batch_limit=2) as consumer:
+    with subscription.stream(batch_flush_timeout=LONG_SECONDS, commit_timeout=LONG_SECONDS, batch_limit=2) as consumer:
         consumer.done(consumer.batch())
     until(lambda: subscription.partitions()[0]["state"] == "unassigned")
     put(event_type_of(subscription), 2)
-    with subscription.stream(batch_flush_timeout=LONG_S) as consumer:
+    with subscription.stream(batch_flush_timeout=LONG_SECONDS) as consumer:
         assert consumer.next().numbers == [2]
 
 
@@ -312,7 +312,7 @@ def test_stream_ends_when_stream_limit_events_are_committed(nakadi: Nakadi) -> N
 
 def test_deletion_of_the_subscription_ends_its_streams(nakadi: Nakadi) -> None:
     subscription = filled(nakadi, 1)
-    with subscription.stream(batch_flush_timeout=LONG_S) as consumer:
+    with subscription.stream(batch_flush_timeout=LONG_SECONDS) as consumer:
         batch = consumer.batch()
         subscription.drop()
         assert told(consumer.rest()) == ["0[] The subscription was deleted"]
@@ -326,7 +326,7 @@ def test_block_of_an_event_type_ends_streams_and_refuses_commits(nakadi: Nakadi,
     one, two = pair(nakadi)
     put(one, *range(5))
     subscription = subscribe(one, two)
-    with subscription.stream(batch_flush_timeout=LONG_S) as consumer:
+    with subscription.stream(batch_flush_timeout=LONG_SECONDS) as consumer:
         found = consumer.batches(5)
         block(nakadi, subscription.event_types[at])
         assert told(consumer.rest()) == ["4[] Consumption is blocked"]

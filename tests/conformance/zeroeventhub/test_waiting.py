@@ -12,7 +12,7 @@ import pytest
 from penstock.testing.live_hub import live_hub
 from tests.served import Page, Served, client_of, until
 
-WOKEN_S = 50.0
+WOKEN_SECONDS = 50.0
 """Less than the wait of 55 s, at whose end a reader would find the event that has not woken it."""
 
 
@@ -39,7 +39,7 @@ def waiting(feed: Served, pool: ThreadPoolExecutor, read: Callable[[], Page]) ->
 
 
 def page_of(future: Future[Page]) -> Page:
-    return future.result(timeout=WOKEN_S)
+    return future.result(timeout=WOKEN_SECONDS)
 
 
 def test_waiting_reader_wakes_when_an_event_is_published(feed4: Served, pool: ThreadPoolExecutor) -> None:
@@ -129,5 +129,5 @@ def test_dropped_feed_ends_the_wait(feed4: Served, pool: ThreadPoolExecutor) -> 
     future = pool.submit(read)
     until(lambda: feed4.waiters() or answered.is_set())
     feed4.drop()
-    answer = future.result(timeout=WOKEN_S)
+    answer = future.result(timeout=WOKEN_SECONDS)
     assert answer.status_code in (200, 404)

@@ -17,7 +17,9 @@ class ConsumedHub:
     def __init__(self, seed: int, partitions: int = 3, events: int = 30) -> None:
         self.random = Random(seed)
         self.now = 0.0
-        self.consuming = Consuming(commit_s=60.0, grace_s=10.0, patience_s=5.0, delay_max=1.0, clock=lambda: self.now)
+        self.consuming = Consuming(
+            commit_timeout=60.0, grace_seconds=10.0, retry_timeout=5.0, delay_max=1.0, clock=lambda: self.now
+        )
         self.events = events
         self.committed = dict.fromkeys(range(partitions), 0)
         self.owner: dict[int, str | None] = dict.fromkeys(range(partitions))

@@ -36,7 +36,7 @@ def shown_producer(**members: Any) -> wire.Shown:
         "expired": False,
         "updated_at": "",
         "expires_at": "then",
-        "expires_after_s": 600.0,
+        "expires_after_seconds": 600.0,
         "sequence_modulus": 16,
     }
     return wire.Shown(**values | members)

@@ -31,7 +31,9 @@ class Play:
 
     def __init__(self) -> None:
         self.now = START
-        self.consuming = Consuming(commit_s=60.0, grace_s=10.0, patience_s=20.0, delay_max=4.0, clock=lambda: self.now)
+        self.consuming = Consuming(
+            commit_timeout=60.0, grace_seconds=10.0, retry_timeout=20.0, delay_max=4.0, clock=lambda: self.now
+        )
         self.consuming.began("s1")
 
     def arrived(self, *batches: SubscriptionBatch[Any]) -> None:

@@ -8,7 +8,14 @@ from msgspec.structs import replace
 from penstock.client.log.publishing import Event
 from penstock.client.producers import partition_state as plain_values
 from penstock.client.producers.options import PartitionPublishingOptions
-from penstock.client.producers.partition_state import LAST_S, AbandonedError, Lane, Numbered, Operation, PlainValues
+from penstock.client.producers.partition_state import (
+    LAST_SECONDS,
+    AbandonedError,
+    Lane,
+    Numbered,
+    Operation,
+    PlainValues,
+)
 from penstock.client.protocol import HubProtocol
 from penstock.core.events.event import NewEvent
 from penstock.core.producers import Range
@@ -136,7 +143,7 @@ def test_abandoned_operation_does_not_continue() -> None:
 
 
 def test_last_attempt_of_an_operation_has_a_little_time() -> None:
-    assert [Operation(end).within(30.0) for end in (0.0, float("inf"))] == [LAST_S, 30.0]
+    assert [Operation(end).within(30.0) for end in (0.0, float("inf"))] == [LAST_SECONDS, 30.0]
 
 
 def test_plain_values_are_known_again_by_identity_unless_they_have_changed() -> None:

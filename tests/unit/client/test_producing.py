@@ -153,18 +153,18 @@ def test_fenced_producer_learns_that_its_batch_is_stored() -> None:
 
 
 def test_delivery_timeout_beyond_the_hubs_memory_is_refused_unless_pinned() -> None:
-    play = Play(producer_reply(expires_after_s=599.0))
+    play = Play(producer_reply(expires_after_seconds=599.0))
 
     with pytest.raises(BadParameter, match=r"at most 299\.5: half of the time"):
         play.send({}, lasts=("delivery_timeout", 300.0))
 
     assert play.lane.standing == "new"
-    pinned = Play(producer_reply(expires_after_s=599.0, expires_at=None), CATEGORY, stored_reply(0, 0))
+    pinned = Play(producer_reply(expires_after_seconds=599.0, expires_at=None), CATEGORY, stored_reply(0, 0))
     assert pinned.send({}, lasts=("delivery_timeout", 300.0)).count == 1
 
 
 def test_timeout_of_a_call_beyond_the_hubs_memory_is_refused() -> None:
-    play = Play(producer_reply(expires_after_s=600.0), CATEGORY, stored_reply(0, 0))
+    play = Play(producer_reply(expires_after_seconds=600.0), CATEGORY, stored_reply(0, 0))
     assert play.send({}, lasts=("timeout", 300.0)).count == 1
 
     with pytest.raises(BadParameter) as refused:

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.client.registry import EventTypes
 from penstock.client.subscriptions.model import SubscriptionCursor
-from penstock.client.subscriptions.protocol import RESET_S, SubscriptionProtocol
+from penstock.client.subscriptions.protocol import RESET_TIMEOUT, SubscriptionProtocol
 from penstock.errors import ConnectionLost, MalformedAnswer, ParkedNotFound, StreamsInTheWay, SubscriptionNotFound
 from penstock.wire.groups import PositionReset, ResetPosition
 from penstock.wire.http import Exchange
@@ -126,7 +126,7 @@ def test_reset_reads_the_positions_and_sends_the_new_ones() -> None:
     ]
     moved = {"event_type": "a", "partition": "0", "offset": "001-0001-000000000000000006"}
     assert body_of(script) == {"items": [moved], "reason": "why"}
-    assert script.requests[-1].wait == RESET_S
+    assert script.requests[-1].wait == RESET_TIMEOUT
 
 
 def test_dry_run_of_a_reset_sends_no_change() -> None:

@@ -16,7 +16,7 @@ class Stream:
     """A stream in virtual time, with all that it has sent."""
 
     def __init__(self, positions: Sequence[int] = (0,) * PARTITIONS, **rules: float) -> None:
-        given = {"batch_limit": 1, "stream_limit": 0, "flush_s": 30, "timeout_s": 3600, "keep_alive_limit": 0}
+        given = {"batch_limit": 1, "stream_limit": 0, "flush_timeout": 30, "timeout": 3600, "keep_alive_limit": 0}
         self.rules = Rules(**{"bytes_max": 1 << 30} | given | rules)  # type: ignore[arg-type]
         self.now = 1_000.0
         self.batching = Batching(self.rules, dict(enumerate(positions)), self.now)
@@ -48,7 +48,7 @@ class Stream:
 
 
 def test_few_events_are_one_batch_and_empty_partitions_get_keep_alives() -> None:
-    stream = Stream(batch_limit=5, timeout_s=2, flush_s=2)
+    stream = Stream(batch_limit=5, timeout=2, flush_timeout=2)
 
     stream.add(2, partition=3)
     stream.wait(10)
@@ -59,7 +59,7 @@ def test_few_events_are_one_batch_and_empty_partitions_get_keep_alives() -> None
 
 
 def test_events_beyond_the_batch_limit_are_several_batches() -> None:
-    stream = Stream(batch_limit=5, timeout_s=2, flush_s=2)
+    stream = Stream(batch_limit=5, timeout=2, flush_timeout=2)
 
     stream.add(8, partition=3)
     stream.wait(10)
@@ -69,7 +69,7 @@ def test_events_beyond_the_batch_limit_are_several_batches() -> None:
 
 
 def test_keep_alive_limit_ends_the_stream_once_every_partition_has_reached_it() -> None:
-    stream = Stream([7] * PARTITIONS, flush_s=1, keep_alive_limit=3)
+    stream = Stream([7] * PARTITIONS, flush_timeout=1, keep_alive_limit=3)
 
     stream.wait(100)
 
@@ -78,7 +78,7 @@ def test_keep_alive_limit_ends_the_stream_once_every_partition_has_reached_it() 
 
 
 def test_full_batch_resets_the_keep_alives_of_its_partition() -> None:
-    stream = Stream([0, 0], flush_s=1, keep_alive_limit=2)
+    stream = Stream([0, 0], flush_timeout=1, keep_alive_limit=2)
 
     stream.wait(1.5)
     stream.add(1, partition=1)
@@ -91,7 +91,7 @@ def test_full_batch_resets_the_keep_alives_of_its_partition() -> None:
 
 
 def test_flushed_batch_resets_the_keep_alives_of_its_partition() -> None:
-    stream = Stream([0, 0], batch_limit=9, flush_s=1, keep_alive_limit=2)
+    stream = Stream([0, 0], batch_limit=9, flush_timeout=1, keep_alive_limit=2)
 
     stream.wait(1.5)
     stream.add(1, partition=1)
@@ -103,7 +103,7 @@ def test_flushed_batch_resets_the_keep_alives_of_its_partition() -> None:
 
 def test_waiting_events_are_sent_when_keep_alives_end_the_stream() -> None:
     """Of two partitions in step, one gets an event after its last keep-alive, and the other has its last then."""
-    stream = Stream([0, 0], batch_limit=9, flush_s=10, keep_alive_limit=1)
+    stream = Stream([0, 0], batch_limit=9, flush_timeout=10, keep_alive_limit=1)
 
     stream.wait(4)
     stream.add(9, partition=1)
@@ -117,7 +117,7 @@ def test_waiting_events_are_sent_when_keep_alives_end_the_stream() -> None:
 
 
 def test_flush_timeout_begins_with_the_last_batch_of_a_partition() -> None:
-    stream = Stream([0, 0], batch_limit=2, flush_s=10)
+    stream = Stream([0, 0], batch_limit=2, flush_timeout=10)
 
     stream.wait(4)
     stream.add(3, partition=0)
@@ -175,7 +175,7 @@ def test_events_after_the_stream_limit_are_ignored() -> None:
 
 
 def test_stream_timeout_flushes_and_ends_the_stream() -> None:
-    stream = Stream([0, 0], batch_limit=9, flush_s=30, timeout_s=12)
+    stream = Stream([0, 0], batch_limit=9, flush_timeout=30, timeout=12)
 
     stream.wait(3)
     stream.add(4, partition=1)
@@ -189,7 +189,7 @@ def test_stream_timeout_flushes_and_ends_the_stream() -> None:
 
 def test_largest_partition_is_flushed_when_memory_is_full() -> None:
     weight = 1_000 + EVENT_OVERHEAD
-    stream = Stream([0, 0, 0], batch_limit=100, flush_s=11, bytes_max=10 * weight)
+    stream = Stream([0, 0, 0], batch_limit=100, flush_timeout=11, bytes_max=10 * weight)
 
     for partition, count in enumerate((3, 4, 3)):
         stream.add(count, partition, event=b"x" * 1_000)
@@ -212,7 +212,7 @@ def test_small_events_count_with_an_overhead() -> None:
 
 
 def test_position_of_a_batch_lies_behind_filtered_events() -> None:
-    stream = Stream([0], batch_limit=2, flush_s=5)
+    stream = Stream([0], batch_limit=2, flush_timeout=5)
 
     stream.batching.add(0, [b"a", b"b", b"c"], [1, 4, 6], 9, stream.now)
     stream.take()
@@ -228,7 +228,7 @@ def test_position_of_a_batch_lies_behind_filtered_events() -> None:
 
 
 def test_stream_is_due_with_its_first_partition_or_at_its_timeout() -> None:
-    stream = Stream([0, 0], flush_s=10, timeout_s=12)
+    stream = Stream([0, 0], flush_timeout=10, timeout=12)
     assert stream.batching.due_at == stream.now + 10
 
     stream.wait(5)
@@ -246,7 +246,7 @@ def test_events_are_sent_once_and_in_order_in_any_schedule(
     steps: list[tuple[int, int, float]], batch_limit: int, stream_limit: int, bytes_max: int
 ) -> None:
     stream = Stream(
-        [5, 5, 5], batch_limit=batch_limit, stream_limit=stream_limit, bytes_max=bytes_max, flush_s=2, timeout_s=60
+        [5, 5, 5], batch_limit=batch_limit, stream_limit=stream_limit, bytes_max=bytes_max, flush_timeout=2, timeout=60
     )
     total = 0
     for partition, count, seconds in steps:

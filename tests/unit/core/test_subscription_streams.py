@@ -13,7 +13,7 @@ Q: Place = ("orders", 1)
 R: Place = ("orders", 2)
 
 
-RULES = {"max_uncommitted": 10, "batch_limit": 1, "flush_s": 30, "commit_s": 60, "bytes_max": 1 << 20}
+RULES = {"max_uncommitted": 10, "batch_limit": 1, "flush_timeout": 30, "commit_timeout": 60, "bytes_max": 1 << 20}
 
 
 class Play:
@@ -65,7 +65,7 @@ def test_uncommitted_events_of_all_partitions_share_one_limit() -> None:
 
 
 def test_batches_are_sent_when_full_or_when_the_flush_timeout_passes() -> None:
-    play = Play(P, max_uncommitted=20, batch_limit=5, flush_s=1).add(12)
+    play = Play(P, max_uncommitted=20, batch_limit=5, flush_timeout=1).add(12)
     assert shown(play.take()) == ["0:4[0 1 2 3 4] Stream started", "0:9[5 6 7 8 9]"]
     assert play.delivery.due_at == play.now + 1
     assert play.take(0.9) == []
@@ -74,13 +74,13 @@ def test_batches_are_sent_when_full_or_when_the_flush_timeout_passes() -> None:
 
 
 def test_empty_partition_gets_keep_alives() -> None:
-    play = Play(P, flush_s=5)
+    play = Play(P, flush_timeout=5)
     assert shown(play.take(5)) == ["0:-1[] Stream started"]
     assert shown(play.take(5)) == ["0:-1[]"]
 
 
 def test_stream_ends_when_the_commit_timeout_passes() -> None:
-    play = Play(P, commit_s=5).add(1)
+    play = Play(P, commit_timeout=5).add(1)
     assert shown(play.take()) == ["0:0[0] Stream started"]
     assert play.delivery.due_at == play.now + 5
     assert play.take(4.9) == []
@@ -105,7 +105,7 @@ def test_end_is_known_while_another_thread_removes_a_partition() -> None:
 
 
 def test_commit_restarts_the_commit_timeout() -> None:
-    play = Play(P, commit_s=5).add(3)
+    play = Play(P, commit_timeout=5).add(3)
     play.take()
     play.now += 4
     play.commit(0)
@@ -118,7 +118,7 @@ def test_commit_restarts_the_commit_timeout() -> None:
 
 
 def test_stream_timeout_flushes_and_ends_the_stream() -> None:
-    play = Play(P, batch_limit=10, timeout_s=2).add(4)
+    play = Play(P, batch_limit=10, timeout=2).add(4)
     assert play.take() == []
     assert shown(play.take(2)) == ["0:3[0 1 2 3] Stream started", "0:3[] Stream timeout reached"]
 
@@ -131,7 +131,7 @@ def test_stream_limit_ends_the_stream_once_its_events_are_committed() -> None:
 
 
 def test_keep_alive_limit_ends_the_stream_once_every_partition_has_reached_it() -> None:
-    play = Play(P, Q, flush_s=1, keep_alive_limit=2, max_uncommitted=1).add(2)
+    play = Play(P, Q, flush_timeout=1, keep_alive_limit=2, max_uncommitted=1).add(2)
     assert shown(play.take()) == ["0:0[0] Stream started"]
     for _ in range(4):
         assert shown(play.take(1)) == ["0:0[]", "1:-1[]"], "that the window is full is no reason"
@@ -163,7 +163,7 @@ def test_commit_beyond_the_sent_events_skips_to_its_offset() -> None:
 
 
 def test_withdrawn_partition_is_released_once_all_is_committed() -> None:
-    play = Play(P, Q, commit_s=5, batch_limit=2).add(4)
+    play = Play(P, Q, commit_timeout=5, batch_limit=2).add(4)
     play.take()
     play.delivery.withdraw(P, play.now)
     play.delivery.withdraw(Q, play.now)
@@ -179,7 +179,7 @@ def test_withdrawn_partition_is_released_once_all_is_committed() -> None:
 
 
 def test_withdrawn_partition_that_is_not_committed_in_time_ends_the_stream() -> None:
-    play = Play(P, Q, commit_s=5, batch_limit=2).add(2).add(2, Q)
+    play = Play(P, Q, commit_timeout=5, batch_limit=2).add(2).add(2, Q)
     play.take()
     play.now += 3
     play.delivery.withdraw(P, play.now)
@@ -199,7 +199,7 @@ def test_events_are_sent_one_by_one_up_to_an_offset() -> None:
 
 def test_one_event_at_a_time_is_sent_across_partitions_that_send_one_by_one() -> None:
     """Otherwise an event that fails would have another fail with it, in another partition."""
-    play = Play(P, Q, R, batch_limit=3, flush_s=2).add(3).add(3, Q).add(3, R)
+    play = Play(P, Q, R, batch_limit=3, flush_timeout=2).add(3).add(3, Q).add(3, R)
     play.delivery.single_out(P, 2)
     play.delivery.single_out(Q, 1)
 
@@ -211,7 +211,7 @@ def test_one_event_at_a_time_is_sent_across_partitions_that_send_one_by_one() ->
 
 
 def test_batch_spans_no_longer_than_its_timespan() -> None:
-    play = Play(P, batch_limit=10, timespan_s=2)
+    play = Play(P, batch_limit=10, timespan_seconds=2)
     play.delivery.add(P, Read([b"a", b"b", b"c"], range(3), 3, [10.0, 11.9, 12.0]))
     assert shown(play.take()) == ["0:1[a b] Stream started"]
     assert play.take(29) == []
@@ -230,14 +230,14 @@ def test_memory_of_a_stream_is_limited() -> None:
 
 @pytest.mark.parametrize("after", [0.0, 1000.0])
 def test_stream_ends_once(after: float) -> None:
-    play = Play(P, timeout_s=5).add(1)
+    play = Play(P, timeout=5).add(1)
     assert shown(play.delivery.end("Consumption is blocked")) == ["0:-1[] Consumption is blocked"]
     assert play.delivery.end("Stream timeout reached") == ()
     assert play.take(after) == []
 
 
 def test_offsets_without_events_need_no_commit() -> None:
-    play = Play(P, max_uncommitted=3, commit_s=5)
+    play = Play(P, max_uncommitted=3, commit_timeout=5)
     play.delivery.add(P, Read([b"7", b"9"], [7, 9], 10))
 
     assert shown(play.take()) == ["0:7[7] Stream started", "0:9[9]"]
@@ -282,7 +282,7 @@ def test_events_beyond_the_memory_limit_are_sent_at_once() -> None:
 
 
 def test_withdrawn_partition_has_a_commit_timeout_of_its_own() -> None:
-    play = Play(P, Q, commit_s=5).add(1).add(1, Q)
+    play = Play(P, Q, commit_timeout=5).add(1).add(1, Q)
     play.take()
     play.delivery.withdraw(P, play.now)
     play.take(4)
@@ -294,7 +294,7 @@ def test_withdrawn_partition_has_a_commit_timeout_of_its_own() -> None:
 
 
 def test_events_sent_one_by_one_are_not_flushed_at_the_end() -> None:
-    play = Play(P, batch_limit=5, timeout_s=10).add(9)
+    play = Play(P, batch_limit=5, timeout=10).add(9)
     play.delivery.single_out(P, 5)
     assert shown(play.take()) == ["0:0[0] Stream started"]
 
@@ -302,14 +302,14 @@ def test_events_sent_one_by_one_are_not_flushed_at_the_end() -> None:
 
 
 def test_first_event_of_those_sent_one_by_one_is_flushed_at_the_end() -> None:
-    play = Play(P, batch_limit=5, max_uncommitted=20, timeout_s=10).add(9)
+    play = Play(P, batch_limit=5, max_uncommitted=20, timeout=10).add(9)
     play.delivery.single_out(P, 5)
 
     assert shown(play.take(10)) == ["0:0[0] Stream started", "0:0[] Stream timeout reached"]
 
 
 def test_events_sent_one_by_one_wait_for_commits_when_the_flush_timeout_passes() -> None:
-    play = Play(P, batch_limit=5, flush_s=2).add(7)
+    play = Play(P, batch_limit=5, flush_timeout=2).add(7)
     play.delivery.single_out(P, 3)
 
     assert shown(play.take(2)) == ["0:0[0] Stream started"]
@@ -329,7 +329,7 @@ def test_events_sent_one_by_one_stay_in_memory_beyond_its_limit() -> None:
 
 
 def test_limits_that_are_left_out_end_no_stream() -> None:
-    play = Play(P, flush_s=1)
+    play = Play(P, flush_timeout=1)
     for offset in range(100):
         assert [batch.events for batch in play.add(1, start=offset).take()] == [[b"%d" % offset]]
         play.commit(offset)

@@ -15,8 +15,8 @@ class Clocks:
         self.now += seconds + jump
         self.passed += seconds
 
-    def timetable(self, interval_s: int = 60) -> Timetable:
-        return Timetable(interval_s, clock=lambda: self.now, elapsed=lambda: self.passed)
+    def timetable(self, interval: int = 60) -> Timetable:
+        return Timetable(interval, clock=lambda: self.now, elapsed=lambda: self.passed)
 
 
 def test_first_traversal_is_due_at_once() -> None:

@@ -44,14 +44,16 @@ def sessions_of(store: Store, hub_id: str = "hub", limits: Limits = PENSTOCK) ->
     return Sessions(store, Retries(VirtualClock(), limits), hub_id)
 
 
-def open_stream(sessions: Sessions, id: str, *wants: Place, batch_limit: int = 10, commit_s: float = 60) -> Opened:
+def open_stream(
+    sessions: Sessions, id: str, *wants: Place, batch_limit: int = 10, commit_timeout: float = 60
+) -> Opened:
     """Begin a stream."""
-    return sessions.open(id, frozenset(wants), batch_limit=batch_limit, commit_ms=round(commit_s * 1_000))
+    return sessions.open(id, frozenset(wants), batch_limit=batch_limit, commit_ms=round(commit_timeout * 1_000))
 
 
-def an_end(hold_s: float = 0.0, retried: Sequence[int] = (), **sent: int) -> Ended:
+def an_end(hold_seconds: float = 0.0, retried: Sequence[int] = (), **sent: int) -> Ended:
     """Say how a stream has ended: how far it was sent partitions p0, p1, …, and what it holds that for."""
-    return Ended({(NAME, int(name[1:])): each for name, each in sent.items()}, round(hold_s * 1e6), retried)
+    return Ended({(NAME, int(name[1:])): each for name, each in sent.items()}, round(hold_seconds * 1e6), retried)
 
 
 def read_slots(store: Store, id: str) -> list[Slot]:
@@ -104,10 +106,18 @@ class Played:
 
     def stream(self, id: str, *wants: Place, allowed: Callable[[], None] = lambda: None, **rules: Any) -> Stream:
         """Begin a stream."""
-        given = {"max_uncommitted": 100, "batch_limit": 10, "flush_s": 30, "commit_s": 60, "bytes_max": 1 << 20}
+        given = {
+            "max_uncommitted": 100,
+            "batch_limit": 10,
+            "flush_timeout": 30,
+            "commit_timeout": 60,
+            "bytes_max": 1 << 20,
+        }
         asked = Rules(**given | rules)
         self.live.renew()
-        found = open_stream(self.sessions, id, *wants, batch_limit=asked.batch_limit, commit_s=asked.commit_s)
+        found = open_stream(
+            self.sessions, id, *wants, batch_limit=asked.batch_limit, commit_timeout=asked.commit_timeout
+        )
         parts = Parts(self.store, self.reader, self.hub.log.watch, self.live, self.sessions, self.commits)
         return Stream(parts, found, asked, self.live.lapses, allowed=allowed, clock=lambda: self.now)
 

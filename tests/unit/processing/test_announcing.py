@@ -15,7 +15,7 @@ from tests.unit.processing.watched import Watched
 
 
 def test_lines_of_a_kind_beyond_the_quota_are_counted() -> None:
-    quota = Quota(lines_max=2, every_s=10.0)
+    quota = Quota(lines_max=2, interval=10.0)
 
     assert [quota.allows("failing", now) for now in (0.0, 1.0, 2.0, 9.0)] == [True, True, False, False]
     assert quota.allows("parked", 9.0)
@@ -87,7 +87,7 @@ def test_failure_that_is_over_before_a_look_is_announced_too(caplog: pytest.LogC
 
 
 def test_overdue_call_is_announced_as_a_failure(caplog: pytest.LogCaptureFixture) -> None:
-    ours = engine(timeout_s=1.0)
+    ours = engine(timeout=1.0)
     announcing = Announcing("mailer", ours, Quota())
     ours.ingest(batch(1, things("A0E0")), 0.0)
     ours.take(1, 0.0)
@@ -149,7 +149,7 @@ def test_failed_retry_is_announced_as_parked_again(caplog: pytest.LogCaptureFixt
 
 def test_some_of_many_failures_are_named_and_the_others_counted(caplog: pytest.LogCaptureFixture) -> None:
     ours = engine(concurrency=100)
-    announcing = Announcing("mailer", ours, Quota(lines_max=3, every_s=60.0))
+    announcing = Announcing("mailer", ours, Quota(lines_max=3, interval=60.0))
     ours.ingest(batch(9, things(*(f"S{number}E{number}" for number in range(40)))), 0.0)
     settle(ours, announcing, BROKEN, 0.0)
     assert len(read_log(caplog)) == 3
@@ -176,7 +176,7 @@ def test_line_of_figures_tells_activity_and_state(caplog: pytest.LogCaptureFixtu
     assert "2 read ahead, 0 active, 1 failing for up to 31 s, 0 stalled, p50 2" in second.getMessage()
     assert second.getMessage().endswith(" ms, mails 4")
     figures = vars(second)
-    assert (figures["handled"], figures["failing"], figures["failing_s"], figures["counts"]) == (
+    assert (figures["handled"], figures["failing"], figures["failing_seconds"], figures["counts"]) == (
         1, 1, 31.0, {"mails": 4},
     )  # fmt: skip
 
@@ -216,7 +216,7 @@ def test_running_round_is_announced_with_its_age(caplog: pytest.LogCaptureFixtur
     announcing.tell(watched.snapshot, None)
 
     during, afterwards = caplog.records
-    assert during.round_s == pytest.approx(8, abs=1)  # type: ignore[attr-defined]
+    assert during.round_seconds == pytest.approx(8, abs=1)  # type: ignore[attr-defined]
     assert ", a round for 8" in during.getMessage()
-    assert afterwards.round_s is None  # type: ignore[attr-defined]
+    assert afterwards.round_seconds is None  # type: ignore[attr-defined]
     assert "round" not in afterwards.getMessage()

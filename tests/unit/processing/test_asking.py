@@ -6,7 +6,7 @@ import pytest
 
 from penstock.processing.asking import Asking, Ended
 
-SOON_S = 300.0
+SOON_SECONDS = 300.0
 
 
 def test_request_is_carried_out_by_the_loop_and_answered() -> None:
@@ -16,7 +16,7 @@ def test_request_is_carried_out_by_the_loop_and_answered() -> None:
 
     def loop() -> None:
         while not over.is_set():
-            woken.wait(SOON_S)
+            woken.wait(SOON_SECONDS)
             woken.clear()
             asking.do()
 

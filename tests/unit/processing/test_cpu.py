@@ -5,7 +5,7 @@ import pytest
 
 from penstock.processing.cpu import Cpu
 
-SOON_S = 300.0
+SOON_SECONDS = 300.0
 
 
 def spin(seconds: float) -> None:
@@ -25,7 +25,7 @@ def test_computing_of_a_thread_is_counted_and_waiting_is_not() -> None:
     for activity in ("handle", "handle", "commit"):
         thread = threading.Thread(target=cpu.counted(activity, run))  # type: ignore[arg-type]
         thread.start()
-        thread.join(SOON_S)
+        thread.join(SOON_SECONDS)
 
     found = cpu.seconds()
     assert {*found} == {"handle", "commit"}
@@ -44,12 +44,12 @@ def test_running_call_is_counted_before_it_ends() -> None:
 
     thread = threading.Thread(target=cpu.counted("handle", run), daemon=True)
     thread.start()
-    deadline = time.monotonic() + SOON_S
+    deadline = time.monotonic() + SOON_SECONDS
     seen = [0.0]
     while seen[-1] < 0.02 and time.monotonic() < deadline:
         seen.append(cpu.seconds().get("handle", 0.0))
     is_over.set()
-    thread.join(SOON_S)
+    thread.join(SOON_SECONDS)
 
     assert seen[-1] >= 0.02
     assert seen == sorted(seen)

@@ -14,18 +14,18 @@ from penstock.processing.engine.backoff import Backoff
 from penstock.processing.engine.outcome import Failure, Outcome, done, retry
 from penstock.processing.engine.rules import Rules
 from penstock.processing.metrics import ProcessorMetrics, serve_metrics
-from penstock.processing.runners.local import LOOK_S, Local
+from penstock.processing.runners.local import LOOK_INTERVAL, Local
 from penstock.processing.sources.memory import MemorySource
 from tests.unit.processing.engine.items import batch, engine, things
 from tests.unit.processing.watched import Watched
 
-SOON_S = 300.0
+SOON_SECONDS = 300.0
 Scraped = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 def scrape(url: str) -> Scraped:
     """Return what Prometheus would be given."""
-    with urlopen(url, timeout=SOON_S) as answer:
+    with urlopen(url, timeout=SOON_SECONDS) as answer:
         text = answer.read().decode()
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
@@ -114,7 +114,7 @@ def test_hanging_handler_is_counted_while_nothing_else_ends() -> None:
 
     def handle(stream: str, events: Sequence[Any]) -> Outcome:
         has_begun.set()
-        let_go.wait(SOON_S)
+        let_go.wait(SOON_SECONDS)
         return done(mails=1)
 
     with (
@@ -122,13 +122,13 @@ def test_hanging_handler_is_counted_while_nothing_else_ends() -> None:
         Local(handle, MemorySource(), name="ledger") as ledger,
         serve_metrics(0, mailer, ledger) as url,
     ):
-        assert has_begun.wait(SOON_S)
-        seconds = read_ages(url, "active", 1.5 * LOOK_S)
-        assert seconds[-1] >= 1.5 * LOOK_S
+        assert has_begun.wait(SOON_SECONDS)
+        seconds = read_ages(url, "active", 1.5 * LOOK_INTERVAL)
+        assert seconds[-1] >= 1.5 * LOOK_INTERVAL
         assert value(scrape(url), "penstock_scheduler_busy_count", group="mailer", state="active") == 1
         assert value(scrape(url), "penstock_scheduler_busy_count", group="ledger", state="active") == 0
         let_go.set()
-        mailer.wait_until_caught_up(SOON_S)
+        mailer.wait_until_caught_up(SOON_SECONDS)
     ended = registry_of(mailer, ledger)  # What it was when it ended is still told.
     assert ended.get_sample_value("penstock_handler_counts_total", {"group": "mailer", "name": "mails"}) == 1
     assert ended.get_sample_value("penstock_scheduler_busy_count", {"group": "mailer", "state": "active"}) == 0
@@ -138,13 +138,13 @@ def test_hanging_handler_is_counted_while_nothing_else_ends() -> None:
 
 def test_metrics_are_served_at_their_path_alone() -> None:
     with serve_metrics(0, Watched("mailer", engine("0"))) as url:
-        assert b"penstock_processor_up" in urlopen(url, timeout=SOON_S).read()
-        assert b"penstock_processor_up" in urlopen(f"{url}?x=1", timeout=SOON_S).read()
-        hint = urlopen(url.removesuffix("/metrics"), timeout=SOON_S).read()
+        assert b"penstock_processor_up" in urlopen(url, timeout=SOON_SECONDS).read()
+        assert b"penstock_processor_up" in urlopen(f"{url}?x=1", timeout=SOON_SECONDS).read()
+        hint = urlopen(url.removesuffix("/metrics"), timeout=SOON_SECONDS).read()
         assert hint == b"The metrics of processors are at /metrics.\n"
         for path in ("s", "/", "/x", "/../etc/passwd"):
             with pytest.raises(HTTPError, match="404"):
-                urlopen(f"{url}{path}", timeout=SOON_S)
+                urlopen(f"{url}{path}", timeout=SOON_SECONDS)
 
 
 def test_taken_port_is_named() -> None:

@@ -127,7 +127,7 @@ def test_gap_is_unknown_where_the_source_does_not_say() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "unanswered_s"),
+    ("given", "unanswered_seconds"),
     [
         ({"counts": {"0": 7}}, 10.0),
         ({"counts": {"0": 0, "1": None}}, 10.0),
@@ -138,16 +138,16 @@ def test_gap_is_unknown_where_the_source_does_not_say() -> None:
     ],
     ids=["a count", "a count of some", "no tranche", "nothing wanted", "no count", "reads fail"],
 )
-def test_source_that_is_asked_has_answered_unless_it_cannot_be_read(given: dict, unanswered_s: float) -> None:  # type: ignore[type-arg]
-    assert watch(**given).unanswered_s(20.0) == unanswered_s
+def test_source_that_is_asked_has_answered_unless_it_cannot_be_read(given: dict, unanswered_seconds: float) -> None:  # type: ignore[type-arg]
+    assert watch(**given).unanswered_seconds(20.0) == unanswered_seconds
 
 
 def test_batch_is_an_answer_and_an_empty_read_is_none() -> None:
     found = watch(counts={"0": 7}, fails=True)
     found.read(12.0, is_answer=False)
-    assert found.unanswered_s(20.0) == 20.0
+    assert found.unanswered_seconds(20.0) == 20.0
     found.read(15.0, is_answer=True)
-    assert found.unanswered_s(20.0) == 5.0
+    assert found.unanswered_seconds(20.0) == 5.0
 
 
 def test_events_that_are_not_read_age_until_their_tranche_makes_progress(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +182,7 @@ def test_snapshot_stays_the_same_while_the_engine_goes_on() -> None:
     watched.engine.settle(call, done(mails=1), 100.0, 1.0)
 
     assert (before.handled, dict(before.counts), before.events_ahead) == (0, {}, 3)
-    assert {state: (each.streams, each.oldest_s) for state, each in before.busy.items()} == {
+    assert {state: (each.streams, each.oldest_seconds) for state, each in before.busy.items()} == {
         "active": (1, 10.0), "failing": (1, 10.0), "stalled": (1, 10.0),
     }  # fmt: skip
     assert [(each.stream, each.state, each.index, each.detail) for each in before.longest] == [
@@ -201,22 +201,22 @@ def test_ages_grow_without_a_look() -> None:
     taken = watched.snapshot
     Event().wait(0.02)
 
-    assert taken.busy["active"].oldest_s == 0.0
-    assert taken.busy_now()["active"].oldest_s >= 0.02
-    assert taken.busy_now()["failing"].oldest_s == 0.0, "of nobody there is no age"
+    assert taken.busy["active"].oldest_seconds == 0.0
+    assert taken.busy_now()["active"].oldest_seconds >= 0.02
+    assert taken.busy_now()["failing"].oldest_seconds == 0.0, "of nobody there is no age"
 
 
 def test_lag_is_the_age_of_the_oldest_unfinished_event() -> None:
     watched, now = Watched("mailer", engine()), time.time()
-    assert watched.snapshot.lag_s() is None, "nothing was read yet"
+    assert watched.snapshot.lag_seconds() is None, "nothing was read yet"
     page = Batch("t", 1, [StreamEvent("A", 0, "event", b"{}", received=int((now - 90) * 1e6))], is_tail=True)
     watched.engine.ingest(page, 0.0)
     watched.tally.read(page)
 
-    assert watched.snapshot.lag_s() == pytest.approx(90, abs=5)
+    assert watched.snapshot.lag_seconds() == pytest.approx(90, abs=5)
     [call] = watched.engine.take(1, 0.0)
     watched.engine.settle(call, done(), 0.0, 0.0)
-    assert watched.snapshot.lag_s() == 0.0
+    assert watched.snapshot.lag_seconds() == 0.0
 
 
 def test_some_of_many_streams_in_trouble_are_named_and_all_are_counted() -> None:

@@ -15,7 +15,7 @@ from penstock.processing.view import View, live
 from tests.unit.processing.engine.items import batch, engine, things
 from tests.unit.processing.watched import Watched
 
-SOON_S = 300.0
+SOON_SECONDS = 300.0
 
 
 class Written(StringIO):
@@ -127,12 +127,12 @@ def test_without_a_terminal_lines_are_written_at_intervals_and_at_the_end() -> N
     source = MemorySource()
     with (
         Local(lambda *_: None, source, name="mailer") as running,
-        live(running, console=Console(file=written, width=200), every_s=0.01),
+        live(running, console=Console(file=written, width=200), interval=0.01),
     ):
         for _ in range(6):
-            assert written.has_come.acquire(timeout=SOON_S)
+            assert written.has_come.acquire(timeout=SOON_SECONDS)
         source.append("A", [1, 2, 3])
-        running.wait_until_caught_up(SOON_S)
+        running.wait_until_caught_up(SOON_SECONDS)
 
     lines = written.getvalue().splitlines()
     assert len(lines) > 2
@@ -156,7 +156,7 @@ def test_last_picture_shows_the_final_state(*, is_terminal: bool) -> None:
     early.tell_behind({"t": 34})
     before = early.snapshot
     written = StringIO()
-    with live(watched, console=Console(file=written, width=120, force_terminal=is_terminal), every_s=1e6):
+    with live(watched, console=Console(file=written, width=120, force_terminal=is_terminal), interval=1e6):
         watched.engine.ingest(batch(1, things("A0E0")), 0.0)
         [call] = watched.engine.take(1, 0.0)
         watched.engine.settle(call, done(), 0.0, 0.001)
@@ -178,8 +178,8 @@ def test_another_object_than_a_processor_is_refused(processor: Any) -> None:
 
 
 def test_interval_of_lines_is_positive() -> None:
-    told = "every_s is 0; allowed: more than 0"
-    with pytest.raises(BadParameter, match=told), live(Watched("mailer", engine()), every_s=0):
+    told = "interval is 0; allowed: more than 0"
+    with pytest.raises(BadParameter, match=told), live(Watched("mailer", engine()), interval=0):
         pass
 
 
@@ -188,7 +188,7 @@ def test_picture_on_a_terminal_is_drawn_repeatedly() -> None:
     console = Console(file=written, force_terminal=True, width=120)
     with Local(lambda *_: None, MemorySource(), name="mailer") as running, live(running, console=console):
         for _ in range(3):
-            assert written.has_come.acquire(timeout=SOON_S)
+            assert written.has_come.acquire(timeout=SOON_SECONDS)
 
     assert written.getvalue().count("events handled") >= 2
     assert "\x1b[?25l" in written.getvalue(), "the cursor is hidden meanwhile"

@@ -62,7 +62,7 @@ class Client:
 
     async def stream(self, **rules: float) -> None:
         """Be sent a stream until it ends."""
-        given = {"batch_limit": 1, "stream_limit": 0, "flush_s": 30, "timeout_s": 3600, "keep_alive_limit": 0}
+        given = {"batch_limit": 1, "stream_limit": 0, "flush_timeout": 30, "timeout": 3600, "keep_alive_limit": 0}
         pieces = StreamPieces(
             self.hub,
             self.hub.registry.load(NAME),
@@ -142,7 +142,7 @@ def test_client_that_takes_nothing_is_left_a_while_after_the_end(hub: Hub, monke
             await client.take(message)
 
         client.takes = stuck
-        await client.stream(timeout_s=0.01, flush_s=0.01)
+        await client.stream(timeout=0.01, flush_timeout=0.01)
         assert (client.body, client.has_all, client.served) == (b"", False, 0)
         assert hub.log.watch.waiting == 0
 

@@ -50,7 +50,7 @@ class Stream:
         all_partitions: bool = False,
         **rules: float,
     ) -> "Stream":
-        given = {"batch_limit": 1, "stream_limit": 0, "flush_s": 30, "timeout_s": 3600, "keep_alive_limit": 0}
+        given = {"batch_limit": 1, "stream_limit": 0, "flush_timeout": 30, "timeout": 3600, "keep_alive_limit": 0}
         self.pieces = StreamPieces(
             self.hub,
             self.hub.registry.load(self.name),
@@ -128,7 +128,7 @@ def test_stored_and_later_events_come_in_batches(hub: Hub, stream: Stream) -> No
 
 def test_stream_of_all_partitions_reads_added_ones_from_their_beginning(hub: Hub, stream: Stream) -> None:
     publish(hub, 0, partition=1)
-    stream.open({0: 0, 1: 1}, flush_s=10, all_partitions=True)
+    stream.open({0: 0, 1: 1}, flush_timeout=10, all_partitions=True)
     assert stream.lines() == []
 
     stream.clock.now = 5
@@ -155,7 +155,7 @@ def test_stream_of_named_partitions_reads_no_added_ones(hub: Hub, stream: Stream
 
 def test_flush_timeout_sends_events_that_wait_and_stream_timeout_ends(hub: Hub, stream: Stream) -> None:
     publish(hub, 0)
-    stream.open({0: 0, 1: 0}, batch_limit=9, flush_s=10, timeout_s=25)
+    stream.open({0: 0, 1: 0}, batch_limit=9, flush_timeout=10, timeout=25)
 
     assert (stream.lines(), stream.pieces.idle_seconds) == ([], 10)
     stream.clock.now = 10
@@ -197,7 +197,7 @@ def test_deletion_marks_are_skipped(hub: Hub, stream: Stream) -> None:
     for number, deletes in enumerate((True, False, True, False, False, True, True)):
         event = a_business_event(number, n=number, metadata={"partition_compaction_key": "k"})
         hub.log.submit(stream.name, [a_new_event(event)], deletes=deletes).result()
-    stream.open(batch_limit=2, flush_s=10)
+    stream.open(batch_limit=2, flush_timeout=10)
 
     assert stream.lines() == [(0, 3, [1, 3])]
     stream.clock.now = 10
@@ -308,7 +308,7 @@ class TestWithoutDatabase:
         self, hub: Hub, stream: Stream, store: ForwardingStore
     ) -> None:
         publish(hub, 0)
-        stream.open({0: 0}, flush_s=10)
+        stream.open({0: 0}, flush_timeout=10)
         assert stream.lines() == [(0, 0, [0])]
         store.at_read = self.away
         stream.clock.now = 10

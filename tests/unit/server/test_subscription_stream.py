@@ -12,13 +12,13 @@ from penstock.core.events.event import NewEvent
 from penstock.core.subscriptions.delivery import Rules
 from penstock.errors import DatabaseUnavailable
 from penstock.hub.hub import Hub
-from penstock.hub.subscriptions.sessions import DELETED, LEASE_S, TIME_OVER
+from penstock.hub.subscriptions.sessions import DELETED, LEASE_SECONDS, TIME_OVER
 from penstock.server.access import Access
 from penstock.server.http import streaming as waiting
 from penstock.server.http.streaming import PIECES_AHEAD
 from penstock.server.state import State
 from penstock.server.subscriptions import stream as subscription_stream
-from penstock.server.subscriptions.stream import STUCK_S, SubscriptionStream
+from penstock.server.subscriptions.stream import STUCK_SECONDS, SubscriptionStream
 from penstock.storage import Store, open_store
 from penstock.wire.log.nakadi import PART_BYTES as PIECE_BYTES
 from tests.unit.hub.feeds import NAME
@@ -27,7 +27,7 @@ from tests.unit.hub.subscribing import P, Played, lose_hub, subscribed
 Message = dict[str, Any]
 EVENTS = 10
 """Each makes a piece of its own: more than are made ahead."""
-RULES = {"max_uncommitted": 100, "batch_limit": 1, "flush_s": 30, "commit_s": 60, "bytes_max": 1 << 27}
+RULES = {"max_uncommitted": 100, "batch_limit": 1, "flush_timeout": 30, "commit_timeout": 60, "bytes_max": 1 << 27}
 
 
 class Scene:
@@ -99,7 +99,7 @@ class Scene:
 
     def lapse(self, *, taken: bool = False) -> None:
         """Let the hub's lease end and be renewed; another hub may have *taken* the partition meanwhile."""
-        self.lease_now += LEASE_S
+        self.lease_now += LEASE_SECONDS
         if taken:
             lose_hub(self.store.url, self.live._hub_id)
             self.other.stream(self.sub, P)
@@ -122,9 +122,9 @@ def scene(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     store = open_store(sqlite_url)
     store.migrate()
     found = Scene(store)
-    monkeypatch.setattr(waiting, "LOOK_S", 0.05)
-    monkeypatch.setattr(subscription_stream, "RETRY_S", 0.02)
-    monkeypatch.setattr(subscription_stream, "FIRST_S", 0.0)
+    monkeypatch.setattr(waiting, "LOOK_INTERVAL", 0.05)
+    monkeypatch.setattr(subscription_stream, "RETRY_INTERVAL", 0.02)
+    monkeypatch.setattr(subscription_stream, "FIRST_SECONDS", 0.0)
     monkeypatch.setattr(subscription_stream, "GATHER_BYTES", PIECE_BYTES)
     monkeypatch.setattr(subscription_stream, "time", SimpleNamespace(monotonic=lambda: found.now))
     yield found
@@ -157,7 +157,7 @@ def test_client_is_sent_as_many_pieces_as_it_has_room_for(scene: Scene) -> None:
 
 def test_stream_waits_a_moment_after_its_headers(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some clients lose what comes together with the headers."""
-    monkeypatch.setattr(subscription_stream, "FIRST_S", 300)
+    monkeypatch.setattr(subscription_stream, "FIRST_SECONDS", 300)
 
     async def act() -> None:
         await until(lambda: len(scene.got) == 2)
@@ -197,7 +197,7 @@ def test_pieces_are_sent_once_the_lease_holds_again_and_nobody_has_taken_over(sc
 def test_pieces_wait_while_the_lease_is_over(scene: Scene) -> None:
     async def act() -> None:
         await scene.settle()
-        scene.lease_now += LEASE_S
+        scene.lease_now += LEASE_SECONDS
         scene.make_room(EVENTS)
         await asyncio.sleep(0.3)
         assert (scene.pieces, scene.sending.done()) == (1, False)
@@ -251,11 +251,11 @@ def test_slow_client_is_cut_off_when_the_subscription_is_deleted(scene: Scene) -
 
 
 def test_client_that_takes_nothing_is_cut_off_after_the_time_for_a_piece(scene: Scene) -> None:
-    scene.rules = Rules(**RULES | {"commit_s": 1})  # type: ignore[arg-type]
+    scene.rules = Rules(**RULES | {"commit_timeout": 1})  # type: ignore[arg-type]
 
     async def act() -> None:
         await scene.settle()
-        scene.now += STUCK_S - 1
+        scene.now += STUCK_SECONDS - 1
         await scene.look()
         assert not scene.sending.done()
         scene.now += 1
@@ -271,7 +271,7 @@ def test_client_that_commits_is_cut_off_only_after_its_commit_timeout(scene: Sce
         await scene.settle()
         for _ in range(3):
             scene.stream.committed({P: 1})
-            scene.now += RULES["commit_s"] - 1
+            scene.now += RULES["commit_timeout"] - 1
             await scene.look()
             assert not scene.sending.done()
         scene.now += 1

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 
 from penstock.errors import UnusablePosition
-from penstock.spark.mirror import LOOK_S, Mirror, Reset
+from penstock.spark.mirror import LOOK_INTERVAL, Mirror, Reset
 from penstock.spark.offsets import Place
 
 START = {"a": Place(1, (10, 20), reset=0), "b": Place(2, (5,), reset=0)}
@@ -68,7 +68,7 @@ def test_checkpoint_older_than_the_group_ignores_earlier_resets() -> None:
 
     assert scene.mirror.rewound(before) == ({}, 7)
     scene.history.append(Reset(8, "a", 0, 1, 0))
-    scene.now += LOOK_S
+    scene.now += LOOK_INTERVAL
     assert scene.mirror.rewound(before) == ({"a": Place(1, (0, 20))}, 8)
 
 
@@ -83,7 +83,7 @@ def test_resets_are_looked_for_once_in_a_while() -> None:
         scene.mirror.rewound(START)
     assert scene.asked == 1
 
-    scene.now += LOOK_S
+    scene.now += LOOK_INTERVAL
     scene.mirror.rewound(START)
     assert scene.asked == 2
 
@@ -95,10 +95,10 @@ def test_progress_is_reported_at_intervals_and_only_once() -> None:
         scene.mirror.tell(places, at_once=False)
     assert scene.stored == [START]
 
-    scene.now += LOOK_S
+    scene.now += LOOK_INTERVAL
     for _ in range(2):
         scene.mirror.tell(further, at_once=False)
-        scene.now += LOOK_S
+        scene.now += LOOK_INTERVAL
     assert scene.stored == [START, further]
 
 

@@ -139,7 +139,7 @@ def read(text: str) -> Any:
 def test_request_of_zeroeventhub_has_defaults() -> None:
     found = read("n=4&cursor3=x&cursor0=_first")
     assert (found.n, found.cursors, found.resume) == (4, {3: "x", 0: "_first"}, ())
-    assert (found.page_size, found.headers, found.kinds, found.cursorset, found.wait_s) == (
+    assert (found.page_size, found.headers, found.kinds, found.cursorset, found.wait_seconds) == (
         1_000,
         None,
         None,
@@ -147,7 +147,7 @@ def test_request_of_zeroeventhub_has_defaults() -> None:
         0.0,
     )
     found = read("n=4&cursor0=x&pagesizehint=5&headers=a&event-types=b&cursorset=me&store_cursor=1&wait=3")
-    assert (found.page_size, found.cursorset, found.wait_s, found.kinds) == (5, "me", 3.0, ({"b"}, False))
+    assert (found.page_size, found.cursorset, found.wait_seconds, found.kinds) == (5, "me", 3.0, ({"b"}, False))
     assert read("n=4096&cursor4095=x").cursors == {4_095: "x"}
     assert read("n=4&cursorset=a&resume=3,0,3").resume == (0, 3)
 
@@ -316,7 +316,7 @@ def test_body_has_a_limited_number_of_lines() -> None:
 def test_request_of_feedapi_has_defaults() -> None:
     found = feedapi.parse_read(query("token=1-4&partition=3&cursor=_first"))
     assert (found.token, found.partition, found.cursor, found.until) == ("1-4", 3, "_first", None)
-    assert (found.page_size, found.headers, found.kinds, found.wait_s) == (1_000, None, None, 0.0)
+    assert (found.page_size, found.headers, found.kinds, found.wait_seconds) == (1_000, None, None, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -329,25 +329,25 @@ def test_request_is_repeated_if_it_can_pass_and_a_write_only_if_nothing_was_done
     assert (is_passing(error), is_undone(error)) == (can_pass, is_not_done)
 
 
-LONGEST_S = 30.0
+LONGEST_SECONDS = 30.0
 
 
 def test_delays_double_up_to_a_maximum_and_are_shortened_by_chance() -> None:
-    backoff = Backoff(LONGEST_S, chance=lambda: 0.0)
+    backoff = Backoff(LONGEST_SECONDS, chance=lambda: 0.0)
 
     delays = [backoff.delay(BUSY) for _ in range(12)]
 
     assert delays[:4] == [0.1, 0.2, 0.4, 0.8]
-    assert delays[-1] == LONGEST_S
+    assert delays[-1] == LONGEST_SECONDS
     for _ in range(2000):
-        assert backoff.delay(BUSY) == LONGEST_S
+        assert backoff.delay(BUSY) == LONGEST_SECONDS
     backoff.reset()
     assert backoff.delay(BUSY) == 0.1
-    assert Backoff(LONGEST_S, chance=lambda: 1.0).delay(BUSY) == 0.05
+    assert Backoff(LONGEST_SECONDS, chance=lambda: 1.0).delay(BUSY) == 0.05
 
 
 def test_delay_is_longer_than_the_time_that_a_server_asks_for() -> None:
-    backoff = Backoff(LONGEST_S, chance=lambda: 1.0)
+    backoff = Backoff(LONGEST_SECONDS, chance=lambda: 1.0)
 
     delays = [backoff.delay(Unavailable(reason="busy", retry_after=60)) for _ in range(10)]
 

@@ -105,9 +105,14 @@ def test_defaults_of_a_subscription_stream_are_those_of_nakadi() -> None:
     rules, wants = asked_of(Given(), PENSTOCK)
 
     assert (rules.max_uncommitted, rules.batch_limit, rules.stream_limit, rules.keep_alive_limit) == (10, 1, 0, 0)
-    assert (rules.flush_s, rules.timespan_s, rules.commit_s, rules.bytes_max) == (30, 0, 60, 50_000_000)
-    assert TIMEOUT_SECONDS[0] <= rules.timeout_s <= TIMEOUT_SECONDS[1]
-    assert not math.isinf(rules.timeout_s)
+    assert (rules.flush_timeout, rules.timespan_seconds, rules.commit_timeout, rules.bytes_max) == (
+        30,
+        0,
+        60,
+        50_000_000,
+    )
+    assert TIMEOUT_SECONDS[0] <= rules.timeout <= TIMEOUT_SECONDS[1]
+    assert not math.isinf(rules.timeout)
     assert wants == ()
 
 
@@ -120,8 +125,8 @@ def test_query_and_body_have_the_same_parameters() -> None:
 
     assert by_query == given_by_body(json.dumps(values).encode()) == Given(**values)
     rules = asked_of(by_query, NAKADI).rules
-    assert (rules.max_uncommitted, rules.batch_limit, rules.stream_limit, rules.flush_s) == (9, 8, 7, 6)
-    assert (rules.timespan_s, rules.timeout_s, rules.keep_alive_limit, rules.commit_s) == (5, 4, 3, 2)
+    assert (rules.max_uncommitted, rules.batch_limit, rules.stream_limit, rules.flush_timeout) == (9, 8, 7, 6)
+    assert (rules.timespan_seconds, rules.timeout, rules.keep_alive_limit, rules.commit_timeout) == (5, 4, 3, 2)
 
 
 def test_body_may_be_empty() -> None:
@@ -156,7 +161,7 @@ def test_number_below_its_least_value_is_named() -> None:
 
 @pytest.mark.parametrize(("limits", "most"), [(PENSTOCK, 3_600), (NAKADI, 60)], ids=["by default", "strictly"])
 def test_commit_timeout_has_a_maximum(limits: Any, most: int) -> None:
-    assert asked_of(Given(commit_timeout=most), limits).rules.commit_s == most
+    assert asked_of(Given(commit_timeout=most), limits).rules.commit_timeout == most
     with pytest.raises(BadStreamParameter, match=f"can't be higher than {most}"):
         asked_of(Given(commit_timeout=most + 1), limits)
 
@@ -164,11 +169,11 @@ def test_commit_timeout_has_a_maximum(limits: Any, most: int) -> None:
 def test_stream_timeout_is_random_unless_it_is_in_range() -> None:
     """Streams that began together do not end together."""
     for timeout in [None, 0, -1, 4_201]:
-        found = {asked_of(Given(stream_timeout=timeout), PENSTOCK).rules.timeout_s for _ in range(9)}
+        found = {asked_of(Given(stream_timeout=timeout), PENSTOCK).rules.timeout for _ in range(9)}
 
         assert all(TIMEOUT_SECONDS[0] <= each <= TIMEOUT_SECONDS[1] for each in found)
         assert len(found) > 1
-        assert asked_of(Given(stream_timeout=4_200), PENSTOCK).rules.timeout_s == 4_200
+        assert asked_of(Given(stream_timeout=4_200), PENSTOCK).rules.timeout == 4_200
 
 
 def test_partitions_are_requested_by_number_or_text() -> None:

@@ -27,7 +27,7 @@ FLAGGED: Final = "aircraft.flagged"
 IN_A_ROW: Final = 3
 STREAMS_MAX: Final = 1_000
 """Of so many aircraft flags are published at once, and their rows committed."""
-PATIENCE_S: Final = 600.0
+RETRY_TIMEOUT: Final = 600.0
 DATABASE: Final = "flagging.db"
 _TABLE: Final = "CREATE TABLE IF NOT EXISTS aircraft (tailnum TEXT PRIMARY KEY, late TEXT NOT NULL)"
 _FIND: Final = "SELECT tailnum, late FROM aircraft WHERE tailnum IN (SELECT value FROM json_each(?))"
@@ -124,7 +124,7 @@ def flag(url: str, directory: Path, dies_after: int | None = None) -> Done:
             f"sqlite:///{directory / DATABASE}", handler, _checkpoints(directory), streams_max=STREAMS_MAX
         )
         with Local(transactional, FeedSource(url, DEPARTED)) as processor:
-            processor.wait_until_caught_up(PATIENCE_S)
+            processor.wait_until_caught_up(RETRY_TIMEOUT)
     return Done(handler.flights, handler.flagged, handler.repeated)
 
 

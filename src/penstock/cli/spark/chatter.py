@@ -11,7 +11,7 @@ from typing import IO, Final
 
 from penstock.cli.output import tell
 
-LOOK_S: Final = 0.5
+LOOK_INTERVAL: Final = 0.5
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def _telling(file: IO[str]) -> Iterator[None]:
     def tell_on() -> None:
         is_last = False
         while not is_last:
-            is_last = over.wait(LOOK_S)
+            is_last = over.wait(LOOK_INTERVAL)
             for line in file:
                 tell(f"warning: {line.rstrip()}", style="yellow")
 

@@ -10,7 +10,7 @@ from penstock.cli.output import number, progress, tell
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LOOK_S: Final = 0.2
+LOOK_INTERVAL: Final = 0.2
 Show = Callable[[int, int], None]
 """Takes how many tasks are done, and how many there are."""
 
@@ -55,7 +55,7 @@ def _looked_at(spark: "SparkSession", show: Show) -> Iterator[None]:
     over, tracker = threading.Event(), spark.sparkContext.statusTracker()
 
     def look() -> None:
-        while not over.wait(LOOK_S):
+        while not over.wait(LOOK_INTERVAL):
             stages = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
             if known := [each for each in stages if each is not None]:
                 show(sum(each.numCompletedTasks for each in known), sum(each.numTasks for each in known))

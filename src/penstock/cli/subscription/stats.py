@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     Ask = Callable[[], Sequence[SubscribedPartition]]
 
-EVERY_S: Final = 1.0
-AWAY_S_MAX: Final = 5.0
+INTERVAL: Final = 1.0
+AWAY_SECONDS_MAX: Final = 5.0
 """The longest pause, beside the interval, between two attempts to reach a hub that is away."""
 
 
@@ -28,7 +28,7 @@ def stats(
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again and again, until Ctrl-C.")] = False,
     interval: Annotated[
         float, typer.Option(min=0.1, max=3600, metavar="SECONDS", help="With --watch: how often.")
-    ] = EVERY_S,
+    ] = INTERVAL,
     url: UrlOption = URL,
     output: OutputOption = "text",
 ) -> None:
@@ -145,7 +145,7 @@ def _again_and_again(ask: "Ask", interval: float) -> "Iterator[Sequence[Subscrib
     from penstock.wire.http import Backoff, is_passing
 
     yield ask()
-    backoff, is_away = Backoff(AWAY_S_MAX), False
+    backoff, is_away = Backoff(AWAY_SECONDS_MAX), False
     while True:
         time.sleep(interval)
         try:

@@ -26,7 +26,7 @@ SETTINGS: Final[dict[str, Any]] = {
 # An idle connection is let go before servers close theirs (uvicorn: 5 s): no publish must run into a closed one.
 LIMITS: Final = httpx2.Limits(max_connections=100, keepalive_expiry=3.0)
 """Of the connections of such a client."""
-ANSWER_MARGIN_S: Final = 15.0
+ANSWER_MARGIN_SECONDS: Final = 15.0
 """What an answer may take beyond the wait that was asked for."""
 
 _UNSENT: Final = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError"})
@@ -46,7 +46,7 @@ def build(http: Any, request: Request) -> Any:
             "timeout": {**limits, "read": request.timeout, "write": request.timeout},
         }
     if request.wait and timeout.get("read") is not None:
-        timeout = {**timeout, "read": max(timeout["read"], request.wait + ANSWER_MARGIN_S)}
+        timeout = {**timeout, "read": max(timeout["read"], request.wait + ANSWER_MARGIN_SECONDS)}
         built.extensions = {**built.extensions, "timeout": timeout}
     return built
 

@@ -12,7 +12,7 @@ from penstock.client.http.transport import Talk
 from penstock.errors import PenstockError
 from penstock.wire.http import Exchange
 
-INTERRUPTED_S: Final = 1.0
+INTERRUPTED_SECONDS: Final = 1.0
 """For so long a reading that is closed waits for a thread that was interrupted."""
 
 
@@ -69,7 +69,7 @@ class Reading:
 
     def close(self) -> None:
         """Let go of the connection; a thread that still reads does so itself."""
-        if self._turn.acquire(timeout=INTERRUPTED_S if self._is_stopped else 0.0):
+        if self._turn.acquire(timeout=INTERRUPTED_SECONDS if self._is_stopped else 0.0):
             try:
                 self._talk.close()
             finally:

@@ -9,7 +9,7 @@ from typing import Any, Generic, Self, Unpack
 from penstock.client.concurrency import Closing
 from penstock.client.http.reading import Reading
 from penstock.client.http.transport import Transport
-from penstock.client.log.following import FOLLOW_WAIT_S, PATIENCE_S, POLL_INTERVAL_S, Following
+from penstock.client.log.following import FOLLOW_WAIT_SECONDS, POLL_INTERVAL, RETRY_TIMEOUT, Following
 from penstock.core.log.cursor import FIRST
 from penstock.wire.http import check_address
 from penstock.wire.log.reader.pages import Data, Page
@@ -52,7 +52,7 @@ class Feed(Closing, Generic[Data]):
         version: int | None = None,
         merged: bool = False,
         http: Any = None,
-        patience: float = PATIENCE_S,
+        patience: float = RETRY_TIMEOUT,
         type: type[Data] | UnionType | None = None,
     ) -> None:
         self._protocol = FeedProtocol(
@@ -131,7 +131,7 @@ class Feed(Closing, Generic[Data]):
         *,
         partitions: Collection[int] | None = None,
         start: str = FIRST,
-        poll_interval: float = POLL_INTERVAL_S,
+        poll_interval: float = POLL_INTERVAL,
         **options: Unpack[Options],
     ) -> "Follow[Data]":
         """Follow the feed for ever: iterate over what this returns, page by page.
@@ -148,7 +148,7 @@ class Feed(Closing, Generic[Data]):
             poll_interval: Seconds between two fruitless reads from a server that does not know how to wait.
             options: As for `read`; `wait` is 10 unless given. With `cursor_set` and no cursors, the server's are used.
         """
-        options.setdefault("wait", FOLLOW_WAIT_S)
+        options.setdefault("wait", FOLLOW_WAIT_SECONDS)
         following = Following(
             self._protocol,
             cursors or {},

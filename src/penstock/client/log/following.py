@@ -6,18 +6,18 @@ from typing import Final
 
 from penstock.core.log.cursor import LAST
 from penstock.errors import CursorSetNotFound, NotFound, PenstockError, ServerError
-from penstock.wire.http import DELAY_S_MAX, Backoff, Exchange, Pause, is_passing
+from penstock.wire.http import DELAY_SECONDS_MAX, Backoff, Exchange, Pause, is_passing
 from penstock.wire.log.reader.pages import Page
 from penstock.wire.log.reader.partitions import Course
 from penstock.wire.log.reader.protocol import FeedProtocol, Wish, refuse_until, turns
 
-PATIENCE_S: Final = 30.0
+RETRY_TIMEOUT: Final = 30.0
 """For so long a call is tried again, unless something else is asked for."""
-FOLLOW_WAIT_S: Final = 10.0
-POLL_INTERVAL_S: Final = 1.0
-ADVANCE_PAUSE_S: Final = 0.1
+FOLLOW_WAIT_SECONDS: Final = 10.0
+POLL_INTERVAL: Final = 1.0
+ADVANCE_PAUSE_SECONDS: Final = 0.1
 """The least time between two answers that bring no event but another cursor."""
-CLOSED_PAUSE_S: Final = 10.0
+CLOSED_PAUSE_SECONDS: Final = 10.0
 """How often a feed whose partitions are all read and closed is asked for new ones."""
 
 
@@ -50,7 +50,7 @@ class Following:
         self._start = start
         self._wish = wish
         self._poll_interval = poll_interval
-        self._backoff = Backoff(DELAY_S_MAX)
+        self._backoff = Backoff(DELAY_SECONDS_MAX)
         self._turn = 0
 
     def run(self) -> Exchange[None]:
@@ -100,10 +100,10 @@ class Following:
                 yield Page(page.events, dict(course.cursors), before)
         self._turn = 0 if brought else self._turn + 1
         if not groups:
-            yield Pause(CLOSED_PAUSE_S)
+            yield Pause(CLOSED_PAUSE_SECONDS)
             course.meet((yield from feed.discovery(afresh=True)))
         elif not brought:
-            least = ADVANCE_PAUSE_S if advanced else self._poll_interval
+            least = ADVANCE_PAUSE_SECONDS if advanced else self._poll_interval
             yield Pause(max(0.0, started + least - feed.clock()))
 
 

@@ -88,7 +88,7 @@ class PlainValues:
         return kept[at]
 
 
-LAST_S: Final = 0.1
+LAST_SECONDS: Final = 0.1
 """A last attempt has so much time at least."""
 Standing: TypeAlias = Literal["new", "ready", "unresolved", "poisoned"]
 
@@ -147,7 +147,7 @@ class Operation:
 
     def within(self, seconds: float) -> float:
         """Return *seconds*, or how many are left; not so few that nothing could be done at all."""
-        return min(seconds, max(LAST_S, self.deadline - time.monotonic()))
+        return min(seconds, max(LAST_SECONDS, self.deadline - time.monotonic()))
 
     def check(self) -> None:
         """Raise AbandonedError where it is not to go on."""
@@ -173,7 +173,7 @@ class Lane:
         """The number from which on the events of this epoch are known to have been stored."""
         self.next = 0
         """The number of the next event."""
-        self.remembered_s = math.inf
+        self.remembered_seconds = math.inf
         """For how long the hub remembers that it has heard of it."""
         self.modulus = MODULUS
         self.last_offset: int | None = None
@@ -195,7 +195,7 @@ class Lane:
         assert shown.next_sequence is not None
         self.group, self.epoch, self.next = shown.producer_group, shown.owner_level, shown.next_sequence
         self.begun = 0 if shown.last_offset is not None else self.next
-        self.remembered_s = math.inf if shown.expires_at is None else shown.expires_after_s
+        self.remembered_seconds = math.inf if shown.expires_at is None else shown.expires_after_seconds
         self.modulus = shown.sequence_modulus
         self.last_offset, self.last_published = shown.last_offset, shown.last_published_sequence
         self.claim_id = new_claim_id()

@@ -25,9 +25,9 @@ from penstock.core.events.event import EVENTS_MAX
 from penstock.errors import BadParameter, Conflict, PartitionRequired, PenstockError, PublishCancelled, RetriesExhausted
 from penstock.wire.producers import check_group
 
-DELIVERY_TIMEOUT_S: Final = 120.0
-ATTEMPT_TIMEOUT_S: Final = 30.0
-CANCEL_GRACE_S: Final = 5.0
+DELIVERY_TIMEOUT: Final = 120.0
+ATTEMPT_TIMEOUT: Final = 30.0
+CANCEL_GRACE_SECONDS: Final = 5.0
 BATCH_BYTES: Final = 4_000_000
 Guard = TypeVar("Guard")
 

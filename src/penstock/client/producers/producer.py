@@ -19,10 +19,10 @@ from penstock.client.producers.options import (
 )
 from penstock.client.producers.partition_state import Lane, Operation
 from penstock.client.producers.partitions import (
-    ATTEMPT_TIMEOUT_S,
+    ATTEMPT_TIMEOUT,
     BATCH_BYTES,
-    CANCEL_GRACE_S,
-    DELIVERY_TIMEOUT_S,
+    CANCEL_GRACE_SECONDS,
+    DELIVERY_TIMEOUT,
     Lanes,
     check_client,
 )
@@ -74,10 +74,10 @@ class IdempotentProducer(Closing):
         partition_options: Mapping[int, PartitionPublishingOptions] | None = None,
         retry: RetryPolicy = RetryPolicy(),  # noqa: B008 - it is immutable
         pinned: bool = False,
-        delivery_timeout: float = DELIVERY_TIMEOUT_S,
-        attempt_timeout: float = ATTEMPT_TIMEOUT_S,
+        delivery_timeout: float = DELIVERY_TIMEOUT,
+        attempt_timeout: float = ATTEMPT_TIMEOUT,
         on_unknown: OnUnknown = "resolve",
-        cancel_grace: float = CANCEL_GRACE_S,
+        cancel_grace: float = CANCEL_GRACE_SECONDS,
         on_resolution: Callable[[Resolution], object] | None = None,
     ) -> None:
         check_client(client, Client, "an AsyncIdempotentProducer is made")

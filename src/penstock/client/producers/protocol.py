@@ -386,13 +386,13 @@ class Producing:
             ClaimRefused, EpochExhausted: it cannot be had.
         """
         if lane.standing != "new":
-            _check_time(operation, lane.remembered_s)
+            _check_time(operation, lane.remembered_seconds)
             return
         options = {"owner_level": lane.options.owner_level, "starting_sequence": lane.options.starting_sequence}
         wanted = {name: value for name, value in options.items() if value is not None} | self._pinned
         shown = yield from self._asking.claim(lane, self.group, wanted, operation)
         if shown.expires_at is not None:
-            _check_time(operation, shown.expires_after_s)
+            _check_time(operation, shown.expires_after_seconds)
         with operation.holding():
             self.group = shown.producer_group
             lane.adopt(shown)
@@ -517,11 +517,11 @@ class Producing:
             raise poisoned(lane, numbered, error, operation, is_open=operation.is_ambiguous) from error.__cause__
 
 
-def _check_time(operation: Operation, remembered_s: float) -> None:
+def _check_time(operation: Operation, remembered_seconds: float) -> None:
     """Raise BadParameter where the hub may forget a producer while it still tries."""
     parameter, seconds = operation.lasts
-    if 2 * seconds > remembered_s:
-        allowed = f"at most {remembered_s / 2:g}: half of the time for which the hub remembers a producer"
+    if 2 * seconds > remembered_seconds:
+        allowed = f"at most {remembered_seconds / 2:g}: half of the time for which the hub remembers a producer"
         raise BadParameter(parameter=parameter, value=seconds, allowed=allowed)
 
 

@@ -24,7 +24,7 @@ from penstock.client.producers.options import PublishResult
 from penstock.client.producers.partition_state import AbandonedError, Lane, Operation
 from penstock.client.producers.partitions import Lanes
 
-LOOK_S: Final = 0.02
+LOOK_INTERVAL: Final = 0.02
 """How often who waits looks whether it is still worth it."""
 
 
@@ -45,7 +45,7 @@ class FifoLock:
                 return True
             self._queue.append(turn)
         try:
-            while not turn.wait(LOOK_S):
+            while not turn.wait(LOOK_INTERVAL):
                 if gives_up() and self._left(turn):
                     return False
         except BaseException:  # Ctrl-C must not leave a lock that nobody has.
@@ -139,7 +139,7 @@ def _work_apart(work: Callable[[], object], operation: Operation, cancel: Cancel
 
     threading.Thread(target=run, name="penstock-publish", daemon=True).start()
     try:
-        while not wait([done], LOOK_S).done and not cancel.is_set():
+        while not wait([done], LOOK_INTERVAL).done and not cancel.is_set():
             pass
         if not done.done() and operation.in_flight:
             wait([done], grace)
@@ -264,7 +264,7 @@ class _Cancellable:
         try:
             with anyio.move_on_after(self._grace):
                 while self._operation.in_flight and not self._ended.is_set():  # noqa: ASYNC110 - no event tells it
-                    await anyio.sleep(LOOK_S)
+                    await anyio.sleep(LOOK_INTERVAL)
         finally:  # Whoever cancels once more waits for nothing any longer.
             self._scope.cancel()
         await self._ended.wait()

@@ -39,11 +39,11 @@ from penstock.client.subscriptions.stream import SubscriptionStream
 from penstock.client.subscriptions.stream_protocol import StreamBegan, StreamEnded, SubscriptionBatch
 from penstock.errors import PenstockError
 
-CANCELLED_S: Final = 0.1
+CANCELLED_INTERVAL: Final = 0.1
 """Seconds between two polls of `cancel`."""
-LOOK_S: Final = 1.0
+LOOK_INTERVAL: Final = 1.0
 """Seconds between two points at which a waiting thread can be interrupted, where a signal alone does not wake it."""
-CUT_OFF_S: Final = 5.0
+CUT_OFF_TIMEOUT: Final = 5.0
 """Seconds for which a cancelled `AsyncConsumer` commits the batches that were handled."""
 
 
@@ -114,9 +114,9 @@ class Consumer:
             transport, url, subscription, stream, retry=wish.retry, patience=patience, reconnect=True, kind=wish.type
         )
         self._consuming = Consuming(
-            commit_s=stream.commit_timeout,
-            grace_s=wish.grace,
-            patience_s=patience,
+            commit_timeout=stream.commit_timeout,
+            grace_seconds=wish.grace,
+            retry_timeout=patience,
             delay_max=wish.retry.max_delay,
             clock=time.monotonic,
         )
@@ -214,7 +214,7 @@ class Consumer:
         return False
 
     def _patience_of(self, wait: Wait) -> float:
-        looks = LOOK_S if self._cancel is None or self._consuming.is_stopping else CANCELLED_S
+        looks = LOOK_INTERVAL if self._cancel is None or self._consuming.is_stopping else CANCELLED_INTERVAL
         return looks if wait.seconds is None else min(looks, wait.seconds)
 
     def _stop_reading(self, stream_id: str) -> None:
@@ -335,9 +335,9 @@ class AsyncConsumer:
             transport, url, subscription, stream, retry=wish.retry, patience=patience, reconnect=True, kind=wish.type
         )
         self._consuming = Consuming(
-            commit_s=stream.commit_timeout,
-            grace_s=wish.grace,
-            patience_s=patience,
+            commit_timeout=stream.commit_timeout,
+            grace_seconds=wish.grace,
+            retry_timeout=patience,
             delay_max=wish.retry.max_delay,
             clock=time.monotonic,
         )
@@ -418,8 +418,8 @@ class AsyncConsumer:
 
     async def _cut_off(self) -> None:
         """Commit what was handled, and give the partitions back, although the task is cancelled."""
-        self._consuming.stop("cancelled", grace_s=0.0)
-        with anyio.CancelScope(shield=True), anyio.move_on_after(CUT_OFF_S):
+        self._consuming.stop("cancelled", grace_seconds=0.0)
+        with anyio.CancelScope(shield=True), anyio.move_on_after(CUT_OFF_TIMEOUT):
             await self._drive()
 
     def _fail(self, error: BaseException) -> None:

@@ -106,7 +106,7 @@ class ConsumerSession:
 
 RENEWALS: Final = 3
 """So often a lease is extended within a commit timeout."""
-GIVE_BACK_S: Final = 5.0
+GIVE_BACK_TIMEOUT: Final = 5.0
 """So long it is tried to give back what nothing is committed of: a hub that is away finds out by itself."""
 _FAILED: Final = PenstockError("a handler has failed")
 Batch: TypeAlias = SubscriptionBatch[Any]
@@ -187,19 +187,25 @@ class Consuming:
     """One consumer. Not safe to use from two threads at once.
 
     Args:
-        commit_s: After how many seconds without a commit a stream ends.
-        grace_s: For how many seconds handlers may go on that are running when it is stopped.
-        patience_s: For how many seconds it is tried to commit what was handled, once no handler runs any more.
+        commit_timeout: After how many seconds without a commit a stream ends.
+        grace_seconds: For how many seconds handlers may go on that are running when it is stopped.
+        retry_timeout: For how many seconds it is tried to commit what was handled, once no handler runs any more.
         delay_max: The longest pause before something that failed is tried again.
         clock: Tells seconds.
     """
 
     def __init__(
-        self, *, commit_s: float, grace_s: float, patience_s: float, delay_max: float, clock: Callable[[], float]
+        self,
+        *,
+        commit_timeout: float,
+        grace_seconds: float,
+        retry_timeout: float,
+        delay_max: float,
+        clock: Callable[[], float],
     ) -> None:
-        self._renew_s = commit_s / RENEWALS
-        self._grace_s = grace_s
-        self._patience_s = patience_s
+        self._renew_interval = commit_timeout / RENEWALS
+        self._grace_seconds = grace_seconds
+        self._retry_timeout = retry_timeout
         self._delay_max = delay_max
         self._clock = clock
         self._sessions: dict[str, ConsumerSession] = {}
@@ -293,7 +299,7 @@ class Consuming:
 
     # What stops it
 
-    def stop(self, reason: str, *, grace_s: float | None = None) -> None:
+    def stop(self, reason: str, *, grace_seconds: float | None = None) -> None:
         """Begin no handler any more."""
         if self._reason is None:
             self._reason, self._stopped_at = reason, self._clock()
@@ -303,8 +309,8 @@ class Consuming:
                 session.is_unwanted = True
                 session.is_told = False  # Whoever was interrupted may not have got to it.
                 session.failed = dict.fromkeys(session.failed, self._stopped_at)
-        if grace_s is not None:
-            self._grace_s = grace_s
+        if grace_seconds is not None:
+            self._grace_seconds = grace_seconds
 
     def fail(self, error: BaseException) -> None:
         """Stop for an *error* that nothing helps against."""
@@ -363,7 +369,11 @@ class Consuming:
         if session.is_unwanted and not session.handled and not session.has_ended and not session.is_told:
             session.is_told = True
             return End(session.id)
-        if session.is_outstanding and now >= session.renewed_at + self._renew_s and not session.waits(Extend, now):
+        if (
+            session.is_outstanding
+            and now >= session.renewed_at + self._renew_interval
+            and not session.waits(Extend, now)
+        ):
             return Extend(session.id)
         if session.is_lost or not session.has_ended or session.waits(GiveBack, now):
             return None  # What is lost is not there to be given back.
@@ -377,13 +387,13 @@ class Consuming:
             if session.has_ended:
                 dues += session.failed.values()
             if session.is_outstanding:
-                dues.append(session.renewed_at + self._renew_s)
+                dues.append(session.renewed_at + self._renew_interval)
             dues += session.retry_at.values()
         return min((due for due in dues if due > self._clock()), default=None)
 
     def _is_over(self, now: float) -> bool:
         is_busy = any(lane.is_busy for lane in self._lanes.values())
-        if is_busy and now < self._stopped_at + self._grace_s:
+        if is_busy and now < self._stopped_at + self._grace_seconds:
             return False
         if self._tried_since is None:
             self._tried_since = now
@@ -397,9 +407,9 @@ class Consuming:
     def _ends_at(self) -> float:
         """Return when a stopped one ends, whatever is left to be done."""
         if self._tried_since is None:
-            return self._stopped_at + self._grace_s
+            return self._stopped_at + self._grace_seconds
         is_handled = any(each.handled for each in self._sessions.values())
-        return self._tried_since + (self._patience_s if is_handled else min(GIVE_BACK_S, self._patience_s))
+        return self._tried_since + (self._retry_timeout if is_handled else min(GIVE_BACK_TIMEOUT, self._retry_timeout))
 
     # What the hub takes no more
 
@@ -439,7 +449,7 @@ def _refused(error: CommitRefused) -> Place:
     return error.event_type, int(partition) if partition.isdecimal() else -1
 
 
-GRACE_S: Final = 30.0
+GRACE_SECONDS: Final = 30.0
 _log: Final = logging.getLogger("penstock.consumer")
 
 
@@ -453,7 +463,7 @@ class ConsumerWish:
     """How a consumer goes about its work."""
 
     workers: int = 1
-    grace: float = GRACE_S
+    grace: float = GRACE_SECONDS
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     cancel: Any = None
     on_error: Callable[[SubscriptionBatch[Any], Exception], object] = log_failure

@@ -142,7 +142,7 @@ def _unusable(goal: Goal, reason: str) -> UnusablePosition:
 
 SUBSCRIPTIONS_MAX: Final = 1_000
 """How many are asked for at one time."""
-RESET_S: Final = 30.0
+RESET_TIMEOUT: Final = 30.0
 """So long a hub may take to have the streams end that are in the way of a reset."""
 NEW: Final = "new"
 """What a list begins after."""
@@ -254,7 +254,7 @@ class SubscriptionProtocol:
         )
         body = msgspec.json.encode({"items": cursors} | ({} if reason is None else {"reason": reason}))
         url = subscription_address(self._url, id, "cursors")
-        request = Request(method="PATCH", url=url, headers=_JSON, body=body, wait=RESET_S)
+        request = Request(method="PATCH", url=url, headers=_JSON, body=body, wait=RESET_TIMEOUT)
         yield from self._json.done(request, is_undone, 204)
         return planned
 

@@ -26,9 +26,9 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """How many events make a batch, at least 1."""
     stream_limit: int
     """The stream ends after so many events; 0: it does not."""
-    flush_s: float
+    flush_timeout: float
     """A partition sends what it has, or that it has nothing, so long after it has last sent anything."""
-    timeout_s: float
+    timeout: float
     """The stream ends after so long a time."""
     keep_alive_limit: int
     """The stream ends once every partition has said so often in a row that it has nothing; 0: it does not."""
@@ -56,7 +56,7 @@ class Batching:
         self._ready: list[Batch] = []
         self._left = rules.stream_limit or None
         self._size = 0
-        self._ends_at = now + rules.timeout_s
+        self._ends_at = now + rules.timeout
         self._closed = False
         for partition, position in positions.items():
             self.begin(partition, position, now)
@@ -85,7 +85,7 @@ class Batching:
     def due_at(self) -> float:
         """When `take` has something next, if nothing is added before."""
         first = min((each.sent_at for each in self._partitions.values()), default=self._ends_at)
-        return min(first + self._rules.flush_s, self._ends_at)
+        return min(first + self._rules.flush_timeout, self._ends_at)
 
     def begin(self, partition: int, position: int, now: float) -> None:
         """Have a partition among the others from *now* on, with the offset wanted next."""
@@ -143,7 +143,7 @@ class Batching:
     def _flush(self, now: float) -> None:
         """Have every partition speak that has been silent for too long."""
         for partition, own in self._partitions.items():
-            if now >= own.sent_at + self._rules.flush_s:
+            if now >= own.sent_at + self._rules.flush_timeout:
                 self._send(partition, own, now)
 
     def _is_over(self, now: float) -> bool:

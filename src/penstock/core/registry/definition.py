@@ -116,7 +116,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The retention of an event type that asks for none, in milliseconds; None: events are kept for ever."""
     subscription_partitions_max: int
     """How many partitions a subscription may have, over all its event types."""
-    commit_s_max: int
+    commit_timeout_max: int
     """How many seconds a stream may have at most to commit what it was sent."""
     stream_bytes_max: int
     """How many bytes a stream may hold of events that are not sent yet."""
@@ -131,7 +131,7 @@ PENSTOCK: Final = Limits(
     retention_ms=(None, None),
     retention_default_ms=None,
     subscription_partitions_max=1_000,
-    commit_s_max=3_600,
+    commit_timeout_max=3_600,
     stream_bytes_max=50_000_000,
     strict=False,
 )
@@ -142,7 +142,7 @@ NAKADI: Final = Limits(
     retention_ms=(10_800_000, 345_600_000),
     retention_default_ms=172_800_000,
     subscription_partitions_max=100,
-    commit_s_max=60,
+    commit_timeout_max=60,
     stream_bytes_max=50_000_000,
     strict=True,
 )

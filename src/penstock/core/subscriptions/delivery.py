@@ -33,14 +33,14 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """How many events make a batch, at least 1."""
     stream_limit: int = 0
     """The stream ends once so many events are sent and committed; 0: it does not."""
-    flush_s: float
+    flush_timeout: float
     """A partition sends what it has, or that it has nothing, so long after it has last sent anything."""
-    timespan_s: float = 0.0
+    timespan_seconds: float = 0.0
     """A batch spans no more than so long a time in which its events were received; 0: any."""
-    timeout_s: float = math.inf
+    timeout: float = math.inf
     keep_alive_limit: int = 0
     """The stream ends once every partition has said so often in a row that it has nothing; 0: it does not."""
-    commit_s: float
+    commit_timeout: float
     """The stream ends so long after the last commit, if anything that was sent is not committed."""
     bytes_max: int
     """How much may wait to be sent."""
@@ -439,7 +439,7 @@ class Delivery:
     @property
     def committing_until(self) -> float:
         """When the time is over in which what was sent has to be committed."""
-        return self._waits_since + self._rules.commit_s
+        return self._waits_since + self._rules.commit_timeout
 
     def was_sent(self, place: Place, position: int) -> bool:
         """Tell whether everything of a partition that it has was sent, up to *position*."""
@@ -465,7 +465,7 @@ class Delivery:
         return [
             place
             for place, track in self._tracks.items()
-            if track.withdrawn_at is not None and track.ahead and now >= track.withdrawn_at + self._rules.commit_s
+            if track.withdrawn_at is not None and track.ahead and now >= track.withdrawn_at + self._rules.commit_timeout
         ]
 
     @property
@@ -492,7 +492,9 @@ class Delivery:
     @property
     def due_at(self) -> float:
         """When `take` has something next, if nothing comes in before."""
-        flushes = [track.sent_at + self._rules.flush_s for track in self._tracks.values() if track.withdrawn_at is None]
+        flushes = [
+            track.sent_at + self._rules.flush_timeout for track in self._tracks.values() if track.withdrawn_at is None
+        ]
         return min([*flushes, *self._ends()])
 
     @property
@@ -514,7 +516,7 @@ class Delivery:
             self._send(heaviest, track, self._batch_size(track), now, found)
         reason = self._over(now)
         if reason is not None:
-            if now >= self._began + self._rules.timeout_s:
+            if now >= self._began + self._rules.timeout:
                 for place, track in self._tracks.items():
                     self._send(place, track, self._batch_size(track), now, found, says=False)
             found += self.end(reason)
@@ -575,13 +577,13 @@ class Delivery:
             else:
                 heappop(turns)
         for place, track in tracks:
-            if now >= track.sent_at + self._rules.flush_s:
+            if now >= track.sent_at + self._rules.flush_timeout:
                 self._send(place, track, self._batch_size(track), now, found)
 
     def _send_many(self, place: Place, track: Track, now: float, found: list[Batch]) -> None:
         """Send what whole batches of a partition may be sent one after another, where nobody need look at each."""
         rules = self._rules
-        if rules.stream_limit or rules.timespan_s or track.single_until > track.committed:
+        if rules.stream_limit or rules.timespan_seconds or track.single_until > track.committed:
             return
         before = track.ahead
         batches = track.take_batches(rules.batch_limit, self._left)
@@ -609,7 +611,7 @@ class Delivery:
             return 0  # Were two sent at the same time, each alone in its partition, both would have failed for one.
         limit = 1 if track.single_until > track.sent else self._rules.batch_limit
         more = self._rules.stream_limit - self._sent if self._rules.stream_limit else limit
-        spanned = track.spanned(self._rules.timespan_s)
+        spanned = track.spanned(self._rules.timespan_seconds)
         return max(0, min(limit, self._left, more, spanned))
 
     def _send(
@@ -643,13 +645,13 @@ class Delivery:
     def _ends(self) -> list[float]:
         """Return when the stream ends, for each of the reasons that a time can be."""
         rules = self._rules
-        found = [self._began + rules.timeout_s]
+        found = [self._began + rules.timeout]
         if self._ahead or self._resent:
-            found.append(self._waits_since + rules.commit_s)
+            found.append(self._waits_since + rules.commit_timeout)
         if self._alone_since is not None:
-            found.append(self._alone_since + IDLE_TIMES * rules.commit_s)
+            found.append(self._alone_since + IDLE_TIMES * rules.commit_timeout)
         found += [
-            track.withdrawn_at + rules.commit_s
+            track.withdrawn_at + rules.commit_timeout
             for track in list(self._tracks.values())  # It is asked by who sends, while a step lets go of some.
             if track.withdrawn_at is not None and track.ahead
         ]
@@ -657,16 +659,16 @@ class Delivery:
 
     def _over(self, now: float) -> str | None:
         rules = self._rules
-        if now >= self._began + rules.timeout_s:
+        if now >= self._began + rules.timeout:
             return "Stream timeout reached"
-        if (self._ahead or self._resent) and now >= self._waits_since + rules.commit_s:
+        if (self._ahead or self._resent) and now >= self._waits_since + rules.commit_timeout:
             return COMMIT_TIMEOUT
         if rules.stream_limit and self._sent >= rules.stream_limit and not self._ahead:
             return f"Stream limit in events reached: {self._sent}"
         silent = min((track.keep_alives for track in self._tracks.values()), default=0)
         if 0 < rules.keep_alive_limit <= silent:
             return f"Keep-alive limit reached: {rules.keep_alive_limit}"
-        if self._alone_since is not None and now >= self._alone_since + IDLE_TIMES * rules.commit_s:
+        if self._alone_since is not None and now >= self._alone_since + IDLE_TIMES * rules.commit_timeout:
             return "No partition was free for this stream"
         if self.overdue(now):
             return "A partition was reassigned and not committed in time"

@@ -1,7 +1,7 @@
 """What operators have told the hub: who administers it, who is blocked, which features are on.
 
 Every hub process remembers all of it, so that nothing that is asked of a hub costs a query more: what this process
-changes holds at once, what another one changes within `watch.REFRESH_S` and the time that two looks take.
+changes holds at once, what another one changes within `watch.REFRESH_INTERVAL` and the time that two looks take.
 
 May they? The one place where that is asked, whoever asks and whatever for.
 """
@@ -40,9 +40,9 @@ BLOCK_KINDS: Final[tuple[str, ...]] = get_args(BlockKind)
 FEATURES: Final[tuple[str, ...]] = get_args(Feature)
 LISTS: Final = ("admins", "readers", "writers")
 NAME_CHARS_MAX: Final = 255
-LOOK_S: Final = 0.5
+LOOK_INTERVAL: Final = 0.5
 """For so long a hub that was not started knows what others have changed."""
-KEPT_S_MAX: Final = 300.0
+KEPT_SECONDS_MAX: Final = 300.0
 """For so long what was last seen holds while the database cannot be asked."""
 _ADMINISTRATION: Final = "administration"
 _FEATURE: Final = "feature"
@@ -128,17 +128,17 @@ class Settings:
         """Return all settings; those of a hub that was started without asking the database.
 
         Raises:
-            DatabaseUnavailable: it could not be asked for longer than `KEPT_S_MAX`, or has never been.
+            DatabaseUnavailable: it could not be asked for longer than `KEPT_SECONDS_MAX`, or has never been.
         """
         now = self._monotonic()
-        if self._picture is None or (not self._started and now - self._looked_at > LOOK_S):
+        if self._picture is None or (not self._started and now - self._looked_at > LOOK_INTERVAL):
             try:
                 self.look()
             except DatabaseUnavailable:
-                if now - self._seen_at > KEPT_S_MAX:
+                if now - self._seen_at > KEPT_SECONDS_MAX:
                     raise
-        if now - self._seen_at > KEPT_S_MAX:
-            reason = f"the hub's settings could not be read for {KEPT_S_MAX:g} s"
+        if now - self._seen_at > KEPT_SECONDS_MAX:
+            reason = f"the hub's settings could not be read for {KEPT_SECONDS_MAX:g} s"
             raise DatabaseUnavailable(reason=reason, retry_after=1)
         assert self._picture is not None
         return self._picture

@@ -13,13 +13,13 @@ SWEEP_ROWS: Final = 5_000
 SWEEP_PRODUCERS: Final = 500
 SWEEP_UPLOADS: Final = 500
 SWEEP_CHUNKS: Final = 50
-UPLOAD_S: Final = 86_400.0
+UPLOAD_SECONDS: Final = 86_400.0
 """So long an upload waits to be published, or for its next chunk."""
 STAGED_KEPT: Final = 100
 """The newest batches of a producer group that are known after they were published: a query repeats its last alone."""
-SWEEP_S: Final = 600.0
+SWEEP_INTERVAL: Final = 600.0
 """How often it is looked for producers that have expired."""
-RETRY_S: Final = 5.0
+RETRY_INTERVAL: Final = 5.0
 _log: Final = structlog.get_logger("penstock.sweep")
 
 
@@ -43,15 +43,15 @@ class Sweeper:
         """Look for something to remove, soon."""
         self._wanted.set()
 
-    def stop(self, timeout_s: float | None = None) -> bool:
-        """End after the transaction at hand; tell whether that was within *timeout_s*."""
+    def stop(self, timeout: float | None = None) -> bool:
+        """End after the transaction at hand; tell whether that was within *timeout*."""
         self._stopping = True
         self._wanted.set()
-        return self._thread.ended(timeout_s)
+        return self._thread.ended(timeout)
 
     def _run(self) -> None:
         while True:
-            self._wanted.wait(SWEEP_S)
+            self._wanted.wait(SWEEP_INTERVAL)
             self._wanted.clear()
             while not self._stopping and self._remove_some():
                 pass
@@ -64,18 +64,18 @@ class Sweeper:
                 return True
             with self._store.write() as tx:
                 removed = self._clear_staging(tx)
-                removed += tx.producers.forget(self._since(self._expiry.floor_s))
+                removed += tx.producers.forget(self._since(self._expiry.floor_seconds))
                 return removed + tx.feeds.purge(SWEEP_ROWS) > 0
         except Exception as error:  # noqa: BLE001 - whatever it is: were this thread to end, nothing would be removed
             _log.warning("sweep failed, trying again", error=str(error))
-            again = threading.Timer(RETRY_S, self._wanted.set)
+            again = threading.Timer(RETRY_INTERVAL, self._wanted.set)
             again.daemon = True  # It shall not hold up a process that ends meanwhile.
             again.start()
             return False
 
     def _expire_some(self) -> bool:
         """Let some producers expire of which nothing was heard for too long, even while they were looked for."""
-        since = self._since(self._expiry.idle_s)
+        since = self._since(self._expiry.idle_seconds)
         with self._store.read() as tx:
             idle = tx.producers.idle(since, SWEEP_PRODUCERS)
         if not idle:
@@ -97,7 +97,7 @@ class Sweeper:
 
     def _clear_staging(self, tx: Tx) -> int:
         """Remove some of the uploads that nobody has published, and of the batches that need not be known any more."""
-        expire = tx.staging.expire(self._since(UPLOAD_S), SWEEP_UPLOADS)
+        expire = tx.staging.expire(self._since(UPLOAD_SECONDS), SWEEP_UPLOADS)
         forgotten = tx.staging.forget_old(STAGED_KEPT, SWEEP_ROWS)
         return expire + forgotten + tx.staging.remove(SWEEP_UPLOADS, SWEEP_CHUNKS)
 

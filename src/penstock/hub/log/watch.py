@@ -16,15 +16,15 @@ import structlog
 from penstock.hub.background import Background
 from penstock.storage.store import Store, Tx, Watcher
 
-RETRY_S_MAX: Final = 1.0
+RETRY_INTERVAL_MAX: Final = 1.0
 """How long the poller waits at most while the database cannot be asked."""
-IDLE_S: Final = 0.250
+IDLE_SECONDS: Final = 0.250
 """How often the poller looks while nobody waits: often enough for the outbox."""
-CALM_S: Final = 1.0
+CALM_SECONDS: Final = 1.0
 """After so long a time in which nothing was found, the poller looks less often."""
-REFRESH_S: Final = 0.5
+REFRESH_INTERVAL: Final = 0.5
 """How soon after another the settings are looked at again, when anything has changed in the database."""
-REFRESH_S_MAX: Final = 60.0
+REFRESH_INTERVAL_MAX: Final = 60.0
 """When they are, though nothing has: so it is known that they can be."""
 _log: Final = structlog.get_logger("penstock.watch")
 
@@ -153,12 +153,12 @@ class Watch:
         """Whether waits end at once."""
         return self._draining
 
-    def stop(self, timeout_s: float | None = None) -> bool:
-        """Wake everybody and end the poller; tell whether it has ended within *timeout_s*."""
+    def stop(self, timeout: float | None = None) -> bool:
+        """Wake everybody and end the poller; tell whether it has ended within *timeout*."""
         self.drain()
         self._stopping = True
         self._fresh.set()
-        return self._thread.ended(timeout_s)
+        return self._thread.ended(timeout)
 
     def _run(self) -> None:
         watcher: Watcher | None = None
@@ -180,23 +180,23 @@ class Watch:
                     if watcher is not None:
                         watcher.close()
                 watcher = None  # The next one counts everything as changed.
-                time.sleep(min(RETRY_S_MAX, self._store.poll_s * failures))
+                time.sleep(min(RETRY_INTERVAL_MAX, self._store.poll_interval * failures))
             self._pause()
         if watcher is not None:
             watcher.close()
 
     def _refresh_if_due(self) -> None:
         since = time.monotonic() - self._refreshed_at
-        if since > REFRESH_S_MAX or (self._stale and since > REFRESH_S):
+        if since > REFRESH_INTERVAL_MAX or (self._stale and since > REFRESH_INTERVAL):
             self._refresh()
             self._refreshed_at, self._stale = time.monotonic(), False
 
     def _pause(self) -> None:
         if self._all or self._stopping:
-            is_calm = time.monotonic() - self._found_at > CALM_S
-            time.sleep(self._store.calm_poll_s if is_calm else self._store.poll_s)
+            is_calm = time.monotonic() - self._found_at > CALM_SECONDS
+            time.sleep(self._store.calm_poll_interval if is_calm else self._store.poll_interval)
         else:
-            self._fresh.wait(IDLE_S)
+            self._fresh.wait(IDLE_SECONDS)
             self._fresh.clear()
 
     def _look_around(self) -> None:
@@ -222,7 +222,7 @@ class Watch:
 
     def _try_again_if_failed(self, moving: Future[Any]) -> None:
         if moving.cancelled() or moving.exception():
-            self._try_again_at = time.monotonic() + RETRY_S_MAX
+            self._try_again_at = time.monotonic() + RETRY_INTERVAL_MAX
 
     def _tries_again(self) -> bool:
         """Tell, once, that a while has passed since an outbox could not be moved."""

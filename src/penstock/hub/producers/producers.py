@@ -32,8 +32,8 @@ from penstock.hub.producers.sequencing import BatchPresence, counts_toward_limit
 from penstock.storage.producers import Producer, ProducerKey, Window
 from penstock.storage.store import Store, Tx
 
-DAY_S: Final = 86_400
-IDLE_S_MIN: Final = 240
+DAY_SECONDS: Final = 86_400
+IDLE_SECONDS_MIN: Final = 240
 """Twice the two minutes for which a client sends a batch again unless told otherwise."""
 BATCHES_KEPT: Final = 16
 """The newest batches of a producer are known even after retention has removed their events."""
@@ -42,15 +42,14 @@ BATCHES_KEPT: Final = 16
 class Expiry(NamedTuple):
     """When a producer of which nothing is heard expires, and when even its epoch is forgotten."""
 
-    idle_s: float = 7 * DAY_S
-    floor_s: float = 30 * DAY_S
+    idle_seconds: float = 7 * DAY_SECONDS
+    floor_seconds: float = 30 * DAY_SECONDS
 
     def check(self) -> "Expiry":
         """Return it, or raise InvalidSetting where a producer could expire while its last batch is still being sent."""
-        if self.idle_s < IDLE_S_MIN:
-            reason = (
-                f"is {self.idle_s:g} s; it has to be {IDLE_S_MIN} or more, twice what a client may send a batch for"
-            )
+        if self.idle_seconds < IDLE_SECONDS_MIN:
+            least = f"{IDLE_SECONDS_MIN} or more, twice what a client may send a batch for"
+            reason = f"is {self.idle_seconds:g} s; it has to be {least}"
             raise InvalidSetting(field="producer_ttl", reason=reason)
         return self
 
@@ -58,7 +57,7 @@ class Expiry(NamedTuple):
         """Return when *producer* expires if nothing more is heard of it; None: never, or it has."""
         if producer.is_pinned or producer.state.is_expired:
             return None
-        return producer.updated_at + int(self.idle_s * 1_000_000)
+        return producer.updated_at + int(self.idle_seconds * 1_000_000)
 
 
 RACES_MAX: Final = 10
@@ -107,7 +106,7 @@ class Producers:
         self._enqueue = submit
         self._place = place
         self.modulus = modulus
-        self.idle_s = expiry.idle_s
+        self.idle_seconds = expiry.idle_seconds
 
     def submit(
         self,

@@ -114,12 +114,12 @@ class Commits:
             self._wake.notify()
         return future
 
-    def stop(self, timeout_s: float | None = None) -> bool:
-        """Commit what is queued, then end; tell whether that was within *timeout_s*."""
+    def stop(self, timeout: float | None = None) -> bool:
+        """Commit what is queued, then end; tell whether that was within *timeout*."""
         with self._wake:
             self._stopping = True
             self._wake.notify()
-        return self._thread.ended(timeout_s)
+        return self._thread.ended(timeout)
 
     def _run(self) -> None:
         while True:

@@ -5,7 +5,7 @@ however many streams there are. docs/decisions/leases.md gives the reasons.
 
 Invariants:
     A stream is sent events only while the process's lease is known to hold, by a monotonic clock. Other processes count
-    it as gone no sooner than `LEASE_S` after the database last saw it.
+    it as gone no sooner than `LEASE_SECONDS` after the database last saw it.
 """
 
 import threading
@@ -19,13 +19,13 @@ import structlog
 from penstock.core.subscriptions.assignment import Place
 from penstock.hub.background import Background, uptime
 from penstock.hub.subscriptions.commits import Moved
-from penstock.hub.subscriptions.sessions import LEASE_S
+from penstock.hub.subscriptions.sessions import LEASE_SECONDS
 from penstock.storage.store import Store, Tx
 
-RENEW_S: Final = LEASE_S / 5
-SWEEP_S: Final = 1.0
+RENEW_INTERVAL: Final = LEASE_SECONDS / 5
+SWEEP_INTERVAL: Final = 1.0
 """How often it is looked for streams whose time is over."""
-MARGIN_S: Final = 1.0
+MARGIN_SECONDS: Final = 1.0
 """So much sooner than others a hub counts itself as gone."""
 ORPHAN_ROUNDS: Final = 10
 """After so many rounds of looking it is looked for streams of this hub that it does not know …"""
@@ -92,7 +92,7 @@ class Live:
     @property
     def lasts(self) -> bool:
         """Whether the lease holds until it has been renewed the next time, which nobody did while nothing was sent."""
-        return self._monotonic() + 2 * RENEW_S < self._valid_until
+        return self._monotonic() + 2 * RENEW_INTERVAL < self._valid_until
 
     @property
     def streams(self) -> int:
@@ -114,7 +114,7 @@ class Live:
                 streams = list(self._streams.values())
             for stream in streams:
                 stream.changed()
-        self._valid_until = max(self._valid_until, asked_at + LEASE_S - MARGIN_S)
+        self._valid_until = max(self._valid_until, asked_at + LEASE_SECONDS - MARGIN_SECONDS)
         self._start()
 
     def join(self, stream: Listener, revision: int) -> None:
@@ -183,10 +183,10 @@ class Live:
             stream.changed()
         return bool(woken)
 
-    def stop(self, timeout_s: float | None = None) -> bool:
-        """End the threads that keep up the lease and tidy; tell whether they have ended within *timeout_s*."""
+    def stop(self, timeout: float | None = None) -> bool:
+        """End the threads that keep up the lease and tidy; tell whether they have ended within *timeout*."""
         self._stopping.set()
-        ended = [thread.ended(timeout_s) for thread in self._threads]
+        ended = [thread.ended(timeout) for thread in self._threads]
         return all(ended)
 
     def _start(self) -> None:
@@ -195,14 +195,14 @@ class Live:
 
     def _keep(self) -> None:
         """Keep up the lease, whatever holds up everything else."""
-        while not self._stopping.wait(RENEW_S):
+        while not self._stopping.wait(RENEW_INTERVAL):
             if self._streams:
                 self._try("renew the lease", self.renew)
 
     def _tidy(self) -> None:
         """End again and again what could not be ended, and share out anew what is left of streams that are gone."""
         rounds = count(1)
-        while not self._stopping.wait(SWEEP_S):
+        while not self._stopping.wait(SWEEP_INTERVAL):
             for _ in range(len(self._unclosed)):  # Each once: one that never can holds up no other.
                 close = self._unclosed.popleft()
                 if not self._try("end a stream", close):

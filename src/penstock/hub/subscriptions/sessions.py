@@ -7,7 +7,7 @@ Invariants:
     A change locks the subscription first: of two streams that race for the last slot exactly one gets it.
     Times that several hubs compare are the database's.
     A stream that has ended keeps what it may still commit until its commit timeout is over.
-    The streams of a hub that was not seen for `LEASE_S` have ended, and keep only what nobody else wants.
+    The streams of a hub that was not seen for `LEASE_SECONDS` have ended, and keep only what nobody else wants.
 """
 
 import secrets
@@ -43,9 +43,9 @@ STOPPING: Final = "The hub is stopping: go on with another one"
 TIME_OVER: Final = "The stream was counted as gone: begin another one"
 
 
-LEASE_S: Final = 10.0
+LEASE_SECONDS: Final = 10.0
 """A hub that was not seen for so long is gone."""
-LEASE_US: Final = int(LEASE_S * 1_000_000)
+LEASE_US: Final = int(LEASE_SECONDS * 1_000_000)
 
 
 class Look(NamedTuple):

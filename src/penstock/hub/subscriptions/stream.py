@@ -329,9 +329,9 @@ WHOLE_ROWS: Final = 500
 """Batches from this size on are read each by itself, so that nobody need look at the events of one."""
 ROUNDS: Final = 8
 """So often a step reads what there is of each partition: it goes on while what came before is being sent."""
-PAUSE_S: Final = 0.25
+PAUSE_SECONDS: Final = 0.25
 """How often a stream looks whether the hub's lease holds again."""
-PASS_S: Final = 5.0
+PASS_INTERVAL: Final = 5.0
 """How often it is committed what was left out."""
 _unshared: Final = count()
 
@@ -396,7 +396,7 @@ class Stream:
         return self._delivery.was_sent(place, position)
 
     def _extended(self) -> None:
-        self.commits_until = self._clock() + self._rules.commit_s
+        self.commits_until = self._clock() + self._rules.commit_timeout
 
     def _woken(self) -> None:
         self._wake()
@@ -430,16 +430,16 @@ class Stream:
     def idle_seconds(self) -> float:
         """For how long nothing is to be sent, unless it is woken before."""
         if not self._parts.live.holds:
-            return PAUSE_S
+            return PAUSE_SECONDS
         due_at = self._delivery.due_at
         if self._delivery.passed_over:
-            due_at = min(due_at, self._passed_at + self._pass_s)
+            due_at = min(due_at, self._passed_at + self._pass_interval)
         return max(0.0, due_at - self._clock())
 
     @property
-    def _pass_s(self) -> float:
+    def _pass_interval(self) -> float:
         """How often it is committed what was left out: parked events wait for it that are to be sent again."""
-        return PAUSE_S if self._parked.asked else PASS_S
+        return PAUSE_SECONDS if self._parked.asked else PASS_INTERVAL
 
     @property
     def ends_in(self) -> float:
@@ -501,7 +501,7 @@ class Stream:
                 if self._is_outdated:
                     return
             yield from self._batches(light=light)
-            if self._clock() - self._passed_at >= self._pass_s:
+            if self._clock() - self._passed_at >= self._pass_interval:
                 self._pass_over()
             if not light:
                 self._release()
@@ -536,15 +536,15 @@ class Stream:
         self._arrivals.cancel()
         delivery = self._delivery
         holds = delivery.reason not in (RESETTING, DELETED)
-        hold_s = delivery.committing_until - self._clock() if holds else 0.0
+        hold_seconds = delivery.committing_until - self._clock() if holds else 0.0
         if holds and delivery.reason != TIME_OVER and (committing := self._pass_over()):
             with suppress(PenstockError, TimeoutError):  # What was left out is left out again by whoever comes next.
-                committing.result(PASS_S)
+                committing.result(PASS_INTERVAL)
         # Parked events that were sent again and have only lost their stream are sent again by the next one.
         has_failed = delivery.reason in (None, COMMIT_TIMEOUT, GIVEN_BACK)
         failed, resent = (list(delivery.resent), ()) if has_failed else ((), delivery.resent_places)
         overdue = delivery.overdue(self._clock())
-        ended = Ended(delivery.uncommitted, int(hold_s * 1_000_000), failed, overdue, resent)
+        ended = Ended(delivery.uncommitted, int(hold_seconds * 1_000_000), failed, overdue, resent)
         self._parts.sessions.end(self.subscription_id, self.session_id, ended)
         self._parts.live.changed(self.subscription_id)
 
@@ -553,7 +553,7 @@ class Stream:
     @property
     def _is_outdated(self) -> bool:
         """Whether it may send no more before it looks: it may have taken long to send what came before."""
-        is_late = self._stale and self._clock() - self._heard_at > PAUSE_S
+        is_late = self._stale and self._clock() - self._heard_at > PAUSE_SECONDS
         return self.over or is_late or not self._tenure.certain
 
     def _hear(self, *, light: bool) -> str | None:
@@ -666,7 +666,7 @@ class Stream:
 
     def _is_sifted(self, place: Place) -> bool:
         """Tell whether events have to be looked at one by one."""
-        return bool(self._rules.timespan_s) or self._parked.waits_in(place)
+        return bool(self._rules.timespan_seconds) or self._parked.waits_in(place)
 
     def _shared(self, place: Place, start: int, stop: int) -> Read | None:
         """Return what somebody else has just read, where that is little; None: it has to be read."""
@@ -679,7 +679,7 @@ class Stream:
         try:
             if not self._is_sifted(place):
                 return next_events(self._parts.reader, reading, reading.tracks[0])
-            timed = bool(self._rules.timespan_s)
+            timed = bool(self._rules.timespan_seconds)
             read, knows_better = self._parked.sifted(self._parts.reader, place, reading, timed=timed)
         except CursorExpired:
             self._delivery.skip(place, self._arrivals.load([place])[place].floor)

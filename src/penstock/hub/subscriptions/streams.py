@@ -23,7 +23,7 @@ from penstock.storage.store import Store, Tx
 from penstock.storage.subscriptions import Slot, Subscription
 
 RESET: Final = "reset"
-RESET_S: Final = 30.0
+RESET_TIMEOUT: Final = 30.0
 """So long a reset waits for streams to end."""
 
 
@@ -47,7 +47,7 @@ class Streams:
         if not self.live.lasts:
             self.live.renew()
         lapses = self.live.lapses
-        commit_ms = max(1, round(rules.commit_s * 1000))
+        commit_ms = max(1, round(rules.commit_timeout * 1000))
         opened = self.sessions.open(id, wants, batch_limit=rules.batch_limit, commit_ms=commit_ms)
         parts = Parts(self._store, self._reader, self._watch, self.live, self.sessions, self.commits)
         stream = Stream(parts, opened, rules, lapses, allowed=allowed)
@@ -114,13 +114,13 @@ class Streams:
             now = tx.subscriptions.now()
             _check_reset(subscription, begin(tx, subscription, now), offsets, now)
             if offsets:
-                tx.subscriptions.reset_until(id, now + int(RESET_S * 1_000_000))
+                tx.subscriptions.reset_until(id, now + int(RESET_TIMEOUT * 1_000_000))
             tx.subscriptions.revise(id)
         self.live.changed(id)
         return bool(offsets)
 
     def abandon_reset(self, id: str) -> None:
-        """Let streams begin again, where `end_reset` has failed; else they may after `RESET_S`."""
+        """Let streams begin again, where `end_reset` has failed; else they may after `RESET_TIMEOUT`."""
         with self._store.write() as tx:
             if tx.subscriptions.lock(id) is not None:
                 tx.subscriptions.reset_until(id, None)
@@ -167,9 +167,9 @@ class Streams:
         self.sessions.end(id, session_id, Ended({}, 0))
         self.live.changed(id)
 
-    def stop(self, timeout_s: float | None = None) -> bool:
-        """Commit what is queued, and end; tell whether that was within *timeout_s*."""
-        return all([self.commits.stop(timeout_s), self.live.stop(timeout_s)])
+    def stop(self, timeout: float | None = None) -> bool:
+        """Commit what is queued, and end; tell whether that was within *timeout*."""
+        return all([self.commits.stop(timeout), self.live.stop(timeout)])
 
 
 def _check_reset(subscription: Subscription, slots: Sequence[Slot], offsets: Mapping[Place, int], now: int) -> None:

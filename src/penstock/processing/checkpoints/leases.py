@@ -12,7 +12,7 @@ from penstock.processing.database import Plan, Step
 from penstock.processing.parameters import check_name, check_seconds
 from penstock.processing.sharing import Held, Shared, held, kept, left, released, renewed
 
-LEASE_S: Final = 10.0
+LEASE_SECONDS: Final = 10.0
 
 
 class DatabaseLeases:
@@ -23,7 +23,7 @@ class DatabaseLeases:
     Args:
         database: As for `DatabaseCheckpoints`.
         processor: The name.
-        lease_s: After so many seconds without a sign a processor is taken for gone, and others have its tranches.
+        lease_seconds: After so many seconds without a sign a processor is taken for gone, and others have its tranches.
         table: As for `DatabaseCheckpoints`.
 
     Raises:
@@ -35,12 +35,12 @@ class DatabaseLeases:
     """
 
     def __init__(
-        self, database: str | Connect, processor: str, *, lease_s: float = LEASE_S, table: str = TABLE
+        self, database: str | Connect, processor: str, *, lease_seconds: float = LEASE_SECONDS, table: str = TABLE
     ) -> None:
         check_name("processor", processor)
         check_name("table", table)
-        check_seconds("lease_s", lease_s)
-        self.lease_s = lease_s
+        check_seconds("lease_seconds", lease_seconds)
+        self.lease_seconds = lease_seconds
         self.owner = uuid4().hex
         """The name by which this one is known among the others."""
         self.database = database
@@ -49,12 +49,12 @@ class DatabaseLeases:
 
     def renew(self, tranches: Collection[str]) -> Held:
         """Say to be there, and which tranches there are; return what to have."""
-        lease = round(self.lease_s * 1_000_000)
+        lease = round(self.lease_seconds * 1_000_000)
         return self._change(lambda shared, now: renewed(shared, self.owner, tranches, now, lease))
 
     def hold(self) -> Held:
         """Say to be there still, until what one has is let go of, and to want nothing more; return what one has."""
-        lease = round(self.lease_s * 1_000_000)
+        lease = round(self.lease_seconds * 1_000_000)
         return self._change(lambda shared, now: renewed(shared, self.owner, (), now, lease, is_leaving=True))
 
     def keep_in(self, connection: Any) -> Held:
@@ -62,7 +62,7 @@ class DatabaseLeases:
 
         For SQLite: as long as that transaction lasts, nobody else can have any of it, though the lease were over.
         """
-        lease = round(self.lease_s * 1_000_000)
+        lease = round(self.lease_seconds * 1_000_000)
         plan = self._plan(lambda shared, now: kept(shared, self.owner, now, lease))
         return held(self._tables.on(connection).carry_out(plan), self.owner)
 

@@ -38,8 +38,8 @@ class Figures:
 
     streams: int
     attempts: int
-    oldest_s: float
-    newest_s: float
+    oldest_seconds: float
+    newest_seconds: float
 
 
 NONE: Final = Figures(0, 0, 0.0, 0.0)

@@ -220,7 +220,7 @@ class Engine(Kept):
         Raises:
             StreamExhausted: one has failed as often as it may by that, and is to stop the processor.
         """
-        most = self.rules.timeout_s
+        most = self.rules.timeout
         if most is None:
             return []
         late = [call for call in self.busy.active.values() if not call.is_overdue and now - call.called > most]

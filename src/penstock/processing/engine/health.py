@@ -18,20 +18,20 @@ class Health:
         BadParameter: one of them is no number of seconds above 0.
     """
 
-    failing_s_max: float | None = None
-    stalled_s_max: float | None = None
-    unanswered_s_max: float | None = None
+    failing_seconds_max: float | None = None
+    stalled_seconds_max: float | None = None
+    unanswered_seconds_max: float | None = None
     """For how long the source may give no answer."""
 
     def __post_init__(self) -> None:
-        check_some_seconds("health.failing_s_max", self.failing_s_max)
-        check_some_seconds("health.stalled_s_max", self.stalled_s_max)
-        check_some_seconds("health.unanswered_s_max", self.unanswered_s_max)
+        check_some_seconds("health.failing_seconds_max", self.failing_seconds_max)
+        check_some_seconds("health.stalled_seconds_max", self.stalled_seconds_max)
+        check_some_seconds("health.unanswered_seconds_max", self.unanswered_seconds_max)
 
-    def check_source(self, unanswered_s: float) -> None:
+    def check_source(self, unanswered_seconds: float) -> None:
         """Raise SourceSilent where the source has not answered for longer than it may."""
-        if self.unanswered_s_max is not None and unanswered_s > self.unanswered_s_max:
-            raise SourceSilent(seconds=round(unanswered_s), most=self.unanswered_s_max)
+        if self.unanswered_seconds_max is not None and unanswered_seconds > self.unanswered_seconds_max:
+            raise SourceSilent(seconds=round(unanswered_seconds), most=self.unanswered_seconds_max)
 
     def check(self, busy: Busy, now: float) -> None:
         """See whether all is well enough to go on.
@@ -39,8 +39,8 @@ class Health:
         Raises:
             ProcessorUnhealthy: a stream fails or stalls for longer than it may; names all that do.
         """
-        failing = _older("failing", busy.failing.values(), now, self.failing_s_max)
-        stalled = _older("stalled", busy.stalled.values(), now, self.stalled_s_max)
+        failing = _older("failing", busy.failing.values(), now, self.failing_seconds_max)
+        stalled = _older("stalled", busy.stalled.values(), now, self.stalled_seconds_max)
         if failing or stalled:
             raise ProcessorUnhealthy(streams=failing + stalled)
 

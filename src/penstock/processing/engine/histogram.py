@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-LEAST_S: Final = 1e-6
+LEAST_SECONDS: Final = 1e-6
 STEPS: Final = 16
 """Classes between one duration and its double: a percentile is right within 1/16 of its logarithm, some 4 percent."""
 CLASSES: Final = 40 * STEPS
-BOUNDS_S: Final = tuple(LEAST_S * 2**power for power in range(6, 26))
+BOUNDS_SECONDS: Final = tuple(LEAST_SECONDS * 2**power for power in range(6, 26))
 """From 64 µs to 33.6 s, each the double of the one before: no class lies on both sides of one."""
 
 
@@ -22,9 +22,9 @@ class Histogram:
     sum: float
 
     def buckets(self) -> list[tuple[float, int]]:
-        """Return how many took up to each of `BOUNDS_S`."""
+        """Return how many took up to each of `BOUNDS_SECONDS`."""
         found, seen, classes = [], 0, sorted(self.classes.items(), reverse=True)
-        for power, bound in enumerate(BOUNDS_S, 6):
+        for power, bound in enumerate(BOUNDS_SECONDS, 6):
             while classes and classes[-1][0] < power * STEPS:
                 seen += classes.pop()[1]
             found.append((bound, seen))
@@ -36,7 +36,7 @@ class Histogram:
         for at in sorted(self.classes):
             seen += self.classes[at]
             if seen >= wanted:
-                return float(LEAST_S * 2 ** ((at + 0.5) / STEPS))
+                return float(LEAST_SECONDS * 2 ** ((at + 0.5) / STEPS))
         return 0.0
 
     def since(self, earlier: "Histogram | None") -> "Histogram":

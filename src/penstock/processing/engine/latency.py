@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from math import log2
 
-from penstock.processing.engine.histogram import CLASSES, LEAST_S, STEPS, Histogram
+from penstock.processing.engine.histogram import CLASSES, LEAST_SECONDS, STEPS, Histogram
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Latency:
 
     def add(self, seconds: float) -> None:
         """Count a duration."""
-        at = 0 if seconds <= LEAST_S else min(int(log2(seconds / LEAST_S) * STEPS), CLASSES)
+        at = 0 if seconds <= LEAST_SECONDS else min(int(log2(seconds / LEAST_SECONDS) * STEPS), CLASSES)
         classes = self._classes
         classes[at] = classes.get(at, 0) + 1
         self._count += 1
@@ -54,5 +54,5 @@ class Latency:
         for at in sorted(self._classes):
             seen += self._classes[at]
             if seen >= wanted:
-                return min(self._max, LEAST_S * 2 ** ((at + 0.5) / STEPS))
+                return min(self._max, LEAST_SECONDS * 2 ** ((at + 0.5) / STEPS))
         return self._max

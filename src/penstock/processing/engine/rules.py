@@ -36,7 +36,7 @@ class Rules:
     streams are remembered, however many.
     """
     backoff: Backoff = field(default_factory=Backoff)
-    timeout_s: float | None = None
+    timeout: float | None = None
     """A call that lasts longer has failed, and its events come again when it has ended: a coroutine is cancelled; a
     thread cannot be. Where it ends well nevertheless, what it says counts, unless its stream was parked meanwhile."""
     attempts_max: int | None = None
@@ -61,4 +61,4 @@ class Rules:
         for name, kind in (("backoff", Backoff), ("health", Health)):
             if not isinstance(getattr(self, name), kind):
                 raise BadParameter(parameter=name, value=getattr(self, name), allowed=f"{kind.__name__}(…)")
-        check_some_seconds("timeout_s", self.timeout_s)
+        check_some_seconds("timeout", self.timeout)

@@ -59,9 +59,9 @@ class Keyed:
         """Return where the source begins."""
         return self.inner.beginning(tranche, kept)
 
-    def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
+    def read(self, wants: Mapping[str, Want], timeout: float) -> Sequence[Batch]:
         """Return what the source has, under other names."""
-        return [self._keyed(batch) for batch in self.inner.read(wants, wait_s)]
+        return [self._keyed(batch) for batch in self.inner.read(wants, timeout)]
 
     def reread(self, tranche: str, want: Want) -> Batch:
         """Return what the source gives again, likewise."""

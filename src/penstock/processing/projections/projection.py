@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 # they need not have it.
 
 S = TypeVar("S")
-SWITCH_S: Final = 5.0
-PAUSE_S: Final = 0.05
+SWITCH_TIMEOUT: Final = 5.0
+PAUSE_SECONDS: Final = 0.05
 NAME_BYTES_MAX: Final = 63
 _NAMES: Final = "letters, digits and _, as tables are called"
 
@@ -133,7 +133,7 @@ class Projection(Generic[S]):
         keyed = Keyed(source, self.key_of)
         return Inline(self._handler(database), keyed, **options)
 
-    def switch(self, database: str | Connect, *, timeout: float = SWITCH_S, even_if_behind: bool = False) -> None:
+    def switch(self, database: str | Connect, *, timeout: float = SWITCH_TIMEOUT, even_if_behind: bool = False) -> None:
         """Have the view show this version, from one moment to the next.
 
         It has to be built as far as the version that is shown is now; what is missing is waited for.
@@ -173,7 +173,7 @@ class Projection(Generic[S]):
             except ProjectionBehind:
                 if time.monotonic() >= deadline:
                     raise
-            time.sleep(PAUSE_S)
+            time.sleep(PAUSE_SECONDS)
 
     def _handler(self, database: str | Connect, *, is_shared: bool = False) -> "Transactional":
         from penstock.processing.checkpoints.database import DatabaseCheckpoints

@@ -14,17 +14,17 @@ from penstock.processing.progress import Progress
 from penstock.processing.snapshot import BusyStream, Snapshot
 from penstock.wire.http import is_passing
 
-PAUSES_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02)
-PAUSE_S: Final = 0.05
+PAUSES_SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02)
+PAUSE_SECONDS: Final = 0.05
 TOLD_MAX: Final = 3
 """So many streams are named, and of those that get nowhere so many characters of the reason."""
 DETAIL_CHARS: Final = 200
 LOOKS: Final = 2
 """So often it has to be looked what is wanted of parked streams: once may have begun before somebody wanted it."""
-LOOK_S: Final = 0.1
+LOOK_INTERVAL: Final = 0.1
 """So often it is looked whether the processor goes on, while its source is asked."""
 NOT_BEGUN: Final = "what may come: it has begun with no tranche of its source, such as a file or a partition"
-LONG_S: Final = 1.0
+LONG_SECONDS: Final = 1.0
 """A commit that is under way for so long is told of."""
 NOT_STARTED: Final = "the processor is not started: start() does that, and a `with` block of it"
 
@@ -72,7 +72,7 @@ class CatchingUp:
         self._heeded = self._progress.heeded + LOOKS
         self.count += 1
         try:
-            for pause in chain(PAUSES_S, repeat(PAUSE_S)):
+            for pause in chain(PAUSES_SECONDS, repeat(PAUSE_SECONDS)):
                 self._wake()
                 behind = self._asked(deadline)
                 if behind is None:
@@ -98,7 +98,7 @@ class CatchingUp:
         while True:
             self._check()
             try:
-                return asking.result(LOOK_S)
+                return asking.result(LOOK_INTERVAL)
             except FutureTimeout:
                 if time.monotonic() > deadline:
                     return "what its source would say, which does not answer"
@@ -156,12 +156,12 @@ def troubles_of(snapshot: Snapshot) -> list[str]:
 
 
 def _commits_of(snapshot: Snapshot) -> list[str]:
-    failing, seconds = snapshot.commits_failing, snapshot.commit_s
+    failing, seconds = snapshot.commits_failing, snapshot.commit_seconds
     told = []
     if failing:
         count = "the last commit has" if failing == 1 else f"the last {failing} commits have"
         told.append(f"{count} failed: {_short(snapshot.commit_failure or '')}")
-    if seconds is not None and seconds >= LONG_S:
+    if seconds is not None and seconds >= LONG_SECONDS:
         told.append(f"a commit has not been answered for {seconds:.0f} s")
     return told
 
@@ -173,5 +173,5 @@ def _short(text: str) -> str:
 def _trouble(stream: BusyStream, is_doing: str) -> str:
     reason = ": ".join(part for part in (stream.tag, stream.detail) if part)
     told = _short(reason)
-    where = f"{stream.stream} {is_doing} at {stream.index} for {stream.age_s:.0f} s"
+    where = f"{stream.stream} {is_doing} at {stream.index} for {stream.age_seconds:.0f} s"
     return f"{where}: {told}" if told else where

@@ -16,10 +16,10 @@ from penstock.processing.tally import Tally
 from penstock.wire.http import is_passing
 
 LAST_ATTEMPTS: Final = 3
-LAST_PAUSE_S: Final = 0.5
-LAST_S_MAX: Final = 10.0
+LAST_PAUSE_SECONDS: Final = 0.5
+LAST_SECONDS_MAX: Final = 10.0
 """After so long it is not tried once more: a database that is locked keeps each commit waiting for its own time."""
-SOON_S: Final = 0.01
+SOON_INTERVAL: Final = 0.01
 """How often at most it commits while somebody waits for that."""
 HOPELESS: Final = (CheckpointMoved, SchemaError)
 """What has ended a processor that need not try to commit once more."""
@@ -35,20 +35,20 @@ class Committing:
         progress: What is committed.
         inbox: Where the loop hears of it.
         clock: Seconds that never go back.
-        every_s: How often.
+        interval: How often.
         tally: Where they are counted.
 
     Raises:
-        BadParameter: *every_s*, which is a processor's `commit_s`, is no number of seconds.
+        BadParameter: *interval*, which is a processor's `commit_interval`, is no number of seconds.
     """
 
     def __init__(
-        self, progress: Progress, inbox: Inbox, clock: Callable[[], float], every_s: float, *, tally: Tally
+        self, progress: Progress, inbox: Inbox, clock: Callable[[], float], interval: float, *, tally: Tally
     ) -> None:
-        check_seconds("commit_s", every_s, zero=True)
+        check_seconds("commit_interval", interval, zero=True)
         self._progress = progress
         self._clock = clock
-        self._every_s = every_s
+        self._interval = interval
         self._errands = Errands(inbox, "penstock-committer", partial(tally.cpu.counted, "commit"))
         self._at: float | None = None
         self._tally = tally
@@ -64,8 +64,8 @@ class Committing:
 
     def commit(self, now: float, *, at_once: bool) -> None:
         """Commit, if it is time to or is to be *at_once*, unless a commit is under way."""
-        every_s = min(self._every_s, SOON_S) if at_once else self._every_s
-        if self._errands.is_busy or (self._at is not None and now - self._at < every_s):
+        interval = min(self._interval, SOON_INTERVAL) if at_once else self._interval
+        if self._errands.is_busy or (self._at is not None and now - self._at < interval):
             return
         progress = self._progress
         advance = progress.advance()
@@ -117,8 +117,8 @@ def commit_the_last(
             _commit_what_is_left(progress)
         except PenstockError as error:
             note_failure(error, tally)
-            if attempt < LAST_ATTEMPTS and clock() - began < LAST_S_MAX:
-                time.sleep(LAST_PAUSE_S)
+            if attempt < LAST_ATTEMPTS and clock() - began < LAST_SECONDS_MAX:
+                time.sleep(LAST_PAUSE_SECONDS)
             else:
                 _log.warning("the last commit has failed, and what is done since comes again: %s", error.detail)
                 return

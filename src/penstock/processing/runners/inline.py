@@ -89,7 +89,7 @@ class Inline:
         try:
             has_read = self._read()
         except PenstockError:
-            self.engine.rules.health.check_source(self._tally.unanswered_s(self.now))
+            self.engine.rules.health.check_source(self._tally.unanswered_seconds(self.now))
             raise
         self._tally.source.read(self.now, is_answer=True)
         has_called = self._call()

@@ -31,19 +31,19 @@ from penstock.processing.runners.observing import Observing, name_of
 from penstock.processing.runners.processor import Processor
 from penstock.processing.runners.reading import Reading
 from penstock.processing.runners.sharing import Leases, Sharing, check_leases
-from penstock.processing.runners.tasks import CANCEL_S, Tasks
+from penstock.processing.runners.tasks import CANCEL_TIMEOUT, Tasks
 from penstock.processing.runners.threads import Threads
 from penstock.processing.sources.source import Source, check_source
 from penstock.processing.together import Together, Transactional
 
-LOOK_S: Final = 0.5
+LOOK_INTERVAL: Final = 0.5
 """How often at least it is looked for what time alone brings: commits, calls that are overdue, bad health."""
-CLOSING_LOOK_S: Final = 0.02
+CLOSING_LOOK_INTERVAL: Final = 0.02
 """The same while another processor waits for tranches of this one."""
-AHEAD_S: Final = 0.002
+AHEAD_SECONDS: Final = 0.002
 """So much work is handed out beyond what is under way, so that short calls follow each other without a pause."""
 AHEAD_MAX: Final = 128
-STOP_S_MAX: Final = 30.0
+STOP_TIMEOUT: Final = 30.0
 """So long calls that are under way are waited for; for the last seconds of that, coroutines are cancelled."""
 TOLD_MAX: Final = 3
 _log: Final = logging.getLogger("penstock.processing")
@@ -60,8 +60,8 @@ class Local(Processor):
         rules: What it keeps to.
         classify: Names failures.
         leases: Which tranches it has, where several processors of its name share them; None: all are its own.
-        commit_s: How often it commits; besides it does when it stops.
-        stats_s: How often it says in the log how it goes; None: never.
+        commit_interval: How often it commits; besides it does when it stops.
+        stats_interval: How often it says in the log how it goes; None: never.
         name: What it is called in logs, views and metrics; by default what its checkpoints call it.
         clock: Seconds that never go back.
 
@@ -80,8 +80,8 @@ class Local(Processor):
         rules: Rules | None = None,
         classify: Classify | None = None,
         leases: Leases | None = None,
-        commit_s: float = 5.0,
-        stats_s: float | None = 60.0,
+        commit_interval: float = 5.0,
+        stats_interval: float | None = 60.0,
         name: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -98,12 +98,12 @@ class Local(Processor):
             keeps_ahead |= not isinstance(handler, Transactional)
         self._inbox = Inbox()
         progress = Progress(self.engine, source, checkpoints, keeps_ahead=keeps_ahead)
-        observing = Observing(name_of(name, checkpoints), self.engine, progress.behind, stats_s, clock())
+        observing = Observing(name_of(name, checkpoints), self.engine, progress.behind, stats_interval, clock())
         super().__init__(progress, self._inbox.wake, observing)
         self._clock = clock
         tally = self._observing.tally
         self._reading = Reading(source, self.engine, self._progress, self._inbox, clock, tally=tally)
-        self._committing = Committing(self._progress, self._inbox, clock, commit_s, tally=tally)
+        self._committing = Committing(self._progress, self._inbox, clock, commit_interval, tally=tally)
         self._streams_max = handler.streams_max if isinstance(handler, Together | Transactional) else None
         within = _looked_at_within(handler, leases)
         self._sharing: Sharing | None = None
@@ -111,7 +111,7 @@ class Local(Processor):
             is_timeless = within is not None
             self._sharing = Sharing(leases, self._progress, self._inbox, clock, is_timeless=is_timeless)
         self._workers = self._working(handler, classify, within)
-        self._mean_s = 0.0
+        self._mean_seconds = 0.0
         self._looked_at = float("-inf")  # At once, so that whoever watches sees that it runs.
 
     def _begin(self) -> None:
@@ -142,7 +142,7 @@ class Local(Processor):
             )
         calling, is_awaited = Handling(handler, classify), is_coroutine_function(handler)
         if is_awaited:
-            return Tasks(calling, inbox, clock, cpu, self.engine.rules.timeout_s)
+            return Tasks(calling, inbox, clock, cpu, self.engine.rules.timeout)
         return Threads(calling, inbox, clock, cpu)
 
     def _go_on(self) -> None:
@@ -156,9 +156,9 @@ class Local(Processor):
             self._workers.call(calls)
         self._look(now)
         due = self.engine.due
-        longest = self._looked_at + LOOK_S - now  # Nobody is to be told of what was longer ago.
+        longest = self._looked_at + LOOK_INTERVAL - now  # Nobody is to be told of what was longer ago.
         if self._progress.closing:
-            longest = min(longest, CLOSING_LOOK_S)
+            longest = min(longest, CLOSING_LOOK_INTERVAL)
         self._inbox.wait(longest if due is None else min(longest, max(0.0, due - now)))
 
     def _take_in(self, now: float) -> None:
@@ -167,7 +167,7 @@ class Local(Processor):
             try:
                 if isinstance(item, Settled):
                     engine.settle(item.call, item.result, now, item.took)
-                    self._mean_s += (item.took - self._mean_s) * 0.05
+                    self._mean_seconds += (item.took - self._mean_seconds) * 0.05
                 else:
                     item()
             except BaseException as raised:  # noqa: BLE001 - What has come beside it is taken in nevertheless.
@@ -182,7 +182,11 @@ class Local(Processor):
             waits = busy.active or self._committing.is_busy or self._progress.is_doubtful
             waits = waits or (self._sharing is not None and self._sharing.holds_calls)
             return 0 if waits else self._streams_max
-        ahead = min(AHEAD_MAX, int(concurrency * AHEAD_S / max(self._mean_s, 1e-6))) if self.engine.handled else 0
+        ahead = (
+            min(AHEAD_MAX, int(concurrency * AHEAD_SECONDS / max(self._mean_seconds, 1e-6)))
+            if self.engine.handled
+            else 0
+        )
         stuck = min(len(busy.overdue_calls), concurrency)
         return concurrency + ahead + stuck - len(busy.active)
 
@@ -207,7 +211,7 @@ class Local(Processor):
             self._committing.commit(now, at_once=at_once)
 
     def _look(self, now: float) -> None:
-        is_due = now - self._looked_at >= LOOK_S
+        is_due = now - self._looked_at >= LOOK_INTERVAL
         is_leaving = bool(self._progress.closing)
         at_once = is_leaving or self._catching_up.count > 0 or (is_due and self._progress.has_parked)
         at_once |= is_due and self._progress.is_doubtful
@@ -230,14 +234,14 @@ class Local(Processor):
 
     def _end(self) -> None:
         """Wait for the calls that are under way, and commit what is done."""
-        deadline = time.monotonic() + STOP_S_MAX - (CANCEL_S if isinstance(self._workers, Tasks) else 0.0)
+        deadline = time.monotonic() + STOP_TIMEOUT - (CANCEL_TIMEOUT if isinstance(self._workers, Tasks) else 0.0)
         self._take_back()
         self._reading.end()
         if self._sharing is not None:
             self._sharing.end()
         while (self.engine.busy.active or self._reading.is_busy) and time.monotonic() < deadline:
             self._share_what_is_left()
-            self._inbox.wait(LOOK_S if self._sharing is None else CLOSING_LOOK_S)
+            self._inbox.wait(LOOK_INTERVAL if self._sharing is None else CLOSING_LOOK_INTERVAL)
             self._take_in_the_last()
         self._workers.stop()
         self._committing.stop()
@@ -263,7 +267,7 @@ class Local(Processor):
         if streams:
             told = ", ".join([*streams[:TOLD_MAX], *(["…"] if len(streams) > TOLD_MAX else [])])
             left = "calls that were not done within %g s come again, and go on unheard where they cannot be cut off: %s"
-            _log.warning(left, STOP_S_MAX, told)
+            _log.warning(left, STOP_TIMEOUT, told)
 
     def _give_up_what_lapsed(self) -> None:
         if self._sharing is not None:

@@ -17,7 +17,7 @@ from penstock.processing.snapshot import Snapshot, take_snapshot
 from penstock.processing.source_watch import Answer
 from penstock.processing.tally import Tally
 
-ASK_S: Final = 5.0
+ASK_INTERVAL: Final = 5.0
 """The interval between two questions to the source about its heads, in seconds."""
 ASK_SHARE: Final = 20
 """A source that takes long to say what it has is asked less often: of so many seconds one goes into that."""
@@ -35,15 +35,15 @@ class Observing:
         name: The processor's.
         engine: Its engine.
         behind: Asks the source how many events each tranche has behind a position.
-        stats_s: How often a line of figures goes into the log; None: never.
+        stats_interval: How often a line of figures goes into the log; None: never.
         now: The time at which it begins.
 
     Raises:
-        BadParameter: *stats_s* is no number of seconds above 0.
+        BadParameter: *stats_interval* is no number of seconds above 0.
     """
 
-    def __init__(self, name: str, engine: Engine, behind: Behind, stats_s: float | None, now: float) -> None:
-        check_some_seconds("stats_s", stats_s)
+    def __init__(self, name: str, engine: Engine, behind: Behind, stats_interval: float | None, now: float) -> None:
+        check_some_seconds("stats_interval", stats_interval)
         self.tally = Tally()
         self.name = name
         """The processor's: what it is called in logs, views and metrics."""
@@ -52,7 +52,7 @@ class Observing:
         self._is_asking = self._has_ended = False
         self._ask_at = now
         self._announcing = Announcing(name, engine, Quota())
-        self._stats_s = stats_s
+        self._stats_interval = stats_interval
         self._told: Snapshot | None = None
         self._told_at = now
         self.snapshot = take_snapshot(name, engine, self.tally, now, is_running=False)
@@ -64,19 +64,19 @@ class Observing:
         self.snapshot = take_snapshot(self.name, self._engine, self.tally, now, is_running=True)
         self._ask(now)
         self._announcing.look(now)
-        if self._stats_s is not None and now - self._told_at >= self._stats_s:
+        if self._stats_interval is not None and now - self._told_at >= self._stats_interval:
             self._tell(now)
 
     def check_source(self, now: float) -> None:
         """Raise SourceSilent where the source has not answered for longer than the rules allow."""
-        self._engine.rules.health.check_source(self.tally.unanswered_s(now))
+        self._engine.rules.health.check_source(self.tally.unanswered_seconds(now))
 
     def end(self, now: float, error: BaseException | None) -> None:
         """Take the last snapshot, and say what has ended the processor."""
         self._has_ended = True
         self._announcing.look(now)
         self.snapshot = take_snapshot(self.name, self._engine, self.tally, now, is_running=False)
-        if self._stats_s is not None:
+        if self._stats_interval is not None:
             self._tell(now)
         self._announcing.ended(error)
 
@@ -100,7 +100,7 @@ class Observing:
             )
             answer = Answer(counts, {each.name: each.events_done for each in tranches})
             self.tally.source.told(answer, now, is_wanted=is_wanted)
-        self._ask_at = now + max(ASK_S, ASK_SHARE * (time.monotonic() - began))
+        self._ask_at = now + max(ASK_INTERVAL, ASK_SHARE * (time.monotonic() - began))
         self._is_asking = False
 
     def _tell(self, now: float) -> None:

@@ -19,11 +19,11 @@ from penstock.processing.sources.subscription import subscription_in
 from penstock.processing.tally import Tally
 from penstock.wire.http import Backoff, is_passing
 
-READ_S: Final = 0.5
+READ_TIMEOUT: Final = 0.5
 """So long a source is asked to wait where there is nothing new; as long it may take to stop."""
-BUSY_READ_S: Final = 0.01
+BUSY_READ_TIMEOUT: Final = 0.01
 """The same while something is under way: soon there may be room for other tranches, too."""
-DELAY_S_MAX: Final = 10.0
+DELAY_SECONDS_MAX: Final = 10.0
 _log: Final = logging.getLogger("penstock.processing")
 
 
@@ -61,7 +61,7 @@ class Reading:
         self._clock = clock
         self._tally = tally
         self._errands = Errands(inbox, "penstock-reader", partial(tally.cpu.counted, "read"))
-        self._backoff = Backoff(DELAY_S_MAX)
+        self._backoff = Backoff(DELAY_SECONDS_MAX)
         self._not_before = 0.0
         self._is_over = False
 
@@ -103,16 +103,16 @@ class Reading:
         wants, replays = self._progress.wants(), self._progress.replays()
         if wants or replays or not self._progress.has_begun:
             is_idle = self._engine.is_idle and not self._engine.parking.retried
-            wait_s = READ_S if is_idle else BUSY_READ_S
-            self._errands.do(lambda: self._read(wants, replays, wait_s), self._taken, self._failed)
+            timeout = READ_TIMEOUT if is_idle else BUSY_READ_TIMEOUT
+            self._errands.do(lambda: self._read(wants, replays, timeout), self._taken, self._failed)
 
-    def _read(self, wants: Mapping[str, Want], replays: Sequence[Replay], wait_s: float) -> Read:
+    def _read(self, wants: Mapping[str, Want], replays: Sequence[Replay], timeout: float) -> Read:
         source, found = self._source, self._progress.survey()
         if not (wants or replays or found):
-            time.sleep(wait_s)  # There is no tranche yet.
+            time.sleep(timeout)  # There is no tranche yet.
         again = [(replay, self._progress.reread(replay)) for replay in replays]
         began = self._clock()
-        batches = source.read(wants, 0.0 if again or found else wait_s) if wants else ()
+        batches = source.read(wants, 0.0 if again or found else timeout) if wants else ()
         return Read(found, batches, again, self._clock() - began)
 
     def _taken(self, read: Read) -> None:

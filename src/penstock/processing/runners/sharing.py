@@ -17,7 +17,7 @@ from penstock.processing.runners.errands import Errands
 from penstock.processing.runners.inbox import Inbox
 from penstock.processing.sharing import Held
 
-PAUSE_S: Final = 0.5
+PAUSE_SECONDS: Final = 0.5
 """Between attempts of which the first has failed."""
 _log: Final = logging.getLogger("penstock.processing")
 
@@ -31,7 +31,7 @@ class Leases(Protocol):
         ...
 
     @property
-    def lease_s(self) -> float:
+    def lease_seconds(self) -> float:
         """So long a processor has its tranches without a sign of it."""
         ...
 
@@ -133,7 +133,7 @@ class Sharing:
         is_lapsed = self.give_up_what_lapsed(now)
         if self._errands.is_busy or now < self._pause_until or (self._is_timeless and is_committing):
             return is_lapsed
-        if now - self._asked_at >= self._leases.lease_s / 4:
+        if now - self._asked_at >= self._leases.lease_seconds / 4:
             self._asked_at = now
             self._errands.do(lambda: self._renew(now), self._renewed, self._failed)
         elif not is_committing and (done := self._done()):
@@ -142,7 +142,7 @@ class Sharing:
 
     def give_up_what_lapsed(self, now: float) -> bool:
         """Have nothing more committed of what may be another's, since leases could not be renewed; tell whether so."""
-        is_lapsed = not self._is_timeless and now - self._renewed_at > self._leases.lease_s * 0.8
+        is_lapsed = not self._is_timeless and now - self._renewed_at > self._leases.lease_seconds * 0.8
         if is_lapsed:
             self._progress.own(frozenset())
             self._progress.give_up()
@@ -199,7 +199,7 @@ class Sharing:
         self._progress.own(mine, held.coming)
 
     def _failed(self, error: BaseException) -> None:
-        self._pause_until = self._clock() + PAUSE_S
+        self._pause_until = self._clock() + PAUSE_SECONDS
         if isinstance(error, SchemaError) or not isinstance(error, PenstockError):
             raise error
         self._asked_at = float("-inf")

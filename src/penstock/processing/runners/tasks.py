@@ -15,20 +15,20 @@ from penstock.processing.engine.outcome import Failure, Outcome, timed_out
 from penstock.processing.handling import Handling
 from penstock.processing.runners.inbox import Inbox, Settled
 
-CANCEL_S: Final = 5.0
+CANCEL_TIMEOUT: Final = 5.0
 """So long calls that are cancelled have to end."""
 
 
 class Tasks:
-    """Tasks that call one handler. A call that lasts longer than *timeout_s* is cancelled."""
+    """Tasks that call one handler. A call that lasts longer than *timeout* is cancelled."""
 
     def __init__(
-        self, handling: Handling, inbox: Inbox, clock: Callable[[], float], cpu: Cpu, timeout_s: float | None
+        self, handling: Handling, inbox: Inbox, clock: Callable[[], float], cpu: Cpu, timeout: float | None
     ) -> None:
         self._handling = handling
         self._inbox = inbox
         self._clock = clock
-        self._timeout_s = timeout_s
+        self._timeout = timeout
         self._loop = asyncio.new_event_loop()
         run = cpu.counted("handle", self._run)
         self._thread = threading.Thread(target=run, name="penstock-handlers", daemon=True)
@@ -64,16 +64,16 @@ class Tasks:
         return found
 
     def stop(self) -> None:
-        """End; calls that are under way are cancelled, and waited for for `CANCEL_S` at most, whatever they do then.
+        """Cancel the calls that are under way, wait for them for `CANCEL_TIMEOUT` at most, and end.
 
-        So are, after them, tasks that handlers have begun.
+        Tasks that handlers have begun are cancelled after them.
         """
         if self._thread.ident is None:
             self._loop.close()
             return
-        deadline = time.monotonic() + CANCEL_S
+        deadline = time.monotonic() + CANCEL_TIMEOUT
         self._loop.call_soon_threadsafe(self._end)
-        self._is_over.wait(CANCEL_S)
+        self._is_over.wait(CANCEL_TIMEOUT)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(max(0.1, deadline - time.monotonic()))  # A handler may block it.
 
@@ -90,7 +90,7 @@ class Tasks:
         for task in left:
             task.cancel()
         if left:
-            self._loop.run_until_complete(asyncio.wait(left, timeout=CANCEL_S))
+            self._loop.run_until_complete(asyncio.wait(left, timeout=CANCEL_TIMEOUT))
 
     def _begin(self) -> None:
         with suppress(IndexError):  # They may be taken back meanwhile.
@@ -118,11 +118,11 @@ class Tasks:
     async def _awaited(self, call: Call) -> None:
         began = call.called = self._clock()
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(self._timeout):
                 result: Outcome | Failure = await self._handling.awaited(call)
         except TimeoutError:
-            assert self._timeout_s is not None, "that is what is over"
-            result = timed_out(self._timeout_s)
+            assert self._timeout is not None, "that is what is over"
+            result = timed_out(self._timeout)
         except asyncio.CancelledError:  # It is this call that is to end: see `_ended`.
             raise
         except BaseException as error:  # noqa: BLE001 - Nobody interrupts this thread: it is the handler's.

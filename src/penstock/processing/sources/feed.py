@@ -33,11 +33,11 @@ Start: TypeAlias = Literal["earliest", "latest"] | datetime
 PAGE_EVENTS: Final = 20_000
 PART_EVENTS: Final = 250
 """After so many events of a page there is a position: less is handled again by who is started again."""
-WAIT_S: Final = 20.0
+WAIT_SECONDS: Final = 20.0
 """So long a request waits at the hub, where all partitions are asked for."""
-PARTIAL_WAIT_S: Final = 0.1
+PARTIAL_WAIT_SECONDS: Final = 0.1
 """The same where some are not: soon there may be room for them."""
-LOOK_S: Final = 5.0
+LOOK_INTERVAL: Final = 5.0
 """How often it is looked for new partitions."""
 _STARTS: Final = "earliest, latest, or a datetime with a time zone, such as datetime(2026, 11, 20, 10, tzinfo=UTC)"
 _NAMES: Final = "the names of event types, one after the other, not in a list: 'order.placed', 'order.shipped'"
@@ -111,7 +111,7 @@ class FeedSource(Closing):
         is_new = any(each.rpartition("/")[0] == event_type for each in kept)
         return self._exchanges.carry_out(feed.beginning(partition, is_new=is_new))
 
-    def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
+    def read(self, wants: Mapping[str, Want], timeout: float) -> Sequence[Batch]:
         """Return what has come of each partition that is wanted.
 
         A request that waits at the hub goes on meanwhile, and its answer comes with a later call; to wait for nothing
@@ -125,11 +125,11 @@ class FeedSource(Closing):
             self._break_off_in_vain(event_type)
             if event_type not in self._polls:
                 feed = self._feeds[event_type]
-                exchange = feed.poll(partitions, wait_s=WAIT_S if wait_s else 0.0)
+                exchange = feed.poll(partitions, wait_seconds=WAIT_SECONDS if timeout else 0.0)
                 self._polls[event_type] = _Poll(partitions, self._exchanges.begin(exchange), feed.epoch)
-                if not wait_s:
+                if not timeout:
                     wait([self._polls[event_type].answer])
-        wait([poll.answer for poll in self._polls.values()], timeout=wait_s, return_when=FIRST_COMPLETED)
+        wait([poll.answer for poll in self._polls.values()], timeout=timeout, return_when=FIRST_COMPLETED)
         ended = [event_type for event_type, poll in self._polls.items() if poll.answer.done()]
         found = [(poll, batch) for poll in map(self._polls.pop, ended) for batch in result_of(poll.answer)]
         return [batch for poll, batch in found if poll.is_still_wanted(batch, wants)]
@@ -209,7 +209,7 @@ class _Feed:
 
     def tranches(self) -> Exchange[list[str]]:
         now = time.monotonic()
-        if now - self._looked_at > LOOK_S:
+        if now - self._looked_at > LOOK_INTERVAL:
             self._looked_at = now
             yield from self._look()
         known = yield from self.known()
@@ -222,7 +222,7 @@ class _Feed:
         known = yield from self.known()
         return FeedPosition(known.epoch, known.floors[partition] if offset is None else offset).encode()
 
-    def poll(self, wants: Mapping[int, Want], wait_s: float) -> Exchange[list[Batch]]:
+    def poll(self, wants: Mapping[int, Want], wait_seconds: float) -> Exchange[list[Batch]]:
         """Return the next page of some partitions, in parts; empty batches where it was waited in vain."""
         # A partition with little room is left out for a while: a page is as small as the least room of its partitions.
         most = max(want.events_max for want in wants.values())
@@ -231,8 +231,8 @@ class _Feed:
         events = min([PAGE_EVENTS, *(want.events_max for want in chosen.values())])
         known = yield from self.known()
         if len(chosen) < len(known.heads):
-            wait_s = min(wait_s, PARTIAL_WAIT_S)
-        found = yield from self._read(places, events, wait_s)
+            wait_seconds = min(wait_seconds, PARTIAL_WAIT_SECONDS)
+        found = yield from self._read(places, events, wait_seconds)
         return [part for batch in found for part in _parts(batch)]
 
     def reread(self, partition: int, want: Want) -> Exchange[Batch]:
@@ -250,20 +250,20 @@ class _Feed:
             gaps[partition] = head - max(floor, place.offset if place is not None and known else 0)
         return gaps
 
-    def _read(self, places: Mapping[int, FeedPosition], events: int, wait_s: float) -> Exchange[list[Batch]]:
+    def _read(self, places: Mapping[int, FeedPosition], events: int, wait_seconds: float) -> Exchange[list[Batch]]:
         known = yield from self.known()
         if any(place.epoch != known.epoch for place in places.values()):
             known = yield from self._look()
             places = {partition: self._settled(partition, place, known) for partition, place in places.items()}
         offsets = {partition: place.offset for partition, place in places.items()}
         try:
-            page = yield from self._pages.page(known.epoch, len(known.heads), offsets, events, wait_s)
+            page = yield from self._pages.page(known.epoch, len(known.heads), offsets, events, wait_seconds)
         except (CursorExpired, BadCursor):
             known = yield from self._look()
             settled = {partition: self._settled(partition, place, known) for partition, place in places.items()}
             if settled == places:
                 raise
-            return (yield from self._read(settled, events, wait_s))
+            return (yield from self._read(settled, events, wait_seconds))
         if page is None:  # There are other partitions than were asked for.
             yield from self._look()
             return []

@@ -111,7 +111,7 @@ class FeedPages:
         }
 
     def page(
-        self, epoch: int, count: int, offsets: Mapping[int, int], events: int, wait_s: float
+        self, epoch: int, count: int, offsets: Mapping[int, int], events: int, wait_seconds: float
     ) -> "Exchange[pa.Table | None]":
         """Return what follows in the partitions that *offsets* names, up to so many *events*.
 
@@ -128,9 +128,9 @@ class FeedPages:
             for partition, offset in offsets.items()
         )
         query: list[tuple[str, object]] = [("n", count), *cursors, ("pagesizehint", events)]
-        query += [("wait", wait_s)] if wait_s else []
+        query += [("wait", wait_seconds)] if wait_seconds else []
         url = address(hub_address(self._url, "feeds", self._event_type), query=query)
-        request = Request(method="GET", url=url, headers={"accept": ARROW}, wait=wait_s)
+        request = Request(method="GET", url=url, headers={"accept": ARROW}, wait=wait_seconds)
         try:
             answer = yield from self._json.done(request, is_passing, 200)
         except (BadPartitionCount, StaleSplit):

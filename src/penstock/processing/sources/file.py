@@ -25,7 +25,7 @@ BATCH_EVENTS: Final = 10_000
 FILES_AT_ONCE: Final = 16
 """Of so many files one call of `read` has something, and as many are held open."""
 _PATHS: Final = "paths of files or patterns, one after the other: 'in/*.ndjson', 'out/*.ndjson'"
-LOOK_S: Final = 0.05
+LOOK_INTERVAL: Final = 0.05
 """How often it is looked whether files have grown, while it is waited for that."""
 
 
@@ -91,10 +91,10 @@ class FileSource(Closable):
         """Return the place of a file's first line."""
         return LinePlace().behind(b"").encode()
 
-    def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
+    def read(self, wants: Mapping[str, Want], timeout: float) -> Sequence[Batch]:
         """Return what has come of some of the files."""
-        for turn in range(1 + ceil(wait_s / LOOK_S)):
-            if turn and self._closed.wait(LOOK_S):
+        for turn in range(1 + ceil(timeout / LOOK_INTERVAL)):
+            if turn and self._closed.wait(LOOK_INTERVAL):
                 break
             with self._turn:
                 if not self._closed.is_set() and (chosen := self._chosen(wants)):

@@ -62,9 +62,9 @@ class Filtered(Closing):
         """Return where a processor begins that has no position in a tranche."""
         return self.inner.beginning(tranche, kept)
 
-    def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
+    def read(self, wants: Mapping[str, Want], timeout: float) -> Sequence[Batch]:
         """Return what is wanted of what follows; a batch may have nothing left, and moves the position all the same."""
-        return [self._sifted(batch) for batch in self.inner.read(wants, wait_s)]
+        return [self._sifted(batch) for batch in self.inner.read(wants, timeout)]
 
     def reread(self, tranche: str, want: Want) -> Batch:
         """Return what is wanted of what a tranche has from an earlier position on."""

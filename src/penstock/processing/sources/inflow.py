@@ -11,7 +11,7 @@ from penstock.errors import PenstockError
 
 RENEWALS: Final = 3
 """So often a lease is extended within a commit timeout."""
-STOP_S: Final = 5.0
+STOP_TIMEOUT: Final = 5.0
 
 
 class Taker(Protocol):
@@ -59,7 +59,7 @@ class Inflow:
         self._over.set()
         self.stream.stop()
         for thread in self._threads:
-            thread.join(STOP_S)
+            thread.join(STOP_TIMEOUT)
 
     def _read(self) -> None:
         try:

@@ -59,7 +59,7 @@ class IterableSource(Closable):
         """Return the position before the first batch."""
         return 0
 
-    def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
+    def read(self, wants: Mapping[str, Want], timeout: float) -> Sequence[Batch]:
         """Return the next batch, whatever its size; an empty one at the end."""
         if self._tranche not in wants:
             return []
@@ -67,7 +67,7 @@ class IterableSource(Closable):
         if at < self._count:
             raise NotReplayable(source=type(self).__name__)
         while not self._is_exhausted:
-            items = self._next(wait_s)
+            items = self._next(timeout)
             if items is None:
                 break
             self._count += 1
@@ -78,7 +78,7 @@ class IterableSource(Closable):
         if self._count < at:
             allowed = f"as many as were handled, {at} at least, which it begins with; or checkpoints in memory"
             raise BadParameter(parameter="batches", value=f"{self._count} batches", allowed=allowed)
-        self._closed.wait(wait_s)
+        self._closed.wait(timeout)
         return [Batch(self._tranche, at, [], is_tail=True)]
 
     def reread(self, tranche: str, want: Want) -> Batch:  # noqa: ARG002 - It never can.
@@ -99,7 +99,7 @@ class IterableSource(Closable):
         self._closed.set()
         self._pulling.close()
 
-    def _next(self, wait_s: float) -> list[Item] | None:
+    def _next(self, timeout: float) -> list[Item] | None:
         """Return the next batch; None: there is none yet, or none any more.
 
         Raises:
@@ -107,7 +107,7 @@ class IterableSource(Closable):
                 events.
         """
         try:
-            items = self._pulling.take(wait_s)
+            items = self._pulling.take(timeout)
         except StopIteration:
             if self._failed is not None:
                 raise self._failed from None

@@ -65,11 +65,11 @@ class MemorySource:
         """Return the position before the first batch."""
         return 0
 
-    def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
+    def read(self, wants: Mapping[str, Want], timeout: float) -> Sequence[Batch]:
         """Return the next batch of each tranche that has one and is wanted, whatever its size."""
         with self._changed:
             found = self._next(wants)
-            if not found and self._changed.wait(wait_s):
+            if not found and self._changed.wait(timeout):
                 found = self._next(wants)
             return found
 

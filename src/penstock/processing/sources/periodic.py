@@ -14,7 +14,7 @@ from penstock.processing.sources.source import Want
 from penstock.processing.sources.traversal import Crawled, Traversal
 from penstock.processing.timetable import TRAVERSED_MAX, Timetable
 
-EVERY_MAX_S: Final = 100 * 366 * 86_400.0
+INTERVAL_MAX: Final = 100 * 366 * 86_400.0
 """A hundred years."""
 
 
@@ -56,7 +56,7 @@ class PeriodicSource(Closable):
         check_function("crawl", crawl)
         seconds = every.total_seconds() if isinstance(every, timedelta) else every
         allowed = "a second or more, as a number of seconds or a timedelta"
-        check_number("every", seconds, least=1, most=EVERY_MAX_S, allowed=allowed)
+        check_number("every", seconds, least=1, most=INTERVAL_MAX, allowed=allowed)
         check_kind("tranche", tranche, str, "a text")
         check_function("clock", clock)
         check_function("elapsed", elapsed)
@@ -83,7 +83,7 @@ class PeriodicSource(Closable):
         """Return the position before the first traversal."""
         return 0
 
-    def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
+    def read(self, wants: Mapping[str, Want], timeout: float) -> Sequence[Batch]:
         """Return what comes next of the traversal that is under way or due; its last batch moves the position.
 
         Whoever wants what was handed on already, from the position that is kept, is given another traversal.
@@ -94,10 +94,10 @@ class PeriodicSource(Closable):
         traversal = self._under_way(position)
         if traversal is None:
             self._resting_at = position
-            self._closed.wait(wait_s)
+            self._closed.wait(timeout)
             return []
         try:
-            batch = traversal.take(wait_s)
+            batch = traversal.take(timeout)
         except Exception:
             self._end(traversal)
             raise

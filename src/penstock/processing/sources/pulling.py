@@ -19,7 +19,7 @@ class Pulling(Generic[T]):
         self._thread: threading.Thread | None = None
         self._is_over = False
 
-    def take(self, wait_s: float) -> T | None:
+    def take(self, timeout: float) -> T | None:
         """Return what it gives next; None: it has not come within so many seconds, or all is closed.
 
         To wait for nothing is to wait until it comes.
@@ -33,7 +33,7 @@ class Pulling(Generic[T]):
             self._is_waiting = True
             self._ask()
         try:
-            answer = self._answers.get(timeout=wait_s or None)
+            answer = self._answers.get(timeout=timeout or None)
         except Empty:
             return None
         self._is_waiting = False

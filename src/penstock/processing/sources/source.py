@@ -58,8 +58,8 @@ class Source(Protocol):
         """
         ...
 
-    def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
-        """Return what follows, at most one batch of each tranche, or its parts; wait *wait_s* where there is nothing.
+    def read(self, wants: Mapping[str, Want], timeout: float) -> Sequence[Batch]:
+        """Return what follows, at most one batch of each tranche, or its parts; wait *timeout* where there is nothing.
 
         A batch without events tells that there are none up to its end.
         """

@@ -26,8 +26,8 @@ from penstock.wire.log.nakadi import parse_offset
 
 BATCH_LIMIT: Final = 1_000
 UNCOMMITTED_MAX: Final = 50_000
-PATIENCE_S: Final = 3.0
-LOOK_S: Final = 5.0
+RETRY_TIMEOUT: Final = 3.0
+LOOK_INTERVAL: Final = 5.0
 """How often it is looked for new partitions."""
 PARKED: Final = "+parked"
 """What the tranche is called of the parked events of a partition, behind its name."""
@@ -83,7 +83,7 @@ class SubscriptionSource(Closing):
         http: Any = None,
         **options: Unpack[StreamOptions],
     ) -> None:
-        self._client = Client(url, http=http, patience=PATIENCE_S)
+        self._client = Client(url, http=http, patience=RETRY_TIMEOUT)
         self._impatient = Client(url, http=http, patience=0.0)
         given: StreamOptions = {"batch_limit": BATCH_LIMIT, "max_uncommitted_events": UNCOMMITTED_MAX}
         given.update(options)
@@ -109,7 +109,7 @@ class SubscriptionSource(Closing):
 
     def tranches(self) -> Collection[str]:
         """Return the partitions of the subscription, whoever is sent them, as far as was looked lately."""
-        if time.monotonic() - self._looked_at > LOOK_S:
+        if time.monotonic() - self._looked_at > LOOK_INTERVAL:
             self.committed()
         with self._changed:
             self._begin()  # Only then the subscription has cursors.
@@ -122,11 +122,11 @@ class SubscriptionSource(Closing):
         with self._changed:
             return BatchPosition(self._subscribed[tranche].committed).encode()
 
-    def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
+    def read(self, wants: Mapping[str, Want], timeout: float) -> Sequence[Batch]:
         """Return what the hub has sent of each partition that is wanted."""
         with self._changed:
             self._begin()
-            self._changed.wait_for(lambda: self._is_closed or self._error or self._ready(wants), timeout=wait_s)
+            self._changed.wait_for(lambda: self._is_closed or self._error or self._ready(wants), timeout=timeout)
             found = [each.take(self._events.make) for each in self._ready(wants)]
             if not found:
                 self._check()

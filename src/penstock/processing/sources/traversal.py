@@ -15,7 +15,7 @@ Crawled: TypeAlias = tuple[str, Any] | tuple[str, Any, str]
 _ITEMS: Final = "tuples (stream, data) or (stream, data, kind)"
 CHUNK: Final = 1_000
 """So many items are handed on at once; …"""
-CHUNK_S: Final = 0.5
+CHUNK_SECONDS: Final = 0.5
 """… fewer where they take longer than that."""
 
 
@@ -84,14 +84,14 @@ class Traversal:
             return (position.first, position.count) == (self._first, self._count)
         return self._count == 0 and position == self._before
 
-    def take(self, wait_s: float) -> Batch | None:
+    def take(self, timeout: float) -> Batch | None:
         """Return what comes next; None: it has not come within so many seconds, or all is closed.
 
         Raises:
             BadParameter: there are too many items, or one is no tuple.
             Exception: what *crawl* has raised.
         """
-        chunk = self._pulling.take(wait_s)
+        chunk = self._pulling.take(timeout)
         return None if chunk is None else self._batch(chunk)
 
     def close(self) -> None:
@@ -120,7 +120,7 @@ class Traversal:
                 allowed = f"a function that returns an iterable of {_ITEMS}"
                 raise BadParameter(parameter="crawl", value=f"{type(crawled).__name__}, returned", allowed=allowed)
             self._items = iter(crawled)
-        found, until = [], self._elapsed() + CHUNK_S
+        found, until = [], self._elapsed() + CHUNK_SECONDS
         for item in self._items:
             found.append(item)
             if len(found) == CHUNK or self._elapsed() >= until:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "message_store"
 CONNECTIONS_MAX: Final = 8
-ANSWER_S: Final = 30.0
+ANSWER_TIMEOUT: Final = 30.0
 _IDS: Final = UUID("7d1e8f6e-3c1c-5d0a-9a57-0f4be5f0a0c1")
 
 
@@ -61,7 +61,7 @@ class MessagedbTarget(Closing):
             url,
             min_size=0,
             max_size=CONNECTIONS_MAX,
-            timeout=ANSWER_S,
+            timeout=ANSWER_TIMEOUT,
             kwargs={"autocommit": True, "prepare_threshold": None, "application_name": "penstock-sync"},
             open=True,
         )

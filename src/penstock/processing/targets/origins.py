@@ -24,7 +24,7 @@ from penstock.processing.targets.target import Attained, Duplicate, Partial, Pre
 
 PAGE_EVENTS: Final = 10_000
 DELIVERIES_MAX: Final = 256
-DELIVERY_S: Final = 30.0
+DELIVERY_TIMEOUT: Final = 30.0
 """For so long one call tries to publish: a handler that fails comes again."""
 
 
@@ -124,7 +124,7 @@ class _Partition:
         try:
             if self._producer is None:
                 self._producer = IdempotentProducer(
-                    self._client, self._event_type, producer_group=self._group, delivery_timeout=DELIVERY_S
+                    self._client, self._event_type, producer_group=self._group, delivery_timeout=DELIVERY_TIMEOUT
                 )
             self._producer.get_publishing_properties(self._number)  # Claims the next epoch, the first time.
             self._producer.resolve(self._number)

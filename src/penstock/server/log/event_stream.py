@@ -314,12 +314,12 @@ def _positions(header: str | None, extents: Sequence[Extent]) -> dict[int, int]:
 
 
 def _rules(asked: Asked, bytes_max: int) -> Rules:
-    timeout_s = random.uniform(*TIMEOUT_SECONDS) if asked.stream_timeout is None else asked.stream_timeout  # noqa: S311
+    timeout = random.uniform(*TIMEOUT_SECONDS) if asked.stream_timeout is None else asked.stream_timeout  # noqa: S311
     return Rules(
         batch_limit=asked.batch_limit,
         stream_limit=asked.stream_limit,
-        flush_s=asked.batch_flush_timeout,
-        timeout_s=timeout_s,
+        flush_timeout=asked.batch_flush_timeout,
+        timeout=timeout,
         keep_alive_limit=asked.stream_keep_alive_limit,
         bytes_max=bytes_max,
     )

@@ -86,8 +86,8 @@ async def read_feed(request: Request) -> Page | Response:
         return found
 
     form = _form(request, asked.headers, version=1)
-    wait_s = asked.wait_s if asked.page_size and not asked.until else 0.0
-    return _page(request, state, form, reopen, headers, wait_s=wait_s, opened=opened)
+    wait_seconds = asked.wait_seconds if asked.page_size and not asked.until else 0.0
+    return _page(request, state, form, reopen, headers, wait_seconds=wait_seconds, opened=opened)
 
 
 async def _naming_partitions(
@@ -128,8 +128,8 @@ async def read_partition(request: Request) -> Page:
         return found | {feedapi.LEFT_OUT_HEADER: str(track.scanned - track.kept)} if reading.sifted else found
 
     form = _form(request, asked.headers, version=2)
-    wait_s = asked.wait_s if asked.page_size and not asked.until else 0.0
-    return _page(request, state, form, reopen, headers, wait_s=wait_s)
+    wait_seconds = asked.wait_seconds if asked.page_size and not asked.until else 0.0
+    return _page(request, state, form, reopen, headers, wait_seconds=wait_seconds)
 
 
 async def publish(request: Request) -> Response:
@@ -235,7 +235,7 @@ def _page(
     reopen: Reopen,
     headers: Headers,
     *,
-    wait_s: float,
+    wait_seconds: float,
     opened: Callable[[Reading], None] | None = None,
 ) -> Page:
     access, event_type = access_of(request), event_type_of(request)
@@ -251,7 +251,7 @@ def _page(
         event_type,
         reopen,
         allowed=partial(state.hub.admin.permissions.check, caller_of(request), "read", event_type),
-        wait_s=wait_s,
+        wait_seconds=wait_seconds,
         encoding=choose_encoding(request.headers.get("accept-encoding")),
         headers=headers,
         opened=opened,

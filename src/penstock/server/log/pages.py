@@ -198,7 +198,7 @@ class Page:
         reopen: Callable[[Mapping[int, str] | None], Reading],
         *,
         allowed: Callable[[], None],
-        wait_s: float,
+        wait_seconds: float,
         encoding: str | None,
         headers: Callable[[Reading, bool], dict[str, str]],
         opened: Callable[[Reading], None] | None,
@@ -218,7 +218,7 @@ class Page:
         self._reopen = reopen
         self._allowed = allowed
         self._opened = opened
-        self._wait_s = wait_s
+        self._wait_seconds = wait_seconds
         self._encoding = encoding
         self._headers = headers
         self._served = served
@@ -249,7 +249,7 @@ class Page:
         return reading
 
     async def _answer(self, send: Send, left: Leaving) -> None:
-        deadline = time.monotonic() + self._wait_s
+        deadline = time.monotonic() + self._wait_seconds
         begun = await self._begin(None, left)
         while begun and _is_empty(begun[1]) and (seconds := deadline - time.monotonic()) > 0:
             if not await self._something_new(begun[0].reading, seconds, left):

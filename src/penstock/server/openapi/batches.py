@@ -50,7 +50,10 @@ OPENED: Final = Answer(
     "The upload takes chunks. Where the batch was begun already, it is told, with status 200.",
     {
         JSON: {
-            "oneOf": [object_of("upload expires_after_s", upload=_UPLOAD, expires_after_s={"type": "number"}), _BATCH]
+            "oneOf": [
+                object_of("upload expires_after_seconds", upload=_UPLOAD, expires_after_seconds={"type": "number"}),
+                _BATCH,
+            ]
         }
     },
     {},

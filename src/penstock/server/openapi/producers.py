@@ -71,7 +71,7 @@ _SHOWN: Final = object_of(
     expired={"type": "boolean"},
     updated_at=_TIME,
     expires_at={"oneOf": [_TIME, {"type": "null"}]},
-    expires_after_s={"type": "number"},
+    expires_after_seconds={"type": "number"},
     sequence_modulus={"type": "integer"},
 )
 _TAG: Final = {"ETag": "The epoch and the number of the next event."}

@@ -50,9 +50,9 @@ from penstock.wire.subscriptions import (
 )
 
 BODY_BYTES_MAX: Final = 1 << 20
-POLL_S: Final = 0.020
+POLL_INTERVAL: Final = 0.020
 """How often it is looked whether streams have ended that are in the way."""
-RELEASE_S: Final = 0.5
+RELEASE_TIMEOUT: Final = 0.5
 """So long it is waited for a stream to end that is given back."""
 _ANY: Final = 1 << 62
 
@@ -109,7 +109,7 @@ async def reset_cursors(request: Request) -> Response:
         set_all = partial(hub.subscriptions.streams.end_reset, subscription_id, offsets, given.reason)
         try:
             while not await state.run(set_all):  # noqa: ASYNC110 - those that are to end may be streams of other hubs
-                await asyncio.sleep(POLL_S)
+                await asyncio.sleep(POLL_INTERVAL)
         except PenstockError:
             with suppress(PenstockError):
                 await state.run(lambda: hub.subscriptions.streams.abandon_reset(subscription_id))
@@ -140,14 +140,14 @@ async def release_stream(request: Request) -> Response:
     stream_id = _stream_id(request.path_params["stream"])
     keep, failed = parse_release(await read_body(request, state, BODY_BYTES_MAX))
     give_back = partial(state.hub.subscriptions.streams.give_back, subscription_id, stream_id, keep, failed)
-    deadline = time.monotonic() + RELEASE_S
+    deadline = time.monotonic() + RELEASE_TIMEOUT
     if await state.run(give_back):
         return Response(status_code=204)
     while not await state.run(lambda: _is_given_back(give_back)):
         if time.monotonic() > deadline:
             detail = f"stream {stream_id} is to end, but its hub has not ended it yet: ask again"
             raise StreamsInTheWay(detail, subscription=subscription_id, streams=1, retry_after=1)
-        await asyncio.sleep(POLL_S)
+        await asyncio.sleep(POLL_INTERVAL)
     return Response(status_code=204)
 
 

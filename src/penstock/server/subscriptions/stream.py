@@ -34,16 +34,16 @@ from penstock.wire.subscriptions import STREAM_ID, Given, Lines, asked_of, given
 BODY_BYTES_MAX: Final = 1 << 20
 GATHER_BYTES: Final = 1 << 19
 """More than other streams gather: each piece is made by a worker thread, which takes longer to wake than to make it."""
-GAP_S: Final = 0.0005
+GAP_SECONDS: Final = 0.0005
 """So long for each stream of the hub a stream lets events gather after it has sent some: longer than a sending costs,
 so that time is left for those who publish and commit, …"""
-GAP_S_MAX: Final = 0.050
+GAP_SECONDS_MAX: Final = 0.050
 """… and no longer than this."""
-FIRST_S: Final = 0.050
+FIRST_SECONDS: Final = 0.050
 """So long after its headers a stream begins: some clients lose what comes together with them (pyNakadi)."""
-STUCK_S: Final = 10.0
+STUCK_SECONDS: Final = 10.0
 """So long at least a client may take for a piece, which is told why the stream ends; others wait for what it has."""
-RETRY_S: Final = 0.25
+RETRY_INTERVAL: Final = 0.25
 """How soon a stream tries again that could not ask the database."""
 _log: Final = structlog.get_logger("penstock.subscriptions")
 
@@ -137,12 +137,12 @@ class SubscriptionStream:
         left = leaving(receive)
         left.add_done_callback(lambda _: self._settle())
         try:
-            await unless(left, send(self._start()), STUCK_S)
-            await unless(left, send(_body(b"", more=True)), STUCK_S)  # Some servers keep headers back until then.
-            await asyncio.wait({left}, timeout=FIRST_S)
+            await unless(left, send(self._start()), STUCK_SECONDS)
+            await unless(left, send(_body(b"", more=True)), STUCK_SECONDS)  # Some servers keep headers back until then.
+            await asyncio.wait({left}, timeout=FIRST_SECONDS)
             if await self._send_all(send, left):
                 await self._close()  # Before its end is told: who hears that finds the partitions free.
-                await unless(left, send(_body(self._gathering.end(), more=False)), STUCK_S)
+                await unless(left, send(_body(self._gathering.end(), more=False)), STUCK_SECONDS)
         finally:
             gone = "the consumer has left" if left.done() else "the consumer takes nothing"
             left.cancel()
@@ -162,7 +162,7 @@ class SubscriptionStream:
             try:
                 sent = await self._step(send, left)
             except DatabaseUnavailable:
-                await asyncio.wait({left}, timeout=RETRY_S)  # As long as its lease holds a stream goes on.
+                await asyncio.wait({left}, timeout=RETRY_INTERVAL)  # As long as its lease holds a stream goes on.
                 continue
             except PenstockError as error:
                 self._access.refuse(error)
@@ -176,7 +176,7 @@ class SubscriptionStream:
             if not stream.unread:
                 await self._wait(stream.idle_seconds)
             if sent > 0:
-                gap = min(GAP_S_MAX, GAP_S * self._hub.subscriptions.streams.live.streams)
+                gap = min(GAP_SECONDS_MAX, GAP_SECONDS * self._hub.subscriptions.streams.live.streams)
                 await asyncio.sleep(max(0.0, self._sent_at + gap - time.monotonic()))
         return False
 
@@ -216,7 +216,7 @@ class SubscriptionStream:
     async def _send_one(self, send: Send, left: Leaving, piece: Piece) -> bool:
         """Send a piece that may be sent; False: the client is gone, or takes nothing, or the stream is to end."""
         stream, self._interrupted = self._stream, None
-        until = time.monotonic() + max(stream.ends_in, STUCK_S)
+        until = time.monotonic() + max(stream.ends_in, STUCK_SECONDS)
         says_why = stream.over and not (piece.more or piece.kept)
 
         async def is_wanted() -> bool:
@@ -226,7 +226,7 @@ class SubscriptionStream:
         async def sending() -> bool:
             await send(_body(b"", more=True))  # Waits for room, so that it can still be held back meanwhile.
             while not (stream.certain or says_why):  # noqa: ASYNC110 - `is_wanted` finds out, and no thread says so
-                await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(RETRY_INTERVAL)
             await send(_body(piece.body, more=True))
             return True
 

@@ -14,11 +14,11 @@ from penstock.spark.messagedb.failures import meaning
 from penstock.spark.messagedb.places import FIRST, Stretch
 from penstock.spark.patience import patiently
 
-CONNECT_TIMEOUT_S: Final = 10
+CONNECT_TIMEOUT: Final = 10
 _SETTINGS: Final[dict[str, Any]] = {
     "application_name": "penstock-spark",
     "client_encoding": "UTF8",
-    "connect_timeout": CONNECT_TIMEOUT_S,
+    "connect_timeout": CONNECT_TIMEOUT,
     "tcp_user_timeout": 15_000,
     "keepalives_idle": 10,
     "keepalives_interval": 5,

@@ -20,9 +20,9 @@ from penstock.spark.options import bad_option
 from penstock.spark.patience import Patience
 from penstock.wire.subscriptions import BatchLine
 
-WAIT_S: Final = 2.0
+WAIT_SECONDS: Final = 2.0
 """So long a micro-batch is gathered. A batch of Nakadi's that is not full comes after one second."""
-LINGER_S: Final = 0.2
+LINGER_SECONDS: Final = 0.2
 """So long it waits for more, once there is something."""
 _SKIPPED: Final = re.compile(r"skipped events due to retention time passed, count: (\d+)", re.ASCII)
 _log: Final = logging.getLogger("penstock.spark")
@@ -92,7 +92,7 @@ class Intake:
     def _gather(self, batch: MicroBatch, most: int | None, goal: Goal | None) -> None:
         """Land what comes, until there is nothing more for now; with a *goal*, until that is come to."""
         self._ready(batch, goal)
-        patience, deadline = Patience(self._options.retry_seconds), self._clock() + WAIT_S
+        patience, deadline = Patience(self._options.retry_seconds), self._clock() + WAIT_SECONDS
         while goal is None or goal.missing:
             line = self._next(batch, goal, deadline - self._clock())
             if line is not None and not _has_room(batch, line, most):
@@ -102,12 +102,12 @@ class Intake:
                 self._take(batch, line, goal)
             if line is not None and line.events:
                 patience.reset()
-                deadline = deadline if goal is None else self._clock() + WAIT_S
+                deadline = deadline if goal is None else self._clock() + WAIT_SECONDS
             elif line is None or self._clock() >= deadline:  # Signs of life do not count.
                 if goal is None or batch.events:
                     return
                 self._wait(batch, goal, patience)
-                deadline = self._clock() + WAIT_S
+                deadline = self._clock() + WAIT_SECONDS
 
     def _ready(self, batch: MicroBatch, goal: Goal | None) -> None:
         """Have a stream open, and the *goal* know how far it is."""
@@ -124,7 +124,7 @@ class Intake:
     def _next(self, batch: MicroBatch, goal: Goal | None, left: float) -> BatchLine | None:
         if left <= 0 or not self._subscribed.is_open:
             return None
-        return self._subscribed.take(min(LINGER_S, left) if goal is None and batch.events else left)
+        return self._subscribed.take(min(LINGER_SECONDS, left) if goal is None and batch.events else left)
 
     def _wait(self, batch: MicroBatch, goal: Goal, patience: Patience) -> None:
         """Look whether others have come to the goal: consumers, or Nakadi itself, where there is nothing to deliver."""

@@ -12,7 +12,7 @@ from penstock.spark.nakadi.cursors import Cursors, Place, advanced, behind, beyo
 from penstock.spark.nakadi.open_stream import Ended, OpenStream
 from penstock.spark.nakadi.options import SubscriptionOptions
 from penstock.spark.nakadi.server import NakadiServer
-from penstock.spark.patience import DELAY_S_MAX, patiently
+from penstock.spark.patience import DELAY_SECONDS_MAX, patiently
 from penstock.wire.http import Backoff, is_passing
 from penstock.wire.subscriptions import BatchCursor, BatchLine
 
@@ -36,7 +36,7 @@ class Subscribed:
         """With which the cursors that the stream was sent are committed."""
         self._committed: dict[Place, str] = {}
         """As far as it is known here."""
-        self._backoff = Backoff(DELAY_S_MAX)
+        self._backoff = Backoff(DELAY_SECONDS_MAX)
         self._ended: Ended | None = None
         """Why the last stream has ended, if that has brought nothing since."""
         self._sleep = sleep

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-LOOK_S: Final = 0.2
+LOOK_INTERVAL: Final = 0.2
 OBSERVED: Final = "penstock"
 """What a query observes under this name: `newest`, when the newest record came that it has read, in seconds."""
 PUBLISHED: Final = "penstock-published"
 """The name of an observation: `events`, the number of events that a query publishes where these are not its rows."""
-STOP_S_MAX: Final = 30.0
+STOP_TIMEOUT: Final = 30.0
 """So long a micro-batch that is under way may go on when the query is asked to end."""
 
 
@@ -62,7 +62,7 @@ def watch(
     asked: tuple[float, int] | None = None
     is_over = False
     while not is_over:
-        is_over = bool(query.awaitTermination(LOOK_S))  # type: ignore[arg-type]  # It takes parts of seconds, too.
+        is_over = bool(query.awaitTermination(LOOK_INTERVAL))  # type: ignore[arg-type]  # It takes parts of seconds, too.
         if seen.look(query):
             report = seen.report(clock() - began)
             report = report if lag is None else report._replace(lag_seconds=lag())
@@ -70,7 +70,7 @@ def watch(
         if stop is not None and stop.is_set() and not is_over:
             asked = asked or (clock(), seen.newest)
             is_between = not query.status["isTriggerActive"] or seen.newest != asked[1]
-            if is_between or clock() > asked[0] + STOP_S_MAX:
+            if is_between or clock() > asked[0] + STOP_TIMEOUT:
                 query.stop()
                 is_over = True
     return seen.report(clock() - began)._replace(lag_seconds=report.lag_seconds)

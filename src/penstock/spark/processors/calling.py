@@ -69,8 +69,8 @@ class CallAll:
             return outcome, time.monotonic() - began
 
         calls: Iterable[tuple[Outcome | Failure, float]] = map(call, range(len(due)))
-        if self.plan.timeout_s is not None:
-            calls = in_children(call, len(due), self.plan.timeout_s)
+        if self.plan.timeout is not None:
+            calls = in_children(call, len(due), self.plan.timeout)
         began, last = _computed(), None
         for each, (outcome, took) in zip(due, calls, strict=True):
             if last is not None:

@@ -19,7 +19,7 @@ _HEAD: Final = struct.Struct("=I")
 Made = tuple[Outcome | Failure, float]
 
 
-def in_children(call: Callable[[int], Made], count: int, timeout_s: float) -> Iterator[Made]:
+def in_children(call: Callable[[int], Made], count: int, timeout: float) -> Iterator[Made]:
     """Yield what *call* returns for each number below *count*, one after the other, none of which lasts longer.
 
     What a call changes in memory is gone with its process. One that overruns has failed with the tag `timeout`, one
@@ -30,7 +30,7 @@ def in_children(call: Callable[[int], Made], count: int, timeout_s: float) -> It
         child = _Child(call, at, count)
         try:
             while at < count:
-                made = child.next(timeout_s)
+                made = child.next(timeout)
                 yield made
                 at += 1
                 if child.is_over:
@@ -52,17 +52,17 @@ class _Child:
         self.is_over = False
         """Whether it makes no more calls: it was killed, or has died."""
 
-    def next(self, timeout_s: float) -> Made:
+    def next(self, timeout: float) -> Made:
         """Return what has come of the next call."""
         began = time.monotonic()
-        told = self._told(began + timeout_s)
+        told = self._told(began + timeout)
         if told is not None:
             made: Made = pickle.loads(told)  # noqa: S301 - Our own child's.
             return made
         took = time.monotonic() - began
         self.is_over = True
-        if took >= timeout_s:
-            return Failure("timeout", f"the handler was not done after {timeout_s:g} s; its process was killed"), took
+        if took >= timeout:
+            return Failure("timeout", f"the handler was not done after {timeout:g} s; its process was killed"), took
         return Failure("died", f"the handler's process has ended: {self._status()}"), took
 
     def end(self) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from penstock.errors import ProcessorUnhealthy
 
-ENDS_S_MAX: Final = 30.0
+ENDS_TIMEOUT: Final = 30.0
 """So long a round may still last: as long as calls in one process may, when that is to end."""
 _log: Final = logging.getLogger("penstock.processing")
 
@@ -47,4 +47,4 @@ class Ending:
         try:
             self._check(now)
         except ProcessorUnhealthy as error:
-            self._found, self._until = error, now + ENDS_S_MAX
+            self._found, self._until = error, now + ENDS_TIMEOUT

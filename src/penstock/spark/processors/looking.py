@@ -6,12 +6,12 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def looking(look: Callable[[], None], every_s: float) -> Iterator[None]:
+def looking(look: Callable[[], None], interval: float) -> Iterator[None]:
     """Have *look* called every so many seconds as long as the block runs, which leaves alone what is looked at."""
     is_over = threading.Event()
 
     def run() -> None:
-        while not is_over.wait(every_s):
+        while not is_over.wait(interval):
             look()
 
     thread = threading.Thread(target=run, name="penstock-look", daemon=True)

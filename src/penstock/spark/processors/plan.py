@@ -27,7 +27,7 @@ class Plan:
     waiting: frozenset[str] = frozenset()
     """Streams that have something before what is new: that waits."""
     events_per_call: int = 10_000
-    timeout_s: float | None = None
+    timeout: float | None = None
     """So long a call may last, before its process is killed."""
     partitions: int = 1
     """Into how many tasks streams are shuffled."""

@@ -30,7 +30,7 @@ class Planned(NamedTuple):
         wants: Mapping[str, Want],
         again: Sequence[Call],
         *,
-        timeout_s: float | None = None,
+        timeout: float | None = None,
         partitions: int = 1,
     ) -> Self:
         """Plan a round.
@@ -40,7 +40,7 @@ class Planned(NamedTuple):
             look: What there is.
             wants: What it wants of that, by tranche.
             again: The calls that it makes of what was read before.
-            timeout_s: See `Plan`.
+            timeout: See `Plan`.
             partitions: See `Plan`.
 
         Raises:
@@ -60,5 +60,5 @@ class Planned(NamedTuple):
         spans = {call.stream: Again(numbers[old[call.stream]], call.index, call.next) for call in again}
         waiting = frozenset(engine.known())
         numberings = tuple(map(look.numbering, places))
-        plan = Plan(places, numberings, spans, waiting, engine.rules.events_per_call, timeout_s, partitions)
+        plan = Plan(places, numberings, spans, waiting, engine.rules.events_per_call, timeout, partitions)
         return cls(plan, look, new, stretches_of(spans, places))

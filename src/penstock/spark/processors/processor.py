@@ -46,13 +46,13 @@ from penstock.spark.processors.sources.feeds import spark_source
 from penstock.spark.processors.sources.source import SparkSource
 from penstock.wire.http import is_passing
 
-POLL_S: Final = 0.5
+POLL_INTERVAL: Final = 0.5
 """How often it is looked for new events, where there is nothing to do."""
-LOOK_S: Final = 0.5
+LOOK_INTERVAL: Final = 0.5
 """How often somebody looks at it while it waits for Spark, or for the hub."""
 CRASHED: Final = "Python worker exited unexpectedly"
 """What Spark says where a Python process of an executor has died, of whatever."""
-ALONE_S: Final = 86_400.0
+ALONE_SECONDS: Final = 86_400.0
 """So long a call may last in a process of its own, where no rule says how long."""
 _log: Final = logging.getLogger("penstock.processing")
 
@@ -77,13 +77,13 @@ class SparkProcessor(Processor):
         start: Of a hub, as for `FeedSource`.
         fail_on_loss: Of a hub, as for `FeedSource`.
         checkpoints: Where it keeps how far it is; by default in memory.
-        rules: What it keeps to. With `timeout_s`, calls are made in child processes, which are killed when it is over;
+        rules: What it keeps to. With `timeout`, calls are made in child processes, which are killed when it is over;
             and so they are once one has ended the process that it was made in, so that its stream alone fails.
             `concurrency` is Spark's: as many tasks go on as it has cores.
         classify: Names failures.
         partitions: Into how many tasks streams are shuffled; by default as many as Spark has cores.
-        commit_s: How often it commits at least; besides it does when it stops.
-        stats_s: How often it says in the log how it goes; None: never.
+        commit_interval: How often it commits at least; besides it does when it stops.
+        stats_interval: How often it says in the log how it goes; None: never.
         name: What it is called in logs, views and metrics; by default what its checkpoints call it.
         clock: Seconds that never go back.
 
@@ -106,8 +106,8 @@ class SparkProcessor(Processor):
         rules: Rules | None = None,
         classify: Classify | None = None,
         partitions: int | None = None,
-        commit_s: float = 5.0,
-        stats_s: float | None = 60.0,
+        commit_interval: float = 5.0,
+        stats_interval: float | None = 60.0,
         name: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -131,7 +131,7 @@ class SparkProcessor(Processor):
         super().__init__(
             progress,
             self._woken.set,
-            Observing(name_of(name, checkpoints), self.engine, progress.behind, stats_s, clock()),
+            Observing(name_of(name, checkpoints), self.engine, progress.behind, stats_interval, clock()),
         )
         self._tally = self._observing.tally
         passes = self._source.passes_over_loss
@@ -139,8 +139,8 @@ class SparkProcessor(Processor):
         if partitions is not None:
             check_count("partitions", partitions)
         self._partitions = partitions or cores_of(spark)
-        check_seconds("commit_s", commit_s, zero=True)
-        self._commit_s = commit_s
+        check_seconds("commit_interval", commit_interval, zero=True)
+        self._commit_interval = commit_interval
         self._clock = clock
         self._committed_at = float("-inf")
         self._silent: SourceSilent | None = None
@@ -222,7 +222,7 @@ class SparkProcessor(Processor):
             is_busy = False
         if not is_busy:
             due = self.engine.due
-            self._woken.wait(POLL_S if due is None else min(POLL_S, max(0.0, due - self._clock())))
+            self._woken.wait(POLL_INTERVAL if due is None else min(POLL_INTERVAL, max(0.0, due - self._clock())))
         self._woken.clear()
 
     def _finish(self) -> None:
@@ -246,7 +246,7 @@ class SparkProcessor(Processor):
             for each in (self._look, self._look_at_source, *looks):
                 each()
 
-        return looking(look, LOOK_S)
+        return looking(look, LOOK_INTERVAL)
 
     def _look_at_source(self) -> None:
         """Close the source when it has not answered for longer than it may: whoever waits for it is woken."""
@@ -262,23 +262,23 @@ class SparkProcessor(Processor):
         with self._waiting():
             look = self._source.look()
         self._tally.source.read(self._clock(), is_answer=True)
-        wants, timeout_s = self._progress.wants(), self._timeout_s
-        return Planned.of(self.engine, look, wants, again, timeout_s=timeout_s, partitions=self._partitions)
+        wants, timeout = self._progress.wants(), self._timeout
+        return Planned.of(self.engine, look, wants, again, timeout=timeout, partitions=self._partitions)
 
     @property
-    def _timeout_s(self) -> float | None:
-        return self.engine.rules.timeout_s or (ALONE_S if self._is_careful else None)
+    def _timeout(self) -> float | None:
+        return self.engine.rules.timeout or (ALONE_SECONDS if self._is_careful else None)
 
     def _done(self, planned: Planned) -> list[Result]:
         """Carry a round out; once more in processes of their own where a call has ended the process it was made in."""
         try:
             return self._carried_out(planned)
         except Exception as error:  # Py4J's, or over Spark Connect PySpark's.
-            if self._timeout_s is not None or CRASHED not in str(error):
+            if self._timeout is not None or CRASHED not in str(error):
                 raise
         self._is_careful = True
         _log.warning("a process that calls handlers has died; the round is begun anew, each call in a process that may")
-        return self._carried_out(planned._replace(plan=replace(planned.plan, timeout_s=self._timeout_s)))
+        return self._carried_out(planned._replace(plan=replace(planned.plan, timeout=self._timeout)))
 
     def _carried_out(self, planned: Planned) -> list[Result]:
         plan = planned.plan
@@ -306,7 +306,7 @@ class SparkProcessor(Processor):
             is_idle
             or self._catching_up.count
             or self._progress.has_parked
-            or now - self._committed_at >= self._commit_s
+            or now - self._committed_at >= self._commit_interval
         ):
             return False
         self._committed_at = now

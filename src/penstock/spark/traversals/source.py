@@ -24,7 +24,7 @@ class PeriodicDataSource(DataSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
         values = known_options(dict(options.items()), [INTERVAL])
-        self._interval_s = whole_number(INTERVAL, values.get(INTERVAL, ""))
+        self._interval = whole_number(INTERVAL, values.get(INTERVAL, ""))
 
     @classmethod
     def name(cls) -> str:
@@ -37,7 +37,7 @@ class PeriodicDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> "PeriodicStreamReader":  # noqa: ARG002 - there is only one
         """Return what reads the stream."""
-        return PeriodicStreamReader(Timetable(self._interval_s, clock=time.time, elapsed=time.monotonic))
+        return PeriodicStreamReader(Timetable(self._interval, clock=time.time, elapsed=time.monotonic))
 
 
 class PeriodicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

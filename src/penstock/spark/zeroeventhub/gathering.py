@@ -17,7 +17,7 @@ from penstock.wire.log.reader.pages import Page
 
 THREADS: Final = 8
 """So many partitions are read at once."""
-GATHER_S: Final = 5.0
+GATHER_SECONDS: Final = 5.0
 """So long pages are gathered, if they come all the time: then Spark is to have what there is."""
 
 
@@ -64,7 +64,7 @@ class Gathering:
         *to_end*: however long it takes until something comes. Returns False where the partitions have changed; then the
         micro-batch is what had landed before.
         """
-        batch, deadline = self._batch, self._clock() + GATHER_S
+        batch, deadline = self._batch, self._clock() + GATHER_SECONDS
         with ThreadPoolExecutor(THREADS) as pool:
             while not batch.is_enough:
                 if self._clock() > deadline and batch.is_bounded and (batch.events or not to_end):

@@ -17,7 +17,7 @@ from penstock.spark.zeroeventhub.places import Landed
 from penstock.spark.zeroeventhub.remote import RemoteFeed
 from penstock.wire.log.reader.partitions import Course
 
-POLL_S: Final = 1.0
+POLL_INTERVAL: Final = 1.0
 """The least time between two looks that bring nothing. As long a server that knows how is asked to wait."""
 
 
@@ -42,7 +42,7 @@ class Intake:
         """Partitions that have been read to their end, where that is the query's."""
         self._beyond: tuple[Landed, dict[int, str]] | None = None
         """An offset, and the cursors to which pages without events have led from there."""
-        self._looked = -POLL_S
+        self._looked = -POLL_INTERVAL
         """When it began to look the last time."""
         self._checked = False
         """Whether the checkpoint has been held against the options."""
@@ -102,9 +102,9 @@ class Intake:
         """Let time pass where the last look from *start* brought nothing; return how long the server may wait."""
         is_idle = self._beyond is not None and self._beyond[0] == start and not self._ends_there
         if is_idle:
-            self._sleep(max(0.0, self._looked + POLL_S - self._clock()))
+            self._sleep(max(0.0, self._looked + POLL_INTERVAL - self._clock()))
         self._looked = self._clock()
-        return POLL_S if is_idle else 0.0
+        return POLL_INTERVAL if is_idle else 0.0
 
     def _course(self, start: Landed) -> Course:
         cursors = {number: place.cursor for number, place in start.partitions.items()}

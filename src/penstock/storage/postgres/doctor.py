@@ -8,11 +8,16 @@ import psycopg
 from penstock.storage.findings import outbox_finding, rejected_finding
 from penstock.storage.store import Finding
 
-LONG_TRANSACTION_S = 60.0
+LONG_TRANSACTION_SECONDS = 60.0
 
 
 def findings(
-    connection: "psycopg.Connection[tuple[Any, ...]]", url: str, *, found: int, wanted: int, long_transaction_s: float
+    connection: "psycopg.Connection[tuple[Any, ...]]",
+    url: str,
+    *,
+    found: int,
+    wanted: int,
+    long_transaction_seconds: float,
 ) -> Sequence[Finding]:
     """Return what was found: reachability, schema, durability, long transactions, and the outbox where there is one."""
 
@@ -27,14 +32,14 @@ def findings(
            FROM pg_stat_activity
            WHERE xact_start < now() - make_interval(secs => %s) AND pid <> pg_backend_pid()
            ORDER BY xact_start""",
-        (long_transaction_s,),
+        (long_transaction_seconds,),
     ).fetchall()
     told = "; ".join(f"pid {pid} ({name}, {state}) for {age} s" for pid, name, state, age in long)
     always = [
         Finding("database", True, f"{url}, PostgreSQL {one('SHOW server_version')}"),
         Finding("schema", found == wanted, f"version {found}, this Penstock needs {wanted}"),
         Finding("durability", fsync == "on", _durability(fsync, commit)),
-        Finding("long transactions", not long, told or f"none older than {long_transaction_s:g} s"),
+        Finding("long transactions", not long, told or f"none older than {long_transaction_seconds:g} s"),
     ]
     if one("SELECT to_regclass('penstock_outbox') IS NOT NULL"):  # A service may have made it.
         always.append(outbox_finding(one("SELECT count(*) FROM penstock_outbox")))

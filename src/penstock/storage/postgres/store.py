@@ -15,7 +15,7 @@ from penstock.storage.group_rows import SqlGroups
 from penstock.storage.opening import Opening
 from penstock.storage.parked_rows import SqlParkedKeys
 from penstock.storage.positions import SqlPositions
-from penstock.storage.postgres.doctor import LONG_TRANSACTION_S, findings
+from penstock.storage.postgres.doctor import LONG_TRANSACTION_SECONDS, findings
 from penstock.storage.postgres.errors import translated
 from penstock.storage.postgres.events import PostgresEvents
 from penstock.storage.postgres.feeds import PostgresFeeds
@@ -33,8 +33,8 @@ from penstock.storage.subscription_rows import SqlSubscriptions
 
 PACKAGE = __package__
 CONNECTIONS_MAX = 10
-CONNECT_TIMEOUT_S = 5.0
-RECONNECT_S = 2.0
+CONNECT_TIMEOUT = 5.0
+RECONNECT_SECONDS = 2.0
 """So long the pool tries again by itself, at ever longer intervals; who needs a connection later starts it anew."""
 _NOTICES_SILENCE: Final[dict[str, Any]] = {
     "tcp_user_timeout": 15_000,
@@ -73,8 +73,8 @@ class PostgresTx:
 class PostgresStore:
     """Events in a PostgreSQL database, every commit on disk before it is told; works through PgBouncer."""
 
-    poll_s = 0.025
-    calm_poll_s = 0.095
+    poll_interval = 0.025
+    calm_poll_interval = 0.095
     batch_events_max = 20_000
 
     def __init__(self, url: str) -> None:
@@ -142,11 +142,13 @@ class PostgresStore:
         if missing(PACKAGE, found):
             raise SchemaMissing(found=found, wanted=version(PACKAGE))
 
-    def doctor(self, *, long_transaction_s: float = LONG_TRANSACTION_S) -> Sequence[Finding]:
+    def doctor(self, *, long_transaction_seconds: float = LONG_TRANSACTION_SECONDS) -> Sequence[Finding]:
         """See `Store.doctor`."""
         with self._lend() as connection:
             found, wanted = _found(connection), version(PACKAGE)
-            return findings(connection, self.url, found=found, wanted=wanted, long_transaction_s=long_transaction_s)
+            return findings(
+                connection, self.url, found=found, wanted=wanted, long_transaction_seconds=long_transaction_seconds
+            )
 
     def close(self) -> None:
         """See `Store.close`."""
@@ -170,10 +172,10 @@ class PostgresStore:
         with self._opening:
             if self._pool is None:
                 # No prepared statements and no session state: PgBouncer may give each transaction another session.
-                given = {"autocommit": True, "prepare_threshold": None, "connect_timeout": int(CONNECT_TIMEOUT_S)}
+                given = {"autocommit": True, "prepare_threshold": None, "connect_timeout": int(CONNECT_TIMEOUT)}
                 self._pool = ConnectionPool(
-                    self._conninfo, min_size=1, max_size=CONNECTIONS_MAX, timeout=CONNECT_TIMEOUT_S, kwargs=given,
-                    reconnect_timeout=RECONNECT_S, name="penstock", open=True,
+                    self._conninfo, min_size=1, max_size=CONNECTIONS_MAX, timeout=CONNECT_TIMEOUT, kwargs=given,
+                    reconnect_timeout=RECONNECT_SECONDS, name="penstock", open=True,
                 )  # fmt: skip
             return self._pool
 

@@ -18,12 +18,12 @@ from psycopg.pq import ExecStatus
 
 from penstock.storage.postgres.errors import translated
 
-WHILE_S: Final = 1.0
-LATE_S: Final = 30.0
+WHILE_SECONDS: Final = 1.0
+LATE_SECONDS: Final = 30.0
 """For so long after a move commits may still come to be seen …"""
-OFTEN_S: Final = 1.0
+OFTEN_INTERVAL: Final = 1.0
 """… and are looked for this often; …"""
-SELDOM_S: Final = 5.0
+SELDOM_INTERVAL: Final = 5.0
 """… afterwards this often."""
 _WHERE: Final = b"SELECT pg_current_wal_insert_lsn()"
 
@@ -35,7 +35,7 @@ class PostgresWatcher:
         with translated():
             self._connection = psycopg.connect(conninfo, autocommit=True, prepare_threshold=None, connect_timeout=5)
         self._seen: bytes | None = None
-        self._moved_at = self._told_at = -LATE_S
+        self._moved_at = self._told_at = -LATE_SECONDS
 
     def changed(self) -> bool:
         """See `Watcher.changed`."""
@@ -44,7 +44,9 @@ class PostgresWatcher:
         if where != self._seen:
             self._seen, self._moved_at = where, now
         since = now - self._moved_at
-        if since < WHILE_S or now - self._told_at >= (OFTEN_S if since < LATE_S else SELDOM_S):
+        if since < WHILE_SECONDS or now - self._told_at >= (
+            OFTEN_INTERVAL if since < LATE_SECONDS else SELDOM_INTERVAL
+        ):
             self._told_at = now
             return True
         return False

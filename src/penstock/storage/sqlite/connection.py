@@ -15,7 +15,7 @@ from penstock.errors import DatabaseUnavailable, InsideTransaction, OutcomeUnkno
 from penstock.storage.sqlite.errors import translated
 from penstock.storage.store import CHUNK_BYTES
 
-BUSY_TIMEOUT_S = 10.0
+BUSY_TIMEOUT = 10.0
 CACHE_KIB = 2_048
 """Of each connection. Measured: pages that go through memory that the processor still has in its own cache are read a
 third faster than through 64 MiB; what is read again comes from the system's cache."""
@@ -25,11 +25,11 @@ PAGE_BYTES = 16_384
 VALUE_BYTES_MAX = 2 * CHUNK_BYTES
 """No value that a reader makes is larger: it is how SQLite tells that a range is too large for a chunk."""
 
-HELD_HERE_S = 1.0
+HELD_HERE_SECONDS = 1.0
 """After so long a wait it is asked whether this very process holds the file."""
 
-BREATH_S = 0.030
-BREATH_EVERY_S = 0.100
+BREATH_SECONDS = 0.030
+BREATH_INTERVAL = 0.100
 """SQLite's own waiting looks again after at most 25 ms during its first 130 ms: a pause of 30 ms in every 100 is sure
 to be seen by a service that waits for its turn."""
 
@@ -41,7 +41,7 @@ def connect(path: Path, *, writes: bool = True) -> sqlite3.Connection:
     """
     with translated():
         connection = sqlite3.connect(
-            path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=512
+            path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False, cached_statements=512
         )
         if writes:
             connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
@@ -54,7 +54,7 @@ def connect(path: Path, *, writes: bool = True) -> sqlite3.Connection:
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
     """Have SQLite write ahead. It does not wait for this: who opens a new file at the same moment is in the way."""
-    deadline = time.monotonic() + BUSY_TIMEOUT_S
+    deadline = time.monotonic() + BUSY_TIMEOUT
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
@@ -183,12 +183,12 @@ class Writer:
 
     def _begin(self, connection: sqlite3.Connection, patient: bool) -> None:
         """Begin to write; tell one who may hold the database itself, instead of waiting with it for nothing."""
-        for timeout_s in (BUSY_TIMEOUT_S,) if patient else (HELD_HERE_S, BUSY_TIMEOUT_S):
-            connection.execute(f"PRAGMA busy_timeout = {int(timeout_s * 1000)}")
+        for timeout in (BUSY_TIMEOUT,) if patient else (HELD_HERE_SECONDS, BUSY_TIMEOUT):
+            connection.execute(f"PRAGMA busy_timeout = {int(timeout * 1000)}")
             try:
                 connection.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError as error:
-                if timeout_s == BUSY_TIMEOUT_S or getattr(error, "sqlite_errorname", "") != "SQLITE_BUSY":
+                if timeout == BUSY_TIMEOUT or getattr(error, "sqlite_errorname", "") != "SQLITE_BUSY":
                     raise
                 if _held_by_this_process(self._path):
                     raise InsideTransaction from error
@@ -202,10 +202,10 @@ class Writer:
         assert self._queue is not None
         turn = os.pread(self._queue, _TURN.size, 0)
         left_at, self._busy_since = _TURN.unpack(turn) if len(turn) == _TURN.size else (0.0, 0.0)
-        if not 0 <= now - left_at <= BREATH_S:  # Times of before the machine was started may lie ahead.
+        if not 0 <= now - left_at <= BREATH_SECONDS:  # Times of before the machine was started may lie ahead.
             self._busy_since = now
-        if now - self._others_seen_at < 60 and now - self._busy_since > BREATH_EVERY_S:
-            time.sleep(BREATH_S)
+        if now - self._others_seen_at < 60 and now - self._busy_since > BREATH_INTERVAL:
+            time.sleep(BREATH_SECONDS)
             self._busy_since = time.monotonic()
 
     @staticmethod

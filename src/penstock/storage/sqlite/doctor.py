@@ -10,12 +10,12 @@ from penstock.storage.findings import outbox_finding, rejected_finding
 from penstock.storage.sqlite.errors import translated
 from penstock.storage.store import Finding
 
-LONG_TRANSACTION_S: Final = 3.0
+LONG_TRANSACTION_SECONDS: Final = 3.0
 WAL_MIB_MAX: Final = 256
 _TRIES: Final = 3
 
 
-def findings(path: Path, wanted: int, long_transaction_s: float) -> Sequence[Finding]:
+def findings(path: Path, wanted: int, long_transaction_seconds: float) -> Sequence[Finding]:
     """Return what was found: reachability, schema, durability, long transactions, the outbox.
 
     Durability is missing where no hub has made tables yet, since its first connection sets it, and so is what there are
@@ -25,7 +25,9 @@ def findings(path: Path, wanted: int, long_transaction_s: float) -> Sequence[Fin
     address = f"{path.absolute().as_uri()}?mode=rw"
     with (
         translated(),
-        closing(sqlite3.connect(address, uri=True, timeout=long_transaction_s, isolation_level=None)) as connection,
+        closing(
+            sqlite3.connect(address, uri=True, timeout=long_transaction_seconds, isolation_level=None)
+        ) as connection,
     ):
 
         def one(sql: str) -> Any:
@@ -38,7 +40,7 @@ def findings(path: Path, wanted: int, long_transaction_s: float) -> Sequence[Fin
         ]
         if found:
             always.append(_durability(one("PRAGMA journal_mode")))
-        always.append(_long_transactions(connection, path, long_transaction_s))
+        always.append(_long_transactions(connection, path, long_transaction_seconds))
         if _is_table(connection, "penstock_outbox"):
             always.append(outbox_finding(one("SELECT count(*) FROM penstock_outbox")))
         if found:
@@ -65,16 +67,16 @@ def _durability(journal: str) -> Finding:
     return Finding("durability", True, "journal_mode=wal in the file; the hub syncs each commit, if the disk obeys")
 
 
-def _long_transactions(connection: sqlite3.Connection, path: Path, limit_s: float) -> Finding:
+def _long_transactions(connection: sqlite3.Connection, path: Path, limit_seconds: float) -> Finding:
     wal = Path(f"{path}-wal")
     wal_mib = wal.stat().st_size / 2**20 if wal.exists() else 0.0
     kept = f"the write-ahead log has {wal_mib:.1f} MiB"
     if _is_held(connection):
-        says = f"another transaction has held the file for more than {limit_s:g} s, nobody else can write; {kept}"
+        says = f"another transaction has held the file for more than {limit_seconds:g} s, nobody else can write; {kept}"
         return Finding("long transactions", False, says)
     if wal_mib >= WAL_MIB_MAX:
         return Finding("long transactions", False, f"{kept}: a reader that does not end keeps it from being cut")
-    return Finding("long transactions", True, f"none holds the file for more than {limit_s:g} s; {kept}")
+    return Finding("long transactions", True, f"none holds the file for more than {limit_seconds:g} s; {kept}")
 
 
 def _is_held(connection: sqlite3.Connection) -> bool:

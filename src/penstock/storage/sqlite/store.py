@@ -15,7 +15,7 @@ from penstock.storage.producer_rows import SqlProducers
 from penstock.storage.schemas import SqlSchemas
 from penstock.storage.settings import SqlSettings
 from penstock.storage.sqlite.connection import Readers, Writer, connect
-from penstock.storage.sqlite.doctor import LONG_TRANSACTION_S, findings, schema_found
+from penstock.storage.sqlite.doctor import LONG_TRANSACTION_SECONDS, findings, schema_found
 from penstock.storage.sqlite.errors import translated
 from penstock.storage.sqlite.events import SqliteEvents
 from penstock.storage.sqlite.outbox import SqliteOutbox
@@ -52,8 +52,8 @@ class SqliteTx:
 class SqliteStore:
     """Events in one SQLite file, in WAL mode, every commit on disk before it is told."""
 
-    poll_s = 0.010
-    calm_poll_s = 0.035
+    poll_interval = 0.010
+    calm_poll_interval = 0.035
     batch_events_max = 5_000
 
     def __init__(self, path: Path) -> None:
@@ -110,9 +110,9 @@ class SqliteStore:
         if missing(PACKAGE, found):
             raise SchemaMissing(found=found, wanted=version(PACKAGE))
 
-    def doctor(self, *, long_transaction_s: float = LONG_TRANSACTION_S) -> Sequence[Finding]:
+    def doctor(self, *, long_transaction_seconds: float = LONG_TRANSACTION_SECONDS) -> Sequence[Finding]:
         """See `Store.doctor`."""
-        return findings(self.path, version(PACKAGE), long_transaction_s)
+        return findings(self.path, version(PACKAGE), long_transaction_seconds)
 
     def close(self) -> None:
         """See `Store.close`."""

@@ -70,14 +70,14 @@ class FaultySource:
         """Return where a processor begins that has no position in a tranche."""
         return self.inner.beginning(tranche, kept)
 
-    def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
+    def read(self, wants: Mapping[str, Want], timeout: float) -> Sequence[Batch]:
         """Return what follows, or raise."""
         self._reads += 1
         number = self._reads
         if self._fails(number):
             self.failures += 1
             raise Unavailable(reason="a fault was injected into a read")
-        found = _joined(self.inner.read(wants, wait_s))
+        found = _joined(self.inner.read(wants, timeout))
         if self._mixes(number):
             found = [self._mixed(batch, wants[batch.tranche]) for batch in found]
             self._chance.shuffle(found)

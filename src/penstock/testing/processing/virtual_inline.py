@@ -11,7 +11,7 @@ from penstock.processing.sources.source import Source
 from penstock.testing.clock import VirtualClock, check_clock
 from penstock.wire.http import is_passing
 
-PAUSE_S: Final = 0.1
+PAUSE_SECONDS: Final = 0.1
 """How much time passes after a failure that can pass."""
 
 
@@ -78,7 +78,7 @@ class VirtualInline(Inline):
             if not (is_passing(error) or isinstance(error, OutcomeUnknown)) or self._in_a_row > self._failures_max:
                 raise
             self.failures.append(error)
-            self.advance(PAUSE_S)
+            self.advance(PAUSE_SECONDS)
             return True
         self._in_a_row = 0
         return was_busy

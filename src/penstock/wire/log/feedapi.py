@@ -31,7 +31,7 @@ class ReadRequest(NamedTuple):
     page_size: int
     headers: HeaderChoice | None
     kinds: tuple[frozenset[str], bool] | None
-    wait_s: float
+    wait_seconds: float
 
 
 def parse_read(query: Query) -> ReadRequest:
@@ -59,7 +59,7 @@ def parse_read(query: Query) -> ReadRequest:
         page_size=page_size(query),
         headers=headers_of(query),
         kinds=kinds_of(query),
-        wait_s=query.seconds("wait", cut_at=WAIT_SECONDS_MAX),
+        wait_seconds=query.seconds("wait", cut_at=WAIT_SECONDS_MAX),
     )
 
 

@@ -42,7 +42,7 @@ class ReadRequest(NamedTuple):
     headers: HeaderChoice | None
     kinds: tuple[frozenset[str], bool] | None
     cursorset: str | None
-    wait_s: float
+    wait_seconds: float
 
 
 def parse_read(query: Query) -> ReadRequest:
@@ -71,7 +71,7 @@ def parse_read(query: Query) -> ReadRequest:
         headers=headers_of(query),
         kinds=kinds_of(query),
         cursorset=cursorset,
-        wait_s=query.seconds("wait", cut_at=WAIT_SECONDS_MAX),
+        wait_seconds=query.seconds("wait", cut_at=WAIT_SECONDS_MAX),
     )
 
 

@@ -18,8 +18,8 @@ from penstock.errors import (
 from penstock.hub.admin.settings import (
     BLOCK_KINDS,
     FEATURES,
-    KEPT_S_MAX,
-    LOOK_S,
+    KEPT_SECONDS_MAX,
+    LOOK_INTERVAL,
     UNAUTHENTICATED,
     Attribute,
     Caller,
@@ -203,7 +203,7 @@ def test_settings_are_looked_up_once_in_a_while(
 ) -> None:
     settings.now()
     elsewhere.block("CONSUMER_ET", "a")
-    watching.seconds += LOOK_S
+    watching.seconds += LOOK_INTERVAL
     for _ in range(9):
         assert not settings.is_blocked("CONSUMER_ET", "a")
     assert forwarding.reads == 1
@@ -254,7 +254,7 @@ def test_last_settings_hold_for_a_while_without_the_database(
     settings.now()
     forwarding.at_read = fail
 
-    watching.seconds += KEPT_S_MAX
+    watching.seconds += KEPT_SECONDS_MAX
     assert settings.is_blocked("CONSUMER_ET", "a")
 
     watching.seconds += 1
@@ -301,7 +301,7 @@ def test_started_settings_are_looked_up_by_the_watch_alone(
         settings.start()
     reads = forwarding.reads
     elsewhere.block("PRODUCER_APP", "billing")
-    watching.seconds += KEPT_S_MAX
+    watching.seconds += KEPT_SECONDS_MAX
 
     assert not settings.is_blocked("PRODUCER_APP", "billing")
     assert forwarding.reads == reads

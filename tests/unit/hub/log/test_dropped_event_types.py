@@ -81,7 +81,7 @@ def test_events_are_removed_a_few_at_a_time(sweeper: Sweeper, writes: Writes, mo
 def test_failed_sweep_is_repeated_without_demand(
     sweeper: Sweeper, writes: Writes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweeping, "RETRY_S", 0.01)
+    monkeypatch.setattr(sweeping, "RETRY_INTERVAL", 0.01)
     writes.failing = 2
 
     sweeper.start()

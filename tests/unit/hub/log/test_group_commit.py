@@ -193,7 +193,7 @@ def test_stop_stores_queued_requests_and_refuses_later_ones(log: Log) -> None:
 
 
 def test_committer_without_requests_stops_at_once(log: Log) -> None:
-    assert log.committer.stop(timeout_s=0)
+    assert log.committer.stop(timeout=0)
     assert log.committer.stop()
     with pytest.raises(HubStopped):
         log.submit(Request("nobody.s"))
@@ -205,7 +205,7 @@ def test_stop_with_a_stuck_database_fails_all_requests_and_stores_none_of_them(l
     gate.await_write()
     behind = log.submit(a_publish(log.feed, "b"))
 
-    assert not log.committer.stop(timeout_s=0)
+    assert not log.committer.stop(timeout=0)
 
     assert [type(each.exception(0)) for each in stuck + behind] == [HubStopped] * 2
     gate.open()

@@ -95,7 +95,7 @@ def test_publish_behind_a_backlog_is_not_stored_after_the_stop_has_failed_it(log
     [answer] = log.submit(a_publish(log.feed, "a"))
     committed.await_write()  # The outbox has filled the transaction: the request is to wait for the next one.
 
-    assert not log.committer.stop(timeout_s=0)
+    assert not log.committer.stop(timeout=0)
 
     assert isinstance(answer.exception(0), OutcomeUnknown)
     committed.open()

@@ -62,7 +62,7 @@ class Moves:
 class Unchanging:
     """A store in which nothing ever changes, and a signal when it was asked twenty times."""
 
-    poll_s, calm_poll_s = 0.001, 0.002
+    poll_interval, calm_poll_interval = 0.001, 0.002
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -238,7 +238,7 @@ def test_outbox_is_moved_once_at_a_time_though_nobody_reads(
 def test_outbox_is_moved_again_after_a_failed_move_though_nothing_changes(
     watch: Watch, store: Store, moves: Moves, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "RETRY_S_MAX", 0.01)
+    monkeypatch.setattr(watching, "RETRY_INTERVAL_MAX", 0.01)
     watch.start()
     into_outbox(store, [(NAME, "{}")])
 
@@ -276,8 +276,8 @@ def test_poller_survives_an_outage(store: Store, other: Store, moves: Moves) -> 
 def test_settings_are_refreshed(
     store: Store, other: Store, moves: Moves, monkeypatch: pytest.MonkeyPatch, *, soon: float, fails: bool
 ) -> None:
-    monkeypatch.setattr(watching, "REFRESH_S", soon)
-    monkeypatch.setattr(watching, "REFRESH_S_MAX", 60.0 - soon)
+    monkeypatch.setattr(watching, "REFRESH_INTERVAL", soon)
+    monkeypatch.setattr(watching, "REFRESH_INTERVAL_MAX", 60.0 - soon)
     create_feed(store)
     refreshed, failures = threading.Semaphore(0), iter([fails])
 
@@ -299,8 +299,8 @@ def test_settings_are_refreshed(
 def test_settings_are_not_refreshed_while_nothing_changes(
     store: Store, moves: Moves, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "REFRESH_S", 0.0)
-    monkeypatch.setattr(watching, "IDLE_S", 0.001)
+    monkeypatch.setattr(watching, "REFRESH_INTERVAL", 0.0)
+    monkeypatch.setattr(watching, "IDLE_INTERVAL", 0.001)
     refreshed: list[None] = []
     asked = Unchanging(store)
     watch = Watch(asked, moves, lambda: refreshed.append(None))
@@ -319,7 +319,7 @@ def test_poller_slows_down_while_nothing_changes(store: Store, moves: Moves, mon
         time.sleep(0.0001)
 
     monkeypatch.setattr(watching, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
-    monkeypatch.setattr(watching, "CALM_S", 0.0)
+    monkeypatch.setattr(watching, "CALM_SECONDS", 0.0)
     asked = Unchanging(store)
     watch = Watch(asked, moves)
     watch.wait({7: 0}, Waiter())
@@ -327,7 +327,7 @@ def test_poller_slows_down_while_nothing_changes(store: Store, moves: Moves, mon
     assert asked.twenty.wait(300)
     assert watch.stop(300)
 
-    assert set(pauses[1:]) == {asked.calm_poll_s}
+    assert set(pauses[1:]) == {asked.calm_poll_interval}
 
 
 # A stream's knowledge of its partitions' ends

@@ -37,8 +37,8 @@ from tests.unit.hub.forwarding import ForwardingStore
 from tests.unit.hub.numbering import a_batch, change, fill_log, find_producer, settle
 
 G, H = ProducerName(NAME, 0, "g"), ProducerName(NAME, 0, "h")
-IDLE_S = 1000
-EXPIRES_AT = START_AT + IDLE_S * 1_000_000
+IDLE_SECONDS = 1000
+EXPIRES_AT = START_AT + IDLE_SECONDS * 1_000_000
 AT_5 = START_AT + 5_000_000
 """The time of the clock of `producers`."""
 
@@ -55,7 +55,7 @@ def feed(store: Store) -> Feed:
 def producers(forwarding: ForwardingStore, clock: VirtualClock, feed: Feed) -> Producers:
     assert feed
     clock.advance(seconds=5)
-    return Hub(forwarding, clock=clock, expiry=Expiry(idle_s=IDLE_S)).producers  # type: ignore[arg-type]
+    return Hub(forwarding, clock=clock, expiry=Expiry(idle_seconds=IDLE_SECONDS)).producers  # type: ignore[arg-type]
 
 
 UNKNOWN: dict[str, tuple[ProducerName, PenstockError]] = {

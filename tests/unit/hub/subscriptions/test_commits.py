@@ -71,7 +71,7 @@ class Scene:
 
     def end(self, **sent: int) -> None:
         """End the stream; it may commit for another minute, and more, what it was sent of p0, p1 and so on."""
-        self.sessions.end(self.sub, self.stream, an_end(hold_s=6000, **sent))
+        self.sessions.end(self.sub, self.stream, an_end(hold_seconds=6000, **sent))
 
     @property
     def offsets(self) -> list[int]:
@@ -187,7 +187,7 @@ def test_partition_of_another_stream_or_of_none_cannot_be_committed(scene: Scene
 
     with pytest.raises(CommitRefused, match=TAKEN):
         scene.commit(Commit(theirs, 1), trusted=True)
-    scene.sessions.end(scene.sub, second, an_end(hold_s=60, **{f"p{theirs[1]}": 7}))
+    scene.sessions.end(scene.sub, second, an_end(hold_seconds=60, **{f"p{theirs[1]}": 7}))
     scene.end(**{f"p{1 - theirs[1]}": 7})
     with scene.store.write() as tx:
         free = [slot._replace(owner=None) for slot in tx.subscriptions.slots(scene.sub) if slot.place == theirs]

@@ -10,11 +10,11 @@ from penstock.core.subscriptions.assignment import Place
 from penstock.errors import DatabaseUnavailable
 from penstock.hub.subscriptions import live as living
 from penstock.hub.subscriptions.commits import Moved
-from penstock.hub.subscriptions.live import MARGIN_S, RENEW_S, Live
+from penstock.hub.subscriptions.live import MARGIN_SECONDS, RENEW_INTERVAL, Live
 from penstock.hub.subscriptions.sessions import (
     GIVEN_BACK,
     GROWN,
-    LEASE_S,
+    LEASE_SECONDS,
     LEASE_US,
     RESETTING,
     TIME_OVER,
@@ -227,7 +227,11 @@ def test_lease_holds_for_less_long_than_other_hubs_assume(scene: Scene) -> None:
     assert not scene.live.holds
     scene.live.renew()
 
-    for after, is_held in ((0.0, True), (LEASE_S - MARGIN_S - 0.001, True), (LEASE_S - MARGIN_S, False)):
+    for after, is_held in (
+        (0.0, True),
+        (LEASE_SECONDS - MARGIN_SECONDS - 0.001, True),
+        (LEASE_SECONDS - MARGIN_SECONDS, False),
+    ):
         scene.now = 1_000.0 + after
         assert scene.live.holds is is_held
 
@@ -236,7 +240,11 @@ def test_lease_lasts_if_it_holds_until_its_next_renewal(scene: Scene) -> None:
     assert not scene.live.lasts
     scene.live.renew()
 
-    for after, lasts in ((0.0, True), (RENEW_S + 0.1, True), (LEASE_S - MARGIN_S - RENEW_S, False)):
+    for after, lasts in (
+        (0.0, True),
+        (RENEW_INTERVAL + 0.1, True),
+        (LEASE_SECONDS - MARGIN_SECONDS - RENEW_INTERVAL, False),
+    ):
         scene.now = 1_000.0 + after
         assert scene.live.holds
         assert scene.live.lasts is lasts
@@ -250,7 +258,7 @@ def test_lease_begins_before_the_database_is_asked(scene: Scene) -> None:
 
     scene.live.renew()
 
-    scene.now += LEASE_S - MARGIN_S - 5 - 0.001
+    scene.now += LEASE_SECONDS - MARGIN_SECONDS - 5 - 0.001
     assert scene.live.holds
     scene.now += 0.001
     assert not scene.live.holds
@@ -270,7 +278,7 @@ def test_late_renewal_does_not_shorten_the_lease(scene: Scene) -> None:
 
     scene.live.renew()
 
-    scene.now += LEASE_S - MARGIN_S - 0.001
+    scene.now += LEASE_SECONDS - MARGIN_SECONDS - 0.001
     assert scene.live.holds
 
 
@@ -286,7 +294,7 @@ def test_lease_that_cannot_be_renewed_ends_in_its_time(scene: Scene) -> None:
         scene.live.renew()
 
     assert scene.live.holds
-    scene.now += LEASE_S - MARGIN_S - 5
+    scene.now += LEASE_SECONDS - MARGIN_SECONDS - 5
     assert not scene.live.holds
 
 
@@ -295,10 +303,10 @@ def test_streams_look_after_a_lapse_and_before_the_lease_holds_again(scene: Scen
     stream = scene.join()
     scene.live.renew()
     stream.heard.clear()
-    scene.now += LEASE_S / 2
+    scene.now += LEASE_SECONDS / 2
     scene.live.renew()
     assert stream.heard == []
-    scene.now += LEASE_S
+    scene.now += LEASE_SECONDS
     seen: list[tuple[bool, int]] = []
     stream.changed = lambda: seen.append((scene.live.holds, scene.live.lapses))  # type: ignore[method-assign]
 
@@ -313,7 +321,7 @@ def test_streams_look_after_a_lapse_and_before_the_lease_holds_again(scene: Scen
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("RENEW_S", "SWEEP_S"):
+    for name in ("RENEW_INTERVAL", "SWEEP_INTERVAL"):
         monkeypatch.setattr(living, name, 0.001)
     monkeypatch.setattr(living, "ORPHAN_ROUNDS", 2)
 
@@ -341,7 +349,7 @@ class Calls:
 def await_renewals(scene: Scene, live: Live, renewals: Calls) -> None:
     """Let half a lease pass three times, and wait each time until it was renewed from then on."""
     for _ in range(3):
-        scene.now += LEASE_S / 2
+        scene.now += LEASE_SECONDS / 2
         renewals.await_more(3)  # The next one may have begun before.
         assert live.holds
 

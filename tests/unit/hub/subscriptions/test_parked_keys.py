@@ -11,7 +11,7 @@ from penstock.hub.subscriptions.commits import Commit
 from penstock.hub.subscriptions.parking import Parking
 from penstock.hub.subscriptions.sessions import GIVEN_BACK, STOPPING, TIME_OVER
 from penstock.hub.subscriptions.slots import begin, existing
-from penstock.hub.subscriptions.stream import PAUSE_S, Stream
+from penstock.hub.subscriptions.stream import PAUSE_SECONDS, Stream
 from penstock.storage import Store
 from penstock.storage.groups import Intervention
 from penstock.storage.parked import Parked
@@ -98,7 +98,7 @@ def close(stream: Stream, reason: str | None = DONE) -> None:
 
 def pass_over(hub: Played, stream: Stream, position: int) -> None:
     """Let a stream commit the events that it has left out, which it does soon where parked ones wait for that."""
-    hub.now += PAUSE_S
+    hub.now += PAUSE_SECONDS
     deliver(stream)
     until(lambda: read_offsets(hub.store, stream.subscription_id) == [position], f"it has passed {position}")
     until(lambda: stream.unread, "the stream has heard of it")

@@ -21,7 +21,7 @@ from penstock.errors import (
     SubscriptionNotFound,
 )
 from penstock.hub.hub import Hub
-from penstock.hub.subscriptions.sessions import LEASE_S, Sessions
+from penstock.hub.subscriptions.sessions import LEASE_SECONDS, Sessions
 from penstock.hub.subscriptions.slots import grow
 from penstock.storage import Store, Tx, open_store
 from penstock.storage.opening import Opening
@@ -239,8 +239,8 @@ def test_stream_whose_time_is_over_has_no_partition_even_before_another_takes_it
     either_store: Store, either_sub: str, migrated_url: str
 ) -> None:
     sub, sessions = either_sub, sessions_of(either_store)
-    first = begin(sessions, sub, P, commit_s=2000)
-    second = begin(sessions, sub, Q, commit_s=2000)
+    first = begin(sessions, sub, P, commit_timeout=2000)
+    second = begin(sessions, sub, Q, commit_timeout=2000)
 
     def look() -> list[str | None]:
         look = sessions.look(sub, counts=True)
@@ -248,7 +248,7 @@ def test_stream_whose_time_is_over_has_no_partition_even_before_another_takes_it
         return [slot.owner if slot.owner in look.present else None for slot in look.slots]
 
     assert look() == [first, second]
-    sessions.end(sub, second, an_end(hold_s=1500, p1=1))
+    sessions.end(sub, second, an_end(hold_seconds=1500, p1=1))
     assert look() == [first, second]
     let_time_pass(migrated_url, 1501)
     assert look() == [first, None]
@@ -267,7 +267,7 @@ def test_partitions_of_a_lost_hub_go_to_a_stream_that_wants_them(
 ) -> None:
     sub, lost, living = either_sub, sessions_of(either_store, "lost"), sessions_of(either_store, "living")
     gone = begin(lost, sub)
-    lose_hub(migrated_url, "lost", seconds=LEASE_S - 9)
+    lose_hub(migrated_url, "lost", seconds=LEASE_SECONDS - 9)
     second = begin(living, sub)
     assert read_owners(either_store, sub) == [gone, gone], "it is not gone yet"
 
@@ -282,7 +282,7 @@ def test_stream_of_a_lost_hub_keeps_unwanted_partitions_until_its_time_is_over(
     either_store: Store, either_sub: str, migrated_url: str
 ) -> None:
     sub, living = either_sub, sessions_of(either_store, "living")
-    gone = begin(sessions_of(either_store, "lost"), sub, commit_s=6000)
+    gone = begin(sessions_of(either_store, "lost"), sub, commit_timeout=6000)
     lose_hub(migrated_url, "lost")
 
     direct = begin(living, sub, Q)
@@ -329,7 +329,7 @@ def test_ended_stream_keeps_uncommitted_partitions_and_its_end_counts_once(
     first = begin(sessions, sub)
 
     for _ in range(2):
-        sessions.end(sub, first, an_end(hold_s=60, p0=7))
+        sessions.end(sub, first, an_end(hold_seconds=60, p0=7))
 
     p, q = read_slots(store, sub)
     assert (p.owner, p.sent, p.failed) == (first, 7, 1)
@@ -343,7 +343,7 @@ def test_ended_stream_takes_no_slot_and_keeps_partitions_for_its_time_alone(
 ) -> None:
     sub, sessions = subscribed(either_store, partitions=1), sessions_of(either_store)
     first = begin(sessions, sub)
-    sessions.end(sub, first, an_end(hold_s=6000, p0=7))
+    sessions.end(sub, first, an_end(hold_seconds=6000, p0=7))
     second = begin(sessions, sub)
     let_time_pass(migrated_url, 5000)
     sessions.sweep([sub])
@@ -358,18 +358,18 @@ def test_ended_stream_takes_no_slot_and_keeps_partitions_for_its_time_alone(
 
 
 @pytest.mark.parametrize(
-    ("hold_s", "sent", "failed"),
+    ("hold_seconds", "sent", "failed"),
     [(0.0, {"p0": 7}, 1), (-1.0, {"p0": 7}, 1), (60.0, {}, 0), (60.0, {"p0": 3}, 0), (60.0, {"p0": 2}, 0)],
     ids=["time over", "time over before", "sent nothing", "all committed", "more committed than sent"],
 )
 def test_ended_stream_without_anything_to_commit_keeps_nothing(
-    store: Store, sub: str, sessions: Sessions, *, hold_s: float, sent: dict[str, int], failed: int
+    store: Store, sub: str, sessions: Sessions, *, hold_seconds: float, sent: dict[str, int], failed: int
 ) -> None:
     first = begin(sessions, sub)
     move(store, sub, p0=3)
 
     for _ in range(2):
-        sessions.end(sub, first, an_end(hold_s, **sent))
+        sessions.end(sub, first, an_end(hold_seconds, **sent))
 
     assert read_owners(store, sub) == [None, None]
     assert sessions.look(sub).sessions == []
@@ -387,12 +387,12 @@ def test_failures_of_a_partition_in_a_row_are_counted(store: Store, sessions: Se
 
 def test_extension_begins_the_time_to_commit_again(either_store: Store, migrated_url: str) -> None:
     sub, sessions = subscribed(either_store, partitions=1), sessions_of(either_store)
-    first = begin(sessions, sub, commit_s=6000)
+    first = begin(sessions, sub, commit_timeout=6000)
 
     for _ in range(2):
         sessions.extend(sub, first)
     assert sessions.look(sub).sessions[0].extensions == 2
-    sessions.end(sub, first, an_end(hold_s=6000, p0=7))
+    sessions.end(sub, first, an_end(hold_seconds=6000, p0=7))
     let_time_pass(migrated_url, 5000)
     sessions.extend(sub, first)
 
@@ -410,7 +410,7 @@ def test_ended_stream_that_is_given_back_frees_its_partitions_at_once(
     store: Store, sub: str, sessions: Sessions
 ) -> None:
     first = begin(sessions, sub)
-    sessions.end(sub, first, an_end(hold_s=60, p0=7, p1=9))
+    sessions.end(sub, first, an_end(hold_seconds=60, p0=7, p1=9))
     second = begin(sessions, sub)
 
     assert sessions.give_back(sub, first, keep=[Q], failed=[])
@@ -446,7 +446,7 @@ def test_stream_without_partitions_is_given_back_once_its_hub_has_ended_it(store
     for _ in range(2):
         assert not sessions.give_back(sub, idle)
         assert idle in {each.id for each in sessions.look(sub).sessions}, "its hub has yet to hear of it"
-    sessions.end(sub, idle, an_end(hold_s=9))
+    sessions.end(sub, idle, an_end(hold_seconds=9))
 
     with pytest.raises(StreamNotFound):
         sessions.give_back(sub, idle)

@@ -66,7 +66,7 @@ def fail(hub: Played, sub: str, times: int = 1) -> list[list[str]]:
     """Open streams one after the other, which commit all but event 2, and leave; return what each is sent."""
     seen = []
     for _ in range(times):
-        stream = hub.stream(sub, batch_limit=2, max_uncommitted=2, flush_s=0.001)
+        stream = hub.stream(sub, batch_limit=2, max_uncommitted=2, flush_timeout=0.001)
         lines: list[str] = []
         while lines[-1:] != ["failed"]:
             sent = deliver(stream)
@@ -255,7 +255,7 @@ def test_commits_for_several_subscriptions_lock_all_of_them_before_the_dead_lett
         first, second, third = sorted(ids)
         give_up(hub, third)  # So there are dead letters.
         leaving = {each: open_stream(hub.sessions, each).session.id for each in (first, second)}
-        hub.sessions.end(first, leaving[first], an_end(hold_s=6000, p0=1))
+        hub.sessions.end(first, leaving[first], an_end(hold_seconds=6000, p0=1))
         open_stream(hub.sessions, first)
         with store.write() as tx:  # Once it is shared out again, an event of the second partition is given up.
             p, q = tx.subscriptions.slots(first)

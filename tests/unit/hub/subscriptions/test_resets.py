@@ -18,7 +18,7 @@ from penstock.hub.background import uptime
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions import live
 from penstock.hub.subscriptions.commits import Commit
-from penstock.hub.subscriptions.live import RENEW_S
+from penstock.hub.subscriptions.live import RENEW_INTERVAL
 from penstock.hub.subscriptions.sessions import Opened
 from penstock.hub.subscriptions.stream import RESETTING, Stream
 from penstock.storage import Store
@@ -29,7 +29,7 @@ from tests.store_contract import database_at
 from tests.unit.hub.feeds import NAME, fill_feed
 from tests.unit.hub.subscribing import P, Q, deliver, read_offsets, read_owners, read_slots, subscribe
 
-RULES = Rules(max_uncommitted=100, batch_limit=9, flush_s=30, commit_s=60, bytes_max=1 << 20)
+RULES = Rules(max_uncommitted=100, batch_limit=9, flush_timeout=30, commit_timeout=60, bytes_max=1 << 20)
 
 
 @pytest.fixture
@@ -69,11 +69,11 @@ def test_opening_renews_a_lease_that_is_nearly_over(hub: Hub, sub: str) -> None:
     """Nothing has renewed it while nothing was sent; the first events would be held back a moment later."""
     lease = hub.subscriptions.streams.live
     lease.renew()
-    lease._valid_until = uptime() + RENEW_S / 2
+    lease._valid_until = uptime() + RENEW_INTERVAL / 2
 
     stream = begin(hub, sub)
 
-    assert lease._valid_until > uptime() + 2 * RENEW_S
+    assert lease._valid_until > uptime() + 2 * RENEW_INTERVAL
     stream.close()
 
 
@@ -129,7 +129,7 @@ def test_stream_is_extended_and_given_back_by_its_id(hub: Hub, store: Store, sub
 def test_session_whose_opening_was_never_answered_is_ended(
     hub: Hub, store: Store, sub: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "SWEEP_S", 0.001)
+    monkeypatch.setattr(live, "SWEEP_INTERVAL", 0.001)
     monkeypatch.setattr(live, "ORPHAN_ROUNDS", 1)
     stream = begin(hub, sub)
     deliver(stream)

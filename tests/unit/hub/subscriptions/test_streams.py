@@ -16,12 +16,12 @@ from penstock.hub.subscriptions.sessions import (
     DELETED,
     GIVEN_BACK,
     GROWN,
-    LEASE_S,
+    LEASE_SECONDS,
     RESETTING,
     STOPPING,
     TIME_OVER,
 )
-from penstock.hub.subscriptions.stream import LIGHT_ROWS, PAUSE_S, WHOLE_ROWS, Stream
+from penstock.hub.subscriptions.stream import LIGHT_ROWS, PAUSE_SECONDS, WHOLE_ROWS, Stream
 from penstock.storage import Store
 from tests.store_contract import database_at
 from tests.unit.hub.feeds import NAME
@@ -121,7 +121,7 @@ def test_commit_during_a_step_is_in_time(hub: Played, store: Store) -> None:
     sub = subscribed(store)
     hub.publish(1, 2)
     hub.publish(3, 4, partition=1)
-    stream = hub.stream(sub, batch_limit=1, max_uncommitted=2, commit_s=5)
+    stream = hub.stream(sub, batch_limit=1, max_uncommitted=2, commit_timeout=5)
     step = stream.step()
     next(step)
     hub.now += 4
@@ -138,7 +138,7 @@ def test_commit_during_a_step_is_in_time(hub: Played, store: Store) -> None:
 
 
 def test_extension_during_a_step_counts_once(hub: Played, store: Store) -> None:
-    stream = hub.stream(subscribed(store), commit_s=5)
+    stream = hub.stream(subscribed(store), commit_timeout=5)
     deliver(stream)
     hub.sessions.extend(stream.subscription_id, stream.session_id)
     stream.changed()
@@ -291,7 +291,9 @@ def test_needed_reads_are_known_before_a_step_and_shared_by_streams_at_one_place
     assert hub.store.reads == before + 1
 
 
-@pytest.mark.parametrize("rules", [{"timespan_s": 5.0}, {"count": LIGHT_ROWS + 1}], ids=["each is looked at", "many"])
+@pytest.mark.parametrize(
+    "rules", [{"timespan_seconds": 5.0}, {"count": LIGHT_ROWS + 1}], ids=["each is looked at", "many"]
+)
 def test_expensive_reads_are_not_shared(hub: Played, store: Store, rules: dict[str, Any]) -> None:
     rules = dict(rules)
     count = rules.pop("count", 1)
@@ -356,7 +358,7 @@ def test_events_read_before_an_outage_are_sent_once(hub: Played, store: Store) -
 
 def lapse(hub: Played, meanwhile: Callable[[], object] = lambda: None) -> None:
     """Let the hub's lease be over and begin again, and other hubs do something between."""
-    hub.now += LEASE_S
+    hub.now += LEASE_SECONDS
     meanwhile()
     hub.live.renew()
 
@@ -366,7 +368,7 @@ def test_no_event_is_sent_after_the_lease_until_it_holds_again(hub: Played, stor
     deliver(stream)
     hub.publish(1)
     assert stream.certain
-    hub.now += LEASE_S
+    hub.now += LEASE_SECONDS
 
     assert (deliver(stream), stream.unread, stream.over) == ([], False, False)
     assert (stream.certain, stream.interrupted()) == (False, None)
@@ -386,18 +388,18 @@ def test_no_more_events_are_sent_in_the_midst_of_a_step(hub: Played, store: Stor
     step = stream.step()
     sent = [next(step)]
     if "lease" in event:
-        hub.now += LEASE_S
+        hub.now += LEASE_SECONDS
         if event == "lease was over":
             hub.live.renew()
-            hub.now -= LEASE_S  # The lease's clock goes on while the machine sleeps, and this one need not.
+            hub.now -= LEASE_SECONDS  # The lease's clock goes on while the machine sleeps, and this one need not.
     elif event == "ended":
         stream.end("left")
     else:
         stream.changed()
-        hub.now += PAUSE_S / 2
+        hub.now += PAUSE_SECONDS / 2
         sent.append(next(step))
         assert sum(len(batches) for batches in sent) == 2, "it has looked just before"
-        hub.now += PAUSE_S
+        hub.now += PAUSE_SECONDS
 
     sent += step
 
@@ -470,10 +472,10 @@ def test_stream_that_has_lost_a_partition_may_still_commit_the_others(hub: Playe
 
 
 def test_streams_of_a_hub_that_is_cut_off_end_when_their_time_is_over(hub: Played, store: Store) -> None:
-    stream = hub.stream(subscribed(store, partitions=1), batch_limit=1, commit_s=30)
+    stream = hub.stream(subscribed(store, partitions=1), batch_limit=1, commit_timeout=30)
     hub.publish(1, 2)
     deliver(stream)
-    hub.now += LEASE_S
+    hub.now += LEASE_SECONDS
     hub.publish(3)
     assert (deliver(stream), stream.over) == ([], False)
     hub.now += 30
@@ -580,7 +582,7 @@ def test_stream_ends_when_its_reader_is_blocked_or_the_hub_stops(hub: Played, st
 def test_ended_stream_may_commit_in_the_time_that_it_had_left(hub: Played, store: Store) -> None:
     sub = subscribed(store, partitions=1)
     hub.publish(1)
-    stream = hub.stream(sub, batch_limit=1, commit_s=6000)
+    stream = hub.stream(sub, batch_limit=1, commit_timeout=6000)
     deliver(stream)
     hub.now += 2000
     stream.end("left")

@@ -131,7 +131,7 @@ def test_poisoned_stream_holds_the_position_and_no_other_stream() -> None:
     figures = running.busy.figures(now)["failing"]
     assert figures.streams == 1
     assert figures.attempts == 6
-    assert figures.oldest_s > 40
+    assert figures.oldest_seconds > 40
 
     while running.room("t") or not running.is_idle:  # Repaired.
         now += 100.0
@@ -235,13 +235,13 @@ def test_stream_that_holds_the_position_comes_first() -> None:
 
 
 def test_overdue_call_has_failed_and_its_stream_waits_for_its_end() -> None:
-    running = begin(2, "S1E0", "S2E1", timeout_s=5.0, concurrency=1)
+    running = begin(2, "S1E0", "S2E1", timeout=5.0, concurrency=1)
     [slow] = running.take(1, 0.0)
     assert running.overdue(5.0) == []
     assert running.overdue(6.0) == [slow]
     assert running.overdue(7.0) == []
 
-    assert running.busy.figures(8.0)["failing"].oldest_s == 8.0
+    assert running.busy.figures(8.0)["failing"].oldest_seconds == 8.0
     [other] = running.take(1, 8.0)
     assert other.stream == "S2", "others go on in the meantime"
     running.settle(other, done(), 8.0, 0.001)
@@ -254,7 +254,7 @@ def test_overdue_call_has_failed_and_its_stream_waits_for_its_end() -> None:
 
 
 def test_overdue_call_that_succeeds_has_succeeded() -> None:
-    running = begin(1, "S1E0", timeout_s=5.0)
+    running = begin(1, "S1E0", timeout=5.0)
     [slow] = running.take(1, 0.0)
     running.overdue(6.0)
     running.settle(slow, done(), 7.0, 7.0)
@@ -302,12 +302,12 @@ def test_retried_stream_whose_page_goes_with_its_tranche_continues_in_the_others
 
 
 def test_call_without_end_stops_the_processor_or_is_parked() -> None:
-    running = begin(1, "S1E0", timeout_s=5.0, attempts_max=1)
+    running = begin(1, "S1E0", timeout=5.0, attempts_max=1)
     running.take(1, 0.0)
     with pytest.raises(StreamExhausted, match="the handler was not done after 5 s"):
         running.overdue(6.0)
 
-    running = begin(1, "S1E0", timeout_s=5.0, attempts_max=1, exhausted="park")
+    running = begin(1, "S1E0", timeout=5.0, attempts_max=1, exhausted="park")
     [slow] = running.take(1, 0.0)
     running.overdue(6.0)
     assert running.positions() == {"t": 1}
@@ -380,7 +380,7 @@ def test_deferring_handler_stalls_and_does_not_fail() -> None:
         settle(running, running.take(1, now), retry(2.0, tag="not yet"), now)
 
     figures = running.busy.figures(4.0)
-    assert (figures["stalled"].streams, figures["stalled"].attempts, figures["stalled"].oldest_s) == (1, 2, 4.0)
+    assert (figures["stalled"].streams, figures["stalled"].attempts, figures["stalled"].oldest_seconds) == (1, 2, 4.0)
     assert figures["failing"].streams == 0
     assert running.busy.stalled["S1"].tag == "not yet"
     settle(running, running.take(1, 4.0), BROKEN, 4.0)
@@ -435,7 +435,7 @@ def test_resting_streams_of_feeds_are_forgotten() -> None:
 
 
 def test_processor_without_progress_for_too_long_is_unhealthy() -> None:
-    running = engine(health=Health(failing_s_max=60.0, stalled_s_max=30.0))
+    running = engine(health=Health(failing_seconds_max=60.0, stalled_seconds_max=30.0))
     running.ingest(batch(2, things("S1E0", "S2E1")), 0.0)
     first, second = running.take(2, 0.0)
     running.settle(first, BROKEN, 1.0, 1.0)
@@ -449,7 +449,9 @@ def test_processor_without_progress_for_too_long_is_unhealthy() -> None:
         running.check_health(61.0)
 
 
-@pytest.mark.parametrize("health", [Health(failing_s_max=60.0), Health(stalled_s_max=60.0)], ids=["failing", "stalled"])
+@pytest.mark.parametrize(
+    "health", [Health(failing_seconds_max=60.0), Health(stalled_seconds_max=60.0)], ids=["failing", "stalled"]
+)
 def test_stream_that_fails_and_defers_in_turns_keeps_its_age(health: Health) -> None:
     running = begin(2, "S1E0", "S1E1", health=health, events_per_call=1)
     settle(running, running.take(1, 0.0), BROKEN)
@@ -461,7 +463,7 @@ def test_stream_that_fails_and_defers_in_turns_keeps_its_age(health: Health) -> 
     assert running.busy.stalled["S1"].attempts == 2
     running.check_health(80.0)
 
-    settle(running, running.take(1, 101.0), BROKEN if health.failing_s_max else retry(1.0), 101.0)
+    settle(running, running.take(1, 101.0), BROKEN if health.failing_seconds_max else retry(1.0), 101.0)
     with pytest.raises(ProcessorUnhealthy, match=r"S1 (failing|stalled) at 1 for \d+ s, 3 attempts"):
         running.check_health(101.0)
     settle(running, running.take(1, 102.0), done(), 102.0)
@@ -520,7 +522,7 @@ def test_all_streams_are_remembered_where_all_events_are_required() -> None:
 
 def give_up_call() -> tuple[Engine, Call]:
     """Return an engine with a stream that was parked while its call goes on."""
-    running = engine("a", attempts_max=1, exhausted="park", timeout_s=1.0)
+    running = engine("a", attempts_max=1, exhausted="park", timeout=1.0)
     running.ingest(batch(1, things("S1E0"), "a"), 0.0)
     [call] = running.take(1, 0.0)
     assert running.overdue(2.0) == [call]
@@ -547,7 +549,7 @@ def test_tranche_is_active_while_a_parked_call_goes_on() -> None:
 
 
 def test_call_that_has_not_begun_is_not_overdue() -> None:
-    running = begin(2, "S1E0", "S2E0", timeout_s=1.0)
+    running = begin(2, "S1E0", "S2E0", timeout=1.0)
     first, second = running.take(2, 0.0)
     second.called = float("inf")
     assert running.overdue(5.0) == [first]
@@ -557,7 +559,7 @@ def test_call_that_has_not_begun_is_not_overdue() -> None:
 
 
 def test_patient_engine_parks_a_stream_when_its_call_has_ended() -> None:
-    running = Engine(Rules(attempts_max=1, exhausted="park", timeout_s=1.0), Random(1), is_dense=False, is_patient=True)
+    running = Engine(Rules(attempts_max=1, exhausted="park", timeout=1.0), Random(1), is_dense=False, is_patient=True)
     running.open("t", 0)
     running.ingest(batch(2, things("S1E0", "S2E0")), 0.0)
     first, second = running.take(2, 0.0)
@@ -571,7 +573,7 @@ def test_patient_engine_parks_a_stream_when_its_call_has_ended() -> None:
 
 @pytest.mark.parametrize("is_patient", [False, True])
 def test_outcome_of_an_overdue_call_counts_after_it_has_stopped_the_processor(is_patient: bool) -> None:
-    rules = Rules(attempts_max=1, exhausted="stop", timeout_s=1.0)
+    rules = Rules(attempts_max=1, exhausted="stop", timeout=1.0)
     running = Engine(rules, Random(1), is_dense=False, is_patient=is_patient)
     running.open("t", 0)
     running.ingest(batch(1, things("S1E0")), 0.0)

@@ -66,7 +66,7 @@ def test_events_behind_a_call_whose_stream_was_dropped_begin_with_the_first_atte
 
 @pytest.mark.parametrize("new", [[], things("S1E1")])
 def test_hanging_call_of_a_dropped_stream_parks_nothing(new: list[object]) -> None:
-    running, call = park_and_retry(attempts_max=1, timeout_s=1.0)
+    running, call = park_and_retry(attempts_max=1, timeout=1.0)
     running.drop("S1")
     running.ingest(batch(2, new), 0.0)
 
@@ -242,7 +242,7 @@ def test_retried_streams_are_forgotten_like_others() -> None:
 def test_parked_call_of_a_dropped_stream_keeps_nothing(
     is_dense: bool,
 ) -> None:
-    running = begin(1, "S1E0", is_dense=is_dense, attempts_max=1, exhausted="park", timeout_s=1.0)
+    running = begin(1, "S1E0", is_dense=is_dense, attempts_max=1, exhausted="park", timeout=1.0)
     [call] = running.take(1, 0.0)
     running.overdue(2.0)
     running.drop("S1")
@@ -362,7 +362,7 @@ def test_skip_in_one_tranche_does_not_affect_events_parked_in_another() -> None:
 
 
 def test_page_that_comes_during_a_parked_call_waits_for_its_end() -> None:
-    running = begin(1, "S1E0", attempts_max=1, exhausted="park", timeout_s=5.0)
+    running = begin(1, "S1E0", attempts_max=1, exhausted="park", timeout=5.0)
     settle_next(running, BROKEN)
     running.retry("S1")
     [asked] = running.replays()

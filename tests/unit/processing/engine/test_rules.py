@@ -24,9 +24,9 @@ REFUSED: list[tuple[Callable[..., object], dict[str, Any], str]] = [
         ({"exhausted": "prak"}, "exhausted is 'prak'; allowed: stop or park"),
         ({"exhausted": "park"}, "attempts_max is missing; allowed: a whole number from 1, where exhausted is 'park'"),
         ({"attempts_max": 0}, "attempts_max is 0; allowed: a whole number from 1"),
-        ({"timeout_s": 0}, "timeout_s is 0; allowed: more than 0, or None"),
-        ({"timeout_s": NAN}, "timeout_s is nan; allowed: more than 0, or None"),
-        ({"timeout_s": "5"}, "timeout_s is '5'; allowed: more than 0, or None"),
+        ({"timeout": 0}, "timeout is 0; allowed: more than 0, or None"),
+        ({"timeout": NAN}, "timeout is nan; allowed: more than 0, or None"),
+        ({"timeout": "5"}, "timeout is '5'; allowed: more than 0, or None"),
         ({"backoff": 3}, "backoff is 3; allowed: Backoff"),
         ({"health": 5}, "health is 5; allowed: Health"),
     )],
@@ -41,7 +41,7 @@ REFUSED: list[tuple[Callable[..., object], dict[str, Any], str]] = [
         ({"jitter": True}, "backoff.jitter is True; allowed: from 0 to 1"),
     )],
     *[(Health, {name: value}, rf"health.{name} is {value!r}; allowed: more than 0, or None")
-      for name in ("failing_s_max", "stalled_s_max", "unanswered_s_max")
+      for name in ("failing_seconds_max", "stalled_seconds_max", "unanswered_seconds_max")
       for value in (0, -1, NAN, float("inf"), "60", True)],
     *[(retry, {"after": after}, f"after is {said}; allowed: 0 or more")
       for after, said in ((-1, "-1"), (NAN, "nan"), (10**400, "10+"), ("5", "'5'"), (None, "missing"))],
@@ -58,7 +58,7 @@ REFUSED: list[tuple[Callable[..., object], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(
-    ("make", "members", "said"), REFUSED, ids=[f"{make.__name__}-{said[:30]}" for make, _, said in REFUSED]
+    ("make", "members", "said"), REFUSED, ids=[f"{make.__name__}-{said[:38]}" for make, _, said in REFUSED]
 )
 def test_impossible_rule_or_outcome_is_refused(make: Callable[..., object], members: dict[str, Any], said: str) -> None:
     with pytest.raises(BadParameter, match=said):

@@ -280,7 +280,7 @@ def test_snapshot_shows_the_current_state(source: MemorySource, seen: Seen) -> N
 
     found = running.snapshot
     assert (running.name, found.name, found.is_running) == ("orders", "orders", True)
-    assert (found.handled, found.failures, found.busy["failing"].oldest_s) == (1, {"ValueError": 1}, 3.0)
+    assert (found.handled, found.failures, found.busy["failing"].oldest_seconds) == (1, {"ValueError": 1}, 3.0)
     [tranche] = found.tranches
     assert (tranche.events_read, tranche.events_ahead, tranche.pages_read) == (3, 3, 2)
     assert running.behind() == {"0": 3}

@@ -30,7 +30,7 @@ from penstock.processing.engine.rules import Rules
 from penstock.processing.runners.local import Local
 from penstock.processing.sources.memory import MemorySource
 
-SOON_S = 300.0
+SOON_SECONDS = 300.0
 QUICK = Backoff(first=0.01, most=0.05)
 
 
@@ -53,11 +53,11 @@ def test_arriving_events_are_handled_and_committed(source: MemorySource) -> None
     checkpoints = MemoryCheckpoints()
     append_events(source, 3, 30)
     with Local(keep_in(seen), source, checkpoints=checkpoints) as running:
-        running.wait_until_caught_up(SOON_S)
+        running.wait_until_caught_up(SOON_SECONDS)
         assert sorted(seen) == [*range(30)]
         assert checkpoints.positions() == {"0": 30}
         source.append("S1", [30])
-        running.wait_until_caught_up(SOON_S)
+        running.wait_until_caught_up(SOON_SECONDS)
 
     assert sorted(seen) == [*range(31)]
 
@@ -81,8 +81,8 @@ def test_repeated_commit_failures_are_logged_less_and_less_often(
 ) -> None:
     append_events(source, 3, 30)
     checkpoints = Unanswering(failures=9)
-    with Local(keep_in([]), source, checkpoints=checkpoints, stats_s=None) as running:
-        running.wait_until_caught_up(SOON_S)
+    with Local(keep_in([]), source, checkpoints=checkpoints, stats_interval=None) as running:
+        running.wait_until_caught_up(SOON_SECONDS)
 
     told = [each.getMessage() for each in caplog.records if "no answer" in each.getMessage()]
     beginnings = ["a commit has", "2 commits in a row have", "4 commits in a row have", "8 commits in a row have"]
@@ -99,11 +99,11 @@ def test_coroutine_handler_runs_many_calls_at_once_in_an_event_loop(source: Memo
         together += 1
         if together == 20:
             all_are_there.set()
-        await asyncio.wait_for(all_are_there.wait(), SOON_S)
+        await asyncio.wait_for(all_are_there.wait(), SOON_SECONDS)
 
     append_events(source, 20, 20)
     with Local(handle, source, rules=Rules(concurrency=20)) as running:
-        running.wait_until_caught_up(SOON_S)
+        running.wait_until_caught_up(SOON_SECONDS)
 
     assert running.engine.handled == 20
 
@@ -119,13 +119,13 @@ def test_failing_stream_is_retried_and_holds_back_no_other(source: MemorySource)
 
     append_events(source, 4, 40)
     checkpoints = MemoryCheckpoints()
-    with Local(handle, source, checkpoints=checkpoints, rules=Rules(backoff=QUICK), commit_s=0.0) as running:
+    with Local(handle, source, checkpoints=checkpoints, rules=Rules(backoff=QUICK), commit_interval=0.0) as running:
         while len(seen) < 30:
             threading.Event().wait(0.005)
         assert "S0" in running.engine.busy.failing
         assert checkpoints.positions().get("0", 0) == 0
         is_mended.set()
-        running.wait_until_caught_up(SOON_S)
+        running.wait_until_caught_up(SOON_SECONDS)
 
     assert sorted(seen) == [*range(40)]
     assert checkpoints.positions() == {"0": 40}
@@ -137,16 +137,16 @@ def test_hanging_handler_holds_back_its_own_stream_alone(source: MemorySource) -
 
     def handle(stream: str, events: Sequence[Any]) -> None:
         if stream == "S0":
-            let_go.wait(SOON_S)
+            let_go.wait(SOON_SECONDS)
         seen.extend(event.data for event in events)
 
     append_events(source, 4, 40)
-    with Local(handle, source, rules=Rules(concurrency=1, timeout_s=0.05, backoff=QUICK)) as running:
+    with Local(handle, source, rules=Rules(concurrency=1, timeout=0.05, backoff=QUICK)) as running:
         while len(seen) < 30:
             threading.Event().wait(0.005)
         assert running.engine.busy.failing["S0"].tag == "timeout"
         let_go.set()
-        running.wait_until_caught_up(SOON_S)
+        running.wait_until_caught_up(SOON_SECONDS)
 
     assert sorted(seen) == [*range(40)]
 
@@ -158,13 +158,13 @@ def test_stop_waits_for_running_calls_alone(source: MemorySource) -> None:
     def handle(stream: str, events: Sequence[Any]) -> None:
         called.append(stream)
         has_begun.set()
-        let_go.wait(SOON_S)
+        let_go.wait(SOON_SECONDS)
 
     for stream in ("S0", "S1", "S2"):
         source.append(stream, [1])
     checkpoints = MemoryCheckpoints()
     running = Local(handle, source, checkpoints=checkpoints, rules=Rules(concurrency=1)).start()
-    assert has_begun.wait(SOON_S)
+    assert has_begun.wait(SOON_SECONDS)
     threading.Timer(0.1, let_go.set).start()
     running.stop()
 
@@ -179,13 +179,13 @@ def test_error_that_ends_a_processor_is_raised_to_waiters_and_by_stop(source: Me
     source.append("S0", [1])
     running = Local(handle, source, rules=Rules(attempts_max=2, backoff=QUICK)).start()
     with pytest.raises(StreamExhausted, match="has failed 2 times") as caught:
-        running.wait_until_caught_up(SOON_S)
+        running.wait_until_caught_up(SOON_SECONDS)
     assert repr(caught.value.__cause__) == "ValueError('broken')"
     with pytest.raises(StreamExhausted):
         running.stop()
 
 
-@pytest.mark.parametrize("name", ["commit_s", "stats_s"])
+@pytest.mark.parametrize("name", ["commit_interval", "stats_interval"])
 @pytest.mark.parametrize("value", [-1, float("nan"), "5", True], ids=repr)
 def test_impossible_times_are_refused_at_once(source: MemorySource, name: str, value: Any) -> None:
     with pytest.raises(BadParameter, match=rf"{name} is {value!r}; allowed: "):
@@ -200,7 +200,9 @@ def test_stream_without_progress_for_too_long_ends_the_processor(source: MemoryS
         return retry(0.01)
 
     source.append("S1", [0])
-    rules = Rules(backoff=Backoff(first=0.01, most=0.01), health=Health(failing_s_max=0.3, stalled_s_max=0.3))
+    rules = Rules(
+        backoff=Backoff(first=0.01, most=0.01), health=Health(failing_seconds_max=0.3, stalled_seconds_max=0.3)
+    )
     running = Local(handle, source, rules=rules)
     running.start()
     with pytest.raises(ProcessorUnhealthy, match=rf"S1 {state} at 0 for "):
@@ -213,12 +215,12 @@ def test_another_owner_ends_the_processor(source: MemorySource) -> None:
     checkpoints = MemoryCheckpoints("orders")
     source.append("S0", [1])
     running = Local(keep_in([]), source, checkpoints=checkpoints).start()
-    running.wait_until_caught_up(SOON_S)
+    running.wait_until_caught_up(SOON_SECONDS)
     checkpoints.commit(Advance({"0": Move(1, 7)}))
     source.append("S0", [1])
 
     with pytest.raises(CheckpointMoved, match="Another processor runs under this name"):
-        running.wait_until_caught_up(SOON_S)
+        running.wait_until_caught_up(SOON_SECONDS)
 
 
 def test_failed_source_ends_the_processor(source: MemorySource) -> None:
@@ -229,13 +231,13 @@ def test_failed_source_ends_the_processor(source: MemorySource) -> None:
     broken = Broken()
     broken.append("S0", [1])
     with pytest.raises(OSError, match="gone"), Local(keep_in([]), broken) as running:
-        running.wait_until_caught_up(SOON_S)
+        running.wait_until_caught_up(SOON_SECONDS)
 
 
 def test_wait_has_a_timeout(source: MemorySource) -> None:
     let_go = threading.Event()
     source.append("S0", [1])
-    with Local(lambda *_: let_go.wait(SOON_S) and None, source) as running:
+    with Local(lambda *_: let_go.wait(SOON_SECONDS) and None, source) as running:
         with pytest.raises(Unavailable, match=r"the processor has not caught up within 0.05 s"):
             running.wait_until_caught_up(0.05)
         let_go.set()
@@ -252,7 +254,7 @@ def test_wait_for_the_end_tells_if_it_has_come(source: MemorySource) -> None:
     assert not running.wait(0.01)
     is_broken.set()
     source.append("S0", [1])
-    assert running.wait(SOON_S)
+    assert running.wait(SOON_SECONDS)
     with pytest.raises(StreamExhausted):
         running.stop()
 
@@ -271,7 +273,9 @@ try:
 finally:
     print(checkpoints.positions())
 """
-    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=SOON_S)
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=SOON_SECONDS
+    )
 
     assert done.stdout == "{'0': 1}\n"
 
@@ -301,7 +305,7 @@ def test_error_that_would_end_a_thread_or_a_task_holds_back_its_own_stream_alone
     append_events(source, 3, 30)
     rules = Rules(backoff=QUICK, concurrency=1)
     with Local(awaited if is_awaited else handle, source, rules=rules) as running:
-        running.wait_until_caught_up(SOON_S)
+        running.wait_until_caught_up(SOON_SECONDS)
     assert sorted(seen) == [*range(30)]
     names = ("SystemExit", "CancelledError", "KeyboardInterrupt", "Unspeakable")
     assert running.engine.busy.failures == dict.fromkeys(names, 1)
@@ -310,9 +314,9 @@ def test_error_that_would_end_a_thread_or_a_task_holds_back_its_own_stream_alone
 def test_failed_last_commit_is_logged_as_the_last(
     source: MemorySource, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.processing.runners.committing.LAST_PAUSE_S", 0.01)
+    monkeypatch.setattr("penstock.processing.runners.committing.LAST_PAUSE_SECONDS", 0.01)
     append_events(source, 1, 1)
-    with Local(keep_in(seen := []), source, checkpoints=Unanswering(failures=99), commit_s=60.0):
+    with Local(keep_in(seen := []), source, checkpoints=Unanswering(failures=99), commit_interval=60.0):
         while not seen:
             time.sleep(0.001)
     [last] = [each for each in caplog.messages if "the last commit has failed" in each]
@@ -320,17 +324,17 @@ def test_failed_last_commit_is_logged_as_the_last(
 
 
 def test_slow_last_commit_is_not_repeated_for_long(source: MemorySource, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.processing.runners.committing.LAST_S_MAX", 0.0)
+    monkeypatch.setattr("penstock.processing.runners.committing.LAST_SECONDS_MAX", 0.0)
     append_events(source, 1, 1)
     checkpoints = Unanswering(failures=99)
-    with Local(keep_in(seen := []), source, checkpoints=checkpoints, commit_s=60.0):
+    with Local(keep_in(seen := []), source, checkpoints=checkpoints, commit_interval=60.0):
         until(lambda: bool(seen) and checkpoints.left == 98)  # It commits where it begins.
     assert checkpoints.left == 97
 
 
 def test_processor_that_has_just_begun_is_shown_as_running(source: MemorySource) -> None:
     with Local(keep_in([]), source) as running:
-        running.wait_until_caught_up(SOON_S)
+        running.wait_until_caught_up(SOON_SECONDS)
         assert running.snapshot.is_running
 
 
@@ -340,7 +344,7 @@ def test_snapshot_is_renewed_while_events_come_and_while_none_come(source: Memor
             source.append("S", [number])
         until(lambda: running.snapshot.handled == 10)
         last = running.snapshot
-        until(lambda: running.snapshot.age_s() < last.age_s())
+        until(lambda: running.snapshot.age_seconds() < last.age_seconds())
 
 
 @pytest.mark.parametrize("change", ["clear", "pop", "reverse"])
@@ -358,7 +362,7 @@ def test_handler_that_changes_its_span_fails_and_holds_back_its_own_stream_alone
 
     append_events(source, 3, 30)
     with Local(handle, source, rules=Rules(backoff=QUICK)) as running:
-        running.wait_until_caught_up(SOON_S)
+        running.wait_until_caught_up(SOON_SECONDS)
     assert sorted(seen) == [*range(30)]
     assert running.engine.busy.failures == {"AttributeError": 1}
 
@@ -369,8 +373,8 @@ def test_permanently_refused_commit_ends_the_processor(source: MemorySource) -> 
             raise BadParameter(parameter="group", value="?", allowed="another")
 
     append_events(source, 1, 1)
-    running = Local(keep_in([]), source, checkpoints=Refusing(), commit_s=0.01).start()
-    assert running.wait(SOON_S)
+    running = Local(keep_in([]), source, checkpoints=Refusing(), commit_interval=0.01).start()
+    assert running.wait(SOON_SECONDS)
     with pytest.raises(BadParameter, match="group is"):
         running.stop()
 
@@ -388,8 +392,8 @@ def test_coroutine_beyond_its_time_is_cancelled_and_its_stream_retried(source: M
         keep_in(seen)(stream, events)
 
     append_events(source, 3, 30)
-    with Local(handle, source, rules=Rules(backoff=QUICK, timeout_s=0.05)) as running:
-        running.wait_until_caught_up(SOON_S)
+    with Local(handle, source, rules=Rules(backoff=QUICK, timeout=0.05)) as running:
+        running.wait_until_caught_up(SOON_SECONDS)
     assert cancelled.is_set()
     assert sorted(seen) == [*range(30)]
     assert running.engine.busy.failures == {"timeout": 1}
@@ -412,7 +416,7 @@ def test_coroutine_cancelled_by_others_has_failed_and_its_stream_is_retried(sour
 
     append_events(source, 3, 30)
     with Local(handle, source, rules=Rules(backoff=QUICK)) as running:
-        running.wait_until_caught_up(SOON_S)
+        running.wait_until_caught_up(SOON_SECONDS)
     assert sorted(seen) == [*range(30)]
     assert running.engine.busy.failures == Counter({"CancelledError": len(cancelled)} if cancelled else {})
 
@@ -423,20 +427,20 @@ def test_late_success_of_a_call_counts_and_is_not_repeated(source: MemorySource,
 
     def handle(stream: str, events: Sequence[Any]) -> None:
         called.extend(event.index for event in events)
-        assert is_noted.wait(SOON_S)
+        assert is_noted.wait(SOON_SECONDS)
 
     async def awaited(stream: str, events: Sequence[Any]) -> None:
         called.extend(event.index for event in events)
         with suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
-        await asyncio.to_thread(is_noted.wait, SOON_S)
+        await asyncio.to_thread(is_noted.wait, SOON_SECONDS)
 
     append_events(source, 1, 3)
-    rules = Rules(backoff=QUICK, timeout_s=0.05)
+    rules = Rules(backoff=QUICK, timeout=0.05)
     with Local(awaited if is_awaited else handle, source, rules=rules) as running:
         until(lambda: bool(running.engine.busy.failures))
         is_noted.set()
-        running.wait_until_caught_up(SOON_S)
+        running.wait_until_caught_up(SOON_SECONDS)
     assert called == [0, 1, 2]
     assert running.engine.busy.failures == {"timeout": 1}
 
@@ -444,7 +448,7 @@ def test_late_success_of_a_call_counts_and_is_not_repeated(source: MemorySource,
 def test_coroutines_that_run_too_long_at_the_end_are_cancelled(
     source: MemorySource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.processing.runners.local.STOP_S_MAX", 0.1)
+    monkeypatch.setattr("penstock.processing.runners.local.STOP_TIMEOUT", 0.1)
     began, cleaned = threading.Event(), threading.Event()
 
     async def handle(stream: str, events: Sequence[Any]) -> None:
@@ -458,7 +462,7 @@ def test_coroutines_that_run_too_long_at_the_end_are_cancelled(
     checkpoints = MemoryCheckpoints()
     append_events(source, 1, 3)
     with Local(handle, source, checkpoints=checkpoints, rules=Rules(attempts_max=1)):
-        assert began.wait(SOON_S)
+        assert began.wait(SOON_SECONDS)
     assert cleaned.is_set()
     assert checkpoints.positions() == {"0": 0}
 
@@ -479,9 +483,9 @@ def test_batcher_whose_call_was_running_at_the_end_can_be_used_by_the_next_proce
     for number in range(2):
         source = MemorySource()
         source.append("S0", [number])
-        running = Local(handle, source, rules=Rules(timeout_s=0.05, attempts_max=1)).start()
+        running = Local(handle, source, rules=Rules(timeout=0.05, attempts_max=1)).start()
         with suppress(StreamExhausted):
-            running.wait_until_caught_up(SOON_S)
+            running.wait_until_caught_up(SOON_SECONDS)
         with suppress(StreamExhausted):
             running.stop()
     assert calls == [[0], [1]]
@@ -491,30 +495,30 @@ def test_batcher_whose_call_was_running_at_the_end_can_be_used_by_the_next_proce
 def test_calls_without_end_delay_the_stop_for_a_limited_time_and_are_named(
     source: MemorySource, kind: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("penstock.processing.runners.local.STOP_S_MAX", 0.4)
+    monkeypatch.setattr("penstock.processing.runners.local.STOP_TIMEOUT", 0.4)
     for module in ("local", "tasks"):
-        monkeypatch.setattr(f"penstock.processing.runners.{module}.CANCEL_S", 0.2, raising=False)
+        monkeypatch.setattr(f"penstock.processing.runners.{module}.CANCEL_TIMEOUT", 0.2, raising=False)
     began, is_over = threading.Event(), threading.Event()
 
     def handle(stream: str, events: Sequence[Any]) -> None:
         began.set()
-        is_over.wait(SOON_S)
+        is_over.wait(SOON_SECONDS)
 
     async def awaited(stream: str, events: Sequence[Any]) -> None:
         began.set()
         while kind == "goes on when cancelled" and not is_over.is_set():
             with suppress(asyncio.CancelledError):
-                await asyncio.sleep(SOON_S)
-        is_over.wait(SOON_S)
+                await asyncio.sleep(SOON_SECONDS)
+        is_over.wait(SOON_SECONDS)
 
     source.append("S0", [0])
     checkpoints = MemoryCheckpoints()
     running = Local(handle if kind == "thread" else awaited, source, checkpoints=checkpoints).start()
-    assert began.wait(SOON_S)
+    assert began.wait(SOON_SECONDS)
     running.stop()
     is_over.set()
     if kind != "thread":
-        running._workers._thread.join(SOON_S)  # type: ignore[union-attr]
+        running._workers._thread.join(SOON_SECONDS)  # type: ignore[union-attr]
     assert checkpoints.positions() == {"0": 0}
     assert "calls that were not done within 0.4 s come again, and go on unheard where they cannot be" in caplog.text
 
@@ -523,9 +527,9 @@ def test_all_events_can_be_required_only_from_the_beginning_on(source: MemorySou
     checkpoints = MemoryCheckpoints()
     append_events(source, 2, 6)
     with Local(keep_in([]), source, checkpoints=checkpoints, rules=Rules(require_all=True)) as running:
-        running.wait_until_caught_up(SOON_S)
+        running.wait_until_caught_up(SOON_SECONDS)
     again = Local(keep_in([]), source, checkpoints=checkpoints, rules=Rules(require_all=True)).start()
-    assert again.wait(SOON_S)
+    assert again.wait(SOON_SECONDS)
     with pytest.raises(BadParameter, match=r"require_all is True; allowed: False where it goes on at 6 of 0: "):
         again.stop()
 
@@ -544,7 +548,7 @@ def test_concurrent_coroutines_are_limited(source: MemorySource) -> None:
 
     append_events(source, 20, 60)
     with Local(handle, source, rules=Rules(concurrency=2, events_per_call=1)) as running:
-        running.wait_until_caught_up(SOON_S)
+        running.wait_until_caught_up(SOON_SECONDS)
     assert sorted(seen) == [*range(60)]
     assert most == 2
 
@@ -559,7 +563,7 @@ def test_stream_without_progress_holds_back_no_other(source: MemorySource) -> No
 
     append_events(source, 2, 2)
     with Local(handle, source, rules=Rules(concurrency=1)):
-        assert is_done.wait(SOON_S)
+        assert is_done.wait(SOON_SECONDS)
 
 
 class HeldCheckpoints(MemoryCheckpoints):
@@ -572,7 +576,7 @@ class HeldCheckpoints(MemoryCheckpoints):
     def commit(self, advance: Advance) -> None:
         if advance.parked and not self.is_held.is_set():
             self.is_held.set()
-            assert self.may_go_on.wait(SOON_S)
+            assert self.may_go_on.wait(SOON_SECONDS)
         super().commit(advance)
 
 
@@ -589,19 +593,19 @@ def test_event_of_a_parked_stream_that_comes_during_its_commit_waits_with_it(sou
 
     rules = Rules(attempts_max=1, exhausted="park")
     source.append("S1", [0])
-    with Local(handle, source, checkpoints=checkpoints, rules=rules, commit_s=0.001) as running:
-        assert checkpoints.is_held.wait(SOON_S)
+    with Local(handle, source, checkpoints=checkpoints, rules=rules, commit_interval=0.001) as running:
+        assert checkpoints.is_held.wait(SOON_SECONDS)
         source.append("S1", [1, 2])
         source.append("S2", [3])
-        assert is_taken_in.wait(SOON_S)
+        assert is_taken_in.wait(SOON_SECONDS)
         checkpoints.may_go_on.set()
-        running.wait_until_caught_up(SOON_S)
+        running.wait_until_caught_up(SOON_SECONDS)
     assert checkpoints.positions() == {"0": 3}
     assert [(each.index, each.next, each.events) for each in checkpoints.parked()] == [(0, 3, 3)]
 
     is_broken = False
     checkpoints.ask("S1", "retry")
-    with Local(handle, source, checkpoints=checkpoints, rules=rules, commit_s=0.001):
+    with Local(handle, source, checkpoints=checkpoints, rules=rules, commit_interval=0.001):
         until(lambda: not checkpoints.parked())
     assert sorted(seen) == [0, 1, 2, 3]
 
@@ -616,7 +620,7 @@ class StaleCheckpoints(MemoryCheckpoints):
     def requests(self) -> Mapping[Place, Request]:
         found = super().requests()
         if found and self.has_asked:
-            assert self.is_tried.wait(SOON_S)
+            assert self.is_tried.wait(SOON_SECONDS)
         self.has_asked |= bool(found)
         return found
 
@@ -631,8 +635,8 @@ def test_request_is_carried_out_once(source: MemorySource) -> None:
 
     source.append("S1", [0])
     rules = Rules(attempts_max=3, exhausted="park", backoff=Backoff(first=0.02, most=0.02))
-    with Local(handle, source, checkpoints=checkpoints, rules=rules, commit_s=0.001) as running:
-        running.wait_until_caught_up(SOON_S)
+    with Local(handle, source, checkpoints=checkpoints, rules=rules, commit_interval=0.001) as running:
+        running.wait_until_caught_up(SOON_SECONDS)
         checkpoints.ask("S1", "retry")
         until(lambda: running.engine.parking.is_fresh("S1") and len(attempts) == 6)
         checkpoints.is_tried.set()
@@ -641,7 +645,7 @@ def test_request_is_carried_out_once(source: MemorySource) -> None:
 
 
 def until(check: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SOON_S
+    deadline = time.monotonic() + SOON_SECONDS
     while not check():
         assert time.monotonic() < deadline, "that has not come"
         time.sleep(0.005)
@@ -672,8 +676,8 @@ def test_first_position_is_kept_before_anything_is_handled(source: MemorySource)
             is_kept.set()
 
     checkpoints = Told()
-    with Local(keep_in([]), source, checkpoints=checkpoints, commit_s=1e6):
-        assert is_kept.wait(SOON_S)
+    with Local(keep_in([]), source, checkpoints=checkpoints, commit_interval=1e6):
+        assert is_kept.wait(SOON_SECONDS)
         assert checkpoints.positions() == {"0": 0}
 
 
@@ -703,12 +707,12 @@ def test_wait_in_vain_names_the_parked_streams_that_are_retried(source: MemorySo
     def handle(stream: str, events: Sequence[Any]) -> None:
         if not is_mended.is_set():
             raise ValueError("broken")
-        let_go.wait(SOON_S)
+        let_go.wait(SOON_SECONDS)
 
     append_events(source, 5, 5)
     rules = Rules(attempts_max=1, exhausted="park", concurrency=1)
-    with Local(handle, source, checkpoints=checkpoints, rules=rules, commit_s=0.01) as running:
-        running.wait_until_caught_up(SOON_S)
+    with Local(handle, source, checkpoints=checkpoints, rules=rules, commit_interval=0.01) as running:
+        running.wait_until_caught_up(SOON_SECONDS)
         is_mended.set()
         for number in range(5):
             checkpoints.ask(f"S{number}", "retry")
@@ -716,14 +720,14 @@ def test_wait_in_vain_names_the_parked_streams_that_are_retried(source: MemorySo
         with pytest.raises(Unavailable, match=r"behind is what is parked and tried again: S., S., S., 2 more"):
             running.wait_until_caught_up(0.05)
         let_go.set()
-        running.wait_until_caught_up(SOON_S)
+        running.wait_until_caught_up(SOON_SECONDS)
     assert not checkpoints.parked()
 
 
 def test_wait_in_vain_names_failed_commits_and_why(source: MemorySource, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.processing.runners.committing.LAST_PAUSE_S", 0.0)
+    monkeypatch.setattr("penstock.processing.runners.committing.LAST_PAUSE_SECONDS", 0.0)
     append_events(source, 1, 3)
-    with Local(keep_in([]), source, checkpoints=Unanswering(failures=10**9), commit_s=0.01) as running:
+    with Local(keep_in([]), source, checkpoints=Unanswering(failures=10**9), commit_interval=0.01) as running:
         until(lambda: running.snapshot.commits_failing >= 2)
         with pytest.raises(Unavailable) as told:
             running.wait_until_caught_up(0.05)
@@ -734,19 +738,19 @@ def test_wait_in_vain_names_failed_commits_and_why(source: MemorySource, monkeyp
 
 
 def test_wait_in_vain_names_a_running_commit(source: MemorySource, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.processing.runners.catching_up.LONG_S", 0.0)
+    monkeypatch.setattr("penstock.processing.runners.catching_up.LONG_SECONDS", 0.0)
     locked = threading.Event()
 
     class Locked(MemoryCheckpoints):
         def commit(self, advance: Advance) -> None:
-            assert locked.wait(SOON_S)
+            assert locked.wait(SOON_SECONDS)
             super().commit(advance)
 
     append_events(source, 1, 3)
     with Local(keep_in([]), source, checkpoints=Locked()) as running:
-        until(lambda: running.snapshot.commit_s is not None)
+        until(lambda: running.snapshot.commit_seconds is not None)
         with pytest.raises(Unavailable, match=r"behind is 0: 3; a commit has not been answered for \d s$"):
             running.wait_until_caught_up(0.05)
         locked.set()
-        running.wait_until_caught_up(SOON_S)
-        until(lambda: running.snapshot.commit_s is None)
+        running.wait_until_caught_up(SOON_SECONDS)
+        until(lambda: running.snapshot.commit_seconds is None)

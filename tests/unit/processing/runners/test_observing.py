@@ -15,7 +15,7 @@ from penstock.processing.runners.observing import Observing
 from penstock.processing.sources.memory import MemorySource
 from tests.unit.processing.engine.items import batch, engine, things
 
-SOON_S = 300.0
+SOON_SECONDS = 300.0
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def read_log(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_overdue_call_is_counted_once_whatever_its_outcome() -> None:
-    ours = engine(timeout_s=1.0)
+    ours = engine(timeout=1.0)
     observing = Observing("mailer", ours, dict, None, 0.0)
     ours.ingest(batch(2, things("A0E0", "B0E1")), 0.0)
     fails, ends = ours.take(2, 0.0)
@@ -51,7 +51,8 @@ def test_overdue_call_is_counted_once_whatever_its_outcome() -> None:
 
 def test_figures_are_logged_at_their_interval(caplog: pytest.LogCaptureFixture) -> None:
     often, never = (
-        Observing(name, engine(), dict, stats_s, 0.0) for name, stats_s in (("often", 60.0), ("never", None))
+        Observing(name, engine(), dict, stats_interval, 0.0)
+        for name, stats_interval in (("often", 60.0), ("never", None))
     )
     for now in (30.0, 60.0, 90.0, 119.0, 120.0):
         often.look(now)
@@ -83,7 +84,7 @@ def test_cause_of_the_end_is_logged_and_shown(caplog: pytest.LogCaptureFixture) 
     rules = Rules(attempts_max=2, backoff=Backoff(first=0.001))
     running = Local(handle, source, checkpoints=checkpoints, rules=rules).start()
     with pytest.raises(StreamExhausted):
-        running.wait_until_caught_up(SOON_S)
+        running.wait_until_caught_up(SOON_SECONDS)
     with pytest.raises(StreamExhausted):
         running.stop()
 
@@ -98,7 +99,7 @@ def test_cause_of_the_end_is_logged_and_shown(caplog: pytest.LogCaptureFixture) 
 def test_snapshot_may_be_read_by_any_thread_while_streams_come_and_go(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("penstock.processing.runners.local.LOOK_S", 0.002)
+    monkeypatch.setattr("penstock.processing.runners.local.LOOK_INTERVAL", 0.002)
     source = MemorySource("0", "1")
     for number in range(200):
         source.append(f"S{number % 50}", [0] * 10, tranche=f"{number % 2}")
@@ -113,11 +114,11 @@ def test_snapshot_may_be_read_by_any_thread_while_streams_come_and_go(
                 wrong.append(seen)
             last = seen.handled
 
-    with Local(lambda *_: None, source, stats_s=None) as running:
+    with Local(lambda *_: None, source, stats_interval=None) as running:
         readers = [threading.Thread(target=read, args=(running,)) for _ in range(2)]
         for reader in readers:
             reader.start()
-        running.wait_until_caught_up(SOON_S)
+        running.wait_until_caught_up(SOON_SECONDS)
         is_over.set()
         for reader in readers:
             reader.join()

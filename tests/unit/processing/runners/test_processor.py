@@ -10,7 +10,7 @@ from penstock.processing.runners.local import Local
 from penstock.processing.sources.memory import MemorySource
 from penstock.processing.together import Together
 
-SOON_S = 300.0
+SOON_SECONDS = 300.0
 
 
 def handle(stream: str, events: Sequence[Any]) -> None: ...
@@ -43,13 +43,13 @@ def test_timeout_of_a_wait_is_in_seconds(timeout: Any) -> None:
 def test_wait_for_a_processor_that_is_not_started_fails() -> None:
     processor = Local(handle, MemorySource())
     with pytest.raises(Unavailable, match=r"the processor is not started: start\(\) does that"):
-        processor.wait_until_caught_up(SOON_S)
+        processor.wait_until_caught_up(SOON_SECONDS)
     with pytest.raises(Unavailable, match=r"the processor is not started: start\(\) does that"):
         processor.wait()
     with processor:
-        processor.wait_until_caught_up(SOON_S)
+        processor.wait_until_caught_up(SOON_SECONDS)
     with pytest.raises(Unavailable, match="the processor has ended"):
-        processor.wait_until_caught_up(SOON_S)
+        processor.wait_until_caught_up(SOON_SECONDS)
 
 
 def test_processor_is_started_once() -> None:
@@ -57,7 +57,7 @@ def test_processor_is_started_once() -> None:
     with Local(handle, MemorySource(), checkpoints=checkpoints) as running:
         with pytest.raises(AlreadyStarted, match=r"mailer was started or stopped before.* Make another one"):
             running.start()
-        running.wait_until_caught_up(SOON_S)
+        running.wait_until_caught_up(SOON_SECONDS)
     with pytest.raises(AlreadyStarted), running:
         pass
 
@@ -76,7 +76,7 @@ def test_handler_may_stop_its_processor_and_its_outcome_counts(way: str) -> None
     handlers = {"a function": stop, "a coroutine": stop_in_a_loop, "several streams": Together(stop)}
     processor = Local(handlers[way], source, checkpoints=checkpoints).start()
 
-    assert processor.wait(SOON_S / 2), "it waits for no call that waits for it"
+    assert processor.wait(SOON_SECONDS / 2), "it waits for no call that waits for it"
     processor.stop()
     assert checkpoints.positions() == {"0": 1}
 
@@ -93,7 +93,7 @@ def test_stopped_processor_that_was_never_started_closes_its_source(
     processor.stop()
 
     assert source.is_closed
-    assert processor.wait(SOON_S)
+    assert processor.wait(SOON_SECONDS)
     assert all(loop.is_closed() for loop in loops)
     assert bool(loops) is (handler is handle_async)
     with pytest.raises(AlreadyStarted):

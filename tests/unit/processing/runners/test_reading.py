@@ -18,7 +18,7 @@ from penstock.processing.stream_event import StreamEvent
 from penstock.processing.tally import Tally
 
 ALL = frozenset({"0", "1"})
-SOON_S = 300.0
+SOON_SECONDS = 300.0
 
 
 class Sharing:
@@ -48,7 +48,7 @@ class Sharing:
     def take_in(self) -> None:
         """Read what was asked for, and take it in."""
         self.reading.start()
-        self.inbox.wait(SOON_S)
+        self.inbox.wait(SOON_SECONDS)
         for news in self.inbox.taken():
             assert callable(news)
             news()

@@ -12,11 +12,11 @@ from penstock.errors import DatabaseUnavailable, TableGone
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.checkpoints.leases import DatabaseLeases
 from penstock.processing.runners.local import Local
-from penstock.processing.runners.sharing import PAUSE_S
+from penstock.processing.runners.sharing import PAUSE_SECONDS
 from penstock.processing.sharing import Held
 from penstock.processing.sources.memory import MemorySource
 
-SOON_S = 300.0
+SOON_SECONDS = 300.0
 
 
 class Away(DatabaseLeases):
@@ -44,27 +44,29 @@ def test_unavailable_database_is_asked_at_intervals(url: str) -> None:
     source.append("S", ["it came"])
     checkpoints = DatabaseCheckpoints(url, "mailer")
     with Local(lambda _, events: seen.extend(e.data for e in events), source, checkpoints=checkpoints, leases=leases):
-        deadline = time.monotonic() + SOON_S
+        deadline = time.monotonic() + SOON_SECONDS
         while not seen and time.monotonic() < deadline:
             time.sleep(0.01)
 
     assert seen == ["it came"]
     first, second, third, *_ = leases.asked
-    assert min(second - first, third - second) > PAUSE_S * 0.9
+    assert min(second - first, third - second) > PAUSE_SECONDS * 0.9
 
 
 @pytest.mark.parametrize("table", ["penstock_checkpoints", "penstock_checkpoints_leases"])
 def test_processor_without_its_tables_ends_and_says_so(url: str, table: str) -> None:
-    source, leases = MemorySource(), DatabaseLeases(url, "mailer", lease_s=1.0)
-    processor = Local(print, source, checkpoints=DatabaseCheckpoints(url, "mailer"), leases=leases, commit_s=0.01)
+    source, leases = MemorySource(), DatabaseLeases(url, "mailer", lease_seconds=1.0)
+    processor = Local(
+        print, source, checkpoints=DatabaseCheckpoints(url, "mailer"), leases=leases, commit_interval=0.01
+    )
     processor.start()
     source.append("S", [0])
-    processor.wait_until_caught_up(SOON_S)
-    with closing(sqlite3.connect(Path(url.removeprefix("sqlite:///")), timeout=SOON_S)) as connection:
+    processor.wait_until_caught_up(SOON_SECONDS)
+    with closing(sqlite3.connect(Path(url.removeprefix("sqlite:///")), timeout=SOON_SECONDS)) as connection:
         connection.execute(f"DROP TABLE {table}")
         connection.commit()
     source.append("S", [1])
 
-    assert processor.wait(SOON_S)
+    assert processor.wait(SOON_SECONDS)
     with pytest.raises(TableGone, match=f"no such table: {table}"):
         processor.stop()

@@ -18,7 +18,7 @@ from penstock.processing.runners.tasks import Tasks
 from penstock.processing.runners.threads import Threads
 from penstock.processing.stream_event import StreamEvent
 
-SOON_S = 300.0
+SOON_SECONDS = 300.0
 
 
 class Handler:
@@ -32,7 +32,7 @@ class Handler:
 
     def __call__(self, stream: str, _: Sequence[Any]) -> None:
         if stream == "stuck":
-            self.released.wait(SOON_S)
+            self.released.wait(SOON_SECONDS)
             return
         with self._counted():
             time.sleep(0.002)
@@ -63,7 +63,7 @@ def settle(inbox: Inbox, count: int) -> None:
     """Wait until so many calls have ended."""
     ended: list[Settled] = []
     while len(ended) < count:
-        inbox.wait(SOON_S)
+        inbox.wait(SOON_SECONDS)
         ended += [item for item in inbox.taken() if isinstance(item, Settled)]
     assert [item.result for item in ended] == [done()] * count
 

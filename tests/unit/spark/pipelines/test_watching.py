@@ -4,7 +4,7 @@ from threading import Event
 from typing import Any
 
 from penstock.spark.pipelines import watch
-from penstock.spark.pipelines.watching import STOP_S_MAX, Report, gap_of
+from penstock.spark.pipelines.watching import STOP_TIMEOUT, Report, gap_of
 
 
 def progress(number: int, rows: int, *, end: int = 0, head: int = 0, source: Any = None) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def test_micro_batch_that_does_not_end_is_stopped_after_the_limit() -> None:
     stop = Event()
     stop.set()
     query = Query(*[[]] * 10, is_busy=True)
-    clock = iter([0.0, 1.0, 1.0, 2.0, 2.0, 1.0 + STOP_S_MAX, *[2.0 + STOP_S_MAX] * 20])
+    clock = iter([0.0, 1.0, 1.0, 2.0, 2.0, 1.0 + STOP_TIMEOUT, *[2.0 + STOP_TIMEOUT] * 20])
 
     watch(query, print, stop=stop, clock=clock.__next__)  # type: ignore[arg-type]
 

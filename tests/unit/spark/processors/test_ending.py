@@ -3,7 +3,7 @@ import logging
 import pytest
 
 from penstock.errors import ProcessorUnhealthy
-from penstock.spark.processors.ending import ENDS_S_MAX, Ending
+from penstock.spark.processors.ending import ENDS_TIMEOUT, Ending
 
 
 class Round:
@@ -30,7 +30,7 @@ class Round:
 
 def test_round_may_end_by_itself_for_a_while_after_the_processor_is_unhealthy() -> None:
     made = Round()
-    made.look_at(0, 10, 11, 11 + ENDS_S_MAX - 0.1)
+    made.look_at(0, 10, 11, 11 + ENDS_TIMEOUT - 0.1)
 
     assert made.cancelled == []
     assert made.ending.error is None, "should it end now, what has come of it counts"
@@ -39,7 +39,7 @@ def test_round_may_end_by_itself_for_a_while_after_the_processor_is_unhealthy() 
 def test_round_of_an_unhealthy_processor_is_cancelled_repeatedly_until_it_ends(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    made, times = Round(), [11 + ENDS_S_MAX, 12 + ENDS_S_MAX]
+    made, times = Round(), [11 + ENDS_TIMEOUT, 12 + ENDS_TIMEOUT]
     with caplog.at_level(logging.WARNING, "penstock.processing"):
         made.look_at(11, *times)
 

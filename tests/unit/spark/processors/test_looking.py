@@ -4,7 +4,7 @@ import pytest
 
 from penstock.spark.processors.looking import looking
 
-SOON_S = 300.0
+SOON_SECONDS = 300.0
 
 
 def test_periodic_check_runs_until_its_block_ends() -> None:
@@ -16,7 +16,7 @@ def test_periodic_check_runs_until_its_block_ends() -> None:
 
     with looking(look, 0.001):
         for _ in range(3):
-            assert has_looked.acquire(timeout=SOON_S)
+            assert has_looked.acquire(timeout=SOON_SECONDS)
 
     assert looks[0] >= 3
     assert "penstock-look" not in {each.name for each in threading.enumerate()}

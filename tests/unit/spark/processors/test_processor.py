@@ -44,7 +44,7 @@ def handle(stream: str, events: Sequence[Any]) -> None:
 def test_failed_last_commit_is_logged_and_not_raised(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(committing, "LAST_PAUSE_S", 0.0)
+    monkeypatch.setattr(committing, "LAST_PAUSE_SECONDS", 0.0)
     checkpoints, source = Away(), Empty(lambda _: SESSION, index="number", stream="stream")
     with SparkProcessor(SESSION, handle, source, checkpoints=checkpoints) as running:
         assert checkpoints.is_tried.wait(300)

@@ -5,7 +5,13 @@ from collections.abc import Callable
 import pytest
 
 from penstock.storage.postgres import watcher as watching
-from penstock.storage.postgres.watcher import LATE_S, OFTEN_S, SELDOM_S, WHILE_S, PostgresWatcher
+from penstock.storage.postgres.watcher import (
+    LATE_SECONDS,
+    OFTEN_INTERVAL,
+    SELDOM_INTERVAL,
+    WHILE_SECONDS,
+    PostgresWatcher,
+)
 
 Ask = Callable[[float], bool]
 
@@ -16,7 +22,7 @@ class Quiet(PostgresWatcher):
     def __init__(self) -> None:
         self.place = b"0/1"
         self._seen = None
-        self._moved_at = self._told_at = -LATE_S
+        self._moved_at = self._told_at = -LATE_SECONDS
 
     def _where(self) -> bytes | None:
         return self.place
@@ -40,23 +46,23 @@ def ask(watcher: Quiet, monkeypatch: pytest.MonkeyPatch) -> Ask:
 
 def test_watcher_reports_changes_for_a_while_after_a_write(watcher: Quiet, ask: Ask) -> None:
     assert ask(100.0)
-    assert ask(100.0 + WHILE_S / 2)
+    assert ask(100.0 + WHILE_SECONDS / 2)
     watcher.place = b"0/2"
     assert ask(200.0)
-    assert ask(200.0 + WHILE_S * 0.9)
-    assert not ask(200.0 + WHILE_S * 1.1)
+    assert ask(200.0 + WHILE_SECONDS * 0.9)
+    assert not ask(200.0 + WHILE_SECONDS * 1.1)
 
 
 def test_watcher_reports_changes_often_after_a_write_for_late_commits(ask: Ask) -> None:
     ask(100.0)
-    told = [second for second in range(1, int(LATE_S)) if ask(100.0 + second)]
+    told = [second for second in range(1, int(LATE_SECONDS)) if ask(100.0 + second)]
 
-    assert told == list(range(1, int(LATE_S), int(OFTEN_S)))
+    assert told == list(range(1, int(LATE_SECONDS), int(OFTEN_INTERVAL)))
 
 
 def test_watcher_reports_changes_seldom_after_a_long_quiet_time(ask: Ask) -> None:
-    for second in range(int(LATE_S) + 1):
+    for second in range(int(LATE_SECONDS) + 1):
         ask(100.0 + second)
-    told = [tenth / 10 for tenth in range(1, 200) if ask(100.0 + LATE_S + tenth / 10)]
+    told = [tenth / 10 for tenth in range(1, 200) if ask(100.0 + LATE_SECONDS + tenth / 10)]
 
-    assert len(told) == pytest.approx(20 / SELDOM_S, abs=1)
+    assert len(told) == pytest.approx(20 / SELDOM_INTERVAL, abs=1)

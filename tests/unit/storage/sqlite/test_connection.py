@@ -155,7 +155,7 @@ class TestWriter:
     def test_lock_of_this_process_is_reported_to_a_possible_holder(
         self, writer: Writer, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(connecting, "HELD_HERE_S", 0.01)
+        monkeypatch.setattr(connecting, "HELD_HERE_SECONDS", 0.01)
         with closing(sqlite3.connect(path, isolation_level=None)) as service:
             service.execute("BEGIN IMMEDIATE")
 
@@ -169,8 +169,8 @@ class TestWriter:
     def test_patient_writer_is_unavailable_after_the_busy_timeout(
         self, writer: Writer, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(connecting, "HELD_HERE_S", 0.01)
-        monkeypatch.setattr(connecting, "BUSY_TIMEOUT_S", 0.05)
+        monkeypatch.setattr(connecting, "HELD_HERE_SECONDS", 0.01)
+        monkeypatch.setattr(connecting, "BUSY_TIMEOUT", 0.05)
         with closing(sqlite3.connect(path, isolation_level=None)) as service:
             service.execute("BEGIN IMMEDIATE")
 

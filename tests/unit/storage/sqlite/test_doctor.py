@@ -12,9 +12,9 @@ from penstock.storage.statements import version
 WANTED = version("penstock.storage.sqlite")
 
 
-def wrong(store: SqliteStore, wanted: int = WANTED, patience_s: float = 0.05) -> dict[str, str]:
+def wrong(store: SqliteStore, wanted: int = WANTED, retry_timeout: float = 0.05) -> dict[str, str]:
     """Return what is wrong, by name."""
-    return {found.name: found.says for found in findings(store.path, wanted, patience_s) if not found.ok}
+    return {found.name: found.says for found in findings(store.path, wanted, retry_timeout) if not found.ok}
 
 
 def run(store: SqliteStore, sql: str) -> None:

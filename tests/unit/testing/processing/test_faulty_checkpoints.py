@@ -37,7 +37,7 @@ def test_processor_survives_failing_commits(source: MemorySource) -> None:
 
     kept, witness = MemoryCheckpoints(), Witness()
     faulty = FaultyCheckpoints(kept, fails=nth(1, 3), loses=nth(2, 4))
-    with Local(witness, source, checkpoints=faulty, commit_s=0.0) as running:
+    with Local(witness, source, checkpoints=faulty, commit_interval=0.0) as running:
         await_caught_up(running)
         for number in range(20):
             source.append("S1", [number])

@@ -98,9 +98,9 @@ def test_all_events_are_handled_in_order_despite_all_faults(
 
 def test_partial_batches_are_joined_before_mixing() -> None:
     class InParts(MemorySource):
-        def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
+        def read(self, wants: Mapping[str, Want], timeout: float) -> Sequence[Batch]:
             return [
-                part for batch in super().read(wants, wait_s) for part in in_parts(batch, 2, lambda item: item.next)
+                part for batch in super().read(wants, timeout) for part in in_parts(batch, 2, lambda item: item.next)
             ]
 
     source = InParts()

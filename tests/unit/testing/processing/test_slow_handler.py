@@ -38,14 +38,14 @@ def test_call_beyond_its_timeout_fails_unless_it_succeeds_in_the_end() -> None:
     source, clock, witness = MemorySource(), VirtualClock(), Witness()
     source.append("S0", [1])
     slow = SlowHandler(witness, clock, 6)
-    running = VirtualInline(slow, source, clock=clock, rules=Rules(timeout_s=5, attempts_max=2))
+    running = VirtualInline(slow, source, clock=clock, rules=Rules(timeout=5, attempts_max=2))
     running.drain()
     witness.assert_handled_all(source)
 
     with pytest.raises(StreamExhausted, match="the last time with timeout: the handler was not done after 5 s"):
-        VirtualInline(slow, source, clock=clock, rules=Rules(timeout_s=5, attempts_max=1)).drain()
+        VirtualInline(slow, source, clock=clock, rules=Rules(timeout=5, attempts_max=1)).drain()
     checkpoints = MemoryCheckpoints()
-    rules = Rules(timeout_s=5, attempts_max=1, exhausted="park")
+    rules = Rules(timeout=5, attempts_max=1, exhausted="park")
     VirtualInline(slow, source, clock=clock, checkpoints=checkpoints, rules=rules).drain()
     assert [(parked.stream, parked.tag) for parked in checkpoints.parked()] == [("S0", "timeout")]
     assert checkpoints.positions() == {"0": 1}

@@ -23,7 +23,7 @@ from penstock.spark.processors.sources.source import Look, Reading, Stretch, The
 from penstock.spark.ranges import WORTH_A_TASK
 
 Start: TypeAlias = Literal["earliest", "latest"]
-LOOK_S: Final = 0.5
+LOOK_INTERVAL: Final = 0.5
 """How often it is looked for events, while somebody waits for them."""
 
 
@@ -122,7 +122,7 @@ class FrameSource(Closing):
         head = self._known()[tranche]
         return self._begun[tranche].next if tranche in self._begun and not kept else head.first
 
-    def read(self, wants: Mapping[str, Want], wait_s: float) -> Sequence[Batch]:
+    def read(self, wants: Mapping[str, Want], timeout: float) -> Sequence[Batch]:
         """Return what follows, read onto the driver."""
         while True:
             look = self.look()
@@ -130,9 +130,9 @@ class FrameSource(Closing):
             stretches = [each for each in found if each is not None]
             if stretches:
                 return self._batches(stretches)
-            if wait_s <= 0 or self._closed.wait(min(wait_s, LOOK_S)):
+            if timeout <= 0 or self._closed.wait(min(timeout, LOOK_INTERVAL)):
                 return []
-            wait_s -= LOOK_S
+            timeout -= LOOK_INTERVAL
 
     def reread(self, tranche: str, want: Want) -> Batch:
         """Return what a tranche has from an earlier index on."""

@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 from penstock.errors import BadParameter
 from penstock.processing.engine.item import Position
 from penstock.processing.parameters import check_flag, check_function, check_kind
-from penstock.spark.processors.sources.frames import LOOK_S, FrameSource, Head, Start
+from penstock.spark.processors.sources.frames import LOOK_INTERVAL, FrameSource, Head, Start
 from penstock.spark.processors.sources.histogram import Histogram, width_of
 from penstock.spark.processors.sources.rows import COLUMNS
 from penstock.spark.processors.sources.source import Stretch
@@ -51,7 +51,7 @@ class _Behind(NamedTuple):
 
     def holds(self, positions: Mapping[str, Position], now: float) -> bool:
         """Whether it need not be asked anew: who waits asks often, and that nothing is behind has to be new."""
-        return positions == self.positions and any(self.gaps.values()) and now - self.at < LOOK_S
+        return positions == self.positions and any(self.gaps.values()) and now - self.at < LOOK_INTERVAL
 
 
 class TableSource(FrameSource):

@@ -171,7 +171,7 @@ PAGE_BYTES_MAX: Final = 64 * 1024 * 1024
 """A longer answer is left at its next cursor, so that a server that never ends its answers cannot fill the memory."""
 PAGE_EVENTS_MAX: Final = 200_000
 """So is one of more events, unless more than half as many were asked for."""
-TURN_WAIT_S: Final = 1.0
+TURN_WAIT_SECONDS: Final = 1.0
 """FeedAPI can wait for one partition alone: where several are read, each wait is cut to this."""
 STALE_MAX: Final = 3
 """How often in a row the partitions may have changed before the server is given a pause."""
@@ -334,7 +334,7 @@ class FeedProtocol:
                     return Page(events, dict(course.cursors), before)
                 turn += 1
                 if turn > 1:  # A server that does not know `wait` has answered at once.
-                    yield Pause(max(0.0, min(started + TURN_WAIT_S, deadline) - self.clock()))
+                    yield Pause(max(0.0, min(started + TURN_WAIT_SECONDS, deadline) - self.clock()))
 
     def _answer(
         self, url: str, reader: PageReader, wish: Wish, wait: float, token: str | None = None
@@ -390,7 +390,7 @@ def turns(groups: Sequence[Sequence[int]], wait: float, turn: int) -> list[tuple
         return [(group, wait) for group in groups]
     first = turn % len(groups)
     ordered = [*groups[first:], *groups[:first]]
-    return [(group, min(wait, TURN_WAIT_S) if turn and not place else 0.0) for place, group in enumerate(ordered)]
+    return [(group, min(wait, TURN_WAIT_SECONDS) if turn and not place else 0.0) for place, group in enumerate(ordered)]
 
 
 def _split(wish: Wish, count: int) -> Wish:
