@@ -22,23 +22,23 @@ from penstock.processing import DatabaseCheckpoints, FeedSource, Local, StreamEv
 class Bank:
     """Stands for a payment service that takes a payment once, whatever comes twice under one id."""
 
-    def __init__(self, path: str, by: str, patience: float) -> None:
+    def __init__(self, path: str, by: str, timeout: float) -> None:
         self._path = path
         self._by = by
-        self._patience = patience
+        self._timeout = timeout
         with closing(self._open(30)) as connection:
             connection.execute(
                 "CREATE TABLE IF NOT EXISTS payments (id TEXT PRIMARY KEY, order_id TEXT, taken_by TEXT)"
             )
 
     def take(self, payment_id: str, order: str) -> None:
-        with closing(self._open(self._patience)) as connection:
+        with closing(self._open(self._timeout)) as connection:
             connection.execute(
                 "INSERT INTO payments VALUES (?, ?, ?) ON CONFLICT DO NOTHING", (payment_id, order, self._by)
             )
 
-    def _open(self, patience: float) -> sqlite3.Connection:
-        return sqlite3.connect(self._path, timeout=patience, isolation_level=None)
+    def _open(self, timeout: float) -> sqlite3.Connection:
+        return sqlite3.connect(self._path, timeout=timeout, isolation_level=None)
 
 
 def request(hub: Client, bank: Bank, order: str) -> None:
@@ -53,14 +53,14 @@ def request(hub: Client, bank: Bank, order: str) -> None:
 
 
 def shop(url: str, path: str) -> None:
-    bank = Bank(path, "request", patience=0.1)
+    bank = Bank(path, "request", timeout=0.1)
     with Client(url) as hub:
         for line in sys.stdin:
             request(hub, bank, line.strip())
 
 
 def guarantee(url: str, path: str) -> None:
-    bank = Bank(path, "reaction", patience=5)
+    bank = Bank(path, "reaction", timeout=5)
 
     def see_to_it(_: str, events: Sequence[StreamEvent]) -> None:
         for event in events:

@@ -132,7 +132,7 @@ ADVICE = {
     "subscription-not-found": "List the subscriptions, or subscribe.",
     "too-many-events": "Publish less at a time; a thousand in each request are nearly as fast as any number.",
     "changes-switched-off": "Ask whoever runs the hub until when, and try again then.",
-    "connection-lost": "Read again from the last cursor. The client does so by itself as long as its patience lasts.",
+    "connection-lost": "Read again from the last cursor. The client does so by itself for `retry_timeout`.",
     "cursor-expired": "Decide: go on from `first_available` without the events that were lost, or load the state anew "
     "from elsewhere. Nobody does it for you.",
     "cursor-moved": "Roll back: the same consumer runs twice. Go on from the cursors that are stored.",

@@ -65,9 +65,9 @@ PHRASES = {
     "from other tasks": "from other threads",
     "\n    A cancellation takes effect at once and loses nothing: its events are sent again.": "",
     (
-        "\n    A task that is cancelled while it publishes waits for the answer to what it has sent, for as long as"
-        " `cancel_grace`,\n    before it ends as cancelled: events, and batches, know afterwards whether they are"
-        " published.\n"
+        "\n    A task that is cancelled while it publishes waits for the answer to what it has sent, for"
+        " `cancel_grace_seconds`,\n    before it ends as cancelled: events, and batches, know afterwards whether"
+        " they are published.\n"
     ): "",
     "An `asyncio.Event`, or anyio's,\n                by which": "A `threading.Event` by which",
     "an IdempotentProducer is made": "an AsyncIdempotentProducer is made",

@@ -508,7 +508,7 @@ def test_running_processor_retries_a_parked_stream_on_request(
             raise ValueError("no such customer")
         seen.extend(event.data["n"] for event in events)
 
-    rules = Rules(attempts_max=2, exhausted="park", backoff=Backoff(first=0.001))
+    rules = Rules(attempts_max=2, exhausted="park", backoff=Backoff(first_seconds=0.001))
     with Local(handle, FeedSource(hub.url, feed), checkpoints=checkpoints, rules=rules) as running:
         running.wait_until_caught_up(300)
         [parked] = penstock("checkpoint", "parked", "mailer", "--database", database, "-o", "json").json

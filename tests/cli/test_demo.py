@@ -64,7 +64,7 @@ def stored(directory: Path) -> int:
         said = json.loads(line) if line.endswith("}") else {}
         if said.get("event") == "serving":
             try:
-                with Client(said["url"], patience=0) as client:
+                with Client(said["url"], retry_timeout=0) as client:
                     return sum(partition.head for partition in client.partitions(DEPARTED))
             except PenstockError:
                 return 0

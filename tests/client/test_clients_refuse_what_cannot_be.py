@@ -12,15 +12,15 @@ from penstock.errors import BadParameter
 
 HUB = "http://127.0.0.1:9"
 """No server listens there."""
-CLIENT = Client(HUB, patience=0)
+CLIENT = Client(HUB, retry_timeout=0)
 NO_TEXTS: list[Any] = [None, 5, b"x", ["x"]]
 NO_NUMBERS: list[Any] = [None, "1", math.nan, True]
 NO_FLAGS: list[Any] = [None, 0, "yes"]
 
 WRONG: dict[str, tuple[Callable[[Any], object], list[Any]]] = {
-    "patience": (lambda value: Client(HUB, patience=value), [-1, *NO_NUMBERS]),
-    "patience of an async one": (lambda value: AsyncClient(HUB, patience=value), [-1, *NO_NUMBERS]),
-    "patience of a feed": (lambda value: Feed(HUB, patience=value), [-1, *NO_NUMBERS]),
+    "retry_timeout": (lambda value: Client(HUB, retry_timeout=value), [-1, *NO_NUMBERS]),
+    "retry_timeout of an async one": (lambda value: AsyncClient(HUB, retry_timeout=value), [-1, *NO_NUMBERS]),
+    "retry_timeout of a feed": (lambda value: Feed(HUB, retry_timeout=value), [-1, *NO_NUMBERS]),
     "merged": (lambda value: Feed(HUB, merged=value), NO_FLAGS),
     "merged of an async feed": (lambda value: AsyncFeed(HUB, merged=value), NO_FLAGS),
     "version": (lambda value: Feed(HUB, version=value), [3, "2", [2]]),
@@ -32,7 +32,7 @@ WRONG: dict[str, tuple[Callable[[Any], object], list[Any]]] = {
     "batch_events": (lambda value: CLIENT.publish("a", [{}], batch_events=value), [0, 1.5, *NO_NUMBERS]),
     "batch_bytes": (lambda value: CLIENT.publish("a", [{}], batch_bytes=value), [0, 1.5, *NO_NUMBERS]),
     "max_attempts": (lambda value: RetryPolicy(max_attempts=value), [0, "1", 1.5, True]),
-    "max_delay": (lambda value: RetryPolicy(max_delay=value), [0, *NO_NUMBERS]),
+    "max_delay_seconds": (lambda value: RetryPolicy(max_delay_seconds=value), [0, *NO_NUMBERS]),
     "table": (lambda value: CursorTable(sqlite3.connect(":memory:"), table=value), ["", "a b", *NO_TEXTS]),
 }
 

@@ -130,7 +130,7 @@ def test_reader_continues_when_the_server_is_restarted(splitting: Splitting) -> 
 
 
 def test_event_wakes_a_waiting_reader(waiting: Splitting) -> None:
-    with Feed(waiting.url) as feed, feed.follow(wait=30) as pages:
+    with Feed(waiting.url) as feed, feed.follow(wait_seconds=30) as pages:
         waiting.feed.add(0, 1)
         assert data_of(next(pages)) == [(0, 1)]
         waiting.feed.waiting.clear()
@@ -149,7 +149,7 @@ async def test_async_reader_stops_waiting_when_it_is_closed_or_cancelled(waiting
     got = []
 
     async with AsyncFeed(waiting.url) as feed:
-        pages = feed.follow(wait=3600)
+        pages = feed.follow(wait_seconds=3600)
 
         async def read() -> None:
             async for page in pages:
@@ -164,7 +164,7 @@ async def test_async_reader_stops_waiting_when_it_is_closed_or_cancelled(waiting
                 await pages.aclose()
             async with anyio.create_task_group() as tasks:
                 first = anyio.Event()
-                pages = feed.follow(wait=3600)
+                pages = feed.follow(wait_seconds=3600)
                 tasks.start_soon(read)
                 await first.wait()
                 tasks.cancel_scope.cancel()

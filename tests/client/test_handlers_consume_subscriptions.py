@@ -28,7 +28,7 @@ from tests.client.consuming import (
 from tests.exhaustive import exhaustive
 from tests.unit.client.kinds import SYNC, Kind, opened, result
 
-SOON = RetryPolicy(max_delay=0.2)
+SOON = RetryPolicy(max_delay_seconds=0.2)
 UNKNOWN = "0f6b7a2c-7f0e-4c1e-9a37-0b1c2d3e4f50"
 ON_ONE_DATABASE = pytest.mark.parametrize("hub", ["sqlite", exhaustive("postgres")], indirect=True)
 
@@ -279,7 +279,7 @@ def test_handler_that_outlasts_the_grace_keeps_its_partition(client: Client, hub
 
     thread = threading.Thread(target=lambda: counts.append(consumer.run()))
     counts: list[Any] = []
-    consumer = client.consumer(wanted, handle, batch_limit=10, grace=0.2)
+    consumer = client.consumer(wanted, handle, batch_limit=10, grace_seconds=0.2)
     thread.start()
     assert begun.wait(300)
     consumer.stop()

@@ -51,7 +51,7 @@ async def test_client_publishes_follows_and_keeps_positions(hub: LiveHub, kind: 
         assert sum(each.head for each in await result(client.partitions("a"))) == 1_500
 
         got: list[int] = []
-        async with opened(client.feed("a").follow(wait=60)) as pages:
+        async with opened(client.feed("a").follow(wait_seconds=60)) as pages:
             while len(got) < 1_500:
                 got += numbers([await first(pages)])
         assert sorted(got) == list(range(1_500))
@@ -133,7 +133,7 @@ def test_event_wakes_a_waiting_reader(client: Client) -> None:
     woken = []
     for partitions in (None, [1]):
         with (
-            client.feed("a").follow(start=LAST, partitions=partitions, wait=60) as pages,
+            client.feed("a").follow(start=LAST, partitions=partitions, wait_seconds=60) as pages,
             ThreadPoolExecutor() as threads,
         ):
             next(pages)  # _last has become a place.
@@ -148,7 +148,7 @@ def test_publishing_and_following_survive_a_killed_hub(hub: LiveHub, client: Cli
     client.create_event_type("a", partition_count=2)
     client.publish("a", {"n": 0})
     got: list[int] = []
-    with client.feed("a").follow(wait=1) as pages:
+    with client.feed("a").follow(wait_seconds=1) as pages:
         got += numbers([next(pages)])
 
         hub.kill()

@@ -29,7 +29,11 @@ from penstock.client.http import adapter
 Kind: TypeAlias = Literal["sync", "async"]
 Means: TypeAlias = Literal["thread-event", "asyncio-event", "anyio-event", "task"]
 """The means to cancel a call."""
-QUICK: Mapping[str, Any] = {"retry": RetryPolicy(max_delay=0.02), "attempt_timeout": 10.0, "delivery_timeout": 30.0}
+QUICK: Mapping[str, Any] = {
+    "retry": RetryPolicy(max_delay_seconds=0.02),
+    "attempt_timeout": 10.0,
+    "delivery_timeout": 30.0,
+}
 """Delays of tests."""
 MEANS: Mapping[Means, Kind] = {
     "thread-event": "sync",

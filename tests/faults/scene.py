@@ -22,9 +22,9 @@ from tests.served import Served, create
 from tests.store_contract import database_at
 
 GROUP = "mine"
-TWO_ATTEMPTS = RetryPolicy(max_attempts=2, max_delay=0.02)
+TWO_ATTEMPTS = RetryPolicy(max_attempts=2, max_delay_seconds=0.02)
 """The retries of a producer, unless a test names others."""
-MANY_ATTEMPTS = RetryPolicy(max_delay=0.02)
+MANY_ATTEMPTS = RetryPolicy(max_delay_seconds=0.02)
 STORED: tuple[Fate, ...] = (lost, unanswered)
 """After these two attempts a batch is stored, and its producer does not know it."""
 NOT_STORED: tuple[Fate, ...] = (lost, lost)

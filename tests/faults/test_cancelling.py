@@ -240,7 +240,7 @@ def test_call_cancelled_in_flight_fails_if_the_batch_is_refused(call: Call) -> N
 
 def test_call_cancelled_in_flight_does_not_come_again(scene: Scene, call: Call) -> None:
     """The hub asks to: nothing is in flight then, and the call waits neither for that time nor for the grace period."""
-    call.use(scene.producer(retry=MANY_ATTEMPTS, cancel_grace=400.0))
+    call.use(scene.producer(retry=MANY_ATTEMPTS, cancel_grace_seconds=400.0))
     held = call.hold(Held(before=True))
     call.sending.cancel()
     held.let_go(COME_AGAIN)
@@ -251,7 +251,7 @@ def test_call_cancelled_in_flight_does_not_come_again(scene: Scene, call: Call) 
 
 @pytest.mark.parametrize("fate", [ignored, swallowed])
 def test_call_cancelled_in_flight_is_of_unknown_outcome_without_an_answer(scene: Scene, call: Call, fate: Fate) -> None:
-    call.use(scene.producer(retry=MANY_ATTEMPTS, cancel_grace=0.2))
+    call.use(scene.producer(retry=MANY_ATTEMPTS, cancel_grace_seconds=0.2))
     scene.line.does(fate)
     call.begin(lambda: scene.log() if fate is swallowed else scene.line.batches).cancel()
 
@@ -261,7 +261,7 @@ def test_call_cancelled_in_flight_is_of_unknown_outcome_without_an_answer(scene:
 
 def test_call_cancelled_in_flight_is_not_waited_for_after_the_grace_period(scene: Scene, call: Call) -> None:
     """The answer that comes later is nobody's."""
-    mine = call.use(scene.producer(retry=MANY_ATTEMPTS, cancel_grace=0.0))
+    mine = call.use(scene.producer(retry=MANY_ATTEMPTS, cancel_grace_seconds=0.0))
     held = call.hold(Held())
     call.sending.cancel()
     call.assert_cancelled("unknown")
@@ -275,7 +275,7 @@ def test_call_cancelled_in_flight_is_not_waited_for_after_the_grace_period(scene
 
 @pytest.mark.parametrize("means", ["task"], indirect=True)
 def test_task_cancelled_twice_in_flight_does_not_wait_for_the_answer(scene: Scene, call: Call) -> None:
-    call.use(scene.producer(retry=MANY_ATTEMPTS, cancel_grace=30.0))
+    call.use(scene.producer(retry=MANY_ATTEMPTS, cancel_grace_seconds=30.0))
     held = call.hold(Held())
     call.sending.cancel()
 

@@ -71,7 +71,7 @@ def test_producer_copies_its_options(scene: Scene) -> None:
         ("delivery_timeout", 0),
         ("delivery_timeout", float("nan")),
         ("attempt_timeout", -1.0),
-        ("cancel_grace", -0.1),
+        ("cancel_grace_seconds", -0.1),
         ("on_unknown", "ignore"),
         ("partition_options", {"0": PartitionPublishingOptions()}),
         ("partition_options", {-1: PartitionPublishingOptions()}),

@@ -55,7 +55,7 @@ class Actor:
         """The ids of unknown outcome before its next call."""
         given: dict[str, Any] = {
             "producer_group": group,
-            "retry": RetryPolicy(max_attempts=2, max_delay=0.001),
+            "retry": RetryPolicy(max_attempts=2, max_delay_seconds=0.001),
             "on_unknown": model.on_unknown,
             "on_resolution": lambda found: model.resolved(self, found),
         }

@@ -23,7 +23,9 @@ from penstock.processing import (
 )
 from tests.processing.balances import BALANCES
 
-RULES = Rules(backoff=Backoff(first=0.01, most=0.05), events_per_call=3, events_ahead=400, batches_ahead=8)
+RULES = Rules(
+    backoff=Backoff(first_seconds=0.01, max_seconds=0.05), events_per_call=3, events_ahead=400, batches_ahead=8
+)
 _NUMBER = {"sqlite": "integer PRIMARY KEY", "postgresql": "bigint GENERATED ALWAYS AS IDENTITY"}
 TROUBLED = "7"
 """The account that fails."""

@@ -8,7 +8,7 @@ from penstock.processing.engine.rules import Rules
 from tests.exhaustive import is_exhaustive
 from tests.processing.lives import TRANCHES, Appended
 
-BACKOFF = Backoff(first=0.001, most=0.004)
+BACKOFF = Backoff(first_seconds=0.001, max_seconds=0.004)
 
 
 def checked(few: int, many: int) -> settings:

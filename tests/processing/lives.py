@@ -231,7 +231,7 @@ class Journal:
             return skip_to(self._wanted[stream])
         part = events if chance < 0.7 else events[: max(1, len(events) // 2)]
         self._wanted[stream] = self._handled[stream] = part[-1].next
-        return done_to(part[-1].next, after=0.001 if chance > 0.9 else None)
+        return done_to(part[-1].next, after_seconds=0.001 if chance > 0.9 else None)
 
     def _leave(self, stream: str) -> None:
         with self._changed:

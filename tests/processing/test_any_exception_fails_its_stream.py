@@ -24,7 +24,7 @@ from penstock.processing.sources.source import Want
 from penstock.processing.together import Span
 
 SOON_SECONDS = 300.0
-QUICK = Rules(backoff=Backoff(first=0.01, most=0.05))
+QUICK = Rules(backoff=Backoff(first_seconds=0.01, max_seconds=0.05))
 
 
 class Bare(BaseException):

@@ -68,7 +68,7 @@ def handle(stream: str, events: Any) -> None: ...
 
 
 def periodic(**given: Any) -> PeriodicSource:
-    return PeriodicSource(**{"crawl": list, "every": 60, **given})
+    return PeriodicSource(**{"crawl": list, "interval": 60, **given})
 
 
 WRONG_IN_PROCESSING: dict[str, tuple[Callable[[Any], object], list[Any]]] = {
@@ -91,7 +91,7 @@ WRONG_IN_PROCESSING: dict[str, tuple[Callable[[Any], object], list[Any]]] = {
     "tranche of an iterable": (lambda value: IterableSource([], tranche=value), NO_TEXTS),
     "is_dense": (lambda value: IterableSource([], is_dense=value), NO_FLAGS),
     "crawl": (lambda value: periodic(crawl=value), [None, *NO_FUNCTIONS, lambda since: since]),
-    "every": (lambda value: periodic(every=value), [0.5, math.inf, timedelta(0), *NO_NUMBERS]),
+    "interval": (lambda value: periodic(interval=value), [0.5, math.inf, timedelta(0), *NO_NUMBERS]),
     "tranche of a traversal": (lambda value: periodic(tranche=value), NO_TEXTS),
     "clock of a traversal": (lambda value: periodic(clock=value), NO_FUNCTIONS),
     "elapsed": (lambda value: periodic(elapsed=value), NO_FUNCTIONS),

@@ -27,7 +27,7 @@ from penstock.testing.postgres import PostgresCluster
 from tests.exhaustive import examples
 from tests.processing.office import until
 
-ONCE = Rules(attempts_max=1, exhausted="park", backoff=Backoff(first=0.001))
+ONCE = Rules(attempts_max=1, exhausted="park", backoff=Backoff(first_seconds=0.001))
 """A single failure of a stream parks it."""
 
 

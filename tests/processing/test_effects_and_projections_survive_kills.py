@@ -40,7 +40,7 @@ class Publisher(threading.Thread):
         self._over = threading.Event()
 
     def run(self) -> None:
-        with Client(self._url, patience=0) as client:
+        with Client(self._url, retry_timeout=0) as client:
             n = 0
             while not self._over.wait(0.1):  # So that any machine can catch up with what is left.
                 batch = [{"account": str(k % ACCOUNTS), "n": k} for k in range(n, n + BATCH)]

@@ -90,7 +90,7 @@ class EffectsAreHadOnce(RuleBasedStateMachine):
             batches_ahead=4,
             attempts_max=2 if exhausted == "park" else None,
             exhausted=exhausted,
-            backoff=Backoff(first=1.0, most=1.0),
+            backoff=Backoff(first_seconds=1.0, max_seconds=1.0),
         )
         self.next: dict[tuple[str, str], int] = defaultdict(int)
         self.failing: set[str] = set()

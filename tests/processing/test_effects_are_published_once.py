@@ -140,7 +140,7 @@ def test_effect_ids_derive_from_the_eid_of_the_event(client: Client, hub: LiveHu
 
 
 def test_unanswered_effect_without_a_group_is_repeated_with_the_same_id(hub: LiveHub, client: Client) -> None:
-    with Line(hub.port) as line, Client(line.url, patience=0) as through:
+    with Line(hub.port) as line, Client(line.url, retry_timeout=0) as through:
         line.does(unanswered, unanswered, to=is_publish)
         react_to(through, Publisher(through), 10)
     found = read_published(client, "payment.taken")
@@ -157,7 +157,7 @@ def test_effects_with_a_group_are_stored_once_after_unanswered_publishes(
     hub: LiveHub, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(origins, "DELIVERY_TIMEOUT", 0.2)
-    with Line(hub.port) as line, Client(line.url, patience=0) as through:
+    with Line(hub.port) as line, Client(line.url, retry_timeout=0) as through:
         line.does(*[unanswered] * 12)
         react_to(through, Publisher(through, "taker"))
         assert line.left == 0

@@ -29,7 +29,9 @@ from penstock.testing.processing import (
 )
 from tests.exhaustive import exhaustive
 
-RULES = Rules(backoff=Backoff(first=0.001, most=0.01), events_ahead=200, batches_ahead=4, events_per_call=7)
+RULES = Rules(
+    backoff=Backoff(first_seconds=0.001, max_seconds=0.01), events_ahead=200, batches_ahead=4, events_per_call=7
+)
 CUSTOMERS = 13
 EVENTS = 600
 

@@ -270,7 +270,7 @@ def test_retention_that_has_overtaken_the_processor_ends_it_or_is_skipped_on_dem
 
 def test_parked_events_are_read_again_from_the_feed(hub: LiveHub, client: Client, tmp_path: Path) -> None:
     checkpoints = DatabaseCheckpoints(f"sqlite:///{tmp_path}/consumer.db", "mailer")
-    rules = Rules(attempts_max=2, exhausted="park", backoff=Backoff(first=0.001))
+    rules = Rules(attempts_max=2, exhausted="park", backoff=Backoff(first_seconds=0.001))
     seen = Seen("order.placed-3")
     publish(client, range(200))
     with Local(seen, FeedSource(hub.url, "order.placed"), checkpoints=checkpoints, rules=rules) as running:

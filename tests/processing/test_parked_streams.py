@@ -30,7 +30,7 @@ from penstock.processing.engine.item import Batch
 from penstock.processing.sources.source import Want
 from tests.processing.office import until
 
-ONCE = Rules(attempts_max=1, exhausted="park", backoff=Backoff(first=0.001))
+ONCE = Rules(attempts_max=1, exhausted="park", backoff=Backoff(first_seconds=0.001))
 LONG = "".join(Random(3).choices(ascii_letters, k=9000))
 """More than PostgreSQL has room for in an index, and cannot be compressed."""
 NAMES = ["a\0b", "\ud800", "back\\slash", "\\0000", LONG, LONG + "2"]

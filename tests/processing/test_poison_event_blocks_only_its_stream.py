@@ -98,10 +98,10 @@ def running(
     runner: str, handler: Poisoned, source: MemorySource, checkpoints: MemoryCheckpoints, **rules: Any
 ) -> Iterator[Runner]:
     if runner == "inline":
-        kept = Rules(backoff=Backoff(first=1.0, most=60.0, jitter=0.0), **rules)
+        kept = Rules(backoff=Backoff(first_seconds=1.0, max_seconds=60.0, jitter=0.0), **rules)
         yield Stepwise(handler, source, checkpoints=checkpoints, rules=kept, name="mine")
         return
-    kept = Rules(backoff=Backoff(first=0.005, most=0.02), **rules)
+    kept = Rules(backoff=Backoff(first_seconds=0.005, max_seconds=0.02), **rules)
     with Beside(handler, source, checkpoints=checkpoints, rules=kept, commit_interval=0.01, name="mine") as local:
         yield local
 

@@ -419,7 +419,7 @@ def test_event_whose_key_function_fails_is_parked_alone(database_url: str) -> No
     def key(event: StreamEvent) -> str:
         return event.data["key"]  # type: ignore[no-any-return]
 
-    rules = Rules(attempts_max=2, exhausted="park", backoff=Backoff(first=0.001))
+    rules = Rules(attempts_max=2, exhausted="park", backoff=Backoff(first_seconds=0.001))
     source = stream({"key": "U"}, name="B", source=stream({"key": "S"}, {}, {"key": "T"}, {}))
     processor = project(database_url, source, Total, count, key, rules=rules)
     assert trouble(processor)[1] == "'key'"

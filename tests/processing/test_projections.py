@@ -25,7 +25,7 @@ from penstock.testing.processing import FaultySource, nth
 from tests.exhaustive import examples, seeds
 from tests.processing.sql import connect, execute, rows
 
-RULES = Rules(backoff=Backoff(first=0.001, most=0.01))
+RULES = Rules(backoff=Backoff(first_seconds=0.001, max_seconds=0.01))
 ONCE = Rules(attempts_max=1, exhausted="park")
 TOTALS = "SELECT key, total, entries FROM balances ORDER BY key"
 
@@ -124,7 +124,7 @@ def test_replay_writes_nothing_and_shows_no_past_state(database_url: str) -> Non
 
 def test_row_that_cannot_be_folded_is_parked_alone_and_goes_on_after_a_retry(database_url: str) -> None:
     source = accounts(A=[5, 7, "wrong", 1], B=[9])
-    rules = Rules(attempts_max=3, exhausted="park", backoff=Backoff(first=0.001))
+    rules = Rules(attempts_max=3, exhausted="park", backoff=Backoff(first_seconds=0.001))
     balances().inline(source, database_url, rules=rules).drain(advance=True)
 
     assert rows(database_url, TOTALS) == [("A", 12, 2), ("B", 9, 1)]

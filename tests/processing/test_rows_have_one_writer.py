@@ -23,7 +23,7 @@ from penstock.processing.projections.projection import Projection
 from penstock.spark.projections.database import DatabaseTarget
 from tests.processing.sql import execute, rows
 
-RULES = Rules(attempts_max=2, exhausted="park", backoff=Backoff(first=10, jitter=0))
+RULES = Rules(attempts_max=2, exhausted="park", backoff=Backoff(first_seconds=10, jitter=0))
 
 
 @dataclass

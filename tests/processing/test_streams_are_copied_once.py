@@ -226,7 +226,7 @@ def wait_for(client: Client, events: int) -> None:
     with client.feed("order.copied") as feed:
         cursors, left = feed.cursors(), events
         while left > 0:
-            page = feed.read(cursors, wait=10)
+            page = feed.read(cursors, wait_seconds=10)
             cursors |= page.cursors
             left -= len(page.events)
 

@@ -38,7 +38,7 @@ from penstock.processing.together import Span, Together, Transactional
 from tests.processing.office import until
 from tests.processing.sql import execute, rows
 
-RULES = Rules(backoff=Backoff(first=0.001, most=0.01))
+RULES = Rules(backoff=Backoff(first_seconds=0.001, max_seconds=0.01))
 Run = Callable[..., None]
 
 
@@ -147,7 +147,7 @@ def test_stream_that_fails_the_call_is_found_and_parked_alone(run: Run) -> None:
             raise ValueError("S11 cannot be")
         done.update(span.stream for span in spans)
 
-    rules = Rules(attempts_max=2, exhausted="park", backoff=Backoff(first=0.001))
+    rules = Rules(attempts_max=2, exhausted="park", backoff=Backoff(first_seconds=0.001))
     run(Together(handle), source, rules=rules, checkpoints=checkpoints)
     assert done == {f"S{number}" for number in range(16)} - {"S11"}
     [parked] = checkpoints.parked()
@@ -185,7 +185,7 @@ def test_effects_and_checkpoint_are_committed_together(run: Run, database: str) 
             source.append(f"S{chance.randrange(6)}/{number % 2}", [turn * 100 + number], tranche=str(number % 2))
     for tranche in source._batches.values():
         expected.update((item.stream, item.data) for batch in tranche for item in batch)  # type: ignore[attr-defined]
-    rules = Rules(backoff=Backoff(first=0.001, most=0.01), batches_ahead=8)
+    rules = Rules(backoff=Backoff(first_seconds=0.001, max_seconds=0.01), batches_ahead=8)
     run(Transactional(database, handle, checkpoints, streams_max=4), source, checkpoints=checkpoints, rules=rules)
 
     assert counts(database) == expected

@@ -118,7 +118,7 @@ def said(word: str) -> None:
 def processing(spark: SparkSession, *, url: str, feed: str, journal: str, checkpoints: str, **given: Any) -> Any:
     """Return a processor that writes down its calls; *given*: `life`, `seed`, `lasts_seconds`."""
     handler = Calls(journal, given["life"], given["seed"], given["lasts_seconds"])
-    backoff = Backoff(first=0.01, most=0.1)
+    backoff = Backoff(first_seconds=0.01, max_seconds=0.1)
     rules = Rules(backoff=backoff, events_per_call=15, events_ahead=100, batches_ahead=4, timeout=given["timeout"])
     kept = DatabaseCheckpoints(checkpoints, feed)
     return SparkProcessor(spark, handler, url, feed, checkpoints=kept, rules=rules, commit_interval=0.0)

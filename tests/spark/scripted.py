@@ -34,7 +34,7 @@ WORDS: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType(
         "defer": lambda _: retry(0.001, tag="early", deferred=1),
         "stall": lambda event: done_to(event.index, tag="stuck"),
         "return a number": lambda event: event.next,
-        "pause": lambda event: done_to(event.next, after=0.001, tag="part", paused=1),
+        "pause": lambda event: done_to(event.next, after_seconds=0.001, tag="part", paused=1),
         "skip": lambda event: skip_to(event.next + SKIPPED, tag="seen", skipped=SKIPPED),
     }
 )

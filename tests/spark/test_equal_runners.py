@@ -23,7 +23,12 @@ from tests.exhaustive import exhaustive
 from tests.spark.scripted import SKIPPED, Scripted, classified, lines_of
 
 ATTEMPTS_MAX = 3
-RULES = Rules(backoff=Backoff(first=0.001, most=0.004), events_per_call=4, attempts_max=ATTEMPTS_MAX, exhausted="park")
+RULES = Rules(
+    backoff=Backoff(first_seconds=0.001, max_seconds=0.004),
+    events_per_call=4,
+    attempts_max=ATTEMPTS_MAX,
+    exhausted="park",
+)
 """All of a stream that is there is read before any of it is handed out, so that runners agree on spans, too."""
 SCARCE = replace(RULES, events_ahead=8, batches_ahead=2, concurrency=3)
 """So little is read ahead that spans end where the runner has read to, which is its own business."""

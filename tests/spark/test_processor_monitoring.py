@@ -85,7 +85,7 @@ def test_failing_stream_is_shown_in_metrics_view_log_and_consumer_group(
     Path(case.poisoned.poison).touch()
     case.publish(range(POISON))
     checkpoints = HubCheckpoints(case.url, case.feed)
-    rules = Rules(backoff=Backoff(first=0.05, most=0.2))
+    rules = Rules(backoff=Backoff(first_seconds=0.05, max_seconds=0.2))
     processor = SparkProcessor(
         spark, case.poisoned, case.url, case.feed, checkpoints=checkpoints, rules=rules, stats_interval=0.1
     )
@@ -185,7 +185,7 @@ def test_cpu_time_of_handlers_on_executors_is_counted(spark: SparkSession, case:
 def test_snapshots_are_taken_while_the_hub_does_not_answer(spark: SparkSession, tmp_path: Path) -> None:
     with live_hub(f"sqlite:///{tmp_path}/hub.db") as hub, Client(hub.url) as client:
         client.create_event_type("order.held")
-        rules = Rules(backoff=Backoff(first=0.05))
+        rules = Rules(backoff=Backoff(first_seconds=0.05))
         with SparkProcessor(spark, nothing, hub.url, "order.held", rules=rules, stats_interval=None) as running:
             running.wait_until_caught_up(300)
             hub.pause()

@@ -37,7 +37,7 @@ from tests.exhaustive import exhaustive
 from tests.spark.categories import Categories
 from tests.spark.recording import RecordingHandler
 
-RULES = Rules(backoff=Backoff(first=0.05, most=0.2))
+RULES = Rules(backoff=Backoff(first_seconds=0.05, max_seconds=0.2))
 
 
 @pytest.fixture

@@ -33,9 +33,9 @@ from tests.spark.events import events_in
 from tests.spark.processing_driver import AwaitedCalls, Calls
 from tests.spark.recording import CustomerFeed, RecordingHandler, wait_for
 
-RULES = Rules(backoff=Backoff(first=0.05, most=0.2))
+RULES = Rules(backoff=Backoff(first_seconds=0.05, max_seconds=0.2))
 PARKS_AT_ONCE = Rules(attempts_max=1, exhausted="park")
-AT_ONCE = Backoff(first=0.001, most=0.001)
+AT_ONCE = Backoff(first_seconds=0.001, max_seconds=0.001)
 
 
 def run_steps(processor: SparkProcessor) -> None:
@@ -139,7 +139,7 @@ class Poison:
         self.processor = SparkProcessor(
             spark, Poisoned(feed.handler, self.stream, 36, self.file), feed.url, self.feed.name, commit_interval=0.0,
             checkpoints=self.checkpoints, clock=lambda: self.now,
-            rules=Rules(batches_ahead=4, backoff=Backoff(first=1.0, most=60.0, jitter=0.0), **rules),
+            rules=Rules(batches_ahead=4, backoff=Backoff(first_seconds=1.0, max_seconds=60.0, jitter=0.0), **rules),
         )  # fmt: skip
 
     def close(self) -> None:
@@ -230,7 +230,7 @@ def test_call_that_times_out_or_ends_its_process_fails_alone(spark: SparkSession
         return handler(stream, events)
 
     feed.publish(range(100))
-    rules = Rules(timeout=1.0, backoff=Backoff(first=0.05, most=0.2))
+    rules = Rules(timeout=1.0, backoff=Backoff(first_seconds=0.05, max_seconds=0.2))
     processor = SparkProcessor(spark, handle, feed.url, feed.name, rules=rules)
     processor.step()
     tags = sorted(f"{trouble.tag}: {trouble.detail}" for trouble in processor.engine.busy.failing.values())
@@ -256,7 +256,7 @@ def test_call_that_ends_the_python_worker_fails_its_own_stream_alone(
         return handler(stream, events)
 
     feed.publish(range(100))
-    rules = Rules(attempts_max=2, exhausted="park", backoff=Backoff(first=0.01))
+    rules = Rules(attempts_max=2, exhausted="park", backoff=Backoff(first_seconds=0.01))
     with SparkProcessor(spark, handle, feed.url, feed.name, checkpoints=checkpoints, rules=rules) as running:
         running.wait_until_caught_up(300)
     # The round is run again, and with it what others had done in it.
@@ -270,7 +270,7 @@ def test_call_that_ends_the_python_worker_fails_its_own_stream_alone(
 def test_unhealthy_processor_ends(spark: SparkSession, feed: CustomerFeed) -> None:
     feed.publish(range(20))
     feed.break_stream(3)
-    rules = Rules(health=Health(failing_seconds_max=0.5), backoff=Backoff(first=0.01, most=0.1))
+    rules = Rules(health=Health(failing_seconds_max=0.5), backoff=Backoff(first_seconds=0.01, max_seconds=0.1))
     with pytest.raises(ProcessorUnhealthy):
         run_to_end(spark, feed, rules=rules)
 
@@ -310,7 +310,7 @@ def test_unhealthy_processor_ends_while_a_call_hangs_and_keeps_nothing_of_that_r
             time.sleep(3600)
         handle(stream, events)
 
-    unwell = Rules(health=Health(failing_seconds_max=8.0), backoff=Backoff(first=0.01, most=0.1))
+    unwell = Rules(health=Health(failing_seconds_max=8.0), backoff=Backoff(first_seconds=0.01, max_seconds=0.1))
     processor = SparkProcessor(
         spark, hang, feed.url, feed.name, checkpoints=checkpoints, rules=unwell, commit_interval=0.0
     ).start()
@@ -412,7 +412,7 @@ def test_streams_are_handled_in_order_without_gaps_by_a_random_handler(
     grows, is_awaited = seed % 5 in (1, 3), seed % 2 == 1
     tags: set[str] = set()
     rules = Rules(
-        backoff=Backoff(first=0.01, most=0.05),
+        backoff=Backoff(first_seconds=0.01, max_seconds=0.05),
         batches_ahead=3,
         events_ahead=60,
         events_per_call=chance.randrange(3, 30),

@@ -228,7 +228,7 @@ def print_groups(found: "Iterable[ConsumerGroup]") -> None:
 def _client(url: str) -> "Client":
     from penstock.client import Client
 
-    return Client(url, patience=0)  # Whoever sits before it rather tries again than waits.
+    return Client(url, retry_timeout=0)  # Whoever sits before it rather tries again than waits.
 
 
 def _asked(client: "Client", name: str, ask: "Callable[[str], Answer]") -> "tuple[str, Answer]":

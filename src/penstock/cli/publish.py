@@ -83,7 +83,7 @@ def publish(
     _check(file)
     if producer_group is not None:
         _check_group(producer_group, from_line)
-    with Client(url, patience=0) as client:
+    with Client(url, retry_timeout=0) as client:
         client.event_type(event_type)  # Fails at once where publishing would try for a while.
     started = time.monotonic()
     unwind_on_sigterm()

@@ -55,7 +55,7 @@ def tail(
     if headers or key or output == "text":
         wish["headers"] = "_all"
     _note_reconnects()
-    with Client(url, patience=0) as client:
+    with Client(url, retry_timeout=0) as client:
         cursors = _last(client, event_type, last) if last else None
         feed = client.feed(event_type)
         numbers = [each.id for each in feed.discover().partitions]

@@ -55,14 +55,14 @@ class AsyncClient(AsyncClosing):
         url: The hub's address, such as `http://localhost:8080`.
         http: An `httpx2.AsyncClient` of your own, with its authentication, proxies and timeouts; it stays yours to
             close.
-        patience: Seconds for which a call is tried again where that is safe and the failure can pass; 0: never.
+        retry_timeout: Seconds for which a call is tried again where that is safe and the failure can pass; 0: never.
 
     Raises:
         BadParameter: *url* is no address. Every method raises WrongAddress where something else than a hub answers.
     """
 
-    def __init__(self, url: str, *, http: Any = None, patience: float = RETRY_TIMEOUT) -> None:
-        self._protocol = HubProtocol(check_address(url, relative=http is not None), patience)
+    def __init__(self, url: str, *, http: Any = None, retry_timeout: float = RETRY_TIMEOUT) -> None:
+        self._protocol = HubProtocol(check_address(url, relative=http is not None), retry_timeout)
         self._transport = AsyncTransport(http)
         self._subscriptions = AsyncSubscriptions(self._protocol.subscriptions, self._transport)
 
@@ -197,7 +197,7 @@ class AsyncClient(AsyncClosing):
             InvalidEvent, EventTooLarge: an event was refused, and its batch with it. Fields: line (counted from 1 over
                 all events of the call), published.
             EventTypeNotFound: there is no such event type.
-            Unavailable: the hub could not be reached, or refused, for as long as patience lasts; nothing of the batch
+            Unavailable: the hub could not be reached, or refused, for `retry_timeout`; nothing of the batch
                 is in.
         """
         batching = Batching(event_count=batch_events, byte_count=batch_bytes)
@@ -373,7 +373,7 @@ class AsyncClient(AsyncClosing):
         """
         return AsyncSubscriptionStream(
             self._transport, self._protocol.url, subscription, stream_wish(options), retry=retry,
-            patience=self._protocol.patience, reconnect=reconnect, kind=type,
+            retry_timeout=self._protocol.retry_timeout, reconnect=reconnect, kind=type,
         )  # fmt: skip
 
     def consumer(
@@ -389,7 +389,7 @@ class AsyncClient(AsyncClosing):
             handler: Called with each batch. What it returns does not matter; if it raises, the batch comes again.
                 It is async.
             options: Those of a `subscription`, with room ahead for ten batches for each worker, and these: workers, how
-                many partitions are handled at a time, each in a task (1). grace, seconds for which handlers may go on
+                many partitions are handled at a time, each in a task (1). grace_seconds, for which handlers may go on
                 that run when it is stopped (30). retry, as for `subscription`, its pauses also between two attempts to
                 handle a batch. cancel, an `asyncio.Event` that stops it. on_error, called with batch and error in
                 place of a warning in the log; if it raises, that ends the consumer. progress, called with how far it
@@ -400,7 +400,12 @@ class AsyncClient(AsyncClosing):
             TypeError, BadParameter: as `subscription`.
         """
         return AsyncConsumer(
-            self._transport, self._protocol.url, subscription, handler, options, patience=self._protocol.patience
+            self._transport,
+            self._protocol.url,
+            subscription,
+            handler,
+            options,
+            retry_timeout=self._protocol.retry_timeout,
         )
 
     async def consume(

@@ -39,9 +39,9 @@ def group_address(url: str, name: str, *path: str) -> str:
 class ConsumerGroups:
     """The protocol side of a hub's consumer groups."""
 
-    def __init__(self, url: str, *, patience: float, clock: Callable[[], float]) -> None:
+    def __init__(self, url: str, *, retry_timeout: float, clock: Callable[[], float]) -> None:
         self._url = url
-        self._json = JsonExchange(patience, clock)
+        self._json = JsonExchange(retry_timeout, clock)
 
     def all(self, event_type: str | None, kind: str | None) -> Exchange[list[ConsumerGroup]]:
         """Return the groups of an event type, and of that kind; None: of any. All pages are asked for."""

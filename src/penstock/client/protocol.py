@@ -9,23 +9,25 @@ from penstock.client.groups import ConsumerGroups
 from penstock.client.log.publishing import Publishing
 from penstock.client.registry import EventTypes, hub_address
 from penstock.client.subscriptions.protocol import SubscriptionProtocol
-from penstock.wire.http import check_patience
+from penstock.wire.http import check_retry_timeout
 
 
 class HubProtocol:
-    """What can be asked of the hub at *url*, again for up to *patience* seconds where that is safe."""
+    """What can be asked of the hub at *url*, again for up to *retry_timeout* seconds where that is safe."""
 
-    def __init__(self, url: str, patience: float) -> None:
-        check_patience(patience)
+    def __init__(self, url: str, retry_timeout: float) -> None:
+        check_retry_timeout(retry_timeout)
         self.url = url
-        self.patience = patience
-        self.event_types = EventTypes(url, patience=patience, clock=time.monotonic)
-        self.consumer_groups = ConsumerGroups(url, patience=patience, clock=time.monotonic)
-        self.subscriptions = SubscriptionProtocol(url, self.event_types, patience=patience, clock=time.monotonic)
+        self.retry_timeout = retry_timeout
+        self.event_types = EventTypes(url, retry_timeout=retry_timeout, clock=time.monotonic)
+        self.consumer_groups = ConsumerGroups(url, retry_timeout=retry_timeout, clock=time.monotonic)
+        self.subscriptions = SubscriptionProtocol(
+            url, self.event_types, retry_timeout=retry_timeout, clock=time.monotonic
+        )
         self.publishing = Publishing(
             url,
             self.event_types,
-            patience=patience,
+            retry_timeout=retry_timeout,
             clock=time.monotonic,
             now=lambda: datetime.now(UTC),
             new_id=uuid4,
@@ -37,6 +39,6 @@ class HubProtocol:
         return {
             "url": hub_address(self.url, "feeds", event_type),
             "partition_count": partition_count,
-            "patience": self.patience,
+            "retry_timeout": self.retry_timeout,
             **known,
         }

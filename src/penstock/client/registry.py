@@ -268,9 +268,9 @@ def hub_address(url: str, *path: str) -> str:
 class EventTypes:
     """The protocol side of a hub's event types."""
 
-    def __init__(self, url: str, *, patience: float, clock: Callable[[], float]) -> None:
+    def __init__(self, url: str, *, retry_timeout: float, clock: Callable[[], float]) -> None:
         self._url = url
-        self._json = JsonExchange(patience, clock)
+        self._json = JsonExchange(retry_timeout, clock)
         self._categories: dict[str, str] = {}
         self._choices: dict[str, PartitionChoice] = {}
 

@@ -24,7 +24,7 @@ class AsyncBatcher(Generic[T]):
     Args:
         call: A coroutine function that writes a list of items, at least one.
         each: Whether it returns a result for each item, in their order; else what it returns is everyone's.
-        linger: For so many seconds a call waits for company, from when its first item was handed in.
+        linger_seconds: For so many seconds a call waits for company, from when its first item was handed in.
         most: With how many items a call is made at most; with so many it waits no longer. None: with all there are.
         idle: Called when nothing goes on any more, and nothing waits.
 
@@ -37,7 +37,7 @@ class AsyncBatcher(Generic[T]):
         call: Callable[[list[T]], Awaitable[Any]],
         *,
         each: bool = False,
-        linger: float = 0.0,
+        linger_seconds: float = 0.0,
         most: int | None = None,
         idle: Callable[[], object] = lambda: None,
     ) -> None:
@@ -48,7 +48,7 @@ class AsyncBatcher(Generic[T]):
         self._call = call
         self._each = each
         self._idle = idle
-        self._gate: Gate[_Entry[T]] = Gate(linger, most)
+        self._gate: Gate[_Entry[T]] = Gate(linger_seconds, most)
         self._changed = asyncio.Event()
         self._calls: asyncio.Task[None] | None = None
         """Makes calls for as long as anything waits."""

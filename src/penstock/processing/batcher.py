@@ -30,7 +30,7 @@ class Batcher(Generic[T]):
     Args:
         call: Writes a list of items, at least one.
         each: Whether it returns a result for each item, in their order; else what it returns is everyone's.
-        linger: For so many seconds a call waits for company, from when its first item was handed in.
+        linger_seconds: For so many seconds a call waits for company, from when its first item was handed in.
         most: With how many items a call is made at most; with so many it waits no longer. None: with all there are.
         clock: Seconds that never go back.
         wait: How threads wait.
@@ -44,7 +44,7 @@ class Batcher(Generic[T]):
         call: Callable[[list[T]], Any],
         *,
         each: bool = False,
-        linger: float = 0.0,
+        linger_seconds: float = 0.0,
         most: int | None = None,
         clock: Callable[[], float] = time.monotonic,
         wait: Wait = threading.Condition.wait,
@@ -58,7 +58,7 @@ class Batcher(Generic[T]):
         self._each = each
         self._clock = clock
         self._wait = wait
-        self._gate: Gate[_Entry[T]] = Gate(linger, most)
+        self._gate: Gate[_Entry[T]] = Gate(linger_seconds, most)
         self._turn = threading.Lock()
 
     def submit(self, item: T) -> Any:

@@ -17,18 +17,18 @@ class Gate(Generic[E]):
         Each entry is taken once, in the order in which they were added, or withdrawn.
 
     Args:
-        linger: For so many seconds a call waits for company, from when its first entry was added.
+        linger_seconds: For so many seconds a call waits for company, from when its first entry was added.
         most: With how many entries a call is made at most; with so many it waits no longer. None: with all.
 
     Raises:
         BadParameter: one of them cannot be.
     """
 
-    def __init__(self, linger: float = 0.0, most: int | None = None) -> None:
-        check_seconds("linger", linger, zero=True)
+    def __init__(self, linger_seconds: float = 0.0, most: int | None = None) -> None:
+        check_seconds("linger_seconds", linger_seconds, zero=True)
         if most is not None:
             check_count("most", most)
-        self._linger = linger
+        self._linger_seconds = linger_seconds
         self._most = most
         self._queue: deque[tuple[E, float]] = deque()
         self.is_busy = False
@@ -57,7 +57,7 @@ class Gate(Generic[E]):
             return None
         if self._most is not None and len(self._queue) >= self._most:
             return 0.0
-        return max(0.0, self._queue[0][1] + self._linger - now)
+        return max(0.0, self._queue[0][1] + self._linger_seconds - now)
 
     def take(self, now: float) -> Collection[E]:
         """Return with what a call is to be made now, until `end`; nothing, if there is none to be made."""

@@ -12,7 +12,7 @@ from penstock.processing.parameters import check_flag, check_kind, check_members
 from penstock.processing.stream_event import StreamEvent
 from penstock.processing.targets.target import Duplicate, Partial, PrefixMissing, SyncTarget, Written
 
-BACKOFF: Final = Backoff(first=0.5)
+BACKOFF: Final = Backoff(first_seconds=0.5)
 
 
 def sync(target: SyncTarget, *, dense: bool, backoff: Backoff = BACKOFF, random: Random | None = None) -> Handler:

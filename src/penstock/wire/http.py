@@ -55,7 +55,7 @@ class Request:
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None
-    wait: float = 0.0
+    wait_seconds: float = 0.0
     """Seconds that the server was asked to wait: the answer may take as much longer."""
     timeout: float | None = None
     """Seconds without a sign of the server after which it is given up; None: as the HTTP client has it."""
@@ -264,7 +264,7 @@ def patiently(
     seconds: float,
     clock: Callable[[], float],
     *,
-    delay_max: float = DELAY_SECONDS_MAX,
+    delay_seconds_max: float = DELAY_SECONDS_MAX,
     attempts_max: int | None = None,
 ) -> Exchange[T]:
     """Make *attempt*, again and again while it fails with something *repeatable*, for up to *seconds* in all.
@@ -274,7 +274,7 @@ def patiently(
     Raises:
         PenstockError: the last attempt's error.
     """
-    backoff = Backoff(delay_max)
+    backoff = Backoff(delay_seconds_max)
     deadline = clock() + seconds
     attempts = 0
     while True:
@@ -289,10 +289,10 @@ def patiently(
         yield pause
 
 
-def check_patience(value: Any) -> None:
+def check_retry_timeout(value: Any) -> None:
     """Raise BadParameter unless *value* is a number of seconds, 0 or more; it may be without end."""
     if type(value) not in (int, float) or not value >= 0:
-        raise BadParameter(parameter="patience", value=value, allowed="a number of seconds, 0 or more")
+        raise BadParameter(parameter="retry_timeout", value=value, allowed="a number of seconds, 0 or more")
 
 
 HUB: Final = "Penstock hub"

@@ -18,7 +18,7 @@ class ConsumedHub:
         self.random = Random(seed)
         self.now = 0.0
         self.consuming = Consuming(
-            commit_timeout=60.0, grace_seconds=10.0, retry_timeout=5.0, delay_max=1.0, clock=lambda: self.now
+            commit_timeout=60.0, grace_seconds=10.0, retry_timeout=5.0, delay_seconds_max=1.0, clock=lambda: self.now
         )
         self.events = events
         self.committed = dict.fromkeys(range(partitions), 0)

@@ -32,8 +32,8 @@ AWAY = problem(503, "database-unavailable", reason="away", retry_after=1)
 Ask = Callable[[ConsumerGroups], Exchange[Any]]
 
 
-def groups(script: Script, patience: float = 30.0) -> ConsumerGroups:
-    return ConsumerGroups("http://s/", patience=patience, clock=script.clock)
+def groups(script: Script, retry_timeout: float = 30.0) -> ConsumerGroups:
+    return ConsumerGroups("http://s/", retry_timeout=retry_timeout, clock=script.clock)
 
 
 def group(name: str, **members: Any) -> dict[str, Any]:
@@ -186,4 +186,4 @@ def test_answer_that_is_no_list_is_raised_as_its_error(reply: Reply, error: type
     script = Script(reply)
 
     with pytest.raises(error):
-        script.play(groups(script, patience=0).all(None, None))
+        script.play(groups(script, retry_timeout=0).all(None, None))

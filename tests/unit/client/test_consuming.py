@@ -32,7 +32,7 @@ class Play:
     def __init__(self) -> None:
         self.now = START
         self.consuming = Consuming(
-            commit_timeout=60.0, grace_seconds=10.0, retry_timeout=20.0, delay_max=4.0, clock=lambda: self.now
+            commit_timeout=60.0, grace_seconds=10.0, retry_timeout=20.0, delay_seconds_max=4.0, clock=lambda: self.now
         )
         self.consuming.began("s1")
 

@@ -32,7 +32,7 @@ DEFAULTS = {
 
 
 def event_types(script: Script) -> EventTypes:
-    return EventTypes("http://s/", patience=30.0, clock=script.clock)
+    return EventTypes("http://s/", retry_timeout=30.0, clock=script.clock)
 
 
 def requests(script: Script) -> list[tuple[str, str, bytes | None]]:

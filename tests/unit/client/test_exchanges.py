@@ -19,15 +19,15 @@ def test_request_is_repeated_until_one_of_the_expected_statuses_answers() -> Non
 
 
 @pytest.mark.parametrize(
-    ("reply", "patience", "error"),
+    ("reply", "retry_timeout", "error"),
     [(STOPPED, 0, HubStopped), (Reply(201, b"{}"), 30.0, ServerError)],
     ids=["without patience", "another status"],
 )
-def test_request_is_not_repeated(reply: Reply, patience: float, error: type[PenstockError]) -> None:
+def test_request_is_not_repeated(reply: Reply, retry_timeout: float, error: type[PenstockError]) -> None:
     script = Script(reply)
 
     with pytest.raises(error):
-        script.play(JsonExchange(patience, script.clock).done(ASKED, is_undone, 200))
+        script.play(JsonExchange(retry_timeout, script.clock).done(ASKED, is_undone, 200))
 
 
 @pytest.mark.parametrize(

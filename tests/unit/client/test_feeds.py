@@ -28,7 +28,7 @@ class Numbered:
 
 
 def feed(kind: Kind, handlers: Handlers, **options: Any) -> Any:
-    return kind.feed("http://s/feed", http=kind.http(handlers), patience=0, **options)
+    return kind.feed("http://s/feed", http=kind.http(handlers), retry_timeout=0, **options)
 
 
 async def test_discovery_and_cursors_are_of_all_or_chosen_partitions(kind: Kind) -> None:
@@ -90,7 +90,7 @@ async def test_following_waits_ten_seconds_a_request_by_default(kind: Kind) -> N
     handlers = Handlers(lines(*EVENT))
     known = feed(kind, handlers, **V1)
 
-    for following in (known.follow(), known.follow({0: "x"}, wait=0)):
+    for following in (known.follow(), known.follow({0: "x"}, wait_seconds=0)):
         await first(following)
 
     assert handlers.urls == ["http://s/feed?n=1&cursor0=_first&wait=10", "http://s/feed?n=1&cursor0=x"]
@@ -110,7 +110,7 @@ async def test_pages_end_when_they_are_closed_or_have_failed(kind: Kind) -> None
     ("refused", "error"),
     [
         (lambda kind, handlers: feed(kind, handlers, type=Handlers), TypeError),
-        (lambda kind, handlers: feed(kind, handlers).follow(wait=-1), BadParameter),
+        (lambda kind, handlers: feed(kind, handlers).follow(wait_seconds=-1), BadParameter),
         (lambda kind, handlers: feed(kind, handlers).read({0: "x"}, pagesize=3), TypeError),
     ],
     ids=["a type without JSON", "a negative wait", "an unknown option"],
@@ -130,7 +130,7 @@ def test_pages_closed_by_another_thread_end_while_they_pause() -> None:
         asked.set()
         return httpx2.Response(200)
 
-    pages = Feed("http://s/feed", http=Handlers(empty).client(), patience=0, **V1).follow(poll_interval=3600)
+    pages = Feed("http://s/feed", http=Handlers(empty).client(), retry_timeout=0, **V1).follow(poll_interval=3600)
     got: list[object] = []
     reader = threading.Thread(target=lambda: got.extend(pages))
     reader.start()
@@ -145,7 +145,7 @@ def test_pages_closed_by_another_thread_end_while_they_pause() -> None:
 
 def test_pages_continue_after_an_interruption_without_loss() -> None:
     handlers = Handlers(streamed(Body(b'{"part', KeyboardInterrupt())), lines(*EVENT))
-    pages = Feed("http://s/feed", http=handlers.client(), patience=0, **V1).follow()
+    pages = Feed("http://s/feed", http=handlers.client(), retry_timeout=0, **V1).follow()
 
     with pytest.raises(KeyboardInterrupt):
         next(pages)

@@ -47,7 +47,7 @@ def test_exception_means_that_nothing_or_perhaps_something_was_sent(
 )
 def test_read_timeout_is_extended_by_the_wait_of_the_request(timeout: Any, wait: int, read: Any) -> None:
     with httpx2.Client(timeout=httpx2.Timeout(timeout, connect=1)) as client:
-        timeouts = build(client, Request(method="GET", url="http://s", wait=wait)).extensions["timeout"]
+        timeouts = build(client, Request(method="GET", url="http://s", wait_seconds=wait)).extensions["timeout"]
 
     assert (timeouts["read"], timeouts["connect"]) == (read, 1)
 

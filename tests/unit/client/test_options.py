@@ -51,9 +51,9 @@ def test_live_stream_is_silent_for_two_commit_timeouts_or_one_flush_at_most(opti
 
 
 def test_consumer_window_grows_with_the_workers_unless_it_is_given() -> None:
-    wish, stream = consumer_wish({"workers": 4, "grace": 1.5, "batch_limit": 20, "commit_timeout": 5})
+    wish, stream = consumer_wish({"workers": 4, "grace_seconds": 1.5, "batch_limit": 20, "commit_timeout": 5})
 
-    assert (wish.workers, wish.grace, stream.batch_limit, stream.commit_timeout) == (4, 1.5, 20, 5)
+    assert (wish.workers, wish.grace_seconds, stream.batch_limit, stream.commit_timeout) == (4, 1.5, 20, 5)
     assert stream.max_uncommitted_events == 800, "ten batches for each worker"
     assert consumer_wish({"workers": 4, "max_uncommitted_events": 50})[1].max_uncommitted_events == 50
 
@@ -66,13 +66,13 @@ def test_consumer_window_grows_with_the_workers_unless_it_is_given() -> None:
         *((StreamWish, {name: -1}) for name in (
             "batch_timespan", "max_uncommitted_events", "stream_timeout", "stream_limit")),
         *((ConsumerWish, {"workers": value}) for value in (0, True, 1.5)),
-        (ConsumerWish, {"grace": -1}),
+        (ConsumerWish, {"grace_seconds": -1}),
         (ConsumerWish, {"retry": 3}),
         (ConsumerWish, {"on_error": None}),
         (ConsumerWish, {"progress": 5}),
         (RetryPolicy, {"max_attempts": 0}),
-        (RetryPolicy, {"max_delay": 0}),
-        (RetryPolicy, {"max_delay": float("nan")}),
+        (RetryPolicy, {"max_delay_seconds": 0}),
+        (RetryPolicy, {"max_delay_seconds": float("nan")}),
     ],
     ids=str,
 )  # fmt: skip

@@ -120,7 +120,7 @@ def test_error_says_if_the_batch_may_be_stored(replies: list[Any], kind: type[Pe
 
 @pytest.mark.parametrize("replies", [(), (producer_reply(), CATEGORY)], ids=["a claim", "a batch"])
 def test_attempts_are_limited_by_the_retry_policy(replies: tuple[Reply, ...]) -> None:
-    play = Play(*replies, *[problem(503, "unavailable")] * 3, retry=RetryPolicy(max_attempts=3, max_delay=0.2))
+    play = Play(*replies, *[problem(503, "unavailable")] * 3, retry=RetryPolicy(max_attempts=3, max_delay_seconds=0.2))
 
     with pytest.raises(Unavailable):
         play.send({"n": 1})

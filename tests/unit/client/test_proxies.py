@@ -28,13 +28,13 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 def by_client(url: str) -> Any:
-    with Client(url, patience=0) as client:
+    with Client(url, retry_timeout=0) as client:
         return client.event_types()
 
 
 def by_async_client(url: str) -> Any:
     async def asking() -> Any:
-        async with AsyncClient(url, patience=0) as client:
+        async with AsyncClient(url, retry_timeout=0) as client:
             return await client.event_types()
 
     return anyio.run(asking)
@@ -193,7 +193,11 @@ def test_error_of_a_given_http_client_names_no_proxy(environment: pytest.MonkeyP
     import httpx2
 
     environment.setenv("HTTP_PROXY", DEAD)
-    with httpx2.Client() as http, Client(HUB, http=http, patience=0) as client, pytest.raises(Unavailable) as failed:
+    with (
+        httpx2.Client() as http,
+        Client(HUB, http=http, retry_timeout=0) as client,
+        pytest.raises(Unavailable) as failed,
+    ):
         client.event_types()
 
     assert not isinstance(failed.value, ProxyUnreachable)

@@ -36,12 +36,12 @@ def receipt(event_count: int, **cursors: str) -> Reply:
     return Reply(200, json.dumps({"count": event_count, "cursors": {p[1:]: c for p, c in cursors.items()}}).encode())
 
 
-def publisher(script: Script, patience: float = 30.0) -> Publishing:
+def publisher(script: Script, retry_timeout: float = 30.0) -> Publishing:
     numbers = count(1)
     return Publishing(
         "http://s",
-        EventTypes("http://s", patience=patience, clock=script.clock),
-        patience=patience,
+        EventTypes("http://s", retry_timeout=retry_timeout, clock=script.clock),
+        retry_timeout=retry_timeout,
         clock=script.clock,
         now=lambda: datetime.fromtimestamp(script.now, UTC),
         new_id=lambda: UUID(int=next(numbers)),
@@ -169,7 +169,7 @@ def test_publishing_gives_up_when_patience_ends() -> None:
     script = Script(category(), *[AWAY] * 1000)
 
     with pytest.raises(Unreachable):
-        publish(script, {}, publishing=publisher(script, patience=5))
+        publish(script, {}, publishing=publisher(script, retry_timeout=5))
     assert sum(script.seconds) <= 5
 
 

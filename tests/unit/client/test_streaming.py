@@ -57,7 +57,7 @@ def play(
 
 
 def streaming_of(script: Script, subscription: Any = "x", wish: StreamWish | None = None, **others: Any) -> Streaming:
-    options: dict[str, Any] = {"retry": RetryPolicy(), "patience": 0.0, "clock": script.clock} | others
+    options: dict[str, Any] = {"retry": RetryPolicy(), "retry_timeout": 0.0, "clock": script.clock} | others
     return Streaming("http://s", subscription, wish or StreamWish(), **options)
 
 
@@ -81,7 +81,7 @@ def test_stream_hands_on_its_beginning_its_batches_and_its_end() -> None:
     [request] = script.requests
     assert (request.method, request.url) == ("POST", "http://s/subscriptions/x/events")
     assert json.loads(request.body or b"") == StreamWish().members()
-    assert request.wait == 120.0
+    assert request.wait_seconds == 120.0
     assert [each.stream_id for each in script.pages[1:3]] == ["s1", "s1"]
 
 
@@ -215,12 +215,12 @@ def test_batches_are_committed_by_stream() -> None:
 
 def test_commit_is_retried_while_patience_lasts() -> None:
     script = Script(LOST, Reply(503), Reply(204))
-    script.play(streaming_of(script, patience=5.0).commit([batch()]))
+    script.play(streaming_of(script, retry_timeout=5.0).commit([batch()]))
     assert len(script.requests) == 3
 
     script = Script(LOST)
     with pytest.raises(ConnectionLost):
-        script.play(streaming_of(script, patience=5.0).commit([batch()], patiently=False))
+        script.play(streaming_of(script, retry_timeout=5.0).commit([batch()], patiently=False))
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_refused_commit_raises_the_refusal(code: str, error: type[PenstockError]
     script = Script(problem(422, code, stream="s1"))
 
     with pytest.raises(error):
-        script.play(streaming_of(script, patience=5.0).commit([batch()]))
+        script.play(streaming_of(script, retry_timeout=5.0).commit([batch()]))
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ Way = Callable[[SubscriptionProtocol], Exchange[Any]]
 
 
 def subscriptions(script: Script) -> SubscriptionProtocol:
-    event_types = EventTypes("http://s/", patience=30.0, clock=script.clock)
-    return SubscriptionProtocol("http://s/", event_types, patience=30.0, clock=script.clock)
+    event_types = EventTypes("http://s/", retry_timeout=30.0, clock=script.clock)
+    return SubscriptionProtocol("http://s/", event_types, retry_timeout=30.0, clock=script.clock)
 
 
 def cursor(partition: int, last: str, event_type: str = "a") -> dict[str, str]:
@@ -126,7 +126,7 @@ def test_reset_reads_the_positions_and_sends_the_new_ones() -> None:
     ]
     moved = {"event_type": "a", "partition": "0", "offset": "001-0001-000000000000000006"}
     assert body_of(script) == {"items": [moved], "reason": "why"}
-    assert script.requests[-1].wait == RESET_TIMEOUT
+    assert script.requests[-1].wait_seconds == RESET_TIMEOUT
 
 
 def test_dry_run_of_a_reset_sends_no_change() -> None:

@@ -87,7 +87,7 @@ async def test_call_lingers_by_the_loops_clock_unless_it_is_full() -> None:
         calls.append((loop.time(), items))
         return len(items)
 
-    batcher = AsyncBatcher[int](call, linger=60, most=3)
+    batcher = AsyncBatcher[int](call, linger_seconds=60, most=3)
     assert await asyncio.gather(*map(batcher.submit, range(3))) == [3, 3, 3]
     later = await begin(batcher.submit(3))
     await asyncio.sleep(50)
@@ -147,7 +147,7 @@ async def test_cancellation_of_the_calling_task_leaves_no_other_waiting() -> Non
 async def test_withdrawn_item_causes_no_lingering() -> None:
     ended: list[float] = []
     loop = asyncio.get_running_loop()
-    batcher = AsyncBatcher[Any](Target(), linger=60, idle=lambda: ended.append(loop.time()))
+    batcher = AsyncBatcher[Any](Target(), linger_seconds=60, idle=lambda: ended.append(loop.time()))
     [waiting] = await begin(batcher.submit(1))
     waiting.cancel()
     await asyncio.sleep(60)
@@ -184,7 +184,7 @@ async def test_many_tasks_have_each_item_written_once_in_their_order() -> None:
         written.extend(items)
         return items
 
-    batcher = AsyncBatcher[tuple[int, int]](call, each=True, most=5, linger=0.002)
+    batcher = AsyncBatcher[tuple[int, int]](call, each=True, most=5, linger_seconds=0.002)
 
     async def worker(number: int) -> None:
         for turn in range(50):
@@ -229,4 +229,4 @@ async def test_each_key_has_its_own_gate_for_as_long_as_its_call_runs() -> None:
     await asyncio.sleep(0)
     assert (len(batcher), calls[2:]) == (0, [("a", [3])])
     with pytest.raises(BadParameter):
-        AsyncKeyedBatcher(call, linger=-1)
+        AsyncKeyedBatcher(call, linger_seconds=-1)

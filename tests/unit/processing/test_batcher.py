@@ -111,13 +111,13 @@ def test_call_lingers_by_the_given_clock() -> None:
         waits.append(seconds)
         now[0] += 2.0
 
-    batcher = Batcher[str](len, linger=5.0, clock=lambda: now[0], wait=wait)
+    batcher = Batcher[str](len, linger_seconds=5.0, clock=lambda: now[0], wait=wait)
     assert batcher.submit("a") == 1
     assert waits == [5.0, 3.0, 1.0]
 
 
 def test_full_call_lingers_no_longer(pool: ThreadPoolExecutor) -> None:
-    batcher = Batcher[int](sorted, linger=3600, most=3)
+    batcher = Batcher[int](sorted, linger_seconds=3600, most=3)
     others = submitted(pool, batcher, 3, 1)
     assert batcher.submit(2) == [1, 2, 3]
     assert [each.result(300) for each in others] == [[1, 2, 3]] * 2
@@ -128,11 +128,11 @@ def test_interrupted_waiter_takes_its_item_back() -> None:
         raise KeyboardInterrupt
 
     calls: list[list[str]] = []
-    batcher = Batcher[str](calls.append, linger=1.0, clock=lambda: 0.0, wait=wait)
+    batcher = Batcher[str](calls.append, linger_seconds=1.0, clock=lambda: 0.0, wait=wait)
     with pytest.raises(KeyboardInterrupt):
         batcher.submit("a")
     assert batcher._gate.first is None
-    batcher._gate._linger = 0
+    batcher._gate._linger_seconds = 0
     batcher.submit("b")
     assert calls == [["b"]]
 
@@ -250,7 +250,7 @@ def test_interrupted_waiter_leaves_the_call_to_the_next() -> None:
         is_behind.set()
         return condition.wait(seconds)
 
-    batcher = Batcher(calls.append, linger=0.01, wait=wait)
+    batcher = Batcher(calls.append, linger_seconds=0.01, wait=wait)
 
     def submit(item: str) -> None:
         with suppress(KeyboardInterrupt):

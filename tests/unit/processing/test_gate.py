@@ -26,7 +26,7 @@ def test_one_call_at_a_time_takes_all_that_has_queued_meanwhile() -> None:
 
 
 def test_call_lingers_from_its_first_entry_on_unless_it_is_full() -> None:
-    gate: Gate[str] = Gate(linger=2.0, most=2)
+    gate: Gate[str] = Gate(linger_seconds=2.0, most=2)
     assert gate.wait(0.0) is None
     gate.add("a", 10.0)
     assert gate.wait(10.5) == 1.5
@@ -50,7 +50,7 @@ def test_withdrawn_entry_is_in_no_call() -> None:
     assert not gate.withdraw(second), "it is in a call"
 
 
-@pytest.mark.parametrize("options", [{"linger": -1.0}, {"most": 0}, {"linger": float("nan")}])
+@pytest.mark.parametrize("options", [{"linger_seconds": -1.0}, {"most": 0}, {"linger_seconds": float("nan")}])
 def test_impossible_gate_is_refused(options: dict[str, float]) -> None:
     with pytest.raises(BadParameter):
         Gate(**options)  # type: ignore[arg-type]
@@ -58,11 +58,13 @@ def test_impossible_gate_is_refused(options: dict[str, float]) -> None:
 
 @given(
     steps=st.lists(st.sampled_from(["add", "take", "end", "withdraw", "later"]), max_size=60),
-    linger=st.sampled_from([0.0, 1.0, 2.5]),
+    linger_seconds=st.sampled_from([0.0, 1.0, 2.5]),
     most=st.none() | st.integers(1, 4),
 )
-def test_each_entry_is_taken_once_in_order_whatever_happens(steps: list[str], linger: float, most: int | None) -> None:
-    gate: Gate[int] = Gate(linger, most)
+def test_each_entry_is_taken_once_in_order_whatever_happens(
+    steps: list[str], linger_seconds: float, most: int | None
+) -> None:
+    gate: Gate[int] = Gate(linger_seconds, most)
     now, added, taken, withdrawn, is_busy = 0.0, 0, [], set(), False
     for step in steps:
         if step == "add":
@@ -83,7 +85,7 @@ def test_each_entry_is_taken_once_in_order_whatever_happens(steps: list[str], li
         else:
             now += 1.0
     gate.end()
-    while more := gate.take(now + linger):
+    while more := gate.take(now + linger_seconds):
         taken += more
         gate.end()
     assert taken == [number for number in range(added) if number not in withdrawn]

@@ -147,8 +147,8 @@ def test_each_run_of_a_kind_goes_to_its_handler() -> None:
 
 
 def test_events_left_by_the_handler_of_a_kind_are_left() -> None:
-    handle = by_kind({"a": lambda *_: done_to(6, after=3.0, tag="half")})
-    assert handle("S1", call("a", "a", "b").events) == done_to(6, after=3.0, tag="half")
+    handle = by_kind({"a": lambda *_: done_to(6, after_seconds=3.0, tag="half")})
+    assert handle("S1", call("a", "a", "b").events) == done_to(6, after_seconds=3.0, tag="half")
 
 
 def test_kind_without_a_handler_is_reported() -> None:
@@ -263,7 +263,7 @@ def test_coroutine_handlers_can_be_by_kind_wrapped_or_an_object(runner: Any) -> 
         source = MemorySource()
         kinds = ("paid", "sent", "paid") if name == "by kind" else ("paid", "paid", "paid")
         source.deliver([StreamEvent("S1", at, kind, b"{}") for at, kind in enumerate(kinds)])
-        rules = Rules(backoff=Backoff(first=0.001))
+        rules = Rules(backoff=Backoff(first_seconds=0.001))
         if runner is Inline:
             processor = Inline(handler, source, rules=rules)
             processor.drain(advance=True)

@@ -212,7 +212,7 @@ def test_failing_stalled_and_parked_streams_of_a_running_processor_are_exported(
             raise ValueError("broken")
         return retry(0.01) if stream == "stuck" else None
 
-    rules = Rules(backoff=Backoff(first=0.01, most=0.02), attempts_max=3, exhausted="park")
+    rules = Rules(backoff=Backoff(first_seconds=0.01, max_seconds=0.02), attempts_max=3, exhausted="park")
     with Local(handle, source, rules=rules, name="mailer") as mailer, serve_metrics(0, mailer) as url:
         while value(found := scrape(url), "penstock_processor_parked_streams", group="mailer") < 1:
             threading.Event().wait(0.02)

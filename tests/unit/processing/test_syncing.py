@@ -48,15 +48,15 @@ def test_stream_without_its_beginning_waits_longer_and_longer_until_it_comes() -
     handler = sync(
         Target(missing, missing, missing, Written(6), missing),
         dense=True,
-        backoff=Backoff(first=1.0, most=3.0, jitter=0.0),
+        backoff=Backoff(first_seconds=1.0, max_seconds=3.0, jitter=0.0),
         random=Random(1),
     )
     found = [handler("S", SPAN) for _ in range(5)]
-    assert [found[at].after for at in (0, 1, 2, 4)] == [1.0, 2.0, 3.0, 1.0]
+    assert [found[at].after_seconds for at in (0, 1, 2, 4)] == [1.0, 2.0, 3.0, 1.0]
     assert found[0] == retry(1.0, tag="prefix-missing", waiting=3)
 
 
 def test_target_without_progress_is_not_asked_again_at_once() -> None:
     outcome = sync(Target(Written(3)), dense=False)("S", SPAN)
-    assert outcome.after is not None
-    assert outcome.after > 0
+    assert outcome.after_seconds is not None
+    assert outcome.after_seconds > 0

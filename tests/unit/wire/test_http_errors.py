@@ -382,7 +382,7 @@ def test_exchange_is_repeated_until_the_retry_timeout_or_the_last_attempt() -> N
         attempt(script, *[BUSY] * 1000)
     assert 10 < sum(script.seconds) <= 30
     with pytest.raises(Unavailable):
-        attempt(limited, *[BUSY] * 9, delay_max=0.15, attempts_max=8)
+        attempt(limited, *[BUSY] * 9, delay_seconds_max=0.15, attempts_max=8)
     assert len(limited.pauses) == 7
     assert 0.05 <= min(limited.seconds) <= max(limited.seconds) <= 0.15
 

@@ -67,7 +67,7 @@ class Gaps:
         gap = max(0, found.head - offset)
         if not gap:
             return Behind(0, 0.0)
-        pages = FeedPages(self._url, event_type, time.monotonic, patience=0.0)
+        pages = FeedPages(self._url, event_type, time.monotonic, retry_timeout=0.0)
         page = pages.page(found.epoch, len(self._partitions(event_type)), {partition: offset}, 1, 0.0)
         return Behind(gap, _age(self._client.parts()[1].carry_out(page)))
 

@@ -211,7 +211,7 @@ def _places(tranches: Sequence[str], url: str, asked: Mapping[str, Any]) -> dict
     from penstock.cli.checkpoint.places import Places
     from penstock.client import Client
 
-    with Client(url, patience=0) as client:
+    with Client(url, retry_timeout=0) as client:
         places = Places(client, url, asked)
         return {each: places.of(each) for each in tranches}
 

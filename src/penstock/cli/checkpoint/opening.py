@@ -27,7 +27,7 @@ def keeper(database: str | None, table: str = TABLE, url: str = URL, *, gaps_at:
     if database is None:
         from penstock.cli.checkpoint.hub_keeper import HubKeeper
 
-        with Client(url, patience=0) as client:  # Whoever sits before it rather tries again than waits.
+        with Client(url, retry_timeout=0) as client:  # Whoever sits before it rather tries again than waits.
             yield HubKeeper(client)
         return
     from penstock.cli.checkpoint.database_keeper import DatabaseKeeper
@@ -44,7 +44,7 @@ def keeper(database: str | None, table: str = TABLE, url: str = URL, *, gaps_at:
             return
         from penstock.cli.checkpoint.gaps import Gaps
 
-        with Client(gaps_at, patience=0) as client:
+        with Client(gaps_at, retry_timeout=0) as client:
             yield DatabaseKeeper(database, table, Gaps(client, gaps_at))
 
 

@@ -98,7 +98,7 @@ def checked_place(url: str, tranche: str, given: str, before: int | str | None) 
     except BadParameter:
         return checked_position(given, before)
     try:
-        with Client(url, patience=0) as client:
+        with Client(url, retry_timeout=0) as client:
             found = {each.partition: each for each in client.partitions(event_type)}
     except EventTypeNotFound:
         if _epoch(given) is None:  # Other sources have tranches with a slash, too.

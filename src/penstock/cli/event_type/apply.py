@@ -47,7 +47,7 @@ def apply(
     from penstock.client import Client
 
     definitions = _valid(files, dry_run=dry_run)
-    with Client(url, patience=0) as client:
+    with Client(url, retry_timeout=0) as client:
         plans = [against(url, client, each.value, allow_reordering=allow_reordering) for each in definitions]
         if not dry_run:
             _refuse(plans)

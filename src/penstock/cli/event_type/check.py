@@ -61,7 +61,7 @@ def _with_what_is_registered(url: str, definitions: "list[Checked]") -> "list[Ch
     from penstock.errors import ProxyUnreachable, Unreachable
 
     try:
-        with Client(url, patience=0) as client:
+        with Client(url, retry_timeout=0) as client:
             return [
                 each if each.faults else replace(each, against=against(url, client, each.definition.value))
                 for each in definitions

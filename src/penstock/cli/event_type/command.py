@@ -186,7 +186,7 @@ def _check_key_fields(definition: Given) -> None:
 def _client(url: str) -> "Client":
     from penstock.client import Client
 
-    return Client(url, patience=0)  # Whoever sits before it rather tries again than waits.
+    return Client(url, retry_timeout=0)  # Whoever sits before it rather tries again than waits.
 
 
 def _read(file: Path) -> Given:

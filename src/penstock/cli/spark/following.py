@@ -77,7 +77,7 @@ def attend(
 @contextmanager
 def lag_of(group: str, url: str) -> Iterator[Callable[[], float | None]]:
     """Lend what says how old the oldest event is that a consumer group of the hub at *url* has not read."""
-    with Client(url, patience=0) as client:
+    with Client(url, retry_timeout=0) as client:
 
         def lag() -> float | None:
             try:

@@ -33,7 +33,7 @@ def check_source(source: Mapping[str, str]) -> None:
 
 def check_event_types(url: str, event_types: Sequence[str]) -> None:
     """Raise EventTypeNotFound where the hub at *url* has not all *event_types*; Unreachable where there is no hub."""
-    with Client(url, patience=0) as client:
+    with Client(url, retry_timeout=0) as client:
         for event_type in event_types:
             client.event_type(event_type)
 

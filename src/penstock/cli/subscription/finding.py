@@ -22,7 +22,7 @@ def hub_at(url: str) -> "Client":
     """Return a client of the hub there; whoever sits before a command rather tries again than waits."""
     from penstock.client import Client
 
-    return Client(url, patience=0)
+    return Client(url, retry_timeout=0)
 
 
 def found(client: "Client", given: str) -> "Subscription":

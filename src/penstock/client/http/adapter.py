@@ -45,8 +45,8 @@ def build(http: Any, request: Request) -> Any:
             **built.extensions,
             "timeout": {**limits, "read": request.timeout, "write": request.timeout},
         }
-    if request.wait and timeout.get("read") is not None:
-        timeout = {**timeout, "read": max(timeout["read"], request.wait + ANSWER_MARGIN_SECONDS)}
+    if request.wait_seconds and timeout.get("read") is not None:
+        timeout = {**timeout, "read": max(timeout["read"], request.wait_seconds + ANSWER_MARGIN_SECONDS)}
         built.extensions = {**built.extensions, "timeout": timeout}
     return built
 

@@ -25,21 +25,23 @@ class RetryPolicy:
 
     max_attempts: int | None = None
     """How often each is tried in all; None: as often as the time of the call allows."""
-    max_delay: float = 5.0
+    max_delay_seconds: float = 5.0
     """The longest pause in seconds; the first is 0.1, each twice the one before, and shortened by chance."""
 
     def __post_init__(self) -> None:
         if self.max_attempts is not None and (type(self.max_attempts) is not int or self.max_attempts < 1):
             raise BadParameter(parameter="max_attempts", value=self.max_attempts, allowed="a whole number, 1 or more")
-        if type(self.max_delay) not in (int, float) or not self.max_delay > 0:
-            raise BadParameter(parameter="max_delay", value=self.max_delay, allowed="seconds, more than 0")
+        if type(self.max_delay_seconds) not in (int, float) or not self.max_delay_seconds > 0:
+            raise BadParameter(
+                parameter="max_delay_seconds", value=self.max_delay_seconds, allowed="seconds, more than 0"
+            )
 
 
 class JsonExchange:
-    """Asks for up to *patience* seconds in all, and logs what the hub warns of."""
+    """Asks for up to *retry_timeout* seconds in all, and logs what the hub warns of."""
 
-    def __init__(self, patience: float, clock: Callable[[], float]) -> None:
-        self._patience = patience
+    def __init__(self, retry_timeout: float, clock: Callable[[], float]) -> None:
+        self._retry_timeout = retry_timeout
         self._clock = clock
 
     def done(self, request: Request, repeatable: Callable[[PenstockError], bool], *expected: int) -> Exchange[Answer]:
@@ -57,7 +59,7 @@ class JsonExchange:
                 _log.log(logging.INFO if _GUIDELINE.match(text) else logging.WARNING, "%s", text)
             return answer
 
-        return (yield from patiently(attempt, repeatable, self._patience, self._clock))
+        return (yield from patiently(attempt, repeatable, self._retry_timeout, self._clock))
 
 
 def decoded(answer: Answer, kind: Any) -> Any:

@@ -31,7 +31,7 @@ class AsyncFeed(AsyncClosing, Generic[Data]):
             one request.
         http: An `httpx2.AsyncClient` of your own, with its authentication, proxies and timeouts; it stays yours to
             close.
-        patience: Seconds for which a call is tried again where the failure can pass. `follow` tries for ever.
+        retry_timeout: Seconds for which a call is tried again where the failure can pass. `follow` tries for ever.
         type: What `data` of each event is to be: a msgspec Struct, a dataclass or a pydantic model that describes the
             whole event, a union of some, or `DataChange[Order]` for changes of data. Members that it does not know are
             ignored. None: what JSON makes of them.
@@ -53,7 +53,7 @@ class AsyncFeed(AsyncClosing, Generic[Data]):
         version: int | None = None,
         merged: bool = False,
         http: Any = None,
-        patience: float = RETRY_TIMEOUT,
+        retry_timeout: float = RETRY_TIMEOUT,
         type: type[Data] | UnionType | None = None,
     ) -> None:
         self._protocol = FeedProtocol(
@@ -61,7 +61,7 @@ class AsyncFeed(AsyncClosing, Generic[Data]):
             partition_count=partition_count,
             version=version,
             merged=merged,
-            patience=patience,
+            retry_timeout=retry_timeout,
             clock=time.monotonic,
             kind=type,
         )
@@ -96,13 +96,13 @@ class AsyncFeed(AsyncClosing, Generic[Data]):
 
         Args:
             cursors: Partition to cursor.
-            options: The fields of `Wish`: page_size_hint, wait, headers, event_types, skip_event_types, cursor_set, and
-                until (of a Penstock hub): a cursor to stop at for each partition.
+            options: The fields of `Wish`: page_size_hint, wait_seconds, headers, event_types, skip_event_types,
+                cursor_set, and until (of a Penstock hub): a cursor to stop at for each partition.
 
         Raises:
             CursorExpired: the events after a cursor are gone.
             BadCursor: a cursor is not one of this feed.
-            Unavailable: the server could not be reached, or did not answer, for as long as patience lasts.
+            Unavailable: the server could not be reached, or did not answer, for `retry_timeout`.
             ServerError: the server refused with an error that is none of Penstock's.
             MalformedAnswer: the answer breaks the protocol.
         """
@@ -147,9 +147,10 @@ class AsyncFeed(AsyncClosing, Generic[Data]):
                 those too that will be added.
             start: FIRST or LAST.
             poll_interval: Seconds between two fruitless reads from a server that does not know how to wait.
-            options: As for `read`; `wait` is 10 unless given. With `cursor_set` and no cursors, the server's are used.
+            options: As for `read`; the default of `wait_seconds` is 10. With `cursor_set` and no cursors, the
+                server's are used.
         """
-        options.setdefault("wait", FOLLOW_WAIT_SECONDS)
+        options.setdefault("wait_seconds", FOLLOW_WAIT_SECONDS)
         following = Following(
             self._protocol,
             cursors or {},

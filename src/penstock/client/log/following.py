@@ -73,7 +73,7 @@ class Following:
         if self._wish.cursor_set is not None and not self._cursors:
             chosen = None if self._chosen is None else sorted(self._chosen)
             try:
-                page = yield from self._feed.resume_once(replace(self._wish, wait=0.0), chosen)
+                page = yield from self._feed.resume_once(replace(self._wish, wait_seconds=0.0), chosen)
             except (NotFound, ServerError) as error:
                 if not _says_nothing_is_kept(error):
                     raise
@@ -86,11 +86,11 @@ class Following:
         feed, started = self._feed, self._feed.clock()
         groups = feed.groups(course, self._wish)
         brought = advanced = False
-        for group, wait in turns(groups, self._wish.wait, self._turn):
+        for group, wait_seconds in turns(groups, self._wish.wait_seconds, self._turn):
             before = dict(course.cursors)
             # A place comes before a wait: were the connection to break in the wait, `_last` would mean a later end.
             is_placed = all(before[number] != LAST for number in group)
-            page = yield from feed.step(course, group, self._wish, wait if is_placed else 0.0)
+            page = yield from feed.step(course, group, self._wish, wait_seconds if is_placed else 0.0)
             self._backoff.reset()
             if page is None:
                 return

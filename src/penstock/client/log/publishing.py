@@ -71,7 +71,7 @@ class Publishing:
     Args:
         url: The hub's address.
         event_types: Where the category of an event type is looked up.
-        patience: Seconds for which a batch is tried again where that is safe.
+        retry_timeout: Seconds for which a batch is tried again where that is safe.
         clock: Seconds that never go back.
         now: The time of day, for `occurred_at`.
         new_id: A fresh id, for `eid`.
@@ -82,14 +82,14 @@ class Publishing:
         url: str,
         event_types: EventTypes,
         *,
-        patience: float,
+        retry_timeout: float,
         clock: Callable[[], float],
         now: Callable[[], datetime],
         new_id: Callable[[], UUID],
     ) -> None:
         self._url = url
         self._event_types = event_types
-        self._patience = patience
+        self._retry_timeout = retry_timeout
         self._clock = clock
         self._now = now
         self._new_id = new_id
@@ -152,7 +152,7 @@ class Publishing:
             body=body,
         )
         try:
-            answer = yield from patiently(lambda: _send(request), is_undone, self._patience, self._clock)
+            answer = yield from patiently(lambda: _send(request), is_undone, self._retry_timeout, self._clock)
         except PenstockError as error:
             self._event_types.forget(event_type)
             raise _after(error, done, len(lines)) from error.__cause__

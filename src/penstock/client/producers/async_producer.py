@@ -40,7 +40,7 @@ class AsyncIdempotentProducer(AsyncClosing):
     of the last one before it sends anything. Partitions are independent of each other. What ends the promise is told in
     docs/guides/idempotent-publishing.md.
 
-    A task that is cancelled while it publishes waits for the answer to what it has sent, for as long as `cancel_grace`,
+    A task that is cancelled while it publishes waits for the answer to what it has sent, for `cancel_grace_seconds`,
     before it ends as cancelled: events, and batches, know afterwards whether they are published.
 
     What it is made with stays as it is. Its methods may be called from several tasks at one time: on
@@ -59,7 +59,7 @@ class AsyncIdempotentProducer(AsyncClosing):
         on_unknown: What to do before anything else where it is not known whether the last batch is stored. `resolve`:
             find out; if it is, handing the same events in again succeeds without sending them. `republish`: only see to
             it that it is not stored from here on; handing the same events in again may store them twice.
-        cancel_grace: Seconds for which a call that is cancelled waits for the answer to what it has sent.
+        cancel_grace_seconds: Seconds for which a call that is cancelled waits for the answer to what it has sent.
         on_resolution: Called with what was found out, before the call that has found it out goes on: it may not publish
             to the same partition itself.
 
@@ -79,7 +79,7 @@ class AsyncIdempotentProducer(AsyncClosing):
         delivery_timeout: float = DELIVERY_TIMEOUT,
         attempt_timeout: float = ATTEMPT_TIMEOUT,
         on_unknown: OnUnknown = "resolve",
-        cancel_grace: float = CANCEL_GRACE_SECONDS,
+        cancel_grace_seconds: float = CANCEL_GRACE_SECONDS,
         on_resolution: Callable[[Resolution], object] | None = None,
     ) -> None:
         check_client(client, AsyncClient, "an IdempotentProducer is made")
@@ -95,7 +95,7 @@ class AsyncIdempotentProducer(AsyncClosing):
             delivery_timeout=delivery_timeout,
             attempt_timeout=attempt_timeout,
             on_unknown=on_unknown,
-            cancel_grace=cancel_grace,
+            cancel_grace_seconds=cancel_grace_seconds,
             on_resolution=on_resolution,
         )
         self._naming = AsyncGuard()
@@ -128,7 +128,7 @@ class AsyncIdempotentProducer(AsyncClosing):
             partition: Where to; that of a batch is known.
             cancel: An `asyncio.Event`, or anyio's,
                 by which the call is told to stop. What has been sent by then is waited for, for
-                as long as `cancel_grace`: if it was stored, the call succeeds.
+                as long as `cancel_grace_seconds`: if it was stored, the call succeeds.
             timeout: Seconds for this call, in place of `delivery_timeout`.
 
         Raises:

@@ -48,15 +48,17 @@ class Lanes(Generic[Guard]):
         delivery_timeout: float,
         attempt_timeout: float,
         on_unknown: OnUnknown,
-        cancel_grace: float,
+        cancel_grace_seconds: float,
         on_resolution: Callable[[Resolution], object] | None,
     ) -> None:
         _check_seconds(delivery_timeout=delivery_timeout, attempt_timeout=attempt_timeout)
         if on_unknown not in get_args(OnUnknown):
             raise BadParameter(parameter="on_unknown", value=on_unknown, allowed="resolve or republish")
-        if cancel_grace < 0:
-            raise BadParameter(parameter="cancel_grace", value=cancel_grace, allowed="seconds, 0 or more")
-        self.cancel_grace = cancel_grace
+        if cancel_grace_seconds < 0:
+            raise BadParameter(
+                parameter="cancel_grace_seconds", value=cancel_grace_seconds, allowed="seconds, 0 or more"
+            )
+        self.cancel_grace_seconds = cancel_grace_seconds
         self.producing = Producing(
             event_type,
             protocol,

@@ -57,7 +57,7 @@ class IdempotentProducer(Closing):
         on_unknown: What to do before anything else where it is not known whether the last batch is stored. `resolve`:
             find out; if it is, handing the same events in again succeeds without sending them. `republish`: only see to
             it that it is not stored from here on; handing the same events in again may store them twice.
-        cancel_grace: Seconds for which a call that is cancelled waits for the answer to what it has sent.
+        cancel_grace_seconds: Seconds for which a call that is cancelled waits for the answer to what it has sent.
         on_resolution: Called with what was found out, before the call that has found it out goes on: it may not publish
             to the same partition itself.
 
@@ -77,7 +77,7 @@ class IdempotentProducer(Closing):
         delivery_timeout: float = DELIVERY_TIMEOUT,
         attempt_timeout: float = ATTEMPT_TIMEOUT,
         on_unknown: OnUnknown = "resolve",
-        cancel_grace: float = CANCEL_GRACE_SECONDS,
+        cancel_grace_seconds: float = CANCEL_GRACE_SECONDS,
         on_resolution: Callable[[Resolution], object] | None = None,
     ) -> None:
         check_client(client, Client, "an AsyncIdempotentProducer is made")
@@ -93,7 +93,7 @@ class IdempotentProducer(Closing):
             delivery_timeout=delivery_timeout,
             attempt_timeout=attempt_timeout,
             on_unknown=on_unknown,
-            cancel_grace=cancel_grace,
+            cancel_grace_seconds=cancel_grace_seconds,
             on_resolution=on_resolution,
         )
         self._naming = Guard()
@@ -125,7 +125,7 @@ class IdempotentProducer(Closing):
             events: An event, or an iterable of them: of what `Client.publish` takes, or of `Event`.
             partition: Where to; that of a batch is known.
             cancel: A `threading.Event` by which the call is told to stop. What has been sent by then is waited for, for
-                as long as `cancel_grace`: if it was stored, the call succeeds.
+                as long as `cancel_grace_seconds`: if it was stored, the call succeeds.
             timeout: Seconds for this call, in place of `delivery_timeout`.
 
         Raises:

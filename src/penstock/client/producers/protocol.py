@@ -141,7 +141,7 @@ class Asking:
         return (
             yield from patiently(
                 attempt, is_transient, operation.deadline - self._clock(), self._clock,
-                delay_max=self._retry.max_delay, attempts_max=self._retry.max_attempts,
+                delay_seconds_max=self._retry.max_delay_seconds, attempts_max=self._retry.max_attempts,
             )
         )  # fmt: skip
 
@@ -448,7 +448,7 @@ class Producing:
 
     def _publish(self, lane: Lane, numbered: Numbered, operation: Operation) -> Exchange[None]:
         """Send a batch again and again, as long as it may only have failed for now."""
-        backoff = Backoff(self._retry.max_delay)
+        backoff = Backoff(self._retry.max_delay_seconds)
         was_unauthorized = False
         while True:
             try:

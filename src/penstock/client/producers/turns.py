@@ -121,13 +121,13 @@ def publish(
         if cancel is None:
             work()
         else:
-            _work_apart(work, operation, cancel, lanes.cancel_grace)
+            _work_apart(work, operation, cancel, lanes.cancel_grace_seconds)
         if operation.result is None:
             raise lanes.cancelled(lane, operation)
         return operation.result
 
 
-def _work_apart(work: Callable[[], object], operation: Operation, cancel: Cancel, grace: float) -> None:
+def _work_apart(work: Callable[[], object], operation: Operation, cancel: Cancel, grace_seconds: float) -> None:
     """Have *work* done in a thread of its own, which is left to itself where the call is cancelled meanwhile."""
     done: Future[object] = Future()
 
@@ -142,7 +142,7 @@ def _work_apart(work: Callable[[], object], operation: Operation, cancel: Cancel
         while not wait([done], LOOK_INTERVAL).done and not cancel.is_set():
             pass
         if not done.done() and operation.in_flight:
-            wait([done], grace)
+            wait([done], grace_seconds)
     finally:  # Ctrl-C too ends it: the next call finds out what became of this one.
         operation.abandon()
     if operation.result is None and done.done():
@@ -198,7 +198,7 @@ async def async_publish(
         async with entered:
             await work()
 
-    await _Cancellable(work_in_turn, operation, lanes.cancel_grace).run(cancel)
+    await _Cancellable(work_in_turn, operation, lanes.cancel_grace_seconds).run(cancel)
     if operation.result is None:
         raise lanes.cancelled(lane, operation)
     return operation.result
@@ -207,10 +207,10 @@ async def async_publish(
 class _Cancellable:
     """Work that is ended where it stands when it is cancelled, but for a batch in flight: its answer is waited for."""
 
-    def __init__(self, work: Callable[[], Awaitable[None]], operation: Operation, grace: float) -> None:
+    def __init__(self, work: Callable[[], Awaitable[None]], operation: Operation, grace_seconds: float) -> None:
         self._work = work
         self._operation = operation
-        self._grace = grace
+        self._grace_seconds = grace_seconds
         self._ended = anyio.Event()
         self._scope = anyio.CancelScope(shield=True)
         self._failed: Exception | None = None
@@ -262,7 +262,7 @@ class _Cancellable:
 
     async def _settle(self) -> None:
         try:
-            with anyio.move_on_after(self._grace):
+            with anyio.move_on_after(self._grace_seconds):
                 while self._operation.in_flight and not self._ended.is_set():  # noqa: ASYNC110 - no event tells it
                     await anyio.sleep(LOOK_INTERVAL)
         finally:  # Whoever cancels once more waits for nothing any longer.

@@ -83,16 +83,16 @@ class Consumer:
     - While handlers are busy the stream's lease is extended, so a slow handler loses nothing.
     - A handler that raises: its batch is not committed, and what was handled before it is. The stream is given back,
       and the next one begins at once: other partitions go on there, or finish what they were sent before. The partition
-      that failed comes again after a pause, which doubles from 0.1 s to `retry.max_delay`. The hub counts it: where the
-      subscription has the annotation `penstock/park-after-attempts`, the batch comes event by event after so many
-      failures, and the key of the one that goes on failing is parked; without, it comes again for ever.
+      that failed comes again after a pause, which doubles from 0.1 s to `retry.max_delay_seconds`. The hub counts it:
+      where the subscription has the annotation `penstock/park-after-attempts`, the batch comes event by event after so
+      many failures, and the key of the one that goes on failing is parked; without, it comes again for ever.
     - Parked events that are sent again come as batches of their own (`is_parked`).
     - Streams that end and connections that are lost are replaced, as `retry` says.
 
     Every event is handled at least once: a crash, or a hub that is gone while a handler runs, has events handled again.
 
     Args:
-        transport, url, patience: Of the client.
+        transport, url, retry_timeout: Of the client.
         subscription, handler, options: As for `Client.consumer`.
     """
 
@@ -104,20 +104,27 @@ class Consumer:
         handler: Callable[[SubscriptionBatch[Any]], object],
         options: ConsumerOptions,
         *,
-        patience: float,
+        retry_timeout: float,
     ) -> None:
         wish, stream = consumer_wish(options)
         check_callable("handler", handler)
         check_cancel(wish.cancel)
         self._transport = transport
         self._stream: SubscriptionStream[Any] = SubscriptionStream(
-            transport, url, subscription, stream, retry=wish.retry, patience=patience, reconnect=True, kind=wish.type
+            transport,
+            url,
+            subscription,
+            stream,
+            retry=wish.retry,
+            retry_timeout=retry_timeout,
+            reconnect=True,
+            kind=wish.type,
         )
         self._consuming = Consuming(
             commit_timeout=stream.commit_timeout,
-            grace_seconds=wish.grace,
-            retry_timeout=patience,
-            delay_max=wish.retry.max_delay,
+            grace_seconds=wish.grace_seconds,
+            retry_timeout=retry_timeout,
+            delay_seconds_max=wish.retry.max_delay_seconds,
             clock=time.monotonic,
         )
         self._handler = handler
@@ -153,9 +160,9 @@ class Consumer:
     def run(self) -> Consumed:
         """Handle batches until it is stopped; return how far it has come.
 
-        No handler is begun then, those that run may end within the grace, what was handled is committed, and others
-        have the partitions at once. Ctrl-C stops it so, too, where SIGINT has no handler of yours; a second one ends it
-        where it is.
+        No handler is begun then, those that run may end within `grace_seconds`, what was handled is committed, and
+        others have the partitions at once. Ctrl-C stops it so, too, where SIGINT has no handler of yours; a second one
+        ends it where it is.
 
         Raises:
             PenstockError: the subscription cannot be read or committed, and to try again does not help.
@@ -203,7 +210,7 @@ class Consumer:
             if self._consuming.is_stopping:
                 self._changed.notify_all()
             if isinstance(step, Wait):
-                self._changed.wait(self._patience_of(step))
+                self._changed.wait(self._look_seconds(step))
                 return False
         if isinstance(step, Over):
             return True
@@ -213,7 +220,7 @@ class Consumer:
             self._ask(step)
         return False
 
-    def _patience_of(self, wait: Wait) -> float:
+    def _look_seconds(self, wait: Wait) -> float:
         looks = LOOK_INTERVAL if self._cancel is None or self._consuming.is_stopping else CANCELLED_INTERVAL
         return looks if wait.seconds is None else min(looks, wait.seconds)
 
@@ -313,7 +320,7 @@ class AsyncConsumer:
     same, and the partitions are given back.
 
     Args:
-        transport, url, patience: Of the client.
+        transport, url, retry_timeout: Of the client.
         subscription, handler, options: As for `AsyncClient.consumer`.
     """
 
@@ -325,20 +332,27 @@ class AsyncConsumer:
         handler: Callable[[SubscriptionBatch[Any]], Awaitable[object]],
         options: AsyncConsumerOptions,
         *,
-        patience: float,
+        retry_timeout: float,
     ) -> None:
         wish, stream = consumer_wish(options)
         check_callable("handler", handler)
         check_async_cancel(wish.cancel)
         self._transport = transport
         self._stream: AsyncSubscriptionStream[Any] = AsyncSubscriptionStream(
-            transport, url, subscription, stream, retry=wish.retry, patience=patience, reconnect=True, kind=wish.type
+            transport,
+            url,
+            subscription,
+            stream,
+            retry=wish.retry,
+            retry_timeout=retry_timeout,
+            reconnect=True,
+            kind=wish.type,
         )
         self._consuming = Consuming(
             commit_timeout=stream.commit_timeout,
-            grace_seconds=wish.grace,
-            retry_timeout=patience,
-            delay_max=wish.retry.max_delay,
+            grace_seconds=wish.grace_seconds,
+            retry_timeout=retry_timeout,
+            delay_seconds_max=wish.retry.max_delay_seconds,
             clock=time.monotonic,
         )
         self._handler = handler

@@ -36,9 +36,9 @@ from penstock.wire.http import Backoff, is_passing
 class ConsumerSession:
     """What is known of a stream: what was handled of it, what is still worked on, and what is to become of the rest."""
 
-    def __init__(self, id: str, now: float, delay_max: float, *, is_unwanted: bool) -> None:
+    def __init__(self, id: str, now: float, delay_seconds_max: float, *, is_unwanted: bool) -> None:
         self.id = id
-        self._delay_max = delay_max
+        self._delay_seconds_max = delay_seconds_max
         self._backoffs: dict[type, Backoff] = {}
         self.retry_at: dict[type, float] = {}
         """Before that the hub is not asked again for a step of that kind, which has failed."""
@@ -82,7 +82,7 @@ class ConsumerSession:
 
     def has_failed(self, kind: type, error: PenstockError, now: float) -> None:
         """Have a step of that *kind* tried again after a pause."""
-        backoff = self._backoffs.setdefault(kind, Backoff(self._delay_max))
+        backoff = self._backoffs.setdefault(kind, Backoff(self._delay_seconds_max))
         self.retry_at[kind] = now + backoff.delay(error)
 
     def has_succeeded(self, kind: type) -> None:
@@ -177,10 +177,10 @@ Step: TypeAlias = Commit | Extend | End | GiveBack | Wait | Over
 class _Lane:
     """One partition, as the handlers see it."""
 
-    def __init__(self, delay_max: float) -> None:
+    def __init__(self, delay_seconds_max: float) -> None:
         self.queue: list[Batch] = []
         self.is_busy = False
-        self.backoff = Backoff(delay_max)
+        self.backoff = Backoff(delay_seconds_max)
 
 
 class Consuming:
@@ -190,7 +190,7 @@ class Consuming:
         commit_timeout: After how many seconds without a commit a stream ends.
         grace_seconds: For how many seconds handlers may go on that are running when it is stopped.
         retry_timeout: For how many seconds it is tried to commit what was handled, once no handler runs any more.
-        delay_max: The longest pause before something that failed is tried again.
+        delay_seconds_max: The longest pause before something that failed is tried again.
         clock: Tells seconds.
     """
 
@@ -200,13 +200,13 @@ class Consuming:
         commit_timeout: float,
         grace_seconds: float,
         retry_timeout: float,
-        delay_max: float,
+        delay_seconds_max: float,
         clock: Callable[[], float],
     ) -> None:
         self._renew_interval = commit_timeout / RENEWALS
         self._grace_seconds = grace_seconds
         self._retry_timeout = retry_timeout
-        self._delay_max = delay_max
+        self._delay_seconds_max = delay_seconds_max
         self._clock = clock
         self._sessions: dict[str, ConsumerSession] = {}
         self._lanes: dict[Place, _Lane] = {}
@@ -233,7 +233,7 @@ class Consuming:
     def began(self, stream_id: str) -> None:
         """A stream has begun."""
         self._sessions[stream_id] = ConsumerSession(
-            stream_id, self._clock(), self._delay_max, is_unwanted=self.is_stopping
+            stream_id, self._clock(), self._delay_seconds_max, is_unwanted=self.is_stopping
         )
 
     def arrived(self, batch: Batch) -> None:
@@ -241,7 +241,7 @@ class Consuming:
         session, place = self._sessions[batch.stream_id], batch.place
         if self.is_stopping or session.is_lost or (place in session.failed and not batch.is_parked):
             return
-        lane = self._lanes.setdefault(place, _Lane(self._delay_max))
+        lane = self._lanes.setdefault(place, _Lane(self._delay_seconds_max))
         session.void.discard(place)
         if not batch.is_parked:  # Who has the partition now is sent what others have not committed.
             self._drop(lane, lambda each: each.stream_id != batch.stream_id and not each.is_parked)
@@ -463,7 +463,7 @@ class ConsumerWish:
     """How a consumer goes about its work."""
 
     workers: int = 1
-    grace: float = GRACE_SECONDS
+    grace_seconds: float = GRACE_SECONDS
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     cancel: Any = None
     on_error: Callable[[SubscriptionBatch[Any], Exception], object] = log_failure
@@ -473,8 +473,8 @@ class ConsumerWish:
     def __post_init__(self) -> None:
         if type(self.workers) is not int or self.workers < 1:
             raise BadParameter(parameter="workers", value=self.workers, allowed="a whole number, 1 or more")
-        if not self.grace >= 0:
-            raise BadParameter(parameter="grace", value=self.grace, allowed="seconds, 0 or more")
+        if not self.grace_seconds >= 0:
+            raise BadParameter(parameter="grace_seconds", value=self.grace_seconds, allowed="seconds, 0 or more")
         if not isinstance(self.retry, RetryPolicy):
             raise BadParameter(parameter="retry", value=self.retry, allowed="a RetryPolicy")
         check_callable("on_error", self.on_error)
@@ -484,7 +484,7 @@ class ConsumerWish:
 
 class _SharedOptions(StreamOptions, total=False):
     workers: int
-    grace: float
+    grace_seconds: float
     retry: RetryPolicy
     on_error: Callable[[SubscriptionBatch[Any], Exception], object]
     progress: Callable[[Consumed], object]

@@ -170,10 +170,10 @@ def subscription_address(url: str, id: str, *path: str) -> str:
 class SubscriptionProtocol:
     """What can be asked of the subscriptions of the hub at *url*."""
 
-    def __init__(self, url: str, event_types: EventTypes, *, patience: float, clock: Callable[[], float]) -> None:
+    def __init__(self, url: str, event_types: EventTypes, *, retry_timeout: float, clock: Callable[[], float]) -> None:
         self._url = url
         self._event_types = event_types
-        self._json = JsonExchange(patience, clock)
+        self._json = JsonExchange(retry_timeout, clock)
 
     def create(
         self, event_types: Iterable[str], initial_cursors: GivenCursors, members: Mapping[str, Any]
@@ -254,7 +254,7 @@ class SubscriptionProtocol:
         )
         body = msgspec.json.encode({"items": cursors} | ({} if reason is None else {"reason": reason}))
         url = subscription_address(self._url, id, "cursors")
-        request = Request(method="PATCH", url=url, headers=_JSON, body=body, wait=RESET_TIMEOUT)
+        request = Request(method="PATCH", url=url, headers=_JSON, body=body, wait_seconds=RESET_TIMEOUT)
         yield from self._json.done(request, is_undone, 204)
         return planned
 

@@ -58,12 +58,12 @@ class SubscriptionStream(Closing, Generic[Data]):
         wish: StreamWish,
         *,
         retry: RetryPolicy,
-        patience: float,
+        retry_timeout: float,
         reconnect: bool,
         kind: Any,
     ) -> None:
         self.protocol = Streaming(
-            url, subscription, wish, retry=retry, patience=patience, clock=time.monotonic, kind=kind,
+            url, subscription, wish, retry=retry, retry_timeout=retry_timeout, clock=time.monotonic, kind=kind,
             make=partial(UncommittedBatch, self),
         )  # fmt: skip
         self._transport = transport
@@ -132,7 +132,7 @@ class SubscriptionStream(Closing, Generic[Data]):
         beyond that does not.
         """
         self.stop()
-        with shielded(self.protocol.patience):
+        with shielded(self.protocol.retry_timeout):
             self.reading.close()
             if self.stream_id is not None and not self._is_given_back:
                 self._is_given_back = True

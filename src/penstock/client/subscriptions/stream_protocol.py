@@ -282,7 +282,7 @@ class Streaming:
         subscription: Its id, or what to create where it is missing, in Nakadi's shape.
         wish: How the events are wanted.
         retry: How often, and after which pauses, a stream is asked for that cannot be had.
-        patience: Seconds for which anything else is asked for.
+        retry_timeout: Seconds for which anything else is asked for.
         clock: Tells seconds.
         kind: What the data of the events is to be.
         make: Makes a batch of its line.
@@ -295,7 +295,7 @@ class Streaming:
         wish: StreamWish,
         *,
         retry: RetryPolicy,
-        patience: float,
+        retry_timeout: float,
         clock: Callable[[], float],
         kind: Any = None,
         make: MakeBatch = SubscriptionBatch,
@@ -309,8 +309,8 @@ class Streaming:
         self._definition = None if isinstance(subscription, str) else dict(subscription)
         self.wish = wish
         self.retry = retry
-        self.patience = patience
-        self._json = JsonExchange(patience, clock)
+        self.retry_timeout = retry_timeout
+        self._json = JsonExchange(retry_timeout, clock)
         self._once = JsonExchange(0.0, clock)
         self._decoder = None if kind is None else EventDecoder(kind, "a subscription")
         self._make = make
@@ -335,7 +335,7 @@ class Streaming:
         Raises:
             PenstockError: a stream cannot be had, and trying again does not help, or was tried often enough.
         """
-        backoff, failures = Backoff(self.retry.max_delay), 0
+        backoff, failures = Backoff(self.retry.max_delay_seconds), 0
         while True:
             brought = 0
             try:
@@ -353,7 +353,7 @@ class Streaming:
                 if ended.reason == GIVEN_BACK:
                     continue
             if brought:
-                backoff, failures = Backoff(self.retry.max_delay), 0
+                backoff, failures = Backoff(self.retry.max_delay_seconds), 0
                 if is_orderly:
                     continue
             failures = 0 if is_orderly else failures + 1  # A feed may be quiet for any number of streams.
@@ -430,7 +430,7 @@ class Streaming:
         """Have a stream to its end; return why it ended, and how many batches it brought."""
         url = subscription_address(self._url, (yield from self.find()), "events")
         body = msgspec.json.encode(self.wish.members())
-        head: Head = yield Request(method="POST", url=url, headers=_LINES, body=body, wait=self.wish.silence)
+        head: Head = yield Request(method="POST", url=url, headers=_LINES, body=body, wait_seconds=self.wish.silence)
         if head.status != HTTPStatus.OK:
             raise refusal(Answer(url, head.status, head.headers, (yield from rest(ERROR_BYTES_MAX))))
         stream_id = self.stream_id = head.headers.get(STREAM_ID.lower())

@@ -90,4 +90,4 @@ class HubCheckpoints:
 
     def _client(self) -> Client:
         # One for each call: calls are seconds apart, and nobody has to close anything.
-        return Client(self._url, http=self._http, patience=0)
+        return Client(self._url, http=self._http, retry_timeout=0)

@@ -292,10 +292,10 @@ class Engine(Kept):
         self.handled += handled
         if self.parking.is_read(stream.name):
             self.parking.handled(stream.name, stream.tranche.name, to, handled)
-        if not stream.queue or is_passed or (has_progressed and outcome.after is None):
+        if not stream.queue or is_passed or (has_progressed and outcome.after_seconds is None):
             self._list(stream)
-        elif outcome.after is not None:
-            self._ready.hold(stream, now + outcome.after)
+        elif outcome.after_seconds is not None:
+            self._ready.hold(stream, now + outcome.after_seconds)
         else:
             self._ready.hold(stream, now + self._delay(self.busy.stalled[stream.name].attempts))
 

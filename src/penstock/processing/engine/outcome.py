@@ -15,7 +15,7 @@ class Outcome:
 
     next: int | None = None
     """The index wanted next: events below it are done, seen or not. None: the whole span is done."""
-    after: float | None = None
+    after_seconds: float | None = None
     """What is left is to wait for so many seconds; None: it comes again at once."""
     tag: str | None = None
     """What it is called in views, logs and metrics."""
@@ -41,7 +41,7 @@ class Failure:
 
 
 ALL: Final = Outcome()
-_NO_COUNTS: Final = ("after", "index", "next")
+_NO_COUNTS: Final = ("after", "after_seconds", "index", "next")
 """They mean something to others of these functions: whoever gives them to one that counts them has mistaken it."""
 
 
@@ -59,21 +59,21 @@ def done(*, tag: str | None = None, **counts: int) -> Outcome:
     return _outcome(None, None, tag, counts)
 
 
-def done_to(index: int, *, after: float | None = None, tag: str | None = None, **counts: int) -> Outcome:
-    """Say that the events below *index* are done. The others come again: at once, or *after* so many seconds.
+def done_to(index: int, *, after_seconds: float | None = None, tag: str | None = None, **counts: int) -> Outcome:
+    """Say that the events below *index* are done. The others come again: at once, or after *after_seconds*.
 
     It lies in the span, or just behind: only `skip_to` passes over what was not seen.
     """
     _check_index(index)
-    if after is not None:
-        check_seconds("after", after, zero=True)
-    return _outcome(index, after, tag, counts)
+    if after_seconds is not None:
+        check_seconds("after_seconds", after_seconds, zero=True)
+    return _outcome(index, after_seconds, tag, counts)
 
 
-def retry(after: float, *, tag: str | None = None, **counts: int) -> Outcome:
-    """Say that nothing is done yet, without an error: the span comes again *after* so many seconds."""
-    check_seconds("after", after, zero=True)
-    return _outcome(-1, after, tag, counts)
+def retry(after_seconds: float, *, tag: str | None = None, **counts: int) -> Outcome:
+    """Say that nothing is done yet, without an error: the span comes again after *after_seconds*."""
+    check_seconds("after_seconds", after_seconds, zero=True)
+    return _outcome(-1, after_seconds, tag, counts)
 
 
 def skip_to(index: int, *, tag: str | None = None, **counts: int) -> Outcome:
@@ -82,16 +82,19 @@ def skip_to(index: int, *, tag: str | None = None, **counts: int) -> Outcome:
     return replace(_outcome(index, None, tag, counts), skips=True)
 
 
-def _outcome(index: int | None, after: float | None, tag: str | None, counts: dict[str, int]) -> Outcome:
+def _outcome(index: int | None, after_seconds: float | None, tag: str | None, counts: dict[str, int]) -> Outcome:
     if tag is not None:
         check_name("tag", tag)
     for name, count in counts.items():
         if name in _NO_COUNTS:
-            allowed = "a count of another name; what is left comes later by done_to(index, after=…) or retry(after)"
+            allowed = (
+                "a count of another name; what is left comes later by "
+                "done_to(index, after_seconds=…) or retry(after_seconds)"
+            )
             raise BadParameter(parameter=name, value=count, allowed=allowed)
         if type(count) is not int or count < 0:
             raise BadParameter(parameter=name, value=count, allowed="a whole number from 0: it is counted")
-    return Outcome(index, after, tag, counts or None)
+    return Outcome(index, after_seconds, tag, counts or None)
 
 
 def _check_index(index: Any) -> None:

@@ -199,7 +199,7 @@ class _Feed:
     def __init__(self, name: str, url: str, start: Start, *, fail_on_loss: bool) -> None:
         self._name = name
         self._pages = FeedPages(url, name, time.monotonic)
-        self._impatient = FeedPages(url, name, time.monotonic, patience=0.0)
+        self._impatient = FeedPages(url, name, time.monotonic, retry_timeout=0.0)
         self._start = start
         self._fail_on_loss = fail_on_loss
         self._found: Partitions | None = None

@@ -60,16 +60,18 @@ class FeedPages:
         url: The hub's.
         event_type: Which one.
         clock: Seconds that never go back.
-        patience: For so many seconds; by default for ever.
+        retry_timeout: For so many seconds; by default for ever.
     """
 
-    def __init__(self, url: str, event_type: str, clock: Callable[[], float], *, patience: float = _FOR_EVER) -> None:
+    def __init__(
+        self, url: str, event_type: str, clock: Callable[[], float], *, retry_timeout: float = _FOR_EVER
+    ) -> None:
         self._url = url
         self._event_type = event_type
         self._clock = clock
-        self._patience = patience
-        self._json = JsonExchange(patience, clock)
-        self._event_types = EventTypes(url, patience=patience, clock=clock)
+        self._retry_timeout = retry_timeout
+        self._json = JsonExchange(retry_timeout, clock)
+        self._event_types = EventTypes(url, retry_timeout=retry_timeout, clock=clock)
 
     def partitions(self) -> Exchange[Partitions]:
         """Return which partitions there are, and what each holds.
@@ -83,7 +85,7 @@ class FeedPages:
             shown = yield from self._event_types.show(self._event_type)
             return Partitions(*bounds, shown.get("partition_strategy", "random") == "hash")
 
-        return (yield from patiently(attempt, is_passing, self._patience, self._clock))
+        return (yield from patiently(attempt, is_passing, self._retry_timeout, self._clock))
 
     def bounds(self) -> Exchange[Bounds]:
         """Return what each partition holds: one request.
@@ -91,7 +93,7 @@ class FeedPages:
         Raises:
             EventTypeNotFound: there is no such feed.
         """
-        return (yield from patiently(self._bounds, is_passing, self._patience, self._clock))
+        return (yield from patiently(self._bounds, is_passing, self._retry_timeout, self._clock))
 
     def _bounds(self) -> Exchange[Bounds]:
         found = yield from self._event_types.partitions(self._event_type)
@@ -130,7 +132,7 @@ class FeedPages:
         query: list[tuple[str, object]] = [("n", count), *cursors, ("pagesizehint", events)]
         query += [("wait", wait_seconds)] if wait_seconds else []
         url = address(hub_address(self._url, "feeds", self._event_type), query=query)
-        request = Request(method="GET", url=url, headers={"accept": ARROW}, wait=wait_seconds)
+        request = Request(method="GET", url=url, headers={"accept": ARROW}, wait_seconds=wait_seconds)
         try:
             answer = yield from self._json.done(request, is_passing, 200)
         except (BadPartitionCount, StaleSplit):

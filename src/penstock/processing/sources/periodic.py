@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import timedelta
 from typing import Final
 
 from penstock.errors import NotReplayable
@@ -30,7 +29,7 @@ class PeriodicSource(Closable):
     Args:
         crawl: Gives the items, each a tuple: the stream, its data (JSON, or what becomes JSON), and its kind if that is
             to be another than `event`. It is called for each traversal, and iterated over in a thread of the source's.
-        every: How much time is to pass from the start of one traversal to that of the next: seconds, or a `timedelta`.
+        interval: Seconds from the start of one traversal to that of the next.
         tranche: What the tranche is called.
         clock: The time of day, in seconds since 1970.
         elapsed: Seconds that never go back.
@@ -47,16 +46,14 @@ class PeriodicSource(Closable):
     def __init__(
         self,
         crawl: Callable[[], Iterable[Crawled]],
-        every: float | timedelta,
+        interval: float,
         *,
         tranche: str = "0",
         clock: Callable[[], float] = time.time,
         elapsed: Callable[[], float] = time.monotonic,
     ) -> None:
         check_function("crawl", crawl)
-        seconds = every.total_seconds() if isinstance(every, timedelta) else every
-        allowed = "a second or more, as a number of seconds or a timedelta"
-        check_number("every", seconds, least=1, most=INTERVAL_MAX, allowed=allowed)
+        check_number("interval", interval, least=1, most=INTERVAL_MAX, allowed="1 second or more")
         check_kind("tranche", tranche, str, "a text")
         check_function("clock", clock)
         check_function("elapsed", elapsed)
@@ -64,7 +61,7 @@ class PeriodicSource(Closable):
         self._tranche = tranche
         self._clock = clock
         self._elapsed = elapsed
-        self._timetable = Timetable(seconds, clock=clock, elapsed=elapsed)
+        self._timetable = Timetable(interval, clock=clock, elapsed=elapsed)
         self._traversal: Traversal | None = None
         """What is under way."""
         self._least = 0

@@ -83,8 +83,8 @@ class SubscriptionSource(Closing):
         http: Any = None,
         **options: Unpack[StreamOptions],
     ) -> None:
-        self._client = Client(url, http=http, patience=RETRY_TIMEOUT)
-        self._impatient = Client(url, http=http, patience=0.0)
+        self._client = Client(url, http=http, retry_timeout=RETRY_TIMEOUT)
+        self._impatient = Client(url, http=http, retry_timeout=0.0)
         given: StreamOptions = {"batch_limit": BATCH_LIMIT, "max_uncommitted_events": UNCOMMITTED_MAX}
         given.update(options)
         self._options, self._subscription = given, subscription

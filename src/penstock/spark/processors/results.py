@@ -73,7 +73,7 @@ class Result(NamedTuple):
         """
         if isinstance(outcome, Failure):
             return self._replace(state="failed", tag=outcome.tag, detail=outcome.detail, took=took)
-        to, after, tag, counts = outcome.next, outcome.after, outcome.tag, None
+        to, after, tag, counts = outcome.next, outcome.after_seconds, outcome.tag, None
         if to is not None:
             to = index(to)
         if after is not None:

@@ -84,7 +84,7 @@ class _Connection:
             given.add_unredirected_header(name, value)
         with telling(request.url):
             try:
-                answer = open_request(given, timeout=ANSWER_SECONDS_MAX + request.wait)
+                answer = open_request(given, timeout=ANSWER_SECONDS_MAX + request.wait_seconds)
             except HTTPError as error:
                 self._error, answer = error, error.fp
         self._answer = answer

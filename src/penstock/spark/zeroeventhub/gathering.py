@@ -58,7 +58,7 @@ class Gathering:
         self.ended: set[int] = set()
         """Partitions that have nothing more for now."""
 
-    def run(self, wait: float, *, to_end: bool) -> bool:
+    def run(self, wait_seconds: float, *, to_end: bool) -> bool:
         """Gather; where a partition has nothing, the server may wait for so many seconds.
 
         *to_end*: however long it takes until something comes. Returns False where the partitions have changed; then the
@@ -70,7 +70,7 @@ class Gathering:
                 if self._clock() > deadline and batch.is_bounded and (batch.events or not to_end):
                     return True
                 asked, size = batch.turn(self._options.page_size_hint)
-                ask = partial(self._ask, size=size, wait=wait if len(asked) <= THREADS else 0.0)
+                ask = partial(self._ask, size=size, wait_seconds=wait_seconds if len(asked) <= THREADS else 0.0)
                 have_changed = False
                 for partition, answer in zip(asked, pool.map(ask, asked), strict=True):  # None is kept for longer.
                     if answer is None:
@@ -82,12 +82,12 @@ class Gathering:
                     return False
         return True
 
-    def _ask(self, partition: int, *, size: int, wait: float) -> Answer | None:
+    def _ask(self, partition: int, *, size: int, wait_seconds: float) -> Answer | None:
         """Land the next page of a partition; in a thread. None: the partitions have changed."""
         course, place = self._batch.course, self._batch.places[partition]
         # A place comes before a wait: were the connection to break in the wait, `_last` would mean a later end.
-        wait = 0.0 if course.cursors[partition] == LAST else wait
-        page = self._feed.page(course, partition, size=size, wait=wait)
+        wait_seconds = 0.0 if course.cursors[partition] == LAST else wait_seconds
+        page = self._feed.page(course, partition, size=size, wait_seconds=wait_seconds)
         if page is None:
             return None
         if page.events:

@@ -68,12 +68,12 @@ class Intake:
         """
         if self._left is None:
             self._left = self._landing(start).lanes()
-        wait = self._rest(start)
+        wait_seconds = self._rest(start)
         course = self._course(start)
         while True:
             batch = MicroBatch(start.of_run(self._run), course, self._ended, events_max)
             gathering = Gathering(self._options, self._feed, self._pages(start), batch=batch, clock=self._clock)
-            is_over = gathering.run(wait, to_end=self._ends_there)
+            is_over = gathering.run(wait_seconds, to_end=self._ends_there)
             if self._ends_there:
                 self._ended |= gathering.ended
             # Where a query ends soon, the next one is not to begin before pages that have led on for long.

@@ -46,7 +46,7 @@ class RemoteFeed:
             partition_count=options.partition_count,
             version=options.version,
             merged=False,
-            patience=0.0,  # Ours counts.
+            retry_timeout=0.0,  # Ours counts.
             clock=time.monotonic,
         )
         self._churn = Patience(options.retry_seconds)
@@ -77,7 +77,7 @@ class RemoteFeed:
             self._churn.endure(Unavailable(reason=f"the partitions of {self._options.url} change all the time"))
         course.meet(self._told(lambda: self._protocol.discovery(afresh=True)))
 
-    def page(self, course: Course, partition: int, *, size: int, wait: float = 0.0) -> Page | None:
+    def page(self, course: Course, partition: int, *, size: int, wait_seconds: float = 0.0) -> Page | None:
         """Read a page of about *size* events of *partition*; None: the partitions have changed.
 
         Where there is none, the server may wait for an event for so many seconds. *course* does not take note of it.
@@ -88,7 +88,7 @@ class RemoteFeed:
         """
         cursor = course.cursors[partition]
         try:
-            page = self._page(course.discovery, partition, cursor, size, wait)
+            page = self._page(course.discovery, partition, cursor, size, wait_seconds)
         except PenstockError as error:
             if cursor == FIRST or not _refuses_cursor(error):
                 raise
@@ -99,10 +99,10 @@ class RemoteFeed:
             self._churn.reset()
         return page
 
-    def _page(self, discovery: Discovery, partition: int, cursor: str, size: int, wait: float) -> Page | None:
+    def _page(self, discovery: Discovery, partition: int, cursor: str, size: int, wait_seconds: float) -> Page | None:
         wish = self._options.wish(size)
         try:
-            return self._told(lambda: self._protocol.page(discovery, {partition: cursor}, wish, wait))
+            return self._told(lambda: self._protocol.page(discovery, {partition: cursor}, wish, wait_seconds))
         except (StaleToken, BadPartitionCount):
             if discovery.version == 1:
                 raise

@@ -11,7 +11,7 @@ from penstock.processing.engine.item import Batch
 from penstock.processing.engine.outcome import Failure, Outcome
 from penstock.processing.engine.rules import Rules
 
-STEADY = Backoff(first=1.0, factor=2.0, most=60.0, jitter=0.0)
+STEADY = Backoff(first_seconds=1.0, factor=2.0, max_seconds=60.0, jitter=0.0)
 
 
 @dataclass(frozen=True, order=True)

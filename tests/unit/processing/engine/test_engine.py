@@ -229,7 +229,7 @@ def test_stream_that_holds_the_position_comes_first() -> None:
     running = begin(1, "S1E0", concurrency=1)
     [call] = running.take(1, 0.0)
     running.ingest(batch(4, things("S2E1", "S3E2", "S4E3")), 0.0)
-    running.settle(call, done_to(0, after=1.0), 0.0, 0.001)
+    running.settle(call, done_to(0, after_seconds=1.0), 0.0, 0.001)
 
     assert [call.stream for call in running.take(1, 2.0)] == ["S1"]
 
@@ -368,7 +368,7 @@ def test_rest_of_a_call_comes_again_at_once_or_after_its_delay() -> None:
     running = begin(3, "S1E0", "S1E1", "S1E2")
     settle(running, running.take(1, 0.0), done_to(1))
     assert running.handled == 1
-    settle_next(running, done_to(2, after=3.0))
+    settle_next(running, done_to(2, after_seconds=3.0))
     assert running.take(1, 2.9) == []
     [call] = running.take(1, 3.0)
     assert indices(call) == [2]

@@ -31,21 +31,21 @@ REFUSED: list[tuple[Callable[..., object], dict[str, Any], str]] = [
         ({"health": 5}, "health is 5; allowed: Health"),
     )],
     *[(Backoff, members, said) for members, said in (
-        ({"first": -1}, "backoff.first is -1; allowed: 0 or more"),
-        ({"first": "1"}, "backoff.first is '1'; allowed: 0 or more"),
-        ({"first": NAN}, "backoff.first is nan; allowed: 0 or more"),
+        ({"first_seconds": -1}, "backoff.first_seconds is -1; allowed: 0 or more"),
+        ({"first_seconds": "1"}, "backoff.first_seconds is '1'; allowed: 0 or more"),
+        ({"first_seconds": NAN}, "backoff.first_seconds is nan; allowed: 0 or more"),
         ({"factor": 0.5}, "backoff.factor is 0.5; allowed: 1 or more"),
         ({"factor": None}, "backoff.factor is missing; allowed: 1 or more"),
-        ({"most": 0.01}, "backoff.most is 0.01; allowed: 0.1, which is the first delay, or more"),
+        ({"max_seconds": 0.01}, "backoff.max_seconds is 0.01; allowed: 0.1, which is the first delay, or more"),
         ({"jitter": 2}, "backoff.jitter is 2; allowed: from 0 to 1"),
         ({"jitter": True}, "backoff.jitter is True; allowed: from 0 to 1"),
     )],
     *[(Health, {name: value}, rf"health.{name} is {value!r}; allowed: more than 0, or None")
       for name in ("failing_seconds_max", "stalled_seconds_max", "unanswered_seconds_max")
       for value in (0, -1, NAN, float("inf"), "60", True)],
-    *[(retry, {"after": after}, f"after is {said}; allowed: 0 or more")
+    *[(retry, {"after_seconds": after}, f"after_seconds is {said}; allowed: 0 or more")
       for after, said in ((-1, "-1"), (NAN, "nan"), (10**400, "10+"), ("5", "'5'"), (None, "missing"))],
-    (done_to, {"index": 7, "after": -2}, "after is -2; allowed: 0 or more"),
+    (done_to, {"index": 7, "after_seconds": -2}, "after_seconds is -2; allowed: 0 or more"),
     (done_to, {"index": -1}, "index is -1; allowed: a whole number from 0"),
     (skip_to, {"index": 2**63}, r"index is 9223372036854775808; allowed: a whole number from 0 to 2\*\*63 - 1"),
     (skip_to, {"index": "7"}, "index is '7'; allowed: a whole number from 0"),
@@ -53,7 +53,7 @@ REFUSED: list[tuple[Callable[..., object], dict[str, Any], str]] = [
     (done, {"after": 5}, "after is 5; allowed: a count of another name; what is left comes later by done_to"),
     (skip_to, {"index": 7, "after": 5}, "after is 5; allowed: a count of another name"),
     (done, {"written": "2"}, "written is '2'; allowed: a whole number from 0"),
-    (retry, {"after": 1.0, "written": -1}, "written is -1; allowed: a whole number from 0"),
+    (retry, {"after_seconds": 1.0, "written": -1}, "written is -1; allowed: a whole number from 0"),
 ]  # fmt: skip
 
 
@@ -78,6 +78,6 @@ def test_malformed_outcome_is_refused(returned: Any) -> None:
 
 
 def test_jitter_shortens_a_delay_and_never_extends_it() -> None:
-    backoff = Backoff(first=1.0, jitter=0.2)
+    backoff = Backoff(first_seconds=1.0, jitter=0.2)
 
     assert [backoff.delay(2, chance) for chance in (0.0, 0.5, 1.0)] == [2.0, 1.8, 1.6]

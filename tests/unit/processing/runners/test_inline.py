@@ -98,7 +98,7 @@ def test_restarted_processor_handles_exactly_the_unhandled_events(source: Memory
 
 def test_time_passes_on_demand(source: MemorySource, seen: Seen) -> None:
     seen.broken = {"S1"}
-    running = Inline(seen, source, rules=Rules(backoff=Backoff(first=10.0, jitter=0.0)))
+    running = Inline(seen, source, rules=Rules(backoff=Backoff(first_seconds=10.0, jitter=0.0)))
     source.append("S1", [1])
     running.drain()
     running.advance(9.9)

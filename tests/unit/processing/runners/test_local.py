@@ -31,7 +31,7 @@ from penstock.processing.runners.local import Local
 from penstock.processing.sources.memory import MemorySource
 
 SOON_SECONDS = 300.0
-QUICK = Backoff(first=0.01, most=0.05)
+QUICK = Backoff(first_seconds=0.01, max_seconds=0.05)
 
 
 @pytest.fixture
@@ -201,7 +201,8 @@ def test_stream_without_progress_for_too_long_ends_the_processor(source: MemoryS
 
     source.append("S1", [0])
     rules = Rules(
-        backoff=Backoff(first=0.01, most=0.01), health=Health(failing_seconds_max=0.3, stalled_seconds_max=0.3)
+        backoff=Backoff(first_seconds=0.01, max_seconds=0.01),
+        health=Health(failing_seconds_max=0.3, stalled_seconds_max=0.3),
     )
     running = Local(handle, source, rules=rules)
     running.start()
@@ -634,7 +635,7 @@ def test_request_is_carried_out_once(source: MemorySource) -> None:
         raise ValueError("broken")
 
     source.append("S1", [0])
-    rules = Rules(attempts_max=3, exhausted="park", backoff=Backoff(first=0.02, most=0.02))
+    rules = Rules(attempts_max=3, exhausted="park", backoff=Backoff(first_seconds=0.02, max_seconds=0.02))
     with Local(handle, source, checkpoints=checkpoints, rules=rules, commit_interval=0.001) as running:
         running.wait_until_caught_up(SOON_SECONDS)
         checkpoints.ask("S1", "retry")

@@ -81,7 +81,7 @@ def test_cause_of_the_end_is_logged_and_shown(caplog: pytest.LogCaptureFixture) 
     def handle(stream: str, events: Sequence[Any]) -> None:
         raise ValueError("no such customer")
 
-    rules = Rules(attempts_max=2, backoff=Backoff(first=0.001))
+    rules = Rules(attempts_max=2, backoff=Backoff(first_seconds=0.001))
     running = Local(handle, source, checkpoints=checkpoints, rules=rules).start()
     with pytest.raises(StreamExhausted):
         running.wait_until_caught_up(SOON_SECONDS)

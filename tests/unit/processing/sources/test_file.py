@@ -231,7 +231,7 @@ def test_parked_lines_are_read_again(tmp_path: Path) -> None:
     path, seen, checkpoints = tmp_path / "events.ndjson.gz", Seen(), MemoryCheckpoints()
     path.write_bytes(gzip.compress(lines(range(30))))
     seen.broken = {"1"}
-    rules = Rules(attempts_max=1, exhausted="park", backoff=Backoff(first=0.001))
+    rules = Rules(attempts_max=1, exhausted="park", backoff=Backoff(first_seconds=0.001))
     Inline(seen, source(path), checkpoints=checkpoints, rules=rules).drain(advance=True)
     assert "1" not in seen.numbers
     assert len(checkpoints.parked()) == 1

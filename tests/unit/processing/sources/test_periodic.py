@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -61,8 +60,8 @@ class World:
                 raise Unavailable(reason="the service is away")
             yield item
 
-    def source(self, every: float | timedelta = 60) -> PeriodicSource:
-        return PeriodicSource(self.crawl, every, clock=lambda: self.now, elapsed=lambda: self.now)
+    def source(self, interval: float = 60) -> PeriodicSource:
+        return PeriodicSource(self.crawl, interval, clock=lambda: self.now, elapsed=lambda: self.now)
 
 
 class Seen:
@@ -105,7 +104,7 @@ def test_restarted_source_waits_until_the_next_traversal_is_due(world: World) ->
     checkpoints = MemoryCheckpoints()
     Inline(Seen(), world.source(), checkpoints=checkpoints).drain()
     world.now += 30
-    again, source = Seen(), world.source(timedelta(minutes=1))
+    again, source = Seen(), world.source(60.0)
     running = Inline(again, source, checkpoints=checkpoints)
     running.drain()
     assert (world.crawls, source.behind(checkpoints.positions())) == (1, {"0": 0})  # type: ignore[arg-type]
@@ -197,7 +196,7 @@ def test_unhandled_traversal_comes_again_after_a_restart(world: World) -> None:
 
     seen.is_broken = False
     world.now += 1
-    Inline(seen, world.source(), checkpoints=checkpoints, rules=Rules(backoff=Backoff(first=1))).drain()
+    Inline(seen, world.source(), checkpoints=checkpoints, rules=Rules(backoff=Backoff(first_seconds=1))).drain()
     assert [event.stream for event in seen.events] == ["S1", "S2"]
     assert checkpoints.positions() == {"0": 1_001 * TRAVERSED_MAX + 2}
 
@@ -212,7 +211,7 @@ def test_traversal_may_be_empty(world: World) -> None:
 
 
 def test_impossible_periodic_source_is_refused(world: World) -> None:
-    with pytest.raises(BadParameter, match=r"every is 0\.5; allowed: a second or more"):
+    with pytest.raises(BadParameter, match=r"interval is 0\.5; allowed: 1 second or more"):
         world.source(0.5)
     world.items = ["S1"]
     with pytest.raises(BadParameter, match="allowed: tuples"):

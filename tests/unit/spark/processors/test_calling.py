@@ -31,7 +31,7 @@ def call_all(returned: Any) -> dict[str, Outcome | Failure]:
         (skip_to(LAST), Outcome(LAST)),
         (done(n=2**64), Outcome(2, counts={"n": 2**64})),
         (done(**{"\ud800": 1, "\0": 2}), Outcome(2, counts={"\ud800": 1, "\0": 2})),
-        (retry(2**53 + 1), Outcome(-1, after=2.0**53)),
+        (retry(2**53 + 1), Outcome(-1, after_seconds=2.0**53)),
     ],
     ids=["the last index", "a large count", "counts of any name", "an age"],
 )
@@ -44,7 +44,7 @@ def test_extreme_outcomes_of_a_handler_reach_the_driver_unchanged(returned: Outc
     [
         (Outcome(1.5), "TypeError"),  # type: ignore[arg-type]
         (Outcome(2**63, skips=True), "BadOutcome"),
-        (Outcome(after="soon"), "ValueError"),  # type: ignore[arg-type]
+        (Outcome(after_seconds="soon"), "ValueError"),  # type: ignore[arg-type]
         (Outcome(tag="\ud800"), "UnicodeEncodeError"),
         (Outcome(tag=b"late"), "AttributeError"),  # type: ignore[arg-type]
         (Outcome(counts={"n": object()}), "TypeError"),  # type: ignore[dict-item]

@@ -60,7 +60,7 @@ def test_persistent_failure_of_reads_is_raised(source: MemorySource) -> None:
 def test_exhausted_stream_is_raised_without_a_retry(source: MemorySource) -> None:
     def broken(stream: str, events: Sequence[Any]) -> None: ...
 
-    rules = Rules(attempts_max=2, backoff=Backoff(first=1))
+    rules = Rules(attempts_max=2, backoff=Backoff(first_seconds=1))
     running = VirtualInline(FaultyHandler(broken), source, rules=rules)
     with pytest.raises(StreamExhausted, match="S0: the event at 0 has failed 2 times"):
         running.drain(advance=True)

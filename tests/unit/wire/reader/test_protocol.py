@@ -24,7 +24,7 @@ from tests.unit.wire.script import NDJSON, Reply, Script, problem
 
 
 def protocol(script: Script, **options: Any) -> FeedProtocol:
-    known: dict[str, Any] = {"partition_count": None, "version": None, "merged": False, "patience": 30.0}
+    known: dict[str, Any] = {"partition_count": None, "version": None, "merged": False, "retry_timeout": 30.0}
     return FeedProtocol("http://s/feed", **(known | options), clock=script.clock)
 
 
@@ -128,9 +128,9 @@ def test_answer_without_a_discovery_is_raised_as_its_error(reply: Reply, kind: t
     "options",
     [
         {"page_size_hint": -1},
-        {"wait": -1},
-        {"wait": float("inf")},
-        {"wait": float("nan")},
+        {"wait_seconds": -1},
+        {"wait_seconds": float("inf")},
+        {"wait_seconds": float("nan")},
         {"event_types": ["a"], "skip_event_types": ["b"]},
         {"cursor_set": ""},
         {"cursor_set": "x" * 51},
@@ -162,7 +162,9 @@ def test_query_has_the_options_of_a_read() -> None:
 
 def test_zeroeventhub_is_read_in_one_request_for_all_partitions() -> None:
     script = Script(page({"partition": 2, "data": {"n": 1}}, {"partition": 2, "cursor": "b"}))
-    wish = Wish(page_size_hint=10, wait=2, headers=["ce_id", "ce_type"], event_types=["a", "b"], cursor_set="me")
+    wish = Wish(
+        page_size_hint=10, wait_seconds=2, headers=["ce_id", "ce_type"], event_types=["a", "b"], cursor_set="me"
+    )
 
     result = script.play(protocol(script, **V1).read({2: "_first", 3: "x y"}, wish))
 
@@ -171,7 +173,7 @@ def test_zeroeventhub_is_read_in_one_request_for_all_partitions() -> None:
     assert script.urls == [
         "/feed?n=4&cursor2=_first&cursor3=x+y&cursorset=me&pagesizehint=10&wait=2&headers=ce_id%2Cce_type&event-types=a%3Bb"
     ]
-    assert script.requests[0].wait == 2
+    assert script.requests[0].wait_seconds == 2
 
 
 def test_feedapi_is_discovered_once_and_read_by_its_token() -> None:
@@ -202,7 +204,7 @@ def test_partitions_of_feedapi_share_the_page_size() -> None:
         discovery("t", "0", "1", "2"), page({"cursor": "a"}), page({"data": {"n": 1}}, {"cursor": "b"}), page()
     )
 
-    result = script.play(protocol(script).read({0: "x", 1: "y", 2: "z"}, Wish(page_size_hint=10, wait=5)))
+    result = script.play(protocol(script).read({0: "x", 1: "y", 2: "z"}, Wish(page_size_hint=10, wait_seconds=5)))
 
     assert result.cursors == {0: "a", 1: "b", 2: "z"}
     assert result.since == {0: "x", 1: "y", 2: "z"}
@@ -215,17 +217,17 @@ def test_partitions_of_feedapi_are_waited_for_in_turn() -> None:
         discovery("t", "0", "1"), page(), page(), quiet[0], quiet[1], page({"data": {}}, {"cursor": "b"}), page()
     )
 
-    result = script.play(protocol(script).read({0: "x", 1: "y"}, Wish(wait=5)))
+    result = script.play(protocol(script).read({0: "x", 1: "y"}, Wish(wait_seconds=5)))
 
     assert result.cursors == {0: "b", 1: "y"}
-    assert [request.wait for request in script.requests[1:]] == [0, 0, 1, 0, 1, 0]
+    assert [request.wait_seconds for request in script.requests[1:]] == [0, 0, 1, 0, 1, 0]
     assert [url[url.index("partition=") + 10] for url in script.urls[1:]] == ["0", "1", "1", "0", "0", "1"]
 
 
 def test_server_that_does_not_wait_is_asked_at_intervals() -> None:
     script = Script(discovery("t", "0", "1"), *[page()] * 100)
 
-    result = script.play(protocol(script).read({0: "x", 1: "y"}, Wish(wait=5)))
+    result = script.play(protocol(script).read({0: "x", 1: "y"}, Wish(wait_seconds=5)))
 
     assert result.events == []
     assert len(script.requests) < 20
@@ -264,7 +266,7 @@ def test_partitions_that_change_all_the_time_are_given_up_after_the_retry_timeou
     script = Script(again, *[stale, again, stale, again, stale, again, stale] * 100)
 
     with pytest.raises(Unavailable, match="change all the time"):
-        script.play(protocol(script, patience=5.0).read({0: "x"}, Wish()))
+        script.play(protocol(script, retry_timeout=5.0).read({0: "x"}, Wish()))
 
     assert len(script.requests) < 100
 
@@ -389,7 +391,7 @@ def test_server_keeps_the_cursors_of_a_cursor_set() -> None:
     )
     feed = protocol(script, version=1, partition_count=2)
 
-    resumed = script.play(feed.resume(Wish(cursor_set="me", wait=3), None))
+    resumed = script.play(feed.resume(Wish(cursor_set="me", wait_seconds=3), None))
     script.play(feed.store("me", {0: "a"}))
 
     assert resumed.cursors == {0: "a", 1: "b"}

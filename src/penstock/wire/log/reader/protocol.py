@@ -34,7 +34,7 @@ from penstock.wire.http import (
     Request,
     T,
     address,
-    check_patience,
+    check_retry_timeout,
     is_passing,
     malformed,
     patiently,
@@ -56,7 +56,7 @@ class Wish:
 
     page_size_hint: int | None = None
     """Events; the server may send more or fewer. None: the server's default. 0: cursors only."""
-    wait: float = 0.0
+    wait_seconds: float = 0.0
     """Seconds that a server which knows how waits for an event where there is none."""
     headers: str | Sequence[str] = ()
     """Names of headers that are to come with the events; ALL_HEADERS for all."""
@@ -72,8 +72,8 @@ class Wish:
     def __post_init__(self) -> None:
         if self.page_size_hint is not None and self.page_size_hint < 0:
             raise BadParameter(parameter="page_size_hint", value=self.page_size_hint, allowed="0 or more")
-        if not 0 <= self.wait < float("inf"):
-            raise BadParameter(parameter="wait", value=self.wait, allowed="0 or more seconds")
+        if not 0 <= self.wait_seconds < float("inf"):
+            raise BadParameter(parameter="wait_seconds", value=self.wait_seconds, allowed="0 or more seconds")
         if self.event_types and self.skip_event_types:
             raise BadParameter(
                 parameter="skip_event_types", value=self.skip_event_types, allowed="no event_types beside"
@@ -87,7 +87,7 @@ class Options(TypedDict, total=False):
     """The fields of `Wish`, as a feed's methods take them by keyword."""
 
     page_size_hint: int | None
-    wait: float
+    wait_seconds: float
     headers: str | Sequence[str]
     event_types: Sequence[str]
     skip_event_types: Sequence[str]
@@ -111,7 +111,7 @@ def wish(options: Options) -> Wish:
     return Wish(**options)
 
 
-def version_one_query(wish: Wish, n: int, cursors: Mapping[int, str], wait: float) -> Query:
+def version_one_query(wish: Wish, n: int, cursors: Mapping[int, str], wait_seconds: float) -> Query:
     """Return ZeroEventHub's parameters of one read.
 
     >>> version_one_query(Wish(page_size_hint=10), 4, {2: "_first"}, 0)
@@ -121,13 +121,13 @@ def version_one_query(wish: Wish, n: int, cursors: Mapping[int, str], wait: floa
     if wish.cursor_set is not None:
         query.append(("cursorset", wish.cursor_set))
     query += [(f"until{number}", wish.until[number]) for number in cursors if wish.until and number in wish.until]
-    return query + _shared(wish, wait)
+    return query + _shared(wish, wait_seconds)
 
 
 def resume_query(wish: Wish, n: int, partitions: Sequence[int]) -> Query:
     """Return ZeroEventHub's parameters for reading on from the cursors that the server keeps."""
     numbers = ",".join(map(str, partitions))
-    return [("n", n), ("cursorset", wish.cursor_set), ("resume", numbers), *_shared(wish, wish.wait)]
+    return [("n", n), ("cursorset", wish.cursor_set), ("resume", numbers), *_shared(wish, wish.wait_seconds)]
 
 
 def store_query(cursor_set: str, n: int, cursors: Mapping[int, str]) -> Query:
@@ -136,7 +136,7 @@ def store_query(cursor_set: str, n: int, cursors: Mapping[int, str]) -> Query:
     return [*query, ("store_cursor", 1)]
 
 
-def version_two_query(wish: Wish, token: str, partition: int, cursor: str, wait: float) -> Query:
+def version_two_query(wish: Wish, token: str, partition: int, cursor: str, wait_seconds: float) -> Query:
     """Return FeedAPI's parameters of one read.
 
     >>> version_two_query(Wish(event_types=["a", "b"]), "1-4", 0, "_first", 20)
@@ -145,15 +145,15 @@ def version_two_query(wish: Wish, token: str, partition: int, cursor: str, wait:
     query: Query = [("token", token), ("partition", partition), ("cursor", cursor)]
     if wish.until and partition in wish.until:
         query.append(("until", wish.until[partition]))
-    return query + _shared(wish, wait)
+    return query + _shared(wish, wait_seconds)
 
 
-def _shared(wish: Wish, wait: float) -> Query:
+def _shared(wish: Wish, wait_seconds: float) -> Query:
     query: Query = []
     if wish.page_size_hint is not None:
         query.append(("pagesizehint", wish.page_size_hint))
-    if wait > 0:
-        query.append(("wait", f"{wait:g}"))
+    if wait_seconds > 0:
+        query.append(("wait", f"{wait_seconds:g}"))
     if wish.headers:
         query.append(("headers", wish.headers if isinstance(wish.headers, str) else ",".join(wish.headers)))
     if wish.event_types:
@@ -185,7 +185,7 @@ class FeedProtocol:
         partition_count: The n of ZeroEventHub; not used where the server speaks FeedAPI.
         version: 1 or 2 when the protocol is known, so that it need not be negotiated; None otherwise.
         merged: The server speaks both at this address, as a Penstock hub does.
-        patience: Seconds for which a single read is tried again where the failure can pass.
+        retry_timeout: Seconds for which a single read is tried again where the failure can pass.
         clock: Seconds that never go back.
         kind: The type into which events are decoded; None for none.
     """
@@ -197,7 +197,7 @@ class FeedProtocol:
         partition_count: int | None,
         version: int | None,
         merged: bool,
-        patience: float,
+        retry_timeout: float,
         clock: Callable[[], float],
         kind: Any = None,
     ) -> None:
@@ -207,12 +207,12 @@ class FeedProtocol:
             raise BadParameter("ZeroEventHub (version 1) needs partition_count=...", parameter="partition_count")
         if not isinstance(merged, bool):
             raise BadParameter(parameter="merged", value=merged, allowed="True or False")
-        check_patience(patience)
+        check_retry_timeout(retry_timeout)
         known = None if partition_count is None else version_one(partition_count)
         self.url = url
         self.clock = clock
         self.merged = merged
-        self.patience = patience
+        self.retry_timeout = retry_timeout
         self._partition_count = None if version == 2 else partition_count
         self._discovery = known if version == 1 else None
         self._ends: dict[int, str] = {}
@@ -240,11 +240,11 @@ class FeedProtocol:
         merges = readable and self._merges(course.discovery, wish, len(readable))
         return [readable] if merges else [[number] for number in readable]
 
-    def step(self, course: Course, group: Sequence[int], wish: Wish, wait: float) -> Exchange[Page | None]:
+    def step(self, course: Course, group: Sequence[int], wish: Wish, wait_seconds: float) -> Exchange[Page | None]:
         """Read a page of the partitions in *group* and note it in *course*; None when the partitions have changed."""
         asked = {number: course.cursors[number] for number in group}
         try:
-            page = yield from self.page(course.discovery, asked, wish, wait)
+            page = yield from self.page(course.discovery, asked, wish, wait_seconds)
         except (StaleToken, BadPartitionCount) as error:
             if course.discovery.version == 1:
                 raise
@@ -258,7 +258,7 @@ class FeedProtocol:
         course.record(asked, page)
         return page
 
-    def page(self, discovery: Discovery, asked: Mapping[int, str], wish: Wish, wait: float) -> Exchange[Page]:
+    def page(self, discovery: Discovery, asked: Mapping[int, str], wish: Wish, wait_seconds: float) -> Exchange[Page]:
         """Read a page from the cursors *asked* for, once: of all partitions of a group, as `groups` returns them.
 
         Raises:
@@ -266,15 +266,15 @@ class FeedProtocol:
         """
         if self._merges(discovery, wish, len(asked)):
             n = discovery.partition_count
-            url = address(self.url, query=version_one_query(wish, n, asked, wait))
-            return (yield from self._answer(url, PageReader(url, asked, decoder=self._decoder), wish, wait))
+            url = address(self.url, query=version_one_query(wish, n, asked, wait_seconds))
+            return (yield from self._answer(url, PageReader(url, asked, decoder=self._decoder), wish, wait_seconds))
         if wish.cursor_set is not None:
             raise BadParameter(parameter="cursor_set", value=wish.cursor_set, allowed="servers of ZeroEventHub only")
         [(partition, cursor)] = asked.items()
         token = discovery.token or ""
-        url = address(self.url, "events", query=version_two_query(wish, token, partition, cursor, wait))
+        url = address(self.url, "events", query=version_two_query(wish, token, partition, cursor, wait_seconds))
         reader = PageReader(url, asked, partition=partition, decoder=self._decoder)
-        return (yield from self._answer(url, reader, wish, wait, token))
+        return (yield from self._answer(url, reader, wish, wait_seconds, token))
 
     def read(self, cursors: Mapping[int, str], wish: Wish) -> Exchange[Page]:
         """Read one page of the partitions that *cursors* names, and of those that follow from them."""
@@ -282,9 +282,9 @@ class FeedProtocol:
             raise BadParameter(parameter="cursors", value=cursors, allowed="one cursor for each partition to read")
         if wish.until is not None:
             self._check_until(wish.until, cursors)
-            if wish.until and wish.wait:
+            if wish.until and wish.wait_seconds:
                 allowed = "0 beside until: such a read does not wait"
-                raise BadParameter(parameter="wait", value=wish.wait, allowed=allowed)
+                raise BadParameter(parameter="wait_seconds", value=wish.wait_seconds, allowed=allowed)
         return (yield from self._patiently(lambda: self._read(cursors, wish)))
 
     def resume(self, wish: Wish, partitions: Sequence[int] | None) -> Exchange[Page]:
@@ -297,7 +297,9 @@ class FeedProtocol:
         n = yield from self._version_one_count()
         numbers = sorted(range(n) if partitions is None else partitions)
         url = address(self.url, query=resume_query(wish, n, numbers))
-        page = yield from self._answer(url, PageReader(url, {}, asked=numbers, decoder=self._decoder), wish, wish.wait)
+        page = yield from self._answer(
+            url, PageReader(url, {}, asked=numbers, decoder=self._decoder), wish, wish.wait_seconds
+        )
         if missing := [number for number in numbers if number not in page.cursors]:
             raise malformed(url, f"no cursor for partitions {missing}")
         return page
@@ -313,19 +315,19 @@ class FeedProtocol:
         yield from self._patiently(attempt)
 
     def _patiently(self, attempt: Callable[[], Exchange[T]]) -> Exchange[T]:
-        return (yield from patiently(attempt, is_passing, self.patience, self.clock))
+        return (yield from patiently(attempt, is_passing, self.retry_timeout, self.clock))
 
     def _read(self, cursors: Mapping[int, str], wish: Wish) -> Exchange[Page]:
         course = yield from self.course(cursors, cursors.keys(), FIRST)
         before = dict(course.cursors)
-        deadline = self.clock() + wish.wait
+        deadline = self.clock() + wish.wait_seconds
         events: list[FeedEvent] = []
         turn = 0
         while True:
             started = self.clock()
             groups = self.groups(course, wish)
-            for group, wait in turns(groups, wish.wait, turn):
-                page = yield from self.step(course, group, _split(wish, len(groups)), wait)
+            for group, wait_seconds in turns(groups, wish.wait_seconds, turn):
+                page = yield from self.step(course, group, _split(wish, len(groups)), wait_seconds)
                 if page is None:
                     break
                 events.extend(page.events)
@@ -337,9 +339,9 @@ class FeedProtocol:
                     yield Pause(max(0.0, min(started + TURN_WAIT_SECONDS, deadline) - self.clock()))
 
     def _answer(
-        self, url: str, reader: PageReader, wish: Wish, wait: float, token: str | None = None
+        self, url: str, reader: PageReader, wish: Wish, wait_seconds: float, token: str | None = None
     ) -> Exchange[Page]:
-        head: Head = yield Request(method="GET", url=url, headers={"accept": NDJSON}, wait=wait)
+        head: Head = yield Request(method="GET", url=url, headers={"accept": NDJSON}, wait_seconds=wait_seconds)
         if head.status != 200 or head.headers.get("content-type", "").startswith("text/html"):
             error = refusal(Answer(url, head.status, head.headers, (yield from rest(ERROR_BYTES_MAX))), FEED)
             if head.status == 409 and token is not None and type(error) in (ServerError, Conflict):
@@ -380,17 +382,20 @@ def refuse_until(wish: Wish) -> None:
         raise BadParameter(parameter="until", value=wish.until, allowed="it goes with read alone")
 
 
-def turns(groups: Sequence[Sequence[int]], wait: float, turn: int) -> list[tuple[Sequence[int], float]]:
+def turns(groups: Sequence[Sequence[int]], wait_seconds: float, turn: int) -> list[tuple[Sequence[int], float]]:
     """Return in which order the *groups* are read and how long each may wait, after *turn* fruitless rounds.
 
     >>> turns([[0, 1]], 10, 0), turns([[0], [1]], 10, 0), turns([[0], [1]], 10, 1)
     ([([0, 1], 10)], [([0], 0.0), ([1], 0.0)], [([1], 1.0), ([0], 0.0)])
     """
     if len(groups) < 2:
-        return [(group, wait) for group in groups]
+        return [(group, wait_seconds) for group in groups]
     first = turn % len(groups)
     ordered = [*groups[first:], *groups[:first]]
-    return [(group, min(wait, TURN_WAIT_SECONDS) if turn and not place else 0.0) for place, group in enumerate(ordered)]
+    return [
+        (group, min(wait_seconds, TURN_WAIT_SECONDS) if turn and not place else 0.0)
+        for place, group in enumerate(ordered)
+    ]
 
 
 def _split(wish: Wish, count: int) -> Wish:
