@@ -80,7 +80,7 @@ def test_reader_without_a_feed_names_the_address(elsewhere: str, known: dict[str
 
 def test_spark_without_a_hub_names_the_address(elsewhere: str) -> None:
     with pytest.raises(WrongAddress) as refused:
-        Hub(elsewhere, retry_seconds=30).heads("order.placed")
+        Hub(elsewhere, retry_timeout=30).heads("order.placed")
     check(refused.value, f"{elsewhere}/event-types/order.placed/partitions", "Penstock hub")
 
 

@@ -56,7 +56,7 @@ def republish(
     """Publish a feed to another one in one micro-batch, behind a shuffle where that is wanted."""
     rows = spark.readStream.format("penstock").options(url=url, eventType=event_type, minPartitions="4").load()
     data = SHUFFLED[shuffled](rows.select("data"))
-    sink = sink | {"retrySeconds": "60"}
+    sink = sink | {"retryTimeout": "60 seconds"}
     writer = (
         penstock.spark.direct(data, **sink) if mode == "direct" else data.writeStream.format("penstock").options(**sink)
     )

@@ -40,7 +40,7 @@ class Republished:
     def start(self, **sink: str) -> Any:
         options = self.options | {"maxEventsPerTrigger": str(BATCH)}
         rows = self.change(self.spark.readStream.format("penstock").options(**options).load().select("data"))
-        sink = {"url": self.options["url"], "eventType": self.target, "retrySeconds": "20"} | sink
+        sink = {"url": self.options["url"], "eventType": self.target, "retryTimeout": "20 seconds"} | sink
         return republish(rows, self.mode, str(self.checkpoint), sink)
 
     def run(self, **sink: str) -> None:
@@ -123,7 +123,7 @@ def main(source_url: str, sink_url: str, source: str, *given: Any) -> None:
     spark = penstock.spark.session("republish", master="local[2,4]")
     options = {"url": source_url, "eventType": source, "maxEventsPerTrigger": str(BATCH)}
     rows = spark.readStream.format("penstock").options(**options).load().select("data")
-    sink = {"url": sink_url, "eventType": target, "retrySeconds": "60"}
+    sink = {"url": sink_url, "eventType": target, "retryTimeout": "60 seconds"}
     republish(rows, mode, checkpoint, sink).awaitTermination()
 
 

@@ -98,7 +98,7 @@ def test_query_names_the_columns_it_wants_and_sql_reads_a_feed(
             "option startingOffsets is 'newest'; allowed: earliest, latest, a time such as",
         ),
         ({"eventType": "order.lost"}, r"there is no event type 'order\.lost'"),
-        ({"url": "http://127.0.0.1:9", "retrySeconds": "0.5"}, r"http://127\.0\.0\.1:9/.* cannot be reached"),
+        ({"url": "http://127.0.0.1:9", "retryTimeout": "0.5 seconds"}, r"http://127\.0\.0\.1:9/.* cannot be reached"),
     ],
     ids=["option", "event type", "hub"],
 )

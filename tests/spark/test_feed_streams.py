@@ -142,7 +142,7 @@ def test_running_stream_waits_for_a_hub_that_is_killed_and_reads_all_that_comes(
         assert query.places == places_in(client, "order.placed")
     own_hub.stop()
     with pytest.raises(StreamingQueryException, match=r"http://127\.0\.0\.1:.* cannot be reached: .*refused"):
-        query.run(retrySeconds="0.5")
+        query.run(retryTimeout="0.5 seconds")
 
 
 def test_stream_fails_at_events_removed_by_retention_unless_loss_is_allowed(

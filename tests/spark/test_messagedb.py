@@ -144,7 +144,7 @@ def test_database_without_messagedb_is_refused(spark: SparkSession, postgres_url
 
 def test_unreachable_database_is_an_error_without_the_password(spark: SparkSession) -> None:
     url = "postgresql://reader:geheim@127.0.0.1:1/events"
-    source = spark.read.format("messagedb").options(url=url, category="account", retrySeconds="0.2")
+    source = spark.read.format("messagedb").options(url=url, category="account", retryTimeout="0.2 seconds")
 
     with pytest.raises(PySparkException, match=r"the database cannot be used now: .*refused") as failed:
         source.load().count()

@@ -43,7 +43,7 @@ def query(spark: SparkSession, numbers: Numbers, tmp_path: Path) -> Subscription
 
 
 def query_of(spark: SparkSession, numbers: Numbers, folder: Path) -> SubscriptionQuery:
-    options = {"landingLocation": f"{folder}/landing", "commitTimeout": "5"}
+    options = {"landingLocation": f"{folder}/landing", "commitTimeout": "5 seconds"}
     return SubscriptionQuery(spark, numbers.options | options, folder)
 
 
@@ -123,7 +123,7 @@ def test_micro_batch_slower_than_the_commit_timeout_brings_no_event_twice(
             pass
 
     query.batches = Watched(outlast)
-    query.run(maxEventsPerTrigger="30", batchLimit="10", commitTimeout="1")
+    query.run(maxEventsPerTrigger="30", batchLimit="10", commitTimeout="1 second")
 
     assert len(query.batches) > 1
     assert query.numbers == list(range(40))
@@ -199,7 +199,7 @@ def test_killed_driver_brings_each_event_once(spark: SparkSession, numbers: Numb
     numbers.publish(range(100))
     landing, lake, held = tmp_path / "landing", tmp_path / "lake", tmp_path / "held"
     options = numbers.options | {
-        "landingLocation": str(landing), "maxEventsPerTrigger": "30", "batchLimit": "7", "commitTimeout": "2",
+        "landingLocation": str(landing), "maxEventsPerTrigger": "30", "batchLimit": "7", "commitTimeout": "2 seconds",
     }  # fmt: skip
     given = [str(lake), str(tmp_path / "checkpoint"), str(held)]
 

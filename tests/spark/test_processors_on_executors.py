@@ -343,7 +343,7 @@ def test_round_in_which_the_hub_stays_away_is_run_again(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr("penstock.spark.processors.sources.feeds.RETRY_SECONDS", 0.5)
+    monkeypatch.setattr("penstock.spark.processors.sources.feeds.RETRY_TIMEOUT", 0.5)
     feed.publish(range(100))
     with Line(hub.port) as line:
         line.does(*[refusing(503, "unavailable", detail="not now")] * 30, to=is_read)
@@ -357,7 +357,7 @@ def test_round_in_which_the_hub_stays_away_is_run_again(
 def test_processor_stops_without_waiting_for_a_hub_that_is_away(
     spark: SparkSession, hub: LiveHub, feed: CustomerFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.spark.processors.sources.feeds.RETRY_SECONDS", 3600.0)
+    monkeypatch.setattr("penstock.spark.processors.sources.feeds.RETRY_TIMEOUT", 3600.0)
     feed.publish(range(100))
     with Line(hub.port) as line:
         processor = SparkProcessor(spark, feed.handler, line.url, feed.name, checkpoints=feed.checkpoints()).start()

@@ -67,7 +67,7 @@ def interrupt(stream: Republished, hub: LiveHub, *, after_first_part: bool = Fal
         else:
             line.does(lost, to=stream.completes(1))
         with pytest.raises(StreamingQueryException):
-            stream.run(url=line.url, retrySeconds="0")
+            stream.run(url=line.url, retryTimeout="0")
 
 
 @pytest.mark.exhaustive
@@ -393,7 +393,7 @@ def test_hub_killed_within_a_large_staged_batch_publishes_the_rest_once(spark: S
 
         line.does(die, to=lambda visit: visit.method == "PUT" and "/batches/" in visit.path)
         rows = spark.range(0, count, 1, 2).selectExpr("to_json(named_struct('n', id)) AS data")
-        sink: dict[str, Any] = {"url": line.url, "eventType": "large", "retrySeconds": "60"}
+        sink: dict[str, Any] = {"url": line.url, "eventType": "large", "retryTimeout": "60 seconds"}
         rows.write.format("penstock").mode("append").options(**sink).save()
 
         assert died

@@ -75,7 +75,7 @@ def splitting() -> SplittingFeed:
 @pytest.fixture
 def version_two(splitting: SplittingFeed, tmp_path: Path) -> Iterator[Steps]:
     with served(splitting_app(splitting)) as url:
-        yield Steps(f"{url}/feed", tmp_path, retrySeconds="20")
+        yield Steps(f"{url}/feed", tmp_path, retryTimeout="20 seconds")
 
 
 def numbers(rows: list[tuple[int, int, str]]) -> list[int]:
@@ -431,4 +431,4 @@ def test_query_fails_where_the_server_stays_away(version_two: Steps, splitting: 
     version_two.options["url"] = "http://127.0.0.1:1/feed"
 
     with pytest.raises(Unreachable, match="refused"):
-        version_two.run(end, retrySeconds="0.2")
+        version_two.run(end, retryTimeout="0.2 seconds")

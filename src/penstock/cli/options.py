@@ -1,5 +1,6 @@
-"""The options that several commands share."""
+"""The options that several commands share, and the parser of those that are durations."""
 
+from collections.abc import Callable
 from typing import Annotated, Final, Literal
 
 import typer
@@ -25,6 +26,27 @@ def checked_url(url: str) -> str:
         return check_address(url)
     except BadParameter as error:
         raise typer.BadParameter(f"{error.value!r} is not {error.allowed}") from error
+
+
+def duration_parser(least: float, most: float | None = None) -> Callable[[object], float]:
+    """Return the parser of an option that is a duration, such as `30s` or `15m`.
+
+    It returns the duration's seconds, from *least* to *most*.
+    """
+
+    def parse(given: object) -> float:
+        from penstock.core.durations import EXAMPLES, format_duration, parse_duration
+
+        try:
+            seconds = parse_duration(str(given))
+        except ValueError:
+            raise typer.BadParameter(f"{given!r} is not {EXAMPLES}") from None
+        if seconds < least or (most is not None and seconds > most):
+            bounds = f"{format_duration(least)} or more" if most is None else f"{least:g} to {format_duration(most)}"
+            raise typer.BadParameter(f"{given!r} is not {bounds}")
+        return seconds
+
+    return parse
 
 
 DatabaseOption = Annotated[

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
-from penstock.cli.options import DATABASE, DatabaseOption
+from penstock.cli.options import DATABASE, DatabaseOption, duration_parser
 
 if TYPE_CHECKING:
     from penstock.core.registry.definition import Limits
@@ -28,20 +28,22 @@ StreamBytes = Annotated[
     ),
 ]
 ProducerTtl = Annotated[
-    int,
+    float,
     typer.Option(
         envvar="PENSTOCK_PRODUCER_TTL",
-        min=240,
-        metavar="SECONDS",
-        help="How long an idempotent producer is remembered of which nothing is heard; a week unless told.",
+        parser=duration_parser(240),
+        metavar="DURATION",
+        show_default="7d",
+        help="How long the hub remembers an idempotent producer that sends nothing.",
     ),
 ]
 HeaderTimeout = Annotated[
     float,
     typer.Option(
         envvar="PENSTOCK_HEADER_TIMEOUT",
-        min=0.1,
-        metavar="SECONDS",
+        parser=duration_parser(0.1),
+        metavar="DURATION",
+        show_default="30s",
         help="How long a client may take to send the head of a request.",
     ),
 ]
@@ -49,8 +51,9 @@ BodyTimeout = Annotated[
     float,
     typer.Option(
         envvar="PENSTOCK_BODY_TIMEOUT",
-        min=0.1,
-        metavar="SECONDS",
+        parser=duration_parser(0.1),
+        metavar="DURATION",
+        show_default="30s",
         help="How long a client may take to send a body, plus a second for each KiB of it.",
     ),
 ]
@@ -90,7 +93,7 @@ def serve(
     ] = 8080,
     migrate: Migrate = True,
     stream_bytes: StreamBytes = 50_000_000,
-    producer_ttl: ProducerTtl = 604_800,
+    producer_ttl: ProducerTtl = 604_800.0,
     header_timeout: HeaderTimeout = 30.0,
     body_timeout: BodyTimeout = 30.0,
     log_level: Annotated[LogLevel, typer.Option(envvar="PENSTOCK_LOG_LEVEL", help="What is logged.")] = "info",
@@ -147,7 +150,7 @@ def serve(
         )
 
 
-def start(database: str, *, migrate: bool, limits: "Limits", producer_ttl: int) -> "Hub":
+def start(database: str, *, migrate: bool, limits: "Limits", producer_ttl: float) -> "Hub":
     """Return a hub that runs on *database*; before anything listens, so that what prevents it is told in one line.
 
     Raises:
@@ -159,7 +162,7 @@ def start(database: str, *, migrate: bool, limits: "Limits", producer_ttl: int) 
     from penstock.storage import open_store
 
     with explained(database, create=migrate):
-        hub = Hub(open_store(database), limits=limits, expiry=Expiry(producer_ttl))
+        hub = Hub(open_store(database), limits=limits, expiry=Expiry(round(producer_ttl)))
         try:
             if migrate:
                 hub.store.migrate()

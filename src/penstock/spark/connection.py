@@ -45,7 +45,7 @@ class Hub:
     """A hub at a URL. Holds plain values and no connection: it can be sent to executors."""
 
     url: str
-    retry_seconds: float
+    retry_timeout: float
     """So long it is asked again, while it does not answer."""
 
     def heads(self, event_type: str) -> Heads:
@@ -155,7 +155,7 @@ class Hub:
             raise MalformedAnswer(url=address, reason=f"not what was asked for: {str(told)[:200]}") from error
 
     def _patiently(self, attempt: Callable[[], Result]) -> Result:
-        return patiently(self.retry_seconds, attempt)
+        return patiently(self.retry_timeout, attempt)
 
 
 @dataclass(frozen=True)

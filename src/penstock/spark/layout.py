@@ -48,7 +48,7 @@ class Layout:
         count: int | None = None
         for batch in batches:
             if count is None:
-                begun = HubBatches(self.options.url, self.options.retry_seconds).begin(batch_of(self.options))
+                begun = HubBatches(self.options.url, self.options.retry_timeout).begin(batch_of(self.options))
                 if begun.state == "published":
                     return
                 count = begun.partitions

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
+from penstock.core.durations import EXAMPLES, parse_duration
 from penstock.core.groups import PATH_NAME_ALLOWED, is_path_name
 from penstock.errors import BadParameter
 from penstock.spark.offsets import MARKS
@@ -34,7 +35,7 @@ NAMES: Final = (
     "schemaVersion",
     "schemaEvolution",
     "consumerGroup",
-    "retrySeconds",
+    "retryTimeout",
 )
 _OF_SPARK: Final = {"path", "paths"}
 _OFFSETS_FORM: Final = (
@@ -101,7 +102,7 @@ class SourceOptions:
     """What a query does that goes on after its event type has been given another schema: fail, or take the newest."""
     consumer_group: str | None = None
     """Under which name the hub shows how far a stream has come."""
-    retry_seconds: float = 120.0
+    retry_timeout: float = 120.0
     """How long a read waits, without getting one event further, for a hub that cannot be reached; 0: not at all."""
 
 
@@ -217,26 +218,27 @@ def whole_number(name: str, text: str) -> int:
 
 
 def seconds_of(name: str, text: str) -> float:
-    """Return an option that is a number of seconds.
+    """Return the seconds of an option that is a duration, such as `10 seconds` or `15m`.
 
     Raises:
         BadParameter: it is none.
     """
-    if not re.fullmatch(r"\d{1,6}(\.\d{1,6})?", text.strip(), re.ASCII):
-        raise bad_option(name, text, "seconds, 0 or more")
-    return float(text)
+    try:
+        return parse_duration(text)
+    except ValueError:
+        raise bad_option(name, text, EXAMPLES) from None
 
 
-def delay_of(name: str, text: str) -> float:
-    """Return an option that is a time, as Spark's own sources write it, in seconds.
+def whole_seconds(name: str, text: str) -> int:
+    """Return the seconds of an option that is a duration of whole seconds, 1 or more.
 
     Raises:
         BadParameter: it is none.
     """
-    found = re.fullmatch(r"(\d{1,6}) ?(s|m|min|h|d)?", text.strip().lower(), re.ASCII)
-    if not found:
-        raise bad_option(name, text, "a time such as 30s, 15m, 2h or 1d")
-    return float(found[1]) * {"s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}[found[2] or "s"]
+    seconds = seconds_of(name, text)
+    if seconds < 1 or not seconds.is_integer():
+        raise bad_option(name, text, "whole seconds, 1 or more, such as '60 seconds'")
+    return int(seconds)
 
 
 def flag_of(name: str, text: str) -> bool:
@@ -295,7 +297,7 @@ def _versions(name: str, text: str, event_types: tuple[str, ...]) -> dict[str, s
 _PARSERS: Final = (
     ("maxEventsPerTrigger", "max_events_per_trigger", whole_number),
     ("minEventsPerTrigger", "min_events_per_trigger", whole_number),
-    ("maxTriggerDelay", "max_trigger_delay", delay_of),
+    ("maxTriggerDelay", "max_trigger_delay", seconds_of),
     ("minPartitions", "min_partitions", whole_number),
     ("splitPartitions", "split_partitions", flag_of),
     ("failOnDataLoss", "fail_on_data_loss", flag_of),
@@ -303,7 +305,7 @@ _PARSERS: Final = (
     ("payload", "payload", _payload),
     ("schemaEvolution", "schema_evolution", _evolution),
     ("consumerGroup", "consumer_group", _group),
-    ("retrySeconds", "retry_seconds", seconds_of),
+    ("retryTimeout", "retry_timeout", seconds_of),
 )
 
 

@@ -41,7 +41,7 @@ class HubBatches:
     """A hub at a URL. Holds plain values and no connection: it can be sent to executors."""
 
     url: str
-    retry_seconds: float
+    retry_timeout: float
     """So long it is asked again, while it does not answer."""
 
     def event_type(self, name: str) -> dict[str, Any]:
@@ -151,4 +151,4 @@ class HubBatches:
             raise MalformedAnswer(url=self.url, reason=reason) from error
 
     def _patiently(self, attempt: Callable[[], Any]) -> Any:
-        return patiently(self.retry_seconds, attempt)
+        return patiently(self.retry_timeout, attempt)

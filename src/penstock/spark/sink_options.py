@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from penstock.core.durations import format_duration
 from penstock.errors import BadParameter
 from penstock.spark.options import bad_option, hub_url, known_options, one_of, seconds_of
 from penstock.wire.producers import NUMBER_MAX, check_group
 
-SINK_NAMES: Final = ("url", "eventType", "mode", "producerGroup", "batchId", "onInvalid", "retrySeconds")
+SINK_NAMES: Final = ("url", "eventType", "mode", "producerGroup", "batchId", "onInvalid", "retryTimeout")
 OF_STREAMS: Final = frozenset(["checkpointlocation", "queryname"])
 """What Spark hands on that is not ours."""
 SINK_ONLY: Final = frozenset(["mode", "producergroup", "batchid", "oninvalid"]) | OF_STREAMS
@@ -36,7 +37,7 @@ class SinkOptions:
     """Which batch of the group a batch write is; None: the only one of a group of its own. A stream's have numbers."""
     on_invalid: OnInvalid = "fail"
     """What becomes of rows that are no valid events: they fail the query, or are kept among the rejected."""
-    retry_seconds: float = 120.0
+    retry_timeout: float = 120.0
     """How long a request is tried again, for a hub that cannot be reached; 0: not at all."""
 
 
@@ -65,7 +66,7 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
         producer_group=group,
         batch_id=batch_id,
         on_invalid=on_invalid,
-        retry_seconds=seconds_of("retrySeconds", values["retrySeconds"]) if "retrySeconds" in values else 120.0,
+        retry_timeout=seconds_of("retryTimeout", values["retryTimeout"]) if "retryTimeout" in values else 120.0,
     )
 
 
@@ -78,7 +79,7 @@ def as_given(options: SinkOptions) -> dict[str, str]:
         "producerGroup": options.producer_group,
         "batchId": options.batch_id,
         "onInvalid": options.on_invalid,
-        "retrySeconds": options.retry_seconds,
+        "retryTimeout": format_duration(options.retry_timeout),
     }
     return {name: str(value) for name, value in values.items() if value is not None}
 

@@ -56,7 +56,7 @@ class PenstockDataSource(DataSource):
         from penstock.spark.registry import typed_events
 
         return source_schema(
-            self._chosen, typed_events(Hub(self._chosen.url, self._chosen.retry_seconds), self._chosen)
+            self._chosen, typed_events(Hub(self._chosen.url, self._chosen.retry_timeout), self._chosen)
         )
 
     def reader(self, schema: StructType) -> DataSourceReader:

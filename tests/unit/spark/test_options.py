@@ -42,13 +42,13 @@ def test_all_options_are_read() -> None:
         minPartitions="8",
         failOnDataLoss="false",
         includeHeaders="true",
-        retrySeconds="1.5",
+        retryTimeout="1.5 seconds",
     )
 
     assert options.starting_offsets == {"order.placed": AskedOffsets(2, {0: 17, 1: EARLIEST, 3: LATEST})}
     assert options.ending_offsets == {"order.placed": AskedOffsets(None, {0: 20})}
     assert (options.max_events_per_trigger, options.min_partitions) == (1000, 8)
-    assert (options.fail_on_data_loss, options.include_headers, options.retry_seconds) == (False, True, 1.5)
+    assert (options.fail_on_data_loss, options.include_headers, options.retry_timeout) == (False, True, 1.5)
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,8 @@ def test_all_options_are_read() -> None:
         ("minPartitions", "-1"),
         ("failOnDataLoss", "no"),
         ("includeHeaders", "1"),
-        ("retrySeconds", "-1"),
-        ("retrySeconds", "nan"),
+        ("retryTimeout", "-1"),
+        ("retryTimeout", "nan"),
     ],
 )
 def test_reader_option_is_refused_with_its_name_and_the_allowed_values(name: str, value: str) -> None:

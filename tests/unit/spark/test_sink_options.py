@@ -18,7 +18,9 @@ def test_sink_needs_url_and_event_type_only() -> None:
 
 
 def test_sink_options_may_be_in_any_case() -> None:
-    options = parse_with(PRODUCERGROUP="nightly", batchid=str(NUMBER_MAX), onInvalid="Reject", retrySeconds="1.5")
+    options = parse_with(
+        PRODUCERGROUP="nightly", batchid=str(NUMBER_MAX), onInvalid="Reject", retryTimeout="1.5 seconds"
+    )
 
     assert options == SinkOptions(
         url="http://localhost:1",
@@ -26,12 +28,12 @@ def test_sink_options_may_be_in_any_case() -> None:
         producer_group="nightly",
         batch_id=NUMBER_MAX,
         on_invalid="reject",
-        retry_seconds=1.5,
+        retry_timeout=1.5,
     )
 
 
 def test_options_are_given_again_as_they_were_read() -> None:
-    for given in ({}, {"mode": "Direct", "producerGroup": "g", "batchId": "7", "retrySeconds": "0"}):
+    for given in ({}, {"mode": "Direct", "producerGroup": "g", "batchId": "7", "retryTimeout": "0"}):
         options = parse_with(**given)
         assert parse_sink_options(as_given(options)) == options
 
@@ -53,7 +55,7 @@ def test_in_mode_direct_nothing_is_set_apart() -> None:
         ("batchId", "1"),
         ("onInvalid", "skip"),
         ("mode", "fast"),
-        ("retrySeconds", "long"),
+        ("retryTimeout", "long"),
     ],
 )
 def test_sink_option_is_refused_with_its_name_and_the_allowed_values(name: str, value: str) -> None:

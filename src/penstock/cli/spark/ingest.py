@@ -35,7 +35,9 @@ def ingest(
     follow: FollowOption = False,
     freshness: Annotated[
         str,
-        typer.Option(metavar="TIME", help="With --follow, how long few events may wait to be written: 30s, 15m, 2h."),
+        typer.Option(
+            metavar="DURATION", help="With --follow, how long few events may wait to be written: 30s, 15m, 2h."
+        ),
     ] = "15m",
     consumer_group: GroupOption = None,
     checkpoint: Annotated[
@@ -57,7 +59,7 @@ def ingest(
     from penstock.cli.spark.following import lag_of
     from penstock.cli.spark.running import check_source, running
     from penstock.spark import pipelines
-    from penstock.spark.options import delay_of
+    from penstock.spark.options import seconds_of
 
     path, kept = absolute(to), absolute(checkpoint) if checkpoint else None
     group = consumer_group or f"lake:{Path(path).name}"
@@ -65,7 +67,7 @@ def ingest(
         "url": url, "eventType": ",".join(event_types), "payload": payload, "startingOffsets": start,
         "maxTriggerDelay": freshness, "consumerGroup": group, **pairs(option, "--option"),
     }  # fmt: skip
-    delay_of("--freshness", freshness)
+    seconds_of("--freshness", freshness)
     check_source(source)
     trigger: dict[str, Any] = {"processingTime": "1 second"} if follow else {"availableNow": True}
     with running("ingest", master=master, conf=conf, log=log) as spark, lag_of(group, url) as lag:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from penstock.cli.options import URL, OutputOption, UrlOption
+from penstock.cli.options import URL, OutputOption, UrlOption, duration_parser
 from penstock.cli.subscription.finding import IdArgument
 
 if TYPE_CHECKING:
@@ -27,7 +27,13 @@ def stats(
     *,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again and again, until Ctrl-C.")] = False,
     interval: Annotated[
-        float, typer.Option(min=0.1, max=3600, metavar="SECONDS", help="With --watch: how often.")
+        float,
+        typer.Option(
+            parser=duration_parser(0.1, 3600),
+            metavar="DURATION",
+            show_default="1s",
+            help="With --watch: how often, such as 5s.",
+        ),
     ] = INTERVAL,
     url: UrlOption = URL,
     output: OutputOption = "text",

@@ -40,10 +40,10 @@ class Database:
         DatabaseUnavailable: it has not answered for too long.
     """
 
-    def __init__(self, url: str, schema: str, retry_seconds: float) -> None:
+    def __init__(self, url: str, schema: str, retry_timeout: float) -> None:
         self._url = url
         self._schema = schema
-        self._retry_seconds = retry_seconds
+        self._retry_timeout = retry_timeout
         self._connection: psycopg.Connection[Row] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class Database:
                 self.close()
                 raise meaning(error, self._schema) from error
 
-        return patiently(self._retry_seconds, connected)
+        return patiently(self._retry_timeout, connected)
 
 
 def query_of(statement: str, schema: str, columns: Sequence[str] = ()) -> sql.Composed:

@@ -18,7 +18,7 @@ NAMES: Final = (
     "maxEventsPerTrigger",
     "minPartitions",
     "schema",
-    "retrySeconds",
+    "retryTimeout",
 )
 _SCHEMES: Final = ("postgresql://", "postgres://")
 _URL: Final = "the address of a PostgreSQL database, such as postgresql://message_store@localhost:5432/message_store"
@@ -48,7 +48,7 @@ class CategoryOptions:
     """At least so many tasks, where there are so many events; None: as many as keep this machine's cores busy."""
     schema: str = "message_store"
     """The schema of the database in which MessageDB is installed."""
-    retry_seconds: float = 120.0
+    retry_timeout: float = 120.0
     """How long a read waits for a database that does not answer; 0: not at all."""
 
 
@@ -70,8 +70,8 @@ def parse_category_options(given: Mapping[str, str]) -> CategoryOptions:
             chosen[attribute] = whole_number(name, values[name])
     if "schema" in values:
         chosen["schema"] = _schema(values["schema"])
-    if "retrySeconds" in values:
-        chosen["retry_seconds"] = seconds_of("retrySeconds", values["retrySeconds"])
+    if "retryTimeout" in values:
+        chosen["retry_timeout"] = seconds_of("retryTimeout", values["retryTimeout"])
     options = CategoryOptions(url=_url(values.get("url")), categories=categories, **chosen)
     if "endingOffsets" in values:
         _refuse_wrong_end(options, values["endingOffsets"])

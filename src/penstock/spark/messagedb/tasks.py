@@ -15,7 +15,7 @@ from penstock.spark.tasks import cores
 
 def database_of(options: CategoryOptions) -> Database:
     """Return the database that *options* name."""
-    return Database(options.url, options.schema, options.retry_seconds)
+    return Database(options.url, options.schema, options.retry_timeout)
 
 
 def plan_batch(options: CategoryOptions) -> list[tuple[Stretch, ...]]:

@@ -92,7 +92,7 @@ class Intake:
     def _gather(self, batch: MicroBatch, most: int | None, goal: Goal | None) -> None:
         """Land what comes, until there is nothing more for now; with a *goal*, until that is come to."""
         self._ready(batch, goal)
-        patience, deadline = Patience(self._options.retry_seconds), self._clock() + WAIT_SECONDS
+        patience, deadline = Patience(self._options.retry_timeout), self._clock() + WAIT_SECONDS
         while goal is None or goal.missing:
             line = self._next(batch, goal, deadline - self._clock())
             if line is not None and not _has_room(batch, line, most):

@@ -15,6 +15,7 @@ from penstock.spark.options import (
     seconds_of,
     shown_location,
     whole_number,
+    whole_seconds,
 )
 
 NAMES: Final = (
@@ -30,7 +31,7 @@ NAMES: Final = (
     "commitTimeout",
     "tokenFile",
     "failOnDataLoss",
-    "retrySeconds",
+    "retryTimeout",
 )
 _OF_DEFINITION: Final = ("owningApplication", "eventType", "consumerGroup", "readFrom")
 _SUBSCRIPTION: Final = "the id of a subscription; or owningApplication and eventType, by which one is found or created"
@@ -77,7 +78,7 @@ class SubscriptionOptions:
     """Where the driver reads the bearer token of each request."""
     fail_on_data_loss: bool = True
     """Whether events that are gone before they were read end the query."""
-    retry_seconds: float = 120.0
+    retry_timeout: float = 120.0
     """How long the driver waits for a server that does not answer, or for room for its stream; 0: not at all."""
 
 
@@ -141,8 +142,8 @@ def _named(name: str, text: str | None, allowed: str) -> str:
 _PARSERS: Final = (
     ("maxEventsPerTrigger", "max_events_per_trigger", whole_number),
     ("batchLimit", "batch_limit", whole_number),
-    ("commitTimeout", "commit_timeout", whole_number),
+    ("commitTimeout", "commit_timeout", whole_seconds),
     ("tokenFile", "authorization_file", checked_file),
     ("failOnDataLoss", "fail_on_data_loss", flag_of),
-    ("retrySeconds", "retry_seconds", seconds_of),
+    ("retryTimeout", "retry_timeout", seconds_of),
 )

@@ -130,7 +130,7 @@ class NakadiServer:
         return asked(self._address(path), body, method=method, headers=headers, wanted=NAKADI)
 
     def _patiently(self, attempt: Callable[[], Result]) -> Result:
-        return patiently(self.options.retry_seconds, attempt)
+        return patiently(self.options.retry_timeout, attempt)
 
     def _authorization(self) -> dict[str, str]:
         return authorization(self.options.authorization_file)

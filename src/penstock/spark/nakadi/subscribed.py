@@ -76,7 +76,7 @@ class Subscribed:
         self.close()
         before = self.committed()
         self._settle(before, wanted)
-        self._stream = patiently(self._options.retry_seconds, lambda: OpenStream(lambda: self._server.stream(self.id)))
+        self._stream = patiently(self._options.retry_timeout, lambda: OpenStream(lambda: self._server.stream(self.id)))
         self._committed = advanced(before or self.committed(), wanted)
         return self._committed
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-NAMES: Final = ("tokenFile", "retrySeconds")
+NAMES: Final = ("tokenFile", "retryTimeout")
 BATCH_EVENTS: Final = 1_000
 BATCH_BYTES: Final = 4 << 20
 SENT: Final = "events"
@@ -34,14 +34,14 @@ class Nakadi:
     url: str
     event_type: str
     options: Mapping[str, str] = field(default_factory=dict)
-    """`tokenFile`: where on the driver the bearer token is, read anew for each micro-batch. `retrySeconds`: how long a
-    request is tried again, 120 unless said."""
+    """`tokenFile`: where on the driver the bearer token is, read anew for each micro-batch. `retryTimeout`: how long a
+    request is tried again, by default `120 seconds`."""
 
     def __post_init__(self) -> None:
         hub_url({"url": self.url})
         if not self.event_type:
             raise bad_option("event_type", self.event_type, "the name of an event type")
-        self._retry_seconds()
+        self._retry_timeout()
 
     def write(self, records: "DataFrame") -> "DataStreamWriter":
         """Return what publishes *records*, each at least once, those of a partition in their order.
@@ -51,7 +51,7 @@ class Nakadi:
         return records.writeStream.foreachBatch(self._send)
 
     def _send(self, records: "DataFrame", number: int) -> None:  # noqa: ARG002 - Spark's way to call
-        publishing = Publishing(self._address(), self._authorization(), self._retry_seconds())
+        publishing = Publishing(self._address(), self._authorization(), self._retry_timeout())
         records.select("value").mapInArrow(publishing, f"{SENT} long").agg({SENT: "sum"}).collect()
 
     def _address(self) -> str:
@@ -60,8 +60,8 @@ class Nakadi:
     def _authorization(self) -> dict[str, str]:
         return authorization(known_options(self.options, NAMES).get("tokenFile"))
 
-    def _retry_seconds(self) -> float:
-        return seconds_of("retrySeconds", known_options(self.options, NAMES).get("retrySeconds", "120"))
+    def _retry_timeout(self) -> float:
+        return seconds_of("retryTimeout", known_options(self.options, NAMES).get("retryTimeout", "120 seconds"))
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Publishing:
 
     address: str
     headers: Mapping[str, str] = field(repr=False)
-    retry_seconds: float
+    retry_timeout: float
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Publish the events of *batches*, and yield how many that were.
@@ -94,7 +94,7 @@ class Publishing:
             if left:
                 raise Unavailable(reason=f"{self.address} could not store {len(left)} of {len(events)} events")
 
-        patiently(self.retry_seconds, attempt)
+        patiently(self.retry_timeout, attempt)
 
 
 def pieces(events: Sequence[bytes]) -> Iterator[list[bytes]]:

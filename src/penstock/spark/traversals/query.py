@@ -1,6 +1,5 @@
 """The streaming query that traverses a data frame again and again."""
 
-import datetime as dt
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -8,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.errors import BadParameter
-from penstock.spark.traversals.interval import interval_seconds
+from penstock.spark.options import whole_seconds
 from penstock.spark.traversals.numbering import ROWS_MAX, numbered
 from penstock.spark.traversals.source import INTERVAL, START, PeriodicDataSource
 
@@ -22,7 +21,7 @@ def periodic(
     write: Callable[[DataFrame, int], object],
     *,
     checkpoint: str,
-    interval: str | dt.timedelta = "1h",
+    interval: str = "1 hour",
     available_now: bool = False,
 ) -> StreamingQuery:
     """Start a query that traverses *rows* on an interval, and hands each traversal to *write*, with positions.
@@ -36,21 +35,21 @@ def periodic(
         rows: Makes the data frame, anew for each traversal. It is persisted while the traversal lasts.
         write: Is given the numbered rows, and the position of the first of them: it tells traversals apart.
         checkpoint: Where Spark keeps when traversals have started. Each query needs one of its own.
-        interval: From the start of a traversal to the start of the next, such as `30s`, `15m`, `1h`, `1d`.
+        interval: From the start of a traversal to the start of the next, a duration such as `30s`, `15 minutes`, `1d`.
         available_now: Whether to end after one traversal, or none if it is not due.
 
     Raises:
         BadParameter: the interval is none. By the query: the data frame is a stream, has a column `position`, or more
             than 1 000 000 000 rows.
     """
-    seconds = interval_seconds(interval)
+    whole_seconds("interval", interval)
     spark.dataSource.register(PeriodicDataSource)
 
     def traverse(starts: DataFrame, _: int) -> None:
         for row in starts.collect():
             write_numbered(rows(spark), row[START] * ROWS_MAX, write)
 
-    starts = spark.readStream.format(PeriodicDataSource.name()).option(INTERVAL, str(seconds)).load()
+    starts = spark.readStream.format(PeriodicDataSource.name()).option(INTERVAL, interval).load()
     trigger: dict[str, Any] = {"availableNow": True} if available_now else {"processingTime": LOOK}
     return starts.writeStream.foreachBatch(traverse).option("checkpointLocation", checkpoint).trigger(**trigger).start()
 

@@ -9,13 +9,13 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, Suppor
 from pyspark.sql.types import LongType, StructField, StructType
 
 from penstock.processing.timetable import Timetable
-from penstock.spark.options import known_options, whole_number
+from penstock.spark.options import known_options, whole_seconds
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 START: Final = "start"
-INTERVAL: Final = "intervalSeconds"
+INTERVAL: Final = "interval"
 
 
 class PeriodicDataSource(DataSource):
@@ -24,7 +24,7 @@ class PeriodicDataSource(DataSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
         values = known_options(dict(options.items()), [INTERVAL])
-        self._interval = whole_number(INTERVAL, values.get(INTERVAL, ""))
+        self._interval = whole_seconds(INTERVAL, values.get(INTERVAL, ""))
 
     @classmethod
     def name(cls) -> str:

@@ -26,7 +26,7 @@ NAMES: Final = (
     "headers",
     "tokenFile",
     "failOnDataLoss",
-    "retrySeconds",
+    "retryTimeout",
 )
 LANDING: Final = "a path that driver and executors reach, and that lasts as long as the checkpoint"
 _PARTITIONS: Final = frozenset(map(str, range(PARTITION_MAX + 1)))
@@ -62,7 +62,7 @@ class RemoteOptions:
     """Where each request's bearer token is read."""
     fail_on_data_loss: bool = True
     """Whether a cursor that the server refuses ends the query."""
-    retry_seconds: float = 120.0
+    retry_timeout: float = 120.0
     """How long a read waits for a server that does not answer; 0: not at all."""
 
     @property
@@ -176,5 +176,5 @@ _PARSERS: Final[dict[str, tuple[str, Callable[[str, str], Any]]]] = {
     "headers": ("headers", _names),
     "tokenFile": ("authorization_file", checked_file),
     "failOnDataLoss": ("fail_on_data_loss", flag_of),
-    "retrySeconds": ("retry_seconds", seconds_of),
+    "retryTimeout": ("retry_timeout", seconds_of),
 }

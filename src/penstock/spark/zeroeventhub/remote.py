@@ -49,7 +49,7 @@ class RemoteFeed:
             retry_timeout=0.0,  # Ours counts.
             clock=time.monotonic,
         )
-        self._churn = Patience(options.retry_seconds)
+        self._churn = Patience(options.retry_timeout)
         self._stale_count = 0
         """How often in a row the partitions had changed when they were read."""
 
@@ -110,7 +110,7 @@ class RemoteFeed:
 
     def _told(self, ask: Callable[[], Exchange[Result]]) -> Result:
         try:
-            return patiently(self._options.retry_seconds, lambda: carry_out(ask(), headers=self._authorization()))
+            return patiently(self._options.retry_timeout, lambda: carry_out(ask(), headers=self._authorization()))
         except BadParameter as error:
             if error.parameter == "partition_count":
                 raise no_partition_count(self._options.url) from None

@@ -33,13 +33,13 @@ def test_all_options_are_read() -> None:
         maxEventsPerTrigger="1000",
         minPartitions="8",
         schema="events",
-        retrySeconds="1.5",
+        retryTimeout="1.5 seconds",
     )
 
     assert options.starting_offsets == {"account": 17, "payment": EARLIEST}
     assert options.ending_offsets == {"account": 20, "payment": LATEST}
     assert (options.max_events_per_trigger, options.min_partitions) == (1000, 8)
-    assert (options.schema, options.retry_seconds) == ("events", 1.5)
+    assert (options.schema, options.retry_timeout) == ("events", 1.5)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_all_options_are_read() -> None:
         ("maxEventsPerTrigger", "0", "option maxEventsPerTrigger is '0'; allowed: a whole number, 1 or more"),
         ("minPartitions", "many", "option minPartitions is 'many'; allowed: a whole number, 1 or more"),
         ("schema", " ", "option schema is ' '; allowed: the name of the schema in which MessageDB is installed"),
-        ("retrySeconds", "long", "option retrySeconds is 'long'; allowed: seconds, 0 or more"),
+        ("retryTimeout", "long", "option retryTimeout is 'long'; allowed: a duration"),
         ("consumerGroup", "lake", "there is no option 'consumerGroup'"),
     ],
 )

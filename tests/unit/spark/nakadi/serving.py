@@ -49,7 +49,7 @@ class Serving:
         return [body for given, path, body in self.asked if given == method and path.partition("?")[0].endswith(end)]
 
     def options(self, **others: Any) -> SubscriptionOptions:
-        chosen: dict[str, Any] = {"retry_seconds": 0.0, "landing_location": "/nowhere", "subscription": "s"} | others
+        chosen: dict[str, Any] = {"retry_timeout": 0.0, "landing_location": "/nowhere", "subscription": "s"} | others
         return SubscriptionOptions(url=self.url, **chosen)
 
 

@@ -196,7 +196,7 @@ def test_intake_opens_the_next_stream_after_one_ends(
 ) -> None:
     nakadi.ends = {"0": offset(1)}
     nakadi.streams = [[], [line(0, 1, debug="Stream started")], [line(1, 1)]]
-    intake = run(retry_seconds=30.0)
+    intake = run(retry_timeout=30.0)
     intake.aim()
     start = intake.begin()
     first = intake.advance(start, 100)

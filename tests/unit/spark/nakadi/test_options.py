@@ -26,14 +26,14 @@ def test_all_options_are_read() -> None:
     options = parse_with(
         MAXEVENTSPERTRIGGER="1000",
         batchLimit="50",
-        commitTimeout="30",
+        commitTimeout="30 seconds",
         tokenFile="/run/token",
         failOnDataLoss="false",
-        retrySeconds="1.5",
+        retryTimeout="1.5 seconds",
     )
 
     assert (options.max_events_per_trigger, options.batch_limit, options.commit_timeout) == (1000, 50, 30)
-    assert (options.authorization_file, options.fail_on_data_loss, options.retry_seconds) == ("/run/token", False, 1.5)
+    assert (options.authorization_file, options.fail_on_data_loss, options.retry_timeout) == ("/run/token", False, 1.5)
 
 
 def test_subscription_may_be_defined_by_owner_event_types_and_group() -> None:
@@ -63,10 +63,10 @@ def test_subscription_may_be_defined_by_owner_event_types_and_group() -> None:
         (LEAST | {"maxEventsPerTrigger": "0"}, "option maxEventsPerTrigger is '0'; allowed: a whole number"),
         (LEAST | {"batchLimit": "many"}, "option batchLimit is 'many'; allowed: a whole number"),
         (LEAST | {"maxEventsPerTrigger": "10"}, "option batchLimit is 500; allowed: up to 10, which is maxEventsPer"),
-        (LEAST | {"commitTimeout": "0"}, "option commitTimeout is '0'; allowed: a whole number"),
+        (LEAST | {"commitTimeout": "0"}, "option commitTimeout is '0'; allowed: whole seconds, 1 or more"),
         (LEAST | {"failOnDataLoss": "perhaps"}, "option failOnDataLoss is 'perhaps'; allowed: true or false"),
         (LEAST | {"tokenFile": ""}, "option tokenFile is ''; allowed: a file that can be read, with a token"),
-        (LEAST | {"retrySeconds": "long"}, "option retrySeconds is 'long'; allowed: seconds, 0 or more"),
+        (LEAST | {"retryTimeout": "long"}, "option retryTimeout is 'long'; allowed: a duration"),
         (LEAST | {"startingOffsets": "latest"}, "there is no option 'startingOffsets'"),
         (DEFINED | {"readFrom": "cursors"}, "option readFrom is 'cursors'; allowed: begin, end"),
         (DEFINED | {"eventType": "a.b,,c"}, "option eventType is 'a.b,,c'; allowed: the name of an event type"),

@@ -129,7 +129,7 @@ def test_server_that_is_not_nakadi_is_reported(nakadi: Serving) -> None:
 def test_server_error_is_retried(nakadi: Serving) -> None:
     nakadi.answers = {("GET", "/cursors"): [(503, "try later"), (500, "oh")]}
 
-    assert NakadiServer(nakadi.options(retry_seconds=30.0)).cursors("s") == {}
+    assert NakadiServer(nakadi.options(retry_timeout=30.0)).cursors("s") == {}
 
 
 def test_move_is_retried_while_a_cursor_reset_is_in_progress(nakadi: Serving) -> None:
@@ -137,7 +137,7 @@ def test_move_is_retried_while_a_cursor_reset_is_in_progress(nakadi: Serving) ->
     with pytest.raises(Unavailable, match="others are in the way: Cursors reset"):
         NakadiServer(nakadi.options()).move("s", {A: offset(3)})
 
-    NakadiServer(nakadi.options(retry_seconds=30.0)).move("s", {A: offset(3)})
+    NakadiServer(nakadi.options(retry_timeout=30.0)).move("s", {A: offset(3)})
 
     assert nakadi.committed == {"0": offset(3)}
 

@@ -35,7 +35,7 @@ def test_publishing_answer_of_another_shape_is_malformed(told: object) -> None:
         ({"url": "nakadi"}, "option url"),
         ({"event_type": ""}, "event_type"),
         ({"options": {"tokenfile": "x", "colour": "red"}}, "no option 'colour'"),
-        ({"options": {"retrySeconds": "soon"}}, "option retrySeconds"),
+        ({"options": {"retryTimeout": "soon"}}, "option retryTimeout"),
     ],
 )
 def test_wrong_publishing_option_is_refused(given: dict[str, object], said: str) -> None:

@@ -54,7 +54,7 @@ def messagedb_source(url: Any = STORE, category: Any = "account", **options: Any
         (kafka_source, "fail_on_loss", [None, 0, "no"]),
         (kafka_source, "start", ["now", None]),
         (messagedb_source, "schema", [None, 5, ""]),
-        (messagedb_source, "retry_seconds", [None, "60", -1, float("nan")]),
+        (messagedb_source, "retry_timeout", [None, "60", -1, float("nan")]),
         (messagedb_source, "start", ["now", None]),
     ],
 )

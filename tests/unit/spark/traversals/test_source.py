@@ -68,12 +68,12 @@ def test_nothing_is_available_where_no_traversal_is_due() -> None:
 
 
 def test_a_source_has_an_interval() -> None:
-    source = PeriodicDataSource(CaseInsensitiveDict({"intervalSeconds": "60"}))
+    source = PeriodicDataSource(CaseInsensitiveDict({"interval": "60 seconds"}))
 
     assert source.schema().names == ["start"]
     assert source.name() == "periodic"
     assert pickle.loads(pickle.dumps(source.streamReader(source.schema()))).getDefaultReadLimit() == ALL
-    with pytest.raises(BadParameter, match="option intervalSeconds is ''; allowed: a whole number"):
+    with pytest.raises(BadParameter, match="option interval is ''; allowed: a duration"):
         PeriodicDataSource(CaseInsensitiveDict({}))
 
 

@@ -29,7 +29,7 @@ def test_all_options_are_read() -> None:
         headers="ce_id,ce_time",
         tokenFile="/run/token",
         failOnDataLoss="false",
-        retrySeconds="1.5",
+        retryTimeout="1.5 seconds",
     )
 
     assert options == RemoteOptions(
@@ -44,7 +44,7 @@ def test_all_options_are_read() -> None:
         headers=("ce_id", "ce_time"),
         authorization_file="/run/token",
         fail_on_data_loss=False,
-        retry_seconds=1.5,
+        retry_timeout=1.5,
     )
     assert options.include_headers
     assert options.wish(20) == Wish(page_size_hint=20, headers=("ce_id", "ce_time"), event_types=("placed", "paid"))
@@ -89,7 +89,7 @@ def test_cursors_may_stand_as_in_a_checkpoint() -> None:
         ("includeHeaders", "all", "option includeHeaders is 'all'; allowed: true or false"),
         ("headers", "ce_id", "option headers is 'ce_id'; allowed: beside includeHeaders=true alone"),
         ("failOnDataLoss", "no", "option failOnDataLoss is 'no'; allowed: true or false"),
-        ("retrySeconds", "long", "option retrySeconds is 'long'; allowed: seconds, 0 or more"),
+        ("retryTimeout", "long", "option retryTimeout is 'long'; allowed: a duration"),
         ("eventType", "placed", "there is no option 'eventType'"),
     ],
 )

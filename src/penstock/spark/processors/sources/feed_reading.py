@@ -68,7 +68,7 @@ class ReadFeeds:
 
     def _read(self, wanted: Range, *, again: bool) -> Iterator[pa.RecordBatch]:
         hub, fails = self.tasks.hub, self.tasks.fail_on_loss
-        patience = Patience(hub.retry_seconds)
+        patience = Patience(hub.retry_timeout)
         number = self.plan.numbers[encode_tranche(wanted.event_type, wanted.partition)]
         for batch in read_range(hub, wanted, patience, fail_on_loss=fails, with_headers=False):
             yield looked_at(self._shaped(batch, wanted, number, again=again), self.plan, again=again)

@@ -28,7 +28,7 @@ from penstock.spark.processors.sources.feed_reading import FeedTasks, ReadFeeds
 from penstock.spark.processors.sources.source import Look, Reading, SparkSource, Stretch, Then
 from penstock.spark.ranges import Range, plan_tasks
 
-RETRY_SECONDS: Final = 60.0
+RETRY_TIMEOUT: Final = 60.0
 """So long executors ask a hub again that does not answer, before a round is given up and begun anew."""
 
 
@@ -47,7 +47,7 @@ class SparkFeedSource(FeedSource):
 
     def __init__(self, url: str, *event_types: str, start: Start = "earliest", fail_on_loss: bool = True) -> None:
         super().__init__(url, *event_types, start=start, fail_on_loss=fail_on_loss)
-        self._hub = Hub(url, RETRY_SECONDS)
+        self._hub = Hub(url, RETRY_TIMEOUT)
         self._closed = threading.Event()
         self._event_types = tuple(dict.fromkeys(event_types))
         self._fails = fail_on_loss
@@ -75,7 +75,7 @@ class SparkFeedSource(FeedSource):
         super().close()
 
     def _heads(self, event_type: str) -> Heads:
-        asked, patience = replace(self._hub, retry_seconds=0.0), Patience(RETRY_SECONDS, sleep=self._closed.wait)
+        asked, patience = replace(self._hub, retry_timeout=0.0), Patience(RETRY_TIMEOUT, sleep=self._closed.wait)
         while not self._closed.is_set():
             try:
                 return asked.heads(event_type)

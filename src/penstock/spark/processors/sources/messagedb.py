@@ -7,6 +7,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
+from penstock.core.durations import format_duration
 from penstock.errors import Unavailable
 from penstock.processing.engine.item import Position
 from penstock.processing.parameters import check_kind, check_name, check_seconds, check_texts
@@ -42,7 +43,7 @@ class MessagedbSource(FrameSource):
         categories: Which, at least one.
         start: Where a processor begins that has no position: at the `earliest` event, or behind the `latest` there is.
         schema: In which MessageDB is installed.
-        retry_seconds: How long a database is waited for that does not answer.
+        retry_timeout: Seconds for which a database is asked again that does not answer.
 
     Raises:
         BadParameter: one of them is none; or (whatever reads) there is no MessageDB.
@@ -56,14 +57,14 @@ class MessagedbSource(FrameSource):
         *categories: str,
         start: Start = "earliest",
         schema: str = "message_store",
-        retry_seconds: float = 60.0,
+        retry_timeout: float = 60.0,
     ) -> None:
         super().__init__(start)
         check_kind("url", url, str, "postgresql://…")
         check_texts("categories", categories)
         check_name("schema", schema)
-        check_seconds("retry_seconds", retry_seconds, zero=True)
-        self._options = {"url": url, "schema": schema, "retrySeconds": str(retry_seconds)}
+        check_seconds("retry_timeout", retry_timeout, zero=True)
+        self._options = {"url": url, "schema": schema, "retryTimeout": format_duration(retry_timeout)}
         chosen = parse_category_options({**self._options, "category": ",".join(categories)})
         self._categories = chosen.categories
         self._database = database_of(chosen)

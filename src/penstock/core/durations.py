@@ -1,0 +1,50 @@
+"""Durations as people write them in options: `30s`, `15m`, `2 hours`, `1 hour 30 minutes`.
+
+The command line and the options of Spark's sources and sinks take the same: what Spark calls an interval string, and
+its short form. In Python, durations are plain seconds.
+"""
+
+import re
+from typing import Final
+
+EXAMPLES: Final = "a duration such as 30s, 15m, 2h, 1d or '10 seconds'"
+"""What an error says is allowed."""
+_UNITS: Final = {
+    **dict.fromkeys(("ms", "millisecond", "milliseconds"), 0.001),
+    **dict.fromkeys(("", "s", "sec", "second", "seconds"), 1.0),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), 60.0),
+    **dict.fromkeys(("h", "hour", "hours"), 3_600.0),
+    **dict.fromkeys(("d", "day", "days"), 86_400.0),
+    **dict.fromkeys(("w", "week", "weeks"), 604_800.0),
+}
+_PART: Final = r"(\d{1,9}(?:\.\d{1,6})?) ?([a-z]*)"
+_DURATION: Final = re.compile(rf"{_PART}(?: +{_PART})*", re.ASCII)
+
+
+def parse_duration(text: str) -> float:
+    """Return the seconds of the duration *text*; a number without a unit is seconds.
+
+    Raises:
+        ValueError: it is no duration.
+
+    >>> [parse_duration(text) for text in ("30s", "15 minutes", "1.5h", "1 hour 30 minutes", "604800")]
+    [30.0, 900.0, 5400.0, 5400.0, 604800.0]
+    """
+    given = text.strip().lower()
+    if not _DURATION.fullmatch(given):
+        raise ValueError(text)
+    total = 0.0
+    for number, unit in re.findall(_PART, given):
+        if unit not in _UNITS:
+            raise ValueError(text)
+        total += float(number) * _UNITS[unit]
+    return total
+
+
+def format_duration(seconds: float) -> str:
+    """Return *seconds* as a duration that `parse_duration` reads.
+
+    >>> format_duration(120.0), format_duration(0.25)
+    ('120 seconds', '0.25 seconds')
+    """
+    return f"{seconds:.6f}".rstrip("0").rstrip(".") + " seconds"

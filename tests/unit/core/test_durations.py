@@ -1,0 +1,40 @@
+import re
+
+import pytest
+
+from penstock.core.durations import format_duration, parse_duration
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1s", 1.0),
+        ("90 s", 90.0),
+        ("15m", 900.0),
+        (" 2h ", 7_200.0),
+        ("7d", 604_800.0),
+        ("1w", 604_800.0),
+        ("250ms", 0.25),
+        ("1.5 hours", 5_400.0),
+        ("1 hour 30 minutes", 5_400.0),
+        ("10 Seconds", 10.0),
+        ("0", 0.0),
+        ("604800", 604_800.0),
+    ],
+)
+def test_duration_is_read_as_seconds(text: str, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "s", "-1m", "1x", "1 fortnight", "nan", "inf", "1e3", "\u0661s", "1:30", "1h30", "1h,30m", "1 2 hours ago"],
+)
+def test_malformed_duration_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(text)):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.25, 1.5, 120.0, 86_400.0])
+def test_formatted_duration_is_read_back(seconds: float) -> None:
+    assert parse_duration(format_duration(seconds)) == seconds
