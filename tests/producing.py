@@ -105,7 +105,7 @@ def shown_of(answer: httpx2.Response, status: int = 200) -> dict[str, Any]:
     assert answer.status_code == status, answer.text
     found: dict[str, Any] = answer.json()
     number = "" if found["next_sequence"] is None else found["next_sequence"]
-    assert answer.headers["etag"] == f'"{found["owner_level"]}:{number}"'
+    assert answer.headers["etag"] == f'"{found["epoch"]}:{number}"'
     assert answer.headers["cache-control"] == "no-store"
     return found
 

@@ -167,7 +167,7 @@ def test_two_concurrent_commands_store_nothing_twice(at_hub: Command, orders: st
     assert by_order(stored(at_hub, orders)) == by_order(events)
 
 
-@pytest.mark.parametrize("claim", [{"pinned": True}, {"owner_level": 7}, None], ids=["pinned", "taken over", "deleted"])
+@pytest.mark.parametrize("claim", [{"pinned": True}, {"epoch": 7}, None], ids=["pinned", "taken over", "deleted"])
 def test_group_claimed_or_deleted_by_another_is_not_continued(
     at_hub: Command, orders: str, claim: dict[str, Any] | None
 ) -> None:

@@ -90,9 +90,9 @@ class Scene:
             assert (first, last) == (0, count - 1)
 
 
-def starting(owner_level: int | None = None, sequence: int | None = None) -> dict[str, Any]:
+def starting(epoch: int | None = None, sequence: int | None = None) -> dict[str, Any]:
     """Return options of a producer that begins partition 0 with that epoch and that number."""
-    return {"partition_options": {0: PartitionPublishingOptions(owner_level=owner_level, starting_sequence=sequence)}}
+    return {"partition_options": {0: PartitionPublishingOptions(epoch=epoch, starting_sequence=sequence)}}
 
 
 def ids(*numbers: int) -> list[dict[str, int]]:

@@ -159,7 +159,7 @@ def test_new_producer_with_the_old_state_carries_on_in_its_epoch(scene: Scene) -
     at = old.properties(0)
     old.close()
 
-    new = scene.producer(**starting(at.owner_level, at.next_sequence))
+    new = scene.producer(**starting(at.epoch, at.next_sequence))
 
     assert new.properties(0) == at
     assert new.send(ids(3), partition=0) == stored(2, (2, 2))
@@ -183,7 +183,7 @@ def test_new_producer_with_a_wrong_number_is_refused(scene: Scene, number: int) 
 
 
 def test_last_epoch_cannot_be_taken_over(scene: Scene, mine: Handle) -> None:
-    scene.raw().claims(owner_level=EPOCH_MAX)
+    scene.raw().claims(epoch=EPOCH_MAX)
 
     failure_of(lambda: mine.send(ids(1), partition=0), EpochExhausted, current_epoch=EPOCH_MAX, outcome="not_stored")
 

@@ -129,7 +129,7 @@ def test_epoch_that_a_restore_has_lost_goes_on_if_nothing_was_acknowledged_in_it
     alone.producer().send(ids(1), partition=0)
     backup = back_up(restorable)
     new = alone.producer()
-    assert new.properties(0).owner_level == 1
+    assert new.properties(0).epoch == 1
     put_back(restorable, backup)
 
     assert new.send(ids(2), partition=0) == stored(0, (1, 1), epoch=1)

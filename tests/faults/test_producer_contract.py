@@ -53,13 +53,13 @@ def test_idempotent_publishing_is_a_class_that_no_option_switches_on_or_off() ->
 
 
 def test_producer_copies_its_options(scene: Scene) -> None:
-    options = {0: PartitionPublishingOptions(owner_level=4)}
+    options = {0: PartitionPublishingOptions(epoch=4)}
     mine = scene.producer(partition_options=options)
-    options[0] = PartitionPublishingOptions(owner_level=9)
+    options[0] = PartitionPublishingOptions(epoch=9)
 
-    assert mine.properties(0).owner_level == 4
+    assert mine.properties(0).epoch == 4
     with pytest.raises(AttributeError):
-        options[0].owner_level = 5  # type: ignore[misc]
+        options[0].epoch = 5  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_producer_copies_its_options(scene: Scene) -> None:
         ("on_unknown", "ignore"),
         ("partition_options", {"0": PartitionPublishingOptions()}),
         ("partition_options", {-1: PartitionPublishingOptions()}),
-        ("partition_options", {0: {"owner_level": 4}}),
+        ("partition_options", {0: {"epoch": 4}}),
     ],
 )
 def test_producer_with_an_invalid_option_is_refused(name: str, value: Any) -> None:
@@ -86,7 +86,7 @@ def test_producer_with_an_invalid_option_is_refused(name: str, value: Any) -> No
             assert refused.value.parameter == name
 
 
-@pytest.mark.parametrize("given", [{"owner_level": -1}, {"starting_sequence": -1}, {"owner_level": "4"}])
+@pytest.mark.parametrize("given", [{"epoch": -1}, {"starting_sequence": -1}, {"epoch": "4"}])
 def test_partition_options_with_an_invalid_value_are_refused(given: dict[str, Any]) -> None:
     with pytest.raises(BadParameter) as refused:
         PartitionPublishingOptions(**given)
@@ -101,7 +101,7 @@ def test_producer_with_a_client_of_the_other_kind_is_refused() -> None:
 
 
 def test_partition_begins_with_the_number_and_the_epoch_that_are_asked_for(wide: Scene) -> None:
-    options = {0: PartitionPublishingOptions(starting_sequence=1000), 1: PartitionPublishingOptions(owner_level=5)}
+    options = {0: PartitionPublishingOptions(starting_sequence=1000), 1: PartitionPublishingOptions(epoch=5)}
     mine = wide.producer(partition_options=options)
 
     assert mine.send(ids(1, 2), partition=0) == stored(1000, (0, 1))
@@ -110,7 +110,7 @@ def test_partition_begins_with_the_number_and_the_epoch_that_are_asked_for(wide:
 
     assert mine.properties(0).last_published_sequence == 1001
     shown = wide.raw(partition=0).shown()
-    assert (shown["owner_level"], shown["next_sequence"]) == (0, 1002)
+    assert (shown["epoch"], shown["next_sequence"]) == (0, 1002)
 
 
 def test_epoch_after_the_first_begins_with_number_0(scene: Scene) -> None:
@@ -279,7 +279,7 @@ def test_publishing_properties_tell_group_epoch_and_last_number(wide: Scene) -> 
     assert mine.properties(1, refresh=True) == mine.properties(1)
     assert mine.properties(0) == PublishingProperties(0, "mine", 0, None, 0, None)
     wide.producer().send(ids(6), partition=1)
-    assert mine.properties(1).owner_level == 0
+    assert mine.properties(1).epoch == 0
     assert mine.properties(1, refresh=True) == PublishingProperties(1, "mine", 1, 0, 1, 5)
 
 

@@ -29,14 +29,14 @@ def publish_beside(scene: Scene, mine: Handle, *batches: tuple[int, ...]) -> Non
     properties = mine.properties(0)
     number = properties.next_sequence
     for batch in batches:
-        scene.raw().appends(number, batch, epoch=properties.owner_level)
+        scene.raw().appends(number, batch, epoch=properties.epoch)
         number += len(batch)
 
 
 def second_of(scene: Scene, mine: Handle) -> Handle:
     """Return another producer that goes on in the same epoch at the same number."""
     at = mine.properties(0)
-    return scene.producer(**starting(at.owner_level, at.next_sequence))
+    return scene.producer(**starting(at.epoch, at.next_sequence))
 
 
 class Refused(NamedTuple):

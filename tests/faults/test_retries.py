@@ -118,7 +118,7 @@ def test_claim_is_repeated_until_it_is_answered(scene: Scene, group: str | None,
     assert group is None or (len(claims), len(set(claims))) == (3, 1)
     assert mine.group is not None
     shown = scene.raw(mine.group).shown()
-    assert (shown["owner_level"], shown["next_sequence"]) == (0, 1)
+    assert (shown["epoch"], shown["next_sequence"]) == (0, 1)
 
 
 def test_repeated_claim_keeps_the_end_of_the_epoch_before(scene: Scene) -> None:
@@ -128,7 +128,7 @@ def test_repeated_claim_keeps_the_end_of_the_epoch_before(scene: Scene) -> None:
     assert scene.producer().send(ids(3), partition=0) == stored(0, (2, 2), epoch=1)
 
     shown = scene.raw().shown()
-    assert (shown["owner_level"], shown["previous"]) == (1, {"epoch": 0, "next_sequence": 2, "last_offset": 1})
+    assert (shown["epoch"], shown["previous"]) == (1, {"epoch": 0, "next_sequence": 2, "last_offset": 1})
 
 
 def test_call_that_waits_for_a_group_ends_with_its_own_timeout(scene: Scene) -> None:

@@ -161,7 +161,7 @@ def test_resolve_finds_the_unknown_outcome_once(scene: Scene, mine: Handle, is_s
     assert mine.resolve(0) == Resolution(0, 0, 0, 2, is_stored, (Range(0, 1),) if is_stored else ())
 
     assert mine.resolve(0) is None
-    assert mine.properties(0).owner_level == (0 if is_stored else 1)
+    assert mine.properties(0).epoch == (0 if is_stored else 1)
 
 
 def test_close_reports_partitions_of_unknown_outcome(wide: Scene) -> None:

@@ -135,7 +135,7 @@ class Numbered:
         status, answer = self.work.tell(self.remote, "PUT", asked)
         if status == 200:
             taken = json.loads(answer)
-            self.at[path] = (taken["owner_level"], taken["next_sequence"])
+            self.at[path] = (taken["epoch"], taken["next_sequence"])
 
 
 def publishes_numbered(work: Work) -> None:
@@ -157,7 +157,7 @@ def shares_a_group(work: Work) -> None:
             does = work.chance.random()
             if does < 0.3:
                 status, answer = work.tell(remote, "PUT", one, b'{"pinned":true}' if does < 0.1 else None)
-                epochs[one] = json.loads(answer)["owner_level"] if status == 200 else 0
+                epochs[one] = json.loads(answer)["epoch"] if status == 200 else 0
             elif does < 0.4:
                 work.tell(remote, "DELETE", one, may=(204, 404))
             elif does < 0.5:

@@ -123,12 +123,12 @@ class PublishingProperties:
 
     partition: int
     producer_group: str
-    owner_level: int
+    epoch: int
     last_published_sequence: int | None
-    """None: nothing was published with this owner level."""
+    """None: nothing was published with this epoch."""
     next_sequence: int
     last_offset: int | None
-    """The offset of its last event; None: it has none with this owner level."""
+    """The offset of its last event; None: it has none with this epoch."""
 
 
 def properties_of(shown: Shown) -> PublishingProperties:
@@ -139,11 +139,11 @@ def properties_of(shown: Shown) -> PublishingProperties:
     """
     if shown.next_sequence is None:
         told = {"producer_group": shown.producer_group, "partition": shown.partition}
-        raise ProducerStateExpired(**told, current_epoch=shown.owner_level)
+        raise ProducerStateExpired(**told, current_epoch=shown.epoch)
     return PublishingProperties(
         shown.partition,
         shown.producer_group,
-        shown.owner_level,
+        shown.epoch,
         shown.last_published_sequence,
         shown.next_sequence,
         shown.last_offset,

@@ -20,7 +20,7 @@ class Stamp(NamedTuple):
     """How a batch is numbered, as its producer says."""
 
     epoch: int
-    """The owner level: whoever publishes with a higher one shuts out all with a lower one."""
+    """The incarnation of the producer: a higher epoch fences all lower ones."""
     sequence: int
     """The number of its first event, modulo `MODULUS`."""
 
@@ -242,8 +242,8 @@ GROUP_CHARS_MAX: Final = 128
 class Claim(NamedTuple):
     """What somebody who wants to publish asks for."""
 
-    level: int | None = None
-    """The owner level, or epoch; None: the next one."""
+    epoch: int | None = None
+    """The epoch to publish with; None: the next one."""
     starting: int | None = None
     """The number of the first event; None: 0."""
     claim_id: str | None = None
@@ -274,26 +274,26 @@ def grant(
 
     >>> grant(None, None, Claim())
     State(epoch=0, begin=0, next=0, ...)
-    >>> grant(State(epoch=3, begin=0, next=7), None, Claim(level=3, starting=7)).epoch
+    >>> grant(State(epoch=3, begin=0, next=7), None, Claim(epoch=3, starting=7)).epoch
     3
-    >>> grant(State(epoch=3, begin=0, next=7), None, Claim(level=3))
+    >>> grant(State(epoch=3, begin=0, next=7), None, Claim(epoch=3))
     Refused(wanted='epoch 3 from number 0')
     """
     if state is not None and claim.claim_id is not None and claim.claim_id == last_claim and not state.is_expired:
-        is_same = claim.level in (None, state.epoch)
-        return state if is_same else Refused(f"epoch {claim.level} by the claim that epoch {state.epoch} was had by")
+        is_same = claim.epoch in (None, state.epoch)
+        return state if is_same else Refused(f"epoch {claim.epoch} by the claim that epoch {state.epoch} was had by")
     current = None if state is None else state.epoch
     if claim.if_epoch is not None and claim.if_epoch != current:
         return Refused(f"a claim that is to hold only while the epoch is {claim.if_epoch}")
     starting = claim.starting or 0
-    if claim.level is None:
-        level = 0 if current is None else current + 1
-        if level > EPOCH_MAX:
+    if claim.epoch is None:
+        epoch = 0 if current is None else current + 1
+        if epoch > EPOCH_MAX:
             return Exhausted()
-    elif current is None or claim.level > current:
-        level = claim.level
+    elif current is None or claim.epoch > current:
+        epoch = claim.epoch
     else:
         assert state is not None
-        goes_on = claim.level == current and claim.starting == state.next % modulus and not state.is_expired
-        return state if goes_on else Refused(f"epoch {claim.level} from number {starting}")
-    return State(level, starting, starting) if state is None else state.after(level, starting)
+        goes_on = claim.epoch == current and claim.starting == state.next % modulus and not state.is_expired
+        return state if goes_on else Refused(f"epoch {claim.epoch} from number {starting}")
+    return State(epoch, starting, starting) if state is None else state.after(epoch, starting)

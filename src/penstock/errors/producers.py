@@ -186,7 +186,7 @@ class ClaimRefused(Conflict):
 
     code = "claim-refused"
     message = "{producer_group!r} is at {stands} in partition {partition}: {wanted} cannot be had"
-    hint = 'The owner_level "next" takes over from whoever has the current one.'
+    hint = 'The epoch "next" takes over from whoever has the current one.'
 
     producer_group: str
     partition: int

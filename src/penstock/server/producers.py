@@ -139,7 +139,7 @@ def offsets_shown(ranges: Sequence[Range]) -> list[wire.Offsets]:
 def _standing(hub: Hub, partition: int, standing: ProducerStatus, status: int = 200) -> Response:
     found = _shown(hub, partition, standing)
     answer = json_response(found, status)
-    answer.headers["ETag"] = f'"{found.owner_level}:{"" if found.next_sequence is None else found.next_sequence}"'
+    answer.headers["ETag"] = f'"{found.epoch}:{"" if found.next_sequence is None else found.next_sequence}"'
     answer.headers["Cache-Control"] = "no-store"
     return answer
 
@@ -150,7 +150,7 @@ def _shown(hub: Hub, partition: int, standing: ProducerStatus) -> wire.Shown:
     return wire.Shown(
         producer_group=producer.name,
         partition=partition,
-        owner_level=state.epoch,
+        epoch=state.epoch,
         last_published_sequence=None if state.last_offset is None else (state.next - 1) % modulus,
         next_sequence=None if state.is_expired else state.next % modulus,
         last_offset=state.last_offset,

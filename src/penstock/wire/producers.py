@@ -189,7 +189,7 @@ def _within(number: int, name: str, high: int = NUMBER_MAX) -> int:
 
 
 class _ClaimBody(msgspec.Struct, forbid_unknown_fields=True):
-    owner_level: int | Literal["next"] = "next"
+    epoch: int | Literal["next"] = "next"
     starting_sequence: int | None = None
     claim_id: str | None = None
     if_epoch: int | None = None
@@ -205,7 +205,7 @@ def parse_claim(body: bytes) -> Claim:
     try:
         given = msgspec.convert(_decode_once(body) if body.strip() else {}, _ClaimBody)
     except msgspec.ValidationError as error:
-        allowed = "owner_level (a number, or next), starting_sequence, claim_id, if_epoch, pinned"
+        allowed = "epoch (a number, or next), starting_sequence, claim_id, if_epoch, pinned"
         raise BadParameter(f"the body: {error}; allowed: {allowed}", parameter="body", allowed=allowed) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadParameter(
@@ -213,9 +213,9 @@ def parse_claim(body: bytes) -> Claim:
         ) from None
     except MalformedEvent as error:
         raise BadParameter(f"the body: {error.reason}", parameter="body", allowed="strict JSON") from None
-    level = None if given.owner_level == "next" else given.owner_level
+    epoch = None if given.epoch == "next" else given.epoch
     for name, number in (
-        ("owner_level", level),
+        ("epoch", epoch),
         ("starting_sequence", given.starting_sequence),
         ("if_epoch", given.if_epoch),
     ):
@@ -223,7 +223,7 @@ def parse_claim(body: bytes) -> Claim:
             raise BadParameter(parameter=name, value=number, allowed=f"a whole number from 0 to {NUMBER_MAX}")
     if given.claim_id is not None and not _GROUP.fullmatch(given.claim_id):
         raise BadParameter(parameter="claim_id", value=shown(given.claim_id), allowed=_GROUP_ALLOWED)
-    return Claim(level, given.starting_sequence, given.claim_id, given.if_epoch, given.pinned)
+    return Claim(epoch, given.starting_sequence, given.claim_id, given.if_epoch, given.pinned)
 
 
 def _decode_once(body: bytes) -> Any:
@@ -253,7 +253,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 
     producer_group: str
     partition: int
-    owner_level: int
+    epoch: int
     last_published_sequence: int | None
     next_sequence: int | None
     """None: it has expired."""

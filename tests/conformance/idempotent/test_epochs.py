@@ -20,7 +20,7 @@ def previous(epoch: int, next_sequence: int, last_offset: int | None) -> dict[st
 
 def at(shown: dict[str, Any]) -> tuple[int, int]:
     """Return the epoch of a producer, and its next number."""
-    return shown["owner_level"], shown["next_sequence"]
+    return shown["epoch"], shown["next_sequence"]
 
 
 # Fencing
@@ -51,7 +51,7 @@ def test_fenced_producer_learns_how_much_of_its_batch_is_stored(mine: Producer) 
 def test_producer_fenced_long_ago_learns_of_its_own_epoch(mine: Producer) -> None:
     mine.appends(0, [1])
     mine.appends(0, [2], epoch=3)
-    mine.claims(owner_level=5)
+    mine.claims(epoch=5)
     assert at(mine.claims()) == (6, 0)
     fenced = {"current_epoch": 6, "next_sequence": 0, "received": 0}
     stored = {"committed": True}
@@ -90,13 +90,13 @@ def test_producers_are_independent_of_other_groups_partitions_and_event_types(ei
     mine.claims()
     for producer in others:
         assert producer.stores(1, [2])["outcome"] == "appended"
-        assert producer.shown()["owner_level"] == 0
+        assert producer.shown()["epoch"] == 0
     assert mine.log() == [1, 1, 2]
 
 
 def test_last_epoch_can_be_used_and_has_no_successor(mine: Producer) -> None:
-    assert at(mine.claims(owner_level=MAX)) == (MAX, 0)
-    problem = mine.told(mine.claim(owner_level="next"), 409, "epoch-exhausted", current_epoch=MAX, next_sequence=0)
+    assert at(mine.claims(epoch=MAX)) == (MAX, 0)
+    problem = mine.told(mine.claim(epoch="next"), 409, "epoch-exhausted", current_epoch=MAX, next_sequence=0)
     assert problem["hint"] == "Go on with another producer group."
     assert mine.stores(0, [1], epoch=MAX) == result("appended", (0, 0, 1), (0, 0), epoch=MAX)
     assert mine.stores(0, [1], epoch=MAX)["outcome"] == "duplicate"
@@ -134,7 +134,7 @@ def test_concurrent_epochs_are_stored_in_rising_order(mine: Producer) -> None:
     stored = [epoch for epoch, each in zip(epochs, answers, strict=True) if each.status_code == 200]
     assert {each.status_code for each in answers} <= {200, 412}
     assert mine.log() == sorted(stored)
-    assert mine.shown()["owner_level"] == 4
+    assert mine.shown()["epoch"] == 4
 
 
 def test_concurrent_groups_each_store_all_of_their_events_in_order(mine: Producer) -> None:
@@ -177,11 +177,11 @@ def test_repeated_claim_id_returns_the_same_epoch(mine: Producer) -> None:
     mine.appends(0, [1, 2])
     first = mine.claims(claim_id="a")
     assert (at(first), first["previous"]) == ((1, 0), previous(0, 2, 1))
-    again = [mine.claims(claim_id="a"), mine.claims(claim_id="a", if_epoch=0), mine.claims(claim_id="a", owner_level=1)]
+    again = [mine.claims(claim_id="a"), mine.claims(claim_id="a", if_epoch=0), mine.claims(claim_id="a", epoch=1)]
     assert list(map(but_times, again)) == [but_times(first)] * 3
     mine.appends(0, [3], epoch=1)
     assert at(mine.claims(claim_id="a")) == (1, 1), "it has gone on since"
-    other = mine.claim(claim_id="a", owner_level=7)
+    other = mine.claim(claim_id="a", epoch=7)
     assert "epoch 7 by the claim that epoch 1 was had by cannot be had" in other.json()["detail"]
     assert at(mine.claims(claim_id="b")) == (2, 0)
     assert at(mine.claims(claim_id="a")) == (3, 0), "that claim was of another epoch"
@@ -200,7 +200,7 @@ def test_restarted_producer_claims_the_next_epoch_or_resumes_its_own(mine: Produ
     """Without its state it claims; with it, it says the epoch and the number with which it goes on."""
     mine.appends(0, [1, 2])
     before = mine.shown()
-    assert but_times(mine.claims(owner_level=0, starting_sequence=2)) == but_times(before) | {"window": None}
+    assert but_times(mine.claims(epoch=0, starting_sequence=2)) == but_times(before) | {"window": None}
     assert mine.appends(2, [3]) == 2
     taken = mine.claims(claim_id="restarted")
     assert (at(taken), taken["last_published_sequence"], taken["last_offset"]) == ((1, 0), None, None)
@@ -211,12 +211,12 @@ def test_restarted_producer_claims_the_next_epoch_or_resumes_its_own(mine: Produ
 
 
 @pytest.mark.parametrize(
-    "body", [{}, *({"starting_sequence": number} for number in (0, 9, 11, MAX)), {"owner_level": 6}], ids=str
+    "body", [{}, *({"starting_sequence": number} for number in (0, 9, 11, MAX)), {"epoch": 6}], ids=str
 )
 def test_claim_of_an_earlier_epoch_or_with_another_number_is_refused(mine: Producer, body: dict[str, int]) -> None:
     mine.appends(0, range(10), epoch=7)
-    body = {"owner_level": 7} | body
-    wanted = f"epoch {body['owner_level']} from number {body.get('starting_sequence', 0)}"
+    body = {"epoch": 7} | body
+    wanted = f"epoch {body['epoch']} from number {body.get('starting_sequence', 0)}"
     answer = mine.claim(**body)
     problem = mine.told(answer, 412, "claim-refused", current_epoch=7, next_sequence=10, wanted=wanted)
     assert problem["detail"] == f"'mine' is at epoch 7 in partition 0: {wanted} cannot be had"
@@ -224,7 +224,7 @@ def test_claim_of_an_earlier_epoch_or_with_another_number_is_refused(mine: Produ
 
 
 def test_claim_may_choose_its_first_number(mine: Producer) -> None:
-    granted = mine.claims(owner_level=4, starting_sequence=100)
+    granted = mine.claims(epoch=4, starting_sequence=100)
     assert (at(granted), granted["previous"]) == ((4, 100), None)
     for sequence in (0, 99, 101):
         answer = mine.send(sequence, [1], epoch=4)
@@ -234,24 +234,24 @@ def test_claim_may_choose_its_first_number(mine: Producer) -> None:
 
 
 def test_claim_is_of_the_next_epoch_unless_it_names_one(mine: Producer) -> None:
-    for epoch, body in enumerate((b"", b" \n", b"{}", b'{"owner_level":"next","starting_sequence":0}')):
+    for epoch, body in enumerate((b"", b" \n", b"{}", b'{"epoch":"next","starting_sequence":0}')):
         answer = mine.http.put(mine.path, content=body)
-        assert (answer.status_code, answer.json()["owner_level"], answer.json()["next_sequence"]) == (200, epoch, 0)
+        assert (answer.status_code, answer.json()["epoch"], answer.json()["next_sequence"]) == (200, epoch, 0)
 
 
 BAD_CLAIMS: dict[str, tuple[bytes, str, Any]] = {
     "no JSON": (b"{", "body", None),
     "an array": (b"[]", "body", None),
     "an unknown member": (b'{"level":1}', "body", None),
-    "another word than next": (b'{"owner_level":"last"}', "body", None),
-    "a fraction": (b'{"owner_level":1.5}', "body", None),
-    "a level below zero": (b'{"owner_level":-1}', "owner_level", -1),
+    "another word than next": (b'{"epoch":"last"}', "body", None),
+    "a fraction": (b'{"epoch":1.5}', "body", None),
+    "an epoch below zero": (b'{"epoch":-1}', "epoch", -1),
     "a number too high": (b'{"starting_sequence":9007199254740992}', "starting_sequence", 2**53),
     "an epoch too high": (b'{"if_epoch":9007199254740992}', "if_epoch", 2**53),
     "an id that is too long": (b'{"claim_id":"%b"}' % (b"x" * 129), "claim_id", "x" * 80),
     "an id with spaces": (b'{"claim_id":"a b"}', "claim_id", "a b"),
     "pinned by a word": (b'{"pinned":"yes"}', "body", None),
-    "a member twice": (b'{"owner_level":1,"owner_level":2}', "body", None),
+    "a member twice": (b'{"epoch":1,"epoch":2}', "body", None),
 }
 
 

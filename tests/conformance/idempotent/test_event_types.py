@@ -30,7 +30,7 @@ def test_producer_of_a_recreated_event_type_begins_anew(mine: Producer) -> None:
         next_sequence=None, committed=None, ranges=[],
     )  # fmt: skip
     assert mine.stores(0, [1, 2]) == result("appended", (0, 1, 2), (0, 1)), "even of an earlier epoch"
-    assert mine.claims()["owner_level"] == 1
+    assert mine.claims()["epoch"] == 1
     assert mine.log() == [1, 2]
 
 

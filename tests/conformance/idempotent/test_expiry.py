@@ -74,12 +74,12 @@ def shown_at(seconds: float) -> str:
 
 
 def test_producer_that_is_idle_for_more_than_a_week_has_to_claim(mine: Producer, scene: Scene) -> None:
-    mine.claims(owner_level=4, claim_id="a")
+    mine.claims(epoch=4, claim_id="a")
     mine.appends(0, [1], epoch=4)
     now = scene.sweep_after(WEEK_SECONDS + 1)
 
     assert mine.shown() == {
-        "producer_group": "mine", "partition": 0, "owner_level": 4, "last_published_sequence": None,
+        "producer_group": "mine", "partition": 0, "epoch": 4, "last_published_sequence": None,
         "next_sequence": None, "last_offset": None, "previous": None,
         "window": {"batches": 0, "oldest_sequence": None}, "pinned": False, "expired": True,
         "updated_at": rfc3339(now), "expires_at": None, "expires_after_seconds": WEEK_SECONDS,
@@ -90,14 +90,14 @@ def test_producer_that_is_idle_for_more_than_a_week_has_to_claim(mine: Producer,
     for sequence, epoch in ((1, 4), (0, 4), (2, 1)):
         answer = mine.send(sequence, [1], epoch=epoch)
         mine.refused(answer, 410, "producer-state-expired", received=sequence, committed=None, **gone)
-    for body in ({"owner_level": 4}, {"owner_level": 4, "starting_sequence": 1}, {"owner_level": 3}):
-        wanted = f"epoch {body['owner_level']} from number {body.get('starting_sequence', 0)}"
+    for body in ({"epoch": 4}, {"epoch": 4, "starting_sequence": 1}, {"epoch": 3}):
+        wanted = f"epoch {body['epoch']} from number {body.get('starting_sequence', 0)}"
         for claim_id in ({}, {"claim_id": "a"}):
             mine.told(mine.claim(**body, **claim_id), 412, "claim-refused", wanted=wanted, **gone)
     mine.refused(mine.send(1, [2], epoch=5), 409, "sequence-gap", received=1, expected=0, **gone)
 
-    granted = mine.claims(owner_level="next")
-    assert (granted["owner_level"], granted["next_sequence"], granted["previous"]) == (5, 0, None)
+    granted = mine.claims(epoch="next")
+    assert (granted["epoch"], granted["next_sequence"], granted["previous"]) == (5, 0, None)
     assert mine.appends(0, [4], epoch=5) == 1
     fenced = mine.send(1, [5], epoch=4)
     mine.refused(fenced, 412, "producer-fenced", received=1, current_epoch=5, next_sequence=1, committed=None)
@@ -120,12 +120,12 @@ def test_producer_that_publishes_or_claims_each_week_does_not_expire(mine: Produ
     scene.sweep_after(WEEK_SECONDS)
     assert mine.stores(0, [1, 2, 3, 4])["outcome"] == "duplicate"
     mine.claims(claim_id="a", starting_sequence=5)
-    for week, body in enumerate(({"claim_id": "a"}, {"owner_level": 1, "starting_sequence": 5}), 5):
+    for week, body in enumerate(({"claim_id": "a"}, {"epoch": 1, "starting_sequence": 5}), 5):
         scene.clock.advance(seconds=WEEK_SECONDS)
         granted = mine.claims(**body)
-        assert (granted["owner_level"], granted["expires_at"]) == (1, shown_at((week + 1) * WEEK_SECONDS))
+        assert (granted["epoch"], granted["expires_at"]) == (1, shown_at((week + 1) * WEEK_SECONDS))
         scene.sweep_after()
-    assert mine.claim(owner_level=0).status_code == 412
+    assert mine.claim(epoch=0).status_code == 412
     scene.sweep_after(WEEK_SECONDS + 1)
     assert mine.shown()["expired"] is True
 
@@ -145,11 +145,11 @@ def test_epoch_is_forgotten_a_month_after_the_producer_expired(mine: Producer, s
     mine.appends(0, [1], epoch=4)
     scene.sweep_after(WEEK_SECONDS + 1)
     scene.sweep_after(30 * DAY_SECONDS)
-    assert mine.shown()["owner_level"] == 4
+    assert mine.shown()["epoch"] == 4
     scene.sweep_after(1)
     problem = problem_of(mine.http.get(mine.path), 404, "producer-not-found")
     assert problem["detail"] == f"nobody has published to {mine.feed.name!r}, partition 0, as 'mine'"
-    assert mine.claims()["owner_level"] == 0
+    assert mine.claims()["epoch"] == 0
     assert mine.log() == [1], "the events stay"
 
 
@@ -160,7 +160,7 @@ def test_deleted_producer_keeps_its_epoch_alone(mine: Producer, scene: Scene) ->
     answers = [mine.http.delete(mine.path) for _ in range(2)]
     assert [(each.status_code, each.content) for each in answers] == [(204, b"")] * 2
     shown = mine.shown()
-    assert (shown["owner_level"], shown["next_sequence"], shown["expired"]) == (2, None, True)
+    assert (shown["epoch"], shown["next_sequence"], shown["expired"]) == (2, None, True)
 
     def refuse(sequence: int, **members: object) -> None:
         answer = mine.send(sequence, [sequence + 1], epoch=2)
@@ -171,7 +171,7 @@ def test_deleted_producer_keeps_its_epoch_alone(mine: Producer, scene: Scene) ->
     refuse(1)
     scene.sweep_after()
     refuse(0, committed=None)
-    assert mine.claims()["owner_level"] == 3
+    assert mine.claims()["epoch"] == 3
     assert mine.log() == [1]
 
 

@@ -74,7 +74,7 @@ def test_malformed_headers_are_named_before_the_body_is_read(mine: Producer) -> 
 
 @pytest.mark.parametrize("number", [0, 2**53 - 1], ids=["smallest", "largest"])
 def test_smallest_and_largest_epoch_and_sequence_are_stored(mine: Producer, number: int) -> None:
-    assert mine.claims(owner_level=number, starting_sequence=number)["next_sequence"] == number
+    assert mine.claims(epoch=number, starting_sequence=number)["next_sequence"] == number
     found = mine.stores(number, [1], epoch=number)
     assert found == result("appended", (number, number, (number + 1) % 2**53), (0, 0), epoch=number)
 
@@ -87,7 +87,7 @@ def test_group_of_any_legal_name_publishes_and_is_shown(mine: Producer, group: s
     for escaped in (group, quote(group, safe=""), group.replace(":", "%3a")):
         shown = mine.http.get(f"{mine.all_path}/{escaped}").json()
         assert (shown["producer_group"], shown["next_sequence"]) == (group, 1)
-    assert theirs.claims()["owner_level"] == 1
+    assert theirs.claims()["epoch"] == 1
     assert theirs.found(0, epoch=0)["stored"] is True
     assert [each["producer_group"] for each in mine.http.get(mine.all_path).json()["items"]] == [group]
 

@@ -52,7 +52,7 @@ def test_producer_is_shown_with_its_progress_which_refusals_do_not_change(
     assert shown == {
         "producer_group": "mine",
         "partition": 0,
-        "owner_level": 2,
+        "epoch": 2,
         "last_published_sequence": 2,
         "next_sequence": 3,
         "last_offset": 5,
@@ -68,12 +68,12 @@ def test_producer_is_shown_with_its_progress_which_refusals_do_not_change(
     clock.advance(seconds=60)
     for sequence, ids in ((1, [5, 6]), (2, [6, 7]), (0, [9]), (7, [8])):
         mine.send(sequence, ids, epoch=2)
-    assert mine.claim(owner_level=0).status_code == 412
+    assert mine.claim(epoch=0).status_code == 412
     assert mine.shown() == shown
     theirs = mine.other("theirs")
     granted = theirs.claims()
     assert granted == NEW | {
-        "producer_group": "theirs", "owner_level": 0, "updated_at": rfc3339(clock()),
+        "producer_group": "theirs", "epoch": 0, "updated_at": rfc3339(clock()),
         "expires_at": rfc3339(clock() + WEEK_SECONDS * 1_000_000),
     }  # fmt: skip
     assert theirs.shown() == granted | {"window": {"batches": 0, "oldest_sequence": None}}
@@ -187,8 +187,8 @@ def test_batch_is_found_by_its_numbers(mine: Producer) -> None:
 def test_batch_is_found_in_the_current_epoch_unless_another_is_named(mine: Producer) -> None:
     mine.appends(0, [1])
     mine.appends(0, [2], epoch=2)
-    mine.claims(owner_level=4)
-    mine.claims(owner_level=6)
+    mine.claims(epoch=4)
+    mine.claims(epoch=6)
     found = {epoch: mine.found(0, epoch=epoch) for epoch in range(8)}
     assert {epoch: each["stored"] for epoch, each in found.items()} == {
         0: True, 1: None, 2: True, 3: None, 4: False, 5: False, 6: False, 7: False,
@@ -205,7 +205,7 @@ def test_allocated_group_is_a_new_ulid_with_the_first_epoch(mine: Producer) -> N
     granted = shown_of(mine.http.post(mine.all_path), 201)
     group = granted["producer_group"]
     assert re.fullmatch("[0-7][0-9A-HJKMNP-TV-Z]{25}", group)
-    assert but_times(granted) == NEW | {"producer_group": group, "owner_level": 0}
+    assert but_times(granted) == NEW | {"producer_group": group, "epoch": 0}
     assert mine.other(group).appends(0, [1]) == 0
     groups = [mine.http.post(mine.all_path).json()["producer_group"] for _ in range(9)]
     assert len({group, *groups}) == 10
@@ -213,9 +213,9 @@ def test_allocated_group_is_a_new_ulid_with_the_first_epoch(mine: Producer) -> N
 
 
 def test_allocation_takes_what_a_claim_takes_and_can_be_repeated(mine: Producer) -> None:
-    body = {"owner_level": 5, "starting_sequence": 7, "pinned": True, "claim_id": "a"}
+    body = {"epoch": 5, "starting_sequence": 7, "pinned": True, "claim_id": "a"}
     first, second = (shown_of(mine.http.post(mine.all_path, json=body), 201) for _ in range(2))
-    assert (first["owner_level"], first["next_sequence"], first["pinned"]) == (5, 7, True)
+    assert (first["epoch"], first["next_sequence"], first["pinned"]) == (5, 7, True)
     assert but_times(first) == but_times(second)
     assert but_times(mine.other(first["producer_group"]).claims(claim_id="a")) == but_times(first)
     other = mine.http.post(mine.all_path, json={"claim_id": "another"})
@@ -247,7 +247,7 @@ def test_partition_with_the_most_producers_admits_no_other_until_one_is_deleted(
         assert a.appends(1, [2]) == 1
         assert a.stores(0, [1])["outcome"] == "duplicate"
         assert b.appends(0, [3]) == 2
-        assert b.claims()["owner_level"] == 1
+        assert b.claims()["epoch"] == 1
         assert mine.other(partition=1).appends(0, [9]) == 0, "each partition has its own"
         mine.feed.publish_ids([4], partition=0)
         assert mine.log() == [1, 2, 3, 4]

@@ -40,8 +40,8 @@ def test_repeated_batch_is_a_duplicate_with_the_offsets_of_the_first(mine: Produ
 def test_late_copy_is_fenced_after_a_claim(mine: Producer) -> None:
     """A batch that had not come before the claim never comes."""
     mine.appends(0, [1, 2])
-    granted = mine.claims(owner_level="next", if_epoch=0, claim_id="b")
-    assert (granted["owner_level"], granted["previous"]["next_sequence"]) == (1, 2), "the batch 2 had not come"
+    granted = mine.claims(epoch="next", if_epoch=0, claim_id="b")
+    assert (granted["epoch"], granted["previous"]["next_sequence"]) == (1, 2), "the batch 2 had not come"
     mine.appends(0, [3], epoch=1)
     late = mine.send(2, [3])
     mine.refused(late, 412, "producer-fenced", current_epoch=1, next_sequence=1, received=2)

@@ -27,7 +27,7 @@ def shown_producer(**members: Any) -> wire.Shown:
     values: dict[str, Any] = {
         "producer_group": "g",
         "partition": 3,
-        "owner_level": 0,
+        "epoch": 0,
         "last_published_sequence": None,
         "next_sequence": 0,
         "last_offset": None,
@@ -43,7 +43,7 @@ def shown_producer(**members: Any) -> wire.Shown:
 
 
 def producer_reply(epoch: int = 0, next_sequence: int | None = 0, **others: Any) -> Reply:
-    state = shown_producer(owner_level=epoch, next_sequence=next_sequence, **others)
+    state = shown_producer(epoch=epoch, next_sequence=next_sequence, **others)
     return Reply(200, msgspec.json.encode(state))
 
 

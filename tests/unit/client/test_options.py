@@ -112,13 +112,13 @@ def test_consumer_with_a_wrong_argument_is_refused_before_it_reads(name: str, va
 
 
 def test_producer_state_is_shown_as_properties() -> None:
-    state = shown_producer(partition=2, owner_level=5, last_published_sequence=6, next_sequence=7, last_offset=99)
+    state = shown_producer(partition=2, epoch=5, last_published_sequence=6, next_sequence=7, last_offset=99)
 
     assert properties_of(state) == PublishingProperties(2, "g", 5, 6, 7, 99)
 
 
 def test_expired_producer_state_has_no_properties() -> None:
     with pytest.raises(ProducerStateExpired) as refused:
-        properties_of(shown_producer(partition=2, owner_level=5, next_sequence=None, expired=True))
+        properties_of(shown_producer(partition=2, epoch=5, next_sequence=None, expired=True))
 
     assert refused.value.fields == {"producer_group": "g", "partition": 2, "current_epoch": 5}

@@ -27,7 +27,7 @@ LINE_OF = HubProtocol("http://s", 0.0).publishing.line_of
 
 def lane(next_sequence: int = 0) -> Lane:
     found = Lane(2, PartitionPublishingOptions())
-    found.adopt(shown_producer(partition=2, owner_level=3, next_sequence=next_sequence))
+    found.adopt(shown_producer(partition=2, epoch=3, next_sequence=next_sequence))
     return found
 
 
@@ -49,7 +49,7 @@ def test_claim_has_an_id_until_it_is_granted() -> None:
     found = Lane(2, PartitionPublishingOptions())
     first = found.claim_id
 
-    found.adopt(shown_producer(partition=2, owner_level=3))
+    found.adopt(shown_producer(partition=2, epoch=3))
 
     assert found.claim_id != first
     assert (found.standing, found.group, found.epoch, found.next) == ("ready", "g", 3, 0)

@@ -47,10 +47,10 @@ def test_producer_claims_its_partition_once_and_publishes() -> None:
     [
         ({}, {}),
         ({"pinned": True}, {"pinned": True}),
-        ({"options": PartitionPublishingOptions(owner_level=0)}, {"owner_level": 0}),
+        ({"options": PartitionPublishingOptions(epoch=0)}, {"epoch": 0}),
         (
-            {"options": PartitionPublishingOptions(owner_level=2, starting_sequence=9)},
-            {"owner_level": 2, "starting_sequence": 9},
+            {"options": PartitionPublishingOptions(epoch=2, starting_sequence=9)},
+            {"epoch": 2, "starting_sequence": 9},
         ),
     ],
     ids=["default", "pinned", "epoch", "epoch and number"],

@@ -38,7 +38,7 @@ def test_batch_ahead_of_the_hubs_numbers_is_shut_out_by_a_new_epoch_first() -> N
     assert play.asked == [f"GET {PRODUCER}", f"PUT {PRODUCER}", EVENTS, EVENTS]
     claim = play.bodies[0]
     assert claim.pop("claim_id")
-    assert claim == {"owner_level": "next", "if_epoch": 0}
+    assert claim == {"epoch": "next", "if_epoch": 0}
     assert [each.headers[wire.EPOCH] for each in play.script.requests[2:]] == ["0", "1"]
 
 
@@ -71,7 +71,7 @@ def test_batch_of_an_epoch_unknown_to_the_hub_is_shut_out_by_the_epoch_above() -
 
     assert play.asked == [f"GET {PRODUCER}", f"PUT {PRODUCER}", f"PUT {PRODUCER}", EVENTS]
     first, second = play.bodies[:2]
-    assert (first["owner_level"], first["if_epoch"], second["owner_level"]) == ("next", 0, 1)
+    assert (first["epoch"], first["if_epoch"], second["epoch"]) == ("next", 0, 1)
     assert "if_epoch" not in second
 
 

@@ -1,5 +1,3 @@
-import re
-
 import pytest
 
 from penstock.core.durations import format_duration, parse_duration
@@ -31,8 +29,10 @@ def test_duration_is_read_as_seconds(text: str, seconds: float) -> None:
     ["", "s", "-1m", "1x", "1 fortnight", "nan", "inf", "1e3", "\u0661s", "1:30", "1h30", "1h,30m", "1 2 hours ago"],
 )
 def test_malformed_duration_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(text)):
+    with pytest.raises(ValueError) as refused:  # noqa: PT011 - its message is the text alone
         parse_duration(text)
+
+    assert str(refused.value) == text
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.25, 1.5, 120.0, 86_400.0])

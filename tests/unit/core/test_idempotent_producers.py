@@ -50,10 +50,10 @@ GRANTS: dict[str, Vector] = {
     "the first of all": (None, None, Claim(), State(0, 0, 0)),
     "the first, with an id": (None, None, Claim(claim_id="a"), State(0, 0, 0)),
     "the first, from a number": (None, None, Claim(starting=5), State(0, 5, 5)),
-    "the first, at a level": (None, None, Claim(level=9), State(9, 0, 0)),
-    "the first, at level 0": (None, None, Claim(level=0), State(0, 0, 0)),
-    "the first, at a level from a number": (None, None, Claim(level=9, starting=5), State(9, 5, 5)),
-    "the first, at the last level": (None, None, Claim(level=EPOCH_MAX), State(EPOCH_MAX, 0, 0)),
+    "the first, at a epoch": (None, None, Claim(epoch=9), State(9, 0, 0)),
+    "the first, at epoch 0": (None, None, Claim(epoch=0), State(0, 0, 0)),
+    "the first, at a epoch from a number": (None, None, Claim(epoch=9, starting=5), State(9, 5, 5)),
+    "the first, at the last epoch": (None, None, Claim(epoch=EPOCH_MAX), State(EPOCH_MAX, 0, 0)),
     "the first, if there is an epoch": (None, None, Claim(if_epoch=0), Refused(
         "a claim that is to hold only while the epoch is 0")),
     "the next": (AT_7, None, Claim(), NEXT),
@@ -64,24 +64,24 @@ GRANTS: dict[str, Vector] = {
     "the next, while the epoch is one to come": (AT_7, None, Claim(if_epoch=4), Refused(
         "a claim that is to hold only while the epoch is 4")),
     "the next after one that nobody has used": (UNUSED, None, Claim(), State(4, 0, 0, previous=Ending(3, 5, None))),
-    "the level that is the next": (AT_7, None, Claim(level=4), NEXT),
-    "a level much later": (AT_7, None, Claim(level=9), NEXT._replace(epoch=9)),
-    "a level much later, from a number": (AT_7, None, Claim(level=9, starting=1), State(9, 1, 1, None, AT_7.ending)),
-    "a higher level, while the epoch is another": (AT_7, None, Claim(level=9, if_epoch=4), Refused(
+    "the epoch that is the next": (AT_7, None, Claim(epoch=4), NEXT),
+    "a epoch much later": (AT_7, None, Claim(epoch=9), NEXT._replace(epoch=9)),
+    "a epoch much later, from a number": (AT_7, None, Claim(epoch=9, starting=1), State(9, 1, 1, None, AT_7.ending)),
+    "a higher epoch, while the epoch is another": (AT_7, None, Claim(epoch=9, if_epoch=4), Refused(
         "a claim that is to hold only while the epoch is 4")),
-    "the current level": (AT_7, None, Claim(level=3), Refused("epoch 3 from number 0")),
-    "the current level, to go on": (AT_7, None, Claim(level=3, starting=7), AT_7),
-    "the current level, to go on while it is": (AT_7, None, Claim(level=3, starting=7, if_epoch=3), AT_7),
-    "the current level, from behind": (AT_7, None, Claim(level=3, starting=2), Refused("epoch 3 from number 2")),
-    "the current level, from ahead": (AT_7, None, Claim(level=3, starting=8), Refused("epoch 3 from number 8")),
-    "the current level, to begin with": (UNUSED, None, Claim(level=3, starting=5), UNUSED),
-    "a lower level": (AT_7, None, Claim(level=2), Refused("epoch 2 from number 0")),
-    "a lower level, to go on": (AT_7, None, Claim(level=2, starting=7), Refused("epoch 2 from number 7")),
-    "the current level, though it has no events": (State(3, 0, 0), None, Claim(level=3), Refused(
+    "the current epoch": (AT_7, None, Claim(epoch=3), Refused("epoch 3 from number 0")),
+    "the current epoch, to go on": (AT_7, None, Claim(epoch=3, starting=7), AT_7),
+    "the current epoch, to go on while it is": (AT_7, None, Claim(epoch=3, starting=7, if_epoch=3), AT_7),
+    "the current epoch, from behind": (AT_7, None, Claim(epoch=3, starting=2), Refused("epoch 3 from number 2")),
+    "the current epoch, from ahead": (AT_7, None, Claim(epoch=3, starting=8), Refused("epoch 3 from number 8")),
+    "the current epoch, to begin with": (UNUSED, None, Claim(epoch=3, starting=5), UNUSED),
+    "a lower epoch": (AT_7, None, Claim(epoch=2), Refused("epoch 2 from number 0")),
+    "a lower epoch, to go on": (AT_7, None, Claim(epoch=2, starting=7), Refused("epoch 2 from number 7")),
+    "the current epoch, though it has no events": (State(3, 0, 0), None, Claim(epoch=3), Refused(
         "epoch 3 from number 0")),
     "the same again": (AT_7, "a", Claim(claim_id="a"), AT_7),
-    "the same again, at its level": (AT_7, "a", Claim(claim_id="a", level=3, starting=2), AT_7),
-    "the same again, at another level": (AT_7, "a", Claim(claim_id="a", level=9),
+    "the same again, at its epoch": (AT_7, "a", Claim(claim_id="a", epoch=3, starting=2), AT_7),
+    "the same again, at another epoch": (AT_7, "a", Claim(claim_id="a", epoch=9),
         Refused("epoch 9 by the claim that epoch 3 was had by")),
     "the same again, for the epoch before": (AT_7, "a", Claim(claim_id="a", if_epoch=1), AT_7),
     "another's": (AT_7, "a", Claim(claim_id="b"), NEXT),
@@ -91,12 +91,12 @@ GRANTS: dict[str, Vector] = {
         "a claim that is to hold only while the epoch is 1")),
     "the next after one that is forgotten": (GONE, None, Claim(), State(4, 0, 0)),
     "the same again, after it is forgotten": (GONE, "a", Claim(claim_id="a"), State(4, 0, 0)),
-    "one that is forgotten": (GONE, None, Claim(level=3, starting=0), Refused("epoch 3 from number 0")),
-    "above one that is forgotten": (GONE, None, Claim(level=4, starting=5), State(4, 5, 5)),
+    "one that is forgotten": (GONE, None, Claim(epoch=3, starting=0), Refused("epoch 3 from number 0")),
+    "above one that is forgotten": (GONE, None, Claim(epoch=4, starting=5), State(4, 5, 5)),
     "while one that is forgotten is the last": (GONE, None, Claim(if_epoch=3), State(4, 0, 0)),
     "after the last": (LAST, None, Claim(), Exhausted()),
     "after the last, while it is": (LAST, None, Claim(if_epoch=EPOCH_MAX), Exhausted()),
-    "the last, to go on": (LAST, None, Claim(level=EPOCH_MAX, starting=1), LAST),
+    "the last, to go on": (LAST, None, Claim(epoch=EPOCH_MAX, starting=1), LAST),
     "the last, again": (LAST, "a", Claim(claim_id="a"), LAST),
     "the last but one is not": (LAST._replace(epoch=EPOCH_MAX - 1), None, Claim(), State(
         EPOCH_MAX, 0, 0, previous=Ending(EPOCH_MAX - 1, 1, None))),
@@ -114,7 +114,7 @@ def test_claim_is_granted_or_refused(
         assert found is state or found.epoch > state.epoch
 
 
-@pytest.mark.parametrize("claim", [Claim(claim_id="a"), Claim(level=3, starting=7)], ids=["again", "to go on"])
+@pytest.mark.parametrize("claim", [Claim(claim_id="a"), Claim(epoch=3, starting=7)], ids=["again", "to go on"])
 def test_repeated_claim_returns_the_state_itself(claim: Claim) -> None:
     assert grant(AT_7, "a", claim) is AT_7
 
@@ -122,8 +122,8 @@ def test_repeated_claim_returns_the_state_itself(claim: Claim) -> None:
 @pytest.mark.parametrize(("modulus", "starting"), [(8, 2), (16, 2), (MODULUS, 18)])
 def test_claim_to_go_on_names_the_number_as_it_is_sent(modulus: int, starting: int) -> None:
     state = State(epoch=3, begin=0, next=18)
-    assert grant(state, None, Claim(level=3, starting=starting), modulus) is state
-    assert grant(state, None, Claim(level=3, starting=starting + 1), modulus) == Refused(
+    assert grant(state, None, Claim(epoch=3, starting=starting), modulus) is state
+    assert grant(state, None, Claim(epoch=3, starting=starting + 1), modulus) == Refused(
         f"epoch 3 from number {starting + 1}"
     )
 

@@ -266,9 +266,9 @@ def test_claim_is_parsed() -> None:
         (b"", Claim()),
         (b" \n", Claim()),
         (b"{}", Claim()),
-        (b'{"owner_level":"next"}', Claim()),
-        (b'{"owner_level":0}', Claim(level=0)),
-        (b'{"owner_level":9007199254740991}', Claim(level=2**53 - 1)),
+        (b'{"epoch":"next"}', Claim()),
+        (b'{"epoch":0}', Claim(epoch=0)),
+        (b'{"epoch":9007199254740991}', Claim(epoch=2**53 - 1)),
         (b'{"starting_sequence":0}', Claim(starting=0)),
         (b'{"starting_sequence":null,"claim_id":null,"if_epoch":null}', Claim()),
         (b'{"claim_id":"6f1b2c1e-0000-4000-8000-000000000000"}',
@@ -281,7 +281,7 @@ def test_claim_is_parsed() -> None:
 
 def test_number_of_a_claim_out_of_range_is_named() -> None:
     rows: list[tuple[str, int]] = [
-        ("owner_level", -1), ("owner_level", 2**53), ("starting_sequence", -1), ("if_epoch", 2**53),
+        ("epoch", -1), ("epoch", 2**53), ("starting_sequence", -1), ("if_epoch", 2**53),
     ]  # fmt: skip
     for parameter, value in rows:
         with pytest.raises(BadParameter) as refused:
@@ -297,7 +297,7 @@ def test_wrong_id_of_a_claim_is_named() -> None:
         assert refused.value.fields == {"parameter": "claim_id", "value": text[:80], "allowed": ALLOWED_GROUP}
 
 
-MEMBERS = "owner_level (a number, or next), starting_sequence, claim_id, if_epoch, pinned"
+MEMBERS = "epoch (a number, or next), starting_sequence, claim_id, if_epoch, pinned"
 BAD_CLAIMS: dict[str, tuple[bytes, str, str]] = {
     "cut off": (b"{", "the body is not JSON: it ends in the middle", "JSON"),
     "no UTF-8": (b"\xff", "the body is not JSON: byte 1 of it (FF) is not UTF-8", "JSON"),
@@ -308,8 +308,8 @@ BAD_CLAIMS: dict[str, tuple[bytes, str, str]] = {
     "another member": (b'{"x":1}', f"the body: Object contains unknown field `x`; allowed: {MEMBERS}", MEMBERS),
     "a fraction": (b'{"if_epoch":1.0}',
         f"the body: Expected `int | null`, got `float` - at `$.if_epoch`; allowed: {MEMBERS}", MEMBERS),
-    "another word": (b'{"owner_level":"last"}',
-        f"the body: Invalid enum value 'last' - at `$.owner_level`; allowed: {MEMBERS}", MEMBERS),
+    "another word": (b'{"epoch":"last"}',
+        f"the body: Invalid enum value 'last' - at `$.epoch`; allowed: {MEMBERS}", MEMBERS),
 }  # fmt: skip
 
 

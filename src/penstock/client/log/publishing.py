@@ -301,7 +301,7 @@ class Event:
 
     @property
     def published_epoch(self) -> int | None:
-        """The epoch, or owner level, that it was published with; None: it is not known to be published."""
+        """The epoch that it was published with; None: it is not known to be published."""
         return None if self._publication is None else self._publication.epoch
 
     @property

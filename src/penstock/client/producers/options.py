@@ -15,13 +15,13 @@ Outcome: TypeAlias = Literal["not_stored", "unknown"]
 class PartitionPublishingOptions:
     """With what a producer begins in a partition."""
 
-    owner_level: int | None = None
+    epoch: int | None = None
     """The epoch; None: the next one, which shuts out whoever has the current one."""
     starting_sequence: int | None = None
     """The number of the first event; None: 0. With the current epoch it has to be the number that comes next."""
 
     def __post_init__(self) -> None:
-        for name, value in (("owner_level", self.owner_level), ("starting_sequence", self.starting_sequence)):
+        for name, value in (("epoch", self.epoch), ("starting_sequence", self.starting_sequence)):
             if value is not None and (type(value) is not int or value < 0):
                 raise BadParameter(parameter=name, value=value, allowed="a whole number, 0 or more")
 

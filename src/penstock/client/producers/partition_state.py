@@ -193,7 +193,7 @@ class Lane:
     def adopt(self, shown: Shown) -> None:
         """Go on in the epoch that was granted."""
         assert shown.next_sequence is not None
-        self.group, self.epoch, self.next = shown.producer_group, shown.owner_level, shown.next_sequence
+        self.group, self.epoch, self.next = shown.producer_group, shown.epoch, shown.next_sequence
         self.begun = 0 if shown.last_offset is not None else self.next
         self.remembered_seconds = math.inf if shown.expires_at is None else shown.expires_after_seconds
         self.modulus = shown.sequence_modulus

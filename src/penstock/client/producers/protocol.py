@@ -243,12 +243,12 @@ class Resolving:
         begun, is_behind = lane.begun, False
         try:
             try:
-                shown = yield from self._claim(lane, operation, owner_level="next", if_epoch=lane.epoch)
+                shown = yield from self._claim(lane, operation, epoch="next", if_epoch=lane.epoch)
             except ClaimRefused as error:
                 is_behind = _is_behind(error, lane.epoch)
                 if not is_behind:
                     raise
-                shown = yield from self._claim(lane, operation, owner_level=lane.epoch + 1)
+                shown = yield from self._claim(lane, operation, epoch=lane.epoch + 1)
         except ClaimRefused as error:
             yield from self._taken_over(lane, numbered, operation, error)
         is_open = not is_behind or (shown.previous is not None and shown.previous.epoch == numbered.epoch)
@@ -286,7 +286,7 @@ class Resolving:
 
 def _is_past(shown: wire.Shown | None, numbered: Numbered) -> bool:
     """Tell whether a producer has come past a batch, in the epoch of that."""
-    if shown is None or shown.next_sequence is None or shown.owner_level != numbered.epoch:
+    if shown is None or shown.next_sequence is None or shown.epoch != numbered.epoch:
         return False
     ahead = (shown.next_sequence - numbered.first) % shown.sequence_modulus
     return len(numbered.events) <= ahead < shown.sequence_modulus / 2
@@ -294,11 +294,11 @@ def _is_past(shown: wire.Shown | None, numbered: Numbered) -> bool:
 
 def _check_kept(lane: Lane, numbered: Numbered, shown: wire.Shown | None, operation: Operation) -> None:
     """Raise ServerStateRegressed where the hub knows less than it has acknowledged."""
-    if shown is not None and shown.owner_level > numbered.epoch:
+    if shown is not None and shown.epoch > numbered.epoch:
         return
     if shown is not None and shown.expired:
         return
-    is_ours = shown is not None and shown.owner_level == numbered.epoch
+    is_ours = shown is not None and shown.epoch == numbered.epoch
     expected = shown.next_sequence if shown is not None and is_ours and shown.next_sequence is not None else lane.begun
     missing = (numbered.first - expected) % lane.modulus
     if 0 < missing < lane.modulus / 2:
@@ -388,7 +388,7 @@ class Producing:
         if lane.standing != "new":
             _check_time(operation, lane.remembered_seconds)
             return
-        options = {"owner_level": lane.options.owner_level, "starting_sequence": lane.options.starting_sequence}
+        options = {"epoch": lane.options.epoch, "starting_sequence": lane.options.starting_sequence}
         wanted = {name: value for name, value in options.items() if value is not None} | self._pinned
         shown = yield from self._asking.claim(lane, self.group, wanted, operation)
         if shown.expires_at is not None:

@@ -130,8 +130,7 @@ class Replay:
         choice = self._choice()
         tracks = [self._track(partition) for partition in range(choice.partition_count)]
         options = {
-            each.partition: PartitionPublishingOptions(owner_level=_EPOCH, starting_sequence=each.stored)
-            for each in tracks
+            each.partition: PartitionPublishingOptions(epoch=_EPOCH, starting_sequence=each.stored) for each in tracks
         }
         unseen, held = sum(each.stored > 0 for each in tracks), 0
         with self._alone(), self._producer(options) as to:
@@ -165,10 +164,8 @@ class Replay:
         except ProducerStateExpired as error:
             reason = "the hub has been told to forget how far it had come, or the time for which it remembers is over"
             raise self._differs(partition, reason) from error
-        if properties is not None and properties.owner_level != _EPOCH:
-            reason = (
-                f"somebody else has claimed epoch {properties.owner_level} of it, so its numbers are no places here"
-            )
+        if properties is not None and properties.epoch != _EPOCH:
+            reason = f"somebody else has claimed epoch {properties.epoch} of it, so its numbers are no places here"
             raise self._differs(partition, reason)
         return _Track(partition, properties)
 

@@ -22,7 +22,7 @@ def _header(name: str, description: str, schema: Schema) -> Parameter:
 
 OF_PUBLISH: Final = (
     _header(wire.GROUP, "Who publishes; with the next two, each event is stored at most once.", _GROUP),
-    _header(wire.EPOCH, "The owner level: whoever has a higher one shuts out all with a lower one.", _DIGITS),
+    _header(wire.EPOCH, "The incarnation of the producer: a higher epoch fences all lower ones.", _DIGITS),
     _header(wire.SEQUENCE, "The number of the first event.", _DIGITS),
     _header(wire.OVERLAP, "What to do where only the beginning of the batch is stored.", _OVERLAP),
     _header(wire.DEADLINE, "What has not been begun in so many milliseconds is not begun.", _DEADLINE),
@@ -49,10 +49,10 @@ PUBLISHED: Final = Answer(
     {wire.EPOCH: "The epoch.", wire.NEXT: "The number of the producer's next event."},
 )
 _SHOWN: Final = object_of(
-    "producer_group partition owner_level next_sequence",
+    "producer_group partition epoch next_sequence",
     producer_group=_GROUP,
     partition=_NUMBER,
-    owner_level=_NUMBER,
+    epoch=_NUMBER,
     last_published_sequence=_MAYBE,
     next_sequence=_MAYBE,
     last_offset=_MAYBE,
@@ -95,7 +95,7 @@ FOUND: Final = Answer(
 CLAIM: Final[dict[str, Any]] = {
     JSON: object_of(
         "",
-        owner_level={"oneOf": [_NUMBER, {"const": "next"}], "default": "next"},
+        epoch={"oneOf": [_NUMBER, {"const": "next"}], "default": "next"},
         starting_sequence={**_NUMBER, "default": 0},
         claim_id={**_GROUP, "description": "By which a claim that is made again is known."},
         if_epoch={**_NUMBER, "description": "Only if this is still the current epoch."},

@@ -192,10 +192,10 @@ def test_unfinished_batch_is_forgotten_on_demand_and_begins_again_in_the_next_ep
 
 
 def test_batch_continues_the_epochs_of_its_group_and_a_later_claim_fences_it(hub: Hub) -> None:
-    hub.producers.claim(ProducerName(NAME, 1, "g"), Claim(level=7))
+    hub.producers.claim(ProducerName(NAME, 1, "g"), Claim(epoch=7))
 
     assert hub.batches.direct.begin(FIRST, "q").epoch == 7, "nothing was published in it"
-    hub.producers.claim(ProducerName(NAME, 0, "g"), Claim(level=9))
+    hub.producers.claim(ProducerName(NAME, 0, "g"), Claim(epoch=9))
     with pytest.raises(ProducerFenced, match="epoch 9 by now"):
         hub.batches.direct.complete(FIRST, "q", {})
 

@@ -115,7 +115,7 @@ def test_committed_asks_about_the_current_epoch_by_default(producers: Producers)
 
 
 def test_first_claim_creates_a_producer(producers: Producers, store: Store, feed: Feed) -> None:
-    found = producers.claim(ProducerName(NAME, 1, "g"), Claim(level=7, starting=4, claim_id="mine", is_pinned=True))
+    found = producers.claim(ProducerName(NAME, 1, "g"), Claim(epoch=7, starting=4, claim_id="mine", is_pinned=True))
 
     assert found.producer == find_producer(store, feed, partition=1)
     assert found.producer[2:] == ("g", State(7, 4, 4), "mine", True, AT_5)
@@ -138,7 +138,7 @@ def test_next_claim_takes_over_and_fences_the_producer_before(producers: Produce
 
 @pytest.mark.parametrize(
     "claim",
-    [Claim(claim_id="mine"), Claim(level=3, starting=5), Claim(level=3, starting=5, claim_id="b", is_pinned=True)],
+    [Claim(claim_id="mine"), Claim(epoch=3, starting=5), Claim(epoch=3, starting=5, claim_id="b", is_pinned=True)],
     ids=["again", "to go on", "to go on, and pin"],
 )
 def test_claim_of_the_same_epoch_is_a_heartbeat_and_may_pin(
@@ -180,7 +180,7 @@ def test_refused_claim_tells_the_current_state_and_changes_nothing(
 
 
 def test_claim_after_the_last_epoch_is_refused(producers: Producers) -> None:
-    producers.claim(G, Claim(level=EPOCH_MAX))
+    producers.claim(G, Claim(epoch=EPOCH_MAX))
 
     with pytest.raises(EpochExhausted) as refused:
         producers.claim(G, Claim())
@@ -222,9 +222,9 @@ def test_sequence_numbers_of_a_claim_are_those_of_the_wire(store: Store, clock: 
         settle(store, a_batch(feed, 3, number, "fgh"), modulus=8)
 
     with pytest.raises(ClaimRefused) as refused:
-        producers.claim(G, Claim(level=3))
+        producers.claim(G, Claim(epoch=3))
     assert refused.value.next_sequence == 6
-    assert producers.claim(G, Claim(level=3, starting=6)).producer.state.next == 14
+    assert producers.claim(G, Claim(epoch=3, starting=6)).producer.state.next == 14
     assert producers.committed(G, 4, 2) == (3, BatchPresence(True, [Range(16, 17)]))
 
 
@@ -315,7 +315,7 @@ def test_forgotten_producer_keeps_its_epoch_alone_and_continues_above_it(
     assert find_producer(store, feed) == after, "it is forgotten once"
 
     with pytest.raises(ClaimRefused) as refused:
-        producers.claim(G, Claim(level=3, starting=0))
+        producers.claim(G, Claim(epoch=3, starting=0))
     assert (refused.value.current_epoch, refused.value.next_sequence) == (3, None)
     claimed = producers.claim(G, Claim(is_pinned=True)).producer
     assert (claimed.state, claimed.is_pinned) == (State(4, 0, 0), True)
