@@ -12,6 +12,7 @@ from penstock.errors import BadCursor, BadParameter
 TEXT_CHARS_MAX: Final = 8_192
 WHOLE_NUMBER_MAX: Final = 10**18 - 1
 SHOWN_CHARS: Final = 80
+UNTIL_ELSEWHERE: Final = "until only of GET /feeds: stream_limit and stream_timeout end a stream"
 _SECONDS: Final = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _NO_KIND: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
@@ -109,6 +110,16 @@ class Query:
             reason = f"a cursor is 1 to {TEXT_CHARS_MAX} characters of printable ASCII"
             raise BadCursor(parameter=name, value=shown(text), reason=reason)
         return text
+
+
+def refuse_until(query: Query, *, allowed: str, known: str = "") -> None:
+    """Raise BadParameter if *query* has a parameter that begins with `until`, other than *known*.
+
+    A read that ignored it would go on past the end that was asked for.
+    """
+    for name in query.names():
+        if name.startswith("until") and name != known:
+            raise BadParameter(parameter=shown(name), value=shown(query.text(name) or ""), allowed=allowed)
 
 
 def kinds_of(query: Query) -> tuple[frozenset[str], bool] | None:

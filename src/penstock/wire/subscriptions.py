@@ -36,7 +36,7 @@ from penstock.wire.log.nakadi import (
     readable,
     unusable,
 )
-from penstock.wire.query import Query, shown
+from penstock.wire.query import UNTIL_ELSEWHERE, Query, refuse_until, shown
 
 _NEWS: Final = ("Stream started", "skipped events")
 """With these begins what is said at the beginning of a stream, rather than at its end."""
@@ -165,8 +165,9 @@ def given_by_query(query: Query) -> Given:
     """Read a stream's parameters from a query.
 
     Raises:
-        BadParameter: one of them is no whole number, or is given twice.
+        BadParameter: one of them is no whole number, or is given twice; or there is an `until`.
     """
+    refuse_until(query, allowed=UNTIL_ELSEWHERE)
     found: dict[str, Any] = {}
     for name in _NUMBERS:
         text = query.text(name)

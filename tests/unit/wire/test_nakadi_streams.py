@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import pytest
@@ -96,6 +96,14 @@ def test_parameter_of_a_stream_that_is_no_number_is_named() -> None:
             with pytest.raises(BadParameter) as refused:
                 differences(f"{parameter}={value}")
             assert refused.value.parameter == parameter
+
+
+@pytest.mark.parametrize("parse", [parse_stream, given_by_query])
+@pytest.mark.parametrize("name", ["until", "until0"])
+def test_stream_refuses_the_end_that_only_a_page_can_have(parse: Callable[[Query], object], name: str) -> None:
+    with pytest.raises(BadParameter, match="GET /feeds: stream_limit and stream_timeout end a stream") as refused:
+        parse(Query(f"batch_limit=1&{name}=5".encode()))
+    assert (refused.value.parameter, refused.value.value) == (name, "5")
 
 
 # Parameters of a stream of a subscription.

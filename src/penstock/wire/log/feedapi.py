@@ -9,7 +9,7 @@ import msgspec
 
 from penstock.errors import BadParameter, StaleToken
 from penstock.wire.log.zeroeventhub import WAIT_SECONDS_MAX, page_size
-from penstock.wire.query import HeaderChoice, Query, headers_of, kinds_of, shown
+from penstock.wire.query import HeaderChoice, Query, headers_of, kinds_of, refuse_until, shown
 
 ARROW: Final = "application/vnd.apache.arrow.stream"
 """The media type of Arrow pages. They need PyArrow, the extra `arrow`; their names are known without it."""
@@ -47,10 +47,8 @@ def parse_read(query: Query) -> ReadRequest:
         )
     if cursor is None:
         raise BadParameter(parameter="cursor", value=None, allowed="a cursor, _first or _last")
-    for name in query.names():
-        if name.startswith("until") and name != "until":
-            allowed = "until, since a request reads one partition; until0 and the like belong to version 1"
-            raise BadParameter(parameter=shown(name), value=shown(query.text(name) or ""), allowed=allowed)
+    allowed = "until, since a request reads one partition; until0 and the like belong to version 1"
+    refuse_until(query, known="until", allowed=allowed)
     return ReadRequest(
         token=token,
         partition=query.integer("partition", None, low=0, high=32_767),

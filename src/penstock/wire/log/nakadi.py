@@ -27,7 +27,7 @@ from penstock.errors import (
     UnusableStart,
 )
 from penstock.schema.json_text import BOM, decode, why_malformed
-from penstock.wire.query import Query, shown
+from penstock.wire.query import UNTIL_ELSEWHERE, Query, refuse_until, shown
 
 SCHEMAS_MAX: Final = 1_000
 """How many versions of a schema one answer has at most."""
@@ -477,9 +477,10 @@ def parse_stream(query: Query) -> Asked:
     """Read a stream's parameters.
 
     Raises:
-        BadParameter: one of them is no whole number, or is given twice.
+        BadParameter: one of them is no whole number, or is given twice; or there is an `until`.
         BadStreamParameter: they are numbers that make no sense, alone or together.
     """
+    refuse_until(query, allowed=UNTIL_ELSEWHERE)
     batch_limit = _number(query, "batch_limit", BATCH_LIMIT)
     stream_limit = _number(query, "stream_limit", 0)
     flush = _number(query, "batch_flush_timeout", FLUSH_SECONDS) or FLUSH_SECONDS
