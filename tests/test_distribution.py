@@ -19,11 +19,14 @@ from tests.docs.examples import ROOT, quick_start, run
 
 BARE = "penstock"
 """The name of an unrelated project on PyPI: an instruction that names it installs a stranger's code."""
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = "|".join(PROJECT["optional-dependencies"])
 INSTALLS_A_STRANGER = re.compile(
     rf"""
-      (?<![\w/.-]) {BARE} \s* \[ \s* (?:postgres|spark|connect|demo)       # A requirement with extras,
+      (?<![\w/.-]) {BARE} \s* \[ \s* (?:{EXTRAS})                         # A requirement with extras,
     | (?<![\w/.-]) {BARE} \s* (?: @\s*(?:git\+|https?:|file:) | [<>=~!]=\s*[\d$] )  # or with a source or a version.
     | \b (?:install|add) (?:\s+-[-\w]+)* \s+ ['"]? {BARE} (?!\.?\w | [/-])  # The argument of pip, pipx, uv or poetry.
+    | \b pip3? \s+ install \b [^\n`;&|]* [\s'"] {BARE} (?!\.?\w | [/-])       # Any of several arguments of pip.
     | \b (?:version|distribution|metadata|requires) \( ['"] {BARE} ['"] \)   # A look-up of what is installed.
     """,
     re.VERBOSE,
@@ -92,9 +95,7 @@ def test_installed_wheel_runs_the_quick_start(installed: Path, tmp_path: Path, m
 def test_version_of_the_distribution_is_that_of_the_package() -> None:
     import penstock
 
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-
-    assert project["version"] == penstock.__version__
+    assert PROJECT["version"] == penstock.__version__
 
 
 def test_no_instruction_installs_the_unrelated_project() -> None:
@@ -111,8 +112,9 @@ def test_no_instruction_installs_the_unrelated_project() -> None:
 @pytest.mark.parametrize(
     "instruction",
     [
-        f"pip install '{BARE}[spark]'",
+        *(f"pip install '{BARE}[{extra}]'" for extra in PROJECT["optional-dependencies"]),
         f"pip install {BARE}",
+        f"python -m pip install --upgrade --index-url https://host.example psycopg {BARE}",
         f'uv add --dev "{BARE}"',
         f'dependencies = ["{BARE}>=0.1"]',
         f'connect = ["{BARE}[spark]"]',
