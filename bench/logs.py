@@ -10,7 +10,7 @@ import psycopg
 
 from bench.events import AFTER, BEFORE, DIGITS, EVENT_BYTES, FEED
 from bench.place import file_of
-from penstock.core.log.cursor import Cursor, View, feed_mark
+from penstock.core.log.cursor import FeedCursor, FeedView, feed_mark
 from penstock.hub.hub import Hub
 from penstock.storage import open_store
 from penstock.storage.sqlite.events import place_of
@@ -61,7 +61,7 @@ def make_log(url: str, count: int, partitions: int = 1, schema: Mapping[str, Any
 
 def cursor_at(offset: int) -> str:
     """Return the cursor of partition 0 of the feed that wants *offset* next."""
-    return Cursor(feed_mark(FEED), 1, View(1, 0, 1), (offset,)).encode()
+    return FeedCursor(feed_mark(FEED), 1, FeedView(1, 0, 1), (offset,)).encode()
 
 
 def _fill_sqlite(url: str, each: Iterable[dict[str, Any]]) -> None:

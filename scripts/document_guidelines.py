@@ -4,7 +4,7 @@ from itertools import groupby
 from pathlib import Path
 
 from penstock.schema.guidelines import GUIDELINES, Guideline
-from penstock.schema.guidelines.personal_data_terms import KINDS, SOURCES, Kind
+from penstock.schema.guidelines.personal_data_terms import KINDS, SOURCES, PersonalDataKind
 
 PAGE = Path(__file__).parents[1] / "docs" / "guidelines.md"
 
@@ -158,7 +158,7 @@ def _rules() -> list[Guideline]:
     return sorted(GUIDELINES.values(), key=lambda rule: sources.index(rule.source))
 
 
-def _kind(kind: Kind) -> str:
+def _kind(kind: PersonalDataKind) -> str:
     names = [name for names in (kind.always, kind.unless_of_things, kind.of_people) for name in names.split()[:3]]
     sources = (f"[{title}]({address})" for title, address in map(SOURCES.__getitem__, kind.sources))
     return f"| {kind.id} | {kind.holds} | {', '.join(f'`{name}`' for name in names[:4])} | {', '.join(sources)} |\n"

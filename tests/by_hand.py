@@ -11,8 +11,8 @@ import pytest
 
 from penstock.core.events.event import NewEvent
 from penstock.core.registry.definition import NAKADI
-from penstock.core.subscriptions.assignment import Place, token_of
-from penstock.core.subscriptions.definition import completed_subscription
+from penstock.core.subscriptions.assignment import FeedPartition, token_of
+from penstock.core.subscriptions.definition import complete_subscription
 from penstock.hub.admin.settings import UNAUTHENTICATED
 from penstock.hub.hub import Hub
 from penstock.hub.log.read import Reader
@@ -98,7 +98,7 @@ class Scene:
         traits = {"partition_count": partitions, "partition_strategy": "user_defined"}
         self.hub.registry.create(an_event_type(NAME, **traits))
         given = {"owning_application": "shop", "event_types": [NAME], "read_from": "begin"} | members
-        subscription, _ = self.hub.subscriptions.create(completed_subscription(given))
+        subscription, _ = self.hub.subscriptions.create(complete_subscription(given))
         self.id = subscription.id
         return self
 
@@ -117,7 +117,7 @@ class Scene:
     def look(self) -> Look:
         return self.hub.subscriptions.streams.look(self.id)
 
-    def offsets(self) -> dict[Place, int]:
+    def offsets(self) -> dict[FeedPartition, int]:
         """The offsets wanted next."""
         return {slot.place: slot.offset for slot in self.look().slots}
 

@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 
 from penstock.client import PartitionPublishingOptions, PublishResult, RetryPolicy
-from penstock.core.producers import Range
+from penstock.core.producers import OffsetRange
 from penstock.errors import PenstockError, RetriesExhausted
 from penstock.hub.hub import Hub
 from penstock.server import HubApp
@@ -109,7 +109,7 @@ def stored(
     attempts: int = 1,
 ) -> PublishResult:
     """Return the result of a call whose events are at these offsets, the first of them with the number *first*."""
-    ranges = tuple(Range(*each) for each in offsets)
+    ranges = tuple(OffsetRange(*each) for each in offsets)
     count = sum(last - begin + 1 for begin, last in offsets)
     return PublishResult(partition, epoch, first, count, ranges, duplicate, attempts)
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from penstock.client import Event
-from penstock.core.producers import Range
+from penstock.core.producers import OffsetRange
 from penstock.errors import PayloadMismatch, ProducerUnsafe, SequenceGap, SequenceOverlap
 from tests.faults.either import Handle
 from tests.faults.proxy import Stuck, lost, unanswered
@@ -144,4 +144,4 @@ def test_two_producers_in_one_epoch_store_the_same_events_once(scene: Scene, min
     assert stuck.deliver()[1]["outcome"] == "duplicate"
 
     assert scene.log() == [1, 2]
-    assert mine.send(ids(3), partition=0).offsets == (Range(2, 2),)
+    assert mine.send(ids(3), partition=0).offsets == (OffsetRange(2, 2),)

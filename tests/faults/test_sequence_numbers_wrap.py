@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.client import Event, Resolution
-from penstock.core.producers import Range
+from penstock.core.producers import OffsetRange
 from penstock.errors import PayloadMismatch
 from tests.faults.either import Handle, Kind
 from tests.faults.proxy import Stuck, lost, unanswered
@@ -76,7 +76,7 @@ def test_unknown_outcome_of_a_batch_around_the_end_is_found(scene: Scene, is_sto
     events = [Event(each) for each in ids(2, 3, 4)]
     scene.leave_in_doubt(mine, events, STORED if is_stored else NOT_STORED)
 
-    assert mine.resolve(0) == Resolution(0, 0, 15, 3, is_stored, (Range(1, 3),) if is_stored else ())
+    assert mine.resolve(0) == Resolution(0, 0, 15, 3, is_stored, (OffsetRange(1, 3),) if is_stored else ())
 
     again = stored(15, (1, 3), duplicate=True, attempts=0)
     assert mine.send(events, partition=0) == (again if is_stored else stored(0, (1, 3), epoch=1))

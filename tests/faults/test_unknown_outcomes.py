@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.client import Event, Resolution, RetryPolicy
-from penstock.core.producers import Range
+from penstock.core.producers import OffsetRange
 from penstock.errors import Blocked, Forbidden, RetriesExhausted
 from tests.faults.either import Handle
 from tests.faults.proxy import (
@@ -149,7 +149,7 @@ def test_next_call_with_other_events_resolves_the_unknown_outcome(scene: Scene, 
 
     assert mine.send(ids(3), partition=0) == (stored(2, (2, 2)) if is_stored else stored(0, (0, 0), epoch=1))
 
-    assert told == [Resolution(0, 0, 0, 2, is_stored, (Range(0, 1),) if is_stored else ())]
+    assert told == [Resolution(0, 0, 0, 2, is_stored, (OffsetRange(0, 1),) if is_stored else ())]
     assert scene.log() == ([1, 2, 3] if is_stored else [3])
 
 
@@ -158,7 +158,7 @@ def test_resolve_finds_the_unknown_outcome_once(scene: Scene, mine: Handle, is_s
     assert mine.resolve(0) is None
     scene.leave_in_doubt(mine, ids(1, 2), STORED if is_stored else NOT_STORED)
 
-    assert mine.resolve(0) == Resolution(0, 0, 0, 2, is_stored, (Range(0, 1),) if is_stored else ())
+    assert mine.resolve(0) == Resolution(0, 0, 0, 2, is_stored, (OffsetRange(0, 1),) if is_stored else ())
 
     assert mine.resolve(0) is None
     assert mine.properties(0).epoch == (0 if is_stored else 1)

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from penstock.core.events.encoding import document
+from penstock.core.events.encoding import encode_event
 from penstock.core.events.event import EVENT_BYTES_MAX, NewEvent
 from penstock.core.registry.event_type import EventType
 from penstock.errors import EventTooLarge, EventTypeNotFound, InvalidEvent, PartitionRefused, PenstockError
@@ -87,7 +87,7 @@ def hub_refuses(url: str, name: str, event: Any, beside: dict[str, Any]) -> Pens
         feed = tx.feeds.find(name)
     assert feed is not None
     with pytest.raises(PenstockError) as refused:
-        prepare(feed, NewEvents([NewEvent.of(document(event), **beside)]), now=1)
+        prepare(feed, NewEvents([NewEvent.of(encode_event(event), **beside)]), now=1)
     return refused.value
 
 

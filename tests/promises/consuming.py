@@ -4,8 +4,8 @@ from collections import Counter
 from random import Random
 from typing import Final
 
-from penstock.core.subscriptions.definition import completed_subscription
-from penstock.core.subscriptions.delivery import Batch, Rules
+from penstock.core.subscriptions.definition import complete_subscription
+from penstock.core.subscriptions.delivery import DeliveryBatch, DeliveryRules
 from penstock.errors import (
     CommitRefused,
     EventTypeNotFound,
@@ -21,7 +21,9 @@ from penstock.hub.subscriptions.commits import Commit
 from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS
 from penstock.storage.subscriptions import Subscription
 
-RULES: Final = Rules(max_uncommitted=20, batch_limit=5, flush_timeout=0.001, commit_timeout=1.0, bytes_max=1 << 20)
+RULES: Final = DeliveryRules(
+    max_uncommitted=20, batch_limit=5, flush_timeout=0.001, commit_timeout=1.0, bytes_max=1 << 20
+)
 ANNOTATIONS: Final = {
     "nakadi.zalando.org/subscription-max-event-send-count": "2",
     "nakadi.zalando.org/subscription-unprocessable-event-policy": "DEAD_LETTER_QUEUE",
@@ -43,7 +45,7 @@ def consume(hub: Hub, names: list[str], chance: Random, did: Counter[str]) -> No
 
 def _act(hub: Hub, names: list[str], chance: Random) -> str:
     subscription, _ = hub.subscriptions.create(
-        completed_subscription(
+        complete_subscription(
             {
                 "owning_application": "shop",
                 "event_types": sorted({DEAD_LETTERS, *chance.sample(names, 1)}) if chance.random() < 0.5 else names[:2],
@@ -72,7 +74,7 @@ def _stream(hub: Hub, subscription: Subscription, chance: Random) -> str:
     done = "streamed"
     try:
         for _ in range(chance.randint(1, 4)):
-            sent: list[Batch] = [batch for batches in stream.step() for batch in batches if batch.events]
+            sent: list[DeliveryBatch] = [batch for batches in stream.step() for batch in batches if batch.events]
             if sent and chance.random() < 0.7:
                 chosen = chance.sample(sent, chance.randint(1, len(sent)))
                 commits = [Commit(batch.place, batch.position) for batch in chosen]

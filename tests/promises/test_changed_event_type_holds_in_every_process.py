@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from penstock.core.events.partitioning import hash_partition
-from penstock.core.registry.event_type import EventType, Feed
+from penstock.core.registry.event_type import EventType, StoredFeed
 from penstock.errors import InvalidEvent
 from penstock.hub.hub import Hub
 from penstock.hub.log.request import Published
@@ -114,7 +114,7 @@ def test_change_waits_for_an_append_under_way(migrated_postgres_url: str) -> Non
     with closing(open_store(migrated_postgres_url)) as store, ThreadPoolExecutor(1) as threads:
         before, beside = created(store, NAME), created(store, "beside")
 
-        def change() -> Feed:
+        def change() -> StoredFeed:
             with store.write() as tx:
                 old = tx.feeds.lock(NAME)
                 assert old is not None
@@ -134,7 +134,7 @@ def test_change_waits_for_an_append_under_way(migrated_postgres_url: str) -> Non
     assert [heads[each][:3] for each in after.partition_ids] == [(after.revision, 0, 1), (after.revision, 0, 0)]
 
 
-def publish_across(hub: Hub, url: str, change: Callable[[Tx, Feed], object]) -> Told:
+def publish_across(hub: Hub, url: str, change: Callable[[Tx, StoredFeed], object]) -> Told:
     """Change the event type as another process, while a prepared publish waits to be appended."""
     with closing(open_store(url)) as other, other.write() as tx:
         locked = tx.feeds.lock(NAME)
@@ -147,7 +147,7 @@ def publish_across(hub: Hub, url: str, change: Callable[[Tx, Feed], object]) -> 
     return told
 
 
-def change_in(tx: Tx, old: Feed, partitions: int, **members: object) -> Feed:
+def change_in(tx: Tx, old: StoredFeed, partitions: int, **members: object) -> StoredFeed:
     tx.feeds.update(old, EventType.of(old.event_type.definition | members, partitions), FIRST_AT)
     found = tx.feeds.find(old.name)
     assert found is not None

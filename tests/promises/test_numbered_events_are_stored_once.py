@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from penstock.core.events.event import NewEvent
-from penstock.core.producers import MODULUS, Claim, Range, Stamp
+from penstock.core.producers import MODULUS, EpochClaim, OffsetRange, ProducerStamp
 from penstock.errors import ClaimRefused, PenstockError, ProducerNotFound, ProducerUnsafe
 from penstock.hub.hub import Hub
 from penstock.hub.log.request import ProducerName, Published
@@ -176,7 +176,7 @@ class Numbered(RuleBasedStateMachine):
             if same
             else (if_epoch is not None and if_epoch != line.epoch) or (epoch <= line.epoch and not goes_on)
         )
-        claim, producers = Claim(level, starting, claim_id, if_epoch), self.running.hubs[at].producers
+        claim, producers = EpochClaim(level, starting, claim_id, if_epoch), self.running.hubs[at].producers
 
         if refused:
             with pytest.raises(ClaimRefused):
@@ -302,7 +302,7 @@ class Numbered(RuleBasedStateMachine):
         told = [
             self.running.hubs[at].producers.submit(
                 self._who(place),
-                Stamp(epoch, number % self.modulus),
+                ProducerStamp(epoch, number % self.modulus),
                 [NewEvent.of(json.dumps({"n": each}).encode()) for each in ids],
                 trims=trims,
             )
@@ -352,7 +352,7 @@ class Numbered(RuleBasedStateMachine):
             differs_at = next(at for at, event in enumerate(ids, number) if stored[at][0] != event)
             stands["differs_at"] = differs_at % self.modulus
         assert told.fields.items() >= stands.items()
-        ranges = [Range(**each) for each in told.ranges]
+        ranges = [OffsetRange(**each) for each in told.ranges]
         self._check_committed(line, (epoch, number, ids), told.committed, spread(ranges))
 
     @staticmethod
@@ -370,7 +370,7 @@ class Numbered(RuleBasedStateMachine):
             assert offsets in (there, [])
 
 
-def spread(ranges: Sequence[Range]) -> list[int]:
+def spread(ranges: Sequence[OffsetRange]) -> list[int]:
     return [offset for each in ranges for offset in range(each.first, each.last + 1)]
 
 

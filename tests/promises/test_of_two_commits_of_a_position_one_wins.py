@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from penstock.core.groups import Commit, Goal, Reset
+from penstock.core.groups import GroupReset, PositionCommit, ResetTarget
 from penstock.errors import GroupKindDiffers, GroupNotFound, PositionMoved
 from penstock.hub.hub import Hub
 from penstock.storage.groups import Which
@@ -41,7 +41,7 @@ def test_each_step_is_stored_for_one_of_the_racing_committers(hubs: list[Hub]) -
         at: dict[int, int | None] = dict.fromkeys(range(PARTITIONS))
         while any((offset or 0) < EVENTS for offset in at.values()):
             steps = [
-                Commit(NAME, partition, (offset or 0) + 1, compares=True, expected=offset)
+                PositionCommit(NAME, partition, (offset or 0) + 1, compares=True, expected=offset)
                 for partition, offset in at.items()
                 if (offset or 0) < EVENTS
             ]
@@ -64,7 +64,7 @@ def test_each_step_is_stored_for_one_of_the_racing_committers(hubs: list[Hub]) -
 def test_group_created_twice_at_once_is_created_once(hubs: list[Hub], kinds: tuple[str, str]) -> None:
     def make(hub: Hub, kind: str) -> str | None:
         try:
-            hub.groups.commit(GROUP, kind, [Commit(NAME, 0, 1, compares=True)])
+            hub.groups.commit(GROUP, kind, [PositionCommit(NAME, 0, 1, compares=True)])
         except (PositionMoved, GroupKindDiffers):
             return None
         return kind
@@ -83,17 +83,17 @@ def test_commits_resets_looks_and_deletions_of_a_group_never_deadlock(hubs: list
 
     def commit(hub: Hub, order: list[int]) -> None:
         for n in range(EVENTS):
-            hub.groups.commit(GROUP, "processor", [Commit(NAME, partition, n) for partition in order])
+            hub.groups.commit(GROUP, "processor", [PositionCommit(NAME, partition, n) for partition in order])
 
     def keep(hub: Hub, order: list[int]) -> None:
         for n in range(EVENTS):
-            parts = [Commit(NAME, partition, n, f"part {partition % 2}") for partition in order]
+            parts = [PositionCommit(NAME, partition, n, f"part {partition % 2}") for partition in order]
             hub.groups.commit(GROUP, "processor", parts)
 
     def reset(hub: Hub) -> None:
         for n in range(EVENTS):
             with suppress(GroupNotFound):
-                hub.groups.reset(GROUP, [Reset(Goal("begin" if n % 2 else "end"))], None, dry_run=False)
+                hub.groups.reset(GROUP, [GroupReset(ResetTarget("begin" if n % 2 else "end"))], None, dry_run=False)
 
     def look(hub: Hub) -> None:
         for _ in range(EVENTS):

@@ -10,7 +10,7 @@ from random import Random
 from typing import NamedTuple
 
 from penstock.core.events.event import NewEvent
-from penstock.core.producers import Claim, Stamp
+from penstock.core.producers import EpochClaim, ProducerStamp
 from penstock.errors import OutcomeUnknown, ProducerNotFound, ProducerUnsafe, Unavailable
 from penstock.hub.admin.sweeping import Sweeper
 from penstock.hub.background import system_clock
@@ -34,7 +34,7 @@ class Sent(NamedTuple):
     """A batch under way."""
 
     partition: int
-    stamp: Stamp
+    stamp: ProducerStamp
     numbers: list[int]
     told: "Future[Published | None]"
 
@@ -48,7 +48,7 @@ class Publisher:
         self.chance = chance
         self.said = said
         self.count = 0
-        self.next = dict.fromkeys(range(PARTITIONS), Stamp(0, 0))
+        self.next = dict.fromkeys(range(PARTITIONS), ProducerStamp(0, 0))
         self.again: list[Sent] = []
         self.stored: set[tuple[int, int]] = set()
 
@@ -65,7 +65,7 @@ class Publisher:
         for each in sent:
             self.take(each)
 
-    def send(self, partition: int, stamp: Stamp, numbers: list[int]) -> Sent:
+    def send(self, partition: int, stamp: ProducerStamp, numbers: list[int]) -> Sent:
         events = [NewEvent.of(json.dumps({"by": self.who, "n": number}).encode()) for number in numbers]
         who = ProducerName(NAME, partition, f"g{self.who}")
         return Sent(partition, stamp, numbers, self.hub.producers.submit(who, stamp, events, partition=partition))
@@ -85,7 +85,7 @@ class Publisher:
             assert published.produced is not None
             self.said[published.produced.outcome] += 1
             self.keep(sent, is_stored=True)
-            self.next[sent.partition] = Stamp(published.produced.epoch, published.produced.next)
+            self.next[sent.partition] = ProducerStamp(published.produced.epoch, published.produced.next)
 
     def keep(self, sent: Sent, *, is_stored: bool) -> None:
         if is_stored:
@@ -93,8 +93,8 @@ class Publisher:
 
     def take_over(self, partition: int) -> None:
         with suppress(Unavailable):
-            state = self.hub.producers.claim(ProducerName(NAME, partition, f"g{self.who}"), Claim()).producer.state
-            self.next[partition] = Stamp(state.epoch, state.next)
+            state = self.hub.producers.claim(ProducerName(NAME, partition, f"g{self.who}"), EpochClaim()).producer.state
+            self.next[partition] = ProducerStamp(state.epoch, state.next)
 
 
 def publishes(publisher: Publisher) -> Publisher:
@@ -114,7 +114,7 @@ def takes_over(hub: Hub, chance: Random, over: threading.Event, said: Counter[st
                 hub.producers.forget(who)
                 said["forgotten"] += 1
             else:
-                hub.producers.claim(who, Claim(is_pinned=chance.random() < 0.5))
+                hub.producers.claim(who, EpochClaim(is_pinned=chance.random() < 0.5))
                 said["taken over"] += 1
         time.sleep(0.01)  # Else nobody gets anything done.
 

@@ -6,8 +6,8 @@ from contextlib import suppress
 import pytest
 
 from penstock.cli.restored import restored
-from penstock.core.subscriptions.definition import completed_subscription
-from penstock.core.subscriptions.delivery import Rules
+from penstock.core.subscriptions.definition import complete_subscription
+from penstock.core.subscriptions.delivery import DeliveryRules
 from penstock.errors import CursorExpired, StreamNotFound
 from penstock.hub.hub import Hub
 from penstock.hub.log.read import WantedPartition
@@ -19,7 +19,7 @@ from tests.promises.scene import NAME, create, event, hub_on
 from tests.served import client_of
 from tests.subscribing import filled
 
-RULES = Rules(max_uncommitted=9, batch_limit=1, flush_timeout=30, commit_timeout=60, bytes_max=1 << 20)
+RULES = DeliveryRules(max_uncommitted=9, batch_limit=1, flush_timeout=30, commit_timeout=60, bytes_max=1 << 20)
 
 
 def put_back(url: str, backup: Backup) -> None:
@@ -83,7 +83,7 @@ def test_subscription_goes_on_from_its_position_in_the_backup(url: str) -> None:
         create(hub)
         publish(hub, 3)
         wanted = {"owning_application": "shop", "event_types": [NAME], "read_from": "begin"}
-        subscription = hub.subscriptions.create(completed_subscription(wanted))[0].id
+        subscription = hub.subscriptions.create(complete_subscription(wanted))[0].id
         consume(hub, subscription, [0, 1])
     backup = Backup(url)
     with hub_on(url) as hub:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import psycopg
 import pytest
 
-from penstock.core.registry.event_type import Feed
+from penstock.core.registry.event_type import StoredFeed
 from penstock.hub.admin.sweeping import Sweeper
 from penstock.hub.background import system_clock
 from penstock.hub.batches.batches import digest_of
@@ -367,7 +367,7 @@ def test_restoring_locks_event_types_in_the_order_of_appends(store: Store, migra
         lying = [name for (name,) in rows_of(url, "SELECT name FROM penstock_event_type ORDER BY ctid")]
         assert lying == ["last", "middle", "first"], "this shows nothing: they lie in the order of their ids"
 
-        def append(*feeds: Feed) -> None:
+        def append(*feeds: StoredFeed) -> None:
             with store.write() as tx:
                 tx.events.lock_heads(sorted(feed.partition_ids[0] for feed in feeds))
 

@@ -6,8 +6,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from penstock.core.subscriptions.definition import completed_subscription
-from penstock.core.subscriptions.delivery import Rules
+from penstock.core.subscriptions.definition import complete_subscription
+from penstock.core.subscriptions.delivery import DeliveryRules
 from penstock.errors import DatabaseUnavailable
 from penstock.hub.hub import Hub
 from penstock.server import HubApp
@@ -16,7 +16,7 @@ from penstock.testing.factories import a_new_event, an_event_type
 from tests.served import problem_of
 
 NAME = "order.placed"
-RULES = Rules(max_uncommitted=9, batch_limit=1, flush_timeout=30, commit_timeout=60, bytes_max=1 << 20)
+RULES = DeliveryRules(max_uncommitted=9, batch_limit=1, flush_timeout=30, commit_timeout=60, bytes_max=1 << 20)
 BEHIND_THE_FIRST = {"items": [{"event_type": NAME, "partition": "0", "offset": "001-0001-000000000000000000"}]}
 
 
@@ -46,7 +46,7 @@ def test_reset_that_fails_raises_its_error_and_leaves_the_subscription(
             hub.registry.create(an_event_type(NAME))
             hub.log.publish(NAME, [a_new_event()])
             given = {"owning_application": "shop", "event_types": [NAME], "read_from": "begin"}
-            wanted = hub.subscriptions.create(completed_subscription(given))[0].id
+            wanted = hub.subscriptions.create(complete_subscription(given))[0].id
             fail_once(monkeypatch, hub, "end_reset")
             if not undone:
                 fail_once(monkeypatch, hub, "abandon_reset")

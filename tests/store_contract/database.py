@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from penstock.core.registry.event_type import EventType, Feed
+from penstock.core.registry.event_type import EventType, StoredFeed
 from penstock.storage import Store, open_store
 from penstock.storage.store import Block, Columns
 from penstock.testing.factories import an_event_type
@@ -58,7 +58,7 @@ def event_type(name: str = "order.placed", partitions: int = 1, **definition: An
     return EventType.parse(an_event_type(name, partition_count=partitions, **definition))
 
 
-def created(store: Store, name: str = "order.placed", partitions: int = 1) -> Feed:
+def created(store: Store, name: str = "order.placed", partitions: int = 1) -> StoredFeed:
     """Create an event type and return its feed."""
     with store.write() as tx:
         tx.feeds.insert(event_type(name, partitions), FIRST_AT)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.registry.event_type import EventType, Feed
+from penstock.core.registry.event_type import EventType, StoredFeed
 from penstock.errors import EventTypeExists
 from penstock.storage import Store
 from penstock.storage.store import Position
@@ -204,7 +204,7 @@ class FeedsContract(Contract):
         assert self._purge(store, 10) == 0
 
     @staticmethod
-    def _update(store: Store, name: str, definition: dict[str, Any], partitions: int, at: int = FIRST_AT) -> Feed:
+    def _update(store: Store, name: str, definition: dict[str, Any], partitions: int, at: int = FIRST_AT) -> StoredFeed:
         with store.write() as tx:
             feed = tx.feeds.lock(name)
             assert feed is not None

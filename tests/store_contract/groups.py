@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from penstock.core.groups import Extent, Standing
+from penstock.core.groups import GroupProgress, PartitionExtent
 from penstock.storage import Store
 from penstock.storage.groups import Intervention, Listed, Place, Which
 from penstock.storage.store import Position
@@ -79,14 +79,14 @@ class GroupsContract(Contract):
             found = tx.groups.standings(["b", "a", "nobody"])
             assert tx.groups.standings([]) == []
 
-        whole = Extent(1, 0, 9)
+        whole = PartitionExtent(1, 0, 9)
         assert found == [
-            Standing("a", "gone", "", 5, 3, 4, FIRST_AT, None, None),
-            Standing("a", SOURCE, "2/0", 0, 1, 9, FIRST_AT, whole, None),
-            Standing("a", SOURCE, "2/1", 0, 0, 9, FIRST_AT, whole, FIRST_AT),
-            Standing("b", SOURCE, "", 0, 1, 7, FIRST_AT, whole, FIRST_AT + 7),
-            Standing("b", SOURCE, "", 1, 1, 1, FIRST_AT, Extent(1, 2, 4), FIRST_AT),
-            Standing("b", SOURCE, "", 2, 1, 0, FIRST_AT, Extent(1, 0, 0), None),
+            GroupProgress("a", "gone", "", 5, 3, 4, FIRST_AT, None, None),
+            GroupProgress("a", SOURCE, "2/0", 0, 1, 9, FIRST_AT, whole, None),
+            GroupProgress("a", SOURCE, "2/1", 0, 0, 9, FIRST_AT, whole, FIRST_AT),
+            GroupProgress("b", SOURCE, "", 0, 1, 7, FIRST_AT, whole, FIRST_AT + 7),
+            GroupProgress("b", SOURCE, "", 1, 1, 1, FIRST_AT, PartitionExtent(1, 2, 4), FIRST_AT),
+            GroupProgress("b", SOURCE, "", 2, 1, 0, FIRST_AT, PartitionExtent(1, 0, 0), None),
         ]
 
     def test_a_group_is_made_where_it_is_locked_and_keeps_its_kind(self, store: Store) -> None:

@@ -2,13 +2,13 @@
 
 import pytest
 
-from penstock.core.subscriptions.assignment import Place
+from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.storage import Store
 from penstock.storage.parked import Parked
 from tests.store_contract.database import FIRST_AT, Contract, Database
 from tests.store_contract.subscriptions import AWKWARD, SOURCE, begun
 
-OTHER: Place = ("order.placed", 1)
+OTHER: FeedPartition = ("order.placed", 1)
 KEYS = (
     "", " ", "a", "A", "a ", "é", "e\u0301", "\uffee", "\U0001f6b0", "\u202eabc", "null", AWKWARD,
     "x" * 10_240, "x" * 10_239 + "y", "🚰" * 2_560,
@@ -170,7 +170,7 @@ class ParkedContract(Contract):
         assert listed(store) == [Parked(kept, SOURCE, "a", 2, FIRST_AT, False, 1, 3, 3)]
 
 
-def park(store: Store, key: str | None, offset: int, name: str = "s", place: Place = SOURCE) -> int:
+def park(store: Store, key: str | None, offset: int, name: str = "s", place: FeedPartition = SOURCE) -> int:
     """Let a key wait, in a transaction of its own; return the id under which it is found then."""
     with store.write() as tx:
         tx.parked.park(name, place, key, offset, attempts=2, at=FIRST_AT)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.producers import DIGEST_BYTES, Ending, State, Stored
+from penstock.core.producers import DIGEST_BYTES, EpochEnd, ProducerState, StoredBatch
 from penstock.storage import Store
 from penstock.storage.producers import Batch, NewBatch, Window
 from tests.store_contract.database import FIRST_AT, Contract, Database, append, created, row
@@ -43,7 +43,7 @@ class ProducedContract(Contract):
     def producer_id(self, store: Store) -> int:
         """Return a producer with the batches of `LOG` in epoch 3, and others around it."""
         partition_id = created(store).partition_ids[0]
-        found, other = (inserted(store, (partition_id, name), State(3, 0, 0)) for name in ("g", "h"))
+        found, other = (inserted(store, (partition_id, name), ProducerState(3, 0, 0)) for name in ("g", "h"))
         produced(store, *(NewBatch(found, 3, each) for each in LOG))
         produced(store, NewBatch(found, 2, a_batch(0, 0, 50)), NewBatch(found, 4, a_batch(0, 400, 50)))
         produced(store, NewBatch(other, 3, a_batch(0, 500, 50)))
@@ -51,7 +51,7 @@ class ProducedContract(Contract):
 
     @pytest.mark.parametrize(("first", "stop", "wanted"), FOUND.values(), ids=FOUND)
     def test_batches_are_found_by_any_of_their_numbers(
-        self, store: Store, producer_id: int, first: int, stop: int, wanted: list[Stored]
+        self, store: Store, producer_id: int, first: int, stop: int, wanted: list[StoredBatch]
     ) -> None:
         assert found(store, producer_id, 3, first, stop) == wanted
 
@@ -78,7 +78,7 @@ class ProducedContract(Contract):
         with store.read() as tx:
             endings = [tx.producers.ending(producer_id, epoch) for epoch in (2, 3, 4, 5)]
 
-        assert endings == [Ending(2, 50, 49), Ending(3, 20, 301), Ending(4, 50, 449), None]
+        assert endings == [EpochEnd(2, 50, 49), EpochEnd(3, 20, 301), EpochEnd(4, 50, 449), None]
 
     def test_a_window_is_of_one_epoch(self, store: Store, producer_id: int) -> None:
         with store.read() as tx:
@@ -106,7 +106,7 @@ class GoneContract(Contract):
     """Batches that nobody can ask for any more are forgotten, and those that producers still need are not."""
 
     def test_while_all_events_are_there_none_is_gone(self, store: Store) -> None:
-        producer_id = inserted(store, (created(store).partition_ids[0], "g"), State(3, 0, 0))
+        producer_id = inserted(store, (created(store).partition_ids[0], "g"), ProducerState(3, 0, 0))
         produced(store, *(NewBatch(producer_id, 3, a_batch(n, n, 1)) for n in range(9)))
 
         assert gone(store, kept=1) == []
@@ -115,7 +115,7 @@ class GoneContract(Contract):
         self, store: Store, database: Database
     ) -> None:
         feed = created(store, partitions=2)
-        one, other = (inserted(store, (each, "g"), State(3, 0, 0)) for each in feed.partition_ids)
+        one, other = (inserted(store, (each, "g"), ProducerState(3, 0, 0)) for each in feed.partition_ids)
         for producer_id in (one, other):
             for epoch, first_offset in ((2, 0), (3, 8)):
                 batches = (a_batch(2 * n, first_offset + 2 * n, 2) for n in range(4))
@@ -147,11 +147,13 @@ class GoneContract(Contract):
 
     def test_of_producers_that_have_expired_all_are_gone(self, store: Store) -> None:
         partition_id = created(store).partition_ids[0]
-        expired, other = (inserted(store, (partition_id, name), State(3, 0, 0)) for name in ("g", "h"))
+        expired, other = (inserted(store, (partition_id, name), ProducerState(3, 0, 0)) for name in ("g", "h"))
         for producer_id in (expired, other):
             produced(store, *(NewBatch(producer_id, epoch, a_batch(0, 0, 1)) for epoch in (2, 3)))
         with store.write() as tx:
-            tx.producers.update(only(store, (partition_id, "g"))._replace(state=State(3, 0, 0, is_expired=True)))
+            tx.producers.update(
+                only(store, (partition_id, "g"))._replace(state=ProducerState(3, 0, 0, is_expired=True))
+            )
 
         assert gone(store) == [Batch(expired, 2, 0), Batch(expired, 3, 0)]
 
@@ -167,8 +169,8 @@ class GoneContract(Contract):
 
     def test_they_are_told_little_by_little_and_forgotten_alone(self, store: Store) -> None:
         partition_id = created(store).partition_ids[0]
-        expired = inserted(store, (partition_id, "g"), State(3, 0, 0, is_expired=True))
-        other = inserted(store, (partition_id, "h"), State(3, 0, 0))
+        expired = inserted(store, (partition_id, "g"), ProducerState(3, 0, 0, is_expired=True))
+        other = inserted(store, (partition_id, "h"), ProducerState(3, 0, 0))
         for producer_id in (expired, other):
             produced(store, *(NewBatch(producer_id, 3, a_batch(n, n, 1)) for n in range(25)))
 
@@ -193,7 +195,7 @@ class GoneContract(Contract):
         with store.write() as tx:
             tx.producers.forget_batches(tx.producers.gone_batches(99, 2))
 
-        assert only(store, key).state == State(0, 0, 9, 8)
+        assert only(store, key).state == ProducerState(0, 0, 9, 8)
         assert found(store, producer_id, 0, 0, 99) == [a_batch(7, 7, 1), a_batch(8, 8, 1)]
 
     def test_a_purge_leaves_nothing_over_and_comes_to_an_end(self, store: Store, database: Database) -> None:
@@ -203,7 +205,7 @@ class GoneContract(Contract):
                 producer_id = inserted(store, (partition_id, name), is_pinned=name == "h")
                 produced(store, *(NewBatch(producer_id, 0, a_batch(n, n, 1)) for n in range(7)))
             append(store, *(row(partition_id, n) for n in range(7)))
-        inserted(store, (kept.partition_ids[0], "expired"), State(3, 0, 0, is_expired=True))
+        inserted(store, (kept.partition_ids[0], "expired"), ProducerState(3, 0, 0, is_expired=True))
         with store.write() as tx:
             tx.feeds.delete("order.placed")
 
@@ -284,7 +286,7 @@ class ProducedDefenceContract(Contract):
             database.run(ADD, numbered, 0, *given)
 
 
-def found(store: Store, producer_id: int, epoch: int, first: int, stop: int) -> Sequence[Stored]:
+def found(store: Store, producer_id: int, epoch: int, first: int, stop: int) -> Sequence[StoredBatch]:
     """Find batches."""
     with store.read() as tx:
         return tx.producers.batches(producer_id, epoch, first, stop)

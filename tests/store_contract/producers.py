@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.producers import Ending, State, Stored, digests_of
+from penstock.core.producers import EpochEnd, ProducerState, StoredBatch, digests_of
 from penstock.storage import Store
 from penstock.storage.producers import NewBatch, Producer, ProducerKey
 from tests.store_contract.database import FIRST_AT, Contract, append, created, row
@@ -12,8 +12,8 @@ from tests.store_contract.database import FIRST_AT, Contract, append, created, r
 AWKWARD = 'it\'s \\ a "name" %s :x ? 東京 🚰 \n'
 NAMES = ("\U0001f6b0", "\uffee", "é", "a", "a-z", "a.z", "A", "a a", "~", "ab", "a:", "z", "Z", "10", "9")
 """Sorted otherwise by languages, by UTF-16 and where case or signs do not count."""
-NEW = State(epoch=0, begin=0, next=0)
-FULL = State(epoch=7, begin=5, next=5, previous=Ending(epoch=3, next=9, last_offset=12))
+NEW = ProducerState(epoch=0, begin=0, next=0)
+FULL = ProducerState(epoch=7, begin=5, next=5, previous=EpochEnd(epoch=3, next=9, last_offset=12))
 
 
 class ProducersContract(Contract):
@@ -40,16 +40,16 @@ class ProducersContract(Contract):
     @pytest.mark.parametrize(
         ("state", "others"),
         [
-            (State(0, 0, 0), {}),
-            (State(3, 5, 5), {"claim_id": AWKWARD}),
+            (ProducerState(0, 0, 0), {}),
+            (ProducerState(3, 5, 5), {"claim_id": AWKWARD}),
             (FULL, {"is_pinned": True}),
-            (State(7, 0, 0, previous=Ending(3, 9, None)), {}),
-            (State(7, 0, 0, is_expired=True), {}),
-            (State((1 << 53) - 1, 1 << 60, 1 << 60, previous=Ending((1 << 53) - 2, 1 << 61, 1 << 62)), {}),
+            (ProducerState(7, 0, 0, previous=EpochEnd(3, 9, None)), {}),
+            (ProducerState(7, 0, 0, is_expired=True), {}),
+            (ProducerState((1 << 53) - 1, 1 << 60, 1 << 60, previous=EpochEnd((1 << 53) - 2, 1 << 61, 1 << 62)), {}),
         ],
         ids=["new", "claimed", "pinned, with an epoch before", "that had no events", "expired", "very large"],
     )
-    def test_one_is_found_as_it_was_given(self, store: Store, state: State, others: dict[str, Any]) -> None:
+    def test_one_is_found_as_it_was_given(self, store: Store, state: ProducerState, others: dict[str, Any]) -> None:
         key = (created(store).partition_ids[0], AWKWARD)
 
         producer_id = inserted(store, key, state, **others)
@@ -84,9 +84,9 @@ class ProducersContract(Contract):
     def test_a_name_is_taken_once_in_each_partition(self, store: Store) -> None:
         first, second = created(store, partitions=2).partition_ids
         keys = [(first, "g"), (first, "G"), (first, "g "), (second, "g")]
-        ids = [inserted(store, key, State(epoch, 0, 0)) for epoch, key in enumerate(keys)]
+        ids = [inserted(store, key, ProducerState(epoch, 0, 0)) for epoch, key in enumerate(keys)]
 
-        again = [insert(store, key, State(9, 9, 9)) for key in keys]
+        again = [insert(store, key, ProducerState(9, 9, 9)) for key in keys]
 
         assert again == [None] * 4
         found = [only(store, key) for key in keys]
@@ -98,7 +98,7 @@ class ProducersContract(Contract):
         kept = begun(store, (first, "g"))
 
         with pytest.raises(ZeroDivisionError), store.write() as tx:
-            new = tx.producers.insert((second, "g"), State(0, 0, 0), FIRST_AT, claim_id=None, is_pinned=False)
+            new = tx.producers.insert((second, "g"), ProducerState(0, 0, 0), FIRST_AT, claim_id=None, is_pinned=False)
             assert new is not None
             tx.producers.append([NewBatch(kept.id, 0, a_batch(0, 0, 1)), NewBatch(new, 0, a_batch(0, 0, 1))], FIRST_AT)
             tx.producers.update(kept._replace(state=FULL, is_pinned=True))
@@ -115,9 +115,9 @@ class ProducersContract(Contract):
 
         for state, claim_id, is_pinned in [
             (FULL, "mine", True),
-            (State(8, 0, 0, previous=Ending(7, 5, None)), None, False),
-            (State(8, 0, 0, is_expired=True), None, False),
-            (State(9, 2, 2), AWKWARD, True),
+            (ProducerState(8, 0, 0, previous=EpochEnd(7, 5, None)), None, False),
+            (ProducerState(8, 0, 0, is_expired=True), None, False),
+            (ProducerState(9, 2, 2), AWKWARD, True),
         ]:
             given = Producer(producer_id, first, "g", state, claim_id, is_pinned, FIRST_AT + state.epoch)
             with store.write() as tx:
@@ -130,15 +130,15 @@ class ProducersContract(Contract):
         produced(store, NewBatch(producer_id, 0, a_batch(0, 10, 4)))
 
         with store.write() as tx:
-            tx.producers.update(only(store, key)._replace(state=State(0, 0, 99, 99)))
+            tx.producers.update(only(store, key)._replace(state=ProducerState(0, 0, 99, 99)))
 
-        assert only(store, key).state == State(0, 0, 4, 13)
+        assert only(store, key).state == ProducerState(0, 0, 4, 13)
 
     def test_those_that_are_not_expired_are_counted(self, store: Store) -> None:
         first, second = created(store, partitions=2).partition_ids
         for name in ("a", "b", "c"):
             inserted(store, (first, name), is_pinned=name == "b")
-        inserted(store, (first, "gone"), State(1, 0, 0, is_expired=True))
+        inserted(store, (first, "gone"), ProducerState(1, 0, 0, is_expired=True))
 
         with store.read() as tx:
             assert [tx.producers.count(each) for each in (first, second, 999_999)] == [3, 0, 0]
@@ -169,7 +169,7 @@ class ProducersContract(Contract):
 
     def test_expired_ones_are_listed_too(self, store: Store) -> None:
         partition_id = created(store).partition_ids[0]
-        inserted(store, (partition_id, "gone"), State(1, 0, 0, is_expired=True))
+        inserted(store, (partition_id, "gone"), ProducerState(1, 0, 0, is_expired=True))
 
         assert [each.state.is_expired for each in listed(store, partition_id)] == [True]
 
@@ -183,7 +183,7 @@ class ProducersContract(Contract):
         produced(store, NewBatch(inserted(store, (first, "of an epoch before"), FULL), 3, a_batch(0, 0, 1)), at=since)
         idle = [(first, "b"), (first, "of an epoch before"), (first, "z"), (second, "a")]
         inserted(store, (first, "pinned"), is_pinned=True)
-        inserted(store, (first, "expired"), State(1, 0, 0, is_expired=True))
+        inserted(store, (first, "expired"), ProducerState(1, 0, 0, is_expired=True))
         inserted(store, (first, "just begun"), at=since)
         produced(store, NewBatch(inserted(store, (first, "just appended")), 0, a_batch(0, 0, 1)), at=since)
         inserted(store, (dropped, "g"))
@@ -200,7 +200,7 @@ class ProducersContract(Contract):
 
     def test_those_that_expired_long_ago_are_forgotten(self, store: Store) -> None:
         partition_id = created(store).partition_ids[0]
-        gone = State(4, 0, 0, is_expired=True)
+        gone = ProducerState(4, 0, 0, is_expired=True)
         ids = {
             name: inserted(store, (partition_id, name), state, at=at)
             for name, state, at in [
@@ -264,7 +264,7 @@ class ProducersContract(Contract):
         assert only(store, (partition_id, "g")) == before
 
 
-def insert(store: Store, key: ProducerKey, state: State = NEW, **others: Any) -> int | None:
+def insert(store: Store, key: ProducerKey, state: ProducerState = NEW, **others: Any) -> int | None:
     """Record a producer in a transaction of its own; *others* are claim_id, is_pinned, at."""
     given = {"claim_id": others.get("claim_id"), "is_pinned": others.get("is_pinned", False)}
     with store.write() as tx:
@@ -272,7 +272,7 @@ def insert(store: Store, key: ProducerKey, state: State = NEW, **others: Any) ->
         return tx.producers.insert(key, state, others.get("at", FIRST_AT), **given)
 
 
-def inserted(store: Store, key: ProducerKey, state: State = NEW, **others: Any) -> int:
+def inserted(store: Store, key: ProducerKey, state: ProducerState = NEW, **others: Any) -> int:
     """Record a producer that there was not, and return its id."""
     found = insert(store, key, state, **others)
     assert found is not None
@@ -285,9 +285,9 @@ def produced(store: Store, *batches: NewBatch, at: int = FIRST_AT) -> None:
         tx.producers.append(batches, at)
 
 
-def a_batch(first: int, first_offset: int, events: int) -> Stored:
+def a_batch(first: int, first_offset: int, events: int) -> StoredBatch:
     """Return a batch whose events are told apart by their numbers."""
-    return Stored(first, first_offset, digests_of(b"%d" % number for number in range(first, first + events)))
+    return StoredBatch(first, first_offset, digests_of(b"%d" % number for number in range(first, first + events)))
 
 
 def looked(store: Store, *keys: ProducerKey) -> dict[ProducerKey, Producer | None]:
@@ -309,7 +309,7 @@ def only(store: Store, key: ProducerKey) -> Producer:
     return found
 
 
-def begun(store: Store, key: ProducerKey, state: State = NEW) -> Producer:
+def begun(store: Store, key: ProducerKey, state: ProducerState = NEW) -> Producer:
     """Record a producer that there was not, and return it."""
     inserted(store, key, state)
     return only(store, key)

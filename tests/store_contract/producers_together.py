@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.producers import State, Stored
+from penstock.core.producers import ProducerState, StoredBatch
 from penstock.storage import Store
 from penstock.storage.producers import Batch, NewBatch, Producer, ProducerKey
 from penstock.storage.store import Tx
@@ -18,7 +18,7 @@ from tests.store_contract.producers import NEW, a_batch, forgotten, inserted, lo
 
 PATIENCE_SECONDS = 30.0
 ROUNDS = 20
-GONE = State(epoch=3, begin=0, next=0, is_expired=True)
+GONE = ProducerState(epoch=3, begin=0, next=0, is_expired=True)
 Found = dict[ProducerKey, Producer | None]
 
 
@@ -42,7 +42,7 @@ class ProducersTogether(Contract):
 
         assert producer == only(store, key)
         assert producer is not None
-        assert (producer.state, producer.updated_at) == (State(0, 0, 4, 13), FIRST_AT + 9)
+        assert (producer.state, producer.updated_at) == (ProducerState(0, 0, 4, 13), FIRST_AT + 9)
 
     def test_others_of_the_same_partition_are_not_waited_for(self, store: Store, other: Store) -> None:
         partition_id = created(store).partition_ids[0]
@@ -84,7 +84,7 @@ class ProducersTogether(Contract):
         with other.write() as late:
             with store.write() as tx:
                 tx.events.lock_heads([key[0]])
-                tx.producers.insert(key, State(7, 0, 0), FIRST_AT, claim_id=None, is_pinned=False)
+                tx.producers.insert(key, ProducerState(7, 0, 0), FIRST_AT, claim_id=None, is_pinned=False)
                 assert lock(late, key) == {key: None}
             late.events.lock_heads([key[0]])
             assert late.producers.insert(key, NEW, FIRST_AT, claim_id=None, is_pinned=False) is None
@@ -217,7 +217,7 @@ def lock(tx: Tx, *keys: ProducerKey) -> Found:
     return dict(tx.producers.lock(sorted(keys), sorted({partition_id for partition_id, _ in keys})))
 
 
-def add(database: Database, connection: Any, producer_id: int, batch: Stored) -> None:
+def add(database: Database, connection: Any, producer_id: int, batch: StoredBatch) -> None:
     """Record a batch of epoch 0 by plain SQL."""
     given = (producer_id, 0, batch.first, batch.end - batch.first, batch.first_offset, FIRST_AT, batch.digests)
     connection.execute(ADD.replace("?", database.mark), given)

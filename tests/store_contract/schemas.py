@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.registry.event_type import Feed
+from penstock.core.registry.event_type import StoredFeed
 from penstock.storage import Store
 from tests.store_contract.database import Contract, Database, created
 
@@ -96,21 +96,21 @@ def _schema(version: str) -> dict[str, Any]:
     return {"type": "json_schema", "schema": "{}", "version": version}
 
 
-def _add(store: Store, feed: Feed, *schemas: dict[str, Any]) -> None:
+def _add(store: Store, feed: StoredFeed, *schemas: dict[str, Any]) -> None:
     with store.write() as tx:
         for each in schemas:
             tx.schemas.add(feed, each)
 
 
-def _found(store: Store, feed: Feed, version: str) -> dict[str, Any] | None:
+def _found(store: Store, feed: StoredFeed, version: str) -> dict[str, Any] | None:
     with store.read() as tx:
         return tx.schemas.find(feed, version)
 
 
-def _listed(store: Store, feed: Feed, *, limit: int = 100, offset: int = 0) -> Sequence[dict[str, Any]]:
+def _listed(store: Store, feed: StoredFeed, *, limit: int = 100, offset: int = 0) -> Sequence[dict[str, Any]]:
     with store.read() as tx:
         return tx.schemas.list(feed, limit=limit, offset=offset)
 
 
-def _versions(store: Store, feed: Feed, *, limit: int = 100, offset: int = 0) -> list[str]:
+def _versions(store: Store, feed: StoredFeed, *, limit: int = 100, offset: int = 0) -> list[str]:
     return [each["version"] for each in _listed(store, feed, limit=limit, offset=offset)]

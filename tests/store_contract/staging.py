@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.core.registry.event_type import Feed
+from penstock.core.registry.event_type import StoredFeed
 from penstock.storage import Store
 from penstock.storage.staging import Batch, BatchKey, Chunk, Kept, Upload
 from tests.store_contract.database import FIRST_AT, Contract, created
@@ -239,7 +239,7 @@ class StagingContract(Contract):
             assert [each.number for each in tx.staging.batches(key.event_type_id, "g", 9)] == [0]
 
 
-def key_of(feed: Feed, group: str = "g", number: int = 0, query: str = "q") -> BatchKey:
+def key_of(feed: StoredFeed, group: str = "g", number: int = 0, query: str = "q") -> BatchKey:
     """Return the key of a batch for *feed*."""
     return BatchKey(feed.id, group, number, query)
 

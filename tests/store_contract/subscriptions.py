@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
-from penstock.core.subscriptions.assignment import Place
-from penstock.core.subscriptions.definition import Search
+from penstock.core.subscriptions.assignment import FeedPartition
+from penstock.core.subscriptions.definition import SubscriptionSearch
 from penstock.storage import Store
 from penstock.storage.groups import Intervention
 from penstock.storage.store import Position
 from penstock.storage.subscriptions import Session, Slot, Subscription
 from tests.store_contract.database import FIRST_AT, Contract, Database, created
 
-SOURCE: Place = ("order.placed", 0)
+SOURCE: FeedPartition = ("order.placed", 0)
 AWKWARD = 'it\'s \\ a "name" %s :x ? 東京 🚰 \n'
 LEASE_US = 10_000_000
-ALL = Search()
+ALL = SubscriptionSearch()
 
 
 class SubscriptionsContract(Contract):
@@ -169,19 +169,19 @@ class SubscriptionsContract(Contract):
     @pytest.mark.parametrize(
         ("search", "found"),
         [
-            (Search(), "cab"),
-            (Search(owning_application="shop"), "ca"),
-            (Search(owning_application="SHOP"), ""),
-            (Search(event_types=["order.placed"]), "ca"),
-            (Search(event_types=["invoice"]), "cb"),
-            (Search(event_types=["invoice", "order.placed", "invoice"]), "c"),
-            (Search(event_types=["invoice", "nothing"]), ""),
-            (Search(reader=("service", "x")), "cb"),
-            (Search(reader=("user", "x")), ""),
-            (Search(reader=("user", AWKWARD)), "b"),
-            (Search(reader=("service", AWKWARD)), ""),
-            (Search("shop", ["invoice"], ("service", "x")), "c"),
-            (Search("shop", ["invoice"], ("user", AWKWARD)), ""),
+            (SubscriptionSearch(), "cab"),
+            (SubscriptionSearch(owning_application="shop"), "ca"),
+            (SubscriptionSearch(owning_application="SHOP"), ""),
+            (SubscriptionSearch(event_types=["order.placed"]), "ca"),
+            (SubscriptionSearch(event_types=["invoice"]), "cb"),
+            (SubscriptionSearch(event_types=["invoice", "order.placed", "invoice"]), "c"),
+            (SubscriptionSearch(event_types=["invoice", "nothing"]), ""),
+            (SubscriptionSearch(reader=("service", "x")), "cb"),
+            (SubscriptionSearch(reader=("user", "x")), ""),
+            (SubscriptionSearch(reader=("user", AWKWARD)), "b"),
+            (SubscriptionSearch(reader=("service", AWKWARD)), ""),
+            (SubscriptionSearch("shop", ["invoice"], ("service", "x")), "c"),
+            (SubscriptionSearch("shop", ["invoice"], ("user", AWKWARD)), ""),
         ],
         ids=[
             "all", "by owner", "an owner in other letters", "that read one", "that read the other", "that read both",
@@ -189,7 +189,9 @@ class SubscriptionsContract(Contract):
             "the parts of two readers", "all of it", "all of it but one",
         ],
     )  # fmt: skip
-    def test_those_are_found_that_are_all_that_is_looked_for(self, store: Store, search: Search, found: str) -> None:
+    def test_those_are_found_that_are_all_that_is_looked_for(
+        self, store: Store, search: SubscriptionSearch, found: str
+    ) -> None:
         placed, invoice = created(store), created(store, "invoice")
         service = {"data_type": "service", "value": "x"}
         of_b = [service, {"data_type": "user", "value": AWKWARD}]
@@ -355,7 +357,7 @@ def subscription(name: str, *, at: int = FIRST_AT, **members: Any) -> Subscripti
     return Subscription(name, definition | members, at, at, 0, None)
 
 
-def slot(place: Place, offset: int = 5, **others: Any) -> Slot:
+def slot(place: FeedPartition, offset: int = 5, **others: Any) -> Slot:
     """Return a partition that nobody has."""
     return Slot(place, None, None, None, 0, 0, 1, offset, FIRST_AT)._replace(**others)
 
@@ -372,7 +374,7 @@ def inserted(store: Store, given: Subscription, event_type_ids: Sequence[int], i
         return tx.subscriptions.insert(given, identity or f"like {given.id}", event_type_ids)
 
 
-def begun(store: Store, name: str, *places: Place, given: Sequence[Slot] = ()) -> None:
+def begun(store: Store, name: str, *places: FeedPartition, given: Sequence[Slot] = ()) -> None:
     """Create a subscription that reads nothing, and begin it."""
     with store.write() as tx:
         assert tx.subscriptions.insert(subscription(name), f"like {name}", [])
@@ -385,13 +387,13 @@ def sessions(store: Store) -> Sequence[Session]:
         return tx.subscriptions.sessions("s")
 
 
-def listed(store: Store, search: Search = ALL, *, limit: int = 99, offset: int = 0) -> list[str]:
+def listed(store: Store, search: SubscriptionSearch = ALL, *, limit: int = 99, offset: int = 0) -> list[str]:
     """Return the ids of the newest."""
     with store.read() as tx:
         return [each.id for each in tx.subscriptions.newest(search, limit=limit, offset=offset)]
 
 
-def after(store: Store, search: Search = ALL, *, id: str = "", limit: int = 99) -> list[str]:
+def after(store: Store, search: SubscriptionSearch = ALL, *, id: str = "", limit: int = 99) -> list[str]:
     """Return ids in their order."""
     with store.read() as tx:
         return [each.id for each in tx.subscriptions.after(search, id=id, limit=limit)]

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from penstock.core.registry.event_type import Feed
+from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import DatabaseUnavailable
 from penstock.storage.opening import Opening
 from penstock.storage.postgres.store import PostgresStore
@@ -28,22 +28,24 @@ def database(migrated_postgres_url: str) -> Database:
 
 
 @pytest.fixture
-def feed(store: PostgresStore) -> Feed:
+def feed(store: PostgresStore) -> StoredFeed:
     return created(store, "a")
 
 
-def opening(feed: Feed) -> Opening:
+def opening(feed: StoredFeed) -> Opening:
     return Opening([feed.event_type.name], feed.partition_ids)
 
 
-def lock(store: PostgresStore, feed: Feed, *, patience: str = "0") -> int:
+def lock(store: PostgresStore, feed: StoredFeed, *, patience: str = "0") -> int:
     """Lock the heads of a feed in another transaction; how many there are."""
     with store.write() as tx:
         tx.events._connection.execute(f"SET LOCAL lock_timeout = '{patience}'")
         return len(tx.events.lock_heads(feed.partition_ids))
 
 
-def test_append_begins_with_one_exchange(store: PostgresStore, feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_append_begins_with_one_exchange(
+    store: PostgresStore, feed: StoredFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[str] = []
     execute = psycopg.Cursor.execute
 
@@ -57,7 +59,7 @@ def test_append_begins_with_one_exchange(store: PostgresStore, feed: Feed, monke
     assert len(asked) == 1, asked
 
 
-def test_heads_are_locked_until_the_transaction_ends(store: PostgresStore, feed: Feed) -> None:
+def test_heads_are_locked_until_the_transaction_ends(store: PostgresStore, feed: StoredFeed) -> None:
     with store.write(opening=opening(feed)) as tx:
         assert tx.opened
         with pytest.raises(DatabaseUnavailable, match="lock timeout"):
@@ -65,7 +67,9 @@ def test_heads_are_locked_until_the_transaction_ends(store: PostgresStore, feed:
     assert lock(store, feed, patience="50ms") == 1
 
 
-def test_heads_are_not_locked_if_the_outbox_has_rows(store: PostgresStore, database: Database, feed: Feed) -> None:
+def test_heads_are_not_locked_if_the_outbox_has_rows(
+    store: PostgresStore, database: Database, feed: StoredFeed
+) -> None:
     with closing(database.connect()) as service:
         database.insert(service, "a", "{}")
         with store.write(opening=opening(feed)) as tx:
@@ -78,7 +82,7 @@ def test_heads_are_not_locked_if_the_outbox_has_rows(store: PostgresStore, datab
 
 
 def test_row_committed_during_the_wait_for_heads_is_found_by_the_next_transaction(
-    store: PostgresStore, database: Database, feed: Feed
+    store: PostgresStore, database: Database, feed: StoredFeed
 ) -> None:
     waiting = threading.Event()
 
@@ -102,7 +106,7 @@ def test_row_committed_during_the_wait_for_heads_is_found_by_the_next_transactio
 
 
 def test_outbox_looked_at_by_another_during_the_wait_is_looked_at_again(
-    store: PostgresStore, database: Database, feed: Feed
+    store: PostgresStore, database: Database, feed: StoredFeed
 ) -> None:
     def open_one() -> bool:
         with store.write(opening=opening(feed)) as tx:

@@ -101,14 +101,14 @@ def _to_the_end(feed: Any, cursors: dict[int, str], wish: dict[str, Any]) -> Ite
 
 def _last(client: "Client", event_type: str, count: int) -> dict[int, str]:
     """Return the cursors from which each partition has *count* events until its end."""
-    from penstock.core.log.cursor import Cursor, View, feed_mark
+    from penstock.core.log.cursor import FeedCursor, FeedView, feed_mark
 
     found, mark = client.partitions(event_type), feed_mark(event_type)
     cursors = {}
     for each in found:
         start = max(each.oldest, each.head - count)
-        view = View(len(found), each.partition, len(found))
-        cursors[each.partition] = Cursor(mark, each.epoch, view, (start,)).encode()
+        view = FeedView(len(found), each.partition, len(found))
+        cursors[each.partition] = FeedCursor(mark, each.epoch, view, (start,)).encode()
     return cursors
 
 

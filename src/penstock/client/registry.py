@@ -13,7 +13,7 @@ from typing import Any, Final, TypedDict
 import msgspec
 
 from penstock.client.http.exchanges import JsonExchange, decoded
-from penstock.core.events.encoding import unlike
+from penstock.core.events.encoding import describe_mismatch
 from penstock.core.events.event import NewEvent
 from penstock.core.events.partitioning import hash_partition, key_text
 from penstock.core.registry.definition import is_name
@@ -113,7 +113,7 @@ class PartitionChoice:
             asked = metadata.get("partition")
         if str(asked) not in map(str, range(self.partition_count)):
             wanted = f"one that there is, 0 to {self.partition_count - 1}"
-            raise PartitionRefused(line=1, reason=f"its partition {unlike(asked, wanted)}")
+            raise PartitionRefused(line=1, reason=f"its partition {describe_mismatch(asked, wanted)}")
         return int(asked)
 
 
@@ -372,7 +372,7 @@ def _asking(*, allow_reordering: bool) -> str:
 def _name_in(definition: Mapping[str, Any]) -> str:
     name = definition.get("name")
     if not isinstance(name, str) or not is_name(name):
-        raise InvalidEventType(field="name", reason=unlike(name, "the name of the event type"))
+        raise InvalidEventType(field="name", reason=describe_mismatch(name, "the name of the event type"))
     return name
 
 

@@ -6,7 +6,7 @@ Reads the members of a JSON object that a client hands in, and collects what is 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from penstock.core.events.encoding import unlike
+from penstock.core.events.encoding import describe_mismatch
 from penstock.errors import Invalid
 
 Definition = dict[str, Any]
@@ -19,7 +19,7 @@ class Violation(NamedTuple):
     reason: str
 
 
-def raise_wrong(wrong: Sequence[Violation], kind: type[Invalid]) -> None:
+def raise_violations(wrong: Sequence[Violation], kind: type[Invalid]) -> None:
     """Raise an error of that *kind* which names all that is *wrong*, if anything is."""
     if wrong:
         detail = "\n".join(f'Field "{each.field}" {each.reason}' for each in wrong)
@@ -27,7 +27,7 @@ def raise_wrong(wrong: Sequence[Violation], kind: type[Invalid]) -> None:
         raise kind(detail, **violations[0], violations=violations)
 
 
-class Fields:
+class DefinitionReader:
     """The members of one object. What is wrong with a member is noted, and something of its type returned."""
 
     def __init__(self, given: Definition) -> None:
@@ -37,7 +37,7 @@ class Fields:
 
     def raise_if_wrong(self, invalid: type[Invalid], malformed: type[Invalid]) -> None:
         """Raise an error that names all the fields found wrong, if there are any."""
-        raise_wrong(self._wrong, malformed if self._is_malformed else invalid)
+        raise_violations(self._wrong, malformed if self._is_malformed else invalid)
 
     def note(self, field: str, reason: str) -> None:
         """Take note that a member breaks a rule."""
@@ -62,7 +62,7 @@ class Fields:
         if values is None:
             return []
         if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-            self.note_malformed(field, unlike(values, "a list of texts"))
+            self.note_malformed(field, describe_mismatch(values, "a list of texts"))
             return []
         if not all(values):
             self.note(field, "must not have an empty text in it")
@@ -77,7 +77,7 @@ class Fields:
             return default or allowed[0]
         if isinstance(value, str) and value.lower() in allowed:
             return value.lower()
-        self.note_malformed(field, unlike(value, f"one of {', '.join(allowed)}"))
+        self.note_malformed(field, describe_mismatch(value, f"one of {', '.join(allowed)}"))
         return default or allowed[0]
 
     def authorization(self, *names: str) -> Definition | None:
@@ -119,10 +119,10 @@ class Fields:
         """Return *value* if it is a whole number from *low* to *high*, else *low*."""
         right = f"a whole number from {low} to {high}"
         if value is not None and type(value) is not int:
-            self.note_malformed(field, unlike(value, right))
+            self.note_malformed(field, describe_mismatch(value, right))
             return low
         if value is None or not low <= value <= high:
-            self.note(field, unlike(value, right))
+            self.note(field, describe_mismatch(value, right))
             return low
         return int(value)
 
@@ -135,5 +135,5 @@ class Fields:
         """Return *value* if it is of that *kind*; None where it is not, which is noted then."""
         if isinstance(value, kind):
             return value
-        self.note_malformed(field, unlike(value, right))
+        self.note_malformed(field, describe_mismatch(value, right))
         return None

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable
 from typing import Final, Literal, NamedTuple, get_args
 
-from penstock.core.log.cursor import View, check_view
+from penstock.core.log.cursor import FeedView, check_view
 from penstock.errors import BadPartitionCount
 
 Kind = Literal["cursorset", "subscription", "processor", "spark"]
@@ -22,7 +22,7 @@ PATH_NAME_ALLOWED: Final = f"1 to {NAME_CHARS_MAX} printable characters of ASCII
 MICROSECONDS: Final = 1_000_000
 
 
-class Extent(NamedTuple):
+class PartitionExtent(NamedTuple):
     """What a partition has."""
 
     epoch: int
@@ -33,7 +33,7 @@ class Extent(NamedTuple):
     """Where the partition ends."""
 
 
-class Standing(NamedTuple):
+class GroupProgress(NamedTuple):
     """Where a consumer group stands in one slice of a partition, and what there is after it."""
 
     group: str
@@ -44,7 +44,7 @@ class Standing(NamedTuple):
     offset: int
     """The one that is wanted next."""
     updated_at: int
-    extent: Extent | None
+    extent: PartitionExtent | None
     """None: there is no such partition any more."""
     received_at: int | None
     """When the oldest event came that is there and not committed; None: there is none."""
@@ -78,7 +78,7 @@ class Standing(NamedTuple):
         return 0 if self.received_at is None else max(0, now - self.received_at)
 
 
-class Behind(NamedTuple):
+class TotalLag(NamedTuple):
     """How far a consumer group is behind."""
 
     gap: int
@@ -87,11 +87,11 @@ class Behind(NamedTuple):
     """The age of the oldest of them, in microseconds."""
 
 
-def behind(standings: Iterable[Standing], now: int) -> Behind:
+def measure_lag(standings: Iterable[GroupProgress], now: int) -> TotalLag:
     """Return how far a group is behind that stands so: in each partition as its slowest slice.
 
-    >>> behind([], 7)
-    Behind(gap=0, lag=0)
+    >>> measure_lag([], 7)
+    TotalLag(gap=0, lag=0)
     """
     gaps: dict[tuple[str, int], int] = {}
     lag = 0
@@ -99,7 +99,7 @@ def behind(standings: Iterable[Standing], now: int) -> Behind:
         place = each.source, each.tranche
         gaps[place] = max(each.gap or 0, gaps.get(place, 0))
         lag = max(lag, each.lag(now))
-    return Behind(sum(gaps.values()), lag)
+    return TotalLag(sum(gaps.values()), lag)
 
 
 def is_group_name(text: str) -> bool:
@@ -128,7 +128,7 @@ def is_slice(text: str) -> bool:
 _SLICE: Final = re.compile(r"(0|[1-9]\d{0,4})/(0|[1-9]\d{0,4})", re.ASCII)
 
 
-class Commit(NamedTuple):
+class PositionCommit(NamedTuple):
     """A position that somebody wants to have stored."""
 
     event_type: str
@@ -144,7 +144,7 @@ class Commit(NamedTuple):
     """None: nothing."""
 
 
-class Goal(NamedTuple):
+class ResetTarget(NamedTuple):
     """Where partitions are to be reset to: one of the three."""
 
     to: Literal["begin", "end"] | None = None
@@ -153,29 +153,29 @@ class Goal(NamedTuple):
     """The first event received then or later; in microseconds since 1970, UTC."""
 
 
-class Reset(NamedTuple):
+class GroupReset(NamedTuple):
     """What somebody wants to have moved; None each time: all."""
 
-    goal: Goal
+    goal: ResetTarget
     event_type: str | None = None
     partition: int | None = None
     slice: str | None = None
 
 
-def slice_of(view: View) -> str:
+def slice_of(view: FeedView) -> str:
     """Return the slice under which a view's positions are kept.
 
-    >>> slice_of(View(2, 1, 4))
+    >>> slice_of(FeedView(2, 1, 4))
     '2/1'
     """
     return f"{view.n}/{view.partition}"
 
 
-def view_of(slice: str, count: int) -> View | None:
+def view_of(slice: str, count: int) -> FeedView | None:
     """Return the view of a feed with *count* partitions that a slice is of; None: it is of none.
 
     >>> view_of("2/1", 4), view_of("3/1", 4), view_of("", 4)
-    (View(n=2, partition=1, count=4), None, None)
+    (FeedView(n=2, partition=1, count=4), None, None)
     """
     match = _SLICE.fullmatch(slice)
     if match is None or int(match[2]) >= int(match[1]):
@@ -184,15 +184,15 @@ def view_of(slice: str, count: int) -> View | None:
         check_view(int(match[1]), count)
     except BadPartitionCount:
         return None
-    return View(int(match[1]), int(match[2]), count)
+    return FeedView(int(match[1]), int(match[2]), count)
 
 
-def covered(kind: str, slice: str, count: int, known: Collection[int]) -> set[int]:
+def covered_partitions(kind: str, slice: str, count: int, known: Collection[int]) -> set[int]:
     """Return which of a feed's *count* partitions a slice covers, by the group's kind and where it is *known* to stand.
 
-    >>> sorted(covered("cursorset", "2/1", 4, [1])), sorted(covered("processor", "", 2, []))
+    >>> sorted(covered_partitions("cursorset", "2/1", 4, [1])), sorted(covered_partitions("processor", "", 2, []))
     ([1, 3], [0, 1])
-    >>> sorted(covered("processor", "worker 7", 4, [3, 9]))
+    >>> sorted(covered_partitions("processor", "worker 7", 4, [3, 9]))
     [3]
     """
     if kind == CURSOR_SET:

@@ -16,7 +16,7 @@ MODULUS: Final = 1 << 53
 DIGEST_BYTES: Final = 16
 
 
-class Stamp(NamedTuple):
+class ProducerStamp(NamedTuple):
     """How a batch is numbered, as its producer says."""
 
     epoch: int
@@ -25,7 +25,7 @@ class Stamp(NamedTuple):
     """The number of its first event, modulo `MODULUS`."""
 
 
-class Ending(NamedTuple):
+class EpochEnd(NamedTuple):
     """What an epoch has ended with."""
 
     epoch: int
@@ -35,7 +35,7 @@ class Ending(NamedTuple):
     """Of its last event; None: it had none."""
 
 
-class State(NamedTuple):
+class ProducerState(NamedTuple):
     """What is known of a producer group in one partition."""
 
     epoch: int
@@ -45,21 +45,21 @@ class State(NamedTuple):
     """The number of the next event."""
     last_offset: int | None = None
     """Of the last event of this epoch; None: it has none yet."""
-    previous: Ending | None = None
+    previous: EpochEnd | None = None
     """What the epoch before has ended with."""
     is_expired: bool = False
     """Whether all is forgotten but the epoch: nothing of that one or a lower one is taken any more."""
 
     @property
-    def ending(self) -> Ending:
+    def ending(self) -> EpochEnd:
         """What the epoch would end with if it ended now."""
-        return Ending(self.epoch, self.next, self.last_offset)
+        return EpochEnd(self.epoch, self.next, self.last_offset)
 
-    def after(self, epoch: int, begin: int = 0) -> "State":
+    def after(self, epoch: int, begin: int = 0) -> "ProducerState":
         """Return the state at the beginning of a higher *epoch*."""
-        return State(epoch, begin, begin, previous=None if self.is_expired else self.ending)
+        return ProducerState(epoch, begin, begin, previous=None if self.is_expired else self.ending)
 
-    def with_appended(self, count: int, last_offset: int) -> "State":
+    def with_appended(self, count: int, last_offset: int) -> "ProducerState":
         """Return the state after *count* more events, the last of which is at *last_offset*."""
         return self._replace(next=self.next + count, last_offset=last_offset)
 
@@ -67,13 +67,13 @@ class State(NamedTuple):
 class Append(NamedTuple):
     """The batch is new: its events follow the last ones of *state*."""
 
-    state: State
+    state: ProducerState
 
 
 class Repeat(NamedTuple):
     """The batch has numbers that there were already: it is to be compared with what was stored under them."""
 
-    state: State
+    state: ProducerState
     first: int
     """The number of its first event."""
     known: int
@@ -85,37 +85,37 @@ class Gap(NamedTuple):
 
     expected: int
     """The number that its first event should have, modulo `MODULUS`."""
-    state: State | None
+    state: ProducerState | None
 
 
 class Fenced(NamedTuple):
     """The batch is of an epoch that a higher one has shut out; whether it was stored before can still be asked."""
 
-    state: State
+    state: ProducerState
 
 
 class Expired(NamedTuple):
     """What was known of the producer is forgotten, but for its epoch."""
 
-    state: State
+    state: ProducerState
 
 
 Decision = Append | Repeat | Gap | Fenced | Expired
 
 
-def decide(state: State | None, stamp: Stamp, count: int, modulus: int = MODULUS) -> Decision:
+def decide(state: ProducerState | None, stamp: ProducerStamp, count: int, modulus: int = MODULUS) -> Decision:
     """Return what becomes of a batch of *count* events, fewer than half of *modulus*.
 
-    >>> decide(None, Stamp(epoch=0, sequence=0), 3)
-    Append(state=State(epoch=0, begin=0, next=0, ...))
-    >>> decide(State(epoch=0, begin=0, next=5), Stamp(epoch=0, sequence=3), 4)
-    Repeat(state=State(epoch=0, begin=0, next=5, ...), first=3, known=2)
-    >>> decide(State(epoch=0, begin=0, next=5), Stamp(epoch=0, sequence=6), 1)
+    >>> decide(None, ProducerStamp(epoch=0, sequence=0), 3)
+    Append(state=ProducerState(epoch=0, begin=0, next=0, ...))
+    >>> decide(ProducerState(epoch=0, begin=0, next=5), ProducerStamp(epoch=0, sequence=3), 4)
+    Repeat(state=ProducerState(epoch=0, begin=0, next=5, ...), first=3, known=2)
+    >>> decide(ProducerState(epoch=0, begin=0, next=5), ProducerStamp(epoch=0, sequence=6), 1)
     Gap(expected=5, ...)
     """
     assert 0 < count < modulus / 2
     if state is None or stamp.epoch > state.epoch:
-        begun = state.after(stamp.epoch) if state else State(stamp.epoch, 0, 0)
+        begun = state.after(stamp.epoch) if state else ProducerState(stamp.epoch, 0, 0)
         return Append(begun) if stamp.sequence == 0 else Gap(0, state)
     if state.is_expired:
         return Expired(state)
@@ -129,14 +129,14 @@ def decide(state: State | None, stamp: Stamp, count: int, modulus: int = MODULUS
     return Repeat(state, state.next - behind, min(count, behind))
 
 
-class Range(NamedTuple):
+class OffsetRange(NamedTuple):
     """Offsets that follow each other."""
 
     first: int
     last: int
 
 
-class Stored(NamedTuple):
+class StoredBatch(NamedTuple):
     """A batch that was appended: its events have offsets that follow each other, as their numbers do."""
 
     first: int
@@ -158,7 +158,7 @@ class Mismatch(NamedTuple):
     """The first that is another."""
 
 
-class Forgotten(NamedTuple):
+class ForgottenSequences(NamedTuple):
     """What was stored under these numbers is not known any more."""
 
 
@@ -167,14 +167,16 @@ def digests_of(events: Iterable[bytes]) -> bytes:
     return b"".join([blake2b(event, digest_size=DIGEST_BYTES).digest() for event in events])
 
 
-def compare(stored: Sequence[Stored], first: int, digests: bytes) -> list[Range] | Mismatch | Forgotten:
+def compare(
+    stored: Sequence[StoredBatch], first: int, digests: bytes
+) -> list[OffsetRange] | Mismatch | ForgottenSequences:
     """Return where the events with these *digests* lie, whose numbers begin with *first*.
 
     *stored* are the batches that hold any of those numbers, in the order of their numbers, as far as they are known.
 
-    >>> one = Stored(first=4, first_offset=100, digests=digests_of([b"a", b"b", b"c"]))
+    >>> one = StoredBatch(first=4, first_offset=100, digests=digests_of([b"a", b"b", b"c"]))
     >>> compare([one], 5, digests_of([b"b", b"c"])), compare([one], 5, digests_of([b"b", b"x"]))
-    ([Range(first=101, last=102)], Mismatch(number=6))
+    ([OffsetRange(first=101, last=102)], Mismatch(number=6))
     """
     end = first + len(digests) // DIGEST_BYTES
     for batch in stored:
@@ -186,33 +188,33 @@ def compare(stored: Sequence[Stored], first: int, digests: bytes) -> list[Range]
     return locate(stored, range(first, end))
 
 
-def locate(stored: Sequence[Stored], numbers: range) -> list[Range] | Forgotten:
+def locate(stored: Sequence[StoredBatch], numbers: range) -> list[OffsetRange] | ForgottenSequences:
     """Return where the events with these *numbers* lie; *stored* as for `compare`."""
-    found: list[Range] = []
+    found: list[OffsetRange] = []
     number = numbers.start
     for batch in stored:
         stop = min(numbers.stop, batch.end)
         if number >= stop:
             continue
         if number < batch.first:
-            return Forgotten()
+            return ForgottenSequences()
         first, last = (batch.first_offset + each - batch.first for each in (number, stop - 1))
         if found and found[-1].last + 1 == first:
             found[-1] = found[-1]._replace(last=last)
         else:
-            found.append(Range(first, last))
+            found.append(OffsetRange(first, last))
         number = stop
-    return found if number == numbers.stop else Forgotten()
+    return found if number == numbers.stop else ForgottenSequences()
 
 
-def given(ending: Ending, sequence: int, count: int, modulus: int = MODULUS) -> range:
+def assigned_sequences(ending: EpochEnd, sequence: int, count: int, modulus: int = MODULUS) -> range:
     """Return which of the numbers of a batch an epoch has given by its *ending*.
 
     So a producer that was shut out learns whether its last batch may have been stored before that.
 
-    >>> given(Ending(epoch=1, next=5, last_offset=9), sequence=3, count=2)
+    >>> assigned_sequences(EpochEnd(epoch=1, next=5, last_offset=9), sequence=3, count=2)
     range(3, 5)
-    >>> list(given(Ending(epoch=1, next=5, last_offset=9), sequence=5, count=2))
+    >>> list(assigned_sequences(EpochEnd(epoch=1, next=5, last_offset=9), sequence=5, count=2))
     []
     """
     behind = _behind(ending.next, sequence, modulus)
@@ -239,7 +241,7 @@ EPOCH_MAX: Final = (1 << 53) - 1
 GROUP_CHARS_MAX: Final = 128
 
 
-class Claim(NamedTuple):
+class EpochClaim(NamedTuple):
     """What somebody who wants to publish asks for."""
 
     epoch: int | None = None
@@ -254,46 +256,48 @@ class Claim(NamedTuple):
     """Whether the producer is to be kept however long nothing is heard of it; None: as it is, which is not at first."""
 
 
-class Refused(NamedTuple):
+class ClaimDenied(NamedTuple):
     """The epoch cannot be had."""
 
     wanted: str
     """What was asked for, in words."""
 
 
-class Exhausted(NamedTuple):
+class EpochsExhausted(NamedTuple):
     """There is no epoch after the current one."""
 
 
 def grant(
-    state: State | None, last_claim: str | None, claim: Claim, modulus: int = MODULUS
-) -> State | Refused | Exhausted:
+    state: ProducerState | None, last_claim: str | None, claim: EpochClaim, modulus: int = MODULUS
+) -> ProducerState | ClaimDenied | EpochsExhausted:
     """Return the state in which whoever *claim*s goes on; the very *state* where nothing changes by it.
 
     *last_claim* is the id of the claim by which the current epoch was had.
 
-    >>> grant(None, None, Claim())
-    State(epoch=0, begin=0, next=0, ...)
-    >>> grant(State(epoch=3, begin=0, next=7), None, Claim(epoch=3, starting=7)).epoch
+    >>> grant(None, None, EpochClaim())
+    ProducerState(epoch=0, begin=0, next=0, ...)
+    >>> grant(ProducerState(epoch=3, begin=0, next=7), None, EpochClaim(epoch=3, starting=7)).epoch
     3
-    >>> grant(State(epoch=3, begin=0, next=7), None, Claim(epoch=3))
-    Refused(wanted='epoch 3 from number 0')
+    >>> grant(ProducerState(epoch=3, begin=0, next=7), None, EpochClaim(epoch=3))
+    ClaimDenied(wanted='epoch 3 from number 0')
     """
     if state is not None and claim.claim_id is not None and claim.claim_id == last_claim and not state.is_expired:
         is_same = claim.epoch in (None, state.epoch)
-        return state if is_same else Refused(f"epoch {claim.epoch} by the claim that epoch {state.epoch} was had by")
+        return (
+            state if is_same else ClaimDenied(f"epoch {claim.epoch} by the claim that epoch {state.epoch} was had by")
+        )
     current = None if state is None else state.epoch
     if claim.if_epoch is not None and claim.if_epoch != current:
-        return Refused(f"a claim that is to hold only while the epoch is {claim.if_epoch}")
+        return ClaimDenied(f"a claim that is to hold only while the epoch is {claim.if_epoch}")
     starting = claim.starting or 0
     if claim.epoch is None:
         epoch = 0 if current is None else current + 1
         if epoch > EPOCH_MAX:
-            return Exhausted()
+            return EpochsExhausted()
     elif current is None or claim.epoch > current:
         epoch = claim.epoch
     else:
         assert state is not None
         goes_on = claim.epoch == current and claim.starting == state.next % modulus and not state.is_expired
-        return state if goes_on else Refused(f"epoch {claim.epoch} from number {starting}")
-    return State(epoch, starting, starting) if state is None else state.after(epoch, starting)
+        return state if goes_on else ClaimDenied(f"epoch {claim.epoch} from number {starting}")
+    return ProducerState(epoch, starting, starting) if state is None else state.after(epoch, starting)

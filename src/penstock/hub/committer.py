@@ -20,7 +20,7 @@ from itertools import compress
 from typing import Final
 
 from penstock.core.producers import MODULUS
-from penstock.core.registry.event_type import Feed
+from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import HubStopped, InsideTransaction, OutboxBacklog, OutcomeUnknown, PenstockError, Unavailable
 from penstock.hub.background import Background, Clock
 from penstock.hub.batches.ledger import BatchTurns, record_piece
@@ -138,7 +138,7 @@ class Committer:
         self,
         store: Store,
         clock: Clock,
-        load: Callable[[str], Feed],
+        load: Callable[[str], StoredFeed],
         appended: Callable[[dict[int, int]], object],
         *,
         group_events_max: int = GROUP_EVENTS_MAX,

@@ -9,22 +9,22 @@ from penstock.core.groups import (
     CURSOR_SET,
     PATH_NAME_ALLOWED,
     SUBSCRIPTION,
-    Behind,
-    Commit,
-    Extent,
-    Goal,
-    Reset,
-    Standing,
-    behind,
-    covered,
+    GroupProgress,
+    GroupReset,
+    PartitionExtent,
+    PositionCommit,
+    ResetTarget,
+    TotalLag,
+    covered_partitions,
     is_group_name,
     is_path_name,
     is_slice,
+    measure_lag,
     slice_of,
 )
-from penstock.core.log.cursor import Cursor, View, check_view, feed_mark
+from penstock.core.log.cursor import FeedCursor, FeedView, check_view, feed_mark
 from penstock.core.registry.definition import is_name
-from penstock.core.registry.event_type import Feed
+from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import (
     BadParameter,
     CursorSetNotFound,
@@ -44,7 +44,7 @@ from penstock.storage.store import Head, Position, Store, Tx
 class _FeedHeads(NamedTuple):
     """A feed, and what its partitions had at one look."""
 
-    feed: Feed
+    feed: StoredFeed
     heads: Mapping[int, Head]
 
 
@@ -60,7 +60,7 @@ class Extents:
         seen = self._look(name)
         return seen.feed.partition_count if seen else 0
 
-    def at(self, name: str, partition: int, item: int) -> Extent:
+    def at(self, name: str, partition: int, item: int) -> PartitionExtent:
         """Return what a partition has.
 
         Raises:
@@ -72,7 +72,7 @@ class Extents:
             why = f"partitions are numbered from 0 to {last}" if seen else "there is no such event type"
             raise UnusablePosition(item=item, event_type=name[:80], partition=partition, reason=why)
         head = seen.heads[seen.feed.partition_ids[partition]]
-        return Extent(seen.feed.epoch, head.floor, head.next_offset)
+        return PartitionExtent(seen.feed.epoch, head.floor, head.next_offset)
 
     def since(self, at: int, places: Iterable[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
         """Return, by partition, the offset of the first event that was received at *at* or later, else its end."""
@@ -101,7 +101,7 @@ class ResetPosition(NamedTuple):
     place: Place
     came_from: int | None
     """The offset that was wanted next before; None: there was none of this epoch."""
-    extent: Extent
+    extent: PartitionExtent
     """What the partition has."""
 
 
@@ -112,18 +112,18 @@ class Target(NamedTuple):
     source: str
     slice: str
     partition: int
-    goal: Goal
+    goal: ResetTarget
 
 
 class ResetPlan:
     """What is to be moved of one group, and where to."""
 
-    def __init__(self, tx: Tx, kind: str, standings: Sequence[Standing]) -> None:
+    def __init__(self, tx: Tx, kind: str, standings: Sequence[GroupProgress]) -> None:
         self._extents = Extents(tx)
         self._kind = kind
         self._stands = {(each.source, each.slice, each.tranche): each for each in standings}
 
-    def moved(self, resets: Sequence[Reset]) -> Sequence[ResetPosition]:
+    def moved(self, resets: Sequence[GroupReset]) -> Sequence[ResetPosition]:
         """Return the positions that *resets* mean, as they are to be; sorted.
 
         Raises:
@@ -143,7 +143,7 @@ class ResetPlan:
         since = {at: self._extents.since(at, places) for at, places in at_times.items()}
         return [self._moved(each, since) for _, each in sorted(targets.items())]
 
-    def _targets(self, item: int, reset: Reset) -> list[Target]:
+    def _targets(self, item: int, reset: GroupReset) -> list[Target]:
         if reset.event_type is None:
             sources = sorted({source for source, _, _ in self._stands})
             return [each for source in sources for each in self._in_source(item, reset, source)]
@@ -155,21 +155,21 @@ class ResetPlan:
             raise UnusablePosition(item=item, event_type=reset.event_type, partition=reset.partition, reason=reason)
         return found
 
-    def _in_source(self, item: int, reset: Reset, source: str) -> list[Target]:
+    def _in_source(self, item: int, reset: GroupReset, source: str) -> list[Target]:
         count = self._extents.count(source)
         if not count:  # What is gone stays as it is.
             return []
         found = []
         for part in self._slices(reset, source):
             known = [each for of, at, each in self._stands if (of, at) == (source, part)]
-            covers = covered(self._kind, part, count, known)
+            covers = covered_partitions(self._kind, part, count, known)
             if reset.partition is not None:
                 is_said = reset.slice is not None and self._kind != CURSOR_SET
                 covers = {reset.partition} if is_said else covers & {reset.partition}
             found += [Target(item, source, part, each, reset.goal) for each in sorted(covers)]
         return found
 
-    def _slices(self, reset: Reset, source: str) -> Sequence[str]:
+    def _slices(self, reset: GroupReset, source: str) -> Sequence[str]:
         """Return the slices that are meant: those that there are, unless it is said; what is whole has one."""
         if reset.slice is not None:
             return [reset.slice] if is_slice(reset.slice) else []
@@ -190,7 +190,9 @@ class ResetPlan:
         place = Place(target.source, target.slice, target.partition, extent.epoch, offset)
         return ResetPosition(place, came_from, extent)
 
-    def _offset(self, target: Target, extent: Extent, since: Mapping[int, Mapping[tuple[str, int], int]]) -> int:
+    def _offset(
+        self, target: Target, extent: PartitionExtent, since: Mapping[int, Mapping[tuple[str, int], int]]
+    ) -> int:
         goal = target.goal
         if goal.at is not None:
             return since[goal.at][target.source, target.partition]
@@ -220,7 +222,7 @@ def _checked(group: str, held: str | None, kind: str | None) -> str:
     return held
 
 
-def _commit_places(extents: Extents, kind: str, commits: Sequence[Commit]) -> Sequence[Place]:
+def _commit_places(extents: Extents, kind: str, commits: Sequence[PositionCommit]) -> Sequence[Place]:
     places: dict[tuple[str, str, int], Place] = {}
     for item, each in enumerate(commits):
         extent = extents.at(each.event_type, each.partition, item)
@@ -234,19 +236,19 @@ def _commit_places(extents: Extents, kind: str, commits: Sequence[Commit]) -> Se
     return list(places.values())
 
 
-def _why_unusable(commit: Commit, kind: str, count: int, extent: Extent) -> str | None:
+def _why_unusable(commit: PositionCommit, kind: str, count: int, extent: PartitionExtent) -> str | None:
     if commit.epoch not in (None, extent.epoch):
         return f"it is of the feed's epoch {commit.epoch}, which is now {extent.epoch}"
     if not 0 <= commit.offset <= extent.next_offset:
         return f"there is no offset {commit.offset}: it ends at {extent.next_offset}"
     if not is_slice(commit.slice):
         return "a slice is up to 255 printable characters of ASCII"
-    if kind == CURSOR_SET and commit.partition not in covered(kind, commit.slice, count, ()):
+    if kind == CURSOR_SET and commit.partition not in covered_partitions(kind, commit.slice, count, ()):
         return "the slice of a cursor set is n/partition, such as 2/1, and that view has to hold the partition"
     return None
 
 
-def _check_expected(tx: Tx, group: str, commits: Sequence[Commit], places: Sequence[Place]) -> None:
+def _check_expected(tx: Tx, group: str, commits: Sequence[PositionCommit], places: Sequence[Place]) -> None:
     """Raise PositionMoved unless all stands as is expected; the group is locked."""
     compared = [(each, place) for each, place in zip(commits, places, strict=True) if each.compares]
     slices = {(each.event_type, each.slice) for each, _ in compared}
@@ -275,9 +277,9 @@ class GroupLag(NamedTuple):
     """A consumer group, and how far it is behind."""
 
     listed: Listed
-    behind: Behind | None
+    behind: TotalLag | None
     """None: it is a subscription that has not begun."""
-    standings: Sequence[Standing]
+    standings: Sequence[GroupProgress]
     """Sorted by source, slice and tranche."""
     at: int
     """When that was so."""
@@ -290,7 +292,7 @@ class Groups:
         self._store = store
         self._clock = clock
 
-    def store_cursors(self, feed: Feed, name: str, cursors: Sequence[tuple[View, Mapping[int, int]]]) -> None:
+    def store_cursors(self, feed: StoredFeed, name: str, cursors: Sequence[tuple[FeedView, Mapping[int, int]]]) -> None:
         """Keep, decoded, what a read was asked with: the places of everything before it have been processed.
 
         Raises:
@@ -321,7 +323,7 @@ class Groups:
             check_view(n, feed.partition_count)
             found = {}
             for partition in partitions:
-                view = View(n, partition, feed.partition_count)
+                view = FeedView(n, partition, feed.partition_count)
                 positions = tx.positions.find(name, event_type, slice_of(view))
                 if not positions:
                     raise CursorSetNotFound(event_type=event_type, cursorset=name, n=n, partition=partition)
@@ -360,7 +362,7 @@ class Groups:
         standings = {name: list(own) for name, own in groupby(found, attrgetter("group"))}
         return [_known(each, standings.get(each.name, []), now) for each in groups]
 
-    def commit(self, group: str, kind: str | None, commits: Sequence[Commit]) -> Sequence[Place]:
+    def commit(self, group: str, kind: str | None, commits: Sequence[PositionCommit]) -> Sequence[Place]:
         """Store positions, all or none, and return them sorted; a group that there is not is made one of that *kind*.
 
         Raises:
@@ -387,7 +389,7 @@ class Groups:
         return sorted(places)
 
     def reset(
-        self, group: str, resets: Sequence[Reset], reason: str | None, *, dry_run: bool
+        self, group: str, resets: Sequence[GroupReset], reason: str | None, *, dry_run: bool
     ) -> Sequence[ResetPosition]:
         """Move positions, all or none, and record it; return what was moved, sorted. A dry run tells what would be.
 
@@ -439,12 +441,12 @@ class Groups:
             tx.groups.delete(name)
 
 
-def _known(listed: Listed, standings: Sequence[Standing], now: int) -> GroupLag:
+def _known(listed: Listed, standings: Sequence[GroupProgress], now: int) -> GroupLag:
     has_begun = listed.kind != SUBSCRIPTION or bool(standings)
-    return GroupLag(listed, behind(standings, now) if has_begun else None, standings, now)
+    return GroupLag(listed, measure_lag(standings, now) if has_begun else None, standings, now)
 
 
-def _cursor(feed: Feed, view: View, positions: Mapping[int, Position]) -> str:
+def _cursor(feed: StoredFeed, view: FeedView, positions: Mapping[int, Position]) -> str:
     epochs = {position.epoch for position in positions.values()}
     places = tuple(positions[physical].offset if physical in positions else 0 for physical in view.physical)
-    return Cursor(feed_mark(feed.name), min(epochs), view, places).encode()
+    return FeedCursor(feed_mark(feed.name), min(epochs), view, places).encode()

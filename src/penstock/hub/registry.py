@@ -5,9 +5,9 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from penstock.core.fields import Definition
-from penstock.core.registry.definition import PENSTOCK, Limits, checked_schema
-from penstock.core.registry.event_type import EventType, Feed
-from penstock.core.registry.replacement import Replacement, replaced
+from penstock.core.registry.definition import PENSTOCK, Limits, read_schema_member
+from penstock.core.registry.event_type import EventType, StoredFeed
+from penstock.core.registry.replacement import Replacement, replace_definition
 from penstock.errors import (
     BadParameter,
     EventTypeInUse,
@@ -25,10 +25,10 @@ from penstock.hub.admin.settings import Settings
 from penstock.hub.background import Clock, rfc3339
 from penstock.hub.feeds import existing_feed
 from penstock.hub.subscriptions.slots import grow, is_deletable, lock_readers
-from penstock.schema.evolution import NOTHING_CHANGES, Verdict, told
+from penstock.schema.evolution import NOTHING_CHANGES, EvolutionVerdict, describe_changes
 from penstock.schema.guidelines import check
 from penstock.schema.parsing import parse_schema
-from penstock.schema.traversal import same
+from penstock.schema.traversal import is_equal
 from penstock.storage.store import Store, Tx
 
 LATEST: Final = "latest"
@@ -46,7 +46,7 @@ class Comparison(NamedTuple):
     consumers: bool
     """Whether it is certain that consumers could."""
     changes: Sequence[dict[str, Any]]
-    """As they are `told`."""
+    """As they are `describe_changes`."""
     refused: PenstockError | None
     """Why it could not be."""
 
@@ -75,7 +75,7 @@ class Registry:
         self._limits = limits
         self._settle = settle
         self._sweep = sweep
-        self._known: dict[str, Feed] = {}
+        self._known: dict[str, StoredFeed] = {}
 
     def create(self, definition: Any) -> None:
         """Create the event type that *definition* describes in Nakadi's shape.
@@ -93,18 +93,18 @@ class Registry:
             now = self._clock()
             tx.feeds.insert(_dated(event_type, now), now)
 
-    def replace(self, name: str, definition: Any, *, allow_reordering: bool = False) -> Verdict | None:
+    def replace(self, name: str, definition: Any, *, allow_reordering: bool = False) -> EvolutionVerdict | None:
         """Let the event type be what *definition* says; return what that means for its schema, None if that stays.
 
-        Unless it is to *allow_reordering*, events of one key keep their order: see `replaced`.
+        Unless it is to *allow_reordering*, events of one key keep their order: see `replace_definition`.
 
         Raises:
             EventTypeNotFound: there is none.
-            InvalidEventType, IncompatibleSchema: it cannot become that: see `replaced`.
+            InvalidEventType, IncompatibleSchema: it cannot become that: see `replace_definition`.
             GuidelinesBroken: it would break guidelines, and this hub takes none that does.
         """
 
-        def change(old: EventType, _: Feed) -> Replacement:
+        def change(old: EventType, _: StoredFeed) -> Replacement:
             return self._replaced(old, definition, allow_reordering=allow_reordering)
 
         self._prepare_change(name)
@@ -120,7 +120,7 @@ class Registry:
             MalformedEventType, InvalidEventType: *count* is no number, fewer than there are, or more than may be.
         """
 
-        def grown(old: EventType, feed: Feed) -> Replacement:
+        def grown(old: EventType, feed: StoredFeed) -> Replacement:
             self._check_count(count, feed)
             statistic = old.definition["default_statistic"]
             if statistic is not None:
@@ -198,12 +198,12 @@ class Registry:
             tx.feeds.delete(name)
         return True
 
-    def list(self) -> Sequence[Feed]:
+    def list(self) -> Sequence[StoredFeed]:
         """Return all event types' feeds, sorted by name."""
         with self._store.read() as tx:
             return tx.feeds.list()
 
-    def load(self, name: str) -> Feed:
+    def load(self, name: str) -> StoredFeed:
         """Return the feed as the store has it now.
 
         Raises:
@@ -213,7 +213,7 @@ class Registry:
             feed = tx.feeds.find(name)
         return self.remember(name, feed)
 
-    def remember(self, name: str, feed: Feed | None) -> Feed:
+    def remember(self, name: str, feed: StoredFeed | None) -> StoredFeed:
         """Take note of what a look has found under *name*, and return it.
 
         Raises:
@@ -232,7 +232,7 @@ class Registry:
         """
         return self.knows(name) and self.recall(name).event_type.is_light(size)
 
-    def recall(self, name: str) -> Feed:
+    def recall(self, name: str) -> StoredFeed:
         """Return the feed as it was when last seen; `load` it if it never was."""
         return self._known.get(name) or self.load(name)
 
@@ -274,16 +274,16 @@ class Registry:
             InvalidEventType: it is no schema.
             EventTypeNotFound, SchemaVersionNotFound: there is none.
         """
-        wanted = parse_schema(checked_schema(given, within="")["schema"])
+        wanted = parse_schema(read_schema_member(given, within="")["schema"])
         seen = 0
         while versions := self.schemas(name, limit=_AT_ONCE, offset=seen):
             for each in versions:
-                if same(parse_schema(each["schema"]), wanted):
+                if is_equal(parse_schema(each["schema"]), wanted):
                     return each
             seen += len(versions)
         raise SchemaVersionNotFound(f"no schema version of {name!r} says the same", event_type=name, version=None)
 
-    def add_schema(self, name: str, given: Any) -> Verdict | None:
+    def add_schema(self, name: str, given: Any) -> EvolutionVerdict | None:
         """Give the event type another schema, as `replace` does.
 
         Raises:
@@ -291,9 +291,9 @@ class Registry:
             InvalidEventType, IncompatibleSchema: it cannot have that.
             GuidelinesBroken: it would break guidelines, and this hub takes none that does.
         """
-        schema = checked_schema(given, within="")
+        schema = read_schema_member(given, within="")
 
-        def change(old: EventType, _: Feed) -> Replacement:
+        def change(old: EventType, _: StoredFeed) -> Replacement:
             return self._replaced(old, old.definition | {"schema": schema})
 
         self._prepare_change(name)
@@ -313,14 +313,14 @@ class Registry:
             compared = _version(tx, feed, version)
         old = EventType.of(feed.event_type.definition | {"schema": compared}, feed.partition_count)
         typed = {"type": "json_schema"} | given if isinstance(given, dict) else given
-        schema = checked_schema(typed, within="")
+        schema = read_schema_member(typed, within="")
         try:
             done = self._with(old, old.definition | {"schema": schema})
         except (IncompatibleSchema, InvalidEventType) as error:
             said: dict[str, Any] = {"producers": False, "consumers": False, "changes": []} | error.fields
             return Comparison(old, old.schema_version, said["producers"], said["consumers"], said["changes"], error)
         verdict = done.verdict or NOTHING_CHANGES
-        changes = told(verdict, old.evolution_rules)
+        changes = describe_changes(verdict, old.evolution_rules)
         return Comparison(
             old, done.event_type.schema_version, verdict.producers, verdict.consumers, changes, refused=None
         )
@@ -337,7 +337,7 @@ class Registry:
 
     def _with(self, old: EventType, definition: Any, *, allow_reordering: bool = False) -> Replacement:
         earlier = partial(self._earlier, old)
-        return replaced(
+        return replace_definition(
             old, definition, admin=True, allow_reordering=allow_reordering, limits=self._limits, earlier=earlier
         )
 
@@ -354,7 +354,7 @@ class Registry:
                 if version[0] == last[0] and version < last:
                     yield each
 
-    def _check_count(self, count: Any, feed: Feed) -> None:
+    def _check_count(self, count: Any, feed: StoredFeed) -> None:
         most = self._limits.partitions_max
         if type(count) is not int:
             raise MalformedEventType(field="partition_count", reason=f"must be a whole number up to {most}")
@@ -369,7 +369,7 @@ class Registry:
         if broken:
             raise GuidelinesBroken(event_type=event_type.name, broken=[str(each) for each in broken])
 
-    def _change(self, name: str, change: Callable[[EventType, Feed], Replacement]) -> Replacement:
+    def _change(self, name: str, change: Callable[[EventType, StoredFeed], Replacement]) -> Replacement:
         """Let the event type be what *change* makes of it.
 
         A schema may take a second to look at, and until a transaction ends nobody else can write: so what an event type
@@ -411,7 +411,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
-def _version(tx: Tx, feed: Feed, version: str) -> Definition:
+def _version(tx: Tx, feed: StoredFeed, version: str) -> Definition:
     if version == LATEST:
         version = feed.event_type.schema_version
     if not is_version(version):

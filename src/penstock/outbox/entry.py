@@ -8,9 +8,9 @@ from uuid import uuid4
 
 import msgspec
 
-from penstock.core.events.encoding import document, fill_metadata
+from penstock.core.events.encoding import encode_event, fill_metadata
 from penstock.core.events.event import NewEvent, check_events, check_headers, check_key, check_sizes, one_line
-from penstock.core.log.acceptance import Batch, accept
+from penstock.core.log.acceptance import ParsedBatch, accept
 from penstock.errors import EventTooLarge, InvalidEvent, PartitionRefused, PenstockError
 from penstock.outbox.event_types import Known
 
@@ -27,7 +27,7 @@ class Entries(NamedTuple):
     """Events that can go into the outbox as far as that needs no event type."""
 
     events: Sequence[NewEvent]
-    batch: Batch | None
+    batch: ParsedBatch | None
     """The same decoded; None: they are too many to be held decoded."""
 
 
@@ -89,10 +89,10 @@ def as_json(events: Sequence[NewEvent]) -> str:
 
 
 def _entry(event: Any, key: Any, headers: Any, partition: Any) -> NewEvent:
-    return NewEvent.of(document(event), key=_key(key), headers=_headers(headers), partition=_partition(partition))
+    return NewEvent.of(encode_event(event), key=_key(key), headers=_headers(headers), partition=_partition(partition))
 
 
-def _batches(events: Sequence[NewEvent]) -> Iterator[Batch]:
+def _batches(events: Sequence[NewEvent]) -> Iterator[ParsedBatch]:
     """Yield *events* decoded, a limited number at a time.
 
     Raises:
@@ -104,7 +104,7 @@ def _batches(events: Sequence[NewEvent]) -> Iterator[Batch]:
         try:
             raws = [bytes(event.data) for event in piece]
             check_sizes(raws, lines)
-            yield Batch(piece, raws, check_events(raws, lines), lines)
+            yield ParsedBatch(piece, raws, check_events(raws, lines), lines)
         except (InvalidEvent, EventTooLarge) as error:
             raise _at(error.line, len(events), error) from None
 

@@ -8,9 +8,9 @@ where and when an event type was seen, nor whether the transaction that saw it w
 import os
 from typing import Final, NamedTuple
 
-from penstock.core.log.acceptance import Placing
+from penstock.core.log.acceptance import Partitioner
 from penstock.core.registry.event_type import EventType
-from penstock.schema.lru_cache import Shelf
+from penstock.schema.lru_cache import LruCache
 from penstock.schema.validation import VALIDATORS
 
 KEPT_CHARS: Final = 8 << 20
@@ -25,11 +25,11 @@ class Known(NamedTuple):
     fingerprint: str | None
     """None: there was none of that name."""
     event_type: EventType | None
-    placing: Placing | None
+    placing: Partitioner | None
 
 
 UNKNOWN: Final = Known(None, None, None)
-_KEPT: Final = Shelf[Known](KEPT_CHARS)
+_KEPT: Final = LruCache[Known](KEPT_CHARS)
 
 if hasattr(os, "register_at_fork"):  # Services fork their workers, perhaps while another thread publishes.
     os.register_at_fork(after_in_child=_KEPT.unlock)
@@ -44,6 +44,6 @@ def recall(name: str) -> Known | None:
 def remember(name: str, fingerprint: str, definition: str | bytes, partition_count: int) -> Known:
     """Remember the event type *name* as the database has it, and return it."""
     event_type = EventType.stored(definition, partition_count)
-    known = Known(fingerprint, event_type, Placing(event_type))
+    known = Known(fingerprint, event_type, Partitioner(event_type))
     _KEPT.put(name, len(definition) + _SMALLEST_CHARS, known)
     return known

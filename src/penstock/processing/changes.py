@@ -7,7 +7,7 @@ entity is passed over. So changes have to hold the whole record, as it is after 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from penstock.core.events.encoding import unlike
+from penstock.core.events.encoding import describe_mismatch
 from penstock.errors import BadParameter, WrongCategory
 from penstock.processing.event import body, source_of, unplaced
 from penstock.processing.fields import Fields, Reader, Values, many, one
@@ -159,9 +159,9 @@ class Changes:
     def _deletes(self, event: Any, whole: Any, index: int) -> bool:
         operation = whole.get("data_op") if isinstance(whole, Mapping) else None
         if operation not in _OPERATIONS:
-            raise unplaced(event, index, self.event_type, f"data_op {unlike(operation, 'C, U, D or S')}")
+            raise unplaced(event, index, self.event_type, f"data_op {describe_mismatch(operation, 'C, U, D or S')}")
         if not isinstance(whole.get("data"), Mapping):
-            raise unplaced(event, index, self.event_type, f"data {unlike(whole.get('data'), 'an object')}")
+            raise unplaced(event, index, self.event_type, f"data {describe_mismatch(whole.get('data'), 'an object')}")
         return bool(operation == "D")
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from penstock.core.events.encoding import unlike
+from penstock.core.events.encoding import describe_mismatch
 from penstock.errors import EidMissing, OrderUnknown
 from penstock.wire.log.reader.pages import FeedEvent
 
@@ -78,7 +78,7 @@ def eid_of(event: Any, index: int, event_type: str | None) -> str:
     """
     eid = metadata_of(event).get("eid")
     if type(eid) is not str or not 0 < len(eid) <= EID_CHARS_MAX or "\0" in eid:
-        reason = unlike(eid, f"a text of 1 to {EID_CHARS_MAX} characters")
+        reason = describe_mismatch(eid, f"a text of 1 to {EID_CHARS_MAX} characters")
         raise EidMissing(**_named(event, index, event_type), reason=reason)
     return one_case(eid)
 
@@ -94,7 +94,7 @@ def parents_of(event: Any, index: int, event_type: str | None) -> tuple[str, ...
         return ()
     if type(parents) is list and all(type(parent) is str for parent in parents):
         return tuple(dict.fromkeys(map(one_case, parents)))
-    raise unplaced(event, index, event_type, f"metadata.parent_eids {unlike(parents, 'a list of ids')}")
+    raise unplaced(event, index, event_type, f"metadata.parent_eids {describe_mismatch(parents, 'a list of ids')}")
 
 
 def unplaced(event: Any, index: int | None, event_type: str | None, reason: str) -> OrderUnknown:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from penstock.core.events.encoding import unlike
+from penstock.core.events.encoding import describe_mismatch
 from penstock.errors import BadParameter
 from penstock.processing.event import unplaced
 from penstock.schema.traversal import Path, key_path
@@ -48,7 +48,7 @@ class Reader:
             named = [(field, _at(whole, path)) for field, path in self._paths]
         for field, value in named:
             if type(value) not in self._types:
-                wrong = unlike(None if value is _MISSING else value, self._right)
+                wrong = describe_mismatch(None if value is _MISSING else value, self._right)
                 raise unplaced(event, index, event_type, f"{field} {wrong}")
         return tuple([value for _, value in named])
 

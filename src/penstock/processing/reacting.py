@@ -10,7 +10,7 @@ from uuid import UUID
 
 from penstock.client.client import Client
 from penstock.client.log.publishing import Event
-from penstock.core.events.encoding import document, fill_metadata
+from penstock.core.events.encoding import encode_event, fill_metadata
 from penstock.core.events.event import NewEvent
 from penstock.errors import BadParameter
 from penstock.processing.effects import Effect, effect_id
@@ -128,7 +128,7 @@ class Publisher:
 
     def _entry(self, stream: str, event: StreamEvent, effect: Effect) -> "_Entry":
         given = effect.data if isinstance(effect.data, NewEvent) else None
-        raw, eid = document(effect.data if given is None else given.data), effect_id(event, effect.called)
+        raw, eid = encode_event(effect.data if given is None else given.data), effect_id(event, effect.called)
         headers = {**((given and given.headers) or {}), **origin(stream, event, self._group or "")}
         if self._category(effect.event_type) == "undefined":
             headers.setdefault("ce_id", eid)

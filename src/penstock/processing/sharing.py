@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from penstock.core.subscriptions.assignment import Session, Slot, share_out
+from penstock.core.subscriptions.assignment import PartitionSlot, StreamSession, assign_slots
 
 
 class Shared(msgspec.Struct, frozen=True):
@@ -57,10 +57,10 @@ def renewed(
     there = {name for name, (owner, _) in shared.owners.items() if owner in members or name in tranches or is_leaving}
     known = {**dict.fromkeys(tranches, (None, None)), **{name: shared.owners[name] for name in there}}
     slots = [
-        Slot((name, 0), owner if owner in members else None, heir if heir in sharing else None)
+        PartitionSlot((name, 0), owner if owner in members else None, heir if heir in sharing else None)
         for name, (owner, heir) in sorted(known.items())
     ]
-    found = share_out(slots, [Session(name) for name in members if name in sharing], holding=leaving)
+    found = assign_slots(slots, [StreamSession(name) for name in members if name in sharing], holding=leaving)
     return Shared(members, {slot.place[0]: (slot.owner, slot.heir) for slot in found}, leaving)
 
 

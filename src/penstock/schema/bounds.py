@@ -28,7 +28,7 @@ import re2
 
 from penstock.errors import InvalidEventType
 from penstock.schema.json_text import DEPTH_MAX, is_extreme
-from penstock.schema.traversal import COMBINED, HOLDING, Schema, nodes, shown, target
+from penstock.schema.traversal import COMBINED, HOLDING, Schema, format_pointer, nodes, target
 
 STATES_MAX: Final = 10_000
 """How large a pattern may be when it is compiled: the time that it takes grows with that, too."""
@@ -66,14 +66,14 @@ def check_patterns(schema: Schema) -> None:
 def _patterns(schema: Schema) -> Iterator[tuple[str, str]]:
     for at, node in nodes(schema):
         if isinstance(node.get("pattern"), str):
-            yield shown(at), node["pattern"]
+            yield format_pointer(at), node["pattern"]
         names = node.get("patternProperties")
         if isinstance(names, dict):
             if len(names) > NAMES_MAX:
                 raise _wrong_pattern(
-                    f"has {len(names)} patternProperties at {shown(at)}, where {NAMES_MAX} are allowed"
+                    f"has {len(names)} patternProperties at {format_pointer(at)}, where {NAMES_MAX} are allowed"
                 )
-            yield from ((shown(at), name) for name in names)
+            yield from ((format_pointer(at), name) for name in names)
 
 
 def count_states(pattern: str) -> int:
@@ -355,7 +355,7 @@ class _Unfolding:
             raise _wrong(f"is too entangled: it takes more than {LOOKS_MAX} looks to tell how much work it makes")
 
     def _place(self, node: Any) -> str:
-        return next((shown(at) for at, each in nodes(self._schema) if each is node), "#")
+        return next((format_pointer(at) for at, each in nodes(self._schema) if each is node), "#")
 
     def _endless(self, node: Any) -> InvalidEventType:
         return _wrong(f"refers at {self._place(node)} to itself without end")
@@ -446,7 +446,7 @@ _spent: Final = threading.local()
 
 
 class MeteredPattern:
-    """The keyword `pattern`, with a count of the work: see `begin_event`."""
+    """The keyword `pattern`, with a count of the work: see `begin_matching`."""
 
     def __init__(self, _schema: dict[str, Any], value: str, _path: list[str | int]) -> None:
         """Compile *value*, in the way in which jsonschema-rs makes keywords."""
@@ -478,12 +478,12 @@ class MeteredPattern:
         return None
 
 
-def begin_event() -> None:
+def begin_matching() -> None:
     """Give this thread the work of one event to spend on patterns; to be called before each look at one."""
     _spent.work, _spent.why = 0, None
 
 
-def why_too_long() -> str | None:
+def matching_failure() -> str | None:
     """Return what of the event takes too long; None: nothing does, and what the validator has found is so."""
     found: str | None = _spent.why
     return found

@@ -18,7 +18,7 @@ class Level(IntEnum):
     MAJOR = 3
 
 
-class Rule(NamedTuple):
+class ChangeKind(NamedTuple):
     """A kind of change."""
 
     name: str
@@ -30,51 +30,53 @@ class Rule(NamedTuple):
     """What to do where it is refused; None: that depends on the place."""
 
 
-ID: Final = Rule("id", "the id of a schema cannot be changed", Level.MAJOR, Level.MAJOR, "leave it as it is")
-TITLE: Final = Rule("title", "the title differs", Level.PATCH, Level.PATCH, "")
-DESCRIPTION: Final = Rule("description", "the description differs", Level.PATCH, Level.PATCH, "")
-PROPERTY_ADDED: Final = Rule("property-added", "a property was added", Level.MINOR, Level.MINOR, "")
-PROPERTY_REDEFINED: Final = Rule(
+ID: Final = ChangeKind("id", "the id of a schema cannot be changed", Level.MAJOR, Level.MAJOR, "leave it as it is")
+TITLE: Final = ChangeKind("title", "the title differs", Level.PATCH, Level.PATCH, "")
+DESCRIPTION: Final = ChangeKind("description", "the description differs", Level.PATCH, Level.PATCH, "")
+PROPERTY_ADDED: Final = ChangeKind("property-added", "a property was added", Level.MINOR, Level.MINOR, "")
+PROPERTY_REDEFINED: Final = ChangeKind(
     "property-redefined",
     "a property cannot be named that the schema described before without its name",
     Level.MAJOR,
     Level.MAJOR,
 )
-PROPERTY_REMOVED: Final = Rule(
+PROPERTY_REMOVED: Final = ChangeKind(
     "property-removed", "properties cannot be removed", Level.MAJOR, Level.MAJOR, "keep it, and say it is deprecated"
 )
-TYPE_CHANGED: Final = Rule("type-changed", "types must be the same", Level.MAJOR, Level.MAJOR)
-TYPE_NARROWED: Final = Rule("type-narrowed", "a type cannot be given to what had none", Level.MINOR, Level.MAJOR)
-SCHEMA_REMOVED: Final = Rule(
+TYPE_CHANGED: Final = ChangeKind("type-changed", "types must be the same", Level.MAJOR, Level.MAJOR)
+TYPE_NARROWED: Final = ChangeKind("type-narrowed", "a type cannot be given to what had none", Level.MINOR, Level.MAJOR)
+SCHEMA_REMOVED: Final = ChangeKind(
     "schema-removed", "a schema cannot be given to, or taken from, what lies within", Level.MAJOR, Level.MAJOR
 )
-ITEMS_COUNT: Final = Rule("items-count", "number of items cannot be changed", Level.MAJOR, Level.MAJOR)
-ATTRIBUTE: Final = Rule("attribute", "change to attribute value not allowed", Level.MAJOR, Level.MAJOR)
-DEFAULT: Final = Rule("default", "the default value cannot be changed", Level.MAJOR, Level.MAJOR)
-ENUM: Final = Rule("enum", "enum array changed", Level.MAJOR, Level.MAJOR)
-BRANCH_COUNT: Final = Rule("branch-count", "the number of combined schemas cannot be changed", Level.MAJOR, Level.MAJOR)
-COMPOSITION: Final = Rule("composition", "composition method changed", Level.MAJOR, Level.MAJOR)
-ONE_OF: Final = Rule(
+ITEMS_COUNT: Final = ChangeKind("items-count", "number of items cannot be changed", Level.MAJOR, Level.MAJOR)
+ATTRIBUTE: Final = ChangeKind("attribute", "change to attribute value not allowed", Level.MAJOR, Level.MAJOR)
+DEFAULT: Final = ChangeKind("default", "the default value cannot be changed", Level.MAJOR, Level.MAJOR)
+ENUM: Final = ChangeKind("enum", "enum array changed", Level.MAJOR, Level.MAJOR)
+BRANCH_COUNT: Final = ChangeKind(
+    "branch-count", "the number of combined schemas cannot be changed", Level.MAJOR, Level.MAJOR
+)
+COMPOSITION: Final = ChangeKind("composition", "composition method changed", Level.MAJOR, Level.MAJOR)
+ONE_OF: Final = ChangeKind(
     "one-of", "a branch of oneOf cannot be changed: events could fit two of them", Level.MAJOR, Level.MAJOR
 )
-REQUIRED_REDUCED: Final = Rule(
+REQUIRED_REDUCED: Final = ChangeKind(
     "required-reduced", "required array changed: a member is missing", Level.MAJOR, Level.MAJOR, "keep it required"
 )
-REQUIRED_EXTENDED: Final = Rule(
+REQUIRED_EXTENDED: Final = ChangeKind(
     "required-extended", "required array changed: a member was added", Level.MINOR, Level.MAJOR, "leave it optional"
 )
-ADDITIONAL_PROPERTIES: Final = Rule(
+ADDITIONAL_PROPERTIES: Final = ChangeKind(
     "additional-properties", "additionalProperties cannot be changed", Level.MAJOR, Level.MAJOR, "leave it as it is"
 )
-ADDITIONAL_PROPERTIES_NARROWED: Final = Rule(
+ADDITIONAL_PROPERTIES_NARROWED: Final = ChangeKind(
     "additional-properties-narrowed", "additionalProperties cannot be narrowed", Level.MINOR, Level.MAJOR,
     "leave it as it is",
 )  # fmt: skip
-ADDITIONAL_ITEMS: Final = Rule(
+ADDITIONAL_ITEMS: Final = ChangeKind(
     "additional-items", "additionalItems cannot be changed", Level.MAJOR, Level.MAJOR, "leave it as it is"
 )
-DEPENDENCIES: Final = Rule("dependencies", "dependencies cannot be changed", Level.MAJOR, Level.MAJOR)
-REDEFINED_SINCE: Final = Rule(
+DEPENDENCIES: Final = ChangeKind("dependencies", "dependencies cannot be changed", Level.MAJOR, Level.MAJOR)
+REDEFINED_SINCE: Final = ChangeKind(
     "redefined-since",
     "what an earlier version described cannot return as something else",
     Level.MAJOR,
@@ -89,10 +91,10 @@ _CONSUMERS_LIST: Final = {
 """Changes that the event guidelines call compatible for consumers, and Nakadi's modes do not."""
 
 
-class Change(NamedTuple):
+class SchemaDifference(NamedTuple):
     """One difference between two schemas."""
 
-    rule: Rule
+    rule: ChangeKind
     pointer: str
     """Where, in the new schema or, of what is gone, in the old one: a JSON pointer."""
     old: Any

@@ -44,9 +44,9 @@ from penstock.schema.changes import (
     TITLE,
     TYPE_CHANGED,
     TYPE_NARROWED,
-    Change,
+    ChangeKind,
     Level,
-    Rule,
+    SchemaDifference,
 )
 from penstock.schema.parsing import PLACES_CHARS_MAX, is_empty, is_reached, names_all
 from penstock.schema.traversal import (
@@ -54,11 +54,11 @@ from penstock.schema.traversal import (
     MISSING,
     Pointer,
     Schema,
+    changed_places,
+    format_pointer,
+    is_equal,
     key_of,
-    moved,
     references,
-    same,
-    shown,
     steps,
     target,
 )
@@ -68,7 +68,7 @@ AROUND: Final = "leave it as it is, and add an optional property with what is ne
 NOWHERE: Final = "leave it as it is: what has to be otherwise takes another event type"
 
 
-class Place(NamedTuple):
+class SchemaPlace(NamedTuple):
     """A place of a schema."""
 
     pointer: str
@@ -87,11 +87,11 @@ class Place(NamedTuple):
     around: bool = False
     """Within a member, around which there is another one of which that is so."""
 
-    def within(self, *names: str, **marks: bool) -> "Place":
+    def within(self, *names: str, **marks: bool) -> "SchemaPlace":
         """Return the place to which *names* lead from here."""
-        return self._replace(pointer=self.pointer + shown(names)[1:], root=False, **marks)
+        return self._replace(pointer=self.pointer + format_pointer(names)[1:], root=False, **marks)
 
-    def member(self, *names: str, beside: bool, **marks: bool) -> "Place":
+    def member(self, *names: str, beside: bool, **marks: bool) -> "SchemaPlace":
         """Return the place of a member of the value that is described here."""
         return self.within(*names, beside=beside, around=self.beside or self.around, **marks)
 
@@ -99,7 +99,7 @@ class Place(NamedTuple):
     def way_out(self) -> str:
         """What to do where a change is refused that has to do with this place alone.
 
-        >>> Place("#/minProperties").way_out
+        >>> SchemaPlace("#/minProperties").way_out
         'leave it as it is: what has to be otherwise takes another event type'
         """
         if self.beside:
@@ -126,7 +126,7 @@ def attribute(node: Schema, name: str) -> Any:
     (1, True)
     """
     value = node.get(name, MISSING)
-    return MISSING if any(same(value, each) for each in _NEUTRAL.get(name, ())) else value
+    return MISSING if any(is_equal(value, each) for each in _NEUTRAL.get(name, ())) else value
 
 
 def without_neutral(node: Schema) -> Schema:
@@ -231,7 +231,7 @@ def kind_of(node: Schema) -> object:
     return EMPTY if is_empty(told) else "values"
 
 
-def compare(old: Schema, new: Schema, *, closes: bool = False) -> list[Change]:
+def compare(old: Schema, new: Schema, *, closes: bool = False) -> list[SchemaDifference]:
     """Return the differences; *closes* says that whatever a schema does not name is refused (see `schema.closed`).
 
     Raises:
@@ -240,7 +240,7 @@ def compare(old: Schema, new: Schema, *, closes: bool = False) -> list[Change]:
     comparison = _Comparison(old, new, closes=closes)
     try:
         comparison.dialects(_spoken(old), _spoken(new))
-        comparison.nodes(old, new, Place("#", root=True))
+        comparison.nodes(old, new, SchemaPlace("#", root=True))
     except RecursionError:
         raise InvalidEventType(field="schema", reason="is nested too deeply to be compared with the last one") from None
     return comparison.changes
@@ -259,18 +259,18 @@ _SAME_REACH: Final = (
 
 class _Comparison:
     def __init__(self, old: Schema, new: Schema, *, closes: bool) -> None:
-        self.changes: list[Change] = []
+        self.changes: list[SchemaDifference] = []
         self._old, self._new = old, new
         self._closes = closes
         self._places_chars = 0
-        self._followed: set[tuple[int, int, Place]] = set()
+        self._followed: set[tuple[int, int, SchemaPlace]] = set()
 
     def dialects(self, old: str, new: str) -> None:
         """Note where the same keywords mean something else, such as whether 1.0 is an integer."""
         if old != new:
-            self._note(ATTRIBUTE, Place("#/$schema"), old, new, instead=_SAME_DRAFT)
+            self._note(ATTRIBUTE, SchemaPlace("#/$schema"), old, new, instead=_SAME_DRAFT)
 
-    def nodes(self, old: Any, new: Any, at: Place) -> None:
+    def nodes(self, old: Any, new: Any, at: SchemaPlace) -> None:
         """Note how two nodes at the same place differ."""
         old, new = node_of(old), node_of(new)
         kinds = _kind(old, at), _kind(new, at)
@@ -290,7 +290,7 @@ class _Comparison:
         self._arrays(old, new, at)
         self._combined(old, new, at)
 
-    def _is_comparable(self, old: Schema, new: Schema, at: Place) -> bool:
+    def _is_comparable(self, old: Schema, new: Schema, at: SchemaPlace) -> bool:
         """Note that two nodes are of different kinds; return whether there are types that both let pass."""
         kinds = _kind(old, at), _kind(new, at)
         if kinds[0] == EMPTY and kinds[1] in NARROWED_TO:
@@ -307,8 +307,8 @@ class _Comparison:
 
     def _note(
         self,
-        rule: Rule,
-        at: Place,
+        rule: ChangeKind,
+        at: SchemaPlace,
         old: Any,
         new: Any,
         *,
@@ -325,9 +325,9 @@ class _Comparison:
             raise InvalidEventType(field="schema", reason=reason)
         if instead is None:
             instead = at.way_out if rule.instead is None else rule.instead
-        self.changes.append(Change(rule, at.pointer, old, new, producers, consumers, instead))
+        self.changes.append(SchemaDifference(rule, at.pointer, old, new, producers, consumers, instead))
 
-    def _references(self, old: str, new: str, at: Place) -> None:
+    def _references(self, old: str, new: str, at: SchemaPlace) -> None:
         one, other = target(self._old, old), target(self._new, new)
         if one is MISSING or other is MISSING:
             if old != new or () in self._moved:
@@ -343,13 +343,13 @@ class _Comparison:
 
     def _means_the_same(self, old: Any, new: Any) -> bool:
         """Tell whether two values are the same, and all the schemas to which they refer."""
-        return same(old, new) and all(steps(reference) not in self._moved for _, reference in references(old))
+        return is_equal(old, new) and all(steps(reference) not in self._moved for _, reference in references(old))
 
     @cached_property
     def _moved(self) -> set[Pointer]:
-        return moved(self._old, self._new)
+        return changed_places(self._old, self._new)
 
-    def _texts(self, old: Schema, new: Schema, at: Place) -> None:
+    def _texts(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
         for name, rule in (("title", TITLE), ("description", DESCRIPTION)):
             if old.get(name) != new.get(name):
                 self._note(rule, at.within(name), old.get(name), new.get(name), producers=True, consumers=True)
@@ -357,7 +357,7 @@ class _Comparison:
             if old.get(name) != new.get(name):
                 self._note(ID, at.within(name), old.get(name), new.get(name))
 
-    def _types(self, old: Schema, new: Schema, at: Place) -> None:
+    def _types(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
         """Note where a type is said that was to be guessed from the other keywords, or no longer is."""
         if at.root or ("type" in old) == ("type" in new):
             return
@@ -366,24 +366,24 @@ class _Comparison:
             rule, at.within("type"), old.get("type"), new.get("type"), producers="type" in old, consumers="type" in new
         )
 
-    def _attributes(self, old: Schema, new: Schema, at: Place) -> None:
+    def _attributes(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
         for name in ATTRIBUTES:
             before, after = attribute(old, name), attribute(new, name)
             if not self._means_the_same(before, after):
                 producers, consumers = lets_all_pass(name, before, after), suits_consumers(name, before, after)
                 place = at.within(name)
                 self._note(ATTRIBUTE, place, old.get(name), new.get(name), producers=producers, consumers=consumers)
-        if not same(old.get("default", MISSING), new.get("default", MISSING)):
+        if not is_equal(old.get("default", MISSING), new.get("default", MISSING)):
             self._note(DEFAULT, at.within("default"), old.get("default"), new.get("default"), producers=True)
 
-    def _enums(self, old: Schema, new: Schema, at: Place) -> None:
+    def _enums(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
         before, after = old.get("enum"), new.get("enum")
         fewer = after is not None and (before is None or _all_in(after, before))
         more = before is not None and (after is None or _all_in(before, after))
         if before is not after and not (fewer and more):
             self._note(ENUM, at.within("enum"), before, after, producers=more, consumers=fewer)
 
-    def _objects(self, old: Schema, new: Schema, at: Place) -> None:
+    def _objects(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
         self._properties(old, new, at)
         self._required(old, new, at)
         self._additional_properties(old, new, at)
@@ -401,7 +401,7 @@ class _Comparison:
             at = at.within("dependencies")
             self._note(DEPENDENCIES, at, old.get("dependencies"), new.get("dependencies"), producers=fewer)
 
-    def _properties(self, old: Schema, new: Schema, at: Place) -> None:
+    def _properties(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
         before, after = old.get("properties", {}), new.get("properties", {})
         demanded = set(old.get("required", [])), set(new.get("required", []))
         beside = self._takes_names(old, at)
@@ -415,13 +415,13 @@ class _Comparison:
                 shared = at.shared or _is_matched(old, name) or _looks_within(old)
                 self.nodes(before[name], after[name], place._replace(shared=shared))
 
-    def _removed(self, name: str, old: Schema, new: Schema, at: Place, *, is_optional: bool) -> None:
+    def _removed(self, name: str, old: Schema, new: Schema, at: SchemaPlace, *, is_optional: bool) -> None:
         is_described = _describes(new, name)
         producers = not (self._is_closed(new, at) or is_described)
         consumers = is_optional and not (is_described or _is_entangled(old, at))
         self._note(PROPERTY_REMOVED, at, old["properties"][name], None, producers=producers, consumers=consumers)
 
-    def _added(self, name: str, old: Schema, new: Schema, at: Place, *, was_required: bool) -> None:
+    def _added(self, name: str, old: Schema, new: Schema, at: SchemaPlace, *, was_required: bool) -> None:
         is_described = _describes(old, name)
         is_closed = self._is_closed(old, at)
         is_impossible = was_required and is_closed
@@ -432,23 +432,23 @@ class _Comparison:
         added = new["properties"][name]
         self._note(rule, at, None, added, producers=producers, consumers=consumers, instead=instead)
 
-    def _takes_names(self, node: Schema, at: Place) -> bool:
+    def _takes_names(self, node: Schema, at: SchemaPlace) -> bool:
         """Tell whether a property can be added to *node* that has a name which no pattern describes."""
         if at.one_of or isinstance(node.get("additionalProperties"), dict):
             return False
         return not self._closes or self._is_closed(node, at)
 
-    def _is_closed(self, node: Schema, at: Place) -> bool:
+    def _is_closed(self, node: Schema, at: SchemaPlace) -> bool:
         return (self._closes and not at.open and names_all(node)) or node.get("additionalProperties", True) is False
 
-    def _required(self, old: Schema, new: Schema, at: Place) -> None:
+    def _required(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
         before, after = set(old.get("required", [])), set(new.get("required", []))
         if before - after:
             self._note(REQUIRED_REDUCED, at.within("required"), sorted(before), sorted(after), producers=after < before)
         elif after - before:
             self._note(REQUIRED_EXTENDED, at.within("required"), sorted(before), sorted(after), consumers=True)
 
-    def _additional_properties(self, old: Schema, new: Schema, at: Place) -> None:
+    def _additional_properties(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
         before, after = old.get("additionalProperties", True), new.get("additionalProperties", True)
         if self._closes and not at.open and _may_be_objects(old, new) and names_all(old) != names_all(new):
             allowed = not names_all(old), not names_all(new)
@@ -465,7 +465,7 @@ class _Comparison:
         elif isinstance(before, dict):
             self._note(SCHEMA_REMOVED, at, before, after, producers=True)
 
-    def _arrays(self, old: Schema, new: Schema, at: Place) -> None:
+    def _arrays(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
         is_unique = at.unique or old.get("uniqueItems") is True
         before, after = old.get("items"), new.get("items")
         at = at._replace(shared=at.shared or "contains" in old or _looks_within(old))
@@ -490,7 +490,7 @@ class _Comparison:
         elif before != after:
             self._note(SCHEMA_REMOVED, extra, before, after, producers=after is True)
 
-    def _combined(self, old: Schema, new: Schema, at: Place) -> None:
+    def _combined(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
         before, after = ([method for method in COMBINED if method in node] for node in (old, new))
         if before != after:
             self._note(COMPOSITION, at, before, after)
@@ -503,14 +503,14 @@ class _Comparison:
             for number, (one, other) in enumerate(zip(old[method], new[method], strict=True)):
                 self.nodes(one, other, within.within(str(number)))
 
-    def _branches(self, method: str, before: Sequence[Any], after: Sequence[Any], at: Place) -> None:
+    def _branches(self, method: str, before: Sequence[Any], after: Sequence[Any], at: SchemaPlace) -> None:
         """Note that there are more or fewer: what fits one of some fits one of more, what fits all fits fewer."""
         few, many = (after, before) if method == "allOf" else (before, after)
         is_looser = method != "oneOf" and _all_in(few, many) and self._means_the_same(few, few)
         self._note(BRANCH_COUNT, at, len(before), len(after), producers=is_looser)
 
 
-def _kind(node: Schema, at: Place) -> object:
+def _kind(node: Schema, at: SchemaPlace) -> object:
     return kind_of({"type": "object"} | node if at.root else node)
 
 
@@ -527,7 +527,7 @@ def _may_be_objects(*nodes: Schema) -> bool:
     return all("object" in (types_of(node) or ["object"]) for node in nodes)
 
 
-def _is_entangled(node: Schema, at: Place) -> bool:
+def _is_entangled(node: Schema, at: SchemaPlace) -> bool:
     """Tell whether an event may be valid by *node* only with members that are dropped by who does not know them."""
     return at.shared or at.unique or not _ENTANGLING.isdisjoint(node)
 

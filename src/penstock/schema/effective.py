@@ -5,8 +5,8 @@ Source: the event type categories of Nakadi (https://nakadi.io/manual.html); see
 
 from typing import Final
 
-from penstock.schema.parsing import closed, loadable
-from penstock.schema.traversal import Schema, followed, nodes, redirected, steps
+from penstock.schema.parsing import close_schema, make_loadable
+from penstock.schema.traversal import Schema, follow_reference, nodes, redirect_references, steps
 
 _UUID: Final = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
 _TEXT: Final = {"type": "string"}
@@ -41,9 +41,9 @@ def effective_schema(given: Schema, *, name: str, category: str, compatible: boo
     >>> effective_schema({}, name="t", category="undefined", compatible=False, compacted=False)
     {'type': 'object'}
     """
-    own: Schema = loadable(given)
+    own: Schema = make_loadable(given)
     if compatible:
-        own = closed(own)
+        own = close_schema(own)
     if category == "undefined":
         return {"type": "object"} | own
     dialect = {"$schema": own.pop("$schema")} if "$schema" in own else {}
@@ -54,7 +54,7 @@ def effective_schema(given: Schema, *, name: str, category: str, compatible: boo
 def _change_of_data(own: Schema, metadata: Schema) -> Schema:
     """Return what holds *own* as the schema of its member `data`, which is an object whatever else it is."""
     refers = "$ref" in own  # Beside that nothing would count.
-    data = redirected(own, lambda reference: _DATA_AT + ("/allOf/0" if refers else "") + reference[1:])
+    data = redirect_references(own, lambda reference: _DATA_AT + ("/allOf/0" if refers else "") + reference[1:])
     properties = {
         "metadata": metadata,
         "data_type": _TEXT,
@@ -66,11 +66,11 @@ def _change_of_data(own: Schema, metadata: Schema) -> Schema:
 
 def _with_metadata(own: Schema, metadata: Schema) -> Schema:
     """Return *own* with the property `metadata` beside its own."""
-    root = followed(own, own)
+    root = follow_reference(own, own)
     if not isinstance(root, dict):
         root = {"not": {}} if root is False else {}
     if any("$ref" in node for _, node in nodes(own)):  # Whoever refers to the whole does not mean the metadata.
-        whole, root = (redirected(each, lambda reference: _WHOLE + reference[1:]) for each in (own, root))
+        whole, root = (redirect_references(each, lambda reference: _WHOLE + reference[1:]) for each in (own, root))
         root = root | {"definitions": {steps(_WHOLE)[-1]: whole}}
     properties = root.get("properties", {}) | {"metadata": metadata}
     required = [*dict.fromkeys([*root.get("required", []), "metadata"])]  # Its owner may ask for it, too.

@@ -24,9 +24,9 @@ from penstock.schema.changes import (
     REQUIRED_EXTENDED,
     TITLE,
     TYPE_NARROWED,
-    Change,
     EvolutionRules,
     Level,
+    SchemaDifference,
 )
 from penstock.schema.comparison import compare
 from penstock.schema.traversal import Schema
@@ -47,11 +47,11 @@ VALUE_CHARS_MAX: Final = 4_000
 """Up to how many characters of JSON the old and the new value are told whole; of others there is the beginning."""
 
 
-class Verdict(NamedTuple):
+class EvolutionVerdict(NamedTuple):
     """What a change of schema means."""
 
-    changes: Sequence[Change]
-    refused: Sequence[Change]
+    changes: Sequence[SchemaDifference]
+    refused: Sequence[SchemaDifference]
     level: Level
     """The highest of all; PATCH where nothing is different but the text."""
     shuts: bool = False
@@ -68,10 +68,10 @@ class Verdict(NamedTuple):
         return all(change.consumers for change in self.changes)
 
 
-NOTHING_CHANGES: Final = Verdict((), (), Level.PATCH)
+NOTHING_CHANGES: Final = EvolutionVerdict((), (), Level.PATCH)
 
 
-def judge(old: Schema, new: Schema, mode: EvolutionRules, new_mode: EvolutionRules | None = None) -> Verdict:
+def judge(old: Schema, new: Schema, mode: EvolutionRules, new_mode: EvolutionRules | None = None) -> EvolutionVerdict:
     """Compare the schema that an event type in *mode* has with a new one, given alone or together with a new mode.
 
     >>> verdict = judge({"properties": {"a": {}}}, {"properties": {}}, "compatible")
@@ -88,10 +88,10 @@ def judge(old: Schema, new: Schema, mode: EvolutionRules, new_mode: EvolutionRul
         refused = []
     else:
         refused = [change for change in changes if change.level(mode) == Level.MAJOR]
-    return Verdict(changes, refused, level, shuts=mode != "compatible" and new_mode == "compatible")
+    return EvolutionVerdict(changes, refused, level, shuts=mode != "compatible" and new_mode == "compatible")
 
 
-def judge_history(verdict: Verdict, new: Schema, earlier: Iterable[tuple[str, Schema]]) -> Verdict:
+def judge_history(verdict: EvolutionVerdict, new: Schema, earlier: Iterable[tuple[str, Schema]]) -> EvolutionVerdict:
     """Return *verdict* with what *new* describes otherwise than one of the *earlier* versions did, which is refused.
 
     A property that was removed may return, but its consumers of then are still there. *earlier* are the versions before
@@ -99,17 +99,17 @@ def judge_history(verdict: Verdict, new: Schema, earlier: Iterable[tuple[str, Sc
     """
     if not any(change.rule in _DESCRIBING for change in verdict.changes):
         return verdict
-    found: dict[str, Change] = {}
+    found: dict[str, SchemaDifference] = {}
     for version, schema in earlier:
         for change in judge(schema, new, "consumers").refused:
             instead = f"let it be as it was in version {version}, or give it another name"
-            again = Change(REDEFINED_SINCE, change.pointer, change.old, change.new, False, False, instead)
+            again = SchemaDifference(REDEFINED_SINCE, change.pointer, change.old, change.new, False, False, instead)
             found.setdefault(change.pointer, again)
     more = [*found.values()]
     return verdict._replace(changes=[*verdict.changes, *more], refused=[*verdict.refused, *more])
 
 
-def told(verdict: Verdict, rules: EvolutionRules) -> list[dict[str, Any]]:
+def describe_changes(verdict: EvolutionVerdict, rules: EvolutionRules) -> list[dict[str, Any]]:
     """Return the changes as they are told to those who made them: where there are very many, the refused ones first."""
     refused = set(map(id, verdict.refused))
     changes = verdict.changes
@@ -132,14 +132,14 @@ def told(verdict: Verdict, rules: EvolutionRules) -> list[dict[str, Any]]:
     ]
 
 
-def why_refused(verdict: Verdict) -> str:
+def why_refused(verdict: EvolutionVerdict) -> str:
     """Return which changes are refused, and why: the first of them where there are many."""
     reasons = [_cut(str(change)) for change in verdict.refused[:REASONS_MAX]]
     more = len(verdict.refused) - len(reasons)
     return ", ".join([*reasons, f"and {more} more"] if more else reasons)
 
 
-def _instead(change: Change, rules: EvolutionRules) -> str:
+def _instead(change: SchemaDifference, rules: EvolutionRules) -> str:
     if not change.is_on_consumers_list or rules not in ("forward", "consumers"):
         return change.instead
     return f"{change.instead}; or {_INSTEAD}" if rules == "forward" else ""

@@ -38,10 +38,10 @@ _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"{}[]"))
 
 
-def form_of(value: object) -> str:
+def json_type_name(value: object) -> str:
     """Return what *value* is called, decoded JSON which is no object.
 
-    >>> form_of([]), form_of(1.5), form_of(None)
+    >>> json_type_name([]), json_type_name(1.5), json_type_name(None)
     ('an array', 'a number', 'null')
     """
     names: dict[type, str] = {str: "a string", list: "an array", bool: "a boolean", type(None): "null"}
@@ -95,10 +95,10 @@ def refuse_duplicate_keys(raw: bytes, line: int) -> None:
         raise MalformedEvent(line=line, reason=f"not valid JSON: {error}") from None
 
 
-def finite(text: str) -> float:
+def parse_finite(text: str) -> float:
     """Return the number that *text* spells; raise ValueError where a double cannot hold it.
 
-    >>> finite("1.5e3")
+    >>> parse_finite("1.5e3")
     1500.0
     """
     number = float(text)
@@ -129,5 +129,5 @@ def count_exponents(raw: bytes) -> int:
 
 
 _ALIKE: Final = bytes.maketrans(b"E-123456789", b"e+000000000")
-decode: Final = msgspec.json.Decoder(float_hook=finite).decode
+decode: Final = msgspec.json.Decoder(float_hook=parse_finite).decode
 """Returns any JSON value; raises what `msgspec.json.decode` does."""

@@ -5,10 +5,10 @@ from collections.abc import Callable, Hashable
 from threading import Lock
 from typing import Generic, TypeVar
 
-Thing = TypeVar("Thing")
+Value = TypeVar("Value")
 
 
-class Shelf(Generic[Thing]):
+class LruCache(Generic[Value]):
     """Keeps things up to *room*, a sum of their sizes; the one that was not wanted for longest goes first.
 
     Safe to use from many threads: two that want the same at the same time may both make it.
@@ -17,13 +17,13 @@ class Shelf(Generic[Thing]):
     def __init__(self, room: int) -> None:
         self._room = room
         self._left = room
-        self._kept: OrderedDict[Hashable, tuple[int, Thing]] = OrderedDict()
+        self._kept: OrderedDict[Hashable, tuple[int, Value]] = OrderedDict()
         self.unlock()
 
-    def get(self, key: Hashable, size: int, make: Callable[[], Thing]) -> Thing:
+    def get(self, key: Hashable, size: int, make: Callable[[], Value]) -> Value:
         """Return what is kept under *key*; else what *make* makes, which is of that *size* and kept from now on.
 
-        >>> shelf = Shelf[str](10)
+        >>> shelf = LruCache[str](10)
         >>> shelf.get("a", 6, lambda: "made"), shelf.get("a", 6, lambda: "made again")
         ('made', 'made')
         """
@@ -35,10 +35,10 @@ class Shelf(Generic[Thing]):
         self.put(key, size, made)
         return made
 
-    def put(self, key: Hashable, size: int, thing: Thing) -> None:
+    def put(self, key: Hashable, size: int, thing: Value) -> None:
         """Keep *thing*, which is of that *size*, under *key*, in place of what is kept there.
 
-        >>> shelf = Shelf[str](10)
+        >>> shelf = LruCache[str](10)
         >>> shelf.put("a", 6, "old"), shelf.put("a", 7, "new"), shelf.find("a")
         (None, None, 'new')
         """
@@ -50,10 +50,10 @@ class Shelf(Generic[Thing]):
                 _, (freed, _) = self._kept.popitem(last=False)
                 self._left += freed
 
-    def find(self, key: Hashable) -> Thing | None:
+    def find(self, key: Hashable) -> Value | None:
         """Return what is kept under *key*, None when nothing is; that counts as wanting it.
 
-        >>> shelf = Shelf[str](10)
+        >>> shelf = LruCache[str](10)
         >>> shelf.find("a"), shelf.get("a", 6, lambda: "made"), shelf.find("a")
         (None, 'made', 'made')
         """

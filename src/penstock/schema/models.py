@@ -111,13 +111,13 @@ ANYTHING: Final[Schema] = {"patternProperties": {_ANY_NAME: {}}}
 """Lets everything pass. What says nothing at all, `{}`, would in the mode `compatible` be closed to all members."""
 
 
-def draft_four(schema: Schema) -> Schema:
+def convert_to_draft_four(schema: Schema) -> Schema:
     """Return *schema* in draft-04; what it refers to at its root stands there itself.
 
     It is open, as the event guidelines ask for ("Avoid additionalProperties in event type definitions"). Members of
     whatever name are said by `patternProperties`, since `additionalProperties` is closed in the mode `compatible`.
 
-    >>> draft_four({"type": "object", "properties": {"n": {"const": 1}}, "additionalProperties": False})
+    >>> convert_to_draft_four({"type": "object", "properties": {"n": {"const": 1}}, "additionalProperties": False})
     {'type': 'object', 'properties': {'n': {'enum': [1], 'type': 'integer'}}}
     """
     definitions = schema.get("$defs", {}) | schema.get("definitions", {})
@@ -365,7 +365,7 @@ class _Schemas:
 
     def _model(self, info: Any) -> Schema:
         prefix = f"{self._names[info.cls]}."  # Its own definitions may be called as others here.
-        found = pydantic_model.schema(info.cls, prefix)
+        found = pydantic_model.make_schema(info.cls, prefix)
         self.definitions |= {prefix + name: each for name, each in found.pop("$defs", {}).items()}
         return found
 
@@ -426,7 +426,7 @@ def _given(words: dict[str, Any]) -> Schema:
 _ZONE: Final = re.compile(r"(Z|[+-]\d\d:\d\d)$")
 
 
-def entity(model: Any) -> Any:
+def entity_type(model: Any) -> Any:
     """Return of what a change tells: `Order` of `DataChange[Order]`; None where *model* is no change of data."""
     return get_args(model)[0] if get_origin(model) is DataChange else None
 
@@ -448,12 +448,12 @@ def model_schema(model: Any, *, business: bool = False) -> Schema:
     >>> model_schema(make_dataclass("Order", [("order_id", int)]))["required"]
     ['order_id']
     """
-    kind = entity(model) or model
+    kind = entity_type(model) or model
     if get_origin(kind) in (Union, UnionType):
         raise TypeError("a union is no event type's: make one for each of the classes, or a member that is a union")
     if not (isinstance(kind, type) or get_origin(kind) is not None):
         raise TypeError(f"{kind!r} is no class")
-    made = draft_four(pydantic_model.schema(kind) if is_pydantic(kind) else struct_schema(kind))
+    made = convert_to_draft_four(pydantic_model.make_schema(kind) if is_pydantic(kind) else struct_schema(kind))
     if made.get("type") != "object":
         raise TypeError(f"{getattr(kind, '__qualname__', kind)} is no object in JSON, which an event has to be")
     _check_defaults(made, "the class")

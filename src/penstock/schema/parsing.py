@@ -18,10 +18,10 @@ from penstock.schema.traversal import (
     Schema,
     check_references,
     children,
-    followed,
+    follow_reference,
+    format_pointer,
     nodes,
-    rebuilt,
-    shown,
+    rebuild,
     target,
 )
 
@@ -64,7 +64,7 @@ _COMPATIBLE: Final = _TYPING.difference(["not", "additionalItems", "const", "if"
 )
 """Keywords that the mode `compatible` allows."""
 _CLOSED: Final = frozenset(["definitions", "properties", "dependencies", "items", *COMBINED])
-"""Keywords into which `closed` goes."""
+"""Keywords into which `close_schema` goes."""
 
 
 def parse_schema(text: str) -> Schema:
@@ -110,7 +110,7 @@ def check_schema(schema: Schema, *, compatible: bool, business: bool) -> None:
     check_patterns(schema)
     _check_keywords(schema)
     check_unfolding(schema)
-    root = followed(schema, schema)
+    root = follow_reference(schema, schema)
     if business and isinstance(root, dict) and "metadata" in root.get("properties", {}):
         raise _wrong('must not define the property "metadata" of a business event: the hub does')
     if compatible:
@@ -143,17 +143,17 @@ def is_empty(node: Schema) -> bool:
 
 
 def names_all(node: Schema) -> bool:
-    """Tell whether `closed` lets no property of *node* pass that it does not name."""
+    """Tell whether `close_schema` lets no property of *node* pass that it does not name."""
     return is_empty(node) or "object" in _types(node) or bool(_OBJECT & node.keys())
 
 
-def closed(node: Any) -> Any:
+def close_schema(node: Any) -> Any:
     """Return a schema that lets nothing pass that it does not name, as the mode `compatible` enforces it.
 
     Every object gets `additionalProperties: false` and every array `additionalItems: false`, whatever its author says,
     as in Nakadi. References are not followed: their targets are closed where they stand.
 
-    >>> closed({"properties": {"name": {"type": "string"}}})
+    >>> close_schema({"properties": {"name": {"type": "string"}}})
     {'properties': {'name': {'type': 'string'}}, 'additionalProperties': False}
     """
     made: list[Schema] = []
@@ -182,7 +182,7 @@ def closed(node: Any) -> Any:
 
 
 def is_reached(path: Sequence[str]) -> bool:
-    """Tell whether `closed` gets from a schema to the one within it to which *path* leads.
+    """Tell whether `close_schema` gets from a schema to the one within it to which *path* leads.
 
     >>> is_reached(["properties", "a", "items", "0"]), is_reached(["patternProperties", "^a"])
     (True, False)
@@ -214,7 +214,7 @@ def pointer_to(path: Sequence[str]) -> str:
     >>> pointer_to(["order", "id"])
     '#/properties/order/properties/id'
     """
-    return shown(tuple(chain.from_iterable(("properties", name) for name in path)))
+    return format_pointer(tuple(chain.from_iterable(("properties", name) for name in path)))
 
 
 def _applied(root: Schema, starts: list[Any]) -> Iterator[Schema]:
@@ -257,7 +257,7 @@ def _check_places(schema: Schema) -> None:
 def _check_keywords(schema: Schema) -> None:
     validator = dialect(schema)
     try:
-        validator(loadable(schema), pattern_options=jsonschema_rs.RegexOptions(), offline=True)
+        validator(make_loadable(schema), pattern_options=jsonschema_rs.RegexOptions(), offline=True)
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         said = "which its $schema asks for" if "$schema" in schema else "which it is without a $schema"
         told = _why_no_schema(error)[:_TOLD_CHARS]
@@ -271,7 +271,7 @@ def _why_no_schema(error: Exception) -> str:
     found: jsonschema_rs.ValidationError | None = error
     while found is not None:  # What can be one of several things, such as `items`, is wrong by what stands within.
         error, found = found, _within(found)
-    at, name = shown(tuple(map(str, error.instance_path))), error.kind.name
+    at, name = format_pointer(tuple(map(str, error.instance_path))), error.kind.name
     if name == "format":
         return f"{at}: {_told(error.instance)} is a pattern for RE2, but none of JSON Schema (ECMA 262)"
     if name == "anyOf" and error.instance_path[-1:] == ["type"]:
@@ -285,7 +285,7 @@ def _within(error: jsonschema_rs.ValidationError) -> jsonschema_rs.ValidationErr
     return next(deeper, None)
 
 
-def loadable(schema: Schema) -> Schema:
+def make_loadable(schema: Schema) -> Schema:
     """Return a schema that means the same and that validators take: without ids and without empty `required`.
 
     References are all by place, and an id would move what they are counted from. A `$schema` within says nothing: what
@@ -300,7 +300,7 @@ def loadable(schema: Schema) -> Schema:
             del node["required"]
         return node
 
-    found: Schema = rebuilt(schema, change)
+    found: Schema = rebuild(schema, change)
     return {"$schema": schema["$schema"]} | found if "$schema" in schema else found
 
 
@@ -308,10 +308,10 @@ def _prohibited(schema: Schema) -> Iterator[str]:
     """Yield what Nakadi's own schema of schemas, which is made of that of draft 4, does not allow."""
     for at, node in nodes(schema):
         for keyword in sorted(node.keys() - _COMPATIBLE):
-            yield f"{shown(at)}: extraneous key [{keyword}] is not permitted"
+            yield f"{format_pointer(at)}: extraneous key [{keyword}] is not permitted"
         for way, child in children(node):
             if isinstance(child, bool) and way[0] not in ("additionalProperties", "additionalItems"):
-                yield f"{shown((*at, *way))}: expected type: JSONObject, found: Boolean"
+                yield f"{format_pointer((*at, *way))}: expected type: JSONObject, found: Boolean"
 
 
 def _wrong(reason: str) -> InvalidEventType:

@@ -28,7 +28,7 @@ def mentions_pydantic(kind: Any) -> bool:
     return is_pydantic(kind) or any(mentions_pydantic(part) for part in get_args(kind))
 
 
-def dumped(model: Any) -> Any:
+def dump_model(model: Any) -> Any:
     """Return *model* as plain values in the form that it has in JSON: by alias, as its serializers say.
 
     Raises:
@@ -49,12 +49,12 @@ def dumped(model: Any) -> Any:
         raise  # A computed field has raised it.
 
 
-def seen(model: Any) -> Any:
+def dump_python(model: Any) -> Any:
     """Return *model* with its numbers as they are: in JSON's form, one that is not finite may be null already."""
     return type(model).__pydantic_serializer__.to_python(model)
 
 
-def reading(kind: Any) -> Callable[[bytes], Any]:
+def make_reader(kind: Any) -> Callable[[bytes], Any]:
     """Return what reads JSON into *kind*. It ignores members that *kind* does not know, even where that forbids them.
 
     Where a model within *kind* keeps them (`extra="allow"`), it keeps them.
@@ -82,15 +82,17 @@ def reading(kind: Any) -> Callable[[bytes], Any]:
     return lambda raw: adapter.validate_json(raw, extra=extra)
 
 
-def explained(error: Any) -> tuple[list[Any], str]:
+def explain_error(error: Any) -> tuple[list[Any], str]:
     """Return where in the JSON a ValidationError is about, and what is wrong there."""
     first = error.errors(include_url=False, include_context=False)[0]
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     return [*first["loc"]], ("is missing" if first["type"] == "missing" else first["msg"]) + more
 
 
-def schema(kind: Any, prefix: str = "") -> dict[str, Any]:
-    """Return the JSON Schema (2020-12) of *kind* as `dumped` writes it; it refers to definitions by *prefix* and name.
+def make_schema(kind: Any, prefix: str = "") -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of *kind* as `dump_model` writes it.
+
+    References lead to `#/definitions/`, followed by *prefix* and the name of the model.
 
     Raises:
         TypeError: a member has a type that JSON Schema has no word for.
@@ -107,7 +109,7 @@ def _generated(kind: Any, reference: str) -> dict[str, Any]:
     import pydantic
     from pydantic.json_schema import GenerateJsonSchema
 
-    class Schemas(GenerateJsonSchema):
+    class SchemaGenerator(GenerateJsonSchema):
         """Says what the schemas of other kinds of types say too, and no more."""
 
         def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - pydantic asks about each
@@ -126,7 +128,9 @@ def _generated(kind: Any, reference: str) -> dict[str, Any]:
             """Keep quiet about defaults that have no form in JSON."""
 
     adapter = pydantic.TypeAdapter(kind)
-    return adapter.json_schema(by_alias=True, mode="serialization", schema_generator=Schemas, ref_template=reference)
+    return adapter.json_schema(
+        by_alias=True, mode="serialization", schema_generator=SchemaGenerator, ref_template=reference
+    )
 
 
 def _culprit(kind: Any, known: set[Any]) -> str:

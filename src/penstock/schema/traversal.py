@@ -15,17 +15,17 @@ import msgspec
 from penstock.errors import InvalidEventType
 
 
-def same(one: Any, other: Any) -> bool:
+def is_equal(one: Any, other: Any) -> bool:
     """Tell whether two values are equal as JSON says: 1 is 1.0, and neither is true.
 
-    >>> same({"a": [1]}, {"a": [1.0]}), same(1, True)
+    >>> is_equal({"a": [1]}, {"a": [1.0]}), is_equal(1, True)
     (True, False)
     """
     return bool(key_of(one) == key_of(other))
 
 
 def key_of(value: Any) -> object:
-    """Return what can be held in a set, equal for values that are the `same`."""
+    """Return what can be held in a set, equal for values that are the `is_equal`."""
     if isinstance(value, dict):
         return frozenset((name, key_of(each)) for name, each in value.items())
     if isinstance(value, list):
@@ -93,10 +93,10 @@ def children(node: Any) -> Iterator[tuple[Pointer, Any]]:
             yield (keyword,), node[keyword]
 
 
-def mapped(node: Schema, change: Callable[[Any], Any]) -> Schema:
+def map_children(node: Schema, change: Callable[[Any], Any]) -> Schema:
     """Return a copy of *node* in which each schema that stands directly within it is what *change* makes of it.
 
-    >>> mapped({"items": {"type": "string"}, "required": ["a"]}, lambda child: {})
+    >>> map_children({"items": {"type": "string"}, "required": ["a"]}, lambda child: {})
     {'items': {}, 'required': ['a']}
     """
     copy = dict(node)
@@ -122,12 +122,12 @@ def nodes(root: Schema) -> Iterator[tuple[Pointer, Schema]]:
             waiting += ((at + way, child) for way, child in children(node))
 
 
-def rebuilt(root: Any, change: Callable[[Schema], Schema]) -> Any:
+def rebuild(root: Any, change: Callable[[Schema], Schema]) -> Any:
     """Return a copy of a schema in which *change* has seen to it and to each within it, from above, however deep.
 
     What *change* is given is a copy, which it may change itself and return.
 
-    >>> rebuilt({"items": {"title": "a"}}, lambda node: node | {"title": "b"})
+    >>> rebuild({"items": {"title": "a"}}, lambda node: node | {"title": "b"})
     {'items': {'title': 'b'}, 'title': 'b'}
     """
     made: list[Schema] = []
@@ -141,14 +141,14 @@ def rebuilt(root: Any, change: Callable[[Schema], Schema]) -> Any:
     copy = renewed(root)
     while made:
         node = made.pop()
-        node.update(mapped(node, renewed))
+        node.update(map_children(node, renewed))
     return copy
 
 
-def redirected(root: Any, move: Callable[[str], str]) -> Any:
+def redirect_references(root: Any, move: Callable[[str], str]) -> Any:
     """Return a copy of a schema in which each reference is what *move* makes of it.
 
-    >>> redirected({"items": {"$ref": "#/definitions/a"}}, lambda reference: "#/within" + reference[1:])
+    >>> redirect_references({"items": {"$ref": "#/definitions/a"}}, lambda reference: "#/within" + reference[1:])
     {'items': {'$ref': '#/within/definitions/a'}}
     """
 
@@ -157,7 +157,7 @@ def redirected(root: Any, move: Callable[[str], str]) -> Any:
             node["$ref"] = move(node["$ref"])
         return node
 
-    return rebuilt(root, change)
+    return rebuild(root, change)
 
 
 def target(root: Schema, reference: str) -> Any:
@@ -184,10 +184,10 @@ def _is_place(step: str, length: int) -> bool:
     return step.isdecimal() and len(step) <= len(str(length)) and int(step) < length
 
 
-def followed(root: Schema, node: Any) -> Any:
+def follow_reference(root: Schema, node: Any) -> Any:
     """Return *node*, or the schema within *root* that it refers to in the end; it does not refer to itself.
 
-    >>> followed({"definitions": {"a": {"type": "string"}}}, {"$ref": "#/definitions/a"})
+    >>> follow_reference({"definitions": {"a": {"type": "string"}}}, {"$ref": "#/definitions/a"})
     {'type': 'string'}
     """
     while isinstance(node, dict) and isinstance(node.get("$ref"), str):
@@ -204,10 +204,10 @@ def steps(reference: str) -> Pointer:
     return tuple(unquote(name).replace("~1", "/").replace("~0", "~") for name in reference.split("/")[1:])
 
 
-def shown(at: Pointer) -> str:
+def format_pointer(at: Pointer) -> str:
     """Return a JSON pointer as it is written.
 
-    >>> shown(("properties", "a/b"))
+    >>> format_pointer(("properties", "a/b"))
     '#/properties/a~1b'
     """
     return "/".join(["#", *(step.replace("~", "~0").replace("/", "~1") for step in at)])
@@ -227,17 +227,17 @@ def check_references(schema: Schema) -> None:
             continue
         reference = node["$ref"]
         if not isinstance(reference, str):
-            raise _wrong(f"has a $ref at {shown(at)} that is no text")
+            raise _wrong(f"has a $ref at {format_pointer(at)} that is no text")
         if not reference.startswith("#"):
             raise _wrong(
-                f"refers at {shown(at)} to {_told(reference)}, outside of itself, which is never fetched: "
+                f"refers at {format_pointer(at)} to {_told(reference)}, outside of itself, which is never fetched: "
                 "put what is there under definitions"
             )
         if target(schema, reference) is MISSING:
-            raise _wrong(f"refers at {shown(at)} to {_told(reference)}, which leads to nothing")
+            raise _wrong(f"refers at {format_pointer(at)} to {_told(reference)}, which leads to nothing")
         if steps(reference) not in schemas:
             where = "where no schema stands: put what is there under definitions"
-            raise _wrong(f"refers at {shown(at)} to {_told(reference)}, {where}")
+            raise _wrong(f"refers at {format_pointer(at)} to {_told(reference)}, {where}")
 
 
 def references(value: Any, at: Pointer = ()) -> Iterator[tuple[Pointer, str]]:
@@ -257,10 +257,10 @@ def references(value: Any, at: Pointer = ()) -> Iterator[tuple[Pointer, str]]:
             waiting += (((*at, str(number)), each) for number, each in enumerate(value))
 
 
-def moved(old: Schema, new: Schema) -> set[Pointer]:
+def changed_places(old: Schema, new: Schema) -> set[Pointer]:
     """Return the places that mean something else in *new*: they differ, or refer to one that does.
 
-    >>> sorted(moved({"not": {"$ref": "#/a"}, "a": {}}, {"not": {"$ref": "#/a"}, "a": {"type": "null"}}))
+    >>> sorted(changed_places({"not": {"$ref": "#/a"}, "a": {}}, {"not": {"$ref": "#/a"}, "a": {"type": "null"}}))
     [(), ('a',), ('a', 'type'), ('not',)]
     """
     referring: dict[Pointer, list[Pointer]] = defaultdict(list)
@@ -284,7 +284,7 @@ def _note_differing(old: Any, new: Any, at: Pointer, found: set[Pointer]) -> boo
     before, after = _members(old), _members(new)
     names = before.keys() | after.keys()
     parts = [_note_differing(before.get(name, MISSING), after.get(name, MISSING), (*at, name), found) for name in names]
-    differs = any(parts) or (type(old) is not type(new) if names else not same(old, new))
+    differs = any(parts) or (type(old) is not type(new) if names else not is_equal(old, new))
     if differs:
         found.add(at)
     return differs

@@ -12,20 +12,20 @@ from penstock.schema.bounds import (
     APPLIED_MAX,
     MATCH_MAX,
     MeteredPattern,
-    begin_event,
+    begin_matching,
     count_name_bytes,
+    matching_failure,
     most_applied,
     most_name_states,
     most_text_states,
     most_weight,
-    why_too_long,
 )
 from penstock.schema.effective import MOMENT, effective_schema
 from penstock.schema.json_text import count_exponents, is_extreme
-from penstock.schema.lru_cache import Shelf
+from penstock.schema.lru_cache import LruCache
 from penstock.schema.parsing import dialect, is_empty, parse_schema
-from penstock.schema.traversal import Schema, nodes, rebuilt, redirected
-from penstock.schema.violations import Told, first_lines, told_violations
+from penstock.schema.traversal import Schema, nodes, rebuild, redirect_references
+from penstock.schema.violations import ViolationReport, first_lines, report_violation
 
 KEPT_CHARS: Final = 16 << 20
 """How large the schemas may be together that a process keeps compiled."""
@@ -59,7 +59,7 @@ class Validator:
 
     def __init__(self, schema: Schema) -> None:
         """Compile the effective *schema*."""
-        schema = rebuilt(schema, _spelled_out)
+        schema = rebuild(schema, _spelled_out)
         self._schema = schema
         self._passes_all = is_empty({name: value for name, value in schema.items() if name != "type"})
         self._plain = _Looks(schema)
@@ -107,9 +107,9 @@ class Validator:
         if too_long := self._too_long(event, size):
             return f"#: {too_long}"
         looks = self._looks(size)
-        begin_event()
+        begin_matching()
         found = looks.violations(event) if self._can_be_told(event, size) else looks.first_violation(event)
-        if too_long := why_too_long():
+        if too_long := matching_failure():
             return f"#: {too_long}"
         lines = [line for told in found for line in told.lines]
         if len(found) > 1:
@@ -119,8 +119,8 @@ class Validator:
     def _is_valid(self, event: dict[str, Any], size: int) -> bool:
         if self._too_long(event, size):
             return False
-        begin_event()
-        return self._looks(size).one.is_valid(event) and why_too_long() is None
+        begin_matching()
+        return self._looks(size).one.is_valid(event) and matching_failure() is None
 
     def _looks(self, size: int) -> "_Looks":
         """Return who looks at an event of *size* bytes: with a count of what matching takes where that may be much."""
@@ -199,15 +199,15 @@ class _Looks:
         self._is_metered = is_metered
         self.one = _compiled(schema, is_metered=is_metered)
 
-    def violations(self, event: dict[str, Any]) -> list[Told]:
-        found: dict[Told, None] = {}
+    def violations(self, event: dict[str, Any]) -> list[ViolationReport]:
+        found: dict[ViolationReport, None] = {}
         for violation in self.one.iter_errors(event):
-            found.update(dict.fromkeys(told_violations(violation)))
+            found.update(dict.fromkeys(report_violation(violation)))
             if sum(len(told.lines) for told in found) >= VIOLATIONS_MAX:
                 break
         return first_lines(found, VIOLATIONS_MAX)
 
-    def first_violation(self, event: dict[str, Any]) -> list[Told]:
+    def first_violation(self, event: dict[str, Any]) -> list[ViolationReport]:
         """Return one violation of a large event: to find all would take seconds, and gigabytes.
 
         Those of branches are not looked for: all that is wrong with each branch would be found for that.
@@ -216,16 +216,16 @@ class _Looks:
             if self._unbranched is not None:
                 self._unbranched.validate(event)
         except jsonschema_rs.ValidationError as violation:
-            return told_violations(violation)
+            return report_violation(violation)
         if self._is_metered:  # What is wrong may be that a branch takes too long.
-            begin_event()
+            begin_matching()
             self.one.is_valid(event)
-        return [Told(("#: is not what the schema allows; the event is too large to find out where",), 1)]
+        return [ViolationReport(("#: is not what the schema allows; the event is too large to find out where",), 1)]
 
     @cached_property
     def _unbranched(self) -> jsonschema_rs.Validator | None:
         try:
-            return _compiled(rebuilt(self._schema, _without_branches), is_metered=self._is_metered)
+            return _compiled(rebuild(self._schema, _without_branches), is_metered=self._is_metered)
         except (ValueError, jsonschema_rs.ReferencingError):  # It refers to what stands in a branch.
             return None
 
@@ -276,7 +276,7 @@ def longest_place(event: Any) -> int:
     return longest
 
 
-VALIDATORS: Final = Shelf[Validator](KEPT_CHARS)
+VALIDATORS: Final = LruCache[Validator](KEPT_CHARS)
 
 
 def validator(text: str, *, name: str, category: str, compatible: bool, compacted: bool) -> Validator:
@@ -349,6 +349,6 @@ def _values_in(size: int) -> int:
 
 def _listed(schema: Schema) -> Schema:
     """Return the schema of a list of what *schema* describes."""
-    items = redirected(schema, lambda reference: "#/items" + reference[1:])
+    items = redirect_references(schema, lambda reference: "#/items" + reference[1:])
     spoken = {"$schema": items.pop("$schema")} if "$schema" in items else {}
     return {**spoken, "type": "array", "items": items}

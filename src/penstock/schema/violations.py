@@ -14,7 +14,7 @@ import msgspec
 
 from penstock.schema.effective import MOMENT
 from penstock.schema.json_text import java_double
-from penstock.schema.traversal import shown
+from penstock.schema.traversal import format_pointer
 
 EXTRANEOUS_MAX: Final = 20
 """How many members that are too many are told."""
@@ -57,7 +57,7 @@ Said = Mapping[str, Any]
 """What the validator says of a violation, beside its keyword."""
 
 
-class Told(NamedTuple):
+class ViolationReport(NamedTuple):
     """What is told of one violation."""
 
     lines: tuple[str, ...]
@@ -71,21 +71,21 @@ class _Line(NamedTuple):
     counts: bool = True
 
 
-def told_violations(violation: jsonschema_rs.ValidationError) -> list[Told]:
+def report_violation(violation: jsonschema_rs.ValidationError) -> list[ViolationReport]:
     """Return what *violation* says: one for each of the first members that are too many, else one."""
     lines = [*islice(_lines(violation), LINES_MAX)]
     if violation.kind.name == "additionalProperties":
-        return [Told((line.text,), 1) for line in lines]
-    return [Told(tuple(line.text for line in lines), max(1, sum(line.counts for line in lines)))]
+        return [ViolationReport((line.text,), 1) for line in lines]
+    return [ViolationReport(tuple(line.text for line in lines), max(1, sum(line.counts for line in lines)))]
 
 
-def first_lines(found: Iterable[Told], most: int) -> list[Told]:
+def first_lines(found: Iterable[ViolationReport], most: int) -> list[ViolationReport]:
     """Return the first of what was *found*, of which at most so many lines are told.
 
-    >>> first_lines([Told(("a", "b"), 1), Told(("c", "d", "e"), 2)], 4)
-    [Told(lines=('a', 'b'), counts_as=1), Told(lines=('c', 'd'), counts_as=2)]
+    >>> first_lines([ViolationReport(("a", "b"), 1), ViolationReport(("c", "d", "e"), 2)], 4)
+    [ViolationReport(lines=('a', 'b'), counts_as=1), ViolationReport(lines=('c', 'd'), counts_as=2)]
     """
-    told: list[Told] = []
+    told: list[ViolationReport] = []
     for each in found:
         if most <= 0:
             break
@@ -104,7 +104,7 @@ def _lines(violation: jsonschema_rs.ValidationError) -> Iterator[_Line]:
             waiting.append((said["error"], [said["error"].instance]))
             continue
         causes = [cause for branch in said.get("context", ()) for cause in branch]
-        where = shown(tuple(map(_named, at)))[:_PLACE_CHARS]
+        where = format_pointer(tuple(map(_named, at)))[:_PLACE_CHARS]
         if at == _OCCURRED_AT and each.kind.name in ("format", "pattern"):
             yield _Line(f"{where}:must be a valid date-time")
         else:

@@ -12,8 +12,8 @@ from uuid import UUID
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.core.events.encoding import unlike
-from penstock.core.registry.event_type import ADMINISTRATORS, Feed
+from penstock.core.events.encoding import describe_mismatch
+from penstock.core.registry.event_type import ADMINISTRATORS, StoredFeed
 from penstock.errors import BadParameter, StorageFixed, StorageInUse, StorageNotFound
 from penstock.hub.admin.settings import FEATURES, LISTS
 from penstock.hub.background import rfc3339
@@ -107,7 +107,7 @@ def _switch(body: Any) -> tuple[str, bool]:
 
 
 def _wrong(name: str, value: Any, right: str) -> BadParameter:
-    return BadParameter(f"{name} {unlike(value, right)}", parameter=name, allowed=right)
+    return BadParameter(f"{name} {describe_mismatch(value, right)}", parameter=name, allowed=right)
 
 
 STORAGE: Final = "default"
@@ -167,7 +167,7 @@ def _storage(state: State) -> dict[str, object]:
     return {"id": STORAGE, "storage_type": state.hub.store.url.partition(":")[0], "default": True}
 
 
-def _timeline(feed: Feed) -> dict[str, object]:
+def _timeline(feed: StoredFeed) -> dict[str, object]:
     created_at = rfc3339(feed.created_at)
     return {
         "id": str(UUID(int=(feed.id << 64) | feed.epoch)),

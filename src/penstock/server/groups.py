@@ -7,7 +7,7 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.core.groups import MICROSECONDS, Standing, is_group_name
+from penstock.core.groups import MICROSECONDS, GroupProgress, is_group_name
 from penstock.core.registry.definition import is_name
 from penstock.errors import BadParameter, EventTypeNotFound, GroupNotFound
 from penstock.hub.admin.settings import Operation
@@ -157,7 +157,7 @@ def _shown(known: GroupLag) -> wire.ConsumerGroup:
     )
 
 
-def _position(found: Standing, now: int) -> wire.GroupPosition:
+def _position(found: GroupProgress, now: int) -> wire.GroupPosition:
     return wire.GroupPosition(
         event_type=found.source,
         slice=found.slice,

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.core.events.event import NewEvent
-from penstock.core.producers import Range
+from penstock.core.producers import OffsetRange
 from penstock.errors import BadProducerHeaders, InvalidEvent, MalformedBatch, MalformedEvent, PartitionNotFound
 from penstock.hub.admin.settings import Operation
 from penstock.hub.background import rfc3339
@@ -131,7 +131,7 @@ async def partition_of(request: Request, state: State, name: str) -> int:
     raise PartitionNotFound(event_type=name, partition=shown(text), partition_count=feed.partition_count)
 
 
-def offsets_shown(ranges: Sequence[Range]) -> list[wire.Offsets]:
+def offsets_shown(ranges: Sequence[OffsetRange]) -> list[wire.Offsets]:
     """Return *ranges* as they are shown."""
     return [wire.Offsets(*each) for each in ranges]
 

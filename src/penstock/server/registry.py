@@ -12,7 +12,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.core.registry.event_type import Feed
+from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import BadParameter
 from penstock.hub.admin.settings import Operation
 from penstock.hub.background import rfc3339
@@ -148,7 +148,7 @@ def _attribute(query: Query, name: str) -> tuple[str, str] | None:
     return kind, value
 
 
-def _is_asked_for(feed: Feed, writer: tuple[str, str] | None, owner: str | None) -> bool:
+def _is_asked_for(feed: StoredFeed, writer: tuple[str, str] | None, owner: str | None) -> bool:
     definition = feed.event_type.definition
     if owner is not None and definition["owning_application"] != owner:
         return False
@@ -156,7 +156,7 @@ def _is_asked_for(feed: Feed, writer: tuple[str, str] | None, owner: str | None)
     return writer is None or any((each["data_type"], each["value"]) == writer for each in writers)
 
 
-def _show_event_type(feed: Feed) -> dict[str, Any]:
+def _show_event_type(feed: StoredFeed) -> dict[str, Any]:
     return event_type_object(
         feed.event_type.definition,
         partition_count=feed.partition_count,

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 import pyarrow as pa
 
-from penstock.core.log.cursor import Cursor, View, feed_mark
+from penstock.core.log.cursor import FeedCursor, FeedView, feed_mark
 from penstock.errors import GroupNotFound, MalformedAnswer
 from penstock.schema.traversal import Schema
 from penstock.spark.heads import Heads, parse_heads
@@ -192,4 +192,6 @@ def _history(told: Any) -> tuple[list[Reset], bool]:
 
 def _cursor(wanted: Range, offset: int) -> str:
     count = wanted.partition_count
-    return Cursor(feed_mark(wanted.event_type), wanted.epoch, View(count, wanted.partition, count), (offset,)).encode()
+    return FeedCursor(
+        feed_mark(wanted.event_type), wanted.epoch, FeedView(count, wanted.partition, count), (offset,)
+    ).encode()

@@ -4,14 +4,14 @@ from typing import Any
 
 import msgspec
 
-from penstock.core.registry.event_type import EventType, Feed
+from penstock.core.registry.event_type import EventType, StoredFeed
 
 
-def feed_of(row: tuple[Any, ...]) -> Feed:
+def feed_of(row: tuple[Any, ...]) -> StoredFeed:
     """Return the feed of *row*: feed_id, epoch, revision, definition, created_at, updated_at, partition ids (JSON)."""
     feed_id, epoch, revision, definition, created_at, updated_at, numbers = row
     partition_ids = tuple(msgspec.json.decode(numbers))
-    return Feed(
+    return StoredFeed(
         id=feed_id,
         epoch=epoch,
         revision=revision,

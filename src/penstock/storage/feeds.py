@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.core.registry.event_type import EventType, Feed
+from penstock.core.registry.event_type import EventType, StoredFeed
 from penstock.errors import EventTypeExists
 from penstock.storage.feed_row import feed_of
 from penstock.storage.statements import Statements
@@ -17,12 +17,12 @@ class SqlFeeds:
     def __init__(self, statements: Statements) -> None:
         self._run = statements.run
 
-    def find(self, name: str) -> Feed | None:
+    def find(self, name: str) -> StoredFeed | None:
         """See `Feeds.find`."""
         found = self._run("find_feeds", name=name).fetchall()
         return feed_of(found[0]) if found else None
 
-    def list(self) -> Sequence[Feed]:
+    def list(self) -> Sequence[StoredFeed]:
         """See `Feeds.list`."""
         return [feed_of(row) for row in self._run("find_feeds", name=None).fetchall()]
 
@@ -45,11 +45,11 @@ class SqlFeeds:
         schema = event_type.definition["schema"]
         self._run("insert_schema", event_type_id=event_type_id, version=schema["version"], definition=_json(schema))
 
-    def lock(self, name: str) -> Feed | None:
+    def lock(self, name: str) -> StoredFeed | None:
         """See `Feeds.lock`."""
         return self.find(name)
 
-    def update(self, feed: Feed, event_type: EventType, at: int) -> None:
+    def update(self, feed: StoredFeed, event_type: EventType, at: int) -> None:
         """See `Feeds.update`."""
         self._run(
             "update_event_type",

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from penstock.core.groups import Extent, Standing
+from penstock.core.groups import GroupProgress, PartitionExtent
 from penstock.storage.groups import Intervention, Listed, Place, Which
 from penstock.storage.statements import Statements
 
@@ -29,7 +29,7 @@ class SqlGroups:
         found = self._run("groups_list", name=name, limit=1, **Which()._asdict()).fetchall()
         return _listed(found[0]) if found else None
 
-    def standings(self, names: Sequence[str]) -> Sequence[Standing]:
+    def standings(self, names: Sequence[str]) -> Sequence[GroupProgress]:
         """See `Groups.standings`."""
         given = msgspec.json.encode(names).decode()
         return [_standing(row) for row in self._run("group_standings", names=given).fetchall()]
@@ -67,7 +67,7 @@ def _listed(row: Sequence[Any]) -> Listed:
     return Listed(name, kind, tuple(sorted(_names(sources))), None if definition is None else _definition(definition))
 
 
-def _standing(row: Sequence[Any]) -> Standing:
+def _standing(row: Sequence[Any]) -> GroupProgress:
     group, source, part, tranche, epoch, offset, updated_at, *there, received_at = row
-    extent = None if None in there else Extent(*there)
-    return Standing(group, source, part, tranche, epoch, offset, updated_at, extent, received_at)
+    extent = None if None in there else PartitionExtent(*there)
+    return GroupProgress(group, source, part, tranche, epoch, offset, updated_at, extent, received_at)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from penstock.core.groups import Standing
+from penstock.core.groups import GroupProgress
 
 
 class Listed(NamedTuple):
@@ -63,7 +63,7 @@ class Groups(Protocol):
     def find(self, name: str) -> Listed | None:
         """Return the group of that name, or None."""
 
-    def standings(self, names: Sequence[str]) -> Sequence[Standing]:
+    def standings(self, names: Sequence[str]) -> Sequence[GroupProgress]:
         """Return where groups stand, sorted by group, source, slice and tranche; each costs two looks into an index."""
 
     def lock(self, name: str, *, kind: str | None = None, at: int = 0) -> str | None:

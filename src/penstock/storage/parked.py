@@ -3,14 +3,14 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from penstock.core.subscriptions.assignment import Place
+from penstock.core.subscriptions.assignment import FeedPartition
 
 
 class Parked(NamedTuple):
     """A key whose events wait."""
 
     id: int
-    place: Place
+    place: FeedPartition
     key: str | None
     """None: an event that has none, and waits alone."""
     attempts: int
@@ -31,7 +31,9 @@ class ParkedKeys(Protocol):
     def list(self, subscription: str, *, counted: bool = True) -> Sequence[Parked]:
         """Return those of a subscription, in the order of their ids; their events are 0 unless they are *counted*."""
 
-    def park(self, subscription: str, place: Place, key: str | None, offset: int, *, attempts: int, at: int) -> None:
+    def park(
+        self, subscription: str, place: FeedPartition, key: str | None, offset: int, *, attempts: int, at: int
+    ) -> None:
         """Let a key wait from that event on; add the event where the key waits already."""
 
     def add(self, offsets: Mapping[int, Sequence[int]]) -> None:
@@ -49,5 +51,5 @@ class ParkedKeys(Protocol):
     def acknowledge(self, id: int, last: int) -> None:
         """Forget the events of a key up to that offset, and the key where none is left."""
 
-    def clear(self, subscription: str, place: Place) -> None:
+    def clear(self, subscription: str, place: FeedPartition) -> None:
         """Forget the keys of a partition, with all of their events that wait."""

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from penstock.core.subscriptions.assignment import Place
+from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.storage.parked import Parked
 from penstock.storage.statements import Statements
 
@@ -24,7 +24,9 @@ class SqlParkedKeys:
             for parked_id, event_type, partition, key, attempts, parked_at, is_retried, *events in found
         ]
 
-    def park(self, subscription: str, place: Place, key: str | None, offset: int, *, attempts: int, at: int) -> None:
+    def park(
+        self, subscription: str, place: FeedPartition, key: str | None, offset: int, *, attempts: int, at: int
+    ) -> None:
         """See `ParkedKeys.park`."""
         event_type, partition = place
         at_place = {"subscription": subscription, "event_type": event_type, "partition": partition, "key": key}
@@ -53,7 +55,7 @@ class SqlParkedKeys:
         self._run("parked_acknowledge", id=id, last=last)
         self._run("parked_done", ids=_json([id]))
 
-    def clear(self, subscription: str, place: Place) -> None:
+    def clear(self, subscription: str, place: FeedPartition) -> None:
         """See `ParkedKeys.clear`."""
         event_type, partition = place
         self._run("parked_clear", subscription=subscription, event_type=event_type, partition=partition)

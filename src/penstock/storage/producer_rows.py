@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.core.producers import Ending, State, Stored
+from penstock.core.producers import EpochEnd, ProducerState, StoredBatch
 from penstock.storage.producers import Batch, NewBatch, Producer, ProducerKey, Window
 from penstock.storage.statements import Statements
 
@@ -28,7 +28,9 @@ class SqlProducers:
         del partition_ids
         return self.look(wanted)
 
-    def insert(self, key: ProducerKey, state: State, at: int, *, claim_id: str | None, is_pinned: bool) -> int | None:
+    def insert(
+        self, key: ProducerKey, state: ProducerState, at: int, *, claim_id: str | None, is_pinned: bool
+    ) -> int | None:
         """See `Producers.insert`."""
         partition_id, name = key
         given = {"partition_id": partition_id, "name": name, "claim_id": claim_id, "is_pinned": is_pinned, "at": at}
@@ -48,15 +50,15 @@ class SqlProducers:
         ]
         self._run_each("produced_add", rows)
 
-    def batches(self, producer_id: int, epoch: int, first: int, stop: int) -> Sequence[Stored]:
+    def batches(self, producer_id: int, epoch: int, first: int, stop: int) -> Sequence[StoredBatch]:
         """See `Producers.batches`."""
         found = self._run("produced_find", producer_id=producer_id, epoch=epoch, first=first, stop=stop)
-        return [Stored(number, offset, bytes(digests)) for number, offset, digests in found.fetchall()]
+        return [StoredBatch(number, offset, bytes(digests)) for number, offset, digests in found.fetchall()]
 
-    def ending(self, producer_id: int, epoch: int) -> Ending | None:
+    def ending(self, producer_id: int, epoch: int) -> EpochEnd | None:
         """See `Producers.ending`."""
         found = self._run("produced_ending", producer_id=producer_id, epoch=epoch).fetchall()
-        return Ending(epoch, *found[0]) if found else None
+        return EpochEnd(epoch, *found[0]) if found else None
 
     def window(self, producer_id: int, epoch: int) -> Window:
         """See `Producers.window`."""
@@ -105,19 +107,19 @@ def _producer(partition_id: int, name: str, row: Sequence[Any]) -> Producer | No
     producer_id, epoch, begins, *previous, claim_id, is_pinned, is_expired, updated_at, next_, last, appended_at = row
     if producer_id is None:
         return None
-    state = State(
+    state = ProducerState(
         epoch,
         begins,
         begins if next_ is None else next_,
         last,
-        None if previous[0] is None else Ending(*previous),
+        None if previous[0] is None else EpochEnd(*previous),
         bool(is_expired),
     )
     heard_at = max(updated_at, appended_at or 0)
     return Producer(producer_id, partition_id, name, state, claim_id, bool(is_pinned), heard_at)
 
 
-def _columns(state: State) -> dict[str, Any]:
+def _columns(state: ProducerState) -> dict[str, Any]:
     epoch, next_, last_offset = state.previous or (None, None, None)
     return {
         "epoch": state.epoch,

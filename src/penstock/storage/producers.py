@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from penstock.core.producers import Ending, State, Stored
+from penstock.core.producers import EpochEnd, ProducerState, StoredBatch
 
 ProducerKey = tuple[int, str]
 """A partition, by the store's number, and a producer group."""
@@ -15,7 +15,7 @@ class Producer(NamedTuple):
     id: int
     partition_id: int
     name: str
-    state: State
+    state: ProducerState
     claim_id: str | None
     """Who has claimed its epoch; None: that began with an append."""
     is_pinned: bool
@@ -29,7 +29,7 @@ class NewBatch(NamedTuple):
 
     producer_id: int
     epoch: int
-    stored: Stored
+    stored: StoredBatch
 
 
 class Batch(NamedTuple):
@@ -66,7 +66,9 @@ class Producers(Protocol):
         *wanted* are sorted. Of those that another transaction has inserted meanwhile nothing is returned: look again.
         """
 
-    def insert(self, key: ProducerKey, state: State, at: int, *, claim_id: str | None, is_pinned: bool) -> int | None:
+    def insert(
+        self, key: ProducerKey, state: ProducerState, at: int, *, claim_id: str | None, is_pinned: bool
+    ) -> int | None:
         """Record a new one and return its id; None: there is one meanwhile, which has to be locked first."""
 
     def update(self, producer: Producer) -> None:
@@ -75,10 +77,10 @@ class Producers(Protocol):
     def append(self, batches: Iterable[NewBatch], at: int) -> None:
         """Record batches that were appended."""
 
-    def batches(self, producer_id: int, epoch: int, first: int, stop: int) -> Sequence[Stored]:
+    def batches(self, producer_id: int, epoch: int, first: int, stop: int) -> Sequence[StoredBatch]:
         """Return the batches that hold any of the numbers from *first* up to *stop*, in their order."""
 
-    def ending(self, producer_id: int, epoch: int) -> Ending | None:
+    def ending(self, producer_id: int, epoch: int) -> EpochEnd | None:
         """Return where the numbers of an epoch have come to, by the last batch that is known; None: there is none."""
 
     def window(self, producer_id: int, epoch: int) -> Window:

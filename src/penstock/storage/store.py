@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 
 from penstock.core.events.event import Row
-from penstock.core.registry.event_type import EventType, Feed
+from penstock.core.registry.event_type import EventType, StoredFeed
 from penstock.storage.groups import Groups
 from penstock.storage.opening import Opening
 from penstock.storage.outbox import Outbox, Rejected
@@ -165,10 +165,10 @@ class Events(Protocol):
 class Feeds(Protocol):
     """Event types and their partitions."""
 
-    def find(self, name: str) -> Feed | None:
+    def find(self, name: str) -> StoredFeed | None:
         """Return the feed of that name, or None."""
 
-    def list(self) -> Sequence[Feed]:
+    def list(self) -> Sequence[StoredFeed]:
         """Return all, sorted by name."""
 
     def insert(self, event_type: EventType, at: int) -> None:
@@ -178,10 +178,10 @@ class Feeds(Protocol):
             EventTypeExists: the name is taken.
         """
 
-    def lock(self, name: str) -> Feed | None:
+    def lock(self, name: str) -> StoredFeed | None:
         """Return the feed of that name; until the transaction ends, nobody else changes it or appends to it."""
 
-    def update(self, feed: Feed, event_type: EventType, at: int) -> None:
+    def update(self, feed: StoredFeed, event_type: EventType, at: int) -> None:
         """Let a locked feed be that of *event_type*, with as many partitions: those that are new begin empty."""
 
     def delete(self, name: str) -> bool:
@@ -200,13 +200,13 @@ class Feeds(Protocol):
 class Schemas(Protocol):
     """The versions of event types' schemas, each as it is shown."""
 
-    def add(self, feed: Feed, schema: dict[str, Any]) -> None:
+    def add(self, feed: StoredFeed, schema: dict[str, Any]) -> None:
         """Keep *schema*, the next version, which says so itself."""
 
-    def find(self, feed: Feed, version: str) -> dict[str, Any] | None:
+    def find(self, feed: StoredFeed, version: str) -> dict[str, Any] | None:
         """Return that version, or None."""
 
-    def list(self, feed: Feed, *, limit: int, offset: int) -> Sequence[dict[str, Any]]:
+    def list(self, feed: StoredFeed, *, limit: int, offset: int) -> Sequence[dict[str, Any]]:
         """Return up to *limit* versions, newest first, without the newest *offset*."""
 
 

@@ -6,14 +6,14 @@ from typing import Any, Final
 import msgspec
 
 from penstock.core.fields import Definition
-from penstock.core.subscriptions.assignment import Place
-from penstock.core.subscriptions.definition import Search
+from penstock.core.subscriptions.assignment import FeedPartition
+from penstock.core.subscriptions.definition import SubscriptionSearch
 from penstock.storage.statements import Statements
 from penstock.storage.subscriptions import Session, Slot, Subscription
 
 KIND: Final = "subscription"
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
-_places: Final = msgspec.json.Decoder(frozenset[Place]).decode
+_places: Final = msgspec.json.Decoder(frozenset[FeedPartition]).decode
 
 
 class SqlSubscriptions:
@@ -54,12 +54,12 @@ class SqlSubscriptions:
         """See `Subscriptions.readers`."""
         return [each for (each,) in self._run("subscription_readers", event_type=event_type).fetchall()]
 
-    def newest(self, search: Search, *, limit: int, offset: int) -> Sequence[Subscription]:
+    def newest(self, search: SubscriptionSearch, *, limit: int, offset: int) -> Sequence[Subscription]:
         """See `Subscriptions.newest`."""
         found = self._run("subscriptions_newest", **_wanted(search), limit=limit, offset=offset)
         return [_subscription(row) for row in found.fetchall()]
 
-    def after(self, search: Search, *, id: str, limit: int) -> Sequence[Subscription]:
+    def after(self, search: SubscriptionSearch, *, id: str, limit: int) -> Sequence[Subscription]:
         """See `Subscriptions.after`."""
         found = self._run("subscriptions_after", **_wanted(search), after=id, limit=limit)
         return [_subscription(row) for row in found.fetchall()]
@@ -122,7 +122,7 @@ class SqlSubscriptions:
         """See `Subscriptions.put`."""
         self._run_each("slot_put", [(id, *each.kept) for each in slots])
 
-    def move(self, id: str, offsets: Mapping[Place, int], at: int) -> None:
+    def move(self, id: str, offsets: Mapping[FeedPartition, int], at: int) -> None:
         """See `Subscriptions.move`."""
         self._run("slots_move", id=id, at=at, offsets=_json([(*place, offset) for place, offset in offsets.items()]))
 
@@ -161,7 +161,7 @@ def _session(row: Sequence[Any]) -> Session:
     return found._replace(wants=_places(row[2]), secret=bytes(found.secret))
 
 
-def _wanted(search: Search) -> dict[str, Any]:
+def _wanted(search: SubscriptionSearch) -> dict[str, Any]:
     data_type, value = search.reader or (None, None)
     owner, event_types = search.owning_application, _json(sorted(set(search.event_types)))
     return {"owner": owner, "event_types": event_types, "data_type": data_type, "value": value}

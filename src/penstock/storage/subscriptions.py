@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from penstock.core.fields import Definition
-from penstock.core.subscriptions.assignment import Place
-from penstock.core.subscriptions.definition import Search
+from penstock.core.subscriptions.assignment import FeedPartition
+from penstock.core.subscriptions.definition import SubscriptionSearch
 
 
 class Subscription(NamedTuple):
@@ -27,7 +27,7 @@ class Session(NamedTuple):
 
     id: str
     hub_id: str
-    wants: frozenset[Place]
+    wants: frozenset[FeedPartition]
     """The partitions that it has asked for; none: its share."""
     batch_limit: int
     commit_ms: int
@@ -46,7 +46,7 @@ class Session(NamedTuple):
 class Slot(NamedTuple):
     """A partition of a subscription that has been begun."""
 
-    place: Place
+    place: FeedPartition
     owner: str | None
     heir: str | None
     """The session that gets it as soon as its owner has let go of it."""
@@ -91,10 +91,10 @@ class Subscriptions(Protocol):
     def readers(self, event_type: str) -> Sequence[str]:
         """Return the ids of those that read an event type, sorted."""
 
-    def newest(self, search: Search, *, limit: int, offset: int) -> Sequence[Subscription]:
+    def newest(self, search: SubscriptionSearch, *, limit: int, offset: int) -> Sequence[Subscription]:
         """Return up to *limit*, the newest first, without the first *offset*."""
 
-    def after(self, search: Search, *, id: str, limit: int) -> Sequence[Subscription]:
+    def after(self, search: SubscriptionSearch, *, id: str, limit: int) -> Sequence[Subscription]:
         """Return up to *limit* whose ids come after *id*, in the order of their ids."""
 
     def change(self, id: str, definition: Definition, at: int) -> None:
@@ -136,7 +136,7 @@ class Subscriptions(Protocol):
     def put(self, id: str, slots: Iterable[Slot]) -> None:
         """Record what is kept of partitions beside their positions."""
 
-    def move(self, id: str, offsets: Mapping[Place, int], at: int) -> None:
+    def move(self, id: str, offsets: Mapping[FeedPartition, int], at: int) -> None:
         """Record positions: the offsets wanted next."""
 
     def streaming(self, hub_id: str) -> Sequence[tuple[str, str]]:

@@ -18,7 +18,7 @@ import msgspec
 from penstock.client import FeedEvent
 from penstock.client.registry import whole
 from penstock.core.events.decoding import EventDecoder
-from penstock.core.events.encoding import document
+from penstock.core.events.encoding import encode_event
 from penstock.core.events.event import NewEvent
 from penstock.hub.background import rfc3339
 from penstock.processing.parameters import check_count, check_kind
@@ -92,7 +92,7 @@ def a_new_event(
     >>> bytes(a_new_event({"n": 1.5}, key="7").data)
     b'{"n":1.5}'
     """
-    data = document(an_event() if event is None else event)
+    data = encode_event(an_event() if event is None else event)
     if headers is not None:
         check_kind("headers", headers, Mapping, "texts by name, or None")
     return NewEvent.of(data, key=key, headers=dict(headers) if headers else None, partition=partition)
@@ -112,7 +112,7 @@ def a_feed_event(
     >>> a_feed_event({"n": 1.5}, partition=3).data
     {'n': 1.5}
     """
-    raw = msgspec.Raw(document(an_event() if event is None else event))
+    raw = msgspec.Raw(encode_event(an_event() if event is None else event))
     if headers is not None:
         check_kind("headers", headers, Mapping, "texts by name, or None")
     if type is None:

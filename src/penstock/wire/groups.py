@@ -6,7 +6,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from penstock.core.groups import KINDS, NAME_CHARS_MAX, Commit, Goal, Kind, Reset, is_group_name
+from penstock.core.groups import KINDS, NAME_CHARS_MAX, GroupReset, Kind, PositionCommit, ResetTarget, is_group_name
 from penstock.errors import BadParameter
 from penstock.wire.log.nakadi import parse_time
 from penstock.wire.query import Query, shown
@@ -159,13 +159,13 @@ class Committing(NamedTuple):
     """What the body of a commit asks for."""
 
     kind: str | None
-    commits: Sequence[Commit]
+    commits: Sequence[PositionCommit]
 
 
 class Resetting(NamedTuple):
     """What the body of a reset asks for."""
 
-    resets: Sequence[Reset]
+    resets: Sequence[GroupReset]
     reason: str | None
     dry_run: bool
 
@@ -191,7 +191,7 @@ def parse_reset(given: Any) -> Resetting:
     body = _read(given, _Resets, _RESET_FORM)
     check_reason(body.reason)
     if body.items is None:
-        return Resetting([Reset(_goal(body.to, None, body.at, ""))], body.reason, body.dry_run)
+        return Resetting([GroupReset(_goal(body.to, None, body.at, ""))], body.reason, body.dry_run)
     if not body.items or body.to is not None or body.at is not None:
         allowed = "at least one item and neither to nor at beside them, or no items at all"
         raise BadParameter(parameter="items", value=None, allowed=allowed)
@@ -241,9 +241,9 @@ def _read(given: Any, type: type[Given], allowed: str) -> Given:
         raise BadParameter(f"the body: {error}; allowed: {allowed}", parameter="body", allowed=allowed) from None
 
 
-def _commit(given: NewPosition) -> Commit:
+def _commit(given: NewPosition) -> PositionCommit:
     expected = None if given.expected is UNSET else given.expected
-    return Commit(
+    return PositionCommit(
         given.event_type,
         given.partition,
         given.offset,
@@ -254,18 +254,18 @@ def _commit(given: NewPosition) -> Commit:
     )
 
 
-def _reset(given: PositionReset, at: int) -> Reset:
+def _reset(given: PositionReset, at: int) -> GroupReset:
     goal = _goal(given.to, given.offset, given.at, f"items[{at}]")
     if goal.offset is not None and given.partition is None:
         allowed = "a partition, where an offset is given"
         raise BadParameter(parameter=f"items[{at}].partition", value=None, allowed=allowed)
-    return Reset(goal, given.event_type, given.partition, given.slice)
+    return GroupReset(goal, given.event_type, given.partition, given.slice)
 
 
-def _goal(to: Literal["begin", "end"] | None, offset: int | None, at: str | None, within: str) -> Goal:
+def _goal(to: Literal["begin", "end"] | None, offset: int | None, at: str | None, within: str) -> ResetTarget:
     given = [each for each in (to, offset, at) if each is not None]
     if len(given) != 1:
         value = ", ".join(map(str, given))[:80] or None
         raise BadParameter(parameter=within or "to", value=value, allowed=_GOALS if within else "to or at, or items")
     time = None if at is None else parse_time(at, f"{within}.at" if within else "at")
-    return Goal(to, offset, time)
+    return ResetTarget(to, offset, time)

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from penstock.core.events.event import EVENTS_MAX, NewEvent
-from penstock.core.producers import EPOCH_MAX, GROUP_CHARS_MAX, Claim, Stamp
+from penstock.core.producers import EPOCH_MAX, GROUP_CHARS_MAX, EpochClaim, ProducerStamp
 from penstock.errors import (
     BadParameter,
     BadProducerHeaders,
@@ -47,7 +47,7 @@ class Given(msgspec.Struct, frozen=True):
     """What a request says of who publishes it."""
 
     group: str
-    stamp: Stamp
+    stamp: ProducerStamp
     trims: bool = False
     deadline_ms: int | None = None
 
@@ -66,7 +66,7 @@ def parse_headers(headers: Mapping[str, str], values: Callable[[str], list[str]]
     texts = {name: _only(values(name), name) for name in (GROUP, EPOCH, SEQUENCE)}
     return Given(
         check_group(texts[GROUP], GROUP, BadProducerHeaders),
-        Stamp(_number(texts[EPOCH], EPOCH), _number(texts[SEQUENCE], SEQUENCE)),
+        ProducerStamp(_number(texts[EPOCH], EPOCH), _number(texts[SEQUENCE], SEQUENCE)),
         _overlap(_only(values(OVERLAP), OVERLAP, "reject")),
         _number(_only(values(DEADLINE), DEADLINE), DEADLINE, DEADLINE_MS_MAX) if DEADLINE in headers else None,
     )
@@ -173,7 +173,7 @@ def parse_envelope(body: bytes) -> tuple[Given, list[NewEvent]]:
     if len(found.events) > EVENTS_MAX:
         raise TooManyEvents(limit=EVENTS_MAX)
     by = found.producer
-    stamp = Stamp(_within(by.epoch, EPOCH), _within(by.sequence, SEQUENCE))
+    stamp = ProducerStamp(_within(by.epoch, EPOCH), _within(by.sequence, SEQUENCE))
     deadline_ms = None if by.deadline_ms is None else _within(by.deadline_ms, DEADLINE, DEADLINE_MS_MAX)
     return Given(check_group(by.group, GROUP, BadProducerHeaders), stamp, by.overlap == "trim", deadline_ms), list(
         map(NewEvent, found.events)
@@ -196,7 +196,7 @@ class _ClaimBody(msgspec.Struct, forbid_unknown_fields=True):
     pinned: bool | None = None
 
 
-def parse_claim(body: bytes) -> Claim:
+def parse_claim(body: bytes) -> EpochClaim:
     """Return the claim of a body; an empty one claims the next epoch.
 
     Raises:
@@ -223,7 +223,7 @@ def parse_claim(body: bytes) -> Claim:
             raise BadParameter(parameter=name, value=number, allowed=f"a whole number from 0 to {NUMBER_MAX}")
     if given.claim_id is not None and not _GROUP.fullmatch(given.claim_id):
         raise BadParameter(parameter="claim_id", value=shown(given.claim_id), allowed=_GROUP_ALLOWED)
-    return Claim(epoch, given.starting_sequence, given.claim_id, given.if_epoch, given.pinned)
+    return EpochClaim(epoch, given.starting_sequence, given.claim_id, given.if_epoch, given.pinned)
 
 
 def _decode_once(body: bytes) -> Any:

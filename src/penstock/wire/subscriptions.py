@@ -13,9 +13,9 @@ from typing import Annotated, Any, Final, NamedTuple
 import msgspec
 
 from penstock.core.registry.definition import Limits
-from penstock.core.subscriptions.assignment import Place, parked_token_of, token_of
-from penstock.core.subscriptions.definition import Search
-from penstock.core.subscriptions.delivery import Batch, Rules
+from penstock.core.subscriptions.assignment import FeedPartition, parked_token_of, token_of
+from penstock.core.subscriptions.definition import SubscriptionSearch
+from penstock.core.subscriptions.delivery import DeliveryBatch, DeliveryRules
 from penstock.errors import BadParameter, BadStreamParameter, UnusableCursor
 from penstock.schema.json_text import why_malformed
 from penstock.wire.groups import check_reason
@@ -153,8 +153,8 @@ class GivenRelease(msgspec.Struct):
 class Asked(NamedTuple):
     """What a stream is asked for, checked, with the defaults filled in."""
 
-    rules: Rules
-    wants: tuple[Place, ...]
+    rules: DeliveryRules
+    wants: tuple[FeedPartition, ...]
     """In the order in which they were asked for."""
 
 
@@ -207,7 +207,7 @@ def asked_of(given: Given, limits: Limits) -> Asked:
         raise _bad("commit_timeout", commit_timeout, detail, f"up to {limits.commit_timeout_max}")
     timeout = given.stream_timeout or 0
     chosen = 0 < timeout <= TIMEOUT_SECONDS_MAX
-    rules = Rules(
+    rules = DeliveryRules(
         max_uncommitted=given.max_uncommitted_events or MAX_UNCOMMITTED,
         batch_limit=given.batch_limit or BATCH_LIMIT,
         stream_limit=given.stream_limit or 0,
@@ -242,7 +242,7 @@ def parse_subscription_reset(body: bytes, *, strict: bool = False) -> GivenReset
     return found
 
 
-def parse_release(body: bytes) -> tuple[tuple[Place, ...], tuple[Place, ...] | None]:
+def parse_release(body: bytes) -> tuple[tuple[FeedPartition, ...], tuple[FeedPartition, ...] | None]:
     """Read which partitions a consumer keeps that gives a stream back, and which have failed; None: all of them.
 
     Raises:
@@ -255,7 +255,7 @@ def parse_release(body: bytes) -> tuple[tuple[Place, ...], tuple[Place, ...] | N
 
 def committed_place(
     given: GivenSubscriptionCursor | None, extents: Callable[[str], Sequence[Extent]], at: str
-) -> tuple[Place, int]:
+) -> tuple[FeedPartition, int]:
     """Return the partition and the offset wanted next of a cursor; *at* is what an error calls it.
 
     *extents* says which partitions an event type has, and may raise.
@@ -279,7 +279,7 @@ def reset_place(
     extents: Callable[[str], Sequence[Extent]],
     since: Callable[[str, str], Sequence[int]],
     at: str,
-) -> tuple[Place, int]:
+) -> tuple[FeedPartition, int]:
     """Return the partition and the offset wanted next of a cursor to which somebody resets.
 
     Its offset is one that can be read from, or `BEGIN`, or `END`, or a time, of which *since* gives the offsets.
@@ -311,11 +311,11 @@ class Lines:
         self._secret = secret
         self._epoch_of = epoch_of
 
-    def parts(self, batches: Iterable[Batch]) -> Iterator[bytes]:
+    def parts(self, batches: Iterable[DeliveryBatch]) -> Iterator[bytes]:
         """Return the lines of *batches*, a keep-alive for one without events, in parts of about `PART_BYTES`."""
         return in_parts(map(self._line, batches))
 
-    def _line(self, batch: Batch) -> tuple[bytes, Sequence[bytes], bytes]:
+    def _line(self, batch: DeliveryBatch) -> tuple[bytes, Sequence[bytes], bytes]:
         secret = self._secret
         token = parked_token_of(secret, batch.parked) if batch.parked else token_of(secret, batch.place, batch.position)
         cursor = _cursor_before_token(batch.place, self._epoch_of(batch.place[0]), batch.position)
@@ -327,19 +327,19 @@ class Lines:
 
 
 @lru_cache(maxsize=1024)  # The streams of many subscriptions are sent the same events at about the same time.
-def _cursor_before_token(place: Place, epoch: int, position: int) -> bytes:
+def _cursor_before_token(place: FeedPartition, epoch: int, position: int) -> bytes:
     name, partition = place
     members = cursor_members(partition, epoch, position)
     return b'{"cursor":{%b,"event_type":%b,"cursor_token":' % (members, msgspec.json.encode(name))
 
 
-def position_shown(place: Place, epoch: int, offset: int) -> dict[str, str]:
+def position_shown(place: FeedPartition, epoch: int, offset: int) -> dict[str, str]:
     """Return where a subscription stands in a partition, as it is shown: behind the last event consumed."""
     name, partition = place
     return {"partition": str(partition), "offset": offset_text(epoch, offset - 1), "event_type": name}
 
 
-def cursor_shown(place: Place, epoch: int, offset: int, token: str) -> dict[str, str]:
+def cursor_shown(place: FeedPartition, epoch: int, offset: int, token: str) -> dict[str, str]:
     """Return a cursor of a subscription as it is shown."""
     return position_shown(place, epoch, offset) | {"cursor_token": token}
 
@@ -372,7 +372,7 @@ def _event_type(given: GivenSubscriptionCursor | None, at: str) -> str:
     return given.event_type
 
 
-def _wanted(given: Sequence[GivenPartition], member: str) -> tuple[Place, ...]:
+def _wanted(given: Sequence[GivenPartition], member: str) -> tuple[FeedPartition, ...]:
     found = []
     for at, each in enumerate(given):
         text = str(each.partition)
@@ -401,11 +401,11 @@ def _decoded(body: bytes, type: Any) -> Any:
 
 
 def list_pages(
-    search: Search, *, shows: bool, limit: int, offset: int, token: str | None, last: str | None
+    search: SubscriptionSearch, *, shows: bool, limit: int, offset: int, token: str | None, last: str | None
 ) -> dict[str, list[tuple[str, object]]]:
     """Return the queries for the pages before and after one; *last* is the id that a full page ends with, else None.
 
-    >>> list_pages(Search(reader=("service", "x")), shows=False, limit=2, offset=0, token=None, last="b")
+    >>> list_pages(SubscriptionSearch(reader=("service", "x")), shows=False, limit=2, offset=0, token=None, last="b")
     {'next': [('reader', 'service:x'), ('offset', 2), ('limit', 2)]}
     """
     given: list[tuple[str, object]] = [("event_type", name) for name in search.event_types]

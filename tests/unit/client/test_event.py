@@ -10,11 +10,11 @@ from penstock.client.producers.event_batch import EventBatch
 from penstock.client.producers.options import PublishResult
 from penstock.client.protocol import HubProtocol
 from penstock.core.events.event import NewEvent
-from penstock.core.producers import Range
+from penstock.core.producers import OffsetRange
 from penstock.errors import AlreadyPublished, BadParameter, Conflict
 
 STORED = Publication("shop", 3, 7, 12, 105)
-RESULT = PublishResult(2, 0, 14, 3, (Range(5, 7),), duplicate=False, attempts=1)
+RESULT = PublishResult(2, 0, 14, 3, (OffsetRange(5, 7),), duplicate=False, attempts=1)
 PUBLISHING = HubProtocol("http://s", 0.0).publishing
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.client.registry import PartitionChoice
 from penstock.core.events.event import NewEvent
-from penstock.core.log.acceptance import Placing
+from penstock.core.log.acceptance import Partitioner
 from penstock.core.registry.event_type import EventType
 from penstock.errors import PartitionRefused
 from penstock.testing.factories import an_event_type
@@ -24,7 +24,7 @@ def definition(**traits: Any) -> dict[str, Any]:
 
 def hub_chooses(traits: dict[str, Any], event: NewEvent) -> int:
     event_type = EventType.parse(an_event_type("order.placed", **traits))
-    return Placing(event_type).place(event.key, event, json.loads(bytes(event.data)), 1)[0]
+    return Partitioner(event_type).place(event.key, event, json.loads(bytes(event.data)), 1)[0]
 
 
 @given(

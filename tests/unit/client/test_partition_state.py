@@ -18,7 +18,7 @@ from penstock.client.producers.partition_state import (
 )
 from penstock.client.protocol import HubProtocol
 from penstock.core.events.event import NewEvent
-from penstock.core.producers import Range
+from penstock.core.producers import OffsetRange
 from penstock.errors import PayloadMismatch, ProducerFenced
 from tests.unit.client.play import shown_producer
 
@@ -58,10 +58,12 @@ def test_claim_has_an_id_until_it_is_granted() -> None:
 def test_sequence_numbers_wrap_around_at_the_modulus() -> None:
     found = lane(next_sequence=14)
 
-    found.advance(4, [Range(5, 6), Range(9, 10)])
+    found.advance(4, [OffsetRange(5, 6), OffsetRange(9, 10)])
 
     assert (found.next, found.last_published, found.last_offset) == (2, 1, 10)
-    publications = found.publications(numbered(*(Event({}) for _ in range(4)), first=14), [Range(5, 6), Range(9, 10)])
+    publications = found.publications(
+        numbered(*(Event({}) for _ in range(4)), first=14), [OffsetRange(5, 6), OffsetRange(9, 10)]
+    )
     assert [(each.sequence, each.offset) for each in publications] == [(14, 5), (15, 6), (0, 9), (1, 10)]
 
 
@@ -88,7 +90,7 @@ def test_poisoned_lane_raises_a_new_error_each_time_without_the_outcome(error: A
 def test_settled_events_are_known_until_they_are_told_or_let_go() -> None:
     found = lane()
     one, two, three = (Event({"n": number}) for number in range(3))
-    found.settle(numbered(one, two), [Range(7, 8)])
+    found.settle(numbered(one, two), [OffsetRange(7, 8)])
 
     assert found.known([two, one])
     assert not found.known([one, three])
@@ -103,7 +105,7 @@ def test_settled_events_are_known_until_they_are_told_or_let_go() -> None:
 def test_settled_plain_values_are_known_until_they_are_told() -> None:
     found, value = lane(), {"n": 1}
     _, [event] = keep([value], found.plain)
-    found.settle(numbered(event), [Range(7, 7)])
+    found.settle(numbered(event), [OffsetRange(7, 7)])
     assert found.plain.events([value]) == [event]
 
     found.tell([event])
@@ -117,7 +119,7 @@ def test_outcome_is_unknown_for_the_very_events_in_doubt_or_settled() -> None:
     plain, settled, mine, other = {"n": 1}, Event({}), Event({}), Event({})
     _, [wrapped] = keep([plain], found.plain)
     found.doubt(numbered(mine, wrapped))
-    found.settled[settled] = found.publications(numbered(settled), [Range(1, 1)])[0]
+    found.settled[settled] = found.publications(numbered(settled), [OffsetRange(1, 1)])[0]
 
     given = [mine, plain, settled, other, {"n": 1}]
     outcomes = [found.outcome(Operation(0.0, values=[value, Event({})])) for value in given]

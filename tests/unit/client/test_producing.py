@@ -7,7 +7,7 @@ import pytest
 from penstock.client.http.exchanges import RetryPolicy
 from penstock.client.log.publishing import Event
 from penstock.client.producers.options import PartitionPublishingOptions, PublishResult
-from penstock.core.producers import Range
+from penstock.core.producers import OffsetRange
 from penstock.errors import (
     BadParameter,
     Forbidden,
@@ -27,7 +27,7 @@ from tests.unit.wire.script import Reply, problem
 def test_producer_claims_its_partition_once_and_publishes() -> None:
     play = Play(producer_reply(), CATEGORY, stored_reply(4, 5), stored_reply(6, 6))
 
-    assert play.send({"n": 1}, {"n": 2}) == PublishResult(3, 0, 0, 2, (Range(4, 5),), duplicate=False, attempts=1)
+    assert play.send({"n": 1}, {"n": 2}) == PublishResult(3, 0, 0, 2, (OffsetRange(4, 5),), duplicate=False, attempts=1)
     assert play.send({"n": 3}).first_sequence == 2
 
     assert play.asked == ["PUT /partitions/3/producers/g", "GET ", *["POST /partitions/3/events"] * 2]
@@ -136,7 +136,7 @@ def test_plain_value_in_doubt_is_known_again_after_an_unsent_attempt() -> None:
         play.send(value)
 
     assert play.then(producer_reply(next_sequence=1), stored_reply(4, 4, outcome="duplicate")).send(value).offsets == (
-        Range(4, 4),
+        OffsetRange(4, 4),
     )
     assert play.asked == ["GET /partitions/3/producers/g", "POST /partitions/3/events"]
 
@@ -145,7 +145,7 @@ def test_fenced_producer_learns_that_its_batch_is_stored() -> None:
     play = Play(producer_reply(), CATEGORY, LOST, unsafe(412, "producer-fenced", True, (8, 8), current_epoch=1))
     event = Event({})
 
-    assert play.send(event).offsets == (Range(8, 8),)
+    assert play.send(event).offsets == (OffsetRange(8, 8),)
 
     assert (event.published_offset, play.lane.standing) == (8, "poisoned")
     with pytest.raises(ProducerFenced):

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.client.log.publishing import Event
 from penstock.client.producers.options import PublishResult, Resolution
-from penstock.core.producers import Range
+from penstock.core.producers import OffsetRange
 from penstock.errors import Forbidden, PenstockError, ProducerFenced, SequenceTooOld, ServerStateRegressed
 from penstock.wire import producers as wire
 from tests.unit.client.play import Play, in_doubt, producer_reply, stored_reply, unsafe
@@ -22,7 +22,7 @@ def test_batch_behind_the_hubs_numbers_is_compared_by_sending_it_again() -> None
     event = Event({"n": 1})
     play = in_doubt(event).then(producer_reply(next_sequence=1), stored_reply(4, 4, outcome="duplicate"))
 
-    assert play.send(event) == PublishResult(3, 0, 0, 1, (Range(4, 4),), duplicate=True, attempts=0)
+    assert play.send(event) == PublishResult(3, 0, 0, 1, (OffsetRange(4, 4),), duplicate=True, attempts=0)
 
     assert play.asked == [f"GET {PRODUCER}", EVENTS]
     assert (event.published_offset, play.lane.next, play.lane.epoch) == (4, 1, 0)
@@ -33,7 +33,7 @@ def test_batch_ahead_of_the_hubs_numbers_is_shut_out_by_a_new_epoch_first() -> N
     fenced = unsafe(412, "producer-fenced", False, current_epoch=1)
     play = in_doubt(event).then(producer_reply(), producer_reply(epoch=1), fenced, stored_reply(4, 4, epoch=1))
 
-    assert play.send(event) == PublishResult(3, 1, 0, 1, (Range(4, 4),), duplicate=False, attempts=1)
+    assert play.send(event) == PublishResult(3, 1, 0, 1, (OffsetRange(4, 4),), duplicate=False, attempts=1)
 
     assert play.asked == [f"GET {PRODUCER}", f"PUT {PRODUCER}", EVENTS, EVENTS]
     claim = play.bodies[0]
@@ -49,7 +49,7 @@ def test_resolution_that_failed_goes_on_after_the_shut_out() -> None:
         play.send(event)
 
     fenced = unsafe(412, "producer-fenced", True, (4, 4), current_epoch=1)
-    assert play.then(fenced).send(event).offsets == (Range(4, 4),)
+    assert play.then(fenced).send(event).offsets == (OffsetRange(4, 4),)
 
     assert play.asked == [EVENTS]
 
@@ -81,7 +81,7 @@ def test_copy_stored_before_the_shut_out_is_found() -> None:
     fenced = unsafe(412, "producer-fenced", True, (4, 4), current_epoch=1)
     play = in_doubt(event).then(producer_reply(), behind(None), producer_reply(epoch=1, previous=taken), fenced)
 
-    assert play.send(event).offsets == (Range(4, 4),)
+    assert play.send(event).offsets == (OffsetRange(4, 4),)
 
 
 @pytest.mark.parametrize("current", [None, 0])
@@ -118,7 +118,7 @@ def test_fenced_producer_reports_the_fate_of_its_batch(is_stored: bool | None) -
         play.send(Event({"n": 2}))
 
     assert poisoned.value.current_epoch == 7
-    assert resolutions == [Resolution(3, 0, 0, 1, is_stored, tuple(Range(*each) for each in ranges))]
+    assert resolutions == [Resolution(3, 0, 0, 1, is_stored, tuple(OffsetRange(*each) for each in ranges))]
     assert (play.lane.doubtful is None) == (is_stored is not None)
 
 

@@ -1,18 +1,18 @@
 import pytest
 
-from penstock.core.groups import Behind, Extent, Standing, behind, is_group_name, is_slice
+from penstock.core.groups import GroupProgress, PartitionExtent, TotalLag, is_group_name, is_slice, measure_lag
 
 
 def standing(
     offset: int,
-    extent: Extent | None = Extent(2, 10, 100),  # noqa: B008 - it is immutable
+    extent: PartitionExtent | None = PartitionExtent(2, 10, 100),  # noqa: B008 - it is immutable
     *,
     epoch: int = 2,
     received_at: int | None = None,
     slice: str = "",
     tranche: int = 0,
-) -> Standing:
-    return Standing("mailer", "order.placed", slice, tranche, epoch, offset, 0, extent, received_at)
+) -> GroupProgress:
+    return GroupProgress("mailer", "order.placed", slice, tranche, epoch, offset, 0, extent, received_at)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def standing(
     ids=["at the end", "behind", "at the beginning", "behind retention", "beyond", "of another epoch", "nowhere"],
 )
 def test_position_shows_the_gap_to_the_end_and_the_lost_events(
-    found: Standing, gap: int | None, lost: int | None, stuck: str | None
+    found: GroupProgress, gap: int | None, lost: int | None, stuck: str | None
 ) -> None:
     assert (found.gap, found.lost, found.stuck) == (gap, lost, stuck)
 
@@ -49,7 +49,7 @@ def test_group_is_behind_by_the_sum_of_its_slowest_slices() -> None:
         standing(5, None, slice="4/2", tranche=2),
     ]
 
-    assert behind(slices, 1_000) == Behind(60 + 5, 700)
+    assert measure_lag(slices, 1_000) == TotalLag(60 + 5, 700)
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.groups import covered, slice_of, view_of
-from penstock.core.log.cursor import Cursor, View, check_view, feed_mark, parse_cursor, place
-from penstock.core.subscriptions.assignment import ParkedSpan, is_proven, parked_span, parked_token_of, token_of
+from penstock.core.groups import covered_partitions, slice_of, view_of
+from penstock.core.log.cursor import FeedCursor, FeedView, check_view, feed_mark, parse_cursor, resolve_cursor
+from penstock.core.subscriptions.assignment import (
+    ParkedSpan,
+    is_valid_token,
+    parked_token_of,
+    read_parked_token,
+    token_of,
+)
 from penstock.errors import BadCursor, BadPartitionCount, CursorExpired, StaleSplit
 
 FEED = "order.placed"
@@ -18,21 +24,21 @@ COUNTS = st.integers(1, 12)
 
 
 @st.composite
-def views(draw: st.DrawFn, count: int | None = None) -> View:
+def views(draw: st.DrawFn, count: int | None = None) -> FeedView:
     count = count or draw(COUNTS)
     n = draw(st.sampled_from([d for d in range(1, count + 1) if count % d == 0] + [count * k for k in (2, 3, 5)]))
-    return View(n, draw(st.integers(0, n - 1)), count)
+    return FeedView(n, draw(st.integers(0, n - 1)), count)
 
 
 @st.composite
-def cursors(draw: st.DrawFn) -> Cursor:
+def cursors(draw: st.DrawFn) -> FeedCursor:
     view = draw(views())
     offsets = draw(st.tuples(*[st.integers(0, 10**18 - 1)] * len(view.physical)))
-    return Cursor(feed_mark(FEED), draw(st.integers(1, 999_999_999)), view, offsets)
+    return FeedCursor(feed_mark(FEED), draw(st.integers(1, 999_999_999)), view, offsets)
 
 
 @given(cursors())
-def test_cursor_is_parsed_as_it_was_encoded(cursor: Cursor) -> None:
+def test_cursor_is_parsed_as_it_was_encoded(cursor: FeedCursor) -> None:
     text = cursor.encode()
     assert text.isascii()
     assert text.isprintable()
@@ -46,7 +52,7 @@ def test_any_other_text_is_no_cursor(text: str) -> None:
 
 
 @given(cursors(), st.data())
-def test_cursor_with_another_character_is_refused_or_another(cursor: Cursor, data: st.DataObject) -> None:
+def test_cursor_with_another_character_is_refused_or_another(cursor: FeedCursor, data: st.DataObject) -> None:
     text = cursor.encode()
     at = data.draw(st.integers(0, len(text) - 1))
     other = text[:at] + data.draw(st.characters(exclude_characters=text[at])) + text[at + 1 :]
@@ -74,7 +80,7 @@ def test_cursor_that_no_hub_has_given_out_is_refused() -> None:
 
 
 def test_cursor_of_another_feed_is_refused() -> None:
-    text = Cursor(feed_mark("other"), 1, View(1, 0, 1), (0,)).encode()
+    text = FeedCursor(feed_mark("other"), 1, FeedView(1, 0, 1), (0,)).encode()
     with pytest.raises(BadCursor, match="another feed"):
         parse_cursor(text, "cursor0", FEED)
 
@@ -85,7 +91,7 @@ def test_cursor_of_another_feed_is_refused() -> None:
 @given(COUNTS, st.data())
 def test_partitions_of_a_view_share_the_feed_without_overlap(count: int, data: st.DataObject) -> None:
     n = data.draw(views(count)).n
-    seen = sorted((p, view.slice) for v in range(n) for view in [View(n, v, count)] for p in view.physical)
+    seen = sorted((p, view.slice) for v in range(n) for view in [FeedView(n, v, count)] for p in view.physical)
     assert seen == [(p, s) for p in range(count) for s in range(max(1, n // count))]
 
 
@@ -93,37 +99,37 @@ def test_partitions_of_a_view_share_the_feed_without_overlap(count: int, data: s
 def test_cursor_is_placed_wherever_it_covers_the_partitions(count: int, data: st.DataObject) -> None:
     taken, wanted = data.draw(views(count)), data.draw(views(count))
     offsets = tuple(range(100, 100 + len(taken.physical)))
-    cursor = Cursor(feed_mark(FEED), 1, taken, offsets)
+    cursor = FeedCursor(feed_mark(FEED), 1, taken, offsets)
     covers = taken == wanted if taken.slices > 1 else set(wanted.physical) <= set(taken.physical)
     if covers:
-        found = place(cursor, wanted, "cursor0", feed=FEED, epoch=1)
+        found = resolve_cursor(cursor, wanted, "cursor0", feed=FEED, epoch=1)
         known = dict(zip(taken.physical, offsets, strict=True))
         assert found == {physical: known[physical] for physical in wanted.physical}
     else:
         with pytest.raises(BadCursor) as raised:
-            place(cursor, wanted, "cursor0", feed=FEED, epoch=1)
+            resolve_cursor(cursor, wanted, "cursor0", feed=FEED, epoch=1)
         assert raised.value.n == taken.n
 
 
 def test_merged_cursor_reads_an_added_partition_from_its_beginning() -> None:
-    cursor = Cursor(feed_mark(FEED), 1, View(2, 1, 4), (7, 9))
-    assert place(cursor, View(2, 1, 6), "cursor1", feed=FEED, epoch=1) == {1: 7, 3: 9, 5: 0}
+    cursor = FeedCursor(feed_mark(FEED), 1, FeedView(2, 1, 4), (7, 9))
+    assert resolve_cursor(cursor, FeedView(2, 1, 6), "cursor1", feed=FEED, epoch=1) == {1: 7, 3: 9, 5: 0}
     with pytest.raises(BadCursor):
-        place(cursor, View(2, 0, 6), "cursor0", feed=FEED, epoch=1)
+        resolve_cursor(cursor, FeedView(2, 0, 6), "cursor0", feed=FEED, epoch=1)
 
 
 def test_cursor_of_a_slice_is_refused_after_the_partition_count_has_changed() -> None:
-    cursor = Cursor(feed_mark(FEED), 1, View(8, 5, 4), (7,))
+    cursor = FeedCursor(feed_mark(FEED), 1, FeedView(8, 5, 4), (7,))
     with pytest.raises(StaleSplit) as raised:
-        place(cursor, View(8, 5, 8), "cursor5", feed=FEED, epoch=1)
+        resolve_cursor(cursor, FeedView(8, 5, 8), "cursor5", feed=FEED, epoch=1)
     assert raised.value.fields == {"n": 8, "cursor_count": 4, "partition_count": 8}
 
 
 @pytest.mark.parametrize("epoch", [1, 3])
 def test_cursor_of_another_epoch_is_expired(epoch: int) -> None:
-    cursor = Cursor(feed_mark(FEED), epoch, View(1, 0, 1), (7,))
+    cursor = FeedCursor(feed_mark(FEED), epoch, FeedView(1, 0, 1), (7,))
     with pytest.raises(CursorExpired) as raised:
-        place(cursor, View(1, 0, 1), "cursor0", feed=FEED, epoch=2)
+        resolve_cursor(cursor, FeedView(1, 0, 1), "cursor0", feed=FEED, epoch=2)
     assert raised.value.first_available == "_first"
 
 
@@ -146,18 +152,18 @@ def test_other_partition_count_is_refused_with_the_divisors() -> None:
 
 def test_slice_covers_the_partitions_of_its_view() -> None:
     for n, partition in [(4, 3), (2, 1), (1, 0), (8, 5), (4_096, 4_095)]:
-        view = View(n, partition, 4)
+        view = FeedView(n, partition, 4)
 
         assert view_of(slice_of(view), 4) == view
-        assert covered("cursorset", slice_of(view), 4, []) == set(view.physical)
+        assert covered_partitions("cursorset", slice_of(view), 4, []) == set(view.physical)
 
 
 def test_slice_of_no_view_covers_the_known_partitions() -> None:
     for text in ("", "1", "4/4", "3/0", "0/0", "04/1", "4/-1", "99999/0", "4/1 ", "\u0664/0"):
         assert view_of(text, 4) is None
-        assert covered("cursorset", text, 4, [2, 7]) == {2}
-    assert covered("processor", "", 3, [1]) == {0, 1, 2}
-    assert covered("spark", "2/1", 4, [0, 9]) == {0}
+        assert covered_partitions("cursorset", text, 4, [2, 7]) == {2}
+    assert covered_partitions("processor", "", 3, [1]) == {0, 1, 2}
+    assert covered_partitions("spark", "2/1", 4, [0, 9]) == {0}
 
 
 # Tokens that prove a cursor.
@@ -170,7 +176,7 @@ SPAN = ParkedSpan(3, 17)
 def test_token_proves_its_own_cursor() -> None:
     token = token_of(SECRET, PLACE, 7)
 
-    assert is_proven(token, SECRET, PLACE, 7)
+    assert is_valid_token(token, SECRET, PLACE, 7)
     assert str(uuid.UUID(token)) == token, "clients may take it for what Nakadi's is"
 
 
@@ -180,23 +186,23 @@ def test_token_proves_no_other_cursor() -> None:
         (SECRET, ("7 order.placed", 3), 0), (SECRET, ("order.placed", 37), 0),
     ]  # fmt: skip
     for secret, other, position in rows:
-        assert not is_proven(token_of(SECRET, PLACE, 7), secret, other, position)
+        assert not is_valid_token(token_of(SECRET, PLACE, 7), secret, other, position)
 
 
 def test_other_text_proves_nothing() -> None:
     for token in ["", "x", "é", "\U0001f6b0" * 9, "\x00", "0" * 36]:
-        assert not is_proven(token, SECRET, PLACE, 7)
-        assert parked_span(token, SECRET) is None
+        assert not is_valid_token(token, SECRET, PLACE, 7)
+        assert read_parked_token(token, SECRET) is None
 
 
 def test_token_of_parked_events_names_them() -> None:
     span = ParkedSpan((1 << 62) + 1, 1 << 61)
 
-    assert parked_span(parked_token_of(SECRET, span), SECRET) == span
+    assert read_parked_token(parked_token_of(SECRET, span), SECRET) == span
     token = parked_token_of(SECRET, SPAN)
-    assert parked_span(token_of(SECRET, ("parked", 3), 17), SECRET) is None
-    assert not is_proven(token, SECRET, ("parked", 3), 17)
-    assert parked_span(parked_token_of(b"another", SPAN), SECRET) is None
+    assert read_parked_token(token_of(SECRET, ("parked", 3), 17), SECRET) is None
+    assert not is_valid_token(token, SECRET, ("parked", 3), 17)
+    assert read_parked_token(parked_token_of(b"another", SPAN), SECRET) is None
 
 
 FORGERIES: dict[str, Callable[[str], str]] = {
@@ -220,4 +226,4 @@ FORGERIES: dict[str, Callable[[str], str]] = {
 
 def test_token_of_parked_events_cannot_be_forged() -> None:
     for forge in FORGERIES.values():
-        assert parked_span(forge(parked_token_of(SECRET, SPAN)), SECRET) is None
+        assert read_parked_token(forge(parked_token_of(SECRET, SPAN)), SECRET) is None

@@ -16,7 +16,7 @@ import pydantic.dataclasses
 import pytest
 
 import penstock
-from penstock.core.events.encoding import document, fill_metadata, is_one_event
+from penstock.core.events.encoding import encode_event, fill_metadata, is_one_event
 from penstock.errors import BadParameter, InvalidEvent
 from penstock.schema.models import DataChange
 
@@ -134,7 +134,7 @@ ORDERS: list[Any] = [
 
 @pytest.mark.parametrize("event", ORDERS, ids=kind_of)
 def test_every_form_of_an_event_is_the_same_document(event: Any) -> None:
-    assert document(event) == b'{"order_id":7}'
+    assert encode_event(event) == b'{"order_id":7}'
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_members_of_all_types_are_the_same_in_every_form(kind: Any, item: Any) -
         item=item,
         colors={Color.RED: 2},
     )
-    assert document(event) == (
+    assert encode_event(event) == (
         b'{"at":"2026-11-20T10:00:00Z","day":"2026-11-20","id":"00000000-0000-0000-0000-000000000007","total":"19.90",'
         b'"color":"red","item":{"order_id":7},"note":null,"colors":{"red":2}}'
     )
@@ -171,20 +171,22 @@ def test_members_of_all_types_are_the_same_in_every_form(kind: Any, item: Any) -
     "event", [Renamed(7), Aliased(orderId=7), AliasedApart(id=7), AliasedDataclass(orderId=7)], ids=kind_of
 )
 def test_members_have_their_names_in_json(event: Any) -> None:
-    assert document(event) == b'{"orderId":7}'
+    assert encode_event(event) == b'{"orderId":7}'
     if not isinstance(event, AliasedDataclass):  # Within another value it is written as any other dataclass.
-        assert document({"orders": [event]}) == b'{"orders":[{"orderId":7}]}'
-    assert document(DataChange("order", "U", event)) == b'{"data_type":"order","data_op":"U","data":{"orderId":7}}'
+        assert encode_event({"orders": [event]}) == b'{"orders":[{"orderId":7}]}'
+    assert encode_event(DataChange("order", "U", event)) == b'{"data_type":"order","data_op":"U","data":{"orderId":7}}'
 
 
 def test_document_is_written_by_the_serializer_of_a_model() -> None:
-    assert document(Written(secret="four")) == b'{"length":4}'
+    assert encode_event(Written(secret="four")) == b'{"length":4}'
 
 
 def test_data_change_is_written_with_its_metadata() -> None:
     change = DataChange("order", "D", {"order_id": 7}, {"flow_id": "f"})
 
-    assert document(change) == b'{"data_type":"order","data_op":"D","data":{"order_id":7},"metadata":{"flow_id":"f"}}'
+    assert (
+        encode_event(change) == b'{"data_type":"order","data_op":"D","data":{"order_id":7},"metadata":{"flow_id":"f"}}'
+    )
     assert pickle.loads(pickle.dumps(change)) == change
     assert penstock.DataChange is DataChange
 
@@ -209,11 +211,11 @@ def test_one_event_is_distinguished_from_several() -> None:
 def test_class_is_no_event() -> None:
     for kind in [Order, Struct, Model, Whole]:
         with pytest.raises(TypeError, match=f"{kind.__name__} is a class: publish an instance"):
-            document(kind)
+            encode_event(kind)
 
 
 def test_bytes_and_text_stay_as_they_are() -> None:
-    assert document('{ "a" : 1.50 }') == b'{ "a" : 1.50 }'
+    assert encode_event('{ "a" : 1.50 }') == b'{ "a" : 1.50 }'
 
 
 def test_values_of_python_are_written_in_their_usual_form() -> None:
@@ -224,13 +226,13 @@ def test_values_of_python_are_written_in_their_usual_form() -> None:
         "orders": [Model(order_id=7), types.MappingProxyType({"order_id": 8})],
     }
 
-    assert document(event) == (
+    assert encode_event(event) == (
         b'{"at":"2026-11-20T10:00:00Z","id":"00000000-0000-0000-0000-000000000007","total":"19.90",'
         b'"orders":[{"order_id":7},{"order_id":8}]}'
     )
-    assert document({"a": None, "b": 1.5}) == b'{"a":null,"b":1.5}'
-    assert document(Anything(value=None)) == b'{"value":null}'
-    assert document([Anything(value={(1, 2): None})]) == b'[{"value":{"1,2":null}}]'
+    assert encode_event({"a": None, "b": 1.5}) == b'{"a":null,"b":1.5}'
+    assert encode_event(Anything(value=None)) == b'{"value":null}'
+    assert encode_event([Anything(value={(1, 2): None})]) == b'[{"value":{"1,2":null}}]'
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
@@ -244,7 +246,7 @@ def test_number_without_a_form_in_json_is_refused_with_its_path(number: float) -
         r"data\.value\.a": DataChange("order", "U", Anything(value={"a": number})),
     }.items():
         with pytest.raises(InvalidEvent, match=rf"{path} is {number}, which JSON has no number for"):
-            document(event)
+            encode_event(event)
 
 
 AMSTERDAM = dt.timezone(dt.timedelta(minutes=19, seconds=32))
@@ -257,7 +259,7 @@ def test_time_with_seconds_in_its_zone_offset_keeps_its_instant() -> None:
     for seconds in [1, 45, -20, 60 * 19 + 32]:
         at = dt.datetime(1930, 1, 1, 12, 0, 0, 5, tzinfo=dt.timezone(dt.timedelta(seconds=seconds)))
 
-        written = msgspec.json.decode(document({"days": [{"at": at}]}))["days"][0]["at"]
+        written = msgspec.json.decode(encode_event({"days": [{"at": at}]}))["days"][0]["at"]
 
         assert written.endswith("Z")
         assert dt.datetime.fromisoformat(written) == at
@@ -267,7 +269,7 @@ def test_time_is_in_utc_only_where_its_offset_cannot_be_written() -> None:
     oslo = dt.datetime(2026, 7, 1, 12, tzinfo=dt.timezone(dt.timedelta(hours=2)))
     event = Renamed({"born": BORN, "oslo": oslo, "naive": BORN.replace(tzinfo=None), BORN: None})  # type: ignore[arg-type]
 
-    assert msgspec.json.decode(document(event)) == {
+    assert msgspec.json.decode(encode_event(event)) == {
         "orderId": {"born": IN_UTC, "oslo": "2026-07-01T12:00:00+02:00", "naive": "1930-01-01T12:00:00", IN_UTC: None}
     }
 
@@ -285,19 +287,19 @@ def test_time_is_in_utc_only_where_its_offset_cannot_be_written() -> None:
 )
 def test_time_that_cannot_be_written_in_utc_is_refused_with_its_path(path: str, event: Any) -> None:
     with pytest.raises(InvalidEvent, match=rf"{path} is .*its zone offset 0:19:32 has seconds"):
-        document(event)
+        encode_event(event)
 
 
 def test_half_a_surrogate_pair_is_refused() -> None:
     for event in ['{"a":"\ud800"}', {"a": "\ud800"}, Anything(value="\ud800")]:
         with pytest.raises(InvalidEvent, match="surrogate"):
-            document(event)
+            encode_event(event)
 
 
 def test_value_without_a_form_in_json_is_a_type_error() -> None:
     for event in ({"a": object()}, Anything(value=object()), {"a": [Anything(value=b"\xff")]}):
         with pytest.raises(TypeError, match="no form in JSON"):
-            document(event)
+            encode_event(event)
 
 
 def itself() -> dict[str, Any]:
@@ -323,7 +325,7 @@ def test_endless_event_is_refused_with_the_depth_allowed(event: Any) -> None:
     if isinstance(event, Whole):
         event.__dict__ |= {"item": event}
     with pytest.raises(InvalidEvent, match="it holds itself, or is nested too deeply: 256 levels are allowed"):
-        document(event)
+        encode_event(event)
 
 
 class Failing(pydantic.BaseModel):
@@ -335,7 +337,7 @@ class Failing(pydantic.BaseModel):
 
 def test_error_of_a_models_own_code_is_raised_as_it_is() -> None:
     with pytest.raises(ValueError, match="no total yet"):
-        document(Failing())
+        encode_event(Failing())
 
 
 # Metadata.

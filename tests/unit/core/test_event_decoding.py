@@ -13,7 +13,7 @@ import pydantic.dataclasses
 import pytest
 
 from penstock.core.events.decoding import EventDecoder
-from penstock.core.events.encoding import document
+from penstock.core.events.encoding import encode_event
 from penstock.errors import RequirementMissing
 from penstock.schema.models import DataChange
 
@@ -99,7 +99,7 @@ def test_event_becomes_an_instance(kind: Any) -> None:
 
     assert type(event) is kind
     assert (event.order_id, event.id, event.items[0].price) == (7, UUID(int=7), Decimal("19.90"))
-    assert msgspec.json.decode(document(event)) == ORDER
+    assert msgspec.json.decode(encode_event(event)) == ORDER
 
 
 @KINDS

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.log.batching import EVENT_OVERHEAD, Batch, Batching, Rules
+from penstock.core.log.batching import EVENT_OVERHEAD, FeedBatch, FeedBatcher, FeedStreamRules
 
 PARTITIONS = 8
 
@@ -17,11 +17,11 @@ class Stream:
 
     def __init__(self, positions: Sequence[int] = (0,) * PARTITIONS, **rules: float) -> None:
         given = {"batch_limit": 1, "stream_limit": 0, "flush_timeout": 30, "timeout": 3600, "keep_alive_limit": 0}
-        self.rules = Rules(**{"bytes_max": 1 << 30} | given | rules)  # type: ignore[arg-type]
+        self.rules = FeedStreamRules(**{"bytes_max": 1 << 30} | given | rules)  # type: ignore[arg-type]
         self.now = 1_000.0
-        self.batching = Batching(self.rules, dict(enumerate(positions)), self.now)
+        self.batching = FeedBatcher(self.rules, dict(enumerate(positions)), self.now)
         self.read = list(positions)
-        self.sent: list[tuple[float, Batch]] = []
+        self.sent: list[tuple[float, FeedBatch]] = []
 
     def add(self, count: int, partition: int = 0, event: bytes = b"{}") -> None:
         """Read so many more events of a partition."""
@@ -171,7 +171,7 @@ def test_events_after_the_stream_limit_are_ignored() -> None:
     stream.batching.add(0, events, range(1), 1, stream.now)
     stream.batching.add(1, events, range(5, 6), 6, stream.now)
 
-    assert stream.batching.take(stream.now) == [Batch(0, 1, events)]
+    assert stream.batching.take(stream.now) == [FeedBatch(0, 1, events)]
 
 
 def test_stream_timeout_flushes_and_ends_the_stream() -> None:
@@ -181,7 +181,7 @@ def test_stream_timeout_flushes_and_ends_the_stream() -> None:
     stream.add(4, partition=1)
     stream.wait(100)
 
-    assert stream.sent == [(12, Batch(1, 4, [b"{}"] * 4))]
+    assert stream.sent == [(12, FeedBatch(1, 4, [b"{}"] * 4))]
     assert stream.batching.closed
     stream.take()
     assert len(stream.sent) == 1

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.core.registry.definition import NAKADI
 from penstock.core.registry.event_type import EventType
-from penstock.core.registry.replacement import replaced
+from penstock.core.registry.replacement import replace_definition
 from penstock.errors import IncompatibleSchema, InvalidEventType, MalformedEventType, UnsupportedMediaType
 from penstock.testing.factories import an_event_type
 
@@ -45,7 +45,7 @@ def event_type(**members: Any) -> EventType:
 
 
 def put(before: dict[str, Any], after: dict[str, Any], *, admin: bool = False, **more: Any) -> EventType:
-    return replaced(event_type(**before), defined(**after), admin=admin, **more).event_type
+    return replace_definition(event_type(**before), defined(**after), admin=admin, **more).event_type
 
 
 ALLOWED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -153,7 +153,7 @@ def test_key_fields_change_in_strict_mode() -> None:
 
 def test_name_and_authorization_cannot_be_taken_away() -> None:
     with pytest.raises(InvalidEventType, match="name"):
-        replaced(event_type(), defined() | {"name": "order.shipped"}, admin=True)
+        replace_definition(event_type(), defined() | {"name": "order.shipped"}, admin=True)
     with pytest.raises(InvalidEventType) as refused:
         put({"authorization": LISTS}, {"authorization": None})
 
@@ -171,20 +171,20 @@ def test_definition_as_a_hub_shows_it_is_no_change() -> None:
     old = event_type(**KEPT, audience="company-internal", authorization=LISTS)
     shown = old.definition | {"partition_count": 3, "created_at": "then", "updated_at": "now"}
 
-    done = replaced(old, shown, admin=False)
+    done = replace_definition(old, shown, admin=False)
 
     assert (done.event_type, done.verdict) == (old, None)
 
 
 def test_limits_hold_for_a_change() -> None:
     with pytest.raises(InvalidEventType, match="retention_time"):
-        replaced(event_type(), defined(options={"retention_time": 1}), admin=True, limits=NAKADI)
+        replace_definition(event_type(), defined(options={"retention_time": 1}), admin=True, limits=NAKADI)
 
 
 def test_definition_other_than_an_object_is_malformed() -> None:
     for value in [None, [], "x", 5]:
         with pytest.raises(MalformedEventType):
-            replaced(event_type(), value, admin=True)
+            replace_definition(event_type(), value, admin=True)
 
 
 # Changes of the schema.
@@ -204,7 +204,7 @@ def test_definition_other_than_an_object_is_malformed() -> None:
 def test_version_rises_by_the_level_of_a_change(text: str, version: str) -> None:
     old = event_type(compatibility_mode="none")
 
-    done = replaced(old, old.definition | {"schema": schema(text)}, admin=True)
+    done = replace_definition(old, old.definition | {"schema": schema(text)}, admin=True)
 
     assert done.event_type.schema_version == version
     assert (done.verdict is None) == (text == TEXT)
@@ -214,7 +214,7 @@ def test_version_rises_by_the_level_of_a_change(text: str, version: str) -> None
 
 def incompatibility(old: EventType, **changes: Any) -> IncompatibleSchema:
     with pytest.raises(IncompatibleSchema) as refused:
-        replaced(old, old.definition | changes, admin=True)
+        replace_definition(old, old.definition | changes, admin=True)
     return refused.value
 
 
@@ -242,7 +242,7 @@ def test_schema_is_judged_by_the_evolution_before_the_change() -> None:
     assert (error.mode, error.evolution) == ("forward", "nakadi")
 
     free = event_type(**CONSUMERS)
-    done = replaced(free, free.definition | {"options": {}} | LESS, admin=False).event_type
+    done = replace_definition(free, free.definition | {"options": {}} | LESS, admin=False).event_type
     assert (done.schema_version, done.evolution) == ("1.1.0", "nakadi")
 
 
@@ -266,8 +266,8 @@ def test_change_that_is_refused_at_once_is_accepted_in_two_steps() -> None:
     """The error names the order of the steps."""
     old, none = event_type(), {"compatibility_mode": "none"}
     assert "change `compatibility_mode` to none by itself first" in incompatibility(old, **none, **LESS).detail
-    free = replaced(old, old.definition | none, admin=True).event_type
-    done = replaced(free, free.definition | LESS, admin=True).event_type
+    free = replace_definition(old, old.definition | none, admin=True).event_type
+    done = replace_definition(free, free.definition | LESS, admin=True).event_type
     assert (done.schema_version, done.compatibility_mode) == ("2.0.0", "none")
 
     old, strict = (
@@ -276,8 +276,8 @@ def test_change_that_is_refused_at_once_is_accepted_in_two_steps() -> None:
     )
     error = incompatibility(old, **LESS, **strict)
     assert "change the schema by itself first, and `compatibility_mode` to" in error.detail
-    typed = replaced(old, old.definition | LESS, admin=True).event_type
-    done = replaced(typed, typed.definition | strict, admin=True).event_type
+    typed = replace_definition(old, old.definition | LESS, admin=True).event_type
+    done = replace_definition(typed, typed.definition | strict, admin=True).event_type
     assert (done.schema_version, done.compatibility_mode) == ("1.1.0", "compatible")
 
 
@@ -300,7 +300,7 @@ def test_schema_may_be_closed_together_with_the_mode_compatible() -> None:
     old = event_type()
 
     incompatibility(old, schema=closed)
-    done = replaced(old, old.definition | {"schema": closed, "compatibility_mode": "compatible"}, admin=False)
+    done = replace_definition(old, old.definition | {"schema": closed, "compatibility_mode": "compatible"}, admin=False)
 
     assert done.event_type.compatibility_mode == "compatible"
 
@@ -313,7 +313,9 @@ def test_schema_without_an_ordering_key_is_refused_with_all_its_changes() -> Non
     old = ordered("b")
 
     with pytest.raises(InvalidEventType) as refused:
-        replaced(old, old.definition | {"schema": schema('{"properties": {"a": {"type": "null"}}}')}, admin=True)
+        replace_definition(
+            old, old.definition | {"schema": schema('{"properties": {"a": {"type": "null"}}}')}, admin=True
+        )
 
     missing = "must be paths in the schema, which has no 'b' at #/properties/b"
     changes = "#/properties/a: types must be the same, #/properties/b: properties cannot be removed"
@@ -333,7 +335,7 @@ def test_ordering_key_alone_is_wrong_where_the_mode_allows_the_change() -> None:
         old = ordered("b", compatibility_mode="none")
 
         with pytest.raises(InvalidEventType, match=r"^Field .ordering_key_fields. [^\n]*#/properties/b$") as refused:
-            replaced(old, old.definition | LESS | {"compatibility_mode": mode}, admin=True)
+            replace_definition(old, old.definition | LESS | {"compatibility_mode": mode}, admin=True)
 
         [change] = refused.value.changes
         assert (change["pointer"], change["refused"]) == ("#/properties/b", False)
@@ -356,7 +358,7 @@ def test_refusal_names_no_changes_where_schemas_cannot_be_compared(wrong: dict[s
     old = ordered("b")
 
     with pytest.raises((InvalidEventType, UnsupportedMediaType)) as refused:
-        replaced(old, old.definition | wrong, admin=True)
+        replace_definition(old, old.definition | wrong, admin=True)
 
     assert "changes" not in refused.value.fields
 

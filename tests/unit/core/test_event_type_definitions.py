@@ -11,18 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.client.registry import Traits
-from penstock.core.fields import Fields
+from penstock.core.fields import DefinitionReader
 from penstock.core.registry.definition import (
     AUDIENCES,
     MEMBERS,
     NAKADI,
     PENSTOCK,
     STATISTICS,
-    Stranger,
-    completed,
+    UnknownMember,
+    complete_definition,
     is_name,
     partition_count_of,
-    strangers,
+    unknown_members,
     wrong_annotations,
     wrong_labels,
 )
@@ -52,13 +52,13 @@ def select_owner(kind: str, *, name: str = "o", **more: Any) -> dict[str, Any]:
 
 
 def test_defaults_are_those_of_nakadi() -> None:
-    assert completed(define()) == define() | {
+    assert complete_definition(define()) == define() | {
         "enrichment_strategies": [], "partition_strategy": "random", "partition_key_fields": [],
         "ordering_key_fields": [], "ordering_instance_ids": [], "compatibility_mode": "forward",
         "default_statistic": None, "options": {}, "cleanup_policy": "delete", "authorization": None,
         "annotations": {}, "labels": {},
     }  # fmt: skip
-    assert completed(define(), NAKADI)["options"] == {"retention_time": 172_800_000}
+    assert complete_definition(define(), NAKADI)["options"] == {"retention_time": 172_800_000}
 
 
 ACCEPTED: dict[str, dict[str, Any]] = {
@@ -164,12 +164,12 @@ MALFORMED: dict[str, tuple[dict[str, Any], str]] = {
 
 def test_definition_is_accepted() -> None:
     for members in ACCEPTED.values():
-        completed(define(**members))
+        complete_definition(define(**members))
 
 
 def refusal(definition: Any) -> InvalidEventType:
     with pytest.raises(InvalidEventType) as refused:
-        completed(definition)
+        complete_definition(definition)
     return refused.value
 
 
@@ -204,7 +204,7 @@ def test_definition_other_than_an_object_is_malformed() -> None:
 
 def test_schema_in_avro_is_refused() -> None:
     with pytest.raises(UnsupportedMediaType, match="Avro"):
-        completed(define(schema={"type": "avro_schema", "schema": "{}"}))
+        complete_definition(define(schema={"type": "avro_schema", "schema": "{}"}))
 
 
 TEXT_SCHEMA = {"type": "json_schema", "schema": '{"type": "string"}'}
@@ -263,19 +263,19 @@ def test_nakadis_limits_hold_in_strict_mode_alone() -> None:
         PENSTOCK.partitions_max = 8  # type: ignore[misc]
     assert msgspec.structs.replace(PENSTOCK, partitions_max=8).partitions_max == 8
     for retention in (10_799_999, 345_600_001):
-        completed(define(options={"retention_time": retention}), PENSTOCK)
+        complete_definition(define(options={"retention_time": retention}), PENSTOCK)
         with pytest.raises(InvalidEventType):
-            completed(define(options={"retention_time": retention}), NAKADI)
+            complete_definition(define(options={"retention_time": retention}), NAKADI)
     for retention in (10_800_000, 345_600_000):
-        completed(define(options={"retention_time": retention}), NAKADI)
+        complete_definition(define(options={"retention_time": retention}), NAKADI)
 
 
 def test_producers_of_undefined_events_choose_no_partitions_in_strict_mode() -> None:
     undefined = define(partition_strategy="user_defined")
-    completed(undefined, PENSTOCK)
-    completed(undefined | BUSINESS, NAKADI)
+    complete_definition(undefined, PENSTOCK)
+    complete_definition(undefined | BUSINESS, NAKADI)
     with pytest.raises(InvalidEventType) as refused:
-        completed(undefined, NAKADI)
+        complete_definition(undefined, NAKADI)
 
     assert refused.value.field == "partition_strategy"
 
@@ -292,13 +292,13 @@ def test_producers_of_undefined_events_choose_no_partitions_in_strict_mode() -> 
     ids=["none", "readers", "writers", "very many", "said"],
 )
 def test_partition_count_follows_from_parallelism(members: dict[str, Any], partitions: int, nakadis: int) -> None:
-    assert partition_count_of(completed(define(**members))) == partitions
-    assert partition_count_of(completed(define(**members), NAKADI), NAKADI) == nakadis
+    assert partition_count_of(complete_definition(define(**members))) == partitions
+    assert partition_count_of(complete_definition(define(**members), NAKADI), NAKADI) == nakadis
 
 
 # Readers of a field.
 
-READ: list[tuple[Callable[[Fields], Any], Any, Any, type[InvalidEventType] | None]] = [
+READ: list[tuple[Callable[[DefinitionReader], Any], Any, Any, type[InvalidEventType] | None]] = [
     (lambda f: f.text("x"), "é", "é", None),
     (lambda f: f.text("x"), None, "", None),
     (lambda f: f.text("x", required=True), None, "", InvalidEventType),
@@ -324,7 +324,7 @@ READ: list[tuple[Callable[[Fields], Any], Any, Any, type[InvalidEventType] | Non
 
 def test_reader_of_a_wrong_field_returns_a_value_of_its_type_and_notes_the_violation() -> None:
     for read, value, found, wrong in READ:
-        fields = Fields({"x": value})
+        fields = DefinitionReader({"x": value})
 
         assert read(fields) == found
         if wrong is None:
@@ -365,7 +365,7 @@ def test_unknown_members_are_kept_and_those_of_the_store_are_not() -> None:
     assert found.definition["x"] == [1, None]
     assert not {"created_at", "updated_at", "partition_count"} & found.definition.keys()
     assert found.partition_count == 3
-    assert completed(an_event_type(x=None))["x"] is None
+    assert complete_definition(an_event_type(x=None))["x"] is None
 
 
 def test_stored_definition_is_read_as_it_was_parsed() -> None:
@@ -489,21 +489,21 @@ def test_values_of_labels_are_names_and_those_of_annotations_short_texts() -> No
 def test_unknown_member_is_reported_with_the_one_that_was_meant(
     definition: dict[str, Any], at: tuple[str, ...], meant: str | None
 ) -> None:
-    [stranger] = strangers(definition)
-    assert stranger == Stranger(at, meant)
+    [stranger] = unknown_members(definition)
+    assert stranger == UnknownMember(at, meant)
     assert meant is None or meant in str(stranger)
 
 
 def test_members_of_the_owner_are_not_searched_for_unknown_ones() -> None:
     for odd in ({"options": 7}, {"schema": "text"}, {"labels": {"a": "b"}, "annotations": {"c": "d"}}):
-        assert not list(strangers(odd))
+        assert not list(unknown_members(odd))
 
 
 def test_members_of_a_definition_are_all_known() -> None:
     named = {"audience": "external-public", "partition_count": 1, "max_event_bytes": 65_536}
-    found = completed(an_event_type("a", **named, **select_owner("static", value="b")))
+    found = complete_definition(an_event_type("a", **named, **select_owner("static", value="b")))
 
-    assert not list(strangers(found))
+    assert not list(unknown_members(found))
     assert MEMBERS["default_statistic"] == {*STATISTICS}
     assert found.keys() | {"created_at", "updated_at"} == MEMBERS[""]
     assert Traits.__annotations__.keys() - MEMBERS[""] == {"more"}

@@ -7,27 +7,36 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.subscriptions.assignment import Place, Session, Slot, room, share_out
+from penstock.core.subscriptions.assignment import (
+    FeedPartition,
+    PartitionSlot,
+    StreamSession,
+    assign_slots,
+    find_conflicts,
+)
 
 
-def places(count: int, source: str = "orders") -> list[Place]:
+def places(count: int, source: str = "orders") -> list[FeedPartition]:
     return [(source, number) for number in range(count)]
 
 
-def slots(owners: str) -> list[Slot]:
+def slots(owners: str) -> list[PartitionSlot]:
     """Return partitions with these owners, a letter each; `-` is none."""
     return [
-        Slot(place, None if owner == "-" else owner) for place, owner in zip(places(len(owners)), owners, strict=True)
+        PartitionSlot(place, None if owner == "-" else owner)
+        for place, owner in zip(places(len(owners)), owners, strict=True)
     ]
 
 
-def shown(found: Sequence[Slot]) -> str:
+def shown(found: Sequence[PartitionSlot]) -> str:
     return " ".join((slot.owner or "-") + (f">{slot.heir}" if slot.heir else "") for slot in found)
 
 
-def sessions(ids: str, **wants: Sequence[int]) -> list[Session]:
-    auto = [Session(each) for each in ids]
-    return auto + [Session(name, frozenset(("orders", number) for number in asked)) for name, asked in wants.items()]
+def sessions(ids: str, **wants: Sequence[int]) -> list[StreamSession]:
+    auto = [StreamSession(each) for each in ids]
+    return auto + [
+        StreamSession(name, frozenset(("orders", number) for number in asked)) for name, asked in wants.items()
+    ]
 
 
 CASES = {
@@ -40,39 +49,57 @@ CASES = {
     "all are asked for": (slots("aa"), sessions("a", z=[0, 1]), "a>z a>z"),
     "there are none": (slots("ab"), [], "- -"),
     "one that asked is gone": (slots("azza"), sessions("a"), "a a a a"),
-    "it comes back to its owner": ([Slot(("orders", 0), "a", "b"), Slot(("orders", 1), "a")], sessions("a"), "a a"),
-    "the heir is gone": ([Slot(("orders", 0), "a", "b"), Slot(("orders", 1), "a")], sessions("ac"), "a>c a"),
+    "it comes back to its owner": (
+        [PartitionSlot(("orders", 0), "a", "b"), PartitionSlot(("orders", 1), "a")],
+        sessions("a"),
+        "a a",
+    ),
+    "the heir is gone": (
+        [PartitionSlot(("orders", 0), "a", "b"), PartitionSlot(("orders", 1), "a")],
+        sessions("ac"),
+        "a>c a",
+    ),
     "the heir is gone before it had anything": (
-        [Slot(("orders", 0), "a"), *(Slot(("orders", at), "c", "b") for at in (1, 2)), Slot(("orders", 3), "a", "b")],
+        [
+            PartitionSlot(("orders", 0), "a"),
+            *(PartitionSlot(("orders", at), "c", "b") for at in (1, 2)),
+            PartitionSlot(("orders", 3), "a", "b"),
+        ],
         sessions("ac"),
         "a c c a",
     ),
     "who has more keeps it": (slots("bbbcc"), sessions("abc"), "b b b>a c c"),
-    "the owner is gone": ([Slot(("orders", 0), "a", "b"), Slot(("orders", 1), "c")], sessions("bc"), "b c"),
+    "the owner is gone": (
+        [PartitionSlot(("orders", 0), "a", "b"), PartitionSlot(("orders", 1), "c")],
+        sessions("bc"),
+        "b c",
+    ),
 }
 
 
 @pytest.mark.parametrize(("before", "now", "expected"), CASES.values(), ids=CASES)
 def test_partitions_are_assigned_evenly_and_stay_where_they_can(
-    before: list[Slot], now: list[Session], expected: str
+    before: list[PartitionSlot], now: list[StreamSession], expected: str
 ) -> None:
-    assert shown(share_out(before, now)) == expected
+    assert shown(assign_slots(before, now)) == expected
 
 
 def test_partition_of_a_gone_session_passes_on_once_it_is_released() -> None:
-    assert shown(share_out(slots("xxaa"), sessions("ab"), holding={"x"})) == "x>b x>b a a"
-    assert shown(share_out(slots("xxaa"), [], holding={"x"})) == "x x - -"
-    assert Slot(("orders", 0), "x", "b").released() == Slot(("orders", 0), "b")
-    assert Slot(("orders", 0), "x").released() == Slot(("orders", 0))
+    assert shown(assign_slots(slots("xxaa"), sessions("ab"), holding={"x"})) == "x>b x>b a a"
+    assert shown(assign_slots(slots("xxaa"), [], holding={"x"})) == "x x - -"
+    assert PartitionSlot(("orders", 0), "x", "b").released() == PartitionSlot(("orders", 0), "b")
+    assert PartitionSlot(("orders", 0), "x").released() == PartitionSlot(("orders", 0))
 
 
 def test_sessions_are_accepted_up_to_the_number_of_partitions() -> None:
     all_ = places(3)
-    assert room(all_, sessions("ab"), Session("c")) is None
-    assert room(all_, sessions("abc"), Session("d")) == frozenset(all_)
-    assert room(all_, sessions("a", z=[0, 1]), Session("b")) == frozenset(all_)
-    assert room(all_, sessions("abc"), Session("z", frozenset(all_[:2]))) is None, "those who have not asked give way"
-    assert room(all_, sessions("", y=[0], z=[1]), Session("x", frozenset(all_[1:]))) == {("orders", 1)}
+    assert find_conflicts(all_, sessions("ab"), StreamSession("c")) is None
+    assert find_conflicts(all_, sessions("abc"), StreamSession("d")) == frozenset(all_)
+    assert find_conflicts(all_, sessions("a", z=[0, 1]), StreamSession("b")) == frozenset(all_)
+    assert find_conflicts(all_, sessions("abc"), StreamSession("z", frozenset(all_[:2]))) is None, (
+        "those who have not asked give way"
+    )
+    assert find_conflicts(all_, sessions("", y=[0], z=[1]), StreamSession("x", frozenset(all_[1:]))) == {("orders", 1)}
 
 
 ids = st.sampled_from("abcdef")
@@ -86,13 +113,13 @@ scenes = st.lists(
 def test_assignment_stays_even_and_stable_in_any_history(
     count: int, scenes: list[tuple[set[str], set[int], set[int]]]
 ) -> None:
-    found: Sequence[Slot] = [Slot(place) for place in places(count)]
+    found: Sequence[PartitionSlot] = [PartitionSlot(place) for place in places(count)]
     for who, asked, released in scenes:
         wants = frozenset(("orders", number) for number in asked if number < count)
-        now = [Session(each) for each in sorted(who)] + ([Session("z", wants)] if wants else [])
-        before, found = found, share_out(found, now)
+        now = [StreamSession(each) for each in sorted(who)] + ([StreamSession("z", wants)] if wants else [])
+        before, found = found, assign_slots(found, now)
 
-        assert list(share_out(found, now)) == list(found)
+        assert list(assign_slots(found, now)) == list(found)
         is_there = {session.id for session in now}
         for old, new in zip(before, found, strict=True):
             assert new.owner in is_there | {None} and new.heir in is_there | {None}
@@ -107,12 +134,12 @@ def test_assignment_stays_even_and_stable_in_any_history(
         found = [slot.released() if slot.place[1] in released and slot.heir else slot for slot in found]
 
 
-def holder(slot: Slot, who: set[str]) -> str | None:
+def holder(slot: PartitionSlot, who: set[str]) -> str | None:
     """Return the session among *who* that has the partition or is about to."""
     return next((each for each in (slot.heir, slot.owner) if each in who), None)
 
 
-def stayed(before: Sequence[Slot], now: Sequence[Slot], who: set[str]) -> int:
+def stayed(before: Sequence[PartitionSlot], now: Sequence[PartitionSlot], who: set[str]) -> int:
     """Return how many partitions stay with sessions that have not asked for any."""
     return sum(
         holder(old, who) is not None and (new.heir or new.owner) == holder(old, who)
@@ -120,7 +147,7 @@ def stayed(before: Sequence[Slot], now: Sequence[Slot], who: set[str]) -> int:
     )
 
 
-def may_stay(before: Sequence[Slot], who: set[str], taken: set[Place]) -> int:
+def may_stay(before: Sequence[PartitionSlot], who: set[str], taken: set[FeedPartition]) -> int:
     """Return how many can stay where they are when they are shared out evenly."""
     rest = [slot for slot in before if slot.place not in taken]
     held = Counter(holder(slot, who) for slot in rest)

@@ -8,22 +8,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.subscriptions.delivery import EVENT_OVERHEAD, Joined, Read, Taken, Track
+from penstock.core.subscriptions.delivery import (
+    EVENT_OVERHEAD,
+    EventChunk,
+    JoinedEvents,
+    OutgoingEvents,
+    PartitionQueue,
+)
 from tests.exhaustive import examples
 
 
-def read(*numbers: int, position: int | None = None, joined: bool = False) -> Read:
+def read(*numbers: int, position: int | None = None, joined: bool = False) -> EventChunk:
     """Return a read with an event at each of these offsets, up to a position."""
     events: Sequence[bytes] = [b"%d" % number for number in numbers]
     if joined:
-        events = Joined(b"\n".join(events), len(numbers))
+        events = JoinedEvents(b"\n".join(events), len(numbers))
     run = range(numbers[0], numbers[-1] + 1) if numbers else range(0)
     offsets = run if numbers == tuple(run) else numbers
     after = position if position is not None else numbers[-1] + 1
-    return Read(events, offsets, after, [float(number) for number in numbers])
+    return EventChunk(events, offsets, after, [float(number) for number in numbers])
 
 
-def offsets_of(taken: Taken) -> list[int]:
+def offsets_of(taken: OutgoingEvents) -> list[int]:
     """Return the offsets of the events; they are listed where they do not follow from the position."""
     found = [int(each) for each in taken.events]
     follow = range(taken.position - len(found), taken.position)
@@ -80,7 +86,7 @@ steps = st.one_of(
 @settings(max_examples=examples(40, 1000))
 @given(st.integers(0, 3), st.lists(steps, max_size=25))
 def test_partition_of_a_stream_behaves_like_a_list_of_events(committed: int, played: list[tuple[Any, ...]]) -> None:
-    track, model = Track(committed, 0.0), Model(committed)
+    track, model = PartitionQueue(committed, 0.0), Model(committed)
     for name, *how in played:
         if name == "add":
             gaps, more, joined = how
@@ -124,46 +130,50 @@ def test_partition_of_a_stream_behaves_like_a_list_of_events(committed: int, pla
 
 
 def test_events_that_are_sent_whole_are_not_copied() -> None:
-    track, given = Track(0, 0.0), read(0, 1, 2, joined=True)
+    track, given = PartitionQueue(0, 0.0), read(0, 1, 2, joined=True)
     track.add(given)
 
     assert track.take(3, 10).events is given.events
     track.add(read(3, 4, joined=True))
-    assert track.take(1, 10) == Taken([b"3"], 4)
+    assert track.take(1, 10) == OutgoingEvents([b"3"], 4)
     assert list(track.take(9, 10).events) == [b"4"]
 
 
 def test_events_of_several_reads_are_taken_as_one_batch() -> None:
-    track = Track(0, 0.0)
+    track = PartitionQueue(0, 0.0)
     track.add(read(0, 1, joined=True))
     track.add(read(2))
     track.add(read(4, 5, joined=True))
 
-    assert track.take(4, 10) == Taken([b"0", b"1", b"2", b"4"], 5, [0, 1, 2, 4])
+    assert track.take(4, 10) == OutgoingEvents([b"0", b"1", b"2", b"4"], 5, [0, 1, 2, 4])
     assert (track.sent, track.waiting) == (5, 1)
 
 
 def test_batches_are_taken_together_up_to_the_window() -> None:
-    track = Track(0, 0.0)
+    track = PartitionQueue(0, 0.0)
     track.add(read(*range(7), position=9, joined=True))
 
-    assert track.take_batches(2, 5) == [Taken([b"0", b"1"], 2), Taken([b"2", b"3"], 4)]
+    assert track.take_batches(2, 5) == [OutgoingEvents([b"0", b"1"], 2), OutgoingEvents([b"2", b"3"], 4)]
     assert track.take_batches(2, 1) == []
-    assert track.take_batches(1, 9) == [Taken([b"4"], 5), Taken([b"5"], 6), Taken([b"6"], 9, range(6, 7))]
+    assert track.take_batches(1, 9) == [
+        OutgoingEvents([b"4"], 5),
+        OutgoingEvents([b"5"], 6),
+        OutgoingEvents([b"6"], 9, range(6, 7)),
+    ]
     assert (track.waiting, track.size, track.ahead) == (0, 0, 9)
 
 
 def test_offsets_without_events_take_no_room_in_the_window() -> None:
-    track = Track(0, 0.0)
+    track = PartitionQueue(0, 0.0)
     track.add(read(50, 51, position=60))
 
-    assert track.take(9, 2) == Taken([b"50", b"51"], 52)
+    assert track.take(9, 2) == OutgoingEvents([b"50", b"51"], 52)
     assert (track.committed, track.sent) == (50, 52)
     assert track.known == 0, "nothing of it is stored"
 
 
 def test_size_counts_the_waiting_events() -> None:
-    track = Track(0, 0.0)
+    track = PartitionQueue(0, 0.0)
     track.add(read(10, 11, 12))
     assert track.size == 3 * (EVENT_OVERHEAD + 2)
     track.take(1, 10)
@@ -173,11 +183,11 @@ def test_size_counts_the_waiting_events() -> None:
 
 
 def test_offsets_without_events_are_not_read_again() -> None:
-    track = Track(0, 0.0)
+    track = PartitionQueue(0, 0.0)
     track.add(read(3, position=20))
     track.take(1, 99)
     assert track.sent == 20
-    track.add(Read([], [], 30))
+    track.add(EventChunk([], [], 30))
 
     track.drop()
 
@@ -187,7 +197,7 @@ def test_offsets_without_events_are_not_read_again() -> None:
 @pytest.mark.parametrize("at", [0, -1, 1, slice(None), slice(1, None), slice(0, 0)], ids=repr)
 def test_joined_events_are_a_sequence(at: Any) -> None:
     events = [b"a", b"", b"c"]
-    joined = Joined(b"a\n\nc", 3)
+    joined = JoinedEvents(b"a\n\nc", 3)
 
     assert (len(joined), list(joined)) == (3, events)
     assert joined[at] == events[at]

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from penstock.core.subscriptions.assignment import Place
-from penstock.core.subscriptions.delivery import Batch, Delivery, Read, Rules
+from penstock.core.subscriptions.assignment import FeedPartition
+from penstock.core.subscriptions.delivery import DeliveryBatch, DeliveryRules, EventChunk, SubscriptionDelivery
 
-P: Place = ("orders", 0)
-Q: Place = ("orders", 1)
-R: Place = ("orders", 2)
+P: FeedPartition = ("orders", 0)
+Q: FeedPartition = ("orders", 1)
+R: FeedPartition = ("orders", 2)
 
 
 RULES = {"max_uncommitted": 10, "batch_limit": 1, "flush_timeout": 30, "commit_timeout": 60, "bytes_max": 1 << 20}
@@ -19,27 +19,27 @@ RULES = {"max_uncommitted": 10, "batch_limit": 1, "flush_timeout": 30, "commit_t
 class Play:
     """A stream, and a clock that the test advances."""
 
-    def __init__(self, *places: Place, **given: Any) -> None:
+    def __init__(self, *places: FeedPartition, **given: Any) -> None:
         self.now = 100.0
-        self.delivery = Delivery(Rules(**RULES | given), self.now)
+        self.delivery = SubscriptionDelivery(DeliveryRules(**RULES | given), self.now)
         for place in places:
             self.delivery.assign(place, 0, self.now)
 
-    def add(self, count: int, place: Place = P, start: int = 0) -> "Play":
+    def add(self, count: int, place: FeedPartition = P, start: int = 0) -> "Play":
         offsets = range(start, start + count)
-        self.delivery.add(place, Read([b"%d" % each for each in offsets], offsets, start + count))
+        self.delivery.add(place, EventChunk([b"%d" % each for each in offsets], offsets, start + count))
         return self
 
-    def take(self, after: float = 0.0) -> list[Batch]:
+    def take(self, after: float = 0.0) -> list[DeliveryBatch]:
         self.now += after
         return list(self.delivery.take(self.now))
 
-    def commit(self, offset: int, place: Place = P) -> "Play":
+    def commit(self, offset: int, place: FeedPartition = P) -> "Play":
         self.delivery.commit(place, offset + 1, self.now)
         return self
 
 
-def shown(batches: Iterable[Batch]) -> list[str]:
+def shown(batches: Iterable[DeliveryBatch]) -> list[str]:
     """Return batches in short: partition, last offset, events, and the reason of an end."""
     return [
         f"{each.place[1]}:{each.position - 1}[{b' '.join(each.events).decode()}]"
@@ -110,7 +110,7 @@ def test_commit_restarts_the_commit_timeout() -> None:
     play.now += 4
     play.commit(0)
     assert play.take(4.9) == []
-    assert play.commit(2).take(50) == [Batch(P, 3)], "there is nothing to be committed: only a keep-alive"
+    assert play.commit(2).take(50) == [DeliveryBatch(P, 3)], "there is nothing to be committed: only a keep-alive"
     play.add(1, start=3)
     play.take()
     assert play.take(4.9) == []
@@ -143,10 +143,10 @@ def test_keep_alive_limit_ends_the_stream_once_every_partition_has_reached_it() 
 
 def test_offsets_without_events_are_passed_over() -> None:
     play = Play(P)
-    play.delivery.add(P, Read([], [], 7))
+    play.delivery.add(P, EventChunk([], [], 7))
     assert play.delivery.passed_over == {P: 7}
     assert play.delivery.wanted == {P: 7}
-    play.delivery.add(P, Read([b"7", b"9"], [7, 9], 12))
+    play.delivery.add(P, EventChunk([b"7", b"9"], [7, 9], 12))
     assert play.delivery.passed_over == {}
     assert shown(play.take()) == ["0:7[7] Stream started", "0:11[9]"]
     assert play.delivery.uncommitted == {P: 12}
@@ -212,7 +212,7 @@ def test_one_event_at_a_time_is_sent_across_partitions_that_send_one_by_one() ->
 
 def test_batch_spans_no_longer_than_its_timespan() -> None:
     play = Play(P, batch_limit=10, timespan_seconds=2)
-    play.delivery.add(P, Read([b"a", b"b", b"c"], range(3), 3, [10.0, 11.9, 12.0]))
+    play.delivery.add(P, EventChunk([b"a", b"b", b"c"], range(3), 3, [10.0, 11.9, 12.0]))
     assert shown(play.take()) == ["0:1[a b] Stream started"]
     assert play.take(29) == []
     assert shown(play.take(1)) == ["0:2[c]"]
@@ -220,9 +220,9 @@ def test_batch_spans_no_longer_than_its_timespan() -> None:
 
 def test_memory_of_a_stream_is_limited() -> None:
     play = Play(P, Q, batch_limit=100, max_uncommitted=1000, bytes_max=400)
-    play.delivery.add(P, Read([b"x" * 300], range(1), 1))
+    play.delivery.add(P, EventChunk([b"x" * 300], range(1), 1))
     assert play.take() == []
-    play.delivery.add(Q, Read([b"y" * 100], range(1), 1))
+    play.delivery.add(Q, EventChunk([b"y" * 100], range(1), 1))
     assert play.delivery.wanted == {}
     assert shown(play.take())[0].endswith("] Stream started")
     assert play.delivery.wanted == {P: 1, Q: 1}
@@ -238,7 +238,7 @@ def test_stream_ends_once(after: float) -> None:
 
 def test_offsets_without_events_need_no_commit() -> None:
     play = Play(P, max_uncommitted=3, commit_timeout=5)
-    play.delivery.add(P, Read([b"7", b"9"], [7, 9], 10))
+    play.delivery.add(P, EventChunk([b"7", b"9"], [7, 9], 10))
 
     assert shown(play.take()) == ["0:7[7] Stream started", "0:9[9]"]
     assert play.delivery.uncommitted == {P: 10}
@@ -250,8 +250,8 @@ def test_offsets_without_events_need_no_commit() -> None:
 
 def test_offsets_without_events_are_passed_over_at_the_end_unless_events_wait() -> None:
     play = Play(P, Q)
-    play.delivery.add(P, Read([], [], 7))
-    play.delivery.add(Q, Read([b"0"], [0], 7))
+    play.delivery.add(P, EventChunk([], [], 7))
+    play.delivery.add(Q, EventChunk([b"0"], [0], 7))
     play.delivery.end("so be it")
     assert play.delivery.passed_over == {P: 7}, "of the other one something waits"
 
@@ -341,4 +341,4 @@ def test_limits_that_are_left_out_end_no_stream() -> None:
 
 def test_rules_of_a_stream_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
-        Rules(**RULES).batch_limit = 2  # type: ignore[misc]
+        DeliveryRules(**RULES).batch_limit = 2  # type: ignore[misc]

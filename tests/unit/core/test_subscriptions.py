@@ -8,13 +8,13 @@ from penstock.core.subscriptions.definition import (
     PARK_AFTER,
     POLICY,
     SEND_COUNT,
-    Retrying,
-    Start,
-    completed_subscription,
-    identity_of,
-    replaced_subscription,
-    retrying_of,
-    start,
+    PartitionStart,
+    UnprocessablePolicy,
+    complete_subscription,
+    replace_subscription,
+    start_partition,
+    subscription_identity,
+    unprocessable_policy_of,
 )
 from penstock.errors import InvalidSubscription, MalformedSubscription
 
@@ -27,13 +27,13 @@ def define(**members: Any) -> dict[str, Any]:
 
 
 def test_defaults_are_filled_in_and_other_members_kept() -> None:
-    found = completed_subscription(define(event_types=["b", "a", "b"], mine=1, id="x", status=[]))
+    found = complete_subscription(define(event_types=["b", "a", "b"], mine=1, id="x", status=[]))
 
     assert found == {
         "owning_application": "shop", "event_types": ["a", "b"], "consumer_group": "default", "read_from": "end",
         "initial_cursors": [], "authorization": None, "annotations": {}, "labels": {}, "mine": 1,
     }  # fmt: skip
-    assert identity_of(found) == ("shop", ("a", "b"), "default")
+    assert subscription_identity(found) == ("shop", ("a", "b"), "default")
 
 
 def policy(**annotations: Any) -> dict[str, Any]:
@@ -99,7 +99,7 @@ MALFORMED: dict[str, tuple[dict[str, Any], str]] = {
 
 def refusal(definition: Any) -> InvalidSubscription:
     with pytest.raises(InvalidSubscription) as refused:
-        completed_subscription(definition)
+        complete_subscription(definition)
     return refused.value
 
 
@@ -122,15 +122,15 @@ def test_all_wrong_fields_are_named() -> None:
 def test_definition_other_than_an_object_is_malformed() -> None:
     for body in [None, [], "x", 7]:
         with pytest.raises(MalformedSubscription, match="a subscription is a JSON object"):
-            completed_subscription(body)
+            complete_subscription(body)
 
 
 def test_authorization_and_annotations_can_be_changed() -> None:
-    old = completed_subscription(define(**AUTHORIZATION))
+    old = complete_subscription(define(**AUTHORIZATION))
     more = allow([{"data_type": "*", "value": "*"}]) | {"labels": {"a": "b"}}
 
-    assert replaced_subscription(old, old | more) == old | more
-    assert replaced_subscription(old, define(event_types=["order.placed", "order.placed"], **more)) == old | more
+    assert replace_subscription(old, old | more) == old | more
+    assert replace_subscription(old, define(event_types=["order.placed", "order.placed"], **more)) == old | more
 
 
 OTHERS = {
@@ -145,10 +145,10 @@ OTHERS = {
 
 def test_other_fields_cannot_be_changed() -> None:
     for field, value in OTHERS.items():
-        old = completed_subscription(define(**AUTHORIZATION))
+        old = complete_subscription(define(**AUTHORIZATION))
 
         with pytest.raises(InvalidSubscription) as refused:
-            replaced_subscription(old, old | {field: value})
+            replace_subscription(old, old | {field: value})
 
         assert refused.value.field == field
 
@@ -159,17 +159,17 @@ def test_other_fields_cannot_be_changed() -> None:
         ({}, None),
         ({"annotations": {"other": "3"}}, None),
         (allow([SERVICE, USER]), None),
-        (policy(count="2", policy="SKIP_EVENT"), Retrying(2, "SKIP_EVENT")),
-        (policy(count="10", policy="DEAD_LETTER_QUEUE"), Retrying(10, "DEAD_LETTER_QUEUE")),
-        (policy(park="2"), Retrying(2, "PARK_KEY")),
-        (policy(park="10"), Retrying(10, "PARK_KEY")),
+        (policy(count="2", policy="SKIP_EVENT"), UnprocessablePolicy(2, "SKIP_EVENT")),
+        (policy(count="10", policy="DEAD_LETTER_QUEUE"), UnprocessablePolicy(10, "DEAD_LETTER_QUEUE")),
+        (policy(park="2"), UnprocessablePolicy(2, "PARK_KEY")),
+        (policy(park="10"), UnprocessablePolicy(10, "PARK_KEY")),
     ],
     ids=["nothing", "something else", "readers", "left out", "kept", "parked", "parked late"],
 )
 def test_policy_for_unprocessable_events_is_read_from_annotations(
-    members: dict[str, Any], expected: Retrying | None
+    members: dict[str, Any], expected: UnprocessablePolicy | None
 ) -> None:
-    assert retrying_of(completed_subscription(define(**members))) == expected
+    assert unprocessable_policy_of(complete_subscription(define(**members))) == expected
 
 
 # When an event is given up.
@@ -180,7 +180,7 @@ def play(poison: set[int], *, limit: int, batch_limit: int, streams: int) -> tup
     failed = offset = single_until = 0
     told, given_up = [], []
     for _ in range(streams):
-        begins = start(failed, offset, single_until, limit=limit, batch_limit=batch_limit)
+        begins = start_partition(failed, offset, single_until, limit=limit, batch_limit=batch_limit)
         if begins.gives_up:
             given_up.append(offset)
             offset += 1
@@ -212,9 +212,9 @@ def test_each_of_several_failing_events_is_given_up() -> None:
 
 
 def test_stream_below_the_limit_of_failures_starts_as_before() -> None:
-    assert start(2, 7, 0, limit=3, batch_limit=4) == Start(2, 0, gives_up=False)
-    assert start(2, 7, 9, limit=3, batch_limit=4) == Start(2, 9, gives_up=False)
+    assert start_partition(2, 7, 0, limit=3, batch_limit=4) == PartitionStart(2, 0, gives_up=False)
+    assert start_partition(2, 7, 9, limit=3, batch_limit=4) == PartitionStart(2, 9, gives_up=False)
 
 
 def test_failures_behind_the_single_events_begin_another_search() -> None:
-    assert start(3, 9, 9, limit=3, batch_limit=4) == Start(0, 13, gives_up=False)
+    assert start_partition(3, 9, 9, limit=3, batch_limit=4) == PartitionStart(0, 13, gives_up=False)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-from penstock.core.producers import Range
+from penstock.core.producers import OffsetRange
 from penstock.hub.committer import Committer, Request
 from penstock.hub.log.request import Published
 from penstock.storage import Store
@@ -74,7 +74,7 @@ def read_ranges(answers: list[Answer]) -> list[list[tuple[int, int]]]:
     return [[(first, last) for first, last in _ranges(each)] for each in answers]
 
 
-def _ranges(answer: Answer) -> list[Range]:
+def _ranges(answer: Answer) -> list[OffsetRange]:
     published = answer.result(300)
     assert published is not None
     assert published.produced is not None

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.core.events.event import NewEvent
 from penstock.core.registry.definition import PENSTOCK, Limits
-from penstock.core.registry.event_type import EventType, Feed
+from penstock.core.registry.event_type import EventType, StoredFeed
 from penstock.hub.admin.settings import Settings
 from penstock.hub.background import Clock
 from penstock.hub.log.publish import NewEvents, Prepared, prepare
@@ -26,9 +26,9 @@ def make_registry(store: Any, clock: Clock, limits: Limits = PENSTOCK) -> Regist
     return Registry(store, clock, Settings(store, lambda: None), limits)
 
 
-def a_feed(partition_count: int = 1, *, epoch: int = 1, revision: int = 1, **definition: Any) -> Feed:
+def a_feed(partition_count: int = 1, *, epoch: int = 1, revision: int = 1, **definition: Any) -> StoredFeed:
     """Return a feed whose partitions have the store's numbers from 100 on."""
-    return Feed(
+    return StoredFeed(
         id=1,
         epoch=epoch,
         revision=revision,
@@ -39,7 +39,7 @@ def a_feed(partition_count: int = 1, *, epoch: int = 1, revision: int = 1, **def
     )
 
 
-def make_heads(feed: Feed, *next_offsets: int, floor: int = 0) -> dict[int, Head]:
+def make_heads(feed: StoredFeed, *next_offsets: int, floor: int = 0) -> dict[int, Head]:
     """Return the heads of *feed*, whose partitions end at *next_offsets*."""
     return {
         partition_id: Head(feed.revision, floor, next_offset, START_AT)
@@ -47,7 +47,7 @@ def make_heads(feed: Feed, *next_offsets: int, floor: int = 0) -> dict[int, Head
     }
 
 
-def create_feed(store: Store, name: str = NAME, partition_count: int = 1, **definition: Any) -> Feed:
+def create_feed(store: Store, name: str = NAME, partition_count: int = 1, **definition: Any) -> StoredFeed:
     """Create an event type in *store*, its partitions chosen by who publishes, and return its feed."""
     given = {"partition_count": partition_count, "partition_strategy": "user_defined"} | definition
     with store.write() as tx:
@@ -55,7 +55,7 @@ def create_feed(store: Store, name: str = NAME, partition_count: int = 1, **defi
     return find_feed(store, name)
 
 
-def recreate_feed(store: Store, name: str = NAME, partition_count: int = 1, **definition: Any) -> Feed:
+def recreate_feed(store: Store, name: str = NAME, partition_count: int = 1, **definition: Any) -> StoredFeed:
     """Drop an event type of *store*, and create another one of that name, as another process does it."""
     with store.write() as tx:
         tx.feeds.delete(name)
@@ -68,7 +68,7 @@ def raise_epochs(store: Store) -> None:
         tx.feeds.raise_epochs()
 
 
-def find_feed(store: Store, name: str = NAME) -> Feed:
+def find_feed(store: Store, name: str = NAME) -> StoredFeed:
     """Return the feed as *store* has it."""
     with store.read() as tx:
         feed = tx.feeds.find(name)
@@ -76,7 +76,7 @@ def find_feed(store: Store, name: str = NAME) -> Feed:
     return feed
 
 
-def prepare_events(feed: Feed, *events: NewEvent, at: int = START_AT) -> Prepared:
+def prepare_events(feed: StoredFeed, *events: NewEvent, at: int = START_AT) -> Prepared:
     """Return *events* ready to be appended."""
     return prepare(feed, NewEvents(events), at)
 
@@ -99,7 +99,7 @@ def into_outbox(store: Store, rows: Sequence[tuple[str, str]]) -> None:
         service.commit()
 
 
-def fill_feed(store: Store, *, partition_count: int, events: int) -> Feed:
+def fill_feed(store: Store, *, partition_count: int, events: int) -> StoredFeed:
     """Create a feed with so many events in each partition, one a second."""
     feed = create_feed(store, partition_count=partition_count)
     with store.write() as tx:

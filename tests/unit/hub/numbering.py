@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.core.events.event import NewEvent
-from penstock.core.producers import MODULUS, Stamp, State, digests_of
-from penstock.core.registry.event_type import Feed
+from penstock.core.producers import MODULUS, ProducerStamp, ProducerState, digests_of
+from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import InvalidEvent
 from penstock.hub.committer import judge, record
 from penstock.hub.log.publish import NewEvents, Prepared, Unpublishable
@@ -24,13 +24,13 @@ def make_events(letters: str, partition: int = 0) -> list[NewEvent]:
     return [a_new_event({"n": letter}, partition=partition) for letter in letters]
 
 
-def a_batch(feed: Feed, epoch: int, sequence: int, letters: str, **others: Any) -> Request:
+def a_batch(feed: StoredFeed, epoch: int, sequence: int, letters: str, **others: Any) -> Request:
     """Return a request of a producer; *others* are group, partition, trims, deadline, and fits."""
     partition, group = others.get("partition", 0), others.get("group", "g")
     events = make_events(letters, partition)
     stamped = NumberedBatch(
         ProducerName(feed.name, partition, group),
-        Stamp(epoch, sequence),
+        ProducerStamp(epoch, sequence),
         digests_of(map(digest_input, events)),
         others.get("trims", False),
         others.get("deadline"),
@@ -39,7 +39,7 @@ def a_batch(feed: Feed, epoch: int, sequence: int, letters: str, **others: Any) 
     return Request(feed.name, NewEvents(events, partition=partition), found, stamped=stamped)
 
 
-def a_publish(feed: Feed, letters: str, partition: int = 0, **others: Any) -> Request:
+def a_publish(feed: StoredFeed, letters: str, partition: int = 0, **others: Any) -> Request:
     """Return a request without a producer."""
     events = make_events(letters, partition)
     return Request(feed.name, NewEvents(events), prepare_events(feed, *events), **others)
@@ -61,7 +61,7 @@ def settle(
         return record(tx, verdicts, results, at, modulus)
 
 
-def fill_log(store: Store, feed: Feed) -> None:
+def fill_log(store: Store, feed: StoredFeed) -> None:
     """Make a log: offset 0 is nobody's, epoch 2 has u and v, epoch 3 has a to c, and after one of nobody d and e."""
     for request in (
         a_publish(feed, "x"),
@@ -73,14 +73,14 @@ def fill_log(store: Store, feed: Feed) -> None:
         settle(store, request)
 
 
-def find_producer(store: Store, feed: Feed, group: str = "g", partition: int = 0) -> Producer | None:
+def find_producer(store: Store, feed: StoredFeed, group: str = "g", partition: int = 0) -> Producer | None:
     """Return what is known of a producer."""
     key = (feed.partition_ids[partition], group)
     with store.read() as tx:
         return tx.producers.look([key])[key]
 
 
-def change(store: Store, feed: Feed, group: str = "g", **changes: Any) -> Producer:
+def change(store: Store, feed: StoredFeed, group: str = "g", **changes: Any) -> Producer:
     """Change a producer as somebody else does, and return what it is then."""
     producer = find_producer(store, feed, group)
     assert producer is not None
@@ -90,14 +90,21 @@ def change(store: Store, feed: Feed, group: str = "g", **changes: Any) -> Produc
     return producer
 
 
-def expire(store: Store, feed: Feed, group: str = "g") -> None:
+def expire(store: Store, feed: StoredFeed, group: str = "g") -> None:
     """Let a producer expire, as the sweeper does."""
     producer = find_producer(store, feed, group)
     assert producer is not None
-    change(store, feed, group, state=State(producer.state.epoch, 0, 0, is_expired=True), claim_id=None, is_pinned=False)
+    change(
+        store,
+        feed,
+        group,
+        state=ProducerState(producer.state.epoch, 0, 0, is_expired=True),
+        claim_id=None,
+        is_pinned=False,
+    )
 
 
-def forget_batches(store: Store, feed: Feed, epoch: int, *numbers: int, group: str = "g") -> None:
+def forget_batches(store: Store, feed: StoredFeed, epoch: int, *numbers: int, group: str = "g") -> None:
     """Forget batches of a producer, by the numbers of their first events."""
     producer = find_producer(store, feed, group)
     assert producer is not None

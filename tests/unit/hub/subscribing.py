@@ -5,9 +5,9 @@ from typing import Any
 
 from penstock.core.events.event import NewEvent
 from penstock.core.registry.definition import PENSTOCK, Limits
-from penstock.core.subscriptions.assignment import Place
-from penstock.core.subscriptions.definition import completed_subscription
-from penstock.core.subscriptions.delivery import Rules
+from penstock.core.subscriptions.assignment import FeedPartition
+from penstock.core.subscriptions.definition import complete_subscription
+from penstock.core.subscriptions.delivery import DeliveryRules
 from penstock.hub.hub import Hub
 from penstock.hub.log.read import Reader
 from penstock.hub.subscriptions.commits import Commits
@@ -21,8 +21,8 @@ from penstock.testing.clock import VirtualClock
 from tests.store_contract import database_at
 from tests.unit.hub.feeds import NAME, create_feed
 
-P: Place = (NAME, 0)
-Q: Place = (NAME, 1)
+P: FeedPartition = (NAME, 0)
+Q: FeedPartition = (NAME, 1)
 
 
 def subscribed(store: Store, partitions: int = 2, **members: Any) -> str:
@@ -34,7 +34,7 @@ def subscribed(store: Store, partitions: int = 2, **members: Any) -> str:
 def subscribe(store: Store, group: str = "default", **members: Any) -> str:
     """Create a subscription of an event type that is there; return its id."""
     given = {"owning_application": "shop", "event_types": [NAME], "consumer_group": group, "read_from": "begin"}
-    made, is_new = Hub(store, clock=VirtualClock()).subscriptions.create(completed_subscription(given | members))
+    made, is_new = Hub(store, clock=VirtualClock()).subscriptions.create(complete_subscription(given | members))
     assert is_new
     return made.id
 
@@ -45,7 +45,7 @@ def sessions_of(store: Store, hub_id: str = "hub", limits: Limits = PENSTOCK) ->
 
 
 def open_stream(
-    sessions: Sessions, id: str, *wants: Place, batch_limit: int = 10, commit_timeout: float = 60
+    sessions: Sessions, id: str, *wants: FeedPartition, batch_limit: int = 10, commit_timeout: float = 60
 ) -> Opened:
     """Begin a stream."""
     return sessions.open(id, frozenset(wants), batch_limit=batch_limit, commit_ms=round(commit_timeout * 1_000))
@@ -104,7 +104,9 @@ class Played:
         """It publishes, and wakes; its own threads are never started."""
         self.reader = Reader(store)
 
-    def stream(self, id: str, *wants: Place, allowed: Callable[[], None] = lambda: None, **rules: Any) -> Stream:
+    def stream(
+        self, id: str, *wants: FeedPartition, allowed: Callable[[], None] = lambda: None, **rules: Any
+    ) -> Stream:
         """Begin a stream."""
         given = {
             "max_uncommitted": 100,
@@ -113,7 +115,7 @@ class Played:
             "commit_timeout": 60,
             "bytes_max": 1 << 20,
         }
-        asked = Rules(**given | rules)
+        asked = DeliveryRules(**given | rules)
         self.live.renew()
         found = open_stream(
             self.sessions, id, *wants, batch_limit=asked.batch_limit, commit_timeout=asked.commit_timeout

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.core.events.event import EVENT_BYTES_MAX, NewEvent
-from penstock.core.log.acceptance import Placing
+from penstock.core.log.acceptance import Partitioner
 from penstock.core.registry.event_type import EventType
 from penstock.errors import EventTooLarge, InvalidEvent, PartitionRefused
 from penstock.outbox.entry import AT_ONCE, Entries, as_json, check_entries, ready
@@ -21,7 +21,7 @@ def check(events: list[Any], key: Any = None, headers: Any = None, partition: An
 
 def known(**definition: Any) -> Known:
     event_type = EventType.parse(an_event_type("order.placed", **definition))
-    return Known(event_type.fingerprint, event_type, Placing(event_type))
+    return Known(event_type.fingerprint, event_type, Partitioner(event_type))
 
 
 def datas(events: Any) -> list[str]:

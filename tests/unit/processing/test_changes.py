@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from penstock.core.events.decoding import EventDecoder
-from penstock.core.events.encoding import document
+from penstock.core.events.encoding import encode_event
 from penstock.errors import BadParameter, OrderUnknown, WrongCategory
 from penstock.processing.changes import Changes, Known
 from penstock.schema.models import DataChange
@@ -94,7 +94,7 @@ class Order(msgspec.Struct):
 
 
 def test_events_read_into_a_type_are_read_as_json() -> None:
-    raw = msgspec.Raw(document(change(7, 5)))
+    raw = msgspec.Raw(encode_event(change(7, 5)))
     fit = TypedEvent[DataChange[Order]](0, raw, None, EventDecoder(DataChange[Order]), (None, 1))
     unfit = TypedEvent[int](0, raw, None, EventDecoder(int), (None, 2))
 

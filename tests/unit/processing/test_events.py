@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from penstock.core.events.decoding import EventDecoder
-from penstock.core.events.encoding import document
+from penstock.core.events.encoding import encode_event
 from penstock.errors import BadParameter, EidMissing, OrderUnknown
 from penstock.processing.effects import Effect, effect_id
 from penstock.processing.event import body, eid_of, parents_of, partition_of, source_of, unplaced
@@ -42,7 +42,7 @@ def test_event_of_a_feed_and_a_decoded_one_are_read_alike() -> None:
 
 
 def test_event_read_into_a_type_is_read_alike() -> None:
-    raw = msgspec.Raw(document(a_business_event(10, metadata={"parent_eids": ["x"]})))
+    raw = msgspec.Raw(encode_event(a_business_event(10, metadata={"parent_eids": ["x"]})))
     event = TypedEvent[int](3, raw, None, EventDecoder(int), (None, 1))
 
     assert (eid_of(event, 0, None), parents_of(event, 0, None), partition_of(event)) == (EID, ("x",), 3)

@@ -5,10 +5,10 @@ from threading import Barrier
 
 import pytest
 
-from penstock.schema.lru_cache import Shelf
+from penstock.schema.lru_cache import LruCache
 
 
-def made(shelf: Shelf[str], *keys: str, size: int = 1) -> list[str]:
+def made(shelf: LruCache[str], *keys: str, size: int = 1) -> list[str]:
     """Use the values of *keys* and return the keys whose values had to be made."""
     asked: list[str] = []
 
@@ -23,13 +23,13 @@ def made(shelf: Shelf[str], *keys: str, size: int = 1) -> list[str]:
 
 
 def test_value_is_made_once() -> None:
-    shelf = Shelf[str](2)
+    shelf = LruCache[str](2)
 
     assert made(shelf, "a", "b", "a", "b") == ["a", "b"]
 
 
 def test_least_recently_used_value_is_removed_first() -> None:
-    shelf = Shelf[str](3)
+    shelf = LruCache[str](3)
 
     made(shelf, "a", "b", "c", "a", "d")
 
@@ -38,7 +38,7 @@ def test_least_recently_used_value_is_removed_first() -> None:
 
 
 def test_search_counts_as_use_and_makes_no_value() -> None:
-    shelf = Shelf[str](2)
+    shelf = LruCache[str](2)
     assert shelf.find("a") is None
 
     made(shelf, "a", "b")
@@ -49,7 +49,7 @@ def test_search_counts_as_use_and_makes_no_value() -> None:
 
 
 def test_room_is_a_sum_of_sizes() -> None:
-    shelf = Shelf[str](10)
+    shelf = LruCache[str](10)
     made(shelf, "a", "b", size=4)
     made(shelf, "large", size=7)
 
@@ -58,7 +58,7 @@ def test_room_is_a_sum_of_sizes() -> None:
 
 
 def test_value_larger_than_the_room_is_kept_alone() -> None:
-    shelf = Shelf[str](10)
+    shelf = LruCache[str](10)
 
     made(shelf, "a")
     made(shelf, "huge", size=11)
@@ -68,7 +68,7 @@ def test_value_larger_than_the_room_is_kept_alone() -> None:
 
 
 def test_value_that_could_not_be_made_is_made_at_the_next_use() -> None:
-    shelf = Shelf[str](10)
+    shelf = LruCache[str](10)
     with pytest.raises(ZeroDivisionError):
         shelf.get("a", 1, lambda: str(1 // 0))
 
@@ -76,7 +76,7 @@ def test_value_that_could_not_be_made_is_made_at_the_next_use() -> None:
 
 
 def test_value_that_two_threads_make_takes_its_room_once() -> None:
-    shelf = Shelf[str](2)
+    shelf = LruCache[str](2)
     both = Barrier(2)
 
     def make() -> str:

@@ -3,9 +3,9 @@
 from typing import Any
 
 from penstock.core.registry.definition import Mode
-from penstock.schema.comparison import AROUND, BESIDE, NOWHERE, Place
+from penstock.schema.comparison import AROUND, BESIDE, NOWHERE, SchemaPlace
 from penstock.schema.evolution import judge
-from penstock.schema.traversal import shown, steps
+from penstock.schema.traversal import format_pointer, steps
 from tests.unit.schema.nodes import ARRAY, NUMBER, OBJECT, STRING, Schema, draft
 from tests.unit.schema.nodes import within as described
 
@@ -117,9 +117,9 @@ def with_another(schema: Any, holder: tuple[str, ...]) -> Any:
 
 
 def test_place_is_shown_by_its_pointer() -> None:
-    root = Place("#")
+    root = SchemaPlace("#")
     inner = root.member("properties", "a/b", beside=True).within("items", unique=True)
 
-    assert inner == Place("#/properties/a~1b/items", unique=True, beside=True)
+    assert inner == SchemaPlace("#/properties/a~1b/items", unique=True, beside=True)
     assert inner.member("properties", "c", beside=False).around
-    assert shown(steps(inner.pointer)) == inner.pointer
+    assert format_pointer(steps(inner.pointer)) == inner.pointer

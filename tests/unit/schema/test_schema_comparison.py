@@ -8,9 +8,9 @@ import pytest
 
 from penstock.errors import InvalidEventType
 from penstock.schema import changes
-from penstock.schema.changes import REQUIRED_EXTENDED, Change, Level, Rule
+from penstock.schema.changes import REQUIRED_EXTENDED, ChangeKind, Level, SchemaDifference
 from penstock.schema.comparison import EMPTY, REFERENCE, compare, kind_of, node_of
-from penstock.schema.traversal import COMBINED, Pointer, key_of, moved, references, same
+from penstock.schema.traversal import COMBINED, Pointer, changed_places, is_equal, key_of, references
 from tests.unit.schema.nodes import ARRAY, NUMBER, OBJECT, STRING, Schema, draft, within
 
 
@@ -245,7 +245,7 @@ def test_values_are_equal_by_the_rules_of_json() -> None:
         ({"a": [1]}, {"a": [True]}, False), ({"a": None}, {}, False), ([False, 5], 5, False),
     ]  # fmt: skip
     for one, other, equal in rows:
-        assert same(one, other) is same(other, one) is equal
+        assert is_equal(one, other) is is_equal(other, one) is equal
         assert len({key_of(one), key_of(other)}) == (1 if equal else 2)
 
 
@@ -299,7 +299,7 @@ FIRST = {"$ref": "#/definitions/a/0"}
     ids=["nothing", "not referred to", "in two steps", "the same number", "not the same", "longer", "a list", "itself"],
 )
 def test_node_that_refers_to_a_change_has_changed(old: Schema, new: Schema, elsewhere: list[Pointer]) -> None:
-    found = moved(old, new)
+    found = changed_places(old, new)
     assert [place for place in (AT_A, AT_X) if place in found] == elsewhere
     assert (() in found) is (old != new or elsewhere != [])
 
@@ -308,16 +308,16 @@ def test_change_at_the_end_of_a_chain_of_thousands_of_references_is_found() -> N
     links = {str(n): {"not": {"$ref": f"#/definitions/{n + 1}"}} for n in range(5_000)}
     old, new = ({"definitions": links | {"5000": {"type": kind}}} for kind in ("null", "string"))
 
-    assert len(moved(old, new)) == 2 + 2 + 2 * 5_000
+    assert len(changed_places(old, new)) == 2 + 2 + 2 * 5_000
 
 
 # Rules of changes.
 
-RULES = [value for value in vars(changes).values() if isinstance(value, Rule)]
+RULES = [value for value in vars(changes).values() if isinstance(value, ChangeKind)]
 
 
 def test_change_has_a_level_in_each_mode() -> None:
-    change = Change(REQUIRED_EXTENDED, "#/required", [], ["a"], producers=False, consumers=True, instead="")
+    change = SchemaDifference(REQUIRED_EXTENDED, "#/required", [], ["a"], producers=False, consumers=True, instead="")
 
     assert [change.level(mode) for mode in ("none", "forward", "compatible")] == [Level.MINOR, Level.MINOR, Level.MAJOR]
     assert str(change) == "#/required: required array changed: a member was added"

@@ -7,9 +7,9 @@ import pytest
 
 from penstock.core.registry.definition import Mode
 from penstock.schema import changes
-from penstock.schema.changes import Level, Rule
+from penstock.schema.changes import ChangeKind, Level
 from penstock.schema.comparison import compare
-from penstock.schema.evolution import judge, judge_history, next_version, told
+from penstock.schema.evolution import describe_changes, judge, judge_history, next_version
 from tests.unit.schema.nodes import ARRAY, NUMBER, OBJECT, STRING, Schema, draft, within
 
 PATCH, MINOR, MAJOR = Level.PATCH, Level.MINOR, Level.MAJOR
@@ -136,7 +136,7 @@ def test_change_has_its_level_in_every_mode(row: Row) -> None:
 
 
 def test_every_rule_has_a_row() -> None:
-    rules = {value.name for value in vars(changes).values() if isinstance(value, Rule)}
+    rules = {value.name for value in vars(changes).values() if isinstance(value, ChangeKind)}
 
     assert rules == {row.rule for row in ROWS} | {changes.REDEFINED_SINCE.name}
 
@@ -164,10 +164,10 @@ def test_removal_that_suits_consumers_is_refused_by_the_modes_of_nakadi_alone(ol
     assert not verdict.refused
     assert verdict.consumers
     assert verdict.level == MINOR
-    assert all("compatible for consumers" in change["says"] for change in told(verdict, "consumers"))
+    assert all("compatible for consumers" in change["says"] for change in describe_changes(verdict, "consumers"))
     for mode in ("forward", "compatible"):
         assert judge(old, new, mode).refused
-    (hint,) = (change["instead"] for change in told(judge(old, new, "forward"), "forward"))
+    (hint,) = (change["instead"] for change in describe_changes(judge(old, new, "forward"), "forward"))
     assert "`options.evolution`" in hint
 
 

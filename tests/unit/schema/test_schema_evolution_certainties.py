@@ -12,9 +12,9 @@ from jsonschema_rs import Draft7Validator
 
 from penstock.core.registry.definition import Mode
 from penstock.schema.effective import effective_schema
-from penstock.schema.evolution import Verdict, judge
+from penstock.schema.evolution import EvolutionVerdict, judge
 from penstock.schema.parsing import check_schema, names_all
-from penstock.schema.traversal import rebuilt
+from penstock.schema.traversal import rebuild
 from penstock.schema.validation import Validator
 from tests.exhaustive import examples
 from tests.unit.schema.nodes import ARRAY, NUMBER, OBJECT, STRING, Schema
@@ -214,7 +214,7 @@ def pairs_of(nodes: st.SearchStrategy[Schema], edits: Sequence[str] = tuple(EDIT
     )
 
 
-def select(pairs: Pairs, suits: Callable[[Verdict], bool], mode: Mode) -> list[Schema]:
+def select(pairs: Pairs, suits: Callable[[EvolutionVerdict], bool], mode: Mode) -> list[Schema]:
     """Return the new schemas that differ and are judged so: one at least."""
     old, news = pairs
     found = [(new, judge(old, new, mode)) for new in news]
@@ -376,7 +376,7 @@ def naming_all(schema: Schema) -> Schema:
         others = node.get("additionalProperties")
         return node | {"additionalProperties": False} if names_all(node) and not isinstance(others, dict) else node
 
-    whole: Schema = rebuilt(schema, shut)
+    whole: Schema = rebuild(schema, shut)
     return whole
 
 

@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 from pydantic.alias_generators import to_camel
 from typing_extensions import TypedDict  # Pydantic needs it before Python 3.12, and brings it.
 
-from penstock.core.events.encoding import document
+from penstock.core.events.encoding import encode_event
 from penstock.schema.evolution import judge
-from penstock.schema.models import ANYTHING, DataChange, draft_four, entity, model_schema
-from penstock.schema.parsing import check_schema, closed, dialect
+from penstock.schema.models import ANYTHING, DataChange, convert_to_draft_four, entity_type, model_schema
+from penstock.schema.parsing import check_schema, close_schema, dialect
 from tests.exhaustive import examples
 
 T = TypeVar("T")
@@ -168,8 +168,8 @@ def test_three_sorts_of_types_give_one_schema_for_which_their_events_are_valid(d
     assert schemas[0] == schemas[1] == schemas[2]
     check_schema(schemas[0], compatible=True, business=True)
     for event in events:
-        written = msgspec.json.decode(document(event))
-        for schema in (schemas[0], closed(schemas[0])):
+        written = msgspec.json.decode(encode_event(event))
+        for schema in (schemas[0], close_schema(schemas[0])):
             jsonschema_rs.Draft4Validator(schema, validate_formats=True).validate(written)
 
 
@@ -358,8 +358,8 @@ def test_metadata_of_business_events_is_left_to_the_hub() -> None:
 
 def test_schema_of_a_data_change_is_that_of_its_record() -> None:
     assert model_schema(DataChange[StructOrder]) == model_schema(StructOrder)
-    assert entity(DataChange[StructOrder]) is StructOrder
-    assert entity(StructOrder) is None
+    assert entity_type(DataChange[StructOrder]) is StructOrder
+    assert entity_type(StructOrder) is None
 
 
 @pydantic.dataclasses.dataclass
@@ -529,7 +529,7 @@ def test_pydantic_is_not_loaded_for_other_types() -> None:
 import sys
 from dataclasses import dataclass
 from penstock import AsyncClient, Client, DataChange
-from penstock.core.events.encoding import document
+from penstock.core.events.encoding import encode_event
 from penstock.core.events.decoding import EventDecoder
 from penstock.schema.models import model_schema
 from penstock.outbox import publish
@@ -538,7 +538,7 @@ from penstock.outbox import publish
 class Order:
     number: int
 
-EventDecoder(DataChange[Order]).decode(document(DataChange("order", "C", Order(1))))
+EventDecoder(DataChange[Order]).decode(encode_event(DataChange("order", "C", Order(1))))
 model_schema(Order)
 print("pydantic" in sys.modules)
 """
@@ -585,7 +585,7 @@ def test_keyword_of_a_later_draft_is_written_in_draft_4() -> None:
         ({"description": "whatever", "default": 3}, ANYTHING | {"description": "whatever", "default": 3}),
     ]  # fmt: skip
     for node, expected in rows:
-        assert draft_four({"type": "object", "properties": {"x": node}})["properties"]["x"] == expected
+        assert convert_to_draft_four({"type": "object", "properties": {"x": node}})["properties"]["x"] == expected
 
 
 def test_default_is_kept_unless_null_compound_or_not_a_number() -> None:
@@ -593,7 +593,7 @@ def test_default_is_kept_unless_null_compound_or_not_a_number() -> None:
         (1, True), ("a", True), (False, True), (None, False), ([], False), (float("nan"), False),
     ]  # fmt: skip
     for default, is_kept in rows:
-        node = draft_four({"properties": {"x": STRING | {"default": default}}})["properties"]["x"]
+        node = convert_to_draft_four({"properties": {"x": STRING | {"default": default}}})["properties"]["x"]
 
         assert ("default" in node) == is_kept
 
@@ -603,21 +603,23 @@ def test_unused_definitions_are_left_out_and_the_root_is_inlined() -> None:
 
     made = {"type": "object", "properties": {"below": refer("Tree")}}
     given = {"$ref": "#/$defs/Tree", "$defs": {"Tree": tree, "Other": STRING}}
-    assert draft_four(given) == made | {"definitions": {"Tree": made}}
+    assert convert_to_draft_four(given) == made | {"definitions": {"Tree": made}}
 
 
 def test_discriminated_branches_are_any_of_them() -> None:
     definitions = {"A": {"type": "object", "required": ["a"]}, "B": {"type": "object", "required": ["b"]}}
     either = {"oneOf": [{"$ref": "#/$defs/B"}, {"$ref": "#/$defs/A"}], "discriminator": {"propertyName": "kind"}}
 
-    made = draft_four({"type": "object", "properties": {"x": {"anyOf": [either, NULL]}}, "$defs": definitions})
+    made = convert_to_draft_four(
+        {"type": "object", "properties": {"x": {"anyOf": [either, NULL]}}, "$defs": definitions}
+    )
 
     assert made["properties"]["x"] == {"anyOf": [refer("A"), refer("B"), NULL]}
 
 
 def test_untyped_member_may_be_anything_in_the_mode_compatible() -> None:
     for value in [1, "a", None, [], [{"a": 1}], {"a": {"b": 1}}]:
-        schema = draft_four({"type": "object", "properties": {"x": {}, "xs": {"type": "array"}}})
+        schema = convert_to_draft_four({"type": "object", "properties": {"x": {}, "xs": {"type": "array"}}})
         check_schema(schema, compatible=True, business=False)
 
-        assert dialect(schema)(closed(schema)).is_valid({"x": value, "xs": [value]})
+        assert dialect(schema)(close_schema(schema)).is_valid({"x": value, "xs": [value]})

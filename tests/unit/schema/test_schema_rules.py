@@ -16,7 +16,7 @@ from penstock.schema.parsing import (
     PROHIBITED_MAX,
     SCHEMA_CHARS_MAX,
     check_schema,
-    closed,
+    close_schema,
     parse_schema,
 )
 from penstock.schema.traversal import Schema
@@ -462,13 +462,13 @@ CLOSED: list[tuple[Schema, Schema]] = [
 def test_closed_schema_allows_no_members_and_items_beyond_the_named(schema: Schema, expected: Schema) -> None:
     before = repr(schema)
 
-    assert closed(schema) == expected
+    assert close_schema(schema) == expected
     assert repr(schema) == before
     jsonschema_rs.meta.validate(DRAFT_7 | expected)
 
 
 def test_closed_schema_refuses_an_unnamed_member_at_each_level() -> None:
-    validator = jsonschema_rs.Draft7Validator(closed(within(within({"type": "null"}))))
+    validator = jsonschema_rs.Draft7Validator(close_schema(within(within({"type": "null"}))))
 
     assert validator.is_valid({"a": {"a": None}})
     assert not validator.is_valid({"a": {"a": None}, "c": 1})

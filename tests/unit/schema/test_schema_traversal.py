@@ -7,12 +7,12 @@ from penstock.schema.traversal import (
     MISSING,
     Schema,
     children,
-    followed,
-    mapped,
+    follow_reference,
+    format_pointer,
+    map_children,
     nodes,
-    rebuilt,
-    redirected,
-    shown,
+    rebuild,
+    redirect_references,
     steps,
     target,
 )
@@ -47,22 +47,22 @@ def test_every_node_within_a_schema_is_found_at_its_pointer() -> None:
 
     assert {node["title"] for _, node in found if "title" in node} == {str(number) for number in range(1, 22)}
     for at, node in found:
-        assert target(EVERYWHERE, shown(at)) == node
+        assert target(EVERYWHERE, format_pointer(at)) == node
 
 
 def test_copy_has_other_children_and_the_same_values() -> None:
-    copy = mapped(EVERYWHERE, lambda _: True)
+    copy = map_children(EVERYWHERE, lambda _: True)
 
     assert all(child is True for _, child in children(copy))
     assert {name: copy[name] for name in VALUES} == VALUES
     assert copy["dependencies"]["q"] == ["p"]
-    assert mapped(EVERYWHERE, lambda child: child) == EVERYWHERE
+    assert map_children(EVERYWHERE, lambda child: child) == EVERYWHERE
 
 
 def test_references_are_redirected_and_values_and_names_are_not() -> None:
     schema = {"$ref": "#/a", "properties": {"$ref": {"$ref": "#"}}, "enum": [{"$ref": "#/kept"}]}
 
-    moved = redirected(schema, lambda reference: "#/data" + reference[1:])
+    moved = redirect_references(schema, lambda reference: "#/data" + reference[1:])
 
     assert moved == {"$ref": "#/data/a", "properties": {"$ref": {"$ref": "#/data"}}, "enum": [{"$ref": "#/kept"}]}
 
@@ -75,7 +75,7 @@ def test_rebuilt_schema_has_each_node_changed_once_and_leaves_the_original() -> 
         seen.append(node.get("title", "0"))
         return node | {"title": "seen"}
 
-    found = rebuilt(EVERYWHERE, change)
+    found = rebuild(EVERYWHERE, change)
 
     assert sorted(map(int, seen)) == list(range(22))
     assert all(node["title"] == "seen" for _, node in nodes(found))
@@ -84,14 +84,14 @@ def test_rebuilt_schema_has_each_node_changed_once_and_leaves_the_original() -> 
 
 
 def test_nodes_that_a_change_removes_are_not_visited() -> None:
-    found = rebuilt({"not": {"title": "a"}, "items": [{"not": {}}]}, lambda node: {"items": node.get("items", [])})
+    found = rebuild({"not": {"title": "a"}, "items": [{"not": {}}]}, lambda node: {"items": node.get("items", [])})
 
     assert found == {"items": [{"items": []}]}
 
 
 def test_value_other_than_an_object_has_no_children_and_stays() -> None:
     for node in [True, 5, None, ["a"], "x"]:
-        assert rebuilt(node, lambda _: {}) is node
+        assert rebuild(node, lambda _: {}) is node
         assert list(children(node)) == []
 
 
@@ -100,7 +100,7 @@ def test_schema_of_any_depth_is_rebuilt() -> None:
     for _ in range(20_000):
         schema = {"not": schema}
 
-    found = redirected(schema, lambda reference: reference + "/b")
+    found = redirect_references(schema, lambda reference: reference + "/b")
 
     depth = 0
     while "not" in found:
@@ -111,8 +111,8 @@ def test_schema_of_any_depth_is_rebuilt() -> None:
 def test_references_are_followed_to_the_end() -> None:
     root: Schema = {"definitions": {"a": {"$ref": "#/definitions/b"}, "b": True, "c": {"$ref": "#"}}, "title": "root"}
 
-    assert followed(root, {"$ref": "#/definitions/a"}) is True
-    assert followed(root, {"$ref": "#/definitions/c"}) is followed(root, root) is root
+    assert follow_reference(root, {"$ref": "#/definitions/a"}) is True
+    assert follow_reference(root, {"$ref": "#/definitions/c"}) is follow_reference(root, root) is root
 
 
 def test_target_of_a_reference_to_nothing_is_missing() -> None:
@@ -131,4 +131,4 @@ def test_pointer_counts_the_items_of_a_list() -> None:
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="%"))))
 def test_pointer_is_parsed_as_it_was_written(at: list[str]) -> None:
-    assert steps(shown(tuple(at))) == tuple(at)
+    assert steps(format_pointer(tuple(at))) == tuple(at)

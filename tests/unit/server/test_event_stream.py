@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.log.batching import Rules
+from penstock.core.log.batching import FeedStreamRules
 from penstock.errors import Blocked, PenstockError
 from penstock.hub.hub import Hub
 from penstock.server.http.streaming import Result
@@ -68,7 +68,7 @@ class Client:
             self.hub.registry.load(NAME),
             {0: 0},
             allowed=self.ask,
-            rules=Rules(**{"bytes_max": 1 << 30} | given | rules),  # type: ignore[arg-type]
+            rules=FeedStreamRules(**{"bytes_max": 1 << 30} | given | rules),  # type: ignore[arg-type]
             encoding=None,
         )
         with ThreadPoolExecutor(1) as workers:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.log.batching import EVENT_OVERHEAD, Rules
+from penstock.core.log.batching import EVENT_OVERHEAD, FeedStreamRules
 from penstock.errors import Blocked, CursorExpired, DatabaseUnavailable, EventTypeNotFound
 from penstock.hub.hub import Hub
 from penstock.server.http import streaming as gathering
@@ -56,7 +56,7 @@ class Stream:
             self.hub.registry.load(self.name),
             positions or {0: 0},
             allowed=self.ask,
-            rules=Rules(**{"bytes_max": 1 << 30} | given | rules),  # type: ignore[arg-type]
+            rules=FeedStreamRules(**{"bytes_max": 1 << 30} | given | rules),  # type: ignore[arg-type]
             encoding=encoding,
             all_partitions=all_partitions,
             clock=self.clock,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.core.events.event import NewEvent
-from penstock.core.subscriptions.delivery import Rules
+from penstock.core.subscriptions.delivery import DeliveryRules
 from penstock.errors import DatabaseUnavailable
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.sessions import DELETED, LEASE_SECONDS, TIME_OVER
@@ -45,7 +45,7 @@ class Scene:
         self.got: list[Message] = []
         self.looks = 0
         """How often the stream has asked if its client is still wanted."""
-        self.rules = Rules(**RULES)  # type: ignore[arg-type]
+        self.rules = DeliveryRules(**RULES)  # type: ignore[arg-type]
         for number in range(EVENTS):
             self.hub.log.publish(
                 NAME, [NewEvent.of(b'{"n":%d,"pad":"%s"}' % (number, b"x" * PIECE_BYTES), partition=0)]
@@ -251,7 +251,7 @@ def test_slow_client_is_cut_off_when_the_subscription_is_deleted(scene: Scene) -
 
 
 def test_client_that_takes_nothing_is_cut_off_after_the_time_for_a_piece(scene: Scene) -> None:
-    scene.rules = Rules(**RULES | {"commit_timeout": 1})  # type: ignore[arg-type]
+    scene.rules = DeliveryRules(**RULES | {"commit_timeout": 1})  # type: ignore[arg-type]
 
     async def act() -> None:
         await scene.settle()

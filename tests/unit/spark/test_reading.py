@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from penstock.core.log.cursor import Cursor, View, feed_mark
+from penstock.core.log.cursor import FeedCursor, FeedView, feed_mark
 from penstock.errors import (
     BadCursor,
     ConnectionLost,
@@ -157,7 +157,7 @@ def test_an_empty_range_asks_for_nothing() -> None:
 
 
 def cursor(offset: int) -> str:
-    return Cursor(feed_mark("order.placed"), 1, View(2, 1, 2), (offset,)).encode()
+    return FeedCursor(feed_mark("order.placed"), 1, FeedView(2, 1, 2), (offset,)).encode()
 
 
 class Sifting(Told):

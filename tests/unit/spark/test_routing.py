@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from penstock.core.events.event import NewEvent
-from penstock.core.log.acceptance import Placing
-from penstock.core.registry.event_type import Feed
+from penstock.core.log.acceptance import Partitioner
+from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import InvalidRow
 from penstock.spark.routing import Routing, routing_of
 from tests.unit.hub.feeds import a_feed
@@ -29,9 +29,9 @@ def routing(**told: Any) -> Routing:
     ],
 )
 def test_a_hashed_event_falls_where_the_hub_places_it(category: str, fields: list[str], event: Any) -> None:
-    feed: Feed = a_feed(COUNT, category=category, partition_strategy="hash", partition_key_fields=fields)
+    feed: StoredFeed = a_feed(COUNT, category=category, partition_strategy="hash", partition_key_fields=fields)
     new = NewEvent.of(json.dumps(event).encode())
-    placed, _ = Placing(feed.event_type).place(None, new, event, 1)
+    placed, _ = Partitioner(feed.event_type).place(None, new, event, 1)
 
     assert routing(category=category, partition_key_fields=fields)(new, COUNT) == placed
 

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from penstock.core.events.event import EVENTS_MAX
-from penstock.core.groups import Commit, Goal, Reset
+from penstock.core.groups import GroupReset, PositionCommit, ResetTarget
 from penstock.errors import (
     BadCursor,
     BadParameter,
@@ -365,9 +365,9 @@ def test_commit_may_expect_a_position() -> None:
 
     assert found.kind == "spark"
     assert found.commits == [
-        Commit("order.placed", 3, 7),
-        Commit("order.placed", 3, 7, compares=True),
-        Commit("order.placed", 3, 7, "2/1", 4, compares=True, expected=0),
+        PositionCommit("order.placed", 3, 7),
+        PositionCommit("order.placed", 3, 7, compares=True),
+        PositionCommit("order.placed", 3, 7, "2/1", 4, compares=True, expected=0),
     ]
 
 
@@ -379,8 +379,12 @@ def test_reset_is_of_all_or_of_the_named_positions() -> None:
         {"event_type": "c", "partition": 1, "at": "1970-01-01T00:00:00Z"},
     ]
 
-    assert everything == ([Reset(Goal(at=1_795_165_200_000_001))], None, True)
-    resets = [Reset(Goal("begin"), "a"), Reset(Goal(offset=0), "b", 0, ""), Reset(Goal(at=0), "c", 1)]
+    assert everything == ([GroupReset(ResetTarget(at=1_795_165_200_000_001))], None, True)
+    resets = [
+        GroupReset(ResetTarget("begin"), "a"),
+        GroupReset(ResetTarget(offset=0), "b", 0, ""),
+        GroupReset(ResetTarget(at=0), "c", 1),
+    ]
     assert parse_reset({"items": items, "reason": "größer"}) == (resets, "größer", False)
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from penstock.core.log import batching
 from penstock.core.registry.definition import NAKADI, PENSTOCK
 from penstock.core.subscriptions.assignment import ParkedSpan, parked_token_of, token_of
-from penstock.core.subscriptions.definition import Search
-from penstock.core.subscriptions.delivery import Batch
+from penstock.core.subscriptions.definition import SubscriptionSearch
+from penstock.core.subscriptions.delivery import DeliveryBatch
 from penstock.errors import BadParameter, BadStreamParameter, PenstockError, UnusableCursor
 from penstock.wire.log import nakadi as nakadi_stream
 from penstock.wire.log.nakadi import PART_BYTES, Asked, Extent, parse_stream
@@ -344,7 +344,7 @@ def test_results_are_shown_with_the_cursors_as_they_were_given() -> None:
 
 
 def test_pages_of_subscriptions_link_to_each_other_with_the_search() -> None:
-    search = Search("s h", ["a", "b"], ("user", "x&y"))
+    search = SubscriptionSearch("s h", ["a", "b"], ("user", "x&y"))
     pages = list_pages(search, shows=True, limit=2, offset=3, token=None, last="z")
 
     asked = [("event_type", "a"), ("event_type", "b"), ("reader", "user:x&y"), ("owning_application", "s h")]
@@ -352,7 +352,7 @@ def test_pages_of_subscriptions_link_to_each_other_with_the_search() -> None:
         "prev": [*asked, ("show_status", "true"), ("offset", 1), ("limit", 2)],
         "next": [*asked, ("show_status", "true"), ("offset", 5), ("limit", 2)],
     }
-    none = Search()
+    none = SubscriptionSearch()
     assert list_pages(none, shows=False, limit=9, offset=0, token=None, last=None) == {}
     assert list_pages(none, shows=False, limit=9, offset=0, token="", last="z") == {
         "next": [("token", "z"), ("limit", 9)]
@@ -362,17 +362,17 @@ def test_pages_of_subscriptions_link_to_each_other_with_the_search() -> None:
 # Lines of a stream.
 
 
-def parts(*batches: batching.Batch, epoch: int = 1) -> list[bytes]:
+def parts(*batches: batching.FeedBatch, epoch: int = 1) -> list[bytes]:
     return [*nakadi_stream.Lines(epoch).parts(batches)]
 
 
 def test_line_of_a_stream_is_written_byte_for_byte() -> None:
     events = [b'{"a": 1}', b'{"b":"\xc3\xa9"}']
     place = b'"partition":"3","offset":"001-0001-000000000000000007"'
-    assert parts(batching.Batch(3, 8, events)) == [b'{"cursor":{%b},"events":[%b]}\n' % (place, b",".join(events))]
+    assert parts(batching.FeedBatch(3, 8, events)) == [b'{"cursor":{%b},"events":[%b]}\n' % (place, b",".join(events))]
     for batch, epoch, keep_alive in (
-        (batching.Batch(0, 1, []), 0x2A, b'{"cursor":{"partition":"0","offset":"001-002a-000000000000000000"}}\n'),
-        (batching.Batch(11, 0, []), 2, b'{"cursor":{"partition":"11","offset":"001-0002--1"}}\n'),
+        (batching.FeedBatch(0, 1, []), 0x2A, b'{"cursor":{"partition":"0","offset":"001-002a-000000000000000000"}}\n'),
+        (batching.FeedBatch(11, 0, []), 2, b'{"cursor":{"partition":"11","offset":"001-0002--1"}}\n'),
     ):
         assert parts(batch, epoch=epoch) == [keep_alive]
 
@@ -380,7 +380,7 @@ def test_line_of_a_stream_is_written_byte_for_byte() -> None:
 @given(st.lists(st.sampled_from([1, 10, 1_000, PART_BYTES // 3, PART_BYTES, 3 * PART_BYTES]), min_size=1, max_size=40))
 @example([PART_BYTES // 3] * 40)
 def test_large_line_comes_in_parts_of_limited_size(sizes: list[int]) -> None:
-    found = parts(batching.Batch(0, 99, [b'"%b"' % (b"x" * size) for size in sizes]))
+    found = parts(batching.FeedBatch(0, 99, [b'"%b"' % (b"x" * size) for size in sizes]))
     line = b"".join(found)
 
     assert json.loads(line)["events"] == ["x" * size for size in sizes]
@@ -389,26 +389,28 @@ def test_large_line_comes_in_parts_of_limited_size(sizes: list[int]) -> None:
         assert max(map(len, found)) <= PART_BYTES + max(PART_BYTES, sizes[0]) + len(sizes) + 100
 
 
-def lines(*batches: Batch) -> list[dict[str, Any]]:
+def lines(*batches: DeliveryBatch) -> list[dict[str, Any]]:
     sent = b"".join(Lines(SECRET, lambda _: 2).parts(batches))
     assert sent.endswith(b"\n")
     return [json.loads(line) for line in sent.splitlines()]
 
 
 def test_batch_of_a_subscription_has_a_cursor_and_the_token_that_proves_it() -> None:
-    [batch] = lines(Batch((NAME, 3), 8, [b'{"n":1}', b'{"n":2}']))
+    [batch] = lines(DeliveryBatch((NAME, 3), 8, [b'{"n":1}', b'{"n":2}']))
 
     place = {"partition": "3", "offset": "001-0002-000000000000000007", "event_type": NAME}
     assert batch["cursor"] == place | {"cursor_token": token_of(SECRET, (NAME, 3), 8)}
     assert batch["events"] == [{"n": 1}, {"n": 2}]
-    [escaped] = lines(Batch(('a "b" \\ é', 0), 1, [b"{}"]))
+    [escaped] = lines(DeliveryBatch(('a "b" \\ é', 0), 1, [b"{}"]))
     assert escaped["cursor"]["event_type"] == 'a "b" \\ é'
 
 
 def test_keep_alive_has_no_events_and_a_reason_beside_it() -> None:
     reason = 'a "reason" \\ é\n'
     silent, last, both = lines(
-        Batch((NAME, 0), 0), Batch((NAME, 0), 0, (), reason), Batch((NAME, 0), 1, [b"{}"], reason)
+        DeliveryBatch((NAME, 0), 0),
+        DeliveryBatch((NAME, 0), 0, (), reason),
+        DeliveryBatch((NAME, 0), 1, [b"{}"], reason),
     )
 
     assert list(silent) == ["cursor"]
@@ -418,7 +420,7 @@ def test_keep_alive_has_no_events_and_a_reason_beside_it() -> None:
 
 
 def test_events_that_are_not_consecutive_have_their_offsets_beside_them() -> None:
-    [batch] = lines(Batch((NAME, 0), 8, [b"1", b"2"], offsets=[3, 7]))
+    [batch] = lines(DeliveryBatch((NAME, 0), 8, [b"1", b"2"], offsets=[3, 7]))
 
     assert (batch["cursor"]["offset"], batch["info"]) == ("001-0002-000000000000000007", {"offsets": [3, 7]})
 
@@ -426,7 +428,7 @@ def test_events_that_are_not_consecutive_have_their_offsets_beside_them() -> Non
 def test_parked_events_have_a_token_of_their_own() -> None:
     span = ParkedSpan(3, 17)
 
-    [batch] = lines(Batch((NAME, 0), 8, [b"{}"], "Parked events", span, [17]))
+    [batch] = lines(DeliveryBatch((NAME, 0), 8, [b"{}"], "Parked events", span, [17]))
 
     assert batch["info"] == {"debug": "Parked events", "offsets": [17]}
     assert batch["cursor"]["cursor_token"] == parked_token_of(SECRET, span)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.events.event import EVENTS_MAX
-from penstock.core.producers import Claim, Stamp
+from penstock.core.producers import EpochClaim, ProducerStamp
 from penstock.errors import BadParameter, BadProducerHeaders, Invalid, MalformedBatch, PartitionRequired, TooManyEvents
 from penstock.wire import batches as staging
 from penstock.wire.batches import OpenUpload, Part, PublishBatch, parse_begin, parse_complete, parse_open, parse_publish
@@ -38,7 +38,7 @@ from penstock.wire.producers import (
 )
 
 WHOLE = {GROUP: "g", EPOCH: "3", SEQUENCE: "7"}
-AT = Stamp(3, 7)
+AT = ProducerStamp(3, 7)
 OVER = "9007199254740992"
 ALLOWED_GROUP = "1 to 128 characters of A-Z, a-z, 0-9 and . _ : ~ -, but neither . nor .. alone"
 ALLOWED_NUMBER = "a whole number from 0 to 9007199254740991 in decimal digits"
@@ -57,9 +57,9 @@ GOOD: dict[str, tuple[dict[str, str], Given | None]] = {
     "none": ({}, None),
     "others": ({"Producer": "g", "Content-Type": "x"}, None),
     "the three": (WHOLE, Given("g", AT)),
-    "the smallest numbers": (WHOLE | {EPOCH: "0", SEQUENCE: "0"}, Given("g", Stamp(0, 0))),
+    "the smallest numbers": (WHOLE | {EPOCH: "0", SEQUENCE: "0"}, Given("g", ProducerStamp(0, 0))),
     "the largest numbers": (WHOLE | {EPOCH: str(NUMBER_MAX), SEQUENCE: str(NUMBER_MAX)},
-        Given("g", Stamp(2**53 - 1, 2**53 - 1))),
+        Given("g", ProducerStamp(2**53 - 1, 2**53 - 1))),
     "the longest group": (WHOLE | {GROUP: "x" * 128}, Given("x" * 128, AT)),
     "all that a group may have": (WHOLE | {GROUP: "aZ09._:~-"}, Given("aZ09._:~-", AT)),
     "overlaps refused": (WHOLE | {OVERLAP: "reject"}, Given("g", AT)),
@@ -262,18 +262,18 @@ def test_any_bytes_are_parsed_or_refused_with_a_writable_error(body: bytes) -> N
 
 
 def test_claim_is_parsed() -> None:
-    rows: list[tuple[bytes, Claim]] = [
-        (b"", Claim()),
-        (b" \n", Claim()),
-        (b"{}", Claim()),
-        (b'{"epoch":"next"}', Claim()),
-        (b'{"epoch":0}', Claim(epoch=0)),
-        (b'{"epoch":9007199254740991}', Claim(epoch=2**53 - 1)),
-        (b'{"starting_sequence":0}', Claim(starting=0)),
-        (b'{"starting_sequence":null,"claim_id":null,"if_epoch":null}', Claim()),
+    rows: list[tuple[bytes, EpochClaim]] = [
+        (b"", EpochClaim()),
+        (b" \n", EpochClaim()),
+        (b"{}", EpochClaim()),
+        (b'{"epoch":"next"}', EpochClaim()),
+        (b'{"epoch":0}', EpochClaim(epoch=0)),
+        (b'{"epoch":9007199254740991}', EpochClaim(epoch=2**53 - 1)),
+        (b'{"starting_sequence":0}', EpochClaim(starting=0)),
+        (b'{"starting_sequence":null,"claim_id":null,"if_epoch":null}', EpochClaim()),
         (b'{"claim_id":"6f1b2c1e-0000-4000-8000-000000000000"}',
-         Claim(claim_id="6f1b2c1e-0000-4000-8000-000000000000")),
-        (b'{"if_epoch":0,"pinned":true}', Claim(if_epoch=0, is_pinned=True)),
+         EpochClaim(claim_id="6f1b2c1e-0000-4000-8000-000000000000")),
+        (b'{"if_epoch":0,"pinned":true}', EpochClaim(if_epoch=0, is_pinned=True)),
     ]  # fmt: skip
     for body, claim in rows:
         assert parse_claim(body) == claim

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from penstock.cli.definition.document import Document, Place, Unreadable
 from penstock.cli.definition.openapi import WHY_LEFT_OUT, Plain, dialect_of, why_no_schema
-from penstock.schema.traversal import MISSING, Pointer, Schema, children, shown, steps, target
+from penstock.schema.traversal import MISSING, Pointer, Schema, children, format_pointer, steps, target
 
 Opening = Callable[[Path, Place], Document]
 """Returns the document in a file, to which a place refers."""
@@ -125,7 +125,7 @@ class _Bundling:
         dialect = dialect_of(origin.document.value)
         plain = dialect[0](node) if dialect else Plain(node, [])
         for word in plain.left_out:
-            self._left_out[word].append(f"{origin.document.file}{shown(origin.at)}")
+            self._left_out[word].append(f"{origin.document.file}{format_pointer(origin.at)}")
         schema = {word: value for word, value in plain.schema.items() if word not in _CARRIED}
         if isinstance(reference := schema.get("$ref"), str):
             schema["$ref"] = self._named(reference, origin)
@@ -145,7 +145,7 @@ class _Bundling:
             self._carried[name] = found
             self._waiting.append(name)
         known = self._names[key]
-        return "#" if known is None else shown(("definitions", known))
+        return "#" if known is None else format_pointer(("definitions", known))
 
     def _free_name(self, wanted: str) -> str:
         name, number = wanted, 1

@@ -15,7 +15,7 @@ from penstock.cli.definition.json_text import json_document
 from penstock.cli.definition.openapi import why_no_schema
 from penstock.cli.definition.yaml_text import yaml_documents
 from penstock.client.registry import whole
-from penstock.schema.guidelines.rules import Finding
+from penstock.schema.guidelines.rules import GuidelineFinding
 from penstock.schema.traversal import Pointer
 
 STDIN: Final = "-"
@@ -54,7 +54,7 @@ class Definition:
         """What was left out of its schema on the way."""
         return self.bundle.left_out if self.bundle else ()
 
-    def found_at(self, finding: Finding) -> Place:
+    def found_at(self, finding: GuidelineFinding) -> Place:
         """Return where *finding* was found."""
         at = _steps(finding.pointer)
         if finding.within == "definition":

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from penstock.schema.parsing import is_openapi
-from penstock.schema.traversal import Pointer, Schema, shown
+from penstock.schema.traversal import Pointer, Schema, format_pointer
 
 _DRAFT_4: Final = frozenset(
     [
@@ -82,13 +82,15 @@ def why_no_schema(document: Any, at: Pointer = (), file: str = "") -> str | None
     """
     if at not in _NO_SCHEMAS or not is_openapi(document):
         return None
-    what = f"holds what is no schema, {shown(at)} of an OpenAPI document" if at else "is a whole OpenAPI document"
+    what = (
+        f"holds what is no schema, {format_pointer(at)} of an OpenAPI document" if at else "is a whole OpenAPI document"
+    )
     named = [(*where, name) for where in _SCHEMAS for name in _names(document, where)]
     if not named:
         return f"{what}: name one schema in such a document, as in {EXAMPLE}; this one has none"
     more = f" and {len(named) - _TOLD_MAX} more" if len(named) > _TOLD_MAX else ""
     has = ", ".join(each[-1] for each in named[:_TOLD_MAX]) + more
-    return f"{what}: name one of its schemas, as in {file or 'openapi.yaml'}{shown(named[0])}; it has {has}"
+    return f"{what}: name one of its schemas, as in {file or 'openapi.yaml'}{format_pointer(named[0])}; it has {has}"
 
 
 def _names(document: Any, where: Pointer) -> list[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.cli.event_type.plan import Plan, planned, reasons
 from penstock.cli.failures import Failure
 from penstock.errors import Conflict, EventTypeNotFound, Forbidden, Invalid, NotOffered, TooLarge, WrongAddress
-from penstock.schema.guidelines import Finding, reason_for
+from penstock.schema.guidelines import GuidelineFinding, reason_for
 from penstock.schema.guidelines.rules import BACKWARD_COMPATIBLE
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Against:
     """What the change of the schema means; None where it stays."""
     groups: "tuple[ConsumerGroup, ...]"
     """The consumer groups that read it."""
-    findings: tuple[Finding, ...]
+    findings: tuple[GuidelineFinding, ...]
     """Changes that break readers, although the mode lets them pass."""
     refused: tuple[str, ...] = ()
     """Why the hub would refuse it."""
@@ -92,11 +92,11 @@ def _refusals(client: "Client", plan: Plan) -> list[str]:
     return []
 
 
-def _breaking(schema: "Compatibility", wanted: Mapping[str, Any]) -> list[Finding]:
+def _breaking(schema: "Compatibility", wanted: Mapping[str, Any]) -> list[GuidelineFinding]:
     """Return the changes that no mode but `none` lets pass; the annotation that waives the guideline waives them."""
     annotations = wanted.get("annotations") or {}
     findings = (
-        Finding(BACKWARD_COMPATIBLE, "schema", change.pointer, f"the change breaks readers: {change.says}")
+        GuidelineFinding(BACKWARD_COMPATIBLE, "schema", change.pointer, f"the change breaks readers: {change.says}")
         for change in schema.changes
         if change.level == "MAJOR" and not change.refused
     )

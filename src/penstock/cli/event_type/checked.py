@@ -7,10 +7,10 @@ from typing import NamedTuple
 from penstock.cli.definition.definition import Definition
 from penstock.cli.definition.document import Place, Unreadable
 from penstock.cli.event_type.against import Against
-from penstock.core.registry.definition import Stranger, strangers
+from penstock.core.registry.definition import UnknownMember, unknown_members
 from penstock.core.registry.event_type import EventType, WithoutEffect, without_effect
 from penstock.errors import InvalidEventType, UnsupportedMediaType
-from penstock.schema.guidelines import Finding, check
+from penstock.schema.guidelines import GuidelineFinding, check
 
 
 class Fault(NamedTuple):
@@ -26,20 +26,20 @@ class Checked:
 
     definition: Definition
     faults: tuple[Fault, ...]
-    own_findings: tuple[Finding, ...]
+    own_findings: tuple[GuidelineFinding, ...]
     against: Against | None = None
     """What it would do to the event type of its name; None where nobody has asked, or it is invalid."""
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[GuidelineFinding, ...]:
         """Where it does not keep a guideline; waived ones too."""
         return self.own_findings + (self.against.findings if self.against else ())
 
     @property
-    def strangers(self) -> list[tuple[Place, Stranger]]:
+    def strangers(self) -> list[tuple[Place, UnknownMember]]:
         """Its members that mean nothing to a hub, which takes them all the same, and where each stands."""
         document, at = self.definition.document, self.definition.at
-        return [(document.place((*at, *each.at)), each) for each in strangers(self.definition.value)]
+        return [(document.place((*at, *each.at)), each) for each in unknown_members(self.definition.value)]
 
     @property
     def without_effect(self) -> list[tuple[Place, WithoutEffect]]:

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from penstock.schema.traversal import MISSING, Pointer, same, shown
+from penstock.schema.traversal import MISSING, Pointer, format_pointer, is_equal
 
 
 class Difference(NamedTuple):
@@ -39,8 +39,8 @@ def differences(before: Any, after: Any, at: Pointer = ()) -> Iterator[Differenc
     if isinstance(before, dict) and isinstance(after, dict):
         for name in sorted(before.keys() | after.keys()):
             yield from differences(before.get(name), after.get(name), (*at, name))
-    elif not same(before, after) or type(before) is not type(after):
-        yield Difference(shown(at), before, after)
+    elif not is_equal(before, after) or type(before) is not type(after):
+        yield Difference(format_pointer(at), before, after)
 
 
 def schema_difference(before: str, after: str) -> list[str]:

@@ -10,10 +10,10 @@ from typing import Any
 import typer
 
 from penstock.client.registry import definition
-from penstock.core.registry.definition import completed
+from penstock.core.registry.definition import complete_definition
 from penstock.schema.guidelines.draft import find
 from penstock.schema.guidelines.names import words
-from penstock.schema.models import entity, model_schema
+from penstock.schema.models import entity_type, model_schema
 from penstock.schema.traversal import Schema, key_path
 
 
@@ -60,7 +60,7 @@ def defined(named: str, model: Any, traits: dict[str, Any]) -> tuple[dict[str, A
         BadParameter: no schema can be made of the class, or it has no such key fields.
         InvalidEventType: a hub would refuse the definition.
     """
-    record = entity(model)
+    record = entity_type(model)
     traits = {"category": "undefined" if record is None else "data", **traits}
     if record is not None and traits["category"] != "data":
         raise _wrong(named, f"it is a change of data, so its category is data, not {traits['category']}")
@@ -75,7 +75,7 @@ def defined(named: str, model: Any, traits: dict[str, Any]) -> tuple[dict[str, A
             raise typer.BadParameter(reason, param_hint="--partition-key-field")
     name = traits.pop("name", None) or ".".join(words(str(getattr(record or model, "__name__", schema["title"]))))
     made = definition(name, {"schema": schema, **traits})  # type: ignore[typeddict-item]
-    completed(made)
+    complete_definition(made)
     return {"name": name, **made}, schema
 
 

@@ -9,9 +9,9 @@ from penstock.cli.event_type.difference import Difference, differences
 from penstock.cli.failures import Failure
 from penstock.core.registry.definition import partition_count_of
 from penstock.core.registry.event_type import EventType
-from penstock.core.registry.replacement import KEPT_WHEN_ABSENT, replaced
+from penstock.core.registry.replacement import KEPT_WHEN_ABSENT, replace_definition
 from penstock.errors import IncompatibleSchema, InvalidEventType, PenstockError
-from penstock.schema.traversal import same
+from penstock.schema.traversal import is_equal
 
 _OF_THE_HUB: Final = ("partition_count", "created_at", "updated_at")
 _PARALLELISM: Final = ("read_parallelism", "write_parallelism")
@@ -69,7 +69,7 @@ def _changed(wanted: Mapping[str, Any], old: EventType, *, allow_reordering: boo
     body = _body(wanted, old.definition)
     texts = old.definition[_SCHEMA][_SCHEMA], body[_SCHEMA][_SCHEMA]
     try:
-        after = replaced(old, body, admin=True, allow_reordering=allow_reordering).event_type.definition
+        after = replace_definition(old, body, admin=True, allow_reordering=allow_reordering).event_type.definition
     except (IncompatibleSchema, InvalidEventType) as error:
         refused += reasons(error)
         after = EventType.parse(_with_what_stays(body, old.definition)).definition
@@ -100,7 +100,7 @@ def _body(wanted: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
     if (statistic := body.get("default_statistic")) is not None:
         before = old.get("default_statistic")
         body["default_statistic"] = before and statistic | {each: before[each] for each in _PARALLELISM}
-    if same(json.loads(body[_SCHEMA][_SCHEMA]), json.loads(old[_SCHEMA][_SCHEMA])):
+    if is_equal(json.loads(body[_SCHEMA][_SCHEMA]), json.loads(old[_SCHEMA][_SCHEMA])):
         body[_SCHEMA] = {"type": "json_schema", _SCHEMA: old[_SCHEMA][_SCHEMA]}
     return body
 

@@ -6,7 +6,7 @@ from penstock.cli.event_line import bare
 from penstock.cli.event_type.against import Against
 from penstock.cli.event_type.checked import Check, Checked
 from penstock.cli.output import counted, print_table, say
-from penstock.schema.guidelines import Finding
+from penstock.schema.guidelines import GuidelineFinding
 
 if TYPE_CHECKING:
     from penstock.client import Compatibility
@@ -60,7 +60,7 @@ def _event_type(each: Checked) -> dict[str, Any]:
     }
 
 
-def _finding(each: Checked, finding: Finding) -> dict[str, Any]:
+def _finding(each: Checked, finding: GuidelineFinding) -> dict[str, Any]:
     return {
         "guideline": finding.rule.id,
         "level": finding.rule.level,
@@ -95,7 +95,7 @@ def _show(each: Checked) -> None:
         say("  keeps all guidelines that can be checked")
 
 
-def _row(each: Checked, finding: Finding) -> tuple[object, ...]:
+def _row(each: Checked, finding: GuidelineFinding) -> tuple[object, ...]:
     level = finding.rule.level if finding.waived is None else "waived"
     advice = finding.advice if finding.waived is None else finding.waived
     return each.definition.found_at(finding), level, finding.rule.id, finding.found, advice

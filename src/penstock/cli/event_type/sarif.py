@@ -8,7 +8,7 @@ from urllib.parse import quote
 from penstock import __version__
 from penstock.cli.definition.document import Place
 from penstock.cli.event_type.checked import Check, Checked
-from penstock.schema.guidelines import GUIDELINES, Finding
+from penstock.schema.guidelines import GUIDELINES, GuidelineFinding
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS: Final = {"MUST": "error", "SHOULD": "warning", "MAY": "note"}
@@ -70,7 +70,7 @@ def _results(each: Checked) -> Iterator[dict[str, Any]]:
         yield _result(NO_EFFECT, "warning", f"{name}: {found}", place)
 
 
-def _of_finding(each: Checked, finding: Finding) -> dict[str, Any]:
+def _of_finding(each: Checked, finding: GuidelineFinding) -> dict[str, Any]:
     text = f"{each.definition.name}: {finding.found}. {finding.advice}"
     result = _result(finding.rule.id, LEVELS[finding.rule.level], text, each.definition.found_at(finding))
     where = {"fullyQualifiedName": f"{each.definition.name} {finding.within} {finding.pointer}"}

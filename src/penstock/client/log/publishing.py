@@ -18,7 +18,7 @@ from uuid import UUID
 import msgspec
 
 from penstock.client.registry import EventTypes, hub_address
-from penstock.core.events.encoding import document, fill_metadata, is_one_event
+from penstock.core.events.encoding import encode_event, fill_metadata, is_one_event
 from penstock.core.events.event import NewEvent, check_event, check_size
 from penstock.errors import (
     AlreadyPublished,
@@ -174,7 +174,7 @@ def async_each_event(events: Any) -> Iterable[Any] | AsyncIterable[Any]:
 
 def new_event(event: Any, key: str | None = None) -> NewEvent:
     """Return what a producer calls an event as it is handed in; with *key*, where it has none of its own."""
-    given = event if isinstance(event, NewEvent) else NewEvent.of(document(event))
+    given = event if isinstance(event, NewEvent) else NewEvent.of(encode_event(event))
     return given if given.key is not None or key is None else msgspec.structs.replace(given, key=key)
 
 
@@ -206,7 +206,7 @@ def raw_of(event: Any) -> bytes:
     Raises:
         InvalidEvent, EventTooLarge: it is none.
     """
-    raw = document(event)
+    raw = encode_event(event)
     if isinstance(event, str | bytes | bytearray | memoryview | msgspec.Raw) or b"\n" in raw or b"\r" in raw:
         return check_event(raw)  # Raw JSON within an event may bring line ends, and anything behind them.
     # What has just been encoded is valid, and on one line.

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from penstock.core.producers import Range
+from penstock.core.producers import OffsetRange
 from penstock.errors import BadParameter
 
 OnUnknown: TypeAlias = Literal["resolve", "republish"]
@@ -37,7 +37,7 @@ class PublishResult:
     """The number of the first of them. The others follow, unless some of them were stored before: each Event knows."""
     count: int
     """How many events."""
-    offsets: Sequence[Range]
+    offsets: Sequence[OffsetRange]
     """Where they are, in their order."""
     duplicate: bool
     """Whether they, or those of them that were sent now, were stored by an attempt of which no answer had come."""
@@ -56,7 +56,7 @@ class Resolution:
     count: int
     stored: bool | None
     """Whether all of it is stored, which is final; None: the hub does not know any more."""
-    offsets: Sequence[Range]
+    offsets: Sequence[OffsetRange]
     """Where it is stored."""
 
 

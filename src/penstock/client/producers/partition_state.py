@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 from penstock.client.log.publishing import Event, Publication
 from penstock.client.producers.options import Outcome, PartitionPublishingOptions, PublishResult
-from penstock.core.producers import MODULUS, Range
+from penstock.core.producers import MODULUS, OffsetRange
 from penstock.errors import (
     MalformedAnswer,
     OutcomeUnknown,
@@ -201,7 +201,7 @@ class Lane:
         self.claim_id = new_claim_id()
         self.clear()
 
-    def advance(self, count: int, ranges: Sequence[Range]) -> None:
+    def advance(self, count: int, ranges: Sequence[OffsetRange]) -> None:
         """Take note that the next *count* events are stored."""
         self.next = (self.next + count) % self.modulus
         self.last_offset = ranges[-1].last
@@ -242,7 +242,7 @@ class Lane:
         """Tell whether anything of what an operation is to publish was found to be stored, and nobody was told so."""
         return any(each in self.settled for each in self.plain.events(operation.values))
 
-    def settle(self, numbered: Numbered, ranges: Sequence[Range]) -> None:
+    def settle(self, numbered: Numbered, ranges: Sequence[OffsetRange]) -> None:
         """Take note that *numbered* is stored, though its user was told that this is not known."""
         self.settled.update(zip(numbered.events, self.publications(numbered, ranges), strict=True))
         self.plain.drop_oldest()
@@ -258,7 +258,7 @@ class Lane:
                 event.published(found)
         self.plain.drop(events)
 
-    def publications(self, numbered: Numbered, ranges: Sequence[Range]) -> list[Publication]:
+    def publications(self, numbered: Numbered, ranges: Sequence[OffsetRange]) -> list[Publication]:
         """Return under which number, and where, each of these events is stored."""
         offsets = (offset for each in ranges for offset in range(each.first, each.last + 1))
         numbers = ((numbered.first + at) % self.modulus for at in range(len(numbered.events)))
@@ -347,11 +347,11 @@ def poisoned(
     return lane.poison(found)
 
 
-def ranges_in(found: wire.Result) -> list[Range]:
+def ranges_in(found: wire.Result) -> list[OffsetRange]:
     """Return where the events of a batch are."""
-    return [Range(each.first, each.last) for each in ([found.offsets] if found.offsets else found.ranges)]
+    return [OffsetRange(each.first, each.last) for each in ([found.offsets] if found.offsets else found.ranges)]
 
 
-def ranges_told(error: ProducerUnsafe) -> list[Range]:
+def ranges_told(error: ProducerUnsafe) -> list[OffsetRange]:
     """Return where what is stored of a batch is, as *error* says."""
-    return [Range(**each) for each in error.ranges or []]
+    return [OffsetRange(**each) for each in error.ranges or []]

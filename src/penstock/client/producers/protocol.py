@@ -39,7 +39,7 @@ from penstock.client.producers.partition_state import (
 )
 from penstock.client.protocol import HubProtocol
 from penstock.client.registry import PublishingProperties, hub_address, properties_of
-from penstock.core.producers import Range
+from penstock.core.producers import OffsetRange
 from penstock.errors import (
     BadParameter,
     ClaimRefused,
@@ -223,7 +223,7 @@ class Resolving:
 
     def _fate(
         self, lane: Lane, numbered: Numbered, operation: Operation
-    ) -> Exchange[tuple[bool | None, Sequence[Range]]]:
+    ) -> Exchange[tuple[bool | None, Sequence[OffsetRange]]]:
         """Find out whether a batch is stored, and where, once it is either past or shut out; None: nobody knows.
 
         Handed in once more it is not stored twice, and the hub compares it with what it has under its numbers: that may
@@ -313,7 +313,7 @@ def _is_behind(error: ClaimRefused, epoch: int) -> bool:
     return current is None or current < epoch
 
 
-def _resolved(lane: Lane, numbered: Numbered, stored: bool | None, ranges: Sequence[Range]) -> Resolution:
+def _resolved(lane: Lane, numbered: Numbered, stored: bool | None, ranges: Sequence[OffsetRange]) -> Resolution:
     """Take note of what was found out, unless that is nothing."""
     if stored:
         lane.settle(numbered, ranges)
@@ -487,7 +487,7 @@ class Producing:
         self._stored(lane, numbered, operation, ranges_in(found), duplicate=found.outcome == "duplicate")
 
     def _stored(
-        self, lane: Lane, numbered: Numbered, operation: Operation, ranges: Sequence[Range], *, duplicate: bool
+        self, lane: Lane, numbered: Numbered, operation: Operation, ranges: Sequence[OffsetRange], *, duplicate: bool
     ) -> None:
         with operation.holding():
             operation.in_flight = False
@@ -534,7 +534,7 @@ def _counted(error: PenstockError, numbered: Numbered, operation: Operation) -> 
     return type(error)(**error.fields | {"line": handed_in})
 
 
-def _result(operation: Operation, ranges: Sequence[Range] | None = None, *, duplicate: bool) -> PublishResult:
+def _result(operation: Operation, ranges: Sequence[OffsetRange] | None = None, *, duplicate: bool) -> PublishResult:
     """Return what came of events that are published, at *ranges* where that is known."""
     first = operation.events[0]
     assert first.published_epoch is not None and first.published_sequence is not None
@@ -552,16 +552,16 @@ def _result(operation: Operation, ranges: Sequence[Range] | None = None, *, dupl
     )
 
 
-def ranges_of(offsets: Iterable[int]) -> list[Range]:
+def ranges_of(offsets: Iterable[int]) -> list[OffsetRange]:
     """Return *offsets* as ranges, in their order.
 
     >>> ranges_of([4, 5, 6, 9, 2])
-    [Range(first=4, last=6), Range(first=9, last=9), Range(first=2, last=2)]
+    [OffsetRange(first=4, last=6), OffsetRange(first=9, last=9), OffsetRange(first=2, last=2)]
     """
-    found: list[Range] = []
+    found: list[OffsetRange] = []
     for offset in offsets:
         if found and found[-1].last + 1 == offset:
             found[-1] = found[-1]._replace(last=offset)
         else:
-            found.append(Range(offset, offset))
+            found.append(OffsetRange(offset, offset))
     return found

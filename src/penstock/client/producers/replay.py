@@ -23,7 +23,7 @@ from penstock.client.producers.options import PartitionPublishingOptions
 from penstock.client.producers.producer import IdempotentProducer
 from penstock.client.registry import PartitionChoice, PublishingProperties
 from penstock.core.events.event import NewEvent
-from penstock.core.log.cursor import Cursor, View, feed_mark
+from penstock.core.log.cursor import FeedCursor, FeedView, feed_mark
 from penstock.errors import (
     ClaimRefused,
     Conflict,
@@ -36,7 +36,7 @@ from penstock.errors import (
     SequenceGap,
     SequenceOverlap,
 )
-from penstock.schema.traversal import same
+from penstock.schema.traversal import is_equal
 
 HELD_MAX: Final = 1_000_000
 """So many events are held at most until it is seen that the series is the one that the hub has the beginning of."""
@@ -198,8 +198,8 @@ class Replay:
         ends = self._client.partitions(self._event_type)
         if not ends[partition].oldest <= offset <= ends[partition].newest:
             return False
-        view = View(len(ends), partition, len(ends))
-        cursor = Cursor(feed_mark(self._event_type), ends[partition].epoch, view, (offset,)).encode()
+        view = FeedView(len(ends), partition, len(ends))
+        cursor = FeedCursor(feed_mark(self._event_type), ends[partition].epoch, view, (offset,)).encode()
         feed = self._client.feed(self._event_type, partition_count=len(ends))
         page = feed.read({partition: cursor}, page_size_hint=1, headers=["_all"])
         if not page.events or not _is_like(_decode(page.events[0].raw), _decode(event.data)):
@@ -254,7 +254,7 @@ def _is_like(stored: dict[str, Any], given: dict[str, Any]) -> bool:
     """Tell whether a stored event can be a given one, to whose metadata things have been added on the way."""
     stored_metadata, metadata = stored.pop("metadata", None), given.pop("metadata", None)
     eids = [each.get("eid") if isinstance(each, dict) else None for each in (stored_metadata, metadata)]
-    return same(stored, given) and eids[1] in (None, eids[0])
+    return is_equal(stored, given) and eids[1] in (None, eids[0])
 
 
 def _is_beside(stored: Mapping[str, str], given: NewEvent) -> bool:

@@ -28,7 +28,7 @@ from penstock.client.subscriptions.stream_protocol import (
     SubscriptionBatch,
     stream_wish,
 )
-from penstock.core.subscriptions.assignment import Place
+from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.errors import BadParameter, CommitRefused, PenstockError, StreamNotFound
 from penstock.wire.http import Backoff, is_passing
 
@@ -44,15 +44,15 @@ class ConsumerSession:
         """Before that the hub is not asked again for a step of that kind, which has failed."""
         self.renewed_at = now
         """Since when it has its time to commit."""
-        self.pending: Counter[Place] = Counter()
+        self.pending: Counter[FeedPartition] = Counter()
         """How many batches wait for a handler, or have one, by partition."""
         self.handled: list[SubscriptionBatch[Any]] = []
         """What is to be committed."""
-        self.failed: dict[Place, float] = {}
+        self.failed: dict[FeedPartition, float] = {}
         """When partitions are to be given back in which a handler has failed."""
-        self.void: set[Place] = set()
+        self.void: set[FeedPartition] = set()
         """Partitions of which the hub takes no more commits."""
-        self.kept: frozenset[Place] | None = None
+        self.kept: frozenset[FeedPartition] | None = None
         """What was kept when it was given back; None: it was not."""
         self.is_unwanted = is_unwanted
         """Whether it is to end."""
@@ -90,14 +90,14 @@ class ConsumerSession:
         self._backoffs.pop(kind, None)
         self.retry_at.pop(kind, None)
 
-    def keep(self, now: float) -> frozenset[Place]:
+    def keep(self, now: float) -> frozenset[FeedPartition]:
         """Return the partitions that it does not give back yet."""
         if self.is_lost:
             return self.kept or frozenset()
         worked_on = {*self.pending, *(each.place for each in self.handled)} - self.void
         return frozenset(worked_on | {place for place, due in self.failed.items() if due > now})
 
-    def forget(self, place: Place) -> None:
+    def forget(self, place: FeedPartition) -> None:
         """Count one batch less of a partition."""
         self.pending[place] -= 1
         if not self.pending[place]:
@@ -155,8 +155,8 @@ class GiveBack:
     """Give back what a stream has that has ended, but for what is being worked on."""
 
     stream_id: str
-    keep: Collection[Place]
-    failed: Collection[Place]
+    keep: Collection[FeedPartition]
+    failed: Collection[FeedPartition]
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ class Consuming:
         self._delay_seconds_max = delay_seconds_max
         self._clock = clock
         self._sessions: dict[str, ConsumerSession] = {}
-        self._lanes: dict[Place, _Lane] = {}
+        self._lanes: dict[FeedPartition, _Lane] = {}
         self._batches = self._events = self._failures = self._too_late = 0
         self._reason: str | None = None
         self._stopped_at = 0.0
@@ -422,7 +422,7 @@ class Consuming:
         for lane in self._lanes.values():
             self._drop(lane, lambda each: each.stream_id == session.id)
 
-    def _void(self, session: ConsumerSession, place: Place) -> None:
+    def _void(self, session: ConsumerSession, place: FeedPartition) -> None:
         """The hub takes nothing more of one partition of a stream."""
         session.void.add(place)
         refused = [each for each in session.handled if each.place == place]
@@ -436,14 +436,14 @@ class Consuming:
             self._sessions[each.stream_id].forget(each.place)
         lane.queue = [each for each in lane.queue if not what(each)]
 
-    def _left(self, batch: Batch) -> tuple[ConsumerSession, Place]:
+    def _left(self, batch: Batch) -> tuple[ConsumerSession, FeedPartition]:
         session, place = self._sessions[batch.stream_id], batch.place
         self._lanes[place].is_busy = False
         session.forget(place)
         return session, place
 
 
-def _refused(error: CommitRefused) -> Place:
+def _refused(error: CommitRefused) -> FeedPartition:
     """Return the partition of which a cursor was refused."""
     partition = error.partition
     return error.event_type, int(partition) if partition.isdecimal() else -1

@@ -21,7 +21,7 @@ import msgspec
 from penstock.client.http.exchanges import JsonExchange, RetryPolicy, decoded
 from penstock.client.subscriptions.protocol import subscription_address
 from penstock.core.events.decoding import EventDecoder
-from penstock.core.subscriptions.assignment import Place
+from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.errors import (
     BadParameter,
     ConnectionLost,
@@ -64,7 +64,7 @@ class StreamOptions(TypedDict, total=False):
     batch_flush_timeout: int
     batch_timespan: int
     max_uncommitted_events: int
-    partitions: Collection[Place]
+    partitions: Collection[FeedPartition]
     commit_timeout: int
     stream_timeout: int
     stream_limit: int
@@ -82,7 +82,7 @@ class StreamWish:
     """A batch spans no more than so long a time in which its events were received; 0: any."""
     max_uncommitted_events: int = 0
     """How far what is sent may be ahead of what is committed, over all partitions; 0: ten whole batches."""
-    partitions: Collection[Place] = ()
+    partitions: Collection[FeedPartition] = ()
     """The partitions that it wants for itself, as pairs of event type and number; none: its share of the rest."""
     commit_timeout: int = 60
     """So long after the last commit a stream ends of which anything is uncommitted, unless its lease is extended."""
@@ -166,7 +166,7 @@ class SubscriptionBatch(Handed, Generic[Data]):
         return self._line.cursor.event_type
 
     @property
-    def place(self) -> Place:
+    def place(self) -> FeedPartition:
         """The event type and the partition."""
         return self.event_type, self.partition
 
@@ -315,7 +315,7 @@ class Streaming:
         self._decoder = None if kind is None else EventDecoder(kind, "a subscription")
         self._make = make
         self._unwanted: set[str] = set()
-        self._in_hand: dict[Place, str] = {}
+        self._in_hand: dict[FeedPartition, str] = {}
         """Up to where the stream's batches were handed on, in partitions of which that is not committed."""
         self.stream_id: str | None = None
         """The stream that was begun last."""
@@ -395,7 +395,7 @@ class Streaming:
         yield from (self._json if patiently else self._once).done(request, is_passing, HTTPStatus.NO_CONTENT)
 
     def give_back(
-        self, stream_id: str, keep: Collection[Place] = (), failed: Collection[Place] | None = None
+        self, stream_id: str, keep: Collection[FeedPartition] = (), failed: Collection[FeedPartition] | None = None
     ) -> Exchange[None]:
         """End a stream, and let others have at once what it was sent and has not committed, but for *keep*.
 
@@ -468,5 +468,5 @@ def is_over(error: PenstockError) -> bool:
     return isinstance(error, StreamNotFound)
 
 
-def _shown(places: Collection[Place]) -> list[dict[str, str]]:
+def _shown(places: Collection[FeedPartition]) -> list[dict[str, str]]:
     return [{"event_type": name, "partition": str(partition)} for name, partition in sorted(places)]

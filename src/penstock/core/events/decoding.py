@@ -62,11 +62,11 @@ class EventDecoder:
     def explain(self, error: Exception, raw: bytes) -> tuple[str, str]:
         """Return a pointer to the member for which *raw* could not be decoded, and what is wrong with it."""
         if isinstance(error, msgspec.DecodeError):
-            steps, reason = _told(str(error))
+            steps, reason = _read_message(str(error))
         elif isinstance(error, UnicodeDecodeError | RecursionError):
             steps, reason = [], f"it is no JSON that can be read: {error}"
         else:
-            steps, reason = pydantic_model.explained(error)
+            steps, reason = pydantic_model.explain_error(error)
             steps = _in_json(["data", *steps] if self._is_of_changes else steps, raw)
         if not self._is_of_changes and len(steps) < 2 and _is_change(raw):
             reason += f"; it is a change of data: read it as DataChange[{self.name}]"
@@ -79,7 +79,7 @@ class EventDecoder:
         from pydantic import ValidationError
 
         self.failures += (ValidationError,)
-        validate = pydantic_model.reading(kind)
+        validate = pydantic_model.make_reader(kind)
         return lambda raw: validate(bytes(raw))
 
 
@@ -102,7 +102,7 @@ def _nested(kind: Any) -> Callable[[type, Any], Any]:
                 raise TypeError(
                     f"{_name(node)} cannot be read from JSON: use a Struct, a dataclass or a pydantic model"
                 )
-            read[node.cls] = pydantic_model.reading(node.cls)
+            read[node.cls] = pydantic_model.make_reader(node.cls)
         elif getattr(node, "forbid_unknown_fields", False):
             raise TypeError(
                 f"{_name(node)} forbids members that it does not know, so that it could not read the events of a newer "
@@ -115,7 +115,7 @@ def _nested(kind: Any) -> Callable[[type, Any], Any]:
         try:
             return read[model](msgspec.json.encode(value))
         except ValidationError as error:
-            steps, reason = pydantic_model.explained(error)
+            steps, reason = pydantic_model.explain_error(error)
             raise ValueError(f"{'.'.join(map(str, steps))}: {reason}") from None
 
     return hook
@@ -125,12 +125,12 @@ def _name(node: Any) -> str:
     return str(getattr(node.cls, "__qualname__", node.cls))
 
 
-def _told(text: str) -> tuple[list[str], str]:
+def _read_message(text: str) -> tuple[list[str], str]:
     """Take apart what msgspec says.
 
-    >>> _told("Expected `int`, got `str` - at `$.items[0].price`")
+    >>> _read_message("Expected `int`, got `str` - at `$.items[0].price`")
     (['items', '0', 'price'], 'expected `int`, got `str`')
-    >>> _told("Object missing required field `price` - at `$.items[0]`")
+    >>> _read_message("Object missing required field `price` - at `$.items[0]`")
     (['items', '0', 'price'], 'is missing')
     """
     reason, _, path = text.rpartition(" - at ") if " - at `" in text else (text, "", "")

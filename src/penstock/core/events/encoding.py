@@ -20,7 +20,7 @@ import msgspec
 from penstock.errors import InvalidEvent
 from penstock.schema.json_text import DEPTH_MAX
 from penstock.schema.models import DataChange
-from penstock.schema.pydantic_models import dumped, is_pydantic, seen
+from penstock.schema.pydantic_models import dump_model, dump_python, is_pydantic
 
 TIMES: Final = (datetime, time)
 """Types that `msgspec.to_builtins` leaves as they are, so that their values can be checked."""
@@ -30,7 +30,7 @@ _MINUTE: Final = timedelta(minutes=1)
 _PLAIN_KEY: Final = re.compile(r"\w+")
 
 
-class Inexact(NamedTuple):
+class InexactValue(NamedTuple):
     """A value that JSON would not keep, and where it is."""
 
     path: str
@@ -79,30 +79,30 @@ def _is_without_times(value: Any) -> bool:
     return True
 
 
-def inexact(value: Any, path: str = "") -> Iterator[Inexact]:
+def inexact_values(value: Any, path: str = "") -> Iterator[InexactValue]:
     """Yield such values in *value*, likewise; those of a key stand at what it is the key of."""
     if isinstance(value, dict):
         for name, each in value.items():
             place = _member(path, name)
-            yield from inexact(name, place)
-            yield from inexact(each, place)
+            yield from inexact_values(name, place)
+            yield from inexact_values(each, place)
     elif isinstance(value, list | tuple | set | frozenset):
         for number, each in enumerate(value):
-            yield from inexact(each, f"{path}[{number}]")
+            yield from inexact_values(each, f"{path}[{number}]")
     elif type(value) in _CHECKED and not _is_exact(value):
-        yield Inexact(path or "it", value)
+        yield InexactValue(path or "it", value)
 
 
-def in_utc(value: Any) -> Any:
+def to_utc(value: Any) -> Any:
     """Return *value*, with such datetimes in UTC.
 
     Raises:
         OverflowError: one is before year 1, or after 9999, in UTC.
     """
     if isinstance(value, dict):
-        return {in_utc(name): in_utc(each) for name, each in value.items()}
+        return {to_utc(name): to_utc(each) for name, each in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [in_utc(each) for each in value]
+        return [to_utc(each) for each in value]
     return value.astimezone(UTC) if isinstance(value, datetime) and not _is_exact(value) else value
 
 
@@ -131,7 +131,7 @@ _FILLED: Final = ("eid", "occurred_at")
 _TOLD_CHARS: Final = 80
 
 
-def document(event: Any) -> bytes:
+def encode_event(event: Any) -> bytes:
     """Return *event* as JSON: bytes and text as they are; mappings, dataclasses, Structs and models encoded.
 
     Members have the names that a Struct's `rename` gives them, and pydantic's aliases (of serialization, if others are
@@ -143,7 +143,7 @@ def document(event: Any) -> bytes:
             day without a date, in a pydantic model, beside raw JSON.
         TypeError: it is a class, or holds something that has no form in JSON.
 
-    >>> document({"order_id": 1})
+    >>> encode_event({"order_id": 1})
     b'{"order_id":1}'
     """
     if isinstance(event, bytes | bytearray | memoryview | msgspec.Raw):
@@ -196,10 +196,10 @@ def fill_metadata(raw: bytes, *, eid: Callable[[], UUID], occurred_at: Callable[
     return _encode(event)
 
 
-def unlike(value: Any, right: str) -> str:
+def describe_mismatch(value: Any, right: str) -> str:
     """Return what an error says of *value*, decoded JSON, which has to be *right* and is not; None: it is missing.
 
-    >>> unlike(True, "a UUID"), unlike(None, "a UUID")
+    >>> describe_mismatch(True, "a UUID"), describe_mismatch(None, "a UUID")
     ('must be a UUID, not true', 'is missing; it must be a UUID')
     """
     if value is None:
@@ -221,15 +221,15 @@ def _exact(event: Any, raw: bytes) -> bytes:
     held = msgspec.to_builtins(event, builtin_types=TIMES, enc_hook=_seen)
     if not has_inexact(held, raw):
         return raw
-    found = [*inexact(held)]
+    found = [*inexact_values(held)]
     lost = next((each for each in found if not isinstance(each.value, datetime)), None)
     if lost is None:
         try:
             plain = msgspec.to_builtins(_encodable(event), builtin_types=TIMES, enc_hook=_plain)
-            kept = {each.path for each in inexact(plain)}
+            kept = {each.path for each in inexact_values(plain)}
             lost = next((each for each in found if each.path not in kept), None)  # A model has written it itself.
             if lost is None:
-                return _encode(in_utc(plain))
+                return _encode(to_utc(plain))
         except (TypeError, OverflowError):  # There is raw JSON in it; or UTC's year is 0, or 10 000.
             lost = found[0]
     raise InvalidEvent(reason=lost.reason)
@@ -238,9 +238,9 @@ def _exact(event: Any, raw: bytes) -> bytes:
 def _encodable(event: Any) -> Any:
     """Return *event* as the encoder may have it: it would take a dataclass of pydantic's for any other."""
     if is_pydantic(type(event)):
-        return dumped(event)
+        return dump_model(event)
     if isinstance(event, DataChange) and is_pydantic(type(event.data)):
-        return msgspec.structs.replace(event, data=dumped(event.data))
+        return msgspec.structs.replace(event, data=dump_model(event.data))
     return event
 
 
@@ -248,7 +248,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     if is_pydantic(type(value)):
-        return dumped(value)
+        return dump_model(value)
     if isinstance(value, type):
         raise TypeError(f"{value.__qualname__} is a class: publish an instance of it")
     raise TypeError(f"{type(value).__qualname__} has no form in JSON: convert it before publishing")
@@ -258,4 +258,4 @@ def _seen(value: Any) -> Any:
     """Return what there may be numbers and times in."""
     if isinstance(value, Mapping):
         return dict(value)
-    return seen(value) if is_pydantic(type(value)) else None
+    return dump_python(value) if is_pydantic(type(value)) else None

@@ -11,7 +11,14 @@ from typing import Any, Final
 import msgspec
 
 from penstock.errors import EventTooLarge, InvalidEvent, MalformedEvent, PenstockError
-from penstock.schema.json_text import DEPTH_MAX, check_depth, decode, form_of, refuse_duplicate_keys, why_malformed
+from penstock.schema.json_text import (
+    DEPTH_MAX,
+    check_depth,
+    decode,
+    json_type_name,
+    refuse_duplicate_keys,
+    why_malformed,
+)
 
 
 def stream_name(event_type: str, partition: int, key: str | None, *, is_hashed: bool) -> str:
@@ -244,7 +251,7 @@ def _check_one_by_one(
 ) -> None:
     for line, raw, event in zip(lines, events, decoded, strict=True):
         if type(event) is not dict:
-            raise MalformedEvent(line=line, reason=f"an event is a JSON object, this is {form_of(event)}")
+            raise MalformedEvent(line=line, reason=f"an event is a JSON object, this is {json_type_name(event)}")
         if len(raw) > 2 * DEPTH_MAX and raw.count(b"{") + raw.count(b"[") > DEPTH_MAX:
             check_depth(raw, line)
         if not is_plain and _encode(event).translate(None, _SPACES) != raw.translate(None, _SPACES):

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from penstock.core.events.encoding import unlike
+from penstock.core.events.encoding import describe_mismatch
 from penstock.core.events.event import (
     WRITTEN_BYTES_MAX,
     NewEvent,
@@ -31,13 +31,13 @@ from penstock.core.events.event import (
 from penstock.core.events.partitioning import hash_partition, key_text, random_partitions
 from penstock.core.registry.event_type import EventType
 from penstock.errors import EventTooLarge, InvalidEvent, PartitionRefused
-from penstock.schema.traversal import Path, key_path, shown
+from penstock.schema.traversal import Path, format_pointer, key_path
 
-Place = Callable[[str | None, NewEvent, dict[str, Any], int], tuple[int, str | None]]
+PartitionRule = Callable[[str | None, NewEvent, dict[str, Any], int], tuple[int, str | None]]
 """Chooses the partition by an event's key, what came with it, itself, and its line; returns its own key, too."""
 
 
-class Placing:
+class Partitioner:
     """Chooses the partitions of one event type's events."""
 
     def __init__(
@@ -56,7 +56,7 @@ class Placing:
         self._is_data = event_type.category == "data"
         prefix = "data." if self._is_data else ""
         self._paths: list[Path] = [key_path(prefix + field) for field in event_type.partition_key_fields]
-        strategies: dict[str, Place] = {"hash": self._hashed, "user_defined": self._asked, "random": self._any}
+        strategies: dict[str, PartitionRule] = {"hash": self._hashed, "user_defined": self._asked, "random": self._any}
         self.place = strategies[event_type.partition_strategy]
         self.is_random = event_type.partition_strategy == "random"
 
@@ -98,7 +98,7 @@ class Placing:
 
     def _refuse_key(self, key: str, texts: Sequence[str], line: int) -> None:
         """Raise for the first of the fields that is no key by itself, or for all that make one too long a *key*."""
-        places = list(map(shown, self._paths))
+        places = list(map(format_pointer, self._paths))
         for place, text in zip(places, texts, strict=True):
             check_key(text, line, PartitionRefused, where=place)
         check_key(key, line, PartitionRefused, where=", ".join(places))
@@ -114,7 +114,9 @@ class Placing:
             return place, key
         if place is not None:
             raise PartitionRefused(line=line, reason=f"it asks for partition {place}, and was sent to {self._only}")
-        reason = f"its partition {unlike(asked, 'one that there is')}; {self._event_type.name!r} is user_defined"
+        reason = (
+            f"its partition {describe_mismatch(asked, 'one that there is')}; {self._event_type.name!r} is user_defined"
+        )
         raise PartitionRefused(line=line, reason=f"{reason} and has partitions 0 to {self._count - 1}")
 
 
@@ -174,7 +176,7 @@ _COMPACTION_KEY: Final = "#/metadata/partition_compaction_key"
 _UNTOLD: Final = "is not what the schema allows"
 
 
-class Batch(NamedTuple):
+class ParsedBatch(NamedTuple):
     """Events that are handed in together: as they came, as bytes, and decoded."""
 
     events: Sequence[NewEvent]
@@ -184,7 +186,7 @@ class Batch(NamedTuple):
     """The numbers by which errors call the events."""
 
     @classmethod
-    def parse(cls, events: Sequence[NewEvent], lines: Sequence[int] | None = None) -> "Batch":
+    def parse(cls, events: Sequence[NewEvent], lines: Sequence[int] | None = None) -> "ParsedBatch":
         """Decode *events*; *lines* are counted from 1 unless given.
 
         Raises:
@@ -195,7 +197,7 @@ class Batch(NamedTuple):
         return cls(events, raws, check_events(raws, lines), lines)
 
 
-class Accepted(NamedTuple):
+class AcceptedEvents(NamedTuple):
     """The keys, kinds, headers and partitions of a batch, by event."""
 
     partitions: Sequence[int]
@@ -208,13 +210,13 @@ class Accepted(NamedTuple):
 
 def accept(
     event_type: EventType,
-    batch: Batch,
-    placing: Placing,
+    batch: ParsedBatch,
+    placing: Partitioner,
     *,
     strict: bool = False,
     validated: bool = False,
     tells: bool = True,
-) -> Accepted:
+) -> AcceptedEvents:
     """Return what *event_type* makes of each event of *batch*; all of them are accepted, or none.
 
     All events are validated, then partitioned, as in Nakadi; then the size of their lines is checked. The first failure
@@ -237,14 +239,16 @@ def accept(
         drop_server_members(batch.decoded)
     if not validated:
         _validate(event_type, batch, tells=tells)
-    partitions, keys = place(event_type, batch, placing)
+    partitions, keys = assign_partitions(event_type, batch, placing)
     kinds, headers = _described(event_type, batch)
     if not validated:
         check_line_sizes(event_type, batch.events, batch.decoded, keys=keys, kinds=kinds, lines=batch.lines)
-    return Accepted(partitions, keys, kinds, headers)
+    return AcceptedEvents(partitions, keys, kinds, headers)
 
 
-def place(event_type: EventType, batch: Batch, placing: Placing) -> tuple[Sequence[int], Sequence[str | None]]:
+def assign_partitions(
+    event_type: EventType, batch: ParsedBatch, placing: Partitioner
+) -> tuple[Sequence[int], Sequence[str | None]]:
     """Return each event's partition, and its key.
 
     Raises:
@@ -268,7 +272,7 @@ def place(event_type: EventType, batch: Batch, placing: Placing) -> tuple[Sequen
     return partitions, keys
 
 
-def _validate(event_type: EventType, batch: Batch, *, tells: bool) -> None:
+def _validate(event_type: EventType, batch: ParsedBatch, *, tells: bool) -> None:
     """Raise for the first event that the schema does not allow, or that is too large."""
     validator = event_type.validator
     large = first_large(batch.raws)  # What is too large is not looked into.
@@ -289,13 +293,13 @@ def _compaction_key(event: dict[str, Any], line: int) -> str:
     metadata = event.get("metadata")
     key = metadata.get("partition_compaction_key") if type(metadata) is dict else None
     if type(key) is not str or not key:
-        reason = f"{_COMPACTION_KEY}: {unlike(key, 'a text of at least one character')}"
+        reason = f"{_COMPACTION_KEY}: {describe_mismatch(key, 'a text of at least one character')}"
         raise PartitionRefused(line=line, reason=reason)
     check_key(key, line, PartitionRefused, where=_COMPACTION_KEY)
     return key
 
 
-def _described(event_type: EventType, batch: Batch) -> tuple[list[str | None], list[str | None]]:
+def _described(event_type: EventType, batch: ParsedBatch) -> tuple[list[str | None], list[str | None]]:
     """Return each event's kind, None for that of the event type, and its own headers."""
     events, lines = batch.events, batch.lines
     kinds: list[str | None] = [None] * len(events)

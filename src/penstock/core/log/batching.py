@@ -19,7 +19,7 @@ EVENT_OVERHEAD: Final = 48
 """What an event takes in memory beside its bytes: a stream of empty objects is bounded, too."""
 
 
-class Rules(msgspec.Struct, frozen=True, kw_only=True):
+class FeedStreamRules(msgspec.Struct, frozen=True, kw_only=True):
     """How a stream wants its events."""
 
     batch_limit: int
@@ -36,7 +36,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """How much may wait to be sent."""
 
 
-class Batch(NamedTuple):
+class FeedBatch(NamedTuple):
     """What is to be sent of one partition."""
 
     partition: int
@@ -46,14 +46,14 @@ class Batch(NamedTuple):
     """None in a keep-alive."""
 
 
-class Batching:
+class FeedBatcher:
     """The batches of one stream. Not safe to use from two threads at once."""
 
-    def __init__(self, rules: Rules, positions: Mapping[int, int], now: float) -> None:
+    def __init__(self, rules: FeedStreamRules, positions: Mapping[int, int], now: float) -> None:
         """Begin at *now*, with the offset wanted next of each partition."""
         self._rules = rules
         self._partitions: dict[int, _Partition] = {}
-        self._ready: list[Batch] = []
+        self._ready: list[FeedBatch] = []
         self._left = rules.stream_limit or None
         self._size = 0
         self._ends_at = now + rules.timeout
@@ -108,14 +108,14 @@ class Batching:
                 self._send(partition, own, now)
         if whole := (len(events) - at) // limit:
             ends = range(at + limit, at + whole * limit + 1, limit)
-            self._ready += [Batch(partition, offsets[end - 1] + 1, events[end - limit : end]) for end in ends]
+            self._ready += [FeedBatch(partition, offsets[end - 1] + 1, events[end - limit : end]) for end in ends]
             own.keep_alives, own.sent_at = 0, now
         self._fill(own, events[at + whole * limit :])
         own.position = position
         if self._left is not None:
             self._left -= len(events)
 
-    def take(self, now: float) -> Sequence[Batch]:
+    def take(self, now: float) -> Sequence[FeedBatch]:
         """Return what is to be sent at *now*, in this order; it may close the stream."""
         if self._closed:
             return ()
@@ -152,7 +152,7 @@ class Batching:
         return self._left == 0 or is_idle or now >= self._ends_at
 
     def _send(self, partition: int, own: "_Partition", now: float) -> None:
-        self._ready.append(Batch(partition, own.position, own.events))
+        self._ready.append(FeedBatch(partition, own.position, own.events))
         own.keep_alives = 0 if own.events else own.keep_alives + 1
         self._size -= own.size
         own.events, own.size, own.sent_at = [], 0, now

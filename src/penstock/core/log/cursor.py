@@ -28,7 +28,7 @@ VIEW_PARTITIONS_MAX: Final = 4_096
 _TEXT: Final = re.compile(r"1-([0-9a-f]{8})-(\d{1,9})-(\d{1,5})-(\d{1,5})-(\d{1,5})-(\d{1,18}(?:_\d{1,18})*)", re.ASCII)
 
 
-class View(msgspec.Struct, frozen=True):
+class FeedView(msgspec.Struct, frozen=True):
     """One partition of a feed with *count* physical partitions, as a reader with *n* sees it."""
 
     n: int
@@ -39,7 +39,7 @@ class View(msgspec.Struct, frozen=True):
     def physical(self) -> tuple[int, ...]:
         """The physical partitions that it is made of.
 
-        >>> View(2, 1, 4).physical, View(8, 5, 4).physical
+        >>> FeedView(2, 1, 4).physical, FeedView(8, 5, 4).physical
         ((1, 3), (1,))
         """
         if self.n >= self.count:
@@ -57,19 +57,19 @@ class View(msgspec.Struct, frozen=True):
         return self.partition // self.count if self.n > self.count else 0
 
 
-class Cursor(msgspec.Struct, frozen=True):
+class FeedCursor(msgspec.Struct, frozen=True):
     """A place in one view: for each of its physical partitions the offset wanted next."""
 
     feed: str
     """The feed's mark: `feed_mark(name)`."""
     epoch: int
-    view: View
+    view: FeedView
     offsets: tuple[int, ...]
 
     def encode(self) -> str:
         """Return the text that a consumer keeps: ASCII, safe in a URL.
 
-        >>> Cursor(feed_mark("order.placed"), 1, View(2, 1, 4), (7, 9)).encode()
+        >>> FeedCursor(feed_mark("order.placed"), 1, FeedView(2, 1, 4), (7, 9)).encode()
         '1-f4ec22d8-1-4-2-1-7_9'
         """
         view = self.view
@@ -86,13 +86,13 @@ def check_view(n: int, count: int) -> None:
     """Raise BadPartitionCount unless a feed with *count* partitions can be read with *n*."""
     if 1 <= n <= VIEW_PARTITIONS_MAX and (count % n == 0 or n % count == 0):
         return
-    raise bad_count(n, count)
+    raise partition_count_error(n, count)
 
 
-def bad_count(n: int | str | None, count: int) -> BadPartitionCount | BadParameter:
+def partition_count_error(n: int | str | None, count: int) -> BadPartitionCount | BadParameter:
     """Return the error that says which n work for a feed with *count* partitions; *n* may be missing, or no number.
 
-    >>> bad_count(3, 4).detail
+    >>> partition_count_error(3, 4).detail
     'n=3 does not work: the feed has 4 partitions; n can be 1, 2, 4 or a multiple of 4, up to 4096'
     """
     given = "n is missing" if n in (None, "") else f"n={n} does not work"
@@ -102,10 +102,10 @@ def bad_count(n: int | str | None, count: int) -> BadPartitionCount | BadParamet
     return BadParameter(detail, parameter="n", value=n, allowed=f"a whole number: {_works(count)}", **known)
 
 
-def with_count(error: BadParameter, count: int) -> BadParameter:
+def with_partition_count(error: BadParameter, count: int) -> BadParameter:
     """Return *error*, in which n has a part, together with which n work for a feed with *count* partitions.
 
-    >>> with_count(BadParameter("n is given twice", parameter="n"), 1).detail
+    >>> with_partition_count(BadParameter("n is given twice", parameter="n"), 1).detail
     'n is given twice; the feed has 1 partition; n can be any whole number, up to 4096'
     """
     return BadParameter(f"{error.detail}; {_there(count)}", **error.fields, **_known(count))
@@ -128,7 +128,7 @@ def _divisors(count: int) -> list[int]:
     return [d for d in range(1, count + 1) if count % d == 0]
 
 
-def parse_cursor(text: str, parameter: str, feed: str) -> Cursor:
+def parse_cursor(text: str, parameter: str, feed: str) -> FeedCursor:
     """Read the cursor *text* of the feed named *feed*; *parameter* is what an error calls it.
 
     Raises:
@@ -141,15 +141,15 @@ def parse_cursor(text: str, parameter: str, feed: str) -> Cursor:
     if mark != feed_mark(feed):
         raise BadCursor(parameter=parameter, value=text[:80], reason=f"it belongs to another feed than {feed!r}")
     offsets = tuple(map(int, places.split("_")))
-    view = View(n, partition, count)
+    view = FeedView(n, partition, count)
     if not (count > 0 and 0 <= partition < n and (count % n == 0 or n % count == 0)) or len(offsets) != len(
         view.physical
     ):
         raise BadCursor(parameter=parameter, value=text[:80], reason="it is not one that this hub has given out")
-    return Cursor(mark, epoch, view, offsets)
+    return FeedCursor(mark, epoch, view, offsets)
 
 
-def place(cursor: Cursor, view: View, parameter: str, *, feed: str, epoch: int) -> dict[int, int]:
+def resolve_cursor(cursor: FeedCursor, view: FeedView, parameter: str, *, feed: str, epoch: int) -> dict[int, int]:
     """Return the offset wanted next of each physical partition of *view*, as *cursor* has it.
 
     Raises:
@@ -177,6 +177,6 @@ def place(cursor: Cursor, view: View, parameter: str, *, feed: str, epoch: int) 
     return {physical: known[physical] for physical in view.physical}
 
 
-def _uncovered(parameter: str, taken: View) -> BadCursor:
+def _uncovered(parameter: str, taken: FeedView) -> BadCursor:
     reason = f"it was taken at n={taken.n} for partition {taken.partition} and does not cover this partition at this n"
     return BadCursor(parameter=parameter, n=taken.n, partition=taken.partition, reason=reason)

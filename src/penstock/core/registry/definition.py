@@ -14,12 +14,12 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 
 import msgspec
 
-from penstock.core.events.encoding import unlike
+from penstock.core.events.encoding import describe_mismatch
 from penstock.core.events.event import EVENT_BYTES_MAX, SERVER_MEMBERS
-from penstock.core.fields import Definition, Fields, Violation, raise_wrong
+from penstock.core.fields import Definition, DefinitionReader, Violation, raise_violations
 from penstock.errors import InvalidEventType, MalformedEventType, UnsupportedMediaType
 from penstock.schema.effective import metadata_schema
-from penstock.schema.json_text import form_of
+from penstock.schema.json_text import json_type_name
 from penstock.schema.parsing import check_schema, defines, parse_schema, pointer_to
 from penstock.schema.traversal import Pointer, Schema, key_path
 
@@ -41,7 +41,7 @@ MEMBERS: Final[Mapping[str, frozenset[str]]] = {
 """Those that mean something, of the definition itself and of the objects in it whose members are not the owner's."""
 
 
-class Stranger(NamedTuple):
+class UnknownMember(NamedTuple):
     """A member that means nothing here. It is kept nevertheless, so that clients may send what they know."""
 
     at: Pointer
@@ -53,20 +53,20 @@ class Stranger(NamedTuple):
         return f"{'.'.join(self.at)} is a member that means nothing to a hub{asks}"
 
 
-def strangers(definition: Mapping[str, Any]) -> Iterator[Stranger]:
+def unknown_members(definition: Mapping[str, Any]) -> Iterator[UnknownMember]:
     """Yield the members of a *definition*, in Nakadi's shape, that are not known here.
 
-    >>> [str(each) for each in strangers({"name": "a", "partition_stratgy": "hash"})]
+    >>> [str(each) for each in unknown_members({"name": "a", "partition_stratgy": "hash"})]
     ['partition_stratgy is a member that means nothing to a hub; is it partition_strategy?']
     """
     for within, known in MEMBERS.items():
         held = definition.get(within) if within else definition
         if isinstance(held, Mapping):
             at = (within,) if within else ()
-            yield from (Stranger((*at, name), _meant(name, within)) for name in held if name not in known)
+            yield from (UnknownMember((*at, name), _closest_member(name, within)) for name in held if name not in known)
 
 
-def _meant(name: str, within: str) -> str | None:
+def _closest_member(name: str, within: str) -> str | None:
     """Return the member that looks most like *name*: one beside it, or one of that very name elsewhere."""
     known = MEMBERS[within]
     for other, members in MEMBERS.items():
@@ -228,7 +228,7 @@ _ANY_SCHEMA: Final = {"type": "json_schema", "schema": "{}"}
 """Stands for one that cannot be read, until the error is raised."""
 
 
-def completed(given: Any, limits: Limits = PENSTOCK) -> Definition:
+def complete_definition(given: Any, limits: Limits = PENSTOCK) -> Definition:
     """Return the definition *given* with every field looked at and the defaults filled in.
 
     Raises:
@@ -239,22 +239,22 @@ def completed(given: Any, limits: Limits = PENSTOCK) -> Definition:
     Both name all the fields that are wrong by themselves, the schema among them; those that do not fit together are
     looked for once each is right.
 
-    >>> completed({"name": "t", "owning_application": "me", "category": "undefined",
+    >>> complete_definition({"name": "t", "owning_application": "me", "category": "undefined",
     ...            "schema": {"type": "json_schema", "schema": "{}"}})["partition_strategy"]
     'random'
     """
     check_object(given)
-    reading = _Reading(given, limits)
+    reading = _DefinitionReader(given, limits)
     found, schema = reading.definition()
     reading.raise_if_wrong(InvalidEventType, MalformedEventType)
-    raise_wrong([*_misfits(found, schema, limits)], InvalidEventType)
+    raise_violations([*_misfits(found, schema, limits)], InvalidEventType)
     return found
 
 
 def check_object(given: Any) -> None:
     """Raise MalformedEventType unless what is *given* can be a definition at all."""
     if not isinstance(given, dict):
-        reason = f"an event type is a JSON object, this is {form_of(given)}"
+        reason = f"an event type is a JSON object, this is {json_type_name(given)}"
         raise MalformedEventType(reason, reason=reason)  # No field is wrong, but all of it.
 
 
@@ -267,7 +267,7 @@ def partition_count_of(given: Definition, limits: Limits = PENSTOCK) -> int:
     return int(min(asked, limits.partitions_max))
 
 
-class _Reading(Fields):
+class _DefinitionReader(DefinitionReader):
     """Reads the fields of one definition, collecting what is wrong with them."""
 
     def __init__(self, given: Definition, limits: Limits) -> None:
@@ -333,7 +333,7 @@ class _Reading(Fields):
         strategies = [strategy.lower() for strategy in self.texts(field)]
         for strategy in strategies:
             if strategy not in ("", ENRICHMENT):
-                self.note_malformed(field, unlike([strategy], f"a list of {ENRICHMENT}"))
+                self.note_malformed(field, describe_mismatch([strategy], f"a list of {ENRICHMENT}"))
         return strategies
 
     def _partition_strategy(self) -> str:
@@ -342,7 +342,7 @@ class _Reading(Fields):
         if isinstance(value, str) and value.lower() in allowed:
             return value.lower()
         note = self.note if value is None or isinstance(value, str) else self.note_malformed
-        note("partition_strategy", unlike(value, f"one of {', '.join(allowed)}"))
+        note("partition_strategy", describe_mismatch(value, f"one of {', '.join(allowed)}"))
         return "random"
 
     def _schema(self) -> Definition:
@@ -351,7 +351,7 @@ class _Reading(Fields):
             self.note("schema", 'may not be null; it is {"type": "json_schema", "schema": "<a JSON Schema as text>"}')
             return dict(_ANY_SCHEMA)
         try:
-            return checked_schema(given)
+            return read_schema_member(given)
         except InvalidEventType as error:
             note = self.note_malformed if isinstance(error, MalformedEventType) else self.note
             note(error.field, error.reason)
@@ -378,9 +378,9 @@ class _Reading(Fields):
             low, high = self._limits.retention_ms
             self.counted("options.retention_time", options["retention_time"], low or 1, high or (1 << 62))
         if (publishing := options.get("publishing")) is not None and publishing not in ("any", "exactly-once"):
-            self.note_malformed("options.publishing", unlike(publishing, "any or exactly-once"))
+            self.note_malformed("options.publishing", describe_mismatch(publishing, "any or exactly-once"))
         if (evolution := options.get("evolution")) is not None and evolution not in get_args(Evolution):
-            self.note_malformed("options.evolution", unlike(evolution, "nakadi or consumers"))
+            self.note_malformed("options.evolution", describe_mismatch(evolution, "nakadi or consumers"))
         return options
 
     def _selector(self) -> Definition:
@@ -389,7 +389,7 @@ class _Reading(Fields):
             return {}
         kind = given.get("type")
         if not isinstance(kind, str) or kind.lower() not in _SELECTORS:
-            self.note_malformed("event_owner_selector.type", unlike(kind, f"one of {', '.join(_SELECTORS)}"))
+            self.note_malformed("event_owner_selector.type", describe_mismatch(kind, f"one of {', '.join(_SELECTORS)}"))
             return dict(given)
         if not isinstance(given.get("name"), str) or not given["name"]:
             self.note("event_owner_selector.name", "must be a text of at least one character")
@@ -404,7 +404,7 @@ class _Reading(Fields):
         return self.counted(field, self.given[field], low, high)
 
 
-def checked_schema(given: Any, within: str = "schema.") -> Definition:
+def read_schema_member(given: Any, within: str = "schema.") -> Definition:
     """Return the member `schema`: its type and its text, as they were given. Errors put *within* before their names.
 
     Raises:
@@ -413,7 +413,7 @@ def checked_schema(given: Any, within: str = "schema.") -> Definition:
         UnsupportedMediaType: it is one of Avro, which is not offered.
     """
     if not isinstance(given, dict):
-        raise MalformedEventType(field="schema", reason=unlike(given, 'an object with "type" and "schema"'))
+        raise MalformedEventType(field="schema", reason=describe_mismatch(given, 'an object with "type" and "schema"'))
     kind, text = given.get("type"), given.get("schema")
     if isinstance(kind, str) and kind.lower() == "avro_schema":
         raise UnsupportedMediaType(given="an Avro schema", allowed="a JSON Schema (json_schema)")
@@ -421,9 +421,9 @@ def checked_schema(given: Any, within: str = "schema.") -> Definition:
         if value is None:
             raise _wrong(f"{within}{name}", f"may not be null; it is {right}")
     if not isinstance(kind, str) or kind.lower() != "json_schema":
-        raise MalformedEventType(field=f"{within}type", reason=unlike(kind, "json_schema"))
+        raise MalformedEventType(field=f"{within}type", reason=describe_mismatch(kind, "json_schema"))
     if not isinstance(text, str):
-        raise MalformedEventType(field=f"{within}schema", reason=unlike(text, "a JSON Schema, as text"))
+        raise MalformedEventType(field=f"{within}schema", reason=describe_mismatch(text, "a JSON Schema, as text"))
     return {"type": "json_schema", "schema": text}
 
 

@@ -18,7 +18,7 @@ from penstock.core.registry.definition import (
     Limits,
     Mode,
     PartitionStrategy,
-    completed,
+    complete_definition,
     partition_count_of,
 )
 from penstock.schema.changes import EvolutionRules
@@ -49,14 +49,14 @@ class EventType(msgspec.Struct, frozen=True, kw_only=True):
         """Read a definition in Nakadi's shape, as an owner hands it in.
 
         Raises:
-            InvalidEventType: names the fields and the rules that they break: see `completed`.
+            InvalidEventType: names the fields and the rules that they break: see `complete_definition`.
             UnsupportedMediaType: its schema is one of Avro.
 
         >>> EventType.parse({"name": "order.placed", "owning_application": "shop", "category": "undefined",
         ...                  "schema": {"type": "json_schema", "schema": "{}"}}).partition_count
         1
         """
-        found = completed(definition, limits)
+        found = complete_definition(definition, limits)
         count = partition_count_of(found, limits)
         found["schema"]["version"] = FIRST_VERSION
         return cls.of({name: value for name, value in found.items() if name not in _NOT_KEPT}, count)
@@ -182,7 +182,7 @@ _NOT_KEPT = frozenset(["partition_count", "created_at", "updated_at"])
 """What the store itself knows of an event type."""
 
 
-class Feed(msgspec.Struct, frozen=True, kw_only=True):
+class StoredFeed(msgspec.Struct, frozen=True, kw_only=True):
     """An event type's log, as the store knows it."""
 
     id: int

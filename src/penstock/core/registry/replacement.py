@@ -7,11 +7,18 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from penstock.core.fields import Definition
-from penstock.core.registry.definition import PENSTOCK, Limits, check_object, checked_schema, partition_count_of
+from penstock.core.registry.definition import PENSTOCK, Limits, check_object, partition_count_of, read_schema_member
 from penstock.core.registry.event_type import EventType
 from penstock.errors import IncompatibleSchema, InvalidEventType, MalformedEventType, UnsupportedMediaType
 from penstock.schema.changes import EvolutionRules
-from penstock.schema.evolution import Verdict, judge, judge_history, next_version, told, why_refused
+from penstock.schema.evolution import (
+    EvolutionVerdict,
+    describe_changes,
+    judge,
+    judge_history,
+    next_version,
+    why_refused,
+)
 from penstock.schema.parsing import check_schema, parse_schema
 from penstock.schema.traversal import Schema
 
@@ -20,7 +27,7 @@ _AUTHORIZATION_GONE: Final = "Changing authorization object to `null` is not pos
 _REFUSED: Final = "cannot be changed so: "
 _NEXT_MODE: Final = {"none": "forward", "forward": "compatible"}
 
-Earlier = Callable[[], Iterable[Definition]]
+EarlierVersions = Callable[[], Iterable[Definition]]
 """Gives the earlier versions of a schema that have the major number of the last one, newest first."""
 
 
@@ -32,18 +39,18 @@ class Replacement(NamedTuple):
     """What an event type becomes."""
 
     event_type: EventType
-    verdict: Verdict | None
+    verdict: EvolutionVerdict | None
     """What the change of its schema means; None where its text is the same."""
 
 
-def replaced(
+def replace_definition(
     old: EventType,
     given: Any,
     *,
     admin: bool,
     allow_reordering: bool = False,
     limits: Limits = PENSTOCK,
-    earlier: Earlier = _nothing,
+    earlier: EarlierVersions = _nothing,
 ) -> Replacement:
     """Return what *old* becomes by the definition *given*; an *admin* may change more than an owner.
 
@@ -67,12 +74,12 @@ def replaced(
     verdict = None
     schema = old.definition["schema"]
     if new.definition["schema"]["schema"] != schema["schema"]:
-        verdict = judged(old, new, earlier)
+        verdict = judge_schema_change(old, new, earlier)
         schema = new.definition["schema"] | {"version": next_version(old.schema_version, verdict.level)}
     return Replacement(EventType.of(new.definition | {"schema": schema}, old.partition_count), verdict)
 
 
-def judged(old: EventType, new: EventType, earlier: Earlier = _nothing) -> Verdict:
+def judge_schema_change(old: EventType, new: EventType, earlier: EarlierVersions = _nothing) -> EvolutionVerdict:
     """Return what the change from one schema to the other means.
 
     Raises:
@@ -97,8 +104,8 @@ def judged(old: EventType, new: EventType, earlier: Earlier = _nothing) -> Verdi
     return verdict
 
 
-def _meaning(verdict: Verdict, rules: EvolutionRules) -> dict[str, Any]:
-    return {"producers": verdict.producers, "consumers": verdict.consumers, "changes": told(verdict, rules)}
+def _meaning(verdict: EvolutionVerdict, rules: EvolutionRules) -> dict[str, Any]:
+    return {"producers": verdict.producers, "consumers": verdict.consumers, "changes": describe_changes(verdict, rules)}
 
 
 def _in_which_order(before: Schema, after: Schema, mode: EvolutionRules, new_mode: EvolutionRules) -> str:
@@ -122,7 +129,7 @@ def _with_changes(error: InvalidEventType, old: EventType, given: Definition) ->
     if isinstance(error, MalformedEventType):
         return error  # What is given may be anything.
     try:
-        after = parse_schema(checked_schema(given.get("schema"))["schema"])
+        after = parse_schema(read_schema_member(given.get("schema"))["schema"])
         mode: Any = str(given.get("compatibility_mode") or "forward").lower()
         check_schema(after, compatible=mode == "compatible", business=given.get("category") == "business")
         verdict = judge(parse_schema(old.definition["schema"]["schema"]), after, old.evolution_rules, mode)

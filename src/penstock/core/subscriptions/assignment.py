@@ -17,47 +17,47 @@ from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple, TypeAlias
 
-Place: TypeAlias = tuple[str, int]
+FeedPartition: TypeAlias = tuple[str, int]
 """An event type, and the number of one of its partitions."""
 
 
-class Session(NamedTuple):
+class StreamSession(NamedTuple):
     """A stream, as far as it matters to who gets what."""
 
     id: str
-    wants: frozenset[Place] = frozenset()
+    wants: frozenset[FeedPartition] = frozenset()
     """The partitions that it has asked for, and which it has alone; none: its share of the rest."""
 
 
-class Slot(NamedTuple):
+class PartitionSlot(NamedTuple):
     """Who has a partition, and who is to have it next."""
 
-    place: Place
+    place: FeedPartition
     owner: str | None = None
     """The session to which it is streamed; None: nobody."""
     heir: str | None = None
     """The session that gets it as soon as its owner has let go of it; None: it stays where it is."""
 
-    def released(self) -> "Slot":
+    def released(self) -> "PartitionSlot":
         """Return what it is when its owner has let go of it."""
-        return Slot(self.place, self.heir)
+        return PartitionSlot(self.place, self.heir)
 
 
-def share_out(
-    slots: Sequence[Slot],
-    sessions: Collection[Session],
+def assign_slots(
+    slots: Sequence[PartitionSlot],
+    sessions: Collection[StreamSession],
     *,
     holding: Collection[str] = (),
     lapsed: Collection[str] = (),
-) -> Sequence[Slot]:
+) -> Sequence[PartitionSlot]:
     """Return what *slots* are to be, in their order, for these *sessions*.
 
     Sessions that are *holding* are no longer among them, but keep what they have until they let go of it. Those that
     have *lapsed* keep what nobody else wants.
 
-    >>> two = [Session("a"), Session("b")]
-    >>> share_out([Slot(("orders", 0), "a"), Slot(("orders", 1), "a")], two)
-    [Slot(place=('orders', 0), owner='a', heir=None), Slot(place=('orders', 1), owner='a', heir='b')]
+    >>> two = [StreamSession("a"), StreamSession("b")]
+    >>> assign_slots([PartitionSlot(("orders", 0), "a"), PartitionSlot(("orders", 1), "a")], two)
+    [PartitionSlot(place=('orders', 0), owner='a', heir=None), PartitionSlot(place=('orders', 1), owner='a', heir='b')]
     """
     wanted = {place: session.id for session in sessions for place in session.wants}
     rest = [slot for slot in slots if slot.place not in wanted]
@@ -66,20 +66,22 @@ def share_out(
     return [_turned(slot, targets.get(slot.place), keeping, lapsed) for slot in slots]
 
 
-def room(slots: Collection[Place], sessions: Collection[Session], session: Session) -> Collection[Place] | None:
+def find_conflicts(
+    slots: Collection[FeedPartition], sessions: Collection[StreamSession], session: StreamSession
+) -> Collection[FeedPartition] | None:
     """Return why there is no room for another *session*: the partitions that are taken; None: there is.
 
     One that asks for partitions gets them unless others have asked for the same. One that does not needs a partition
     of the rest for itself.
     """
-    taken = frozenset[Place]().union(*(each.wants for each in sessions))
+    taken = frozenset[FeedPartition]().union(*(each.wants for each in sessions))
     if session.wants:
         return session.wants & taken or None
     sharing = sum(not each.wants for each in sessions)
     return None if sharing < len(set(slots) - taken) else frozenset(slots)
 
 
-def _even(rest: Sequence[Slot], sharing: Sequence[str]) -> Mapping[Place, str]:
+def _even(rest: Sequence[PartitionSlot], sharing: Sequence[str]) -> Mapping[FeedPartition, str]:
     """Share *rest* out evenly among those *sharing*; those that have most have one more, where it does not divide."""
     if not sharing:
         return {}
@@ -88,7 +90,7 @@ def _even(rest: Sequence[Slot], sharing: Sequence[str]) -> Mapping[Place, str]:
     each, more = divmod(len(rest), len(sharing))
     ranked = sorted(sharing, key=lambda session: -held[session])
     quotas = {session: each + (at < more) for at, session in enumerate(ranked)}
-    found: dict[Place, str] = {}
+    found: dict[FeedPartition, str] = {}
     for slot in sorted(rest, key=lambda slot: slot.heir is not None):  # What is on the move already moves first.
         holder = holders[slot.place]
         if holder is not None and quotas.get(holder, 0) > 0:
@@ -98,12 +100,14 @@ def _even(rest: Sequence[Slot], sharing: Sequence[str]) -> Mapping[Place, str]:
     return found | {slot.place: next(open_) for slot in rest if slot.place not in found}
 
 
-def _turned(slot: Slot, target: str | None, keeping: Collection[str], lapsed: Collection[str]) -> Slot:
+def _turned(
+    slot: PartitionSlot, target: str | None, keeping: Collection[str], lapsed: Collection[str]
+) -> PartitionSlot:
     keeps = slot.owner in keeping or (target is None and slot.owner in lapsed)
     owner = slot.owner if keeps else None
     if owner is None or owner == target:
-        return Slot(slot.place, target)
-    return Slot(slot.place, owner, target)
+        return PartitionSlot(slot.place, target)
+    return PartitionSlot(slot.place, owner, target)
 
 
 _PARKED: Final = "parked"
@@ -118,7 +122,7 @@ class ParkedSpan(NamedTuple):
     """The offset of the last of them."""
 
 
-def token_of(secret: bytes, place: Place, position: int) -> str:
+def token_of(secret: bytes, place: FeedPartition, position: int) -> str:
     """Return the token of the cursor that stands before *position*, in the stream that has this *secret*.
 
     >>> token_of(b"s", ("orders", 0), 7) == token_of(b"s", ("orders", 0), 7)
@@ -131,7 +135,7 @@ def token_of(secret: bytes, place: Place, position: int) -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
-def is_proven(token: str, secret: bytes, place: Place, position: int) -> bool:
+def is_valid_token(token: str, secret: bytes, place: FeedPartition, position: int) -> bool:
     """Tell whether *token* is that of this cursor in that stream."""
     return hmac.compare_digest(token.encode(), token_of(secret, place, position).encode())
 
@@ -145,10 +149,10 @@ def parked_token_of(secret: bytes, span: ParkedSpan) -> str:
     return f"{_PARKED}-{span.parked_id}-{span.last}-{token_of(secret, (_PARKED, span.parked_id), span.last)}"
 
 
-def parked_span(token: str, secret: bytes) -> ParkedSpan | None:
+def read_parked_token(token: str, secret: bytes) -> ParkedSpan | None:
     """Return the events that were sent with *token*; None: it is not of a batch of parked events in that stream.
 
-    >>> parked_span(parked_token_of(b"s", ParkedSpan(3, 17)), b"s")
+    >>> read_parked_token(parked_token_of(b"s", ParkedSpan(3, 17)), b"s")
     ParkedSpan(parked_id=3, last=17)
     """
     name, *parts = token.split("-", 3)

@@ -2,9 +2,9 @@
 
 Members that are not known here are kept, so a client may send back whatever it was given.
 
-The definition says what happens to events that a consumer cannot process; `start` decides by it, per partition. A
-partition counts the streams that end without committing what they were sent. At the limit the failed batch is sent
-event by event, to find the poison event; when the count is at the limit again, that event is given up.
+The definition says what happens to events that a consumer cannot process; `start_partition` decides by it, per
+partition. A partition counts the streams that end without committing what they were sent. At the limit the failed
+batch is sent event by event, to find the poison event; when the count is at the limit again, that event is given up.
 
 Source: Nakadi's subscriptions and dead letters, https://nakadi.io/manual.html; see docs/decisions/parked-keys.md.
 """
@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from penstock.core.events.event import KEY_CHARS_MAX, is_key
-from penstock.core.fields import Definition, Fields, Violation, raise_wrong
+from penstock.core.fields import Definition, DefinitionReader, Violation, raise_violations
 from penstock.core.registry.definition import ReadFrom, Unprocessable, wrong_annotations, wrong_labels
 from penstock.errors import InvalidSubscription, MalformedSubscription
-from penstock.schema.json_text import form_of
+from penstock.schema.json_text import json_type_name
 
 SEND_COUNT: Final = "nakadi.zalando.org/subscription-max-event-send-count"
 POLICY: Final = "nakadi.zalando.org/subscription-unprocessable-event-policy"
@@ -25,7 +25,7 @@ OURS: Final = "penstock/"
 SEND_COUNTS: Final = range(2, 11)
 
 
-class Retrying(NamedTuple):
+class UnprocessablePolicy(NamedTuple):
     """What becomes of an event that a consumer cannot process."""
 
     send_count: int
@@ -34,7 +34,7 @@ class Retrying(NamedTuple):
     """What becomes of it then."""
 
 
-class Start(NamedTuple):
+class PartitionStart(NamedTuple):
     """How a partition is sent to a stream that begins with it."""
 
     failed: int
@@ -44,38 +44,38 @@ class Start(NamedTuple):
     """Whether the next event is given up first."""
 
 
-def retrying_of(definition: Definition) -> Retrying | None:
+def unprocessable_policy_of(definition: Definition) -> UnprocessablePolicy | None:
     """Return what becomes of a subscription's events that cannot be processed; None: they are sent again and again.
 
-    >>> retrying_of({"annotations": {SEND_COUNT: "3", POLICY: "SKIP_EVENT"}})
-    Retrying(send_count=3, policy='SKIP_EVENT')
-    >>> retrying_of({"annotations": {PARK_AFTER: "5"}})
-    Retrying(send_count=5, policy='PARK_KEY')
+    >>> unprocessable_policy_of({"annotations": {SEND_COUNT: "3", POLICY: "SKIP_EVENT"}})
+    UnprocessablePolicy(send_count=3, policy='SKIP_EVENT')
+    >>> unprocessable_policy_of({"annotations": {PARK_AFTER: "5"}})
+    UnprocessablePolicy(send_count=5, policy='PARK_KEY')
     """
     annotations = definition["annotations"]
     if SEND_COUNT in annotations:
-        return Retrying(int(annotations[SEND_COUNT]), annotations[POLICY])
-    return Retrying(int(annotations[PARK_AFTER]), "PARK_KEY") if PARK_AFTER in annotations else None
+        return UnprocessablePolicy(int(annotations[SEND_COUNT]), annotations[POLICY])
+    return UnprocessablePolicy(int(annotations[PARK_AFTER]), "PARK_KEY") if PARK_AFTER in annotations else None
 
 
-def start(failed: int, offset: int, single_until: int, *, limit: int, batch_limit: int) -> Start:
+def start_partition(failed: int, offset: int, single_until: int, *, limit: int, batch_limit: int) -> PartitionStart:
     """Return how a partition is sent on from *offset*, having *failed* so often in a row of *limit*.
 
-    >>> start(2, 0, 0, limit=3, batch_limit=10)
-    Start(failed=2, single_until=0, gives_up=False)
-    >>> start(3, 0, 0, limit=3, batch_limit=10)
-    Start(failed=0, single_until=10, gives_up=False)
-    >>> start(3, 4, 10, limit=3, batch_limit=10)
-    Start(failed=0, single_until=10, gives_up=True)
+    >>> start_partition(2, 0, 0, limit=3, batch_limit=10)
+    PartitionStart(failed=2, single_until=0, gives_up=False)
+    >>> start_partition(3, 0, 0, limit=3, batch_limit=10)
+    PartitionStart(failed=0, single_until=10, gives_up=False)
+    >>> start_partition(3, 4, 10, limit=3, batch_limit=10)
+    PartitionStart(failed=0, single_until=10, gives_up=True)
     """
     if failed < limit:
-        return Start(failed, single_until, gives_up=False)
+        return PartitionStart(failed, single_until, gives_up=False)
     if offset < single_until:
-        return Start(0, single_until, gives_up=True)
-    return Start(0, offset + batch_limit, gives_up=False)
+        return PartitionStart(0, single_until, gives_up=True)
+    return PartitionStart(0, offset + batch_limit, gives_up=False)
 
 
-def wrong_policy(annotations: Definition) -> Iterator[tuple[str, str]]:
+def wrong_policy_annotations(annotations: Definition) -> Iterator[tuple[str, str]]:
     """Yield each field of *annotations* that says something wrong of this, and what is wrong with it."""
     count, policy = annotations.get(SEND_COUNT), annotations.get(POLICY)
     if (count is None) != (policy is None):
@@ -99,11 +99,11 @@ SERVER_MEMBERS: Final = ("id", "created_at", "updated_at", "status", "_links")
 _FIXED: Final = ("owning_application", "event_types", "consumer_group", "read_from", "initial_cursors")
 """What a subscription is; another one is needed for others."""
 
-Identity: TypeAlias = tuple[str, tuple[str, ...], str]
+SubscriptionIdentity: TypeAlias = tuple[str, tuple[str, ...], str]
 """Owning application, event types, consumer group: there is one subscription for them."""
 
 
-class Search(NamedTuple):
+class SubscriptionSearch(NamedTuple):
     """Which subscriptions are looked for: those that are all of this."""
 
     owning_application: str | None = None
@@ -113,7 +113,7 @@ class Search(NamedTuple):
     """They name this one, by data type and value, among those who may read."""
 
 
-def completed_subscription(given: Any) -> Definition:
+def complete_subscription(given: Any) -> Definition:
     """Return the definition *given* with every field looked at and the defaults filled in.
 
     Raises:
@@ -122,31 +122,31 @@ def completed_subscription(given: Any) -> Definition:
 
     Both name all the fields that are wrong.
 
-    >>> found = completed_subscription({"owning_application": "shop", "event_types": ["order.placed", "order.placed"]})
+    >>> found = complete_subscription({"owning_application": "shop", "event_types": ["order.placed", "order.placed"]})
     >>> found["event_types"], found["consumer_group"], found["read_from"]
     (['order.placed'], 'default', 'end')
     """
     if not isinstance(given, dict):
-        reason = f"a subscription is a JSON object, this is {form_of(given)}"
+        reason = f"a subscription is a JSON object, this is {json_type_name(given)}"
         raise MalformedSubscription(reason, reason=reason)
-    fields = _Reading(given)
+    fields = _SubscriptionReader(given)
     found = fields.definition()
     fields.raise_if_wrong(InvalidSubscription, MalformedSubscription)
     return found
 
 
-def identity_of(definition: Definition) -> Identity:
+def subscription_identity(definition: Definition) -> SubscriptionIdentity:
     """Return by what a subscription is told from others."""
     return definition["owning_application"], tuple(definition["event_types"]), definition["consumer_group"]
 
 
-def replaced_subscription(old: Definition, given: Any) -> Definition:
+def replace_subscription(old: Definition, given: Any) -> Definition:
     """Return what a subscription is once it is what is *given*: only who may and what is attached can be others.
 
     Raises:
         MalformedSubscription, InvalidSubscription: it cannot be that.
     """
-    new = completed_subscription(given)
+    new = complete_subscription(given)
     wrong = [
         Violation(field, "cannot be another: make a subscription of its own")
         for field in _FIXED
@@ -154,11 +154,11 @@ def replaced_subscription(old: Definition, given: Any) -> Definition:
     ]
     if old["authorization"] is not None and new["authorization"] is None:
         wrong.append(Violation("authorization", "cannot be taken away, only be another"))
-    raise_wrong(wrong, InvalidSubscription)
+    raise_violations(wrong, InvalidSubscription)
     return new
 
 
-class _Reading(Fields):
+class _SubscriptionReader(DefinitionReader):
     def definition(self) -> Definition:
         known: Definition = {
             "owning_application": self._filled("owning_application"),
@@ -170,7 +170,7 @@ class _Reading(Fields):
             "annotations": self.attached("annotations", wrong_annotations),
             "labels": self.attached("labels", wrong_labels),
         }
-        for field, reason in wrong_policy(known["annotations"]):
+        for field, reason in wrong_policy_annotations(known["annotations"]):
             self.note(field, reason)
         rest = {name: value for name, value in self.given.items() if name not in known and name not in SERVER_MEMBERS}
         for field, value in (known | rest).items():

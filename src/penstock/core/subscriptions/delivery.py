@@ -21,10 +21,10 @@ from typing import Final, NamedTuple, overload
 
 import msgspec
 
-from penstock.core.subscriptions.assignment import ParkedSpan, Place
+from penstock.core.subscriptions.assignment import FeedPartition, ParkedSpan
 
 
-class Rules(msgspec.Struct, frozen=True, kw_only=True):
+class DeliveryRules(msgspec.Struct, frozen=True, kw_only=True):
     """How a stream wants its events. Times are seconds."""
 
     max_uncommitted: int
@@ -50,7 +50,7 @@ EVENT_OVERHEAD: Final = 48
 """What an event takes in memory beside its bytes: a stream of empty objects is bounded, too."""
 
 
-class Joined(Sequence[bytes]):
+class JoinedEvents(Sequence[bytes]):
     """Events that are still the one value in which they were read: whoever sends all of them need not look at each."""
 
     __slots__ = ("_count", "data")
@@ -71,7 +71,7 @@ class Joined(Sequence[bytes]):
         return self.data.split(b"\n")[at]
 
 
-class Read(NamedTuple):
+class EventChunk(NamedTuple):
     """What was read of a partition."""
 
     events: Sequence[bytes]
@@ -82,7 +82,7 @@ class Read(NamedTuple):
     """When each of them was received, in seconds of its own clock; needed where batches are cut by it."""
 
 
-class Taken(NamedTuple):
+class OutgoingEvents(NamedTuple):
     """What is taken out at once."""
 
     events: Sequence[bytes]
@@ -92,7 +92,7 @@ class Taken(NamedTuple):
     """Those of the events, where these do not follow each other up to right before *position*."""
 
 
-class Track:
+class PartitionQueue:
     """One partition. Not safe to use from two threads at once."""
 
     __slots__ = (
@@ -131,7 +131,7 @@ class Track:
         """How far what is sent is ahead of what is committed."""
         return self.sent - self.committed
 
-    def add(self, read: Read) -> None:
+    def add(self, read: EventChunk) -> None:
         """Take what was read behind what was read before; a commit may have come past some of it meanwhile."""
         piece = _Piece(read)
         piece.skip(bisect_left(read.offsets, self.read))
@@ -155,21 +155,21 @@ class Track:
         """Whether an event is not committed that was sent alone, since one like it may have failed."""
         return self.committed < self.single_until and self.ahead > 0
 
-    def take(self, count: int, window: int) -> Taken:
+    def take(self, count: int, window: int) -> OutgoingEvents:
         """Return up to *count* events that lie within *window* offsets after what was sent, and count them as sent."""
         if not self.ahead and self.waiting:
             self.committed = self.sent = self._pieces[0].offset  # What was left out before it takes no room.
         count = min(count, self._below(self.sent + window))
         if count <= 0:
-            return Taken((), self.sent)
+            return OutgoingEvents((), self.sent)
         # What was left out behind the last of them goes with it, as far as the window reaches.
         is_all = count == self.waiting
         first = self._pieces[0].offset
         events, offsets = self._cut(count)
         self.sent = min(self.read, self.sent + window) if is_all else offsets[-1][-1] + 1
-        return Taken(events, self.sent, () if first + count == self.sent else [*chain.from_iterable(offsets)])
+        return OutgoingEvents(events, self.sent, () if first + count == self.sent else [*chain.from_iterable(offsets)])
 
-    def take_batches(self, size: int, window: int) -> Sequence[Taken]:
+    def take_batches(self, size: int, window: int) -> Sequence[OutgoingEvents]:
         """Return several batches of *size* events that lie within *window*.
 
         They are those that `take` would return one by one; none where it is not known at once that there are two.
@@ -187,9 +187,9 @@ class Track:
         events = piece.next(count)
         self._forget(count)
         self.sent = first + count if self.waiting else min(self.read, end)
-        found = [Taken(events[at : at + size], first + at + size) for at in range(0, count, size)]
+        found = [OutgoingEvents(events[at : at + size], first + at + size) for at in range(0, count, size)]
         if self.sent > found[-1].position:
-            found[-1] = Taken(found[-1].events, self.sent, range(first + count - size, first + count))
+            found[-1] = OutgoingEvents(found[-1].events, self.sent, range(first + count - size, first + count))
         return found
 
     def spanned(self, seconds: float) -> int:
@@ -259,14 +259,14 @@ class _Piece:
 
     __slots__ = ("events", "first", "left", "offsets", "received", "size")
 
-    def __init__(self, read: Read) -> None:
+    def __init__(self, read: EventChunk) -> None:
         self.events = read.events
         self.offsets = read.offsets
         self.received = read.received
         self.first = 0
         """What is before it does not wait."""
         self.left = len(read.events)
-        size = len(read.events.data) if isinstance(read.events, Joined) else sum(map(len, read.events))
+        size = len(read.events.data) if isinstance(read.events, JoinedEvents) else sum(map(len, read.events))
         self.size = size + EVENT_OVERHEAD * self.left
 
     @property
@@ -281,7 +281,7 @@ class _Piece:
 
     def next(self, count: int) -> Sequence[bytes]:
         """Return the next."""
-        if isinstance(self.events, Joined):
+        if isinstance(self.events, JoinedEvents):
             self.events = self.events[:]
         return self.events[self.first : self.first + count]
 
@@ -300,10 +300,10 @@ IDLE_TIMES: Final = 2
 """So many commit timeouts a stream waits without a partition."""
 
 
-class Batch(NamedTuple):
+class DeliveryBatch(NamedTuple):
     """What is to be sent of one partition."""
 
-    place: Place
+    place: FeedPartition
     position: int
     """The offset wanted next by whoever has this batch."""
     events: Sequence[bytes] = ()
@@ -315,14 +315,14 @@ class Batch(NamedTuple):
     """Those of the events, where these do not follow each other up to right before *position*."""
 
 
-class Delivery:
+class SubscriptionDelivery:
     """The batches of one stream. Not safe to use from two threads at once."""
 
-    def __init__(self, rules: Rules, now: float) -> None:
+    def __init__(self, rules: DeliveryRules, now: float) -> None:
         self._rules = rules
-        self._tracks: dict[Place, Track] = {}
-        self._resent: dict[int, tuple[Place, ParkedSpan]] = {}
-        self._nowhere: tuple[Place, int] | None = None
+        self._tracks: dict[FeedPartition, PartitionQueue] = {}
+        self._resent: dict[int, tuple[FeedPartition, ParkedSpan]] = {}
+        self._nowhere: tuple[FeedPartition, int] | None = None
         self._began = now
         self._alone_since: float | None = now
         self._waits_since = now
@@ -335,56 +335,56 @@ class Delivery:
 
     # What comes in
 
-    def assign(self, place: Place, committed: int, now: float) -> None:
+    def assign(self, place: FeedPartition, committed: int, now: float) -> None:
         """Have a partition, from the offset *committed* on: the one that is wanted next."""
-        self._tracks[place] = Track(committed, now)
+        self._tracks[place] = PartitionQueue(committed, now)
         self._alone_since = None
 
-    def withdraw(self, place: Place, now: float) -> None:
+    def withdraw(self, place: FeedPartition, now: float) -> None:
         """Send no more of a partition: somebody else is to have it, as soon as what was sent is committed."""
         track = self._tracks[place]
         track.drop()
         track.withdrawn_at = now
 
-    def keep(self, place: Place) -> None:
+    def keep(self, place: FeedPartition) -> None:
         """Go on sending a partition that was withdrawn: nobody else is to have it after all."""
         self._tracks[place].withdrawn_at = None
 
-    def remove(self, place: Place, now: float) -> None:
+    def remove(self, place: FeedPartition, now: float) -> None:
         """Have a partition no longer."""
         self._ahead -= self._tracks.pop(place).ahead
         self._resent = {key: each for key, each in self._resent.items() if each[0] != place}
         if not self._tracks:
             self._alone_since = now
 
-    def speak_for(self, place: Place, position: int) -> None:
+    def speak_for(self, place: FeedPartition, position: int) -> None:
         """Say why the stream ends as if of that partition, which others may have, should it end without any."""
         self._nowhere = (place, position)
 
     def resend(
-        self, place: Place, span: ParkedSpan, events: Sequence[bytes], offsets: Sequence[int], now: float
-    ) -> Batch:
+        self, place: FeedPartition, span: ParkedSpan, events: Sequence[bytes], offsets: Sequence[int], now: float
+    ) -> DeliveryBatch:
         """Return the batch in which events of a parked key are sent again; they wait for a commit like others."""
         if not self._ahead and not self._resent:
             self._waits_since = now
         self._resent[span.parked_id] = place, span
         debug, self._debug = self._debug, None
-        return Batch(place, self._tracks[place].sent, events, debug or "Parked events", span, offsets)
+        return DeliveryBatch(place, self._tracks[place].sent, events, debug or "Parked events", span, offsets)
 
     def acknowledge(self, parked_id: int, now: float) -> None:
         """Take note that what was sent again of a parked key is committed."""
         if self._resent.pop(parked_id, None) is not None:
             self._waits_since = now
 
-    def single_out(self, place: Place, until: int) -> None:
+    def single_out(self, place: FeedPartition, until: int) -> None:
         """Send the events of a partition below the offset *until* one by one, each when all before are committed."""
         self._tracks[place].single_until = until
 
-    def add(self, place: Place, read: Read) -> None:
+    def add(self, place: FeedPartition, read: EventChunk) -> None:
         """Take what was read of a partition, behind what was taken before."""
         self._tracks[place].add(read)
 
-    def skip(self, place: Place, position: int) -> None:
+    def skip(self, place: FeedPartition, position: int) -> None:
         """Go on at *position*: the events before it are gone; the next batch of the stream says how many."""
         track = self._tracks[place]
         if position > track.read:
@@ -399,7 +399,7 @@ class Delivery:
             if track.withdrawn_at is not None:
                 track.withdrawn_at = now
 
-    def commit(self, place: Place, position: int, now: float) -> None:
+    def commit(self, place: FeedPartition, position: int, now: float) -> None:
         """Take note that everything of a partition below *position* is committed: by this stream, or over its head."""
         track = self._tracks.get(place)
         if track is None or position <= track.known:
@@ -417,7 +417,7 @@ class Delivery:
         return self._reason
 
     @property
-    def places(self) -> Collection[Place]:
+    def places(self) -> Collection[FeedPartition]:
         """The partitions that it has."""
         return self._tracks.keys()
 
@@ -427,12 +427,12 @@ class Delivery:
         return {parked_id: span for parked_id, (_, span) in self._resent.items()}
 
     @property
-    def resent_places(self) -> Collection[Place]:
+    def resent_places(self) -> Collection[FeedPartition]:
         """The partitions of these keys."""
         return {place for place, _ in self._resent.values()}
 
     @property
-    def uncommitted(self) -> Mapping[Place, int]:
+    def uncommitted(self) -> Mapping[FeedPartition, int]:
         """Where what is sent is ahead of what is committed: up to which offset it is sent, by partition."""
         return {place: track.sent for place, track in self._tracks.items() if track.ahead}
 
@@ -441,26 +441,26 @@ class Delivery:
         """When the time is over in which what was sent has to be committed."""
         return self._waits_since + self._rules.commit_timeout
 
-    def was_sent(self, place: Place, position: int) -> bool:
+    def was_sent(self, place: FeedPartition, position: int) -> bool:
         """Tell whether everything of a partition that it has was sent, up to *position*."""
         track = self._tracks.get(place)
         return track is not None and position <= track.sent
 
-    def position(self, place: Place) -> int:
+    def position(self, place: FeedPartition) -> int:
         """Return the offset below which everything of a partition that it has is known to be committed."""
         return self._tracks[place].known
 
-    def is_withdrawn(self, place: Place) -> bool:
+    def is_withdrawn(self, place: FeedPartition) -> bool:
         """Tell whether a partition that it has is on its way to somebody else."""
         return self._tracks[place].withdrawn_at is not None
 
     @property
-    def released(self) -> Collection[Place]:
+    def released(self) -> Collection[FeedPartition]:
         """The partitions that somebody else may have now."""
         idle = [place for place, track in self._tracks.items() if track.withdrawn_at is not None and not track.ahead]
         return [place for place in idle if all(place != busy for busy, _ in self._resent.values())]
 
-    def overdue(self, now: float) -> Collection[Place]:
+    def overdue(self, now: float) -> Collection[FeedPartition]:
         """Return the partitions that somebody else is to have, and whose time to be committed is over."""
         return [
             place
@@ -469,7 +469,7 @@ class Delivery:
         ]
 
     @property
-    def passed_over(self) -> Mapping[Place, int]:
+    def passed_over(self) -> Mapping[FeedPartition, int]:
         """What may be committed for the stream: partitions whose events up to there were all left out."""
         return {
             place: track.read
@@ -478,7 +478,7 @@ class Delivery:
         }
 
     @property
-    def wanted(self) -> Mapping[Place, int]:
+    def wanted(self) -> Mapping[FeedPartition, int]:
         """The offsets to read next, of those partitions for which there is room."""
         if self._size > self._rules.bytes_max or self._reason is not None:
             return {}
@@ -504,11 +504,11 @@ class Delivery:
 
     # What goes out
 
-    def take(self, now: float) -> Sequence[Batch]:
+    def take(self, now: float) -> Sequence[DeliveryBatch]:
         """Return what is to be sent at *now*, in this order; it may end the stream."""
         if self._reason is not None:
             return ()
-        found: list[Batch] = []
+        found: list[DeliveryBatch] = []
         self._cut(self._tracks, now, found)
         while self._size > self._rules.bytes_max and (heaviest := self._heaviest()) is not None:
             self._debug = self._debug or "Stream parameters are causing overflow"
@@ -522,24 +522,24 @@ class Delivery:
             found += self.end(reason)
         return found
 
-    def take_one(self, place: Place, now: float) -> Sequence[Batch]:
+    def take_one(self, place: FeedPartition, now: float) -> Sequence[DeliveryBatch]:
         """Return a whole batch of a partition, if it has one that may be sent: the window is not for it alone.
 
         Where more waits than may, it is what `take` returns.
         """
         if self._size > self._rules.bytes_max:
             return self.take(now)
-        found: list[Batch] = []
+        found: list[DeliveryBatch] = []
         if self._reason is None and (track := self._tracks[place]).withdrawn_at is None:
             self._send_whole(place, track, now, found)
         return found
 
-    def expire(self, now: float) -> Sequence[Batch]:
+    def expire(self, now: float) -> Sequence[DeliveryBatch]:
         """End the stream if it is time to, and send nothing more before; return the batch that says why."""
         reason = self._over(now)
         return () if reason is None else self.end(reason)
 
-    def end(self, reason: str) -> Sequence[Batch]:
+    def end(self, reason: str) -> Sequence[DeliveryBatch]:
         """End the stream, and return the batch that says why."""
         if self._reason is not None:
             return ()
@@ -548,7 +548,7 @@ class Delivery:
             track.drop()
         first = min(self._tracks, default=None)
         place, position = (first, self._tracks[first].sent) if first else self._nowhere or (None, 0)
-        return [] if place is None else [Batch(place, position, (), reason)]
+        return [] if place is None else [DeliveryBatch(place, position, (), reason)]
 
     @property
     def _size(self) -> int:
@@ -559,7 +559,7 @@ class Delivery:
         """How far more may be sent ahead of what is committed."""
         return self._rules.max_uncommitted - self._ahead
 
-    def _cut(self, places: Iterable[Place], now: float, found: list[Batch]) -> None:
+    def _cut(self, places: Iterable[FeedPartition], now: float, found: list[DeliveryBatch]) -> None:
         """Send whole batches, and what a partition has that has been silent for too long.
 
         The next batch is that of the partition with the least that is not committed: one with many events, or a slow
@@ -580,7 +580,7 @@ class Delivery:
             if now >= track.sent_at + self._rules.flush_timeout:
                 self._send(place, track, self._batch_size(track), now, found)
 
-    def _send_many(self, place: Place, track: Track, now: float, found: list[Batch]) -> None:
+    def _send_many(self, place: FeedPartition, track: PartitionQueue, now: float, found: list[DeliveryBatch]) -> None:
         """Send what whole batches of a partition may be sent one after another, where nobody need look at each."""
         rules = self._rules
         if rules.stream_limit or rules.timespan_seconds or track.single_until > track.committed:
@@ -590,11 +590,11 @@ class Delivery:
         if not batches:
             return
         self._note_sent(track, before, rules.batch_limit * len(batches), now)
-        found += [Batch(place, each.position, each.events, offsets=each.offsets) for each in batches]
+        found += [DeliveryBatch(place, each.position, each.events, offsets=each.offsets) for each in batches]
         found[-len(batches)] = found[-len(batches)]._replace(debug=self._debug)
         self._debug = None
 
-    def _send_whole(self, place: Place, track: Track, now: float, found: list[Batch]) -> bool:
+    def _send_whole(self, place: FeedPartition, track: PartitionQueue, now: float, found: list[DeliveryBatch]) -> bool:
         """Send a whole batch of a partition, if it has one that may be sent; tell whether."""
         size = self._batch_size(track)
         if not 0 < size <= track.waiting:
@@ -603,7 +603,7 @@ class Delivery:
         self._send(place, track, size, now, found)
         return track.sent != before
 
-    def _batch_size(self, track: Track) -> int:
+    def _batch_size(self, track: PartitionQueue) -> int:
         """Return how many events make the next batch; 0: none may be sent."""
         if track.is_suspected:
             return 0
@@ -615,7 +615,14 @@ class Delivery:
         return max(0, min(limit, self._left, more, spanned))
 
     def _send(
-        self, place: Place, track: Track, size: int, now: float, found: list[Batch], *, says: bool = True
+        self,
+        place: FeedPartition,
+        track: PartitionQueue,
+        size: int,
+        now: float,
+        found: list[DeliveryBatch],
+        *,
+        says: bool = True,
     ) -> None:
         """Send up to *size* events of a partition, as far as the window goes; or, if it *says* so, that it has none."""
         more = self._rules.stream_limit - self._sent if self._rules.stream_limit else track.waiting
@@ -624,10 +631,10 @@ class Delivery:
         if not taken.events and not says:
             return
         self._note_sent(track, before, len(taken.events), now)
-        found.append(Batch(place, track.sent, taken.events, self._debug, offsets=taken.offsets))
+        found.append(DeliveryBatch(place, track.sent, taken.events, self._debug, offsets=taken.offsets))
         self._debug = None
 
-    def _note_sent(self, track: Track, before: int, events: int, now: float) -> None:
+    def _note_sent(self, track: PartitionQueue, before: int, events: int, now: float) -> None:
         """Take note of what was sent of a partition that was *before* ahead; without events, that it has none."""
         if events and not self._ahead and not self._resent:
             self._waits_since = now
@@ -637,7 +644,7 @@ class Delivery:
         track.keep_alives = 0 if events or is_held_up else track.keep_alives + 1
         track.sent_at = now
 
-    def _heaviest(self) -> Place | None:
+    def _heaviest(self) -> FeedPartition | None:
         """Return the partition with the most that may be sent."""
         able = [place for place, track in self._tracks.items() if track.waiting and self._batch_size(track) > 0]
         return max(able, key=lambda place: self._tracks[place].size, default=None)

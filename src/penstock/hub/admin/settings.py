@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 
 import msgspec
 
-from penstock.core.events.encoding import unlike
+from penstock.core.events.encoding import describe_mismatch
 from penstock.errors import (
     BadParameter,
     Blocked,
@@ -251,7 +251,7 @@ def _attribute(field: str, given: Any) -> Attribute:
 
 
 def _mistyped(field: str, value: Any, right: str) -> BadParameter:
-    return BadParameter(f'Field "{field}" {unlike(value, right)}', parameter=field, allowed=right)
+    return BadParameter(f'Field "{field}" {describe_mismatch(value, right)}', parameter=field, allowed=right)
 
 
 Operation = Literal["read", "write", "admin", "view", "administer"]

@@ -25,7 +25,7 @@ from uuid import uuid4
 import msgspec
 
 from penstock.core.events.event import NewEvent
-from penstock.core.registry.event_type import Feed
+from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import (
     ChunkDiffers,
     DatabaseUnavailable,
@@ -63,7 +63,7 @@ class InvalidLine(msgspec.Struct, frozen=True):
     partition: int | None = None
 
 
-def separate_invalid(feed: Feed, handed: NewEvents, now: int) -> tuple[NewEvents, Sequence[InvalidLine]]:
+def separate_invalid(feed: StoredFeed, handed: NewEvents, now: int) -> tuple[NewEvents, Sequence[InvalidLine]]:
     """Return those events that are valid, and the others; looked at one by one only where there is one of these."""
     try:
         prepare(feed, handed, now)
@@ -130,7 +130,7 @@ class Batches:
         self,
         store: Store,
         clock: Clock,
-        load: Callable[[str], Feed],
+        load: Callable[[str], StoredFeed],
         submit: "Callable[[Request], Future[Published | None]]",
     ) -> None:
         """*load* returns the current definition of an event type, *submit* queues a request for the committer."""
@@ -293,7 +293,7 @@ class Batches:
             published = self._submit(request).result()
         return BatchOutcome(self.batch(name), published.events if published else 0)
 
-    def _request(self, tx: Tx, feed: Feed, batch: Batch) -> Request | None:
+    def _request(self, tx: Tx, feed: StoredFeed, batch: Batch) -> Request | None:
         """Return the next piece of a batch, ready for the log; None where another one has taken it meanwhile."""
         waiting = tx.staging.next(batch.id, CHUNKS_LOOKED_AT)
         totals = accumulate(chunk.events for chunk in waiting)
@@ -306,7 +306,7 @@ class Batches:
 
 
 def _piece(
-    feed: Feed, batch: Batch, chunks: Sequence[Chunk], found: Iterable[tuple[bytes, str | None]], now: int
+    feed: StoredFeed, batch: Batch, chunks: Sequence[Chunk], found: Iterable[tuple[bytes, str | None]], now: int
 ) -> Request:
     events: list[NewEvent] = []
     rejected: list[tuple[OutboxRow, str]] = []
@@ -320,7 +320,7 @@ def _piece(
     return Request(feed.name, handed, prepared, piece=BatchPiece(batch, chunks, rejected))
 
 
-def _rejected(feed: Feed, reject: InvalidLine, batch: Batch) -> OutboxRow:
+def _rejected(feed: StoredFeed, reject: InvalidLine, batch: Batch) -> OutboxRow:
     headers = None if reject.headers is None else msgspec.json.encode(reject.headers).decode()
     at = rfc3339(batch.begun_at)
     return OutboxRow(0, feed.name, reject.data, reject.key, headers, reject.partition, at)

@@ -15,8 +15,8 @@ from typing import Final
 
 import msgspec
 
-from penstock.core.producers import Forgotten, Range, State, locate
-from penstock.core.registry.event_type import Feed
+from penstock.core.producers import ForgottenSequences, OffsetRange, ProducerState, locate
+from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import (
     BatchIncomplete,
     DatabaseUnavailable,
@@ -111,7 +111,7 @@ class DirectBatches:
         tx.staging.begin_direct(key_of(feed, name, query), feed.partition_count, epoch, self._clock())
         return require_batch(tx.staging.batch(feed.id, name.group, name.number), name)
 
-    def _claimed(self, tx: Tx, feed: Feed, producers: Mapping[ProducerKey, Producer | None], epoch: int) -> bool:
+    def _claimed(self, tx: Tx, feed: StoredFeed, producers: Mapping[ProducerKey, Producer | None], epoch: int) -> bool:
         """Have a group publish in that epoch to all partitions; False: somebody else has begun to, meanwhile."""
         new = sorted(key for key, producer in producers.items() if not counts_toward_limit(producer))
         if new:
@@ -123,7 +123,10 @@ class DirectBatches:
         for key, producer in producers.items():
             if producer is not None:
                 self._raise(tx, producer, epoch)
-            elif tx.producers.insert(key, State(epoch, 0, 0), self._clock(), claim_id=None, is_pinned=True) is None:
+            elif (
+                tx.producers.insert(key, ProducerState(epoch, 0, 0), self._clock(), claim_id=None, is_pinned=True)
+                is None
+            ):
                 return False
         return True
 
@@ -134,7 +137,7 @@ class DirectBatches:
             state = state if state.epoch == epoch else state.after(epoch)
             tx.producers.update(producer._replace(state=state, claim_id=None, is_pinned=True, updated_at=self._clock()))
 
-    def _completed(self, tx: Tx, feed: Feed, name: BatchName, batch: Batch, counts: Mapping[int, int]) -> Batch:
+    def _completed(self, tx: Tx, feed: StoredFeed, name: BatchName, batch: Batch, counts: Mapping[int, int]) -> Batch:
         assert batch.partitions is not None
         assert batch.epoch is not None
         keys = _keys(feed, name.group, batch.partitions)
@@ -168,14 +171,14 @@ def next_epoch(producers: Iterable[Producer | None]) -> int:
     return highest + is_used
 
 
-def _locked(tx: Tx, name: BatchName) -> Feed:
+def _locked(tx: Tx, name: BatchName) -> StoredFeed:
     feed = tx.feeds.lock(name.event_type)
     if feed is None:
         raise EventTypeNotFound(event_type=name.event_type)
     return feed
 
 
-def _keys(feed: Feed, group: str, partitions: int) -> Sequence[ProducerKey]:
+def _keys(feed: StoredFeed, group: str, partitions: int) -> Sequence[ProducerKey]:
     return [(partition_id, group) for partition_id in feed.partition_ids[:partitions]]
 
 
@@ -197,15 +200,15 @@ def _stored(group: str, partition: int, epoch: int, producer: Producer | None) -
     return producer.state.next
 
 
-def _ranges(tx: Tx, producer: Producer) -> Sequence[Range]:
+def _ranges(tx: Tx, producer: Producer) -> Sequence[OffsetRange]:
     """Return where the events of a producer's epoch lie; ranges that touch are one."""
-    found: list[Range] = []
+    found: list[OffsetRange] = []
     for first in range(0, producer.state.next, NUMBERS_AT_ONCE):
         numbers = range(first, min(first + NUMBERS_AT_ONCE, producer.state.next))
         part = locate(tx.producers.batches(producer.id, producer.state.epoch, numbers.start, numbers.stop), numbers)
-        if isinstance(part, Forgotten):  # Removed by their age: there is nothing to point to any more.
+        if isinstance(part, ForgottenSequences):  # Removed by their age: there is nothing to point to any more.
             continue
         if found and part and found[-1].last + 1 == part[0].first:
-            part[0] = Range(found.pop().first, part[0].last)
+            part[0] = OffsetRange(found.pop().first, part[0].last)
         found += part
     return found

@@ -7,7 +7,7 @@ producers and the heads of partitions are locked (docs/decisions/staged-batches.
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
-from penstock.core.registry.event_type import Feed
+from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import BatchNotFound, BatchOfAnotherMode, BatchOfAnotherQuery, BatchSuperseded, BatchUnfinished
 from penstock.hub.log.publish import Prepared
 from penstock.hub.log.request import BatchName, BatchPiece, Published
@@ -18,7 +18,7 @@ Offsets = Mapping[str, Sequence[Sequence[int]]]
 """By partition: ranges, each its first and its last offset."""
 
 
-def find_batch(tx: Tx, feed: Feed, name: BatchName, query: str, *, is_direct: bool) -> Batch | None:
+def find_batch(tx: Tx, feed: StoredFeed, name: BatchName, query: str, *, is_direct: bool) -> Batch | None:
     """Return the batch as it was begun; None: it was not, and it may be.
 
     Raises:
@@ -50,7 +50,7 @@ def require_batch(batch: Batch | None, name: BatchName) -> Batch:
     return batch
 
 
-def key_of(feed: Feed, name: BatchName, query: str) -> BatchKey:
+def key_of(feed: StoredFeed, name: BatchName, query: str) -> BatchKey:
     """Return by what the ledger knows a batch."""
     return BatchKey(feed.id, name.group, name.number, query)
 

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from typing import Final, Protocol, Unpack
 
 from penstock.core.events.event import NewEvent
-from penstock.core.registry.event_type import Feed
+from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import DatabaseUnavailable, OutboxBacklog, OutcomeUnknown, Unavailable
 from penstock.hub.background import Clock
 from penstock.hub.log.publish import (
@@ -35,10 +35,10 @@ class EventTypes(Protocol):
     def knows(self, name: str) -> bool:
         """Return whether `recall` answers without a query."""
 
-    def recall(self, name: str) -> Feed:
+    def recall(self, name: str) -> StoredFeed:
         """Return the feed as it was when last seen."""
 
-    def load(self, name: str) -> Feed:
+    def load(self, name: str) -> StoredFeed:
         """Return the feed as the store has it now."""
 
 
@@ -181,12 +181,12 @@ class Log:
             reading = self.reader.open(name, n, wanted, page_size, kinds)
         return reading
 
-    def heads(self, name: str) -> tuple[Feed, dict[int, Head]]:
+    def heads(self, name: str) -> tuple[StoredFeed, dict[int, Head]]:
         """Return a feed and its heads by partition id, with everything committed before: see `Reader.heads`."""
         self.settle(name)
         return self.reader.heads(name)
 
-    def since(self, name: str, at: int) -> tuple[Feed, list[int]]:
+    def since(self, name: str, at: int) -> tuple[StoredFeed, list[int]]:
         """Return a feed and, by partition, the first offset received at *at* or later: see `Reader.since`."""
         self.settle(name)
         return self.reader.since(name, at)

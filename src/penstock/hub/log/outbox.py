@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from penstock.core.events.event import NewEvent
-from penstock.core.registry.event_type import Feed
+from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import EventTypeNotFound, PenstockError
 from penstock.hub.background import Clock
 from penstock.hub.log.publish import NewEvents, Prepared, parse_headers, prepare
@@ -88,7 +88,7 @@ def _ready(tx: Tx, name: str, rows: Sequence[OutboxRow], now: int) -> list[Prepa
         return _ready_alone(tx, feed, rows, now)
 
 
-def _ready_alone(tx: Tx, feed: Feed, rows: Sequence[OutboxRow], now: int) -> list[Prepared]:
+def _ready_alone(tx: Tx, feed: StoredFeed, rows: Sequence[OutboxRow], now: int) -> list[Prepared]:
     batches: list[Prepared] = []
     rejected: list[tuple[OutboxRow, str]] = []
     for row in rows:
@@ -100,7 +100,7 @@ def _ready_alone(tx: Tx, feed: Feed, rows: Sequence[OutboxRow], now: int) -> lis
     return batches
 
 
-def _prepared(feed: Feed, rows: Sequence[OutboxRow], now: int) -> Prepared:
+def _prepared(feed: StoredFeed, rows: Sequence[OutboxRow], now: int) -> Prepared:
     events = [
         NewEvent(
             msgspec.Raw(row.data.encode(errors="surrogateescape")), row.key, parse_headers(row.headers), row.partition

@@ -6,8 +6,8 @@ from typing import Final, NamedTuple, TypeAlias, TypedDict
 import msgspec
 
 from penstock.core.events.event import Enrichment, NewEvent, Row, check_sizes, one_line_each
-from penstock.core.log.acceptance import Batch, Placing, accept, place
-from penstock.core.registry.event_type import Feed
+from penstock.core.log.acceptance import ParsedBatch, Partitioner, accept, assign_partitions
+from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import (
     Conflict,
     Invalid,
@@ -59,7 +59,7 @@ class PublishOptions(TypedDict, total=False):
 class Prepared(NamedTuple):
     """Events ready to be appended, as of one revision of their event type."""
 
-    feed: Feed
+    feed: StoredFeed
     events: int
     """How many."""
     rows: dict[int, list[Row]]
@@ -79,7 +79,7 @@ class Prepared(NamedTuple):
 class Unpublishable(NamedTuple):
     """Events that cannot be appended, as of one revision of their event type."""
 
-    feed: Feed
+    feed: StoredFeed
     error: PenstockError
 
 
@@ -87,7 +87,7 @@ Preparation: TypeAlias = Prepared | Unpublishable
 """Events ready to be appended, or the reason why they cannot be."""
 
 
-def prepare(feed: Feed, handed: NewEvents, now: int, *, tells: bool = True) -> Prepared:
+def prepare(feed: StoredFeed, handed: NewEvents, now: int, *, tells: bool = True) -> Prepared:
     """Return what was handed in, ready for the log of *feed*; all of it or none.
 
     Unless it *tells*, what is wrong with an event that the schema does not allow is not looked for, which can take much
@@ -105,8 +105,8 @@ def prepare(feed: Feed, handed: NewEvents, now: int, *, tells: bool = True) -> P
     if handed.partition is not None and handed.partition >= feed.partition_count:
         told = {"event_type": feed.name, "partition": handed.partition, "partition_count": feed.partition_count}
         raise PartitionNotFound(**told)
-    batch = Batch.parse(handed.events, handed.lines)
-    placing = Placing(feed.event_type, takes_keys=not handed.strict, only=handed.partition, among=handed.among)
+    batch = ParsedBatch.parse(handed.events, handed.lines)
+    placing = Partitioner(feed.event_type, takes_keys=not handed.strict, only=handed.partition, among=handed.among)
     if handed.deletes:
         return _prepare_deletions(feed, batch, placing)
     accepted = accept(feed.event_type, batch, placing, strict=handed.strict, validated=handed.validated, tells=tells)
@@ -126,7 +126,7 @@ def prepare(feed: Feed, handed: NewEvents, now: int, *, tells: bool = True) -> P
     return Prepared(feed, len(datas), _by_partition(partitions, rows))
 
 
-def _check_metadata(feed: Feed, batch: Batch) -> None:
+def _check_metadata(feed: StoredFeed, batch: ParsedBatch) -> None:
     """Raise InvalidEvent for an event without metadata: it was validated while its event type needed none."""
     for event, line in zip(batch.decoded, batch.lines, strict=True):
         if type(event.get("metadata")) is not dict:
@@ -135,7 +135,7 @@ def _check_metadata(feed: Feed, batch: Batch) -> None:
 
 
 def prepare_or_refuse(
-    feed: Feed, handed: NewEvents, now: int, *, exact: bool = False, tells: bool = True
+    feed: StoredFeed, handed: NewEvents, now: int, *, exact: bool = False, tells: bool = True
 ) -> Preparation:
     """Return what was handed in, ready for the log, or what keeps it out of that: see `prepare`.
 
@@ -164,12 +164,12 @@ def find_refusal(found: Preparation, *, exact: bool) -> PenstockError | None:
     return found.error
 
 
-def _prepare_deletions(feed: Feed, batch: Batch, placing: Placing) -> Prepared:
+def _prepare_deletions(feed: StoredFeed, batch: ParsedBatch, placing: Partitioner) -> Prepared:
     """Return marks of deletion: their size counts, their partition and their key; nothing else is looked at."""
     if not feed.event_type.compacted:
         raise UndeletableEvents(event_type=feed.name)
     check_sizes(batch.raws, batch.lines)
-    partitions, keys = place(feed.event_type, batch, placing)
+    partitions, keys = assign_partitions(feed.event_type, batch, placing)
     rows = ((key, DELETION, None, data) for key, data in zip(keys, one_line_each(batch.raws), strict=True))
     return Prepared(feed, len(batch.raws), _by_partition(partitions, rows))
 
@@ -183,7 +183,7 @@ def _by_partition(partitions: Sequence[int], rows: Iterable[Row]) -> dict[int, l
     return found
 
 
-def check_plain(feed: Feed) -> None:
+def check_plain(feed: StoredFeed) -> None:
     """Raise PublishingRestricted where a plain publish, which may store an event twice, is ruled out."""
     if feed.event_type.exactly_once:
         raise PublishingRestricted(event_type=feed.name)

@@ -16,9 +16,18 @@ from threading import Lock
 from typing import Final, NamedTuple, Protocol
 from zlib import crc32
 
-from penstock.core.log.cursor import FIRST, LAST, Cursor, View, check_view, feed_mark, parse_cursor, place
-from penstock.core.registry.event_type import Feed
-from penstock.core.subscriptions.delivery import Joined, Read
+from penstock.core.log.cursor import (
+    FIRST,
+    LAST,
+    FeedCursor,
+    FeedView,
+    check_view,
+    feed_mark,
+    parse_cursor,
+    resolve_cursor,
+)
+from penstock.core.registry.event_type import StoredFeed
+from penstock.core.subscriptions.delivery import EventChunk, JoinedEvents
 from penstock.errors import BadCursor, CursorExpired, EventTypeNotFound, PartitionNotFound
 from penstock.hub.feeds import existing_feed
 from penstock.storage.store import CHUNK_BYTES, DELETION, NONE, Columns, Frame, Head, KindFilter, Store
@@ -78,7 +87,12 @@ class Track:
     """One partition of a reader's view on its way through a page."""
 
     def __init__(
-        self, feed: Feed, view: View, offsets: dict[int, int], heads: Mapping[int, Head], until: Mapping[int, int]
+        self,
+        feed: StoredFeed,
+        view: FeedView,
+        offsets: dict[int, int],
+        heads: Mapping[int, Head],
+        until: Mapping[int, int],
     ) -> None:
         self.view = view
         self.offsets = offsets
@@ -99,14 +113,14 @@ class Track:
     def cursor(self) -> str:
         """The cursor just after what has been read."""
         places = tuple(self.offsets[physical] for physical in self.view.physical)
-        return Cursor(feed_mark(self._feed.name), self._feed.epoch, self.view, places).encode()
+        return FeedCursor(feed_mark(self._feed.name), self._feed.epoch, self.view, places).encode()
 
     def cursor_after(self, *, whole: bool) -> str:
         """Return the cursor just after the page: once it is read *whole*, or beforehand where nothing is sifted."""
         if whole:
             return self.cursor
         places = tuple(self.offsets[physical] + self.quotas[physical] for physical in self.view.physical)
-        return Cursor(feed_mark(self._feed.name), self._feed.epoch, self.view, places).encode()
+        return FeedCursor(feed_mark(self._feed.name), self._feed.epoch, self.view, places).encode()
 
     @property
     def waits_at(self) -> dict[int, int]:
@@ -154,7 +168,7 @@ class Track:
 class Reading(NamedTuple):
     """A page being read."""
 
-    feed: Feed
+    feed: StoredFeed
     tracks: Sequence[Track]
     kinds: KindFilter | None
     scan_max: int
@@ -221,20 +235,20 @@ class Reader:
         busy = sum(any(track.quotas.values()) for track in tracks)
         return Reading(feed, tracks, _shown(feed, kinds), scan_max=max(1, SCAN_ROWS_MAX // max(1, busy)))
 
-    def onward(self, feed: Feed, partition: int, start: int, stop: int, rows_max: int) -> Reading:
+    def onward(self, feed: StoredFeed, partition: int, start: int, stop: int, rows_max: int) -> Reading:
         """Begin to read a partition up to *stop*, which the caller knows to be there: no look is needed."""
-        view = View(feed.partition_count, partition, feed.partition_count)
+        view = FeedView(feed.partition_count, partition, feed.partition_count)
         head = Head(feed.revision, 0, stop, 0)
         track = Track(feed, view, {partition: start}, {feed.partition_ids[partition]: head}, {})
         track.quotas[partition] = min(rows_max, stop - start)
         return Reading(feed, [track], _shown(feed, None), SCAN_ROWS_MAX)
 
-    def shared(self, feed: Feed, partition: int, start: int, stop: int) -> LineChunk | None:
+    def shared(self, feed: StoredFeed, partition: int, start: int, stop: int) -> LineChunk | None:
         """Return these events of a partition if somebody else has just read the same, for the same `Frame` EVENTS."""
         wanted = Range(partition, feed.partition_ids[partition], start, stop)
         return None if _shown(feed, None) else self._shared.find((wanted, feed.epoch, EVENTS, None))
 
-    def heads(self, name: str) -> tuple[Feed, dict[int, Head]]:
+    def heads(self, name: str) -> tuple[StoredFeed, dict[int, Head]]:
         """Return the feed and its heads by partition id.
 
         Raises:
@@ -244,7 +258,7 @@ class Reader:
             feed = existing_feed(tx, name)
             return feed, tx.events.heads(feed.partition_ids)
 
-    def since(self, name: str, at: int) -> tuple[Feed, list[int]]:
+    def since(self, name: str, at: int) -> tuple[StoredFeed, list[int]]:
         """Return the feed and, by partition, the first offset that is there and was received at *at* or later.
 
         It is where the partition ends, if there is none. *at* are microseconds since 1970, UTC.
@@ -308,7 +322,7 @@ class Reader:
         return wanted, LineChunk(found.scanned, found.kept, found.body)
 
 
-def _shown(feed: Feed, kinds: KindFilter | None) -> KindFilter | None:
+def _shown(feed: StoredFeed, kinds: KindFilter | None) -> KindFilter | None:
     """Return what a reader that asks for *kinds* is shown: never a mark of deletion, where there can be any."""
     if not feed.event_type.compacted or (kinds and not kinds.skip):
         return kinds
@@ -346,7 +360,7 @@ def share_page(tracks: Sequence[Track], page_size: int) -> None:
         page_size -= share
 
 
-def resolve(feed: Feed, heads: Mapping[int, Head], view: View, text: str, parameter: str) -> dict[int, int]:
+def resolve(feed: StoredFeed, heads: Mapping[int, Head], view: FeedView, text: str, parameter: str) -> dict[int, int]:
     """Return the offset wanted next of each physical partition of *view*, as the cursor *text* says.
 
     Raises:
@@ -359,7 +373,7 @@ def resolve(feed: Feed, heads: Mapping[int, Head], view: View, text: str, parame
     if text == LAST:
         return {physical: head.next_offset for physical, head in by_number.items()}
     cursor = parse_cursor(text, parameter, feed.name)
-    offsets = place(cursor, view, parameter, feed=feed.name, epoch=feed.epoch)
+    offsets = resolve_cursor(cursor, view, parameter, feed=feed.name, epoch=feed.epoch)
     for physical, offset in offsets.items():
         if offset > by_number[physical].next_offset:
             reason = f"it is after the end: partition {physical} ends at offset {by_number[physical].next_offset}"
@@ -369,20 +383,20 @@ def resolve(feed: Feed, heads: Mapping[int, Head], view: View, text: str, parame
     return offsets
 
 
-def _view(feed: Feed, n: int, wanted: WantedPartition) -> View:
+def _view(feed: StoredFeed, n: int, wanted: WantedPartition) -> FeedView:
     if not 0 <= wanted.partition < n:
         raise PartitionNotFound(event_type=feed.name, partition=wanted.partition, partition_count=n)
-    return View(n, wanted.partition, feed.partition_count)
+    return FeedView(n, wanted.partition, feed.partition_count)
 
 
-def _track(feed: Feed, heads: Mapping[int, Head], view: View, wanted: WantedPartition) -> Track:
+def _track(feed: StoredFeed, heads: Mapping[int, Head], view: FeedView, wanted: WantedPartition) -> Track:
     offsets = resolve(feed, heads, view, wanted.cursor, wanted.parameter)
     until = {} if wanted.until is None else resolve(feed, heads, view, wanted.until, wanted.until_parameter)
     return Track(feed, view, offsets, heads, until)
 
 
 def _expired(
-    feed: Feed, view: View, heads: Mapping[int, Head], offsets: Mapping[int, int], parameter: str
+    feed: StoredFeed, view: FeedView, heads: Mapping[int, Head], offsets: Mapping[int, int], parameter: str
 ) -> CursorExpired:
     available = tuple(max(heads[p].floor, offsets[p]) for p in view.physical)
     return CursorExpired(
@@ -390,13 +404,13 @@ def _expired(
         event_type=feed.name,
         partition=view.partition,
         lost=sum(max(0, heads[p].floor - offsets[p]) for p in view.physical),
-        first_available=Cursor(feed_mark(feed.name), feed.epoch, view, available).encode(),
+        first_available=FeedCursor(feed_mark(feed.name), feed.epoch, view, available).encode(),
         last_available=LAST,
         reason="retention has removed them",
     )
 
 
-def _gone(feed: Feed, wanted: Range) -> CursorExpired:
+def _gone(feed: StoredFeed, wanted: Range) -> CursorExpired:
     return CursorExpired(
         parameter="cursor",
         event_type=feed.name,
@@ -467,14 +481,14 @@ class Rows:
         return list(chain.from_iterable(repeat(at, end - start) for at, (start, end) in runs))
 
 
-def next_events(reads: Reads, reading: Reading, track: Track) -> Read | None:
+def next_events(reads: Reads, reading: Reading, track: Track) -> EventChunk | None:
     """Read the next chunk as events, those that are not shown left out; None at the end."""
     (physical,) = track.view.physical
     start = track.offsets[physical]
     if not reading.sifted:
         lines = reads.next_lines(reading, track, EVENTS)
         stop = track.offsets[physical]
-        return Read(Joined(lines.body, lines.kept), range(start, stop), stop) if lines else None
+        return EventChunk(JoinedEvents(lines.body, lines.kept), range(start, stop), stop) if lines else None
     chunk = reads.next_columns(reading, track)
     if chunk is None:
         return None
@@ -483,13 +497,15 @@ def next_events(reads: Reads, reading: Reading, track: Track) -> Read | None:
     return take_events(chunk, rows, track, kept)
 
 
-def take_events(chunk: ColumnChunk, rows: Rows, track: Track, kept: Sequence[bool], *, timed: bool = False) -> Read:
+def take_events(
+    chunk: ColumnChunk, rows: Rows, track: Track, kept: Sequence[bool], *, timed: bool = False
+) -> EventChunk:
     """Return those events of a chunk that are *kept*, and let the track go on behind it."""
     events = list(compress(rows.data, kept))
     offsets = list(compress(range(chunk.range.start, chunk.range.stop), kept))
     received = list(compress(rows.received, kept)) if timed else ()
     track.advance(chunk.range, len(events))
-    return Read(events, offsets, chunk.range.stop, received)
+    return EventChunk(events, offsets, chunk.range.stop, received)
 
 
 def _split(column: bytes | None, count: int) -> list[bytes | None]:

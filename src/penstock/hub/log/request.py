@@ -14,8 +14,8 @@ from typing import Literal, NamedTuple, TypeAlias
 import msgspec
 
 from penstock.core.events.event import NewEvent
-from penstock.core.producers import DIGEST_BYTES, Range, Stamp
-from penstock.core.registry.event_type import Feed
+from penstock.core.producers import DIGEST_BYTES, OffsetRange, ProducerStamp
+from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import DeadlinePassed, PenstockError
 from penstock.hub.log.publish import NOTHING, NewEvents, Preparation, Prepared
 from penstock.storage.outbox import OutboxRow
@@ -60,7 +60,7 @@ class NumberedBatch(NamedTuple):
     """Who publishes a batch, and with which numbers."""
 
     who: ProducerName
-    stamp: Stamp
+    stamp: ProducerStamp
     digests: bytes
     """Of its events, one after the other."""
     trims: bool = False
@@ -85,7 +85,7 @@ class ProducerResult(NamedTuple):
     last: int
     next: int
     """The number of the producer's next event."""
-    ranges: Sequence[Range]
+    ranges: Sequence[OffsetRange]
     """The offsets of its events, in their order."""
 
 
@@ -99,7 +99,7 @@ def digest_input(event: NewEvent) -> bytes:
 class Published(NamedTuple):
     """What a publish has stored."""
 
-    feed: Feed
+    feed: StoredFeed
     events: int
     """How many."""
     next_offsets: dict[int, int]

@@ -11,7 +11,15 @@ from hashlib import blake2b
 from typing import Final, NamedTuple, Protocol, Unpack
 
 from penstock.core.events.event import NewEvent
-from penstock.core.producers import Claim, Exhausted, Refused, Stamp, State, digests_of, grant
+from penstock.core.producers import (
+    ClaimDenied,
+    EpochClaim,
+    EpochsExhausted,
+    ProducerStamp,
+    ProducerState,
+    digests_of,
+    grant,
+)
 from penstock.errors import (
     ClaimRefused,
     DatabaseUnavailable,
@@ -111,7 +119,7 @@ class Producers:
     def submit(
         self,
         who: ProducerName,
-        stamp: Stamp,
+        stamp: ProducerStamp,
         events: Sequence[NewEvent],
         lines: Sequence[int] | None = None,
         *,
@@ -173,10 +181,10 @@ class Producers:
         """
         with self._store.read() as tx:
             producer = _existing(who, tx.producers.look([key := _key(tx, who)]).get(key))
-            stamp = Stamp(producer.state.epoch if epoch is None else epoch, sequence)
+            stamp = ProducerStamp(producer.state.epoch if epoch is None else epoch, sequence)
             return stamp.epoch, find_committed(tx, producer, stamp, events, self.modulus)
 
-    def claim(self, who: ProducerName, claim: Claim) -> ProducerStatus:
+    def claim(self, who: ProducerName, claim: EpochClaim) -> ProducerStatus:
         """Give whoever asks an epoch, which shuts out all that have a lower one.
 
         Raises:
@@ -206,7 +214,7 @@ class Producers:
             if not producer.state.is_expired:
                 tx.producers.update(expire(producer, self._clock()))
 
-    def _claimed(self, tx: Tx, who: ProducerName, claim: Claim) -> Producer | None:
+    def _claimed(self, tx: Tx, who: ProducerName, claim: EpochClaim) -> Producer | None:
         """Return the producer with its epoch; None where another one came between, and it is to be asked for again."""
         key = _key(tx, who)
         locked = tx.producers.lock([key], [key[0]])
@@ -226,10 +234,10 @@ class Producers:
         tx.producers.update(producer)
         return producer
 
-    def _granted(self, who: ProducerName, producer: Producer | None, claim: Claim) -> State:
+    def _granted(self, who: ProducerName, producer: Producer | None, claim: EpochClaim) -> ProducerState:
         state, last_claim = (producer.state, producer.claim_id) if producer else (None, None)
         found = grant(state, last_claim, claim, self.modulus)
-        if isinstance(found, State):
+        if isinstance(found, ProducerState):
             return found
         told = {
             "producer_group": who.group,
@@ -237,12 +245,12 @@ class Producers:
             "current_epoch": state.epoch if state else None,
             "next_sequence": state.next % self.modulus if state and not state.is_expired else None,
         }
-        if isinstance(found, Refused):
+        if isinstance(found, ClaimDenied):
             raise ClaimRefused(**told, wanted=found.wanted)
-        assert isinstance(found, Exhausted)
+        assert isinstance(found, EpochsExhausted)
         raise EpochExhausted(**told)
 
-    def _inserted(self, tx: Tx, who: ProducerName, state: State, claim: Claim) -> Producer | None:
+    def _inserted(self, tx: Tx, who: ProducerName, state: ProducerState, claim: EpochClaim) -> Producer | None:
         key, now, is_pinned = _key(tx, who), self._clock(), bool(claim.is_pinned)
         found = tx.producers.insert(key, state, now, claim_id=claim.claim_id, is_pinned=is_pinned)
         return None if found is None else Producer(found, *key, state, claim.claim_id, is_pinned, now)
@@ -267,7 +275,7 @@ def _existing(who: ProducerName, producer: Producer | None) -> Producer:
 
 def expire(producer: Producer, now: int) -> Producer:
     """Return what is left of a producer: its epoch, above which another one has to begin."""
-    state = State(producer.state.epoch, 0, 0, is_expired=True)
+    state = ProducerState(producer.state.epoch, 0, 0, is_expired=True)
     return producer._replace(state=state, claim_id=None, is_pinned=False, updated_at=now)
 
 

@@ -14,20 +14,20 @@ from typing import Any, Final, NamedTuple
 from penstock.core.producers import (
     DIGEST_BYTES,
     Append,
-    Ending,
+    EpochEnd,
     Expired,
     Fenced,
-    Forgotten,
+    ForgottenSequences,
     Gap,
     Mismatch,
-    Range,
+    OffsetRange,
+    ProducerStamp,
+    ProducerState,
     Repeat,
-    Stamp,
-    State,
-    Stored,
+    StoredBatch,
+    assigned_sequences,
     compare,
     decide,
-    given,
     locate,
 )
 from penstock.errors import (
@@ -52,7 +52,7 @@ class BatchPresence(NamedTuple):
 
     whole: bool | None
     """Whether all of it is stored; None: that is not known any more."""
-    ranges: Sequence[Range] = ()
+    ranges: Sequence[OffsetRange] = ()
     """The offsets of what of it is stored."""
 
     @property
@@ -61,12 +61,14 @@ class BatchPresence(NamedTuple):
         return {"committed": self.whole, "ranges": ranges_as_json(self.ranges)}
 
 
-def ranges_as_json(ranges: Sequence[Range]) -> list[dict[str, int]]:
+def ranges_as_json(ranges: Sequence[OffsetRange]) -> list[dict[str, int]]:
     """Return *ranges* as they are told."""
     return [each._asdict() for each in ranges]
 
 
-def find_committed(tx: Tx, producer: Producer, stamp: Stamp, events: int | bytes, modulus: int) -> BatchPresence:
+def find_committed(
+    tx: Tx, producer: Producer, stamp: ProducerStamp, events: int | bytes, modulus: int
+) -> BatchPresence:
     """Return what of a batch is stored: of so many *events*, or of those with these digests.
 
     Where digests are known, other events that are stored under its numbers are not it.
@@ -76,11 +78,11 @@ def find_committed(tx: Tx, producer: Producer, stamp: Stamp, events: int | bytes
     ending = _ending(tx, producer, stamp.epoch)
     if ending is None:
         return BatchPresence(None if _may_have_been(producer.state, stamp.epoch) else False)
-    numbers = given(ending, stamp.sequence, count, modulus)
+    numbers = assigned_sequences(ending, stamp.sequence, count, modulus)
     if not numbers:
         return BatchPresence(False)
     stored = tx.producers.batches(producer.id, stamp.epoch, numbers.start, numbers.stop)
-    found: list[Range] | Mismatch | Forgotten
+    found: list[OffsetRange] | Mismatch | ForgottenSequences
     if digests is None:
         found = locate(stored, numbers)
     else:
@@ -88,12 +90,12 @@ def find_committed(tx: Tx, producer: Producer, stamp: Stamp, events: int | bytes
     if isinstance(found, Mismatch):
         return BatchPresence(False)
     is_whole = len(numbers) == count
-    if isinstance(found, Forgotten):
+    if isinstance(found, ForgottenSequences):
         return BatchPresence(None if is_whole else False)
     return BatchPresence(is_whole, found)
 
 
-def _ending(tx: Tx, producer: Producer, epoch: int) -> Ending | None:
+def _ending(tx: Tx, producer: Producer, epoch: int) -> EpochEnd | None:
     state = producer.state
     if epoch == state.epoch and not state.is_expired:
         return state.ending
@@ -102,7 +104,7 @@ def _ending(tx: Tx, producer: Producer, epoch: int) -> Ending | None:
     return tx.producers.ending(producer.id, epoch)
 
 
-def _may_have_been(state: State, epoch: int) -> bool:
+def _may_have_been(state: ProducerState, epoch: int) -> bool:
     """Tell whether there may have been that epoch, of which nothing is known any more."""
     if epoch > state.epoch or (epoch == state.epoch and not state.is_expired):
         return False
@@ -120,9 +122,9 @@ class Reservation(NamedTuple):
     key: ProducerKey
     producer: Producer | None
     """As it was locked; None: nobody has heard of it."""
-    state: State
+    state: ProducerState
     """In which the batch is appended."""
-    repeated: Sequence[Range] = ()
+    repeated: Sequence[OffsetRange] = ()
     """Where the beginning of the batch lies already."""
     known: int = 0
     """How many of its events that are."""
@@ -187,7 +189,7 @@ class _Judge:
         found = compare(stored, repeat.first, stamped.digests[: known * DIGEST_BYTES])
         if isinstance(found, Mismatch):
             return self._refused(PayloadMismatch, BatchPresence(False), differs_at=found.number % self._modulus)
-        if isinstance(found, Forgotten):
+        if isinstance(found, ForgottenSequences):
             return self._refused(SequenceTooOld, BatchPresence(None))
         if known == stamped.events:
             told = _produced("duplicate", stamped, repeat.state, found, self._modulus)
@@ -235,19 +237,19 @@ def _batch(producer_id: int, taking: Reservation, published: Published) -> NewBa
     stamped, state = taking.stamped, taking.state
     offset = published.next_offsets[stamped.who.partition] - published.events
     return NewBatch(
-        producer_id, state.epoch, Stored(state.next, offset, stamped.digests[taking.known * DIGEST_BYTES :])
+        producer_id, state.epoch, StoredBatch(state.next, offset, stamped.digests[taking.known * DIGEST_BYTES :])
     )
 
 
 def _appended(taking: Reservation, published: Published, modulus: int) -> ProducerResult:
     stop = published.next_offsets[taking.stamped.who.partition]
-    ranges = [*taking.repeated, Range(stop - published.events, stop - 1)]
+    ranges = [*taking.repeated, OffsetRange(stop - published.events, stop - 1)]
     state = taking.state.with_appended(published.events, stop - 1)
     return _produced("trimmed" if taking.repeated else "appended", taking.stamped, state, ranges, modulus)
 
 
 def _produced(
-    outcome: Outcome, stamped: NumberedBatch, state: State, ranges: Sequence[Range], modulus: int
+    outcome: Outcome, stamped: NumberedBatch, state: ProducerState, ranges: Sequence[OffsetRange], modulus: int
 ) -> ProducerResult:
     first = stamped.stamp.sequence
     last = (first + stamped.events - 1) % modulus

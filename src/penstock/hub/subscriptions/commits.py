@@ -12,7 +12,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
-from penstock.core.subscriptions.assignment import ParkedSpan, Place, is_parked_token, is_proven, parked_span
+from penstock.core.subscriptions.assignment import (
+    FeedPartition,
+    ParkedSpan,
+    is_parked_token,
+    is_valid_token,
+    read_parked_token,
+)
 from penstock.errors import (
     CommitRefused,
     DatabaseUnavailable,
@@ -35,7 +41,7 @@ Told = Sequence[bool] | PenstockError
 class Commit(NamedTuple):
     """A cursor that a consumer commits."""
 
-    place: Place
+    place: FeedPartition
     position: int
     """The offset wanted next."""
     token: str | None = None
@@ -58,7 +64,7 @@ class Moved(NamedTuple):
 
     subscription: str
     revision: int
-    offsets: Mapping[Place, int]
+    offsets: Mapping[FeedPartition, int]
     shared_out: bool
     """Whether partitions have changed hands, or parked events are gone, too."""
 
@@ -71,7 +77,7 @@ class Commits:
         store: Store,
         clock: Clock,
         sessions: Sessions,
-        was_sent: Callable[[str, Place, int], bool | None],
+        was_sent: Callable[[str, FeedPartition, int], bool | None],
         moved: Callable[[Moved], object],
         *,
         strict: bool = False,
@@ -188,7 +194,12 @@ class _Work:
     """The commits of one subscription, which is locked."""
 
     def __init__(
-        self, tx: Tx, subscription: Subscription, was_sent: Callable[[str, Place, int], bool | None], *, strict: bool
+        self,
+        tx: Tx,
+        subscription: Subscription,
+        was_sent: Callable[[str, FeedPartition, int], bool | None],
+        *,
+        strict: bool,
     ) -> None:
         self._tx = tx
         self._subscription = subscription
@@ -197,7 +208,7 @@ class _Work:
         self._now = tx.subscriptions.now()
         self._sessions = {each.id: each for each in tx.subscriptions.sessions(subscription.id)}
         self._slots = {each.place: each for each in tx.subscriptions.slots(subscription.id)}
-        self.offsets: dict[Place, int] = {}
+        self.offsets: dict[FeedPartition, int] = {}
         self.acknowledged: list[ParkedSpan] = []
 
     def commit(self, request: Request) -> Sequence[bool]:
@@ -250,7 +261,7 @@ class _Work:
             raise _refused(commit, "another stream has it by now" if slot.owner else "this stream does not have it")
         if trusted or self._strict:
             return
-        if commit.token and is_proven(commit.token, session.secret, commit.place, commit.position):
+        if commit.token and is_valid_token(commit.token, session.secret, commit.place, commit.position):
             return
         known = self._was_sent(session.id, commit.place, commit.position)
         if known is None and slot.sent is not None:
@@ -278,7 +289,7 @@ def _span(commit: Commit, session: Session) -> ParkedSpan | None:
     """Return the parked events that a cursor is of; None: it is of others."""
     if commit.token is None or not is_parked_token(commit.token):
         return None
-    span = parked_span(commit.token, session.secret)
+    span = read_parked_token(commit.token, session.secret)
     if span is None:
         raise _refused(commit, "its cursor_token is of parked events, and not of this stream")
     return span

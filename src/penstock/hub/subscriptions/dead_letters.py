@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from penstock.core.registry.definition import Limits
-from penstock.core.registry.event_type import EventType, Feed
+from penstock.core.registry.event_type import EventType, StoredFeed
 from penstock.errors import EventTypeExists
 from penstock.hub.background import rfc3339
 from penstock.storage.store import Store, Tx
@@ -39,7 +39,7 @@ def create_dead_letters(store: Store, limits: Limits, now: int) -> None:
         return  # Another hub has been faster.
 
 
-def locked_dead_letters(tx: Tx, limits: Limits, now: int) -> Feed:
+def locked_dead_letters(tx: Tx, limits: Limits, now: int) -> StoredFeed:
     """Return the feed of the dead letters, locked with all its heads; created unless there is one."""
     feed = tx.feeds.lock(DEAD_LETTERS)
     if feed is None:

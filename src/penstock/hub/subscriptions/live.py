@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from penstock.core.subscriptions.assignment import Place
+from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.hub.background import Background, uptime
 from penstock.hub.subscriptions.commits import Moved
 from penstock.hub.subscriptions.sessions import LEASE_SECONDS
@@ -42,13 +42,13 @@ class Listener(Protocol):
     session_id: str
     subscription_id: str
 
-    def committed(self, offsets: Mapping[Place, int]) -> None:
+    def committed(self, offsets: Mapping[FeedPartition, int]) -> None:
         """Everything below these offsets is committed."""
 
     def changed(self) -> None:
         """Something else has changed: look."""
 
-    def was_sent(self, place: Place, position: int) -> bool:
+    def was_sent(self, place: FeedPartition, position: int) -> bool:
         """Tell whether everything of a partition was sent, up to *position*."""
 
 
@@ -136,7 +136,7 @@ class Live:
                     del self._by_subscription[stream.subscription_id]
                     self._revisions.pop(stream.subscription_id, None)
 
-    def was_sent(self, session_id: str, place: Place, position: int) -> bool | None:
+    def was_sent(self, session_id: str, place: FeedPartition, position: int) -> bool | None:
         """Tell whether a stream was sent everything of a partition up to *position*; None: it is not of this hub."""
         stream = self._streams.get(session_id)
         return None if stream is None else stream.was_sent(place, position)

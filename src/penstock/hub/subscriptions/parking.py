@@ -14,9 +14,9 @@ import structlog
 
 from penstock.core.events.event import NewEvent
 from penstock.core.registry.definition import PENSTOCK, Limits
-from penstock.core.registry.event_type import Feed
-from penstock.core.subscriptions.assignment import Place
-from penstock.core.subscriptions.definition import Retrying, retrying_of, start
+from penstock.core.registry.event_type import StoredFeed
+from penstock.core.subscriptions.assignment import FeedPartition
+from penstock.core.subscriptions.definition import UnprocessablePolicy, start_partition, unprocessable_policy_of
 from penstock.errors import DatabaseUnavailable, Invalid, ParkedNotFound, TooLarge
 from penstock.hub.background import Clock, rfc3339
 from penstock.hub.feeds import existing_feed
@@ -130,8 +130,8 @@ _log: Final = structlog.get_logger("penstock.retrying")
 class Found(msgspec.Struct):
     """An event that was tried often enough."""
 
-    feed: Feed
-    place: Place
+    feed: StoredFeed
+    place: FeedPartition
     offset: int
     key: str | None
     data: bytes
@@ -148,16 +148,16 @@ class Retries:
 
     def begun(self, tx: Tx, subscription: Subscription, slot: Slot, session: Session) -> Slot:
         """Return what a partition is for a stream that begins with it; an event that was tried enough is given up."""
-        retrying = retrying_of(subscription.definition)
+        retrying = unprocessable_policy_of(subscription.definition)
         if retrying is None:
             return slot._replace(failed=0, single_until=0)
-        begins = start(
+        begins = start_partition(
             slot.failed, slot.offset, slot.single_until, limit=retrying.send_count, batch_limit=session.batch_limit
         )
         slot = slot._replace(failed=begins.failed, single_until=begins.single_until)
         return self._without_next(tx, subscription, slot, retrying) if begins.gives_up else slot
 
-    def _without_next(self, tx: Tx, subscription: Subscription, slot: Slot, retrying: Retrying) -> Slot:
+    def _without_next(self, tx: Tx, subscription: Subscription, slot: Slot, retrying: UnprocessablePolicy) -> Slot:
         """Give up the next event of a partition, which waits or lies in the log from now on, and go on behind it."""
         found = _next_event(tx, subscription.id, slot)
         if found is None:
@@ -173,7 +173,7 @@ class Retries:
         tx.subscriptions.move(subscription.id, {slot.place: found.offset + 1}, self._clock())
         return slot._replace(offset=found.offset + 1)
 
-    def _record(self, tx: Tx, id: str, found: Found, retrying: Retrying) -> None:
+    def _record(self, tx: Tx, id: str, found: Found, retrying: UnprocessablePolicy) -> None:
         """Have the subscription's history say what was skipped, and why."""
         (name, number), offset = found.place, found.offset
         where = f"; {DEAD_LETTERS} has it" if retrying.policy == "DEAD_LETTER_QUEUE" else ""

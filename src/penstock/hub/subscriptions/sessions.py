@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from penstock.core.subscriptions import assignment
-from penstock.core.subscriptions.assignment import Place, room, share_out
+from penstock.core.subscriptions.assignment import FeedPartition, assign_slots, find_conflicts
 from penstock.errors import (
     DatabaseUnavailable,
     InvalidSubscription,
@@ -73,7 +73,7 @@ class Look(NamedTuple):
         }
 
     @property
-    def places(self) -> frozenset[Place]:
+    def places(self) -> frozenset[FeedPartition]:
         """All of its partitions."""
         return frozenset(slot.place for slot in self.slots)
 
@@ -81,7 +81,7 @@ class Look(NamedTuple):
         """Return a stream; None: its time is over."""
         return next((each for each in self.sessions if each.id == id), None)
 
-    def ends(self, session_id: str, places: Collection[Place]) -> str | None:
+    def ends(self, session_id: str, places: Collection[FeedPartition]) -> str | None:
         """Return why a stream cannot go on that has known these *places*; None: it can."""
         if (self.subscription.resetting_until or 0) > self.now:
             return RESETTING
@@ -138,14 +138,14 @@ class Opened(NamedTuple):
 class Ended(NamedTuple):
     """How far a stream was sent that has ended, by partition, and how long it may still commit that."""
 
-    sent: Mapping[Place, int]
+    sent: Mapping[FeedPartition, int]
     """Of those partitions that it has not committed up to there."""
     hold_us: int
     retried: Collection[int] = ()
     """The ids of parked keys that it was sent again, and has not committed."""
-    overdue: Collection[Place] = ()
+    overdue: Collection[FeedPartition] = ()
     """Partitions that others are to have, and for which that time is over."""
-    resent: Collection[Place] = ()
+    resent: Collection[FeedPartition] = ()
     """Partitions of whose parked keys it was sent something again that it may still commit."""
 
 
@@ -193,7 +193,7 @@ class Sessions:
                 for each in subscriptions
             ]
 
-    def open(self, id: str, wants: Collection[Place], *, batch_limit: int, commit_ms: int) -> Opened:
+    def open(self, id: str, wants: Collection[FeedPartition], *, batch_limit: int, commit_ms: int) -> Opened:
         """Begin a stream that is sent the partitions that it *wants*, or where that is none its share of the rest.
 
         Raises:
@@ -253,7 +253,7 @@ class Sessions:
             self._rebalance(tx, subscription, now)
             tx.subscriptions.revise(id)
 
-    def release(self, id: str, session_id: str, places: Collection[Place]) -> None:
+    def release(self, id: str, session_id: str, places: Collection[FeedPartition]) -> None:
         """Let go of partitions of a stream that others are to have, and all of which that it was sent is committed."""
         with self._store.write() as tx:
             subscription = tx.subscriptions.lock(id)
@@ -292,7 +292,11 @@ class Sessions:
             tx.subscriptions.revise(id)
 
     def give_back(
-        self, id: str, session_id: str, keep: Collection[Place] = (), failed: Collection[Place] | None = None
+        self,
+        id: str,
+        session_id: str,
+        keep: Collection[FeedPartition] = (),
+        failed: Collection[FeedPartition] | None = None,
     ) -> bool:
         """Let others have what a stream was sent and has not committed, but for *keep*; the stream itself ends.
 
@@ -393,12 +397,15 @@ class Sessions:
         Tell whether that has changed anything.
         """
         sessions = {each.id: each for each in tx.subscriptions.sessions(subscription.id)}
-        live = [assignment.Session(each.id, each.wants) for each in sessions.values() if is_live(each, now)]
+        live = [assignment.StreamSession(each.id, each.wants) for each in sessions.values() if is_live(each, now)]
         slots = tx.subscriptions.slots(subscription.id)
         holding = {each.id for each in sessions.values() if holds(each, slots, now)}
         lapsed = {each.id for each in sessions.values() if has_lapsed(each, now)}
-        shared = share_out(
-            [assignment.Slot(slot.place, slot.owner, slot.heir) for slot in slots], live, holding=holding, lapsed=lapsed
+        shared = assign_slots(
+            [assignment.PartitionSlot(slot.place, slot.owner, slot.heir) for slot in slots],
+            live,
+            holding=holding,
+            lapsed=lapsed,
         )
         given, heirs = [], []
         for slot, new in zip(slots, shared, strict=True):
@@ -431,7 +438,7 @@ class Sessions:
         tx.subscriptions.put(subscription.id, found)
 
 
-def check_places(places: Collection[Place], wanted: Collection[Place]) -> None:
+def check_places(places: Collection[FeedPartition], wanted: Collection[FeedPartition]) -> None:
     """Return if all that are *wanted* are among the *places* of a subscription.
 
     Raises:
@@ -445,10 +452,14 @@ def check_places(places: Collection[Place], wanted: Collection[Place]) -> None:
 
 
 def _check_room(
-    id: str, places: Sequence[Place], live: Sequence[Session], session: Session, wants: Collection[Place]
+    id: str,
+    places: Sequence[FeedPartition],
+    live: Sequence[Session],
+    session: Session,
+    wants: Collection[FeedPartition],
 ) -> None:
-    others = [assignment.Session(each.id, each.wants) for each in live]
-    taken = room(places, others, assignment.Session(session.id, session.wants))
+    others = [assignment.StreamSession(each.id, each.wants) for each in live]
+    taken = find_conflicts(places, others, assignment.StreamSession(session.id, session.wants))
     if taken is None:
         return
     if not session.wants:
@@ -458,15 +469,15 @@ def _check_room(
     raise PartitionsTaken(detail, subscription=id, partitions=_shown(found))
 
 
-def _named(places: Sequence[Place]) -> str:
+def _named(places: Sequence[FeedPartition]) -> str:
     return ", ".join(f"partition {number} of {name!r}" for name, number in places)
 
 
-def _shown(places: Sequence[Place]) -> list[dict[str, str]]:
+def _shown(places: Sequence[FeedPartition]) -> list[dict[str, str]]:
     return [{"event_type": name, "partition": str(number)} for name, number in places]
 
 
-def _given_back(slot: Slot, failed: Collection[Place] | None) -> Slot:
+def _given_back(slot: Slot, failed: Collection[FeedPartition] | None) -> Slot:
     """Return a partition that nobody has; what its stream's end has counted as a failure is taken back unless it is."""
     has_failed = failed is None or slot.place in failed
     counted = slot.sent is not None and slot.sent > slot.offset

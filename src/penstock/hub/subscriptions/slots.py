@@ -5,9 +5,9 @@ A *slot* is one partition of a subscription: its position and the stream that ow
 
 from collections.abc import Mapping, Sequence
 
-from penstock.core.registry.event_type import Feed
-from penstock.core.subscriptions.assignment import Place
-from penstock.core.subscriptions.definition import identity_of
+from penstock.core.registry.event_type import StoredFeed
+from penstock.core.subscriptions.assignment import FeedPartition
+from penstock.core.subscriptions.definition import subscription_identity
 from penstock.errors import SubscriptionNotFound
 from penstock.storage.store import Tx
 from penstock.storage.subscriptions import Slot, Subscription
@@ -26,11 +26,11 @@ def existing(id: str, found: Subscription | None) -> Subscription:
 
 def is_deletable(subscription: Subscription) -> bool:
     """Tell whether a subscription is deleted together with its event type, as Nakadi's archiver's is."""
-    owner, _, group = identity_of(subscription.definition)
+    owner, _, group = subscription_identity(subscription.definition)
     return (owner, group) == ("nakadi_archiver", "nakadi_to_s3")
 
 
-def new_slot(place: Place, offset: int, epochs: Mapping[str, int]) -> Slot:
+def new_slot(place: FeedPartition, offset: int, epochs: Mapping[str, int]) -> Slot:
     """Return a partition that nobody has had yet, with the offset wanted first."""
     return Slot(place, None, None, None, 0, 0, epochs[place[0]], offset, 0)
 
@@ -63,7 +63,7 @@ def lock_readers(tx: Tx, name: str) -> Mapping[str, Subscription]:
     return {each: locked for each, locked in found.items() if locked is not None}
 
 
-def grow(tx: Tx, feed: Feed, count: int, now: int) -> None:
+def grow(tx: Tx, feed: StoredFeed, count: int, now: int) -> None:
     """Give each subscription that reads *feed* and has begun the partitions up to *count*, from their beginning.
 
     Whoever calls this has locked them: see `lock_readers`.

@@ -29,9 +29,16 @@ from contextlib import suppress
 from itertools import count
 from typing import Final, NamedTuple
 
-from penstock.core.registry.event_type import Feed
-from penstock.core.subscriptions.assignment import ParkedSpan, Place
-from penstock.core.subscriptions.delivery import COMMIT_TIMEOUT, Batch, Delivery, Joined, Read, Rules
+from penstock.core.registry.event_type import StoredFeed
+from penstock.core.subscriptions.assignment import FeedPartition, ParkedSpan
+from penstock.core.subscriptions.delivery import (
+    COMMIT_TIMEOUT,
+    DeliveryBatch,
+    DeliveryRules,
+    EventChunk,
+    JoinedEvents,
+    SubscriptionDelivery,
+)
 from penstock.errors import Blocked, CursorExpired, DatabaseUnavailable, HubStopped, PenstockError, SubscriptionNotFound
 from penstock.hub.feeds import existing_feed
 from penstock.hub.log.read import Reader, Reading, Reads, Rows, next_events, take_events
@@ -162,13 +169,13 @@ class Arrivals:
         self._store = store
         self._watch = watch
         self._tell = woken
-        self._feeds: dict[str, Feed] = {}
-        self._partitions: dict[int, Place] = {}
-        self._ends: dict[Place, int] = {}
+        self._feeds: dict[str, StoredFeed] = {}
+        self._partitions: dict[int, FeedPartition] = {}
+        self._ends: dict[FeedPartition, int] = {}
         self._ticket = Waiter({}, self._woken)
         self._noted: dict[int, int] = {}
 
-    def load(self, places: Sequence[Place]) -> dict[Place, Head]:
+    def load(self, places: Sequence[FeedPartition]) -> dict[FeedPartition, Head]:
         """Look where the partitions of their event types begin and end, and remember the feeds."""
         found = {}
         if places:
@@ -181,19 +188,19 @@ class Arrivals:
                         found[name, number] = heads[partition_id]
         return found
 
-    def feed(self, event_type: str) -> Feed:
+    def feed(self, event_type: str) -> StoredFeed:
         """Return the feed of an event type that was loaded."""
         return self._feeds[event_type]
 
-    def begin(self, place: Place, end: int) -> None:
+    def begin(self, place: FeedPartition, end: int) -> None:
         """Have a partition that was loaded, and that goes as far as *end*."""
         self._ends[place] = end
 
-    def remove(self, place: Place) -> None:
+    def remove(self, place: FeedPartition) -> None:
         """Have it no longer."""
         self._ends.pop(place, None)
 
-    def end(self, place: Place) -> int:
+    def end(self, place: FeedPartition) -> int:
         """Return the offset behind the last event that is known; 0: the stream does not have that partition."""
         return self._ends.get(place, 0)
 
@@ -234,11 +241,13 @@ class SetAside:
         self._subscription_id = subscription_id
         self._session_id = session_id
         self._limit = min(RESENT_MAX, batch_limit)
-        self._ids: dict[Place, dict[bytes, int]] = {}
+        self._ids: dict[FeedPartition, dict[bytes, int]] = {}
         self._asked: list[Parked] = []
         """Keys whose events are to be sent again."""
 
-    def update(self, parked: Sequence[Parked], own: Collection[Place], delivery: Delivery, now: float) -> None:
+    def update(
+        self, parked: Sequence[Parked], own: Collection[FeedPartition], delivery: SubscriptionDelivery, now: float
+    ) -> None:
         """Take note of what a look has found; what was sent again may be committed by now."""
         self._ids = {}
         known = {each.id: each for each in parked}
@@ -256,7 +265,7 @@ class SetAside:
         """Whether events are to be sent again."""
         return bool(self._asked)
 
-    def next(self, delivery: Delivery) -> Parked | None:
+    def next(self, delivery: SubscriptionDelivery) -> Parked | None:
         """Return a key whose events can be sent again now: those that the partition's position has passed.
 
         What lies before it, committed or not, would be read again by whoever has the partition next.
@@ -265,11 +274,13 @@ class SetAside:
             return None
         return next((each for each in self._asked if each.first < delivery.position(each.place)), None)
 
-    def waits_in(self, place: Place) -> bool:
+    def waits_in(self, place: FeedPartition) -> bool:
         """Tell whether any key of a partition waits: its events have to be looked at one by one."""
         return place in self._ids
 
-    def sifted(self, reads: Reads, place: Place, reading: Reading, *, timed: bool) -> tuple[Read | None, bool]:
+    def sifted(
+        self, reads: Reads, place: FeedPartition, reading: Reading, *, timed: bool
+    ) -> tuple[EventChunk | None, bool]:
         """Read the next chunk, each event of which is looked at, without those whose keys wait; None at the end.
 
         Told besides whether a key waits no longer: see `kept`.
@@ -286,7 +297,7 @@ class SetAside:
         kept, knows_better = self.kept(place, chunk.range.start, rows, rows.kept(reading, track))
         return take_events(chunk, rows, track, kept, timed=timed), knows_better
 
-    def kept(self, place: Place, start: int, rows: Rows, kept: Sequence[bool]) -> tuple[Sequence[bool], bool]:
+    def kept(self, place: FeedPartition, start: int, rows: Rows, kept: Sequence[bool]) -> tuple[Sequence[bool], bool]:
         """Return which of the events *kept* so far are to be sent, having let those wait whose keys do.
 
         Told besides whether a key waits no longer, so that it is time for another look.
@@ -307,7 +318,7 @@ class SetAside:
         still = self._sessions.set_aside(self._subscription_id, self._session_id, found)
         return [keep and each not in still for keep, each in zip(kept, ids, strict=True)], len(still) < len(found)
 
-    def resends(self, delivery: Delivery, clock: Callable[[], float]) -> Iterator[Batch]:
+    def resends(self, delivery: SubscriptionDelivery, clock: Callable[[], float]) -> Iterator[DeliveryBatch]:
         """Yield the batches in which events of parked keys are sent again.
 
         Raises:
@@ -343,7 +354,7 @@ class Stream:
         self,
         parts: Parts,
         opened: Opened,
-        rules: Rules,
+        rules: DeliveryRules,
         lapses: int,
         *,
         allowed: Callable[[], None] = lambda: None,
@@ -359,7 +370,7 @@ class Stream:
         self.session_id = opened.session.id
         self.subscription_id = opened.subscription.id
         self.secret = opened.session.secret
-        self._delivery = Delivery(rules, clock())
+        self._delivery = SubscriptionDelivery(rules, clock())
         self._rules = rules
         self._arrivals = Arrivals(parts.store, parts.watch, self._woken)
         self._parked = SetAside(parts.sessions, self.subscription_id, self.session_id, rules.batch_limit)
@@ -368,8 +379,8 @@ class Stream:
         self._delivery.speak_for(opened.slots[0].place, opened.slots[0].offset)
         self.commits_until = float("-inf")
         """Until when there is time to commit what was sent, as far as it was heard of in the midst of a step."""
-        self._inbox: deque[Mapping[Place, int]] = deque()
-        self._at_hand: list[tuple[Place, Read]] = []
+        self._inbox: deque[Mapping[FeedPartition, int]] = deque()
+        self._at_hand: list[tuple[FeedPartition, EventChunk]] = []
         """What others have read that the next light step sends."""
         self._stale = True
         self._passed_at = self._heard_at = clock()
@@ -379,7 +390,7 @@ class Stream:
 
     # What it is told, from any thread
 
-    def committed(self, offsets: Mapping[Place, int]) -> None:
+    def committed(self, offsets: Mapping[FeedPartition, int]) -> None:
         """See `Listener.committed`."""
         if not offsets.keys().isdisjoint(self._delivery.places):
             self._inbox.append(offsets)
@@ -391,7 +402,7 @@ class Stream:
         self._stale = True
         self._wake()
 
-    def was_sent(self, place: Place, position: int) -> bool:
+    def was_sent(self, place: FeedPartition, position: int) -> bool:
         """See `Listener.was_sent`."""
         return self._delivery.was_sent(place, position)
 
@@ -476,7 +487,7 @@ class Stream:
 
     # What it does
 
-    def step(self, *, light: bool = False) -> Iterator[Sequence[Batch]]:
+    def step(self, *, light: bool = False) -> Iterator[Sequence[DeliveryBatch]]:
         """Do what is to be done now, and yield what is to be sent of it, piece by piece.
 
         *light*: nothing is read or asked, but what `needs` has just found; what takes time is left to the next step.
@@ -510,7 +521,7 @@ class Stream:
         except SubscriptionNotFound:
             yield self._delivery.end(DELETED)
 
-    def _batches(self, *, light: bool) -> Iterator[Sequence[Batch]]:
+    def _batches(self, *, light: bool) -> Iterator[Sequence[DeliveryBatch]]:
         at_hand, self._at_hand = self._at_hand, []
         for place, read in at_hand if light else self._reads():
             if self._is_outdated:
@@ -522,7 +533,7 @@ class Stream:
             self._hear_commits(self._clock())  # Those that have come while it was being sent were in time.
             yield self._delivery.take(self._clock())
 
-    def end(self, reason: str) -> Sequence[Batch]:
+    def end(self, reason: str) -> Sequence[DeliveryBatch]:
         """End, and return the batch that says why."""
         return self._delivery.end(reason)
 
@@ -638,7 +649,7 @@ class Stream:
 
     # What is read
 
-    def _reads(self) -> Iterator[tuple[Place, Read]]:
+    def _reads(self) -> Iterator[tuple[FeedPartition, EventChunk]]:
         """Read what there is of each partition in turn, as long as it may be sent."""
         rounds = ROUNDS
         while rounds and (readable := list(self._readable())):
@@ -649,7 +660,7 @@ class Stream:
                 if (read := self._read(*each)) is not None:
                     yield each[0], read
 
-    def _readable(self) -> Iterator[tuple[Place, int, int]]:
+    def _readable(self) -> Iterator[tuple[FeedPartition, int, int]]:
         """Yield what there is to be read: a partition, from where, and up to where at once."""
         rules = self._rules
         rows = min(ROWS_MAX, rules.max_uncommitted)
@@ -660,21 +671,21 @@ class Stream:
             if start < end:
                 yield place, start, min(end, start + rows)
 
-    def _is_light(self, place: Place, start: int, stop: int) -> bool:
+    def _is_light(self, place: FeedPartition, start: int, stop: int) -> bool:
         """Tell whether reading that is little work."""
         return stop - start <= LIGHT_ROWS and not self._is_sifted(place)
 
-    def _is_sifted(self, place: Place) -> bool:
+    def _is_sifted(self, place: FeedPartition) -> bool:
         """Tell whether events have to be looked at one by one."""
         return bool(self._rules.timespan_seconds) or self._parked.waits_in(place)
 
-    def _shared(self, place: Place, start: int, stop: int) -> Read | None:
+    def _shared(self, place: FeedPartition, start: int, stop: int) -> EventChunk | None:
         """Return what somebody else has just read, where that is little; None: it has to be read."""
         light = self._is_light(place, start, stop)
         chunk = self._parts.reader.shared(self._arrivals.feed(place[0]), place[1], start, stop) if light else None
-        return Read(Joined(chunk.body, chunk.kept), range(start, stop), stop) if chunk else None
+        return EventChunk(JoinedEvents(chunk.body, chunk.kept), range(start, stop), stop) if chunk else None
 
-    def _read(self, place: Place, start: int, stop: int) -> Read | None:
+    def _read(self, place: FeedPartition, start: int, stop: int) -> EventChunk | None:
         reading = self._parts.reader.onward(self._arrivals.feed(place[0]), place[1], start, stop, ROWS_MAX)
         try:
             if not self._is_sifted(place):

@@ -6,8 +6,8 @@ from concurrent.futures import Future
 from typing import Final
 
 from penstock.core.registry.definition import PENSTOCK, Limits
-from penstock.core.subscriptions.assignment import Place
-from penstock.core.subscriptions.delivery import Rules
+from penstock.core.subscriptions.assignment import FeedPartition
+from penstock.core.subscriptions.delivery import DeliveryRules
 from penstock.errors import ResetUnderWay, StreamsInTheWay
 from penstock.hub.background import Clock
 from penstock.hub.log.read import Reader
@@ -41,7 +41,11 @@ class Streams:
         self.commits = Commits(store, clock, self.sessions, self.live.was_sent, self.live.moved, strict=limits.strict)
 
     def open(
-        self, id: str, wants: Collection[Place], rules: Rules, allowed: Callable[[], None] = lambda: None
+        self,
+        id: str,
+        wants: Collection[FeedPartition],
+        rules: DeliveryRules,
+        allowed: Callable[[], None] = lambda: None,
     ) -> Stream:
         """Begin a stream: see `Sessions.open` and `Stream`; whoever has it calls its `close` in the end."""
         if not self.live.lasts:
@@ -72,7 +76,11 @@ class Streams:
         self.live.changed(id)
 
     def give_back(
-        self, id: str, stream_id: str, keep: Collection[Place] = (), failed: Collection[Place] | None = None
+        self,
+        id: str,
+        stream_id: str,
+        keep: Collection[FeedPartition] = (),
+        failed: Collection[FeedPartition] | None = None,
     ) -> bool:
         """End a stream, and let others have what it has not committed: see `Sessions.give_back`."""
         try:
@@ -87,7 +95,7 @@ class Streams:
         now = self._clock()
         return {partition_id: max(0, now - at) for partition_id, at in received.items()}
 
-    def rehearse_reset(self, id: str, offsets: Mapping[Place, int]) -> Mapping[Place, int]:
+    def rehearse_reset(self, id: str, offsets: Mapping[FeedPartition, int]) -> Mapping[FeedPartition, int]:
         """Return the epochs of a subscription's partitions, where `begin_reset` would take these *offsets*.
 
         Raises:
@@ -99,7 +107,7 @@ class Streams:
             _check_reset(subscription, slots, offsets, tx.subscriptions.now())
         return {slot.place: slot.epoch for slot in slots}
 
-    def begin_reset(self, id: str, offsets: Mapping[Place, int]) -> bool:
+    def begin_reset(self, id: str, offsets: Mapping[FeedPartition, int]) -> bool:
         """Begin a subscription where it has not, and have its streams end if there are *offsets* to be set.
 
         Tell whether `end_reset` has to follow, or `abandon_reset`.
@@ -125,7 +133,7 @@ class Streams:
             if tx.subscriptions.lock(id) is not None:
                 tx.subscriptions.reset_until(id, None)
 
-    def end_reset(self, id: str, offsets: Mapping[Place, int], reason: str | None = None) -> bool:
+    def end_reset(self, id: str, offsets: Mapping[FeedPartition, int], reason: str | None = None) -> bool:
         """Set offsets, once all streams have ended; False: some have not, ask again.
 
         What could not be processed of these partitions is forgotten, parked keys too: they begin anew from there on.
@@ -149,7 +157,7 @@ class Streams:
             tx.subscriptions.revise(id)
         return True
 
-    def _set(self, tx: Tx, id: str, offsets: Mapping[Place, int], reason: str | None) -> None:
+    def _set(self, tx: Tx, id: str, offsets: Mapping[FeedPartition, int], reason: str | None) -> None:
         slots, now = {slot.place: slot for slot in tx.subscriptions.slots(id)}, self._clock()
         tx.subscriptions.put(id, [_fresh(slot, reset=slot.place in offsets) for slot in slots.values()])
         tx.subscriptions.move(id, offsets, now)
@@ -172,7 +180,9 @@ class Streams:
         return all([self.commits.stop(timeout), self.live.stop(timeout)])
 
 
-def _check_reset(subscription: Subscription, slots: Sequence[Slot], offsets: Mapping[Place, int], now: int) -> None:
+def _check_reset(
+    subscription: Subscription, slots: Sequence[Slot], offsets: Mapping[FeedPartition, int], now: int
+) -> None:
     check_places([slot.place for slot in slots], offsets)
     if (subscription.resetting_until or 0) > now:
         raise ResetUnderWay(subscription=subscription.id)

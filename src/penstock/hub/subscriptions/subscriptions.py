@@ -14,9 +14,14 @@ import msgspec
 
 from penstock.core.fields import Definition
 from penstock.core.registry.definition import PENSTOCK, Limits, is_name
-from penstock.core.registry.event_type import Feed
-from penstock.core.subscriptions.assignment import Place
-from penstock.core.subscriptions.definition import Search, identity_of, replaced_subscription, retrying_of
+from penstock.core.registry.event_type import StoredFeed
+from penstock.core.subscriptions.assignment import FeedPartition
+from penstock.core.subscriptions.definition import (
+    SubscriptionSearch,
+    replace_subscription,
+    subscription_identity,
+    unprocessable_policy_of,
+)
 from penstock.errors import InvalidSubscription
 from penstock.hub.background import Clock
 from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS, create_dead_letters
@@ -44,7 +49,7 @@ class Subscriptions:
         with self._store.read() as tx:
             return tx.subscriptions.alike(_identity(definition))
 
-    def sources(self, definition: Definition) -> Sequence[Feed]:
+    def sources(self, definition: Definition) -> Sequence[StoredFeed]:
         """Return the feeds that a subscription would read, in their order.
 
         The dead letters are created first where it needs them.
@@ -62,7 +67,7 @@ class Subscriptions:
             return self._sources(tx, definition)
 
     def create(
-        self, definition: Definition, starts: Mapping[Place, int] | None = None, *, now: int | None = None
+        self, definition: Definition, starts: Mapping[FeedPartition, int] | None = None, *, now: int | None = None
     ) -> tuple[Subscription, bool]:
         """Create a subscription, or find the one that is there already; tell whether it was created.
 
@@ -97,12 +102,12 @@ class Subscriptions:
         with self._store.read() as tx:
             return existing(id, tx.subscriptions.find(id))
 
-    def newest(self, search: Search, *, limit: int, offset: int) -> Sequence[Subscription]:
+    def newest(self, search: SubscriptionSearch, *, limit: int, offset: int) -> Sequence[Subscription]:
         """Return up to *limit* of those looked for, the newest first, without the first *offset*."""
         with self._store.read() as tx:
             return tx.subscriptions.newest(search, limit=limit, offset=offset)
 
-    def after(self, search: Search, *, id: str, limit: int) -> Sequence[Subscription]:
+    def after(self, search: SubscriptionSearch, *, id: str, limit: int) -> Sequence[Subscription]:
         """Return up to *limit* of those looked for whose ids come after *id*, in the order of their ids."""
         with self._store.read() as tx:
             return tx.subscriptions.after(search, id=id, limit=limit)
@@ -114,11 +119,11 @@ class Subscriptions:
 
         Raises:
             SubscriptionNotFound: there is none.
-            MalformedSubscription, InvalidSubscription: it cannot be that: see `replaced_subscription`.
+            MalformedSubscription, InvalidSubscription: it cannot be that: see `replace_subscription`.
         """
         with self._store.write() as tx:
             subscription = existing(id, tx.subscriptions.lock(id))
-            definition = replaced_subscription(subscription.definition, given)
+            definition = replace_subscription(subscription.definition, given)
             check()
             tx.subscriptions.change(id, definition, max(self._clock(), subscription.updated_at + 1))
         self._provide_dead_letters(definition)
@@ -135,12 +140,12 @@ class Subscriptions:
 
     def _provide_dead_letters(self, definition: Definition) -> None:
         """Create the dead letters where a subscription reads them, or may send events there."""
-        retrying = retrying_of(definition)
+        retrying = unprocessable_policy_of(definition)
         sends = retrying is not None and retrying.policy == "DEAD_LETTER_QUEUE"
         if sends or DEAD_LETTERS in definition["event_types"]:
             create_dead_letters(self._store, self._limits, self._clock())
 
-    def _sources(self, tx: Tx, definition: Definition) -> Sequence[Feed]:
+    def _sources(self, tx: Tx, definition: Definition) -> Sequence[StoredFeed]:
         names = definition["event_types"]
         found = {name: tx.feeds.find(name) if is_name(name) else None for name in names}
         if missing := [name for name, feed in found.items() if feed is None]:
@@ -156,4 +161,4 @@ class Subscriptions:
 
 
 def _identity(definition: Definition) -> str:
-    return blake2b(_ENCODE(identity_of(definition)), digest_size=16).hexdigest()
+    return blake2b(_ENCODE(subscription_identity(definition)), digest_size=16).hexdigest()

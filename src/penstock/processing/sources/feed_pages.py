@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.client.http.exchanges import JsonExchange, decoded
 from penstock.client.registry import EventTypes, hub_address
-from penstock.core.log.cursor import Cursor, View, feed_mark, parse_cursor
+from penstock.core.log.cursor import FeedCursor, FeedView, feed_mark, parse_cursor
 from penstock.errors import BadPartitionCount, MalformedAnswer, RequirementMissing, StaleSplit, Unavailable
 from penstock.wire.http import Exchange, Request, address, is_passing, patiently
 from penstock.wire.log.feedapi import ARROW, CURSOR_HEADER
@@ -126,7 +126,7 @@ class FeedPages:
         pa = pyarrow()
         mark = feed_mark(self._event_type)
         cursors = (
-            (f"cursor{partition}", Cursor(mark, epoch, View(count, partition, count), (offset,)).encode())
+            (f"cursor{partition}", FeedCursor(mark, epoch, FeedView(count, partition, count), (offset,)).encode())
             for partition, offset in offsets.items()
         )
         query: list[tuple[str, object]] = [("n", count), *cursors, ("pagesizehint", events)]

@@ -12,7 +12,7 @@ from penstock.client.client import Client
 from penstock.client.concurrency import Closing
 from penstock.client.subscriptions.stream import SubscriptionStream, UncommittedBatch
 from penstock.client.subscriptions.stream_protocol import StreamOptions
-from penstock.core.subscriptions.assignment import Place
+from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.errors import CommitRefused, NotReplayable, PenstockError, StreamNotFound, Unavailable
 from penstock.processing.engine.item import Batch, Position
 from penstock.processing.fields import Fields
@@ -287,7 +287,7 @@ class SubscriptionSource(Closing):
             for each in self._subscribed.values():
                 each.forget(batches, are_kept=are_kept)
 
-    def _give_back(self, keep: Collection[Place], failed: Collection[Place]) -> None:
+    def _give_back(self, keep: Collection[FeedPartition], failed: Collection[FeedPartition]) -> None:
         stream_id = self._stream.stream_id
         if stream_id is not None and not self._has_ended:
             _, transport = self._client.parts()
@@ -322,7 +322,7 @@ class SubscriptionSource(Closing):
         return self._stream.id or transport.carry_out(self._stream.protocol.find())
 
 
-def _places(tranches: Iterable[str]) -> list[Place]:
+def _places(tranches: Iterable[str]) -> list[FeedPartition]:
     found = {tranche.removesuffix(PARKED).rpartition("/") for tranche in tranches}
     return [(event_type, int(partition)) for event_type, _, partition in found]
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from penstock.core.events.encoding import document
+from penstock.core.events.encoding import encode_event
 from penstock.errors import BadParameter
 from penstock.processing.engine.item import Batch, Position
 from penstock.processing.sources.pulling import Pulling
@@ -111,7 +111,7 @@ class Traversal:
         if not (isinstance(given, tuple) and len(given) in (2, 3) and isinstance(given[0], str)):
             raise BadParameter(parameter="crawl", value=given, allowed=_ITEMS)
         kind = item[2] if len(item) == 3 else "event"
-        return StreamEvent(item[0], index, kind, document(item[1]), tranche=self._tranche)
+        return StreamEvent(item[0], index, kind, encode_event(item[1]), tranche=self._tranche)
 
     def _pull(self) -> _Chunk:
         if self._items is None:

@@ -26,14 +26,14 @@ from penstock.schema.guidelines.draft import (
     is_required,
     names_on,
     parts,
-    resolved,
-    top_level,
+    resolve_references,
+    top_level_fields,
 )
 from penstock.schema.guidelines.names import says_change_id, says_entity_id, says_event_id, says_process_id
 from penstock.schema.guidelines.personal_data import entity_of, personal_kind, says_whose
-from penstock.schema.guidelines.rules import Finding, Guideline
+from penstock.schema.guidelines.rules import Guideline, GuidelineFinding
 from penstock.schema.parsing import is_openapi
-from penstock.schema.traversal import Pointer, Schema, shown, steps
+from penstock.schema.traversal import Pointer, Schema, format_pointer, steps
 
 WAIVER_PREFIX: Final = "penstock.waiver/"
 """Begins the key of such an annotation; the guideline's id follows, and the value is the reason.
@@ -44,7 +44,7 @@ annotations: see `penstock.core.registry.definition`.
 """
 
 
-def waived(findings: Iterable[Finding], annotations: Mapping[str, str]) -> Iterator[Finding]:
+def apply_waivers(findings: Iterable[GuidelineFinding], annotations: Mapping[str, str]) -> Iterator[GuidelineFinding]:
     """Yield *findings*, those of waived guidelines with the reason, and what is wrong with the waivers themselves.
 
     A guideline that is for people to judge can be waived too: it is a finding then, which says so.
@@ -56,21 +56,21 @@ def waived(findings: Iterable[Finding], annotations: Mapping[str, str]) -> Itera
         needed.update(waivers)
         yield finding._replace(waived=next(filter(None, map(reasons.get, waivers)), None))
     for waiver, reason in reasons.items():
-        pointer = shown(("annotations", WAIVER_PREFIX + waiver))
+        pointer = format_pointer(("annotations", WAIVER_PREFIX + waiver))
         rule_id, _, field = waiver.partition(".")
         rule = rules.GUIDELINES.get(rule_id)
         if rule is None:
-            yield Finding(rules.WAIVER, "definition", pointer, f"there is no guideline {rule_id!r}")
+            yield GuidelineFinding(rules.WAIVER, "definition", pointer, f"there is no guideline {rule_id!r}")
         elif not reason:
-            yield Finding(rules.WAIVER, "definition", pointer, "it gives no reason, so nothing is waived")
+            yield GuidelineFinding(rules.WAIVER, "definition", pointer, "it gives no reason, so nothing is waived")
         elif not rule.is_checked:
-            yield Finding(rule, "definition", pointer, "this guideline is for people to judge", reason)
+            yield GuidelineFinding(rule, "definition", pointer, "this guideline is for people to judge", reason)
         elif waiver not in needed:
             where = f" at the field {field!r}" if field else ""
-            yield Finding(rules.WAIVER, "definition", pointer, f"nothing breaks {rule_id!r}{where}: it can go")
+            yield GuidelineFinding(rules.WAIVER, "definition", pointer, f"nothing breaks {rule_id!r}{where}: it can go")
 
 
-def reason_for(finding: Finding, annotations: Mapping[str, str]) -> str | None:
+def reason_for(finding: GuidelineFinding, annotations: Mapping[str, str]) -> str | None:
     """Return the reason for which *annotations* waive a finding; None if they do not."""
     return next(filter(None, map(_reasons(annotations).get, _waivers(finding))), None)
 
@@ -84,7 +84,7 @@ def _reasons(annotations: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _waivers(finding: Finding) -> Iterator[str]:
+def _waivers(finding: GuidelineFinding) -> Iterator[str]:
     """Yield the waivers that hold for a finding: for its field, for what that lies in, and for the event type."""
     names = names_on(steps(finding.pointer)) if finding.within == "schema" else []
     for count in range(len(names), -1, -1):
@@ -96,7 +96,7 @@ _STYLE: Final = re.compile(r"[a-z0-9]+([-_.][a-z0-9]+)*")
 _CATEGORIES: Final = ("business", "data")
 
 
-def check_declaration(draft: Draft) -> Iterator[Finding]:
+def check_declaration(draft: Draft) -> Iterator[GuidelineFinding]:
     """Yield what is wrong with what the event type says of itself."""
     yield from _name(draft)
     yield from _owner(draft)
@@ -106,11 +106,11 @@ def check_declaration(draft: Draft) -> Iterator[Finding]:
     yield from _partitions(draft)
 
 
-def _broken(rule: Guideline, member: str, found: str) -> Finding:
-    return Finding(rule, "definition", f"#/{member}", found)
+def _broken(rule: Guideline, member: str, found: str) -> GuidelineFinding:
+    return GuidelineFinding(rule, "definition", f"#/{member}", found)
 
 
-def _name(draft: Draft) -> Iterator[Finding]:
+def _name(draft: Draft) -> Iterator[GuidelineFinding]:
     name = draft.definition.get("name")
     if not isinstance(name, str) or not name:
         yield _broken(rules.NAME_URL_SAFE, "name", "it has no name")
@@ -121,12 +121,12 @@ def _name(draft: Draft) -> Iterator[Finding]:
         yield _broken(rules.NAME_STYLE, "name", f"{name!r} is not made of words in lower case with one separator each")
 
 
-def _owner(draft: Draft) -> Iterator[Finding]:
+def _owner(draft: Draft) -> Iterator[GuidelineFinding]:
     if not draft.text("owning_application"):
         yield _broken(rules.OWNERSHIP, "owning_application", "it names no application that owns it")
 
 
-def _category(draft: Draft) -> Iterator[Finding]:
+def _category(draft: Draft) -> Iterator[GuidelineFinding]:
     if draft.category not in _CATEGORIES:
         given = f"the category is {draft.category!r}" if draft.category else "it has no category"
         yield _broken(rules.CATEGORY, "category", f"{given}, which says neither `business` nor `data`")
@@ -138,25 +138,27 @@ def _category(draft: Draft) -> Iterator[Finding]:
         yield _broken(rules.BUSINESS_CATEGORY, "category", found)
 
 
-def _ids(draft: Draft) -> Iterator[Finding]:
+def _ids(draft: Draft) -> Iterator[GuidelineFinding]:
     if draft.category in _CATEGORIES:
         return  # `metadata.eid` is wanted of each of their events.
     schema = draft.schema or {}
     likely = [
         ("metadata", "eid"),
-        *((field.name,) for field in top_level(schema) if field.name and says_event_id(field.name)),
+        *((field.name,) for field in top_level_fields(schema) if field.name and says_event_id(field.name)),
     ]
     if not any(is_required(schema, path) for path in likely):
-        yield Finding(rules.UNIQUE_IDS, "schema", "#/required", "no field is required that could be the event's own id")
+        yield GuidelineFinding(
+            rules.UNIQUE_IDS, "schema", "#/required", "no field is required that could be the event's own id"
+        )
 
 
-def _changes(draft: Draft) -> Iterator[Finding]:
+def _changes(draft: Draft) -> Iterator[GuidelineFinding]:
     if draft.text("compatibility_mode").lower() == "none":
         found = "the mode is `none`, in which any change of the schema goes through"
         yield _broken(rules.BACKWARD_COMPATIBLE, "compatibility_mode", found)
 
 
-def _partitions(draft: Draft) -> Iterator[Finding]:
+def _partitions(draft: Draft) -> Iterator[GuidelineFinding]:
     given = draft.definition.get("partition_count")
     counts: dict[str, Any] = {"partition_count": given}
     statistic = draft.definition.get("default_statistic")
@@ -178,7 +180,7 @@ _ORDER: Final = {"business": rules.PROCESS_ORDER, "data": rules.ENTITY_ORDER}
 _PARENTS: Final = ("metadata", "parent_eids")
 
 
-def check_ordering(draft: Draft) -> Iterator[Finding]:
+def check_ordering(draft: Draft) -> Iterator[GuidelineFinding]:
     """Yield what is wrong with what identifies and orders the events."""
     if draft.category == "business":
         yield from _process_id(draft)
@@ -187,19 +189,19 @@ def check_ordering(draft: Draft) -> Iterator[Finding]:
     yield from _order(draft)
     if draft.category == "data" and draft.strategy != "hash":
         found = f"partitions are chosen by {draft.strategy!r}: changes of one entity lose their order"
-        yield Finding(rules.HASH_PARTITIONING, "definition", "#/partition_strategy", found)
+        yield GuidelineFinding(rules.HASH_PARTITIONING, "definition", "#/partition_strategy", found)
     if draft.strategy == "hash":
         yield from _keys(draft)
 
 
-def _process_id(draft: Draft) -> Iterator[Finding]:
+def _process_id(draft: Draft) -> Iterator[GuidelineFinding]:
     if named := draft.annotations.get(PROCESS_ID_FIELD, "").strip():
         yield from _must_be_there(rules.PROCESS_ID, draft.field(named), PROCESS_ID_FIELD)
         return
     yield from _one_of_usual(rules.PROCESS_ID, draft, says_process_id, "a business process's id")
 
 
-def _entity(draft: Draft) -> Iterator[Finding]:
+def _entity(draft: Draft) -> Iterator[GuidelineFinding]:
     if named := _entity_fields(draft):
         for field in named:
             yield from _must_be_there(rules.ENTITY_KEY, field, ENTITY_KEY_FIELDS)
@@ -210,55 +212,59 @@ def _entity(draft: Draft) -> Iterator[Finding]:
     yield from _one_of_usual(rules.ENTITY_KEY, draft, lambda name: says_entity_id(name, event_type), "the entity's id")
 
 
-def _one_of_usual(rule: Guideline, draft: Draft, says: Callable[[str], bool], what: str) -> Iterator[Finding]:
+def _one_of_usual(rule: Guideline, draft: Draft, says: Callable[[str], bool], what: str) -> Iterator[GuidelineFinding]:
     schema = draft.schema or {}
-    likely = [field for field in top_level(schema) if field.name and says(field.name)]
+    likely = [field for field in top_level_fields(schema) if field.name and says(field.name)]
     if not likely:
-        yield Finding(rule, "schema", "#/properties", f"no field has the name of {what}")
+        yield GuidelineFinding(rule, "schema", "#/properties", f"no field has the name of {what}")
     elif not any(field.name and is_required(schema, (field.name,)) for field in likely):
         found = f"{likely[0].name!r} is not required, so an event can lack it"
-        yield Finding(rule, "schema", shown(likely[0].at), found)
+        yield GuidelineFinding(rule, "schema", format_pointer(likely[0].at), found)
 
 
-def _must_be_there(rule: Guideline, field: EventField, annotation: str) -> Iterator[Finding]:
-    pointer = shown(("annotations", annotation))
+def _must_be_there(rule: Guideline, field: EventField, annotation: str) -> Iterator[GuidelineFinding]:
+    pointer = format_pointer(("annotations", annotation))
     if not field.is_known:
-        yield Finding(rule, "definition", pointer, f"it names {field.text!r}, which the schema does not have")
+        yield GuidelineFinding(rule, "definition", pointer, f"it names {field.text!r}, which the schema does not have")
     elif not field.is_required:
-        yield Finding(rule, "definition", pointer, f"it names {field.text!r}, which is not required")
+        yield GuidelineFinding(rule, "definition", pointer, f"it names {field.text!r}, which is not required")
 
 
-def _order(draft: Draft) -> Iterator[Finding]:
+def _order(draft: Draft) -> Iterator[GuidelineFinding]:
     rule = _ORDER.get(draft.category, rules.EXPLICIT_ORDER)
     if not draft.ordering_fields:
-        yield Finding(rule, "definition", "#/ordering_key_fields", "it names no field by which events are ordered")
+        yield GuidelineFinding(
+            rule, "definition", "#/ordering_key_fields", "it names no field by which events are ordered"
+        )
     for number, field in enumerate(draft.ordering_fields):
         pointer = f"#/ordering_key_fields/{number}"
         if not field.is_known:
-            yield Finding(rule, "definition", pointer, f"the schema has no field {field.text!r}")
+            yield GuidelineFinding(rule, "definition", pointer, f"the schema has no field {field.text!r}")
         elif not field.is_required and field.path != _PARENTS:
-            yield Finding(rule, "definition", pointer, f"{field.text!r} is not required, so an event can lack it")
+            yield GuidelineFinding(
+                rule, "definition", pointer, f"{field.text!r} is not required, so an event can lack it"
+            )
         if field.is_time:
             found = f"{field.text!r} is the time of a clock"
-            yield Finding(rules.ORDER_NOT_BY_TIME, "definition", pointer, found)
+            yield GuidelineFinding(rules.ORDER_NOT_BY_TIME, "definition", pointer, found)
 
 
-def _keys(draft: Draft) -> Iterator[Finding]:
+def _keys(draft: Draft) -> Iterator[GuidelineFinding]:
     entity = {field.path for field in _entity_fields(draft)} if draft.category == "data" else set()
     for number, field in enumerate(draft.key_fields):
         pointer = f"#/partition_key_fields/{number}"
         if field.is_time:
             found = f"{field.text!r} is a moment: events of one entity go to many partitions"
-            yield Finding(rules.HASH_BY_ENTITY, "definition", pointer, found)
+            yield GuidelineFinding(rules.HASH_BY_ENTITY, "definition", pointer, found)
         elif says_change_id(field.path[-1]):
             found = f"{field.text!r} is another one for each event: events of one entity go to many partitions"
-            yield Finding(rules.HASH_BY_ENTITY, "definition", pointer, found)
+            yield GuidelineFinding(rules.HASH_BY_ENTITY, "definition", pointer, found)
         elif entity and field.path not in entity:
             found = f"{field.text!r} is none of the fields that `{ENTITY_KEY_FIELDS}` names"
-            yield Finding(rules.HASH_BY_ENTITY, "definition", pointer, found)
+            yield GuidelineFinding(rules.HASH_BY_ENTITY, "definition", pointer, found)
         if draft.schema is not None and not field.is_required:
             what = "is not required by the schema" if field.is_known else "is not in the schema"
-            yield Finding(rules.KEY_FIELDS_DEFINED, "definition", pointer, f"{field.text!r} {what}")
+            yield GuidelineFinding(rules.KEY_FIELDS_DEFINED, "definition", pointer, f"{field.text!r} {what}")
 
 
 def _entity_fields(draft: Draft) -> list[EventField]:
@@ -276,18 +282,20 @@ _COMPONENTS: Final = "#/components/"
 _DESCRIBES: Final = frozenset(["properties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref"])
 
 
-def check_payload(draft: Draft) -> Iterator[Finding]:
+def check_payload(draft: Draft) -> Iterator[GuidelineFinding]:
     """Yield what is wrong with what the schema says."""
     schema = draft.schema
     if schema is None:
         given = draft.definition.get("schema")
         found = "it has no schema" if given is None else "its schema is not the text of a JSON object"
-        yield Finding(rules.PAYLOAD_SCHEMA, "definition", "#/schema", found)
+        yield GuidelineFinding(rules.PAYLOAD_SCHEMA, "definition", "#/schema", found)
         return
     if not _DESCRIBES & schema.keys():
-        yield Finding(rules.PAYLOAD_SCHEMA, "schema", "#", "it names no field")
+        yield GuidelineFinding(rules.PAYLOAD_SCHEMA, "schema", "#", "it names no field")
     if is_openapi(schema):
-        yield Finding(rules.JSON_SCHEMA, "schema", "#", "it is a whole OpenAPI document, so it says nothing of events")
+        yield GuidelineFinding(
+            rules.JSON_SCHEMA, "schema", "#", "it is a whole OpenAPI document, so it says nothing of events"
+        )
     yield from _hub_members(draft.category, schema)
     personal = _Personal(draft, schema)
     for node in parts(schema):
@@ -296,18 +304,18 @@ def check_payload(draft: Draft) -> Iterator[Finding]:
         yield from personal.findings(node)
 
 
-def _broken_at(rule: Guideline, node: Node, found: str, *below: str) -> Finding:
-    return Finding(rule, "schema", shown((*node.at, *below)), found)
+def _broken_at(rule: Guideline, node: Node, found: str, *below: str) -> GuidelineFinding:
+    return GuidelineFinding(rule, "schema", format_pointer((*node.at, *below)), found)
 
 
-def _hub_members(category: str, schema: Schema) -> Iterator[Finding]:
+def _hub_members(category: str, schema: Schema) -> Iterator[GuidelineFinding]:
     added = _ADDED_BY_CATEGORY.get(category, ())
-    for field in top_level(schema):
+    for field in top_level_fields(schema):
         if field.name in added:
             yield _broken_at(rules.PAYLOAD_ONLY, field, f"`{field.name}` comes with the category {category}")
 
 
-def _openapi(node: Node) -> Iterator[Finding]:
+def _openapi(node: Node) -> Iterator[GuidelineFinding]:
     reference = node.schema.get("$ref")
     if isinstance(reference, str) and reference.startswith(_COMPONENTS):
         yield _broken_at(rules.JSON_SCHEMA, node, f"{reference!r} leads into an OpenAPI document", "$ref")
@@ -317,7 +325,7 @@ def _openapi(node: Node) -> Iterator[Finding]:
                 yield _broken_at(rules.JSON_SCHEMA, node, f"`{keyword}` is OpenAPI's, and ignored here", keyword)
 
 
-def _additional(node: Node) -> Iterator[Finding]:
+def _additional(node: Node) -> Iterator[GuidelineFinding]:
     given = node.schema.get("additionalProperties")
     if given is None or "$ref" in node.schema:
         return
@@ -336,11 +344,11 @@ class _Personal:
         self._referring = _referring(root)
         self._found: set[tuple[str, Pointer]] = set()
 
-    def findings(self, node: Node) -> Iterator[Finding]:
+    def findings(self, node: Node) -> Iterator[GuidelineFinding]:
         """Yield the finding that *node* is, if it is one; nodes are to be handed in from the outside inwards."""
         if node.name is None:
             return
-        schema = resolved(self._root, node).schema
+        schema = resolve_references(self._root, node).schema
         if "enum" in schema or "const" in schema or _is_flag(schema) or _is_count(node.name, schema):
             return
         kinds = (personal_kind(node.name, owners, _format(schema)) for owners in self._owners(node.at))
@@ -390,7 +398,7 @@ def _is_flag(schema: Schema) -> bool:
     return bool(given == "boolean" or (isinstance(given, list) and set(map(str, given)) <= {"boolean", "null"}))
 
 
-def check(definition: Any) -> list[Finding]:
+def check(definition: Any) -> list[GuidelineFinding]:
     """Return where an event type's definition, in Nakadi's shape, does not keep the event guidelines.
 
     It raises nothing, whatever *definition* is: what is broken is passed over, or is a finding itself. Whether the
@@ -403,4 +411,4 @@ def check(definition: Any) -> list[Finding]:
         return []
     draft = Draft(definition)
     findings = [*check_declaration(draft), *check_payload(draft), *check_ordering(draft)]
-    return [*waived(findings, draft.annotations)]
+    return [*apply_waivers(findings, draft.annotations)]

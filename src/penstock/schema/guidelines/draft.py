@@ -52,7 +52,7 @@ def parts(root: Schema) -> Iterator[Node]:
             waiting += reversed(within)
 
 
-def top_level(root: Schema) -> list[Node]:
+def top_level_fields(root: Schema) -> list[Node]:
     """Return the fields that an event itself has, in their order, each where it is described first."""
     found: dict[str, Node] = {}
     for place in _applied(root, Node((), root)):
@@ -70,7 +70,7 @@ def find(root: Schema, path: Path) -> Node | None:
         if not level:
             return None
         found = level[0]
-    return found and resolved(root, found)
+    return found and resolve_references(root, found)
 
 
 def is_required(root: Schema, path: Path) -> bool:
@@ -83,7 +83,7 @@ def is_required(root: Schema, path: Path) -> bool:
     return True
 
 
-def resolved(root: Schema, node: Node) -> Node:
+def resolve_references(root: Schema, node: Node) -> Node:
     """Return what the references of *node* lead to, in the end; nothing where they do not lead to a schema."""
     at, schema = node.at, cast("Any", node.schema)
     for _ in range(_STEPS_MAX):
@@ -130,7 +130,7 @@ def _applied(root: Schema, node: Node) -> Iterator[Node]:
     seen: set[int] = set()
     waiting = [node]
     while waiting:
-        place = resolved(root, waiting.pop())
+        place = resolve_references(root, waiting.pop())
         if id(place.schema) not in seen:
             seen.add(id(place.schema))
             yield place
@@ -139,7 +139,7 @@ def _applied(root: Schema, node: Node) -> Iterator[Node]:
 
 def _requires(root: Schema, node: Node, name: str, known: dict[int, bool], depth: int = 0) -> bool:
     """Tell whether *node* requires the property *name*: itself, in all it combines, or in each that it may be."""
-    place = resolved(root, node)
+    place = resolve_references(root, node)
     mark = id(place.schema)
     if mark in known or depth > _STEPS_MAX:
         return known.get(mark, False)

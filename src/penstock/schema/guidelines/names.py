@@ -33,13 +33,13 @@ def words(name: str) -> tuple[str, ...]:
     >>> words("customerEMailAddress"), words("bp-id"), words("prénom_2")
     (('customer', 'e', 'mail', 'address'), ('bp', 'id'), ('prenom', '2'))
     """
-    return tuple(word.lower() for word in _WORD.findall(folded(name)))
+    return tuple(word.lower() for word in _WORD.findall(fold_letters(name)))
 
 
-def folded(text: str) -> str:
+def fold_letters(text: str) -> str:
     """Return *text* with the letters of a-z that its letters are made from.
 
-    >>> folded("Straße"), folded("fødselsnummer"), folded("Größe")
+    >>> fold_letters("Straße"), fold_letters("fødselsnummer"), fold_letters("Größe")
     ('Strasse', 'fodselsnummer', 'Grosse')
     """
     if text.isascii():
@@ -48,13 +48,13 @@ def folded(text: str) -> str:
     return "".join(letter for letter in apart if not unicodedata.combining(letter))
 
 
-def transliterated(text: str) -> str:
+def transliterate(text: str) -> str:
     """Return *text* in lower case as it is written where there is no letter with a mark: `ue` for `ü`.
 
-    >>> transliterated("führerschein"), transliterated("fødselsår")
+    >>> transliterate("führerschein"), transliterate("fødselsår")
     ('fuehrerschein', 'foedselsaar')
     """
-    return folded(text.lower().translate(_TWO_LETTERS))
+    return fold_letters(text.lower().translate(_TWO_LETTERS))
 
 
 def says_time(name: str) -> bool:
@@ -104,14 +104,14 @@ def says_entity_id(name: str, event_type: str) -> bool:
     *of, last = words(name) or ("",)
     if last not in _KEY_ENDINGS:
         return False
-    about = {one for word in words(event_type) for one in singular(word)}
+    about = {one for word in words(event_type) for one in singular_forms(word)}
     return set(of) <= about if of else last in _KEYS_ALONE
 
 
-def singular(word: str) -> tuple[str, ...]:
+def singular_forms(word: str) -> tuple[str, ...]:
     """Return what *word* can be the plural of, itself included.
 
-    >>> singular("boxes"), singular("categories")
+    >>> singular_forms("boxes"), singular_forms("categories")
     (('boxes', 'boxe', 'box'), ('categories', 'category'))
     """
     if word.endswith("ies"):

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from penstock.schema.guidelines import personal_data_terms
-from penstock.schema.guidelines.names import folded, singular, transliterated, words
-from penstock.schema.guidelines.personal_data_terms import KINDS, Kind
+from penstock.schema.guidelines.names import fold_letters, singular_forms, transliterate, words
+from penstock.schema.guidelines.personal_data_terms import KINDS, PersonalDataKind
 
 Words = Sequence[str]
 
@@ -13,12 +13,12 @@ Words = Sequence[str]
 class _Term(NamedTuple):
     """The reading of a name."""
 
-    kind: Kind
+    kind: PersonalDataKind
     of: str
     """Whose it has to be: anybody's, no thing's, or a person's."""
 
 
-def personal_kind(name: str, owners: Sequence[str] = (), format: str | None = None) -> Kind | None:
+def personal_kind(name: str, owners: Sequence[str] = (), format: str | None = None) -> PersonalDataKind | None:
     """Return the kind of personal data that a field seems to hold; None if it seems to hold none.
 
     *owners* are the names of the objects that the field lies in, from the nearest on; *format* is what its schema says.
@@ -65,7 +65,7 @@ class _Field:
         self._tail = len(_without(self._words, _STILL))
         """The index of the first word that may be left out without changing the meaning."""
 
-    def kind(self, format: str | None) -> Kind | None:
+    def kind(self, format: str | None) -> PersonalDataKind | None:
         """Return the kind of personal data that it holds, if it does."""
         if not 0 < len(self._own) <= _NAME_WORDS_MAX:
             return None
@@ -88,7 +88,7 @@ class _Field:
         for length in range(min(_WORDS_MAX, count), 0, -1):
             for end in range(count, max(self._first, length - 1), -1):
                 run = "".join(self._words[end - length : end])
-                if spelling := next(filter(_TERMS.__contains__, singular(run)), None):
+                if spelling := next(filter(_TERMS.__contains__, singular_forms(run)), None):
                     yield end - length, end, _TERMS[spelling]
 
     def _holds(self, start: int, end: int, term: _Term) -> bool:
@@ -124,7 +124,7 @@ def _names_person(after: Words) -> bool:
 
 
 def _ends_with(said: Words, whom: frozenset[str]) -> bool:
-    return any(each in whom for run in (said[-1:], said[-2:]) for each in singular("".join(run)))
+    return any(each in whom for run in (said[-1:], said[-2:]) for each in singular_forms("".join(run)))
 
 
 def _without(said: Words, ending: frozenset[str]) -> Words:
@@ -139,7 +139,7 @@ def _spellings(text: str) -> frozenset[str]:
     """Return the names in *text* without what stands between their words, in each way in which they are written."""
     names = [name.replace("_", "") for name in text.split()]
     names += [f"{name.removesuffix('nummer')}nr" for name in names if name.endswith("nummer")]
-    return frozenset(spelling for name in names for spelling in (folded(name), transliterated(name)))
+    return frozenset(spelling for name in names for spelling in (fold_letters(name), transliterate(name)))
 
 
 def _terms() -> Mapping[str, list[_Term]]:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 
-class Kind(NamedTuple):
+class PersonalDataKind(NamedTuple):
     """One kind of personal data."""
 
     id: str
@@ -51,7 +51,7 @@ SOURCES: Final[Mapping[str, tuple[str, str]]] = {
 """Public sources: title and address by key."""
 
 KINDS: Final = (
-    Kind(
+    PersonalDataKind(
         "contact",
         "an e-mail address or a phone number",
         ("zalando", "oidc", "phone", "presidio"),
@@ -68,7 +68,7 @@ KINDS: Final = (
             telefoon telefoonnummer mobiel_nummer gsm_nummer gsm_number
         """,
     ),
-    Kind(
+    PersonalDataKind(
         "name",
         "a person's name",
         ("gdpr-4", "oidc", "person", "hipaa"),
@@ -94,7 +94,7 @@ KINDS: Final = (
             name display_name legal_name screen_name nom nombre nome naam navn namn anzeigename
         """,
     ),
-    Kind(
+    PersonalDataKind(
         "birth",
         "a date or a place of birth",
         ("hipaa", "oidc", "person"),
@@ -112,7 +112,7 @@ KINDS: Final = (
             fødselsdato fødselsdag fødested fødselsår födelsedatum födelsedag födelseort födelseår
         """,
     ),
-    Kind(
+    PersonalDataKind(
         "bank",
         "a bank account",
         ("iban", "presidio", "hipaa"),
@@ -127,7 +127,7 @@ KINDS: Final = (
             bankrekening rekeningnummer bankrekeningnummer
         """,
     ),
-    Kind(
+    PersonalDataKind(
         "card",
         "a payment card's number or holder",
         ("card", "presidio"),
@@ -148,7 +148,7 @@ KINDS: Final = (
             kreditkortnummer
         """,
     ),
-    Kind(
+    PersonalDataKind(
         "identity",
         "an identity document or a person's official number",
         ("gdpr-4", "passport", "presidio", "hipaa"),
@@ -188,7 +188,7 @@ KINDS: Final = (
         """,
         of_people="id_number id_no document_number numéro_document número_documento numero_documento",
     ),
-    Kind(
+    PersonalDataKind(
         "address",
         "a postal address",
         ("zalando", "postal-address", "hipaa"),
@@ -212,7 +212,7 @@ KINDS: Final = (
             adress adress_rad gatuadress gatunamn leveransadress fakturaadress
         """,
     ),
-    Kind(
+    PersonalDataKind(
         "location",
         "where a person is",
         ("gdpr-4",),
@@ -220,7 +220,7 @@ KINDS: Final = (
             latitude longitude lat lon lng geolocation coordinates current_location gps_location gps_position
         """,
     ),
-    Kind(
+    PersonalDataKind(
         "device",
         "a person's device or IP address",
         ("gdpr-30", "imei", "presidio"),

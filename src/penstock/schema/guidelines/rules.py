@@ -34,7 +34,7 @@ class Guideline(NamedTuple):
     """Whether a definition can show that it is broken; otherwise it is for people to judge."""
 
 
-class Finding(NamedTuple):
+class GuidelineFinding(NamedTuple):
     """A place at which a definition does not keep a guideline."""
 
     rule: Guideline
@@ -58,7 +58,7 @@ class Finding(NamedTuple):
         """Return it on one line that can stand in a header, also between quotes: printable ASCII, at most 400 long.
 
         >>> from penstock.schema.guidelines.rules import OWNERSHIP
-        >>> Finding(OWNERSHIP, "definition", "#/owning_application", 'it is "\u00a7"').line()
+        >>> GuidelineFinding(OWNERSHIP, "definition", "#/owning_application", 'it is "\u00a7"').line()
         "MUST ownership: definition #/owning_application: it is '?'"
         """
         text = _SPACES.sub(" ", str(self)).replace('"', "'").replace("\\", "/")

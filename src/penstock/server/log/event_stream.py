@@ -16,10 +16,10 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from penstock.core.log.batching import Batching, Rules
-from penstock.core.log.cursor import Cursor, View, feed_mark
-from penstock.core.registry.event_type import Feed
-from penstock.core.subscriptions.delivery import Read
+from penstock.core.log.batching import FeedBatcher, FeedStreamRules
+from penstock.core.log.cursor import FeedCursor, FeedView, feed_mark
+from penstock.core.registry.event_type import StoredFeed
+from penstock.core.subscriptions.delivery import EventChunk
 from penstock.errors import EventTypeNotFound, PenstockError, Unavailable, UnusableStart
 from penstock.hub.hub import Hub
 from penstock.hub.log.read import Reading, Track, WantedPartition, next_events
@@ -55,11 +55,11 @@ class StreamPieces:
     def __init__(
         self,
         hub: Hub,
-        feed: Feed,
+        feed: StoredFeed,
         positions: Mapping[int, int],
         *,
         allowed: Callable[[], None],
-        rules: Rules,
+        rules: FeedStreamRules,
         encoding: str | None,
         all_partitions: bool = False,
         clock: Callable[[], float] = time.monotonic,
@@ -72,7 +72,7 @@ class StreamPieces:
         self._hub = hub
         self._name = feed.name
         self._allowed = allowed
-        self._batching = Batching(rules, positions, clock())
+        self._batching = FeedBatcher(rules, positions, clock())
         self._cursors = {partition: _cursor(feed, partition, position) for partition, position in positions.items()}
         self._all_partitions = all_partitions
         self._writer = Lines(feed.epoch)
@@ -155,7 +155,7 @@ class StreamPieces:
             self._name, None, wanted, PAGE_EVENTS if left is None else min(left, PAGE_EVENTS)
         )
 
-    def _begin_added(self, feed: Feed) -> bool:
+    def _begin_added(self, feed: StoredFeed) -> bool:
         """Begin with the partitions that *feed* has got meanwhile; tell whether there are any."""
         added = range(len(self._cursors), feed.partition_count)
         for partition in added:
@@ -163,7 +163,7 @@ class StreamPieces:
             self._batching.begin(partition, 0, self._clock())
         return bool(added)
 
-    def _chunk(self, reading: Reading, track: Track) -> Read | None:
+    def _chunk(self, reading: Reading, track: Track) -> EventChunk | None:
         """Read a chunk; None when nothing is left."""
         self._allowed()
         return next_events(self._hub.log.reader, reading, track)
@@ -173,9 +173,9 @@ class StreamPieces:
         yield from self._writer.parts(self._gathering.counted(deque(self._batching.take(self._clock()))))
 
 
-def _cursor(feed: Feed, partition: int, position: int) -> str:
-    view = View(feed.partition_count, partition, feed.partition_count)
-    return Cursor(feed_mark(feed.name), feed.epoch, view, (position,)).encode()
+def _cursor(feed: StoredFeed, partition: int, position: int) -> str:
+    view = FeedView(feed.partition_count, partition, feed.partition_count)
+    return FeedCursor(feed_mark(feed.name), feed.epoch, view, (position,)).encode()
 
 
 TIMEOUT_SECONDS: Final = (3_000.0, 4_200.0)
@@ -313,9 +313,9 @@ def _positions(header: str | None, extents: Sequence[Extent]) -> dict[int, int]:
     return dict(places)
 
 
-def _rules(asked: Asked, bytes_max: int) -> Rules:
+def _rules(asked: Asked, bytes_max: int) -> FeedStreamRules:
     timeout = random.uniform(*TIMEOUT_SECONDS) if asked.stream_timeout is None else asked.stream_timeout  # noqa: S311
-    return Rules(
+    return FeedStreamRules(
         batch_limit=asked.batch_limit,
         stream_limit=asked.stream_limit,
         flush_timeout=asked.batch_flush_timeout,

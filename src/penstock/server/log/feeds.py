@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.core.events.event import NewEvent
-from penstock.core.log.cursor import Cursor, View, bad_count, feed_mark, with_count
+from penstock.core.log.cursor import FeedCursor, FeedView, feed_mark, partition_count_error, with_partition_count
 from penstock.errors import (
     ArrowNotInstalled,
     BadParameter,
@@ -99,8 +99,8 @@ async def _naming_partitions(
         return error
     feed = await state.run(lambda: state.hub.registry.load(name))
     if isinstance(error, BadParameter) and (parameter != "n" or len(query.texts("n")) > 1):
-        return with_count(error, feed.partition_count)
-    return bad_count(error.fields.get("n", error.fields.get("value")), feed.partition_count)
+        return with_partition_count(error, feed.partition_count)
+    return partition_count_error(error.fields.get("n", error.fields.get("value")), feed.partition_count)
 
 
 async def read_partition(request: Request) -> Page:
@@ -196,7 +196,7 @@ def cursors_after(published: Published) -> dict[int, str]:
     feed = published.feed
     count, mark = feed.partition_count, feed_mark(feed.name)
     return {
-        partition: Cursor(mark, feed.epoch, View(count, partition, count), (offset,)).encode()
+        partition: FeedCursor(mark, feed.epoch, FeedView(count, partition, count), (offset,)).encode()
         for partition, offset in published.next_offsets.items()
     }
 

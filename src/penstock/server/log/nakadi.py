@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.core.registry.event_type import Feed
+from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import EventTypeNotFound, PartitionNotFound, UnusableCursor
 from penstock.hub.hub import Hub
 from penstock.server.http.requests import read_body
@@ -40,7 +40,7 @@ Found = TypeVar("Found")
 class Look(NamedTuple):
     """A feed, and what each of its partitions had at one look."""
 
-    feed: Feed
+    feed: StoredFeed
     extents: Sequence[Extent]
 
 

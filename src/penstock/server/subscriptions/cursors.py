@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.core.registry.definition import is_name
-from penstock.core.subscriptions.assignment import Place
+from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.errors import (
     BadParameter,
     EventTypeNotFound,
@@ -98,7 +98,7 @@ async def reset_cursors(request: Request) -> Response:
     if given.dry_run:
         return await state.run(lambda: json_response(_rehearsed(hub, subscription_id, given)))
 
-    def begin() -> Mapping[Place, int]:
+    def begin() -> Mapping[FeedPartition, int]:
         hub.subscriptions.find(subscription_id)
         offsets = _targets(hub, given)
         hub.subscriptions.streams.begin_reset(subscription_id, offsets)
@@ -186,7 +186,7 @@ def _commits(hub: Hub, items: Sequence[GivenSubscriptionCursor | None]) -> Seque
     ]
 
 
-def _targets(hub: Hub, given: GivenReset) -> Mapping[Place, int]:
+def _targets(hub: Hub, given: GivenReset) -> Mapping[FeedPartition, int]:
     """Return the offsets that are to be wanted next.
 
     Raises:

@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.core.fields import Definition
-from penstock.core.subscriptions.assignment import Place
-from penstock.core.subscriptions.definition import Search, completed_subscription
+from penstock.core.subscriptions.assignment import FeedPartition
+from penstock.core.subscriptions.definition import SubscriptionSearch, complete_subscription
 from penstock.errors import BadParameter, ChangesSwitchedOff, InvalidSubscription, UnusableCursor
 from penstock.hub.background import rfc3339
 from penstock.hub.hub import Hub
@@ -80,9 +80,9 @@ def _owned(slot: Slot, session: Session | None) -> dict[str, Any]:
     return found | ({"assignment_type": "direct" if session.wants else "auto"} if session else {})
 
 
-def _behind(hub: Hub, slots: Sequence[Slot], *, shows_lag: bool) -> Mapping[Place, dict[str, Any]]:
+def _behind(hub: Hub, slots: Sequence[Slot], *, shows_lag: bool) -> Mapping[FeedPartition, dict[str, Any]]:
     """Return of each partition how many events are not committed, and how old the first of them is."""
-    heads: dict[Place, tuple[int, Head]] = {}
+    heads: dict[FeedPartition, tuple[int, Head]] = {}
     for name in {slot.place[0] for slot in slots}:
         feed, found = hub.log.heads(name)
         heads |= {(name, number): (each, found[each]) for number, each in enumerate(feed.partition_ids)}
@@ -132,7 +132,7 @@ async def create_subscription(request: Request) -> Response:
 
     def create() -> Response:
         hub, given = state.hub, parsed(body)
-        definition = completed_subscription(given)
+        definition = complete_subscription(given)
         for name in definition["event_types"]:
             hub.admin.permissions.check(caller, "view", name)
         found, created = hub.subscriptions.alike(definition), False
@@ -238,7 +238,7 @@ def _check_creation(hub: Hub) -> None:
     hub.admin.settings.check_changes()
 
 
-def _starts(hub: Hub, definition: Definition) -> Mapping[Place, int] | None:
+def _starts(hub: Hub, definition: Definition) -> Mapping[FeedPartition, int] | None:
     """Return the offsets wanted first where a subscription begins at cursors; None: it does not.
 
     Raises:
@@ -248,7 +248,7 @@ def _starts(hub: Hub, definition: Definition) -> Mapping[Place, int] | None:
     if definition["read_from"] != "cursors":
         return None
     extents = {name: extents_of(hub, name) for name in definition["event_types"]}
-    found: dict[Place, int] = {}
+    found: dict[FeedPartition, int] = {}
     for at, each in enumerate(definition["initial_cursors"]):
         given = GivenSubscriptionCursor(each["partition"], each["offset"], event_type=each["event_type"])
         surplus = f"partition {shown(each['partition'])} of {each['event_type']!r}"
@@ -276,7 +276,7 @@ def _uncovered(why: str) -> InvalidSubscription:
     return InvalidSubscription(detail, field="initial_cursors", reason=reason)
 
 
-def _search(query: Query) -> Search:
+def _search(query: Query) -> SubscriptionSearch:
     names = [name for text in query.texts("event_type") for name in text.split(",")]
     reader = query.text("reader")
     data_type, colon, value = (reader or "").partition(":")
@@ -287,7 +287,7 @@ def _search(query: Query) -> Search:
     given = [("event_type", name) for name in names]
     for parameter, text in (*given, ("reader", reader), ("owning_application", owner)):
         _check_printable(parameter, text)
-    return Search(owner, tuple(names), (data_type, value) if reader is not None else None)
+    return SubscriptionSearch(owner, tuple(names), (data_type, value) if reader is not None else None)
 
 
 def _check_printable(parameter: str, text: str | None) -> None:

@@ -1,13 +1,13 @@
 """Event types and their partitions in PostgreSQL."""
 
-from penstock.core.registry.event_type import Feed
+from penstock.core.registry.event_type import StoredFeed
 from penstock.storage.feeds import SqlFeeds
 
 
 class PostgresFeeds(SqlFeeds):
     """Many write at the same time: what is to be changed is locked first, in the order that appends keep to."""
 
-    def lock(self, name: str) -> Feed | None:
+    def lock(self, name: str) -> StoredFeed | None:
         """See `Feeds.lock`."""
         return self.find(name) if self._locked(name) else None
 

@@ -15,8 +15,8 @@ from typing import Annotated, Any, Final, NamedTuple, TypeVar
 import msgspec
 
 from penstock.core.events.event import EVENTS_MAX, NewEvent
-from penstock.core.log.batching import Batch
-from penstock.core.subscriptions.delivery import Joined
+from penstock.core.log.batching import FeedBatch
+from penstock.core.subscriptions.delivery import JoinedEvents
 from penstock.errors import (
     BadCursor,
     BadParameter,
@@ -509,12 +509,12 @@ class Lines:
     def __init__(self, epoch: int) -> None:
         self._epoch = epoch
 
-    def parts(self, batches: Iterable[Batch]) -> Iterator[bytes]:
+    def parts(self, batches: Iterable[FeedBatch]) -> Iterator[bytes]:
         r"""Return the lines of *batches*, a keep-alive for one without events, in parts of about `PART_BYTES`.
 
-        >>> b"".join(Lines(1).parts([Batch(0, 2, [b'{"n":0}', b'{"n":1}'])]))
+        >>> b"".join(Lines(1).parts([FeedBatch(0, 2, [b'{"n":0}', b'{"n":1}'])]))
         b'{"cursor":{"partition":"0","offset":"001-0001-000000000000000001"},"events":[{"n":0},{"n":1}]}\n'
-        >>> b"".join(Lines(1).parts([Batch(0, 0, [])]))
+        >>> b"".join(Lines(1).parts([FeedBatch(0, 0, [])]))
         b'{"cursor":{"partition":"0","offset":"001-0001--1"}}\n'
         """
         return in_parts(
@@ -559,7 +559,7 @@ def _members(events: Sequence[bytes]) -> Iterable[bytes]:
     """Return a batch's events up to before the end of their array, joined as far as a part has room."""
     if not events:
         return ()
-    if isinstance(events, Joined):
+    if isinstance(events, JoinedEvents):
         return b',"events":[', events.data.replace(b"\n", b",")
     if len(events) == 1:
         return (b',"events":[%b' % events[0],)

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.cli.definition.definition import Definition, definitions
 from penstock.cli.definition.document import Place
-from penstock.schema.guidelines import Finding
+from penstock.schema.guidelines import GuidelineFinding
 from penstock.schema.guidelines.rules import PERSONAL_DATA
 
 SCHEMA = {"type": "object", "properties": {"ä": {"type": "string"}}}
@@ -93,8 +93,8 @@ def test_definition_without_a_name_is_labelled_so() -> None:
     assert one("a.yaml", "category: data").name == "(without a name)"
 
 
-def finding(within: Any, pointer: str) -> Finding:
-    return Finding(PERSONAL_DATA, within, pointer, "")
+def finding(within: Any, pointer: str) -> GuidelineFinding:
+    return GuidelineFinding(PERSONAL_DATA, within, pointer, "")
 
 
 def test_findings_and_errors_have_their_lines() -> None:

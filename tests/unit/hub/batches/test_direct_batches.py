@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from penstock.core.events.event import NewEvent
-from penstock.core.producers import Claim, Stamp
+from penstock.core.producers import EpochClaim, ProducerStamp
 from penstock.errors import (
     BatchIncomplete,
     BatchNotFound,
@@ -58,7 +58,7 @@ def send(hub: Hub, batch: Batch, partition: int, numbers: range, name: BatchName
     """Publish events that are *numbers*, under these sequence numbers."""
     assert batch.epoch is not None
     events = [NewEvent.of(b'{"n":%d}' % number) for number in numbers]
-    stamp = Stamp(batch.epoch, numbers.start)
+    stamp = ProducerStamp(batch.epoch, numbers.start)
     published = hub.producers.submit(
         ProducerName(name.event_type, partition, name.group), stamp, events, trims=True
     ).result()
@@ -106,7 +106,9 @@ def test_repeated_events_are_stored_once_and_other_events_refused(either_hub: Hu
 
     assert send(either_hub, begun, 0, range(6)).events == 2
     with pytest.raises(PayloadMismatch):
-        either_hub.producers.submit(ProducerName(NAME, 0, "g"), Stamp(0, 0), [NewEvent.of(b'{"n":-1}')]).result()
+        either_hub.producers.submit(
+            ProducerName(NAME, 0, "g"), ProducerStamp(0, 0), [NewEvent.of(b'{"n":-1}')]
+        ).result()
     assert either_hub.batches.direct.complete(FIRST, "q", {0: 6}).events == 6
 
 
@@ -192,10 +194,10 @@ def test_unfinished_batch_is_forgotten_on_demand_and_begins_again_in_the_next_ep
 
 
 def test_batch_continues_the_epochs_of_its_group_and_a_later_claim_fences_it(hub: Hub) -> None:
-    hub.producers.claim(ProducerName(NAME, 1, "g"), Claim(epoch=7))
+    hub.producers.claim(ProducerName(NAME, 1, "g"), EpochClaim(epoch=7))
 
     assert hub.batches.direct.begin(FIRST, "q").epoch == 7, "nothing was published in it"
-    hub.producers.claim(ProducerName(NAME, 0, "g"), Claim(epoch=9))
+    hub.producers.claim(ProducerName(NAME, 0, "g"), EpochClaim(epoch=9))
     with pytest.raises(ProducerFenced, match="epoch 9 by now"):
         hub.batches.direct.complete(FIRST, "q", {})
 

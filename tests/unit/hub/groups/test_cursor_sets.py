@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from penstock.core.groups import Behind
-from penstock.core.log.cursor import Cursor, View, feed_mark, parse_cursor
+from penstock.core.groups import TotalLag
+from penstock.core.log.cursor import FeedCursor, FeedView, feed_mark, parse_cursor
 from penstock.errors import BadPartitionCount, CursorSetNotFound, EventTypeNotFound, GroupKindDiffers, GroupNotFound
 from penstock.hub.groups import Groups
 from penstock.storage import Store
@@ -20,13 +20,13 @@ def groups(store: Store, clock: VirtualClock) -> Groups:
     return Groups(store, clock)
 
 
-def a_cursor(view: View, *offsets: int, epoch: int = 1) -> str:
-    return Cursor(feed_mark(NAME), epoch, view, offsets).encode()
+def a_cursor(view: FeedView, *offsets: int, epoch: int = 1) -> str:
+    return FeedCursor(feed_mark(NAME), epoch, view, offsets).encode()
 
 
 def test_stored_cursors_are_resumed_at_their_partition_count(store: Store, groups: Groups) -> None:
     feed = create_feed(store, partition_count=4)
-    whole, merged, sliced = View(4, 3, 4), View(2, 1, 4), View(8, 5, 4)
+    whole, merged, sliced = FeedView(4, 3, 4), FeedView(2, 1, 4), FeedView(8, 5, 4)
 
     groups.store_cursors(feed, "mine", [(whole, {3: 7}), (merged, {1: 5, 3: 9}), (sliced, {1: 6})])
 
@@ -43,7 +43,7 @@ def test_stored_cursors_are_resumed_at_their_partition_count(store: Store, group
 def test_cursor_that_was_not_stored_is_not_found(
     store: Store, groups: Groups, *, name: str, n: int, partitions: list[int], missing: int
 ) -> None:
-    groups.store_cursors(create_feed(store, partition_count=2), "mine", [(View(2, 0, 2), {0: 7})])
+    groups.store_cursors(create_feed(store, partition_count=2), "mine", [(FeedView(2, 0, 2), {0: 7})])
 
     with pytest.raises(CursorSetNotFound) as refused:
         groups.resume(NAME, name, n, partitions)
@@ -63,7 +63,7 @@ def test_resume_of_an_unknown_event_type_or_count_is_refused(store: Store, group
 def test_cursor_from_before_a_restored_backup_keeps_its_epoch(store: Store, groups: Groups) -> None:
     """So that the next read reports the restored backup, instead of reading on in another history."""
     feed = create_feed(store, partition_count=2)
-    view = View(1, 0, 2)
+    view = FeedView(1, 0, 2)
     groups.store_cursors(feed, "mine", [(view, {0: 7, 1: 8})])
     raise_epochs(store)
     now = find_feed(store)
@@ -80,15 +80,15 @@ def test_cursor_from_before_a_restored_backup_keeps_its_epoch(store: Store, grou
 
 
 def test_merged_cursor_begins_at_the_beginning_of_partitions_that_were_not_stored(store: Store, groups: Groups) -> None:
-    groups.store_cursors(create_feed(store, partition_count=2), "mine", [(View(1, 0, 2), {1: 8})])
+    groups.store_cursors(create_feed(store, partition_count=2), "mine", [(FeedView(1, 0, 2), {1: 8})])
 
-    assert groups.resume(NAME, "mine", 1, [0]) == {0: a_cursor(View(1, 0, 2), 0, 8)}
+    assert groups.resume(NAME, "mine", 1, [0]) == {0: a_cursor(FeedView(1, 0, 2), 0, 8)}
 
 
 def test_groups_are_listed_with_the_event_types_that_they_read(store: Store, groups: Groups) -> None:
     first, second = create_feed(store), create_feed(store, "order.sent")
     for feed, group in ((first, "mine"), (second, "mine"), (second, "yours")):
-        groups.store_cursors(feed, group, [(View(1, 0, 1), {0: 7})])
+        groups.store_cursors(feed, group, [(FeedView(1, 0, 1), {0: 7})])
     mine, yours = Listed("mine", "cursorset", (NAME, "order.sent")), Listed("yours", "cursorset", ("order.sent",))
 
     assert groups.list(Which(), 9) == groups.list(Which("order.sent"), 9) == [mine, yours]
@@ -107,8 +107,8 @@ def test_unknown_group_is_not_found(groups: Groups, name: str) -> None:
 
 def test_lag_of_a_group_is_measured_by_the_hubs_clock(store: Store, groups: Groups, clock: VirtualClock) -> None:
     feed = fill_feed(store, partition_count=2, events=9)
-    groups.store_cursors(feed, "late", [(View(2, 0, 2), {0: 2}), (View(1, 0, 2), {0: 5, 1: 9})])
-    groups.store_cursors(feed, "prompt", [(View(2, 0, 2), {0: 9})])
+    groups.store_cursors(feed, "late", [(FeedView(2, 0, 2), {0: 2}), (FeedView(1, 0, 2), {0: 5, 1: 9})])
+    groups.store_cursors(feed, "prompt", [(FeedView(2, 0, 2), {0: 9})])
     insert_subscription(store, "unbegun", feed.id)
     clock.advance(seconds=60)
 
@@ -123,7 +123,7 @@ def test_lag_of_a_group_is_measured_by_the_hubs_clock(store: Store, groups: Grou
 def test_lag_of_many_groups_takes_two_queries(store: Store, groups: Groups, monkeypatch: pytest.MonkeyPatch) -> None:
     feed = fill_feed(store, partition_count=2, events=1)
     for number in range(9):
-        groups.store_cursors(feed, f"group {number}", [(View(2, p, 2), {p: 0}) for p in range(2)])
+        groups.store_cursors(feed, f"group {number}", [(FeedView(2, p, 2), {p: 0}) for p in range(2)])
     queries: list[str] = []
     run = Statements.run
 
@@ -133,7 +133,7 @@ def test_lag_of_many_groups_takes_two_queries(store: Store, groups: Groups, monk
 
     monkeypatch.setattr(Statements, "run", note)
 
-    assert [each.behind for each in groups.look(groups.list(Which(), 99))] == [Behind(2, 0)] * 9
+    assert [each.behind for each in groups.look(groups.list(Which(), 99))] == [TotalLag(2, 0)] * 9
     assert queries == ["groups_list", "group_standings"]
 
 
@@ -144,7 +144,7 @@ def test_cursors_are_not_stored_under_the_name_of_a_group_of_another_kind(store:
         tx.groups.put("projection", [Place(NAME, "", 0, 1, 7)], START_AT)
 
     with pytest.raises(GroupKindDiffers) as refused:
-        groups.store_cursors(feed, "projection", [(View(1, 0, 1), {0: 3})])
+        groups.store_cursors(feed, "projection", [(FeedView(1, 0, 1), {0: 3})])
 
     assert refused.value.kind == "processor"
     with store.read() as tx:
@@ -155,7 +155,7 @@ def test_deleted_group_loses_its_history_and_a_subscription_is_not_deleted_as_a_
     store: Store, groups: Groups
 ) -> None:
     feed = create_feed(store)
-    groups.store_cursors(feed, "mine", [(View(1, 0, 1), {0: 7})])
+    groups.store_cursors(feed, "mine", [(FeedView(1, 0, 1), {0: 7})])
     insert_subscription(store, "s1", feed.id)
     done = Intervention(NAME, "1/0", 0, "reset", 1, 7, 0, None, START_AT)
     with store.write() as tx:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from penstock.core.groups import CURSOR_SET, Commit, Goal, Reset
+from penstock.core.groups import CURSOR_SET, GroupReset, PositionCommit, ResetTarget
 from penstock.errors import (
     BadParameter,
     DatabaseUnavailable,
@@ -47,29 +47,29 @@ def test_positions_are_stored_with_the_epoch_of_the_feed(positions: Groups, stor
     raise_epochs(store)
     epoch = find_feed(store).epoch
 
-    stored = positions.commit(GROUP, "processor", [Commit(NAME, 1, 9), Commit(NAME, 0, 2)])
+    stored = positions.commit(GROUP, "processor", [PositionCommit(NAME, 1, 9), PositionCommit(NAME, 0, 2)])
 
     assert stored == [Place(NAME, "", 0, epoch, 2), Place(NAME, "", 1, epoch, 9)]
     assert read_positions(store) == {0: Position(0, epoch, 2), 1: Position(1, epoch, 9)}
 
 
 def test_position_from_before_a_restored_backup_is_not_the_expected_one(positions: Groups, store: Store) -> None:
-    positions.commit(GROUP, "processor", [Commit(NAME, 0, 2)])
+    positions.commit(GROUP, "processor", [PositionCommit(NAME, 0, 2)])
     raise_epochs(store)
 
     with pytest.raises(PositionMoved) as refused:
-        positions.commit(GROUP, None, [Commit(NAME, 0, 3, compares=True, expected=2)])
+        positions.commit(GROUP, None, [PositionCommit(NAME, 0, 3, compares=True, expected=2)])
     with pytest.raises(UnusablePosition, match="which is now"):
-        positions.commit(GROUP, None, [Commit(NAME, 0, 3, epoch=1)])
+        positions.commit(GROUP, None, [PositionCommit(NAME, 0, 3, epoch=1)])
 
     assert (refused.value.offset, refused.value.epoch) == (2, 1)
 
 
 def test_refused_first_commit_creates_no_group(positions: Groups, store: Store) -> None:
     with pytest.raises(BadParameter):
-        positions.commit(GROUP, None, [Commit(NAME, 0, 2)])
+        positions.commit(GROUP, None, [PositionCommit(NAME, 0, 2)])
     with pytest.raises(PositionMoved):
-        positions.commit(GROUP, "spark", [Commit(NAME, 0, 2, compares=True, expected=1)])
+        positions.commit(GROUP, "spark", [PositionCommit(NAME, 0, 2, compares=True, expected=1)])
 
     with store.read() as tx:
         assert tx.groups.find(GROUP) is None
@@ -79,9 +79,9 @@ def test_subscription_is_committed_and_reset_by_its_own_routes(positions: Groups
     insert_subscription(store, "s1", find_feed(store).id)
 
     with pytest.raises(GroupKindDiffers) as committed:
-        positions.commit("s1", None, [Commit(NAME, 0, 2)])
+        positions.commit("s1", None, [PositionCommit(NAME, 0, 2)])
     with pytest.raises(GroupKindDiffers) as moved:
-        positions.reset("s1", [Reset(Goal("end"))], None, dry_run=True)
+        positions.reset("s1", [GroupReset(ResetTarget("end"))], None, dry_run=True)
 
     assert "POST /subscriptions/s1/cursors" in committed.value.reason
     assert "PATCH /subscriptions/s1/cursors" in moved.value.reason
@@ -102,14 +102,14 @@ def test_commit_with_an_unknown_outcome_may_be_repeated_unless_it_compares(
 
     del positions
     with pytest.raises(error):
-        Groups(Breaking(store), clock).commit(GROUP, "spark", [Commit(NAME, 0, 2, compares=compares)])
+        Groups(Breaking(store), clock).commit(GROUP, "spark", [PositionCommit(NAME, 0, 2, compares=compares)])
     assert read_positions(store) == {0: Position(0, 1, 2)}
 
 
 def test_reset_is_recorded_and_a_dry_run_changes_nothing(positions: Groups, store: Store, clock: VirtualClock) -> None:
-    positions.commit(GROUP, "processor", [Commit(NAME, 0, 2)])
+    positions.commit(GROUP, "processor", [PositionCommit(NAME, 0, 2)])
     at = clock.advance(seconds=60)
-    resets = [Reset(Goal(offset=5), NAME, 1), Reset(Goal("end"), NAME, 0)]
+    resets = [GroupReset(ResetTarget(offset=5), NAME, 1), GroupReset(ResetTarget("end"), NAME, 0)]
 
     tried = positions.reset(GROUP, resets, "a bug", dry_run=True)
     assert read_positions(store) == {0: Position(0, 1, 2)}
@@ -132,14 +132,14 @@ def test_reset_is_recorded_and_a_dry_run_changes_nothing(positions: Groups, stor
 @pytest.mark.parametrize("name", ["nobody", "\x00"], ids=repr)
 def test_unknown_group_is_not_reset(positions: Groups, name: str) -> None:
     with pytest.raises(GroupNotFound):
-        positions.reset(name, [Reset(Goal("end"))], None, dry_run=False)
+        positions.reset(name, [GroupReset(ResetTarget("end"))], None, dry_run=False)
 
 
 # The positions that a reset moves
 
 
 def move(
-    positions: Groups, store: Store, kind: str, places: list[Place], *resets: Reset
+    positions: Groups, store: Store, kind: str, places: list[Place], *resets: GroupReset
 ) -> dict[tuple[str, str, int], tuple[int | None, int]]:
     """Let a group of that kind have *places*; return where resets would move them from and to."""
     with store.write() as tx:
@@ -156,7 +156,7 @@ def a_place(part: str, partition: int, offset: int = 5, *, source: str = NAME, e
 def test_reset_moves_all_partitions_of_all_event_types_of_a_processor(positions: Groups, store: Store) -> None:
     places = [a_place("", 0), a_place("", 1, 9, source="empty", epoch=0), a_place("", 0, source="gone")]
 
-    assert move(positions, store, "processor", places, Reset(Goal("begin"))) == {
+    assert move(positions, store, "processor", places, GroupReset(ResetTarget("begin"))) == {
         (NAME, "", 0): (5, 0),
         (NAME, "", 1): (None, 0),
         (NAME, "", 2): (None, 0),
@@ -169,7 +169,7 @@ def test_reset_moves_all_partitions_of_all_event_types_of_a_processor(positions:
 def test_reset_moves_the_whole_views_of_a_cursor_set(positions: Groups, store: Store) -> None:
     places = [a_place("2/1", 3), a_place("8/4", 0), a_place("3/0", 2)]
 
-    assert move(positions, store, CURSOR_SET, places, Reset(Goal("end"))) == {
+    assert move(positions, store, CURSOR_SET, places, GroupReset(ResetTarget("end"))) == {
         (NAME, "2/1", 1): (None, 9),
         (NAME, "2/1", 3): (5, 9),
         (NAME, "8/4", 0): (5, 9),
@@ -180,49 +180,52 @@ def test_reset_moves_the_whole_views_of_a_cursor_set(positions: Groups, store: S
 def test_reset_moves_a_processors_own_parts_where_they_are(positions: Groups, store: Store) -> None:
     places = [a_place("worker 7", 1), a_place("2/0", 2)]
 
-    assert move(positions, store, "processor", places, Reset(Goal("end"), NAME)) == {
+    assert move(positions, store, "processor", places, GroupReset(ResetTarget("end"), NAME)) == {
         (NAME, "worker 7", 1): (5, 9),
         (NAME, "2/0", 2): (5, 9),
     }
-    own = Reset(Goal(offset=1), NAME, 0, "worker 7")
+    own = GroupReset(ResetTarget(offset=1), NAME, 0, "worker 7")
     assert move(positions, store, "processor", places, own) == {(NAME, "worker 7", 0): (None, 1)}
 
 
 def test_reset_by_name_gives_a_position_to_a_partition_without_one(positions: Groups, store: Store) -> None:
-    assert move(positions, store, "spark", [], Reset(Goal(offset=4), NAME, 2)) == {(NAME, "", 2): (None, 4)}
-    assert move(positions, store, "spark", [], Reset(Goal("end"))) == {}
+    assert move(positions, store, "spark", [], GroupReset(ResetTarget(offset=4), NAME, 2)) == {(NAME, "", 2): (None, 4)}
+    assert move(positions, store, "spark", [], GroupReset(ResetTarget("end"))) == {}
 
 
 def test_each_item_of_a_reset_has_its_own_goal(positions: Groups, store: Store) -> None:
     times = [START_AT + 4 * SECOND, START_AT + 99 * SECOND, START_AT - SECOND, START_AT - SECOND]
-    resets = [Reset(Goal(at=at), NAME, partition) for partition, at in enumerate(times)]
+    resets = [GroupReset(ResetTarget(at=at), NAME, partition) for partition, at in enumerate(times)]
 
-    moved = move(positions, store, "processor", [a_place("", 0)], *resets, Reset(Goal(at=0), "empty"))
+    moved = move(positions, store, "processor", [a_place("", 0)], *resets, GroupReset(ResetTarget(at=0), "empty"))
 
     assert [offset for _, offset in moved.values()] == [0, 0, 4, 9, 0, 3]
 
 
-UNUSABLE: dict[str, tuple[str, Reset, str]] = {
-    "beyond": ("processor", Reset(Goal(offset=10), NAME, 0), "10 is beyond its end, which is 9"),
-    "negative": ("processor", Reset(Goal(offset=-1), NAME, 0), "there is no offset -1"),
+UNUSABLE: dict[str, tuple[str, GroupReset, str]] = {
+    "beyond": ("processor", GroupReset(ResetTarget(offset=10), NAME, 0), "10 is beyond its end, which is 9"),
+    "negative": ("processor", GroupReset(ResetTarget(offset=-1), NAME, 0), "there is no offset -1"),
     "below the floor": (
-        "processor", Reset(Goal(offset=2), NAME, 3), "retention has removed what is before 3, and with that 2"),
-    "partition too high": ("processor", Reset(Goal("end"), NAME, 4), "partitions are numbered from 0 to 3"),
-    "partition too low": ("processor", Reset(Goal("end"), NAME, -1), "partitions are numbered from 0 to 3"),
-    "no event type": ("processor", Reset(Goal("end"), "gone"), "there is no such event type"),
-    "no name": ("processor", Reset(Goal("end"), "\x00"), "there is no such event type"),
-    "no part": ("processor", Reset(Goal("end"), NAME, 0, "\x00"), "the slice that is named does not hold it"),
-    "another view": (CURSOR_SET, Reset(Goal("end"), NAME, 0, "2/1"), "the slice that is named does not hold it"),
-    "nowhere": (CURSOR_SET, Reset(Goal("end"), NAME),
+        "processor", GroupReset(ResetTarget(offset=2), NAME, 3),
+        "retention has removed what is before 3, and with that 2"),
+    "partition too high": ("processor", GroupReset(ResetTarget("end"), NAME, 4), "partitions are numbered from 0 to 3"),
+    "partition too low": ("processor", GroupReset(ResetTarget("end"), NAME, -1), "partitions are numbered from 0 to 3"),
+    "no event type": ("processor", GroupReset(ResetTarget("end"), "gone"), "there is no such event type"),
+    "no name": ("processor", GroupReset(ResetTarget("end"), "\x00"), "there is no such event type"),
+    "no part": ("processor", GroupReset(ResetTarget("end"), NAME, 0, "\x00"),
+        "the slice that is named does not hold it"),
+    "another view": (CURSOR_SET, GroupReset(ResetTarget("end"), NAME, 0, "2/1"),
+        "the slice that is named does not hold it"),
+    "nowhere": (CURSOR_SET, GroupReset(ResetTarget("end"), NAME),
         "the group has no position there: say in which slice it is to have one"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("kind", "reset", "reason"), UNUSABLE.values(), ids=UNUSABLE)
 def test_unusable_reset_is_refused_by_its_item(
-    positions: Groups, store: Store, kind: str, reset: Reset, reason: str
+    positions: Groups, store: Store, kind: str, reset: GroupReset, reason: str
 ) -> None:
-    good = Reset(Goal("end"), "empty", 0, "1/0" if kind == CURSOR_SET else None)
+    good = GroupReset(ResetTarget("end"), "empty", 0, "1/0" if kind == CURSOR_SET else None)
 
     with pytest.raises(UnusablePosition) as refused:
         move(positions, store, kind, [], good, reset)
@@ -231,7 +234,7 @@ def test_unusable_reset_is_refused_by_its_item(
 
 
 def test_reset_that_names_a_partition_twice_is_refused(positions: Groups, store: Store) -> None:
-    resets = Reset(Goal("end"), NAME), Reset(Goal("begin"), NAME, 2)
+    resets = GroupReset(ResetTarget("end"), NAME), GroupReset(ResetTarget("begin"), NAME, 2)
 
     with pytest.raises(UnusablePosition, match="named twice"):
         move(positions, store, "processor", [a_place("", 0)], *resets)

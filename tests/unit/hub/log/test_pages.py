@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.log.cursor import FIRST, LAST, Cursor, View, feed_mark
-from penstock.core.subscriptions.delivery import Joined
+from penstock.core.log.cursor import FIRST, LAST, FeedCursor, FeedView, feed_mark
+from penstock.core.subscriptions.delivery import JoinedEvents
 from penstock.errors import BadCursor, BadPartitionCount, CursorExpired, EventTypeNotFound, PartitionNotFound
 from penstock.hub.log.read import (
     CHUNK_ROWS,
@@ -46,7 +46,7 @@ def a_track(
 ) -> Track:
     """Return the first partition of a view at *n* of a feed whose partitions end at *ends*, with a *page* to fill."""
     feed = a_feed(len(ends))
-    view = View(len(ends) if n is None else n, 0, len(ends))
+    view = FeedView(len(ends) if n is None else n, 0, len(ends))
     begins = dict(zip(view.physical, offsets or [0] * len(ends), strict=False))
     track = Track(feed, view, begins, make_heads(feed, *ends), until or {})
     if page is not None:
@@ -153,12 +153,12 @@ def test_rows_of_a_chunk_follow_the_size_of_the_events() -> None:
 def test_cursor_of_a_track_is_the_place_after_its_events() -> None:
     track = a_track(9, 9, n=1, page=6)
     beforehand = track.cursor_after(whole=False)
-    assert track.cursor == Cursor(feed_mark(NAME), 1, View(1, 0, 2), (0, 0)).encode()
+    assert track.cursor == FeedCursor(feed_mark(NAME), 1, FeedView(1, 0, 2), (0, 0)).encode()
 
     read_ranges(track)
 
     assert track.cursor == beforehand == track.cursor_after(whole=True)
-    assert track.cursor == Cursor(feed_mark(NAME), 1, View(1, 0, 2), (3, 3)).encode()
+    assert track.cursor == FeedCursor(feed_mark(NAME), 1, FeedView(1, 0, 2), (3, 3)).encode()
 
 
 def test_page_waits_in_each_partition_for_the_first_of_its_slices() -> None:
@@ -218,7 +218,7 @@ def test_sifted_page_gives_cursors_between_and_ends_after_its_scan() -> None:
 # Cursors
 
 
-VIEW = View(2, 1, 4)
+VIEW = FeedView(2, 1, 4)
 """Partitions 1 and 3 of four, which end at 6 and 8."""
 
 
@@ -228,7 +228,7 @@ def resolve_cursor(text: str, floor: int = 2) -> dict[int, int]:
 
 
 def a_cursor(*offsets: int) -> str:
-    return Cursor(feed_mark(NAME), 1, VIEW, offsets).encode()
+    return FeedCursor(feed_mark(NAME), 1, VIEW, offsets).encode()
 
 
 def test_cursor_resolves_to_offsets_from_the_floor_to_the_head() -> None:
@@ -309,7 +309,7 @@ def test_scan_limit_is_shared_among_partitions_with_events(store: Store, reader:
 
     assert reader.open(NAME, None, wanted(0, 1, 2, 3), 100).scan_max == SCAN_ROWS_MAX // 3
     alone = reader.open(NAME, None, wanted(2), 100)
-    assert (alone.scan_max, alone.tracks[0].view) == (SCAN_ROWS_MAX, View(4, 2, 4))
+    assert (alone.scan_max, alone.tracks[0].view) == (SCAN_ROWS_MAX, FeedView(4, 2, 4))
 
 
 def test_small_chunk_is_shared_by_readers_at_one_place(store: Store, forwarding: ForwardingStore) -> None:
@@ -438,7 +438,7 @@ def test_events_are_read_as_one_value_and_shared_with_readers_of_the_same(store:
     read = next_events(reader, *asked)
 
     assert read is not None
-    assert isinstance(read.events, Joined)
+    assert isinstance(read.events, JoinedEvents)
     assert (list(read.events), list(read.offsets), read.position) == ([b"1", b"2"], [1, 2], 3)
     assert next_events(reader, *asked) is None
     shared = reader.shared(feed, 0, 1, 3)

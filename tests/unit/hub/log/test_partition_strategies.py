@@ -6,7 +6,7 @@ import pytest
 
 from penstock.core.events.event import NewEvent
 from penstock.core.events.partitioning import hash_partition
-from penstock.core.registry.event_type import Feed
+from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import PartitionNotFound, PartitionRefused
 from penstock.hub.log import publish
 from penstock.hub.log.publish import NewEvents
@@ -17,7 +17,7 @@ from tests.unit.hub.feeds import a_feed
 COUNT = 16
 
 
-def hashed(*fields: str, **definition: Any) -> Feed:
+def hashed(*fields: str, **definition: Any) -> StoredFeed:
     return a_feed(COUNT, partition_strategy="hash", partition_key_fields=list(fields), **definition)
 
 
@@ -25,7 +25,7 @@ def at(*values: str) -> int:
     return hash_partition(values, COUNT)
 
 
-def place(feed: Feed, *events: NewEvent, **how: Any) -> dict[int, list[str | None]]:
+def place(feed: StoredFeed, *events: NewEvent, **how: Any) -> dict[int, list[str | None]]:
     """Return the keys of the events, by partition."""
     prepared = publish.prepare(feed, NewEvents(events, **how), START_AT)
     return {partition: [row[0] for row in rows] for partition, rows in prepared.rows.items()}
@@ -44,7 +44,7 @@ HEADER = "ce_partitionkey"
 RIGHT, WRONG = at("7"), (at("7") + 1) % COUNT
 NOT_0 = next(n for n in range(99) if at(str(n)) != 0)
 
-PLACED: dict[str, tuple[Feed, NewEvent, int | None, int, str | None]] = {
+PLACED: dict[str, tuple[StoredFeed, NewEvent, int | None, int, str | None]] = {
     "hash, a field": (BY_ID, a_new_event(an_event(7)), None, at("7"), "7"),
     "hash, several fields": (
         hashed("shop", "'a.b'.c"), a_new_event({"shop": "x", "a.b": {"c": 2}}), None, at("x", "2"), "x,2"),
@@ -69,7 +69,7 @@ PLACED: dict[str, tuple[Feed, NewEvent, int | None, int, str | None]] = {
 
 @pytest.mark.parametrize(("feed", "event", "only", "partition", "key"), PLACED.values(), ids=PLACED)
 def test_event_falls_into_its_partition_with_its_key(
-    feed: Feed, event: NewEvent, only: int | None, partition: int, key: str | None
+    feed: StoredFeed, event: NewEvent, only: int | None, partition: int, key: str | None
 ) -> None:
     assert place(feed, event, event, partition=only) == {partition: [key, key]}
 
@@ -87,7 +87,7 @@ def test_random_strategy_uses_all_partitions_and_keeps_the_key() -> None:
 
 RULE = "a key has no control characters"
 NO_PARTITION = "'order.placed' is user_defined and has partitions 0 to 11"
-REFUSED: dict[str, tuple[Feed, NewEvent, dict[str, Any], str]] = {
+REFUSED: dict[str, tuple[StoredFeed, NewEvent, dict[str, Any], str]] = {
     "field missing": (hashed("a.b"), a_new_event({"a": 7}), {}, "partition key field 'a.b' is missing; give the event"),
     **{f"field {field} missing": (
         hashed("n", field), a_new_event({"n": 1, "a": {"b": {"c": 1}}}), {},
@@ -124,7 +124,7 @@ REFUSED: dict[str, tuple[Feed, NewEvent, dict[str, Any], str]] = {
 
 @pytest.mark.parametrize(("feed", "event", "how", "reason"), REFUSED.values(), ids=REFUSED)
 def test_event_without_its_partition_is_refused_by_line(
-    feed: Feed, event: NewEvent, how: dict[str, Any], reason: str
+    feed: StoredFeed, event: NewEvent, how: dict[str, Any], reason: str
 ) -> None:
     with pytest.raises(PartitionRefused) as refused:
         place(feed, event, lines=[8], **how)

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.core.events.event import NewEvent
 from penstock.core.events.partitioning import hash_partition
-from penstock.core.registry.event_type import Feed
+from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import (
     EventTooLarge,
     InvalidEvent,
@@ -33,11 +33,11 @@ COMPACTED = a_feed(COUNT, category="business", cleanup_policy="compact")
 ASKED = a_feed(2, partition_strategy="user_defined")
 
 
-def prepare(feed: Feed, *events: NewEvent, **how: Any) -> Prepared:
+def prepare(feed: StoredFeed, *events: NewEvent, **how: Any) -> Prepared:
     return publish.prepare(feed, NewEvents(events, **how), START_AT)
 
 
-def prepare_row(feed: Feed, event: NewEvent, **how: Any) -> Any:
+def prepare_row(feed: StoredFeed, event: NewEvent, **how: Any) -> Any:
     """Return the row of an event: key, kind, headers, data."""
     ((row,),) = prepare(feed, event, **how).rows.values()
     return row
@@ -92,7 +92,7 @@ CUSTOMER = a_data_event(data_type="customer")
     ids=["none", "header", "own name", "member of another category", "data type", "other header", "header first"],
 )
 def test_kind_of_an_event_is_that_of_its_header_or_data_type(
-    feed: Feed, event: dict[str, Any], headers: dict[str, str] | None, kind: str | None
+    feed: StoredFeed, event: dict[str, Any], headers: dict[str, str] | None, kind: str | None
 ) -> None:
     assert prepare_row(feed, a_new_event(event, headers=headers))[1] == kind
 
@@ -152,7 +152,7 @@ def test_flow_id_of_the_request_goes_to_events_without_one() -> None:
 
 KIND_RULE = "must be 1 to 1024 characters without control characters, not "
 KINDS = {"": "''", "a\x00": r"'a\x00'", "k" * 1025: "1025"}
-REFUSED: dict[str, tuple[Feed, NewEvent, dict[str, Any], type[PenstockError], str]] = {
+REFUSED: dict[str, tuple[StoredFeed, NewEvent, dict[str, Any], type[PenstockError], str]] = {
     "too large": (ASKED, a_new_event(LARGE, partition=0), {}, EventTooLarge, ""),
     "key with a line end": (ASKED, a_new_event(key="a\nb", partition=0), {}, InvalidEvent, "a key has no control"),
     **{f"key in a header, {name}": (
@@ -188,7 +188,7 @@ REFUSED: dict[str, tuple[Feed, NewEvent, dict[str, Any], type[PenstockError], st
 
 @pytest.mark.parametrize(("feed", "event", "how", "kind", "reason"), REFUSED.values(), ids=REFUSED)
 def test_bad_event_refuses_all_and_is_named_by_line(
-    feed: Feed, event: NewEvent, how: dict[str, Any], kind: type[PenstockError], reason: str
+    feed: StoredFeed, event: NewEvent, how: dict[str, Any], kind: type[PenstockError], reason: str
 ) -> None:
     for lines in (None, [5]):
         with pytest.raises(kind) as refused:
@@ -305,7 +305,7 @@ def test_deletion_without_a_key_is_refused(event: dict[str, Any]) -> None:
     ids=["undefined", "business", "data", "malformed first", "too large", "too large before no key"],
 )
 def test_deletion_is_parsed_then_held_to_its_event_type_then_measured(
-    feed: Feed, events: list[NewEvent], kind: type[PenstockError]
+    feed: StoredFeed, events: list[NewEvent], kind: type[PenstockError]
 ) -> None:
     with pytest.raises(kind) as refused:
         prepare(feed, *events, deletes=True)

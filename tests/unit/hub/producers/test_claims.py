@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from penstock.core.producers import EPOCH_MAX, Claim, Ending, Range, State
-from penstock.core.registry.event_type import Feed
+from penstock.core.producers import EPOCH_MAX, EpochClaim, EpochEnd, OffsetRange, ProducerState
+from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import (
     ClaimRefused,
     DatabaseUnavailable,
@@ -44,7 +44,7 @@ AT_5 = START_AT + 5_000_000
 
 
 @pytest.fixture
-def feed(store: Store) -> Feed:
+def feed(store: Store) -> StoredFeed:
     """An event type of two partitions; the first has a log, see `fill_log`."""
     feed = create_feed(store, partition_count=2)
     fill_log(store, feed)
@@ -52,7 +52,7 @@ def feed(store: Store) -> Feed:
 
 
 @pytest.fixture
-def producers(forwarding: ForwardingStore, clock: VirtualClock, feed: Feed) -> Producers:
+def producers(forwarding: ForwardingStore, clock: VirtualClock, feed: StoredFeed) -> Producers:
     assert feed
     clock.advance(seconds=5)
     return Hub(forwarding, clock=clock, expiry=Expiry(idle_seconds=IDLE_SECONDS)).producers  # type: ignore[arg-type]
@@ -72,7 +72,7 @@ def test_unknown_producer_is_not_found(producers: Producers, who: ProducerName, 
     calls: list[Any] = [producers.find, producers.forget, lambda who: producers.committed(who, 0, 1)]
     if not isinstance(error, ProducerNotFound):
         calls += [
-            lambda who: producers.claim(who, Claim()),
+            lambda who: producers.claim(who, EpochClaim()),
             lambda who: producers.list(*who[:2], after="", limit=9),
         ]
     for call in calls:
@@ -84,11 +84,11 @@ def test_unknown_producer_is_not_found(producers: Producers, who: ProducerName, 
 def test_producer_is_found_with_its_state_its_window_and_its_expiry(producers: Producers) -> None:
     found = producers.find(G)
 
-    assert (found.producer.state, found.producer.name) == (State(3, 0, 5, 8, Ending(2, 2, 2)), "g")
+    assert (found.producer.state, found.producer.name) == (ProducerState(3, 0, 5, 8, EpochEnd(2, 2, 2)), "g")
     assert (found.window, found.expires_at) == (Window(2, 0), EXPIRES_AT)
 
 
-def test_pinned_and_expired_producers_have_no_expiry(producers: Producers, store: Store, feed: Feed) -> None:
+def test_pinned_and_expired_producers_have_no_expiry(producers: Producers, store: Store, feed: StoredFeed) -> None:
     change(store, feed, is_pinned=True)
     assert producers.find(G).expires_at is None
 
@@ -97,7 +97,7 @@ def test_pinned_and_expired_producers_have_no_expiry(producers: Producers, store
     assert (found.expires_at, found.producer.state.is_expired) == (None, True)
 
 
-def test_producers_of_a_partition_are_listed_page_by_page(producers: Producers, store: Store, feed: Feed) -> None:
+def test_producers_of_a_partition_are_listed_page_by_page(producers: Producers, store: Store, feed: StoredFeed) -> None:
     for group in "hji":
         settle(store, a_batch(feed, 0, 0, "a", group=group))
     settle(store, a_batch(feed, 0, 0, "a", group="k", partition=1))
@@ -109,26 +109,30 @@ def test_producers_of_a_partition_are_listed_page_by_page(producers: Producers, 
 
 
 def test_committed_asks_about_the_current_epoch_by_default(producers: Producers) -> None:
-    assert producers.committed(G, 3, 2) == (3, BatchPresence(True, [Range(7, 8)]))
-    assert producers.committed(G, 0, 2, epoch=2) == (2, BatchPresence(True, [Range(1, 2)]))
+    assert producers.committed(G, 3, 2) == (3, BatchPresence(True, [OffsetRange(7, 8)]))
+    assert producers.committed(G, 0, 2, epoch=2) == (2, BatchPresence(True, [OffsetRange(1, 2)]))
     assert producers.committed(G, 0, 2, epoch=0) == (0, BatchPresence(None))
 
 
-def test_first_claim_creates_a_producer(producers: Producers, store: Store, feed: Feed) -> None:
-    found = producers.claim(ProducerName(NAME, 1, "g"), Claim(epoch=7, starting=4, claim_id="mine", is_pinned=True))
+def test_first_claim_creates_a_producer(producers: Producers, store: Store, feed: StoredFeed) -> None:
+    found = producers.claim(
+        ProducerName(NAME, 1, "g"), EpochClaim(epoch=7, starting=4, claim_id="mine", is_pinned=True)
+    )
 
     assert found.producer == find_producer(store, feed, partition=1)
-    assert found.producer[2:] == ("g", State(7, 4, 4), "mine", True, AT_5)
+    assert found.producer[2:] == ("g", ProducerState(7, 4, 4), "mine", True, AT_5)
     assert (found.window, found.expires_at) == (None, None)
     [told] = settle(store, a_batch(feed, 7, 4, "a", partition=1))
     assert not isinstance(told, PenstockError)
 
 
-def test_next_claim_takes_over_and_fences_the_producer_before(producers: Producers, store: Store, feed: Feed) -> None:
-    found = producers.claim(G, Claim(claim_id="mine"))
+def test_next_claim_takes_over_and_fences_the_producer_before(
+    producers: Producers, store: Store, feed: StoredFeed
+) -> None:
+    found = producers.claim(G, EpochClaim(claim_id="mine"))
 
     assert found.producer == find_producer(store, feed)
-    assert found.producer[3:] == (State(4, 0, 0, previous=Ending(3, 5, 8)), "mine", False, AT_5)
+    assert found.producer[3:] == (ProducerState(4, 0, 0, previous=EpochEnd(3, 5, 8)), "mine", False, AT_5)
     assert found.expires_at == EXPIRES_AT + 5_000_000
     fenced, appended = (settle(store, a_batch(feed, *each))[0] for each in [(3, 5, "f"), (4, 0, "f")])
     assert isinstance(fenced, PenstockError)
@@ -138,11 +142,15 @@ def test_next_claim_takes_over_and_fences_the_producer_before(producers: Produce
 
 @pytest.mark.parametrize(
     "claim",
-    [Claim(claim_id="mine"), Claim(epoch=3, starting=5), Claim(epoch=3, starting=5, claim_id="b", is_pinned=True)],
+    [
+        EpochClaim(claim_id="mine"),
+        EpochClaim(epoch=3, starting=5),
+        EpochClaim(epoch=3, starting=5, claim_id="b", is_pinned=True),
+    ],
     ids=["again", "to go on", "to go on, and pin"],
 )
 def test_claim_of_the_same_epoch_is_a_heartbeat_and_may_pin(
-    producers: Producers, store: Store, feed: Feed, claim: Claim
+    producers: Producers, store: Store, feed: StoredFeed, claim: EpochClaim
 ) -> None:
     before = change(store, feed, claim_id="mine")
 
@@ -153,7 +161,7 @@ def test_claim_of_the_same_epoch_is_a_heartbeat_and_may_pin(
 
 
 def test_claim_with_an_id_can_be_repeated(producers: Producers) -> None:
-    first, again, other = (producers.claim(H, Claim(claim_id=each)).producer for each in "aab")
+    first, again, other = (producers.claim(H, EpochClaim(claim_id=each)).producer for each in "aab")
 
     assert (first, first.state.epoch) == (again, 0)
     assert (other.id, other.state.epoch) == (first.id, 1)
@@ -161,12 +169,12 @@ def test_claim_with_an_id_can_be_repeated(producers: Producers) -> None:
 
 @pytest.mark.parametrize("group", ["g", "h"])
 def test_refused_claim_tells_the_current_state_and_changes_nothing(
-    producers: Producers, store: Store, feed: Feed, group: str
+    producers: Producers, store: Store, feed: StoredFeed, group: str
 ) -> None:
     before = find_producer(store, feed, group)
 
     with pytest.raises(ClaimRefused) as refused:
-        producers.claim(ProducerName(NAME, 0, group), Claim(if_epoch=2))
+        producers.claim(ProducerName(NAME, 0, group), EpochClaim(if_epoch=2))
 
     epoch, sequence = (3, 5) if before else (None, None)
     assert refused.value.fields == {
@@ -180,10 +188,10 @@ def test_refused_claim_tells_the_current_state_and_changes_nothing(
 
 
 def test_claim_after_the_last_epoch_is_refused(producers: Producers) -> None:
-    producers.claim(G, Claim(epoch=EPOCH_MAX))
+    producers.claim(G, EpochClaim(epoch=EPOCH_MAX))
 
     with pytest.raises(EpochExhausted) as refused:
-        producers.claim(G, Claim())
+        producers.claim(G, EpochClaim())
 
     state = {"current_epoch": EPOCH_MAX, "next_sequence": 0}
     assert refused.value.fields == {"producer_group": "g", "partition": 0} | state
@@ -195,11 +203,11 @@ def test_claim_of_a_new_producer_beyond_the_limit_is_refused(
     monkeypatch.setattr(sequencing, "PRODUCERS_MAX", 1)
 
     with pytest.raises(TooManyProducers) as refused:
-        producers.claim(H, Claim())
+        producers.claim(H, EpochClaim())
 
     assert refused.value.fields == {"event_type": NAME, "partition": 0, "limit": 1}
-    assert producers.claim(G, Claim()).producer.state.epoch == 4
-    assert producers.claim(ProducerName(NAME, 1, "h"), Claim()).producer.state.epoch == 0
+    assert producers.claim(G, EpochClaim()).producer.state.epoch == 4
+    assert producers.claim(ProducerName(NAME, 1, "h"), EpochClaim()).producer.state.epoch == 0
 
 
 def test_claim_of_an_expired_producer_counts_toward_the_limit(
@@ -207,29 +215,29 @@ def test_claim_of_an_expired_producer_counts_toward_the_limit(
 ) -> None:
     monkeypatch.setattr(sequencing, "PRODUCERS_MAX", 1)
     producers.forget(G)
-    assert producers.claim(H, Claim()).producer.state.epoch == 0
+    assert producers.claim(H, EpochClaim()).producer.state.epoch == 0
 
     with pytest.raises(TooManyProducers):
-        producers.claim(G, Claim())
+        producers.claim(G, EpochClaim())
 
     producers.forget(H)
-    assert producers.claim(G, Claim()).producer.state.epoch == 4
+    assert producers.claim(G, EpochClaim()).producer.state.epoch == 4
 
 
-def test_sequence_numbers_of_a_claim_are_those_of_the_wire(store: Store, clock: VirtualClock, feed: Feed) -> None:
+def test_sequence_numbers_of_a_claim_are_those_of_the_wire(store: Store, clock: VirtualClock, feed: StoredFeed) -> None:
     producers = Hub(store, clock=clock, sequence_modulus=8).producers
     for number in (5, 0, 3):
         settle(store, a_batch(feed, 3, number, "fgh"), modulus=8)
 
     with pytest.raises(ClaimRefused) as refused:
-        producers.claim(G, Claim(epoch=3))
+        producers.claim(G, EpochClaim(epoch=3))
     assert refused.value.next_sequence == 6
-    assert producers.claim(G, Claim(epoch=3, starting=6)).producer.state.next == 14
-    assert producers.committed(G, 4, 2) == (3, BatchPresence(True, [Range(16, 17)]))
+    assert producers.claim(G, EpochClaim(epoch=3, starting=6)).producer.state.next == 14
+    assert producers.committed(G, 4, 2) == (3, BatchPresence(True, [OffsetRange(16, 17)]))
 
 
 def test_new_producer_is_inserted_under_the_lock_of_its_partition(
-    producers: Producers, feed: Feed, monkeypatch: pytest.MonkeyPatch
+    producers: Producers, feed: StoredFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[Any] = []
 
@@ -243,7 +251,7 @@ def test_new_producer_is_inserted_under_the_lock_of_its_partition(
     for kind, name in ((SqlProducers, "lock"), (SqliteEvents, "lock_heads"), (SqlProducers, "insert")):
         monkeypatch.setattr(kind, name, note(name, getattr(kind, name)))
 
-    producers.claim(ProducerName(NAME, 1, "h"), Claim())
+    producers.claim(ProducerName(NAME, 1, "h"), EpochClaim())
 
     key = (feed.partition_ids[1], "h")
     assert calls == [("lock", [key]), ("lock_heads", [key[0]]), ("insert", key)]
@@ -255,7 +263,7 @@ def test_concurrent_claims_have_an_epoch_each(producers: Producers) -> None:
 
     def claim(who: ProducerName) -> list[int]:
         go.wait()
-        return [producers.claim(who, Claim()).producer.state.epoch for _ in range(5)]
+        return [producers.claim(who, EpochClaim()).producer.state.epoch for _ in range(5)]
 
     with ThreadPoolExecutor(claimers) as threads:
         epochs = sorted(epoch for each in threads.map(claim, [H] * claimers) for epoch in each)
@@ -278,10 +286,10 @@ def test_claim_that_loses_a_race_is_repeated_up_to_a_limit(
     monkeypatch.setattr(SqlProducers, method, lose)
 
     if times < RACES_MAX:
-        assert producers.claim(H, Claim()).producer.state.epoch == 0
+        assert producers.claim(H, EpochClaim()).producer.state.epoch == 0
     else:
         with pytest.raises(Unavailable, match="others keep claiming 'h'") as raised:
-            producers.claim(H, Claim())
+            producers.claim(H, EpochClaim())
         assert raised.value.retryable
     assert len(calls) == min(times + 1, RACES_MAX)
 
@@ -293,13 +301,13 @@ def test_claim_with_an_unknown_outcome_can_be_repeated(producers: Producers, for
     forwarding.at_write = fail
 
     with pytest.raises(DatabaseUnavailable) as raised:
-        producers.claim(G, Claim())
+        producers.claim(G, EpochClaim())
 
     assert raised.value.fields == {"reason": "the line was cut", "retry_after": 1}
 
 
 def test_forgotten_producer_keeps_its_epoch_alone_and_continues_above_it(
-    producers: Producers, store: Store, feed: Feed, clock: VirtualClock
+    producers: Producers, store: Store, feed: StoredFeed, clock: VirtualClock
 ) -> None:
     before = change(store, feed, claim_id="mine", is_pinned=True)
 
@@ -309,16 +317,16 @@ def test_forgotten_producer_keeps_its_epoch_alone_and_continues_above_it(
     assert after is not None
     assert (after.id, after.state.epoch, after.state.is_expired) == (before.id, 3, True)
     assert (after.claim_id, after.is_pinned, after.updated_at) == (None, False, AT_5)
-    assert expire(before, START_AT)[3:] == (State(3, 0, 0, is_expired=True), None, False, START_AT)
+    assert expire(before, START_AT)[3:] == (ProducerState(3, 0, 0, is_expired=True), None, False, START_AT)
     clock.advance(seconds=5)
     producers.forget(G)
     assert find_producer(store, feed) == after, "it is forgotten once"
 
     with pytest.raises(ClaimRefused) as refused:
-        producers.claim(G, Claim(epoch=3, starting=0))
+        producers.claim(G, EpochClaim(epoch=3, starting=0))
     assert (refused.value.current_epoch, refused.value.next_sequence) == (3, None)
-    claimed = producers.claim(G, Claim(is_pinned=True)).producer
-    assert (claimed.state, claimed.is_pinned) == (State(4, 0, 0), True)
+    claimed = producers.claim(G, EpochClaim(is_pinned=True)).producer
+    assert (claimed.state, claimed.is_pinned) == (ProducerState(4, 0, 0), True)
 
 
 def test_new_producer_group_is_a_unique_ulid(monkeypatch: pytest.MonkeyPatch) -> None:

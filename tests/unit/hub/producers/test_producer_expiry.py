@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from penstock.core.producers import State
+from penstock.core.producers import ProducerState
 from penstock.errors import InvalidSetting
 from penstock.hub.admin import sweeping
 from penstock.hub.admin.sweeping import Sweeper
@@ -42,13 +42,13 @@ def test_producer_expires_after_a_week_and_its_epoch_after_a_month_by_default() 
 
 
 def test_producer_expires_so_long_after_it_was_last_heard_of() -> None:
-    producer = Producer(1, 100, "g", State(3, 0, 7), None, False, START_AT)
+    producer = Producer(1, 100, "g", ProducerState(3, 0, 7), None, False, START_AT)
     expires_at = Expiry(idle_seconds=500.5).expires_at
 
     assert expires_at(producer) == START_AT + 500_500_000
     assert expires_at(producer._replace(updated_at=START_AT + 7)) == START_AT + 500_500_007
     assert expires_at(producer._replace(is_pinned=True)) is None
-    assert expires_at(producer._replace(state=State(3, 0, 0, is_expired=True))) is None
+    assert expires_at(producer._replace(state=ProducerState(3, 0, 0, is_expired=True))) is None
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.producers import Range
+from penstock.core.producers import OffsetRange
 from penstock.core.registry.event_type import EventType
 from penstock.errors import DeadlinePassed, InvalidEvent, PartitionNotFound, SequenceGap
 from penstock.hub.log import outbox
@@ -75,7 +75,7 @@ def test_unfit_batch_is_a_duplicate_if_it_is_stored_and_refused_otherwise(log: L
     )
 
     published = again.result(300)
-    assert published and published.produced == ProducerResult("duplicate", 0, 1, 1, 2, [Range(1, 1)])
+    assert published and published.produced == ProducerResult("duplicate", 0, 1, 1, 2, [OffsetRange(1, 1)])
     assert new.exception(300) is UNFIT
     assert log.letters() == "ab"
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from penstock.core.producers import Ending, Range, State
-from penstock.core.registry.event_type import Feed
+from penstock.core.producers import EpochEnd, OffsetRange, ProducerState
+from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import (
     PayloadMismatch,
     PenstockError,
@@ -39,31 +39,31 @@ from tests.unit.hub.numbering import (
 )
 
 LOG = "xuvabcyde"
-AT_5 = State(epoch=3, begin=0, next=5, last_offset=8, previous=Ending(2, 2, 2))
+AT_5 = ProducerState(epoch=3, begin=0, next=5, last_offset=8, previous=EpochEnd(2, 2, 2))
 TRIMS = {"trims": True}
 Given = tuple[int, int, str, dict[str, Any]]
 """Epoch, sequence number, events; and others, as `a_batch` takes them."""
 
 
 @pytest.fixture
-def feed(store: Store) -> Feed:
+def feed(store: Store) -> StoredFeed:
     """An event type whose first partition has a log, see `fill_log`."""
     feed = create_feed(store, partition_count=2)
     fill_log(store, feed)
     return feed
 
 
-def read_letters(store: Store, feed: Feed, partition: int = 0) -> str:
+def read_letters(store: Store, feed: StoredFeed, partition: int = 0) -> str:
     return "".join(line[6] for line in read_data(store, feed.partition_ids[partition]))
 
 
-def read_producer(store: Store, feed: Feed, group: str = "g", partition: int = 0) -> Producer:
+def read_producer(store: Store, feed: StoredFeed, group: str = "g", partition: int = 0) -> Producer:
     producer = find_producer(store, feed, group, partition)
     assert producer is not None
     return producer
 
 
-def produce(store: Store, feed: Feed, epoch: int, sequence: int, letters: str, **others: Any) -> ProducerResult:
+def produce(store: Store, feed: StoredFeed, epoch: int, sequence: int, letters: str, **others: Any) -> ProducerResult:
     """Append a batch, and return what its producer is told."""
     [told] = settle(store, a_batch(feed, epoch, sequence, letters, **others))
     return read_produced(told)
@@ -81,7 +81,7 @@ def read_refusal(told: Result) -> tuple[type[PenstockError], dict[str, Any]]:
 
 
 def refuse(
-    store: Store, feed: Feed, epoch: int, sequence: int, letters: str, **others: Any
+    store: Store, feed: StoredFeed, epoch: int, sequence: int, letters: str, **others: Any
 ) -> tuple[type[PenstockError], dict[str, Any]]:
     """Hand in a batch that is refused, and return how."""
     [told] = settle(store, a_batch(feed, epoch, sequence, letters, **others))
@@ -89,21 +89,23 @@ def refuse(
 
 
 APPENDED: dict[str, tuple[Given, ProducerResult, str]] = {
-    "the next": ((3, 5, "f", {}), ProducerResult("appended", 3, 5, 5, 6, [Range(9, 9)]), "f"),
-    "the next ones": ((3, 5, "fgh", {}), ProducerResult("appended", 3, 5, 7, 8, [Range(9, 11)]), "fgh"),
-    "the next, to be trimmed": ((3, 5, "fgh", TRIMS), ProducerResult("appended", 3, 5, 7, 8, [Range(9, 11)]), "fgh"),
-    "the next epoch": ((4, 0, "ab", {}), ProducerResult("appended", 4, 0, 1, 2, [Range(9, 10)]), "ab"),
-    "another producer": ((0, 0, "ab", {"group": "h"}), ProducerResult("appended", 0, 0, 1, 2, [Range(9, 10)]), "ab"),
+    "the next": ((3, 5, "f", {}), ProducerResult("appended", 3, 5, 5, 6, [OffsetRange(9, 9)]), "f"),
+    "the next ones": ((3, 5, "fgh", {}), ProducerResult("appended", 3, 5, 7, 8, [OffsetRange(9, 11)]), "fgh"),
+    "the next, to be trimmed": ((3, 5, "fgh", TRIMS),
+        ProducerResult("appended", 3, 5, 7, 8, [OffsetRange(9, 11)]), "fgh"),
+    "the next epoch": ((4, 0, "ab", {}), ProducerResult("appended", 4, 0, 1, 2, [OffsetRange(9, 10)]), "ab"),
+    "another producer": ((0, 0, "ab", {"group": "h"}),
+        ProducerResult("appended", 0, 0, 1, 2, [OffsetRange(9, 10)]), "ab"),
     "one whose beginning is there": ((3, 3, "defg", TRIMS), ProducerResult(
-        "trimmed", 3, 3, 6, 7, [Range(7, 8), Range(9, 10)]), "fg"),
+        "trimmed", 3, 3, 6, 7, [OffsetRange(7, 8), OffsetRange(9, 10)]), "fg"),
     "one whose beginning lies apart": ((3, 1, "bcdef", TRIMS), ProducerResult(
-        "trimmed", 3, 1, 5, 6, [Range(4, 5), Range(7, 8), Range(9, 9)]), "f"),
+        "trimmed", 3, 1, 5, 6, [OffsetRange(4, 5), OffsetRange(7, 8), OffsetRange(9, 9)]), "f"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("given", "told", "more"), APPENDED.values(), ids=APPENDED)
 def test_new_events_are_appended_and_a_repeat_is_a_duplicate(
-    store: Store, feed: Feed, given: Given, told: ProducerResult, more: str
+    store: Store, feed: StoredFeed, given: Given, told: ProducerResult, more: str
 ) -> None:
     epoch, sequence, letters, others = given
 
@@ -119,22 +121,22 @@ def test_new_events_are_appended_and_a_repeat_is_a_duplicate(
     assert (again.outcome, spread(again.ranges)) == ("duplicate", spread(told.ranges))
 
 
-def spread(ranges: Sequence[Range]) -> list[int]:
+def spread(ranges: Sequence[OffsetRange]) -> list[int]:
     return [offset for each in ranges for offset in range(each.first, each.last + 1)]
 
 
-REPEATED: dict[str, tuple[int, str, list[Range]]] = {
-    "the last one": (3, "de", [Range(7, 8)]),
-    "the first one": (0, "abc", [Range(3, 5)]),
-    "an event of it": (1, "b", [Range(4, 4)]),
-    "all": (0, "abcde", [Range(3, 5), Range(7, 8)]),
-    "in other pieces": (2, "cd", [Range(5, 5), Range(7, 7)]),
+REPEATED: dict[str, tuple[int, str, list[OffsetRange]]] = {
+    "the last one": (3, "de", [OffsetRange(7, 8)]),
+    "the first one": (0, "abc", [OffsetRange(3, 5)]),
+    "an event of it": (1, "b", [OffsetRange(4, 4)]),
+    "all": (0, "abcde", [OffsetRange(3, 5), OffsetRange(7, 8)]),
+    "in other pieces": (2, "cd", [OffsetRange(5, 5), OffsetRange(7, 7)]),
 }
 
 
 @pytest.mark.parametrize(("sequence", "letters", "ranges"), REPEATED.values(), ids=REPEATED)
 def test_duplicate_is_answered_with_its_offsets_however_it_is_sent(
-    store: Store, feed: Feed, sequence: int, letters: str, ranges: list[Range]
+    store: Store, feed: StoredFeed, sequence: int, letters: str, ranges: list[OffsetRange]
 ) -> None:
     before = find_producer(store, feed)
     last = sequence + len(letters) - 1
@@ -174,7 +176,7 @@ REFUSED: dict[str, tuple[Given, type[PenstockError], dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("given", "kind", "fields"), REFUSED.values(), ids=REFUSED)
 def test_refused_batch_changes_nothing_and_learns_how_much_of_it_is_stored(
-    store: Store, feed: Feed, given: Given, kind: type[PenstockError], fields: dict[str, Any]
+    store: Store, feed: StoredFeed, given: Given, kind: type[PenstockError], fields: dict[str, Any]
 ) -> None:
     epoch, sequence, letters, others = given
     before = read_producer(store, feed)
@@ -188,7 +190,7 @@ def test_refused_batch_changes_nothing_and_learns_how_much_of_it_is_stored(
     assert find_producer(store, feed, "h") is None
 
 
-def test_batch_whose_stored_digests_are_forgotten_is_too_old(store: Store, feed: Feed) -> None:
+def test_batch_whose_stored_digests_are_forgotten_is_too_old(store: Store, feed: StoredFeed) -> None:
     forget_batches(store, feed, 3, 0)
 
     fields = {"current_epoch": 3, "next_sequence": 5, "producer_group": "g", "partition": 0} | UNKNOWN
@@ -203,7 +205,7 @@ def test_batch_whose_stored_digests_are_forgotten_is_too_old(store: Store, feed:
     ids=["stored", "not stored", "of an epoch before"],
 )
 def test_expired_producer_is_refused(
-    store: Store, feed: Feed, *, epoch: int, sequence: int, letters: str, stored: dict[str, Any]
+    store: Store, feed: StoredFeed, *, epoch: int, sequence: int, letters: str, stored: dict[str, Any]
 ) -> None:
     expire(store, feed)
 
@@ -212,7 +214,7 @@ def test_expired_producer_is_refused(
     assert read_letters(store, feed) == LOG
 
 
-def test_expired_producer_without_batches_is_refused_with_an_unknown_outcome(store: Store, feed: Feed) -> None:
+def test_expired_producer_without_batches_is_refused_with_an_unknown_outcome(store: Store, feed: StoredFeed) -> None:
     expire(store, feed)
     forget_batches(store, feed, 3, 0, 3)
 
@@ -221,24 +223,24 @@ def test_expired_producer_without_batches_is_refused_with_an_unknown_outcome(sto
     assert (kind, fields["committed"], fields["ranges"]) == (ProducerStateExpired, None, [])
 
 
-def test_expired_producer_goes_on_with_a_higher_epoch(store: Store, feed: Feed) -> None:
+def test_expired_producer_goes_on_with_a_higher_epoch(store: Store, feed: StoredFeed) -> None:
     expire(store, feed)
 
     _, gap = refuse(store, feed, 4, 1, "f")
     assert gap | {"expected": 0, "current_epoch": 3, "next_sequence": None} == gap
-    assert produce(store, feed, 4, 0, "f") == ProducerResult("appended", 4, 0, 0, 1, [Range(9, 9)])
-    assert read_producer(store, feed).state == State(4, 0, 1, 9)
+    assert produce(store, feed, 4, 0, "f") == ProducerResult("appended", 4, 0, 0, 1, [OffsetRange(9, 9)])
+    assert read_producer(store, feed).state == ProducerState(4, 0, 1, 9)
 
 
-def test_new_producer_is_recorded_with_its_first_batch(store: Store, feed: Feed) -> None:
+def test_new_producer_is_recorded_with_its_first_batch(store: Store, feed: StoredFeed) -> None:
     settle(store, a_batch(feed, 7, 0, "ab", group="h", partition=1), at=START_AT + 7)
 
     producer = read_producer(store, feed, "h", partition=1)
-    assert producer[1:] == (feed.partition_ids[1], "h", State(7, 0, 2, 1), None, False, START_AT + 7)
+    assert producer[1:] == (feed.partition_ids[1], "h", ProducerState(7, 0, 2, 1), None, False, START_AT + 7)
     assert find_producer(store, feed, "h") is find_producer(store, feed, "g", partition=1) is None
 
 
-def test_new_epoch_drops_the_claim_and_keeps_the_end_of_the_epoch_before(store: Store, feed: Feed) -> None:
+def test_new_epoch_drops_the_claim_and_keeps_the_end_of_the_epoch_before(store: Store, feed: StoredFeed) -> None:
     change(store, feed, claim_id="mine", is_pinned=True)
 
     produce(store, feed, 3, 5, "f")
@@ -247,31 +249,31 @@ def test_new_epoch_drops_the_claim_and_keeps_the_end_of_the_epoch_before(store: 
     produce(store, feed, 9, 0, "a")
 
     after = read_producer(store, feed)
-    assert after.state == State(9, 0, 1, 10, previous=Ending(3, 6, 9))
+    assert after.state == ProducerState(9, 0, 1, 10, previous=EpochEnd(3, 6, 9))
     assert (after.id, after.claim_id, after.is_pinned) == (before.id, None, True)
 
 
-def test_epoch_that_was_claimed_from_a_number_begins_there(store: Store, feed: Feed) -> None:
+def test_epoch_that_was_claimed_from_a_number_begins_there(store: Store, feed: StoredFeed) -> None:
     change(store, feed, state=AT_5.after(4, 100), claim_id="mine")
 
     assert refuse(store, feed, 4, 99, "a")[0] == SequenceGap
-    assert produce(store, feed, 4, 100, "a") == ProducerResult("appended", 4, 100, 100, 101, [Range(9, 9)])
+    assert produce(store, feed, 4, 100, "a") == ProducerResult("appended", 4, 100, 100, 101, [OffsetRange(9, 9)])
     assert produce(store, feed, 4, 100, "a").outcome == "duplicate"
     assert read_producer(store, feed).claim_id == "mine"
 
 
-def test_sequence_numbers_wrap_around_within_a_batch(store: Store, feed: Feed) -> None:
+def test_sequence_numbers_wrap_around_within_a_batch(store: Store, feed: StoredFeed) -> None:
     def send(sequence: int, letters: str) -> Result:
         return settle(store, a_batch(feed, 0, sequence, letters, group="h"), modulus=8)[0]
 
     told = [send(*each) for each in [(0, "abc"), (3, "def"), (6, "ghi"), (6, "ghi"), (7, "hi")]]
 
     assert [read_produced(each) for each in told] == [
-        ProducerResult("appended", 0, 0, 2, 3, [Range(9, 11)]),
-        ProducerResult("appended", 0, 3, 5, 6, [Range(12, 14)]),
-        ProducerResult("appended", 0, 6, 0, 1, [Range(15, 17)]),
-        ProducerResult("duplicate", 0, 6, 0, 1, [Range(15, 17)]),
-        ProducerResult("duplicate", 0, 7, 0, 1, [Range(16, 17)]),
+        ProducerResult("appended", 0, 0, 2, 3, [OffsetRange(9, 11)]),
+        ProducerResult("appended", 0, 3, 5, 6, [OffsetRange(12, 14)]),
+        ProducerResult("appended", 0, 6, 0, 1, [OffsetRange(15, 17)]),
+        ProducerResult("duplicate", 0, 6, 0, 1, [OffsetRange(15, 17)]),
+        ProducerResult("duplicate", 0, 7, 0, 1, [OffsetRange(16, 17)]),
     ]
     for sequence, letters, kind, some in [
         (0, "ijk", SequenceOverlap, {"next_sequence": 1, "ranges": [{"first": 17, "last": 17}]}),
@@ -282,7 +284,7 @@ def test_sequence_numbers_wrap_around_within_a_batch(store: Store, feed: Feed) -
         assert (refused, fields | some) == (kind, fields)
 
 
-def test_unfit_new_events_are_refused_and_use_up_no_number(store: Store, feed: Feed) -> None:
+def test_unfit_new_events_are_refused_and_use_up_no_number(store: Store, feed: StoredFeed) -> None:
     new: list[Given] = [(3, 5, "f", {}), (4, 0, "f", {}), (0, 0, "f", {"group": "h"}), (3, 4, "ef", TRIMS)]
 
     for epoch, sequence, letters, others in new:
@@ -293,7 +295,9 @@ def test_unfit_new_events_are_refused_and_use_up_no_number(store: Store, feed: F
     assert produce(store, feed, 3, 5, "f").first == 5
 
 
-def test_new_producer_beyond_the_limit_is_refused(store: Store, feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_producer_beyond_the_limit_is_refused(
+    store: Store, feed: StoredFeed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sequencing, "PRODUCERS_MAX", 1)
     too_many = (TooManyProducers, {"event_type": NAME, "partition": 0, "limit": 1})
 
@@ -309,7 +313,7 @@ def test_new_producer_beyond_the_limit_is_refused(store: Store, feed: Feed, monk
 
 
 def test_producers_that_begin_together_or_after_they_expired_count_toward_the_limit(
-    store: Store, feed: Feed, monkeypatch: pytest.MonkeyPatch
+    store: Store, feed: StoredFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sequencing, "PRODUCERS_MAX", 2)
 
@@ -323,7 +327,7 @@ def test_producers_that_begin_together_or_after_they_expired_count_toward_the_li
     assert refuse(store, feed, 5, 0, "b", group="h")[0] == TooManyProducers
 
 
-def test_each_request_of_a_transaction_has_its_own_answer(store: Store, feed: Feed) -> None:
+def test_each_request_of_a_transaction_has_its_own_answer(store: Store, feed: StoredFeed) -> None:
     told = settle(
         store,
         a_batch(feed, 3, 5, "fg"),
@@ -340,7 +344,7 @@ def test_each_request_of_a_transaction_has_its_own_answer(store: Store, feed: Fe
         (2, {0: 12}), (1, {0: 13}), (2, {0: 15}), (2, {1: 2}), (1, {1: 3}),
     ]  # fmt: skip
     ranges = [read_produced(told[n]).ranges for n in (0, 3, 4)]
-    assert ranges == [[Range(10, 11)], [Range(13, 14)], [Range(0, 1)]]
+    assert ranges == [[OffsetRange(10, 11)], [OffsetRange(13, 14)], [OffsetRange(0, 1)]]
     assert (read_letters(store, feed), read_letters(store, feed, 1)) == (LOG + "mfgphi", "jkq")
 
 
@@ -354,7 +358,7 @@ def test_no_producer_is_locked_for_requests_without_one() -> None:
 
 
 def test_producers_are_locked_sorted_after_all_event_types_of_the_transaction(
-    store: Store, feed: Feed, monkeypatch: pytest.MonkeyPatch
+    store: Store, feed: StoredFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other, third = (create_feed(store, name, partition_count=2) for name in ("other", "third"))
     requests = [
@@ -378,7 +382,7 @@ def test_producers_are_locked_sorted_after_all_event_types_of_the_transaction(
     ]
 
 
-def test_batch_for_a_removed_partition_is_stale_and_nothing_is_written(store: Store, feed: Feed) -> None:
+def test_batch_for_a_removed_partition_is_stale_and_nothing_is_written(store: Store, feed: StoredFeed) -> None:
     other = create_feed(store, "another")
     with store.write() as tx:
         tx.feeds.delete("another")
@@ -392,7 +396,7 @@ def test_batch_for_a_removed_partition_is_stale_and_nothing_is_written(store: St
 
 
 def test_batch_of_a_producer_that_another_hub_has_inserted_is_stale(
-    store: Store, feed: Feed, monkeypatch: pytest.MonkeyPatch
+    store: Store, feed: StoredFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     new, kept = a_batch(feed, 0, 0, "a", group="h"), a_batch(feed, 3, 5, "f")
 

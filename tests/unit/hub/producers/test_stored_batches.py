@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from penstock.core.producers import MODULUS, Ending, Range, Stamp, State, digests_of
-from penstock.core.registry.event_type import Feed
+from penstock.core.producers import MODULUS, EpochEnd, OffsetRange, ProducerStamp, ProducerState, digests_of
+from penstock.core.registry.event_type import StoredFeed
 from penstock.hub.log.request import digest_input
 from penstock.hub.producers.sequencing import BatchPresence, find_committed, ranges_as_json
 from penstock.storage import Store
@@ -24,28 +24,30 @@ from tests.unit.hub.numbering import (
 
 
 @pytest.fixture
-def feed(store: Store) -> Feed:
+def feed(store: Store) -> StoredFeed:
     """An event type with a log, see `fill_log`: epoch 2 is at 1 and 2, epoch 3 at 3 to 5 and 7 to 8."""
     feed = create_feed(store)
     fill_log(store, feed)
     return feed
 
 
-def ask(store: Store, feed: Feed, stamp: tuple[int, int], events: str | int, modulus: int = MODULUS) -> BatchPresence:
+def ask(
+    store: Store, feed: StoredFeed, stamp: tuple[int, int], events: str | int, modulus: int = MODULUS
+) -> BatchPresence:
     """Return how much is stored of a batch, by its letters or by how many events it has."""
     producer = find_producer(store, feed)
     assert producer is not None
     given = events if isinstance(events, int) else digests_of(map(digest_input, make_events(events)))
     with store.read() as tx:
-        return find_committed(tx, producer, Stamp(*stamp), given, modulus)
+        return find_committed(tx, producer, ProducerStamp(*stamp), given, modulus)
 
 
 def in_full(*ranges: tuple[int, int]) -> BatchPresence:
-    return BatchPresence(True, [Range(*each) for each in ranges])
+    return BatchPresence(True, [OffsetRange(*each) for each in ranges])
 
 
 def in_part(*ranges: tuple[int, int]) -> BatchPresence:
-    return BatchPresence(False, [Range(*each) for each in ranges])
+    return BatchPresence(False, [OffsetRange(*each) for each in ranges])
 
 
 NOTHING, UNKNOWN = BatchPresence(False), BatchPresence(None)
@@ -71,7 +73,7 @@ FOUND: dict[str, tuple[tuple[int, int], str, BatchPresence, BatchPresence | None
 @pytest.mark.parametrize(("stamp", "letters", "by_digests", "by_count"), FOUND.values(), ids=FOUND)
 def test_batch_is_found_by_its_digests_or_by_its_count(
     store: Store,
-    feed: Feed,
+    feed: StoredFeed,
     *,
     stamp: tuple[int, int],
     letters: str,
@@ -82,18 +84,18 @@ def test_batch_is_found_by_its_digests_or_by_its_count(
     assert ask(store, feed, stamp, len(letters)) == (by_count or by_digests)
 
 
-def test_epochs_that_were_skipped_or_never_used_have_no_batch(store: Store, feed: Feed) -> None:
+def test_epochs_that_were_skipped_or_never_used_have_no_batch(store: Store, feed: StoredFeed) -> None:
     settle(store, a_batch(feed, 9, 0, "a"))
     found = [ask(store, feed, (epoch, 0), 1) for epoch in (9, 8, 4, 3, 2, 1)]
     assert found == [in_full((9, 9)), NOTHING, NOTHING, in_full((3, 3)), in_full((1, 1)), UNKNOWN]
 
-    change(store, feed, state=State(5, 7, 7, previous=Ending(4, 0, None)))
+    change(store, feed, state=ProducerState(5, 7, 7, previous=EpochEnd(4, 0, None)))
     assert [ask(store, feed, stamp, 1) for stamp in [(5, 7), (5, 8), (4, 0), (4, 5), (3, 5)]] == [NOTHING] * 5
 
 
 @pytest.mark.parametrize("events", [2, "de"], ids=["by count", "by digests"])
 def test_forgotten_batch_is_unknown_unless_some_of_it_is_surely_new(
-    store: Store, feed: Feed, events: str | int
+    store: Store, feed: StoredFeed, events: str | int
 ) -> None:
     forget_batches(store, feed, 3, 0)
     assert [ask(store, feed, (3, 0), 3), ask(store, feed, (3, 2), 2)] == [UNKNOWN, UNKNOWN]
@@ -103,7 +105,7 @@ def test_forgotten_batch_is_unknown_unless_some_of_it_is_surely_new(
     assert [ask(store, feed, (2, 0), 2), ask(store, feed, (2, 1), 2)] == [UNKNOWN, NOTHING]
 
 
-def test_batches_of_an_expired_producer_are_found_until_they_are_forgotten(store: Store, feed: Feed) -> None:
+def test_batches_of_an_expired_producer_are_found_until_they_are_forgotten(store: Store, feed: StoredFeed) -> None:
     expire(store, feed)
     assert ask(store, feed, (3, 3), "de") == in_full((7, 8))
     assert ask(store, feed, (3, 5), 1) == ask(store, feed, (4, 0), 1) == NOTHING

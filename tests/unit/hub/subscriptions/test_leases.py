@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.core.subscriptions.assignment import Place
+from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.errors import DatabaseUnavailable
 from penstock.hub.subscriptions import live as living
 from penstock.hub.subscriptions.commits import Moved
@@ -40,13 +40,13 @@ class Noting:
         self.subscription_id = subscription_id
         self.heard: list[Any] = []
 
-    def committed(self, offsets: Mapping[Place, int]) -> None:
+    def committed(self, offsets: Mapping[FeedPartition, int]) -> None:
         self.heard.append(dict(offsets))
 
     def changed(self) -> None:
         self.heard.append("look")
 
-    def was_sent(self, place: Place, position: int) -> bool:
+    def was_sent(self, place: FeedPartition, position: int) -> bool:
         return place == P and position <= 7
 
 
@@ -67,7 +67,9 @@ class Scene:
         with self.store.write() as tx:
             return tx.subscriptions.revise(sub or self.sub)
 
-    def commit(self, position: int, place: Place = P, sub: str | None = None, *, shared_out: bool = False) -> None:
+    def commit(
+        self, position: int, place: FeedPartition = P, sub: str | None = None, *, shared_out: bool = False
+    ) -> None:
         """Commit in this hub."""
         sub = sub or self.sub
         self.live.moved(Moved(sub, self.revise(sub), {place: position}, shared_out=shared_out))
@@ -568,5 +570,7 @@ def test_state_of_a_stream_follows_from_its_times(members: dict[str, Any], sent:
     ],
     ids=["as before", "grown", "gone", "given back", "resetting", "was reset"],
 )
-def test_stream_ends_for_a_reason_that_the_look_tells(look: Look, known: set[Place], reason: str | None) -> None:
+def test_stream_ends_for_a_reason_that_the_look_tells(
+    look: Look, known: set[FeedPartition], reason: str | None
+) -> None:
     assert look.ends("a", known) == reason

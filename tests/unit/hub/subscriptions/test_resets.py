@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.subscriptions.delivery import Rules
+from penstock.core.subscriptions.delivery import DeliveryRules
 from penstock.errors import (
     InvalidSubscription,
     NoFreeSlots,
@@ -29,7 +29,7 @@ from tests.store_contract import database_at
 from tests.unit.hub.feeds import NAME, fill_feed
 from tests.unit.hub.subscribing import P, Q, deliver, read_offsets, read_owners, read_slots, subscribe
 
-RULES = Rules(max_uncommitted=100, batch_limit=9, flush_timeout=30, commit_timeout=60, bytes_max=1 << 20)
+RULES = DeliveryRules(max_uncommitted=100, batch_limit=9, flush_timeout=30, commit_timeout=60, bytes_max=1 << 20)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.subscriptions.assignment import Place
+from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.core.subscriptions.delivery import COMMIT_TIMEOUT
 from penstock.errors import Blocked, DatabaseUnavailable
 from penstock.hub.subscriptions.commits import Commit
@@ -56,7 +56,7 @@ def other(store: Store) -> Iterator[Played]:
     played.stop()
 
 
-def commit(hub: Played, stream: Stream, position: int, place: Place = P) -> bool:
+def commit(hub: Played, stream: Stream, position: int, place: FeedPartition = P) -> bool:
     """Commit in a stream the events that it was sent."""
     [moved] = hub.commits.submit(stream.subscription_id, stream.session_id, [Commit(place, position)]).result(300)
     return moved
@@ -432,7 +432,7 @@ def test_stream_is_certain_after_a_lapse_once_it_knows_its_partitions(hub: Playe
 @pytest.mark.parametrize("taken", [(P, Q), (P,), (Q,)], ids=["both", "first", "second"])
 @pytest.mark.parametrize("is_back", [False, True], ids=["kept", "come back"])
 def test_stream_ends_after_others_had_any_of_its_partitions(
-    hub: Played, other: Played, store: Store, *, taken: tuple[Place, ...], is_back: bool
+    hub: Played, other: Played, store: Store, *, taken: tuple[FeedPartition, ...], is_back: bool
 ) -> None:
     """Others may have been sent, and have committed, the events that it was about to be sent."""
     sub = subscribed(store)

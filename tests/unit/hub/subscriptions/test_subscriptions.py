@@ -8,7 +8,7 @@ import pytest
 
 from penstock.core.registry.definition import NAKADI
 from penstock.core.registry.event_type import EventType
-from penstock.core.subscriptions.definition import Search, completed_subscription
+from penstock.core.subscriptions.definition import SubscriptionSearch, complete_subscription
 from penstock.errors import InvalidSubscription, PenstockError, SubscriptionNotFound
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.slots import begin, grow, is_deletable
@@ -23,7 +23,7 @@ from tests.unit.hub.subscribing import P, Q, read_offsets
 
 def define(*names: str, **members: Any) -> dict[str, Any]:
     """Return a definition as the hub has it."""
-    return completed_subscription({"owning_application": "shop", "event_types": list(names) or [NAME]} | members)
+    return complete_subscription({"owning_application": "shop", "event_types": list(names) or [NAME]} | members)
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_missing_event_types_of_a_subscription_are_named(subscriptions: Subscrip
         with pytest.raises(InvalidSubscription) as refused:
             make(define(NAME, "b", "a"))
         assert refused.value.missing == ["a", "b"]
-    assert subscriptions.newest(Search(), limit=9, offset=0) == []
+    assert subscriptions.newest(SubscriptionSearch(), limit=9, offset=0) == []
 
 
 def test_partitions_of_a_subscription_are_limited(store: Store, clock: VirtualClock) -> None:

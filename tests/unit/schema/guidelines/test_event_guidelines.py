@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.schema.guidelines import GUIDELINES, WAIVER_PREFIX, Finding, check
+from penstock.schema.guidelines import GUIDELINES, WAIVER_PREFIX, GuidelineFinding, check
 from penstock.schema.guidelines.rules import LINE_CHARS_MAX, NAME_STYLE
 from tests.exhaustive import examples
 from tests.unit.schema.guidelines.definitions import BUSINESS, COUNT, DATA, TEXT, UNDEFINED, described, schema
@@ -309,8 +309,8 @@ def test_finding_of_any_definition_is_one_printable_line(definition: Any, schema
         assert finding.line().isprintable()
 
 
-def finding(found: str, part: str = "definition", pointer: str = "#/name") -> Finding:
-    return Finding(NAME_STYLE, part, pointer, found)
+def finding(found: str, part: str = "definition", pointer: str = "#/name") -> GuidelineFinding:
+    return GuidelineFinding(NAME_STYLE, part, pointer, found)
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from penstock.schema.guidelines.draft import Draft, find, is_required, parts, top_level
+from penstock.schema.guidelines.draft import Draft, find, is_required, parts, top_level_fields
 from penstock.schema.guidelines.names import says_entity_id, says_process_id, says_time, words
-from penstock.schema.traversal import shown
+from penstock.schema.traversal import format_pointer
 from tests.unit.schema.guidelines.definitions import COUNT, TEXT, described
 
 SCHEMA: dict[str, Any] = {
@@ -22,7 +22,7 @@ SCHEMA: dict[str, Any] = {
 
 
 def test_parts_of_a_schema_are_its_nodes_that_describe_events() -> None:
-    found = {shown(node.at): node.name for node in parts(SCHEMA)}
+    found = {format_pointer(node.at): node.name for node in parts(SCHEMA)}
 
     assert found == {
         "#": None,
@@ -41,7 +41,7 @@ def test_parts_of_a_schema_are_its_nodes_that_describe_events() -> None:
 
 
 def test_top_level_fields_are_found_in_combinations() -> None:
-    assert [(field.name, shown(field.at)) for field in top_level(SCHEMA)] == [
+    assert [(field.name, format_pointer(field.at)) for field in top_level_fields(SCHEMA)] == [
         ("order", "#/properties/order"),
         ("a/b", "#/properties/a~1b"),
         ("more", "#/allOf/0/properties/more"),
@@ -70,7 +70,7 @@ def test_field_is_found_through_references_and_combinations(
 ) -> None:
     found = find(SCHEMA, path)
 
-    assert (found and shown(found.at)) == pointer
+    assert (found and format_pointer(found.at)) == pointer
     assert is_required(SCHEMA, path) == required
     if path == ("order",):
         assert found
@@ -108,7 +108,7 @@ def test_deep_combinations_are_given_up() -> None:
         schema = {"allOf": [schema]}
 
     assert not is_required(schema, ("a",))
-    assert top_level(schema) == []
+    assert top_level_fields(schema) == []
 
 
 # Fields of the payload and of the hub.
