@@ -1,4 +1,4 @@
-"""URLs of databases, as they are written for drivers and for SQLAlchemy."""
+"""Database URLs in the forms that drivers and SQLAlchemy take."""
 
 from typing import Final
 
@@ -6,9 +6,9 @@ _DATABASES: Final = {"postgresql", "postgres", "sqlite"}
 
 
 def plain_url(url: str) -> str:
-    r"""Return *url* as drivers take it: without white space around it and the driver that SQLAlchemy reads there.
+    r"""Return *url* in the form that drivers take: without white space around it and SQLAlchemy's driver name.
 
-    Files that hold a URL mostly end in a line break.
+    A URL that was read from a file mostly ends in a line break.
 
     >>> plain_url("postgresql+psycopg://me@host/shop\n"), plain_url("sqlite+aiosqlite:///shop.db")
     ('postgresql://me@host/shop', 'sqlite:///shop.db')

@@ -1,7 +1,4 @@
-"""The members that a definition can have, and what others in one were probably meant to be.
-
-Reads the members of a JSON object that a client hands in, and collects what is wrong with them.
-"""
+"""Reads the members of a JSON object that a client has sent, and collects the violations."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -13,14 +10,14 @@ Definition = dict[str, Any]
 
 
 class Violation(NamedTuple):
-    """A field, and what is wrong with it."""
+    """A field, and the rule that it breaks."""
 
     field: str
     reason: str
 
 
 def raise_violations(wrong: Sequence[Violation], kind: type[Invalid]) -> None:
-    """Raise an error of that *kind* which names all that is *wrong*, if anything is."""
+    """Raise an error of type *kind* that lists all *wrong* fields; return if there are none."""
     if wrong:
         detail = "\n".join(f'Field "{each.field}" {each.reason}' for each in wrong)
         violations = [each._asdict() for each in wrong]
@@ -28,7 +25,7 @@ def raise_violations(wrong: Sequence[Violation], kind: type[Invalid]) -> None:
 
 
 class DefinitionReader:
-    """The members of one object. What is wrong with a member is noted, and something of its type returned."""
+    """Reads the members of one object. Each method records a violation and still returns a value of the right type."""
 
     def __init__(self, given: Definition) -> None:
         self.given = given
@@ -36,20 +33,23 @@ class DefinitionReader:
         self._is_malformed = False
 
     def raise_if_wrong(self, invalid: type[Invalid], malformed: type[Invalid]) -> None:
-        """Raise an error that names all the fields found wrong, if there are any."""
+        """Raise *malformed* or *invalid* if violations were recorded; the error lists all of them.
+
+        *malformed* is raised if any member has the wrong type, *invalid* if members only break rules.
+        """
         raise_violations(self._wrong, malformed if self._is_malformed else invalid)
 
     def note(self, field: str, reason: str) -> None:
-        """Take note that a member breaks a rule."""
+        """Record that a member breaks a rule."""
         self._wrong.append(Violation(field, reason))
 
     def note_malformed(self, field: str, reason: str) -> None:
-        """Take note that a member is of the wrong type, or none of the values that it can have."""
+        """Record that a member has the wrong type, or a value outside of its enumeration."""
         self._is_malformed = True
         self.note(field, reason)
 
     def text(self, field: str, *, required: bool = False) -> str:
-        """Return a text; an empty one where it is not there."""
+        """Return a string member; the empty string if it is absent."""
         value = self.given.get(field)
         if value is None and required:
             self.note(field, "may not be null")
@@ -57,7 +57,7 @@ class DefinitionReader:
         return str(self.typed(field, value if value is not None else "", str, "a text") or "")
 
     def texts(self, field: str) -> list[str]:
-        """Return a list of texts, none of which may be empty."""
+        """Return a member that is a list of non-empty strings."""
         values = self.given.get(field, [])
         if values is None:
             return []
@@ -69,7 +69,7 @@ class DefinitionReader:
         return list(values)
 
     def one_of(self, field: str, allowed: tuple[str, ...], default: str | None = None) -> str:
-        """Return one of the texts *allowed*, in lower case; the *default* where there is none."""
+        """Return a member that is one of the strings *allowed*, in lower case; *default* if it is absent."""
         value = self.given.get(field)
         if value is None:
             if default is None:
@@ -81,7 +81,7 @@ class DefinitionReader:
         return default or allowed[0]
 
     def authorization(self, *names: str) -> Definition | None:
-        """Return the member `authorization`, whose lists have these *names*."""
+        """Return the member `authorization`, whose lists have these *names*; None if it is absent."""
         given = self.given.get("authorization")
         if given is None:
             return None
@@ -92,7 +92,7 @@ class DefinitionReader:
         return dict(given)
 
     def check_attributes(self, field: str, given: Any) -> None:
-        """Look at a list of who may: at least one, each once, with its data_type and its value."""
+        """Check a list of authorization attributes: at least one, no duplicates, each with `data_type` and `value`."""
         attributes = self.typed(field, [] if given is None else given, list, "a list")
         if attributes == []:
             self.note(field, "must contain at least one attribute")
@@ -109,14 +109,14 @@ class DefinitionReader:
             seen.add(pair)
 
     def attached(self, field: str, wrong: Callable[[Definition], Any]) -> Definition:
-        """Return labels or annotations; *wrong* says what is wrong with them."""
+        """Return labels or annotations; *wrong* yields each invalid key with the reason."""
         given = self.object(field)
         for key, reason in wrong(given):
             self.note(f"{field}[{key}]", reason)
         return dict(given)
 
     def counted(self, field: str, value: Any, low: int, high: int) -> int:
-        """Return *value* if it is a whole number from *low* to *high*, else *low*."""
+        """Return *value* if it is an integer from *low* to *high*, else *low*."""
         right = f"a whole number from {low} to {high}"
         if value is not None and type(value) is not int:
             self.note_malformed(field, describe_mismatch(value, right))
@@ -127,12 +127,12 @@ class DefinitionReader:
         return int(value)
 
     def object(self, field: str) -> Definition:
-        """Return an object; an empty one where it is not there."""
+        """Return a member that is an object; an empty one if it is absent."""
         given = self.given.get(field)
         return self.typed(field, {} if given is None else given, dict, "an object") or {}
 
     def typed(self, field: str, value: Any, kind: type, right: str) -> Any:
-        """Return *value* if it is of that *kind*; None where it is not, which is noted then."""
+        """Return *value* if it is an instance of *kind*; otherwise record a violation and return None."""
         if isinstance(value, kind):
             return value
         self.note_malformed(field, describe_mismatch(value, right))

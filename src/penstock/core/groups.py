@@ -1,9 +1,7 @@
-"""Consumer groups: what each is called, and how far it is behind.
+"""Consumer groups: their names, their positions, their lag, and requests to commit or reset positions.
 
-A group may have several positions in one partition: a cursor set that is kept at several n, or splits its partitions,
-has one for each of its slices. The slowest of them tells how far the group is behind there.
-
-Positions as they are committed and reset: what somebody asks for, and which partitions that means.
+A group can have several positions in one partition: a cursor set that reads with several n, or with n above the
+partition count, has one position for each slice. The lag in a partition is that of its slowest slice.
 """
 
 import re
@@ -23,18 +21,18 @@ MICROSECONDS: Final = 1_000_000
 
 
 class PartitionExtent(NamedTuple):
-    """What a partition has."""
+    """The offsets that a partition holds."""
 
     epoch: int
-    """Of its feed."""
+    """The epoch of the feed."""
     floor: int
     """The first offset that retention has left."""
     next_offset: int
-    """Where the partition ends."""
+    """The offset that the next event will get."""
 
 
 class GroupProgress(NamedTuple):
-    """Where a consumer group stands in one slice of a partition, and what there is after it."""
+    """The position of a consumer group in one slice of a partition, and the extent of that partition."""
 
     group: str
     source: str
@@ -42,16 +40,16 @@ class GroupProgress(NamedTuple):
     tranche: int
     epoch: int
     offset: int
-    """The one that is wanted next."""
+    """The next offset that the group wants."""
     updated_at: int
     extent: PartitionExtent | None
-    """None: there is no such partition any more."""
+    """None: the partition does not exist any longer."""
     received_at: int | None
-    """When the oldest event came that is there and not committed; None: there is none."""
+    """Time at which the oldest retained and uncommitted event was received; None: there is no such event."""
 
     @property
     def gap(self) -> int | None:
-        """How many events are there that are not committed; None where that is not known."""
+        """Number of retained events that are not committed; None if the partition does not exist."""
         if self.extent is None:
             return None
         start = self.offset if self.epoch == self.extent.epoch else 0
@@ -59,14 +57,14 @@ class GroupProgress(NamedTuple):
 
     @property
     def lost(self) -> int | None:
-        """How many events are gone that were not committed; None where that is not known."""
+        """Number of uncommitted events that retention has removed; None if the partition or its epoch is gone."""
         if self.extent is None or self.epoch != self.extent.epoch:
             return None
         return max(0, self.extent.floor - self.offset)
 
     @property
     def stuck(self) -> str | None:
-        """Why it cannot go on from there without somebody's decision; None: it can."""
+        """Reason for which the group cannot continue from its position without a reset; None: it can."""
         if self.extent is None:
             return "there is no such partition any more"
         if self.epoch != self.extent.epoch:
@@ -74,21 +72,21 @@ class GroupProgress(NamedTuple):
         return f"retention has removed {self.lost} events after it" if self.lost else None
 
     def lag(self, now: int) -> int:
-        """Return how old the oldest event is that is not committed, in microseconds; 0: there is none."""
+        """Return the age of the oldest uncommitted event, in microseconds; 0 if all events are committed."""
         return 0 if self.received_at is None else max(0, now - self.received_at)
 
 
 class TotalLag(NamedTuple):
-    """How far a consumer group is behind."""
+    """The lag of a consumer group over all its partitions."""
 
     gap: int
-    """Events that are not committed."""
+    """Number of uncommitted events."""
     lag: int
-    """The age of the oldest of them, in microseconds."""
+    """Age of the oldest uncommitted event, in microseconds."""
 
 
 def measure_lag(standings: Iterable[GroupProgress], now: int) -> TotalLag:
-    """Return how far a group is behind that stands so: in each partition as its slowest slice.
+    """Return the lag of a group with these positions; each partition counts with its slowest slice.
 
     >>> measure_lag([], 7)
     TotalLag(gap=0, lag=0)
@@ -103,7 +101,7 @@ def measure_lag(standings: Iterable[GroupProgress], now: int) -> TotalLag:
 
 
 def is_group_name(text: str) -> bool:
-    """Tell whether a consumer group can be called *text*.
+    """Return whether *text* is a valid name of a consumer group.
 
     >>> is_group_name("mailer, the second"), is_group_name("grün"), is_group_name("")
     (True, False, False)
@@ -112,7 +110,7 @@ def is_group_name(text: str) -> bool:
 
 
 def is_path_name(text: str) -> bool:
-    """Tell whether a consumer group can be called *text* that is moved and shown by its name in a path.
+    """Return whether *text* is a valid name of a consumer group that can be part of a URL path.
 
     >>> is_path_name("mailer"), is_path_name("..")
     (True, False)
@@ -121,7 +119,7 @@ def is_path_name(text: str) -> bool:
 
 
 def is_slice(text: str) -> bool:
-    """Tell whether a part of a source can be called *text*; one that is not cut has the empty name."""
+    """Return whether *text* is a valid name of a slice; an undivided source has one slice with the empty name."""
     return text == "" or is_group_name(text)
 
 
@@ -129,32 +127,32 @@ _SLICE: Final = re.compile(r"(0|[1-9]\d{0,4})/(0|[1-9]\d{0,4})", re.ASCII)
 
 
 class PositionCommit(NamedTuple):
-    """A position that somebody wants to have stored."""
+    """A request to store a position."""
 
     event_type: str
     partition: int
     offset: int
-    """The one that is wanted next."""
+    """The next offset that the group wants."""
     slice: str = ""
     epoch: int | None = None
-    """Of the feed, as it was read; None: whichever it has."""
+    """The epoch of the feed that was read; None: any."""
     compares: bool = False
-    """Whether it is stored only where *expected* stands there."""
+    """Whether the position is stored only if the current one equals *expected*."""
     expected: int | None = None
-    """None: nothing."""
+    """None: there is no position yet."""
 
 
 class ResetTarget(NamedTuple):
-    """Where partitions are to be reset to: one of the three."""
+    """The place to which partitions are reset; exactly one field is set."""
 
     to: Literal["begin", "end"] | None = None
     offset: int | None = None
     at: int | None = None
-    """The first event received then or later; in microseconds since 1970, UTC."""
+    """Reset to the first event received at or after this time, in microseconds since 1970, UTC."""
 
 
 class GroupReset(NamedTuple):
-    """What somebody wants to have moved; None each time: all."""
+    """The positions of a group to reset; a selector that is None matches all."""
 
     goal: ResetTarget
     event_type: str | None = None
@@ -163,7 +161,7 @@ class GroupReset(NamedTuple):
 
 
 def slice_of(view: FeedView) -> str:
-    """Return the slice under which a view's positions are kept.
+    """Return the slice under which the positions of a view are stored.
 
     >>> slice_of(FeedView(2, 1, 4))
     '2/1'
@@ -172,7 +170,7 @@ def slice_of(view: FeedView) -> str:
 
 
 def view_of(slice: str, count: int) -> FeedView | None:
-    """Return the view of a feed with *count* partitions that a slice is of; None: it is of none.
+    """Return the view that a slice stands for in a feed with *count* partitions; None if it stands for no view.
 
     >>> view_of("2/1", 4), view_of("3/1", 4), view_of("", 4)
     (FeedView(n=2, partition=1, count=4), None, None)
@@ -188,7 +186,9 @@ def view_of(slice: str, count: int) -> FeedView | None:
 
 
 def covered_partitions(kind: str, slice: str, count: int, known: Collection[int]) -> set[int]:
-    """Return which of a feed's *count* partitions a slice covers, by the group's kind and where it is *known* to stand.
+    """Return the partitions that a slice covers, out of *count*.
+
+    That follows from the group's kind, and from the partitions in which the slice is *known* to have a position.
 
     >>> sorted(covered_partitions("cursorset", "2/1", 4, [1])), sorted(covered_partitions("processor", "", 2, []))
     ([1, 3], [0, 1])

@@ -1,8 +1,8 @@
 """Idempotent publishing: decide on numbered batches, and grant epochs.
 
-Within a partition and a producer group every event has a number, is stored at most once, and in the order of the
+Within a partition and a producer group each event has a sequence number. It is stored at most once, in the order of the
 numbers. On the wire numbers are counted modulo `MODULUS`; here they are absolute, so they never wrap around. A batch
-under known numbers is a repeat only if it holds the same events, by digests of the bytes that were handed in.
+with known numbers is a repeat only if it holds the same events, compared by digests of the bytes that were published.
 
 docs/decisions/idempotent-producers.md has the rules, docs/decisions/producer-digests.md the reasons for the digests.
 """
@@ -12,90 +12,91 @@ from hashlib import blake2b
 from typing import Final, NamedTuple
 
 MODULUS: Final = 1 << 53
-"""Numbers on the wire are smaller: every JSON library can tell them exactly, and in practice they never wrap around."""
+"""Upper bound of sequence numbers on the wire: JSON numbers up to it are exact, and in practice they never wrap
+around."""
 DIGEST_BYTES: Final = 16
 
 
 class ProducerStamp(NamedTuple):
-    """How a batch is numbered, as its producer says."""
+    """The epoch and sequence number that a producer has given to a batch."""
 
     epoch: int
-    """The incarnation of the producer: a higher epoch fences all lower ones."""
+    """The epoch of the producer: a higher epoch fences all lower ones."""
     sequence: int
-    """The number of its first event, modulo `MODULUS`."""
+    """The sequence number of the first event, modulo `MODULUS`."""
 
 
 class EpochEnd(NamedTuple):
-    """What an epoch has ended with."""
+    """The state in which an epoch has ended."""
 
     epoch: int
     next: int
-    """The number that its next event would have had."""
+    """The sequence number that its next event would have had."""
     last_offset: int | None
-    """Of its last event; None: it had none."""
+    """The offset of its last event; None: it had none."""
 
 
 class ProducerState(NamedTuple):
-    """What is known of a producer group in one partition."""
+    """The stored state of a producer group in one partition."""
 
     epoch: int
     begin: int
-    """The number with which the epoch has begun."""
+    """The first sequence number of the epoch."""
     next: int
-    """The number of the next event."""
+    """The sequence number of the next event."""
     last_offset: int | None = None
-    """Of the last event of this epoch; None: it has none yet."""
+    """The offset of the last event of this epoch; None: it has none yet."""
     previous: EpochEnd | None = None
-    """What the epoch before has ended with."""
+    """The end of the previous epoch."""
     is_expired: bool = False
-    """Whether all is forgotten but the epoch: nothing of that one or a lower one is taken any more."""
+    """Whether only the epoch is still stored: requests with this epoch or a lower one are refused."""
 
     @property
     def ending(self) -> EpochEnd:
-        """What the epoch would end with if it ended now."""
+        """The `EpochEnd` of the current epoch, if it ended now."""
         return EpochEnd(self.epoch, self.next, self.last_offset)
 
     def after(self, epoch: int, begin: int = 0) -> "ProducerState":
-        """Return the state at the beginning of a higher *epoch*."""
+        """Return the state at the beginning of a higher *epoch*, whose first sequence number is *begin*."""
         return ProducerState(epoch, begin, begin, previous=None if self.is_expired else self.ending)
 
     def with_appended(self, count: int, last_offset: int) -> "ProducerState":
-        """Return the state after *count* more events, the last of which is at *last_offset*."""
+        """Return the state after *count* more events, the last of which has the offset *last_offset*."""
         return self._replace(next=self.next + count, last_offset=last_offset)
 
 
 class Append(NamedTuple):
-    """The batch is new: its events follow the last ones of *state*."""
+    """Decision: the batch is new, and follows the last event of *state*."""
 
     state: ProducerState
 
 
 class Repeat(NamedTuple):
-    """The batch has numbers that there were already: it is to be compared with what was stored under them."""
+    """Decision: sequence numbers of the batch are already stored; compare their digests."""
 
     state: ProducerState
     first: int
-    """The number of its first event."""
+    """The sequence number of the first event of the batch."""
     known: int
-    """How many of its events, counted from the first, have such a number."""
+    """How many events of the batch, from the first on, have a stored sequence number."""
 
 
 class Gap(NamedTuple):
-    """The batch does not follow the last event."""
+    """Decision: the batch does not follow the last event."""
 
     expected: int
-    """The number that its first event should have, modulo `MODULUS`."""
+    """The sequence number that the first event has to have, modulo `MODULUS`."""
     state: ProducerState | None
 
 
 class Fenced(NamedTuple):
-    """The batch is of an epoch that a higher one has shut out; whether it was stored before can still be asked."""
+    """Decision: a higher epoch has fenced the epoch of the batch. The batch may have been stored before that."""
 
     state: ProducerState
 
 
 class Expired(NamedTuple):
-    """What was known of the producer is forgotten, but for its epoch."""
+    """Decision: only the epoch of the producer is still stored."""
 
     state: ProducerState
 
@@ -104,7 +105,7 @@ Decision = Append | Repeat | Gap | Fenced | Expired
 
 
 def decide(state: ProducerState | None, stamp: ProducerStamp, count: int, modulus: int = MODULUS) -> Decision:
-    """Return what becomes of a batch of *count* events, fewer than half of *modulus*.
+    """Return the decision on a batch of *count* events; *count* is less than half of *modulus*.
 
     >>> decide(None, ProducerStamp(epoch=0, sequence=0), 3)
     Append(state=ProducerState(epoch=0, begin=0, next=0, ...))
@@ -130,49 +131,49 @@ def decide(state: ProducerState | None, stamp: ProducerStamp, count: int, modulu
 
 
 class OffsetRange(NamedTuple):
-    """Offsets that follow each other."""
+    """A range of consecutive offsets; *last* is included."""
 
     first: int
     last: int
 
 
 class StoredBatch(NamedTuple):
-    """A batch that was appended: its events have offsets that follow each other, as their numbers do."""
+    """A batch that was appended. Its offsets are consecutive, as its sequence numbers are."""
 
     first: int
-    """The number of its first event."""
+    """The sequence number of its first event."""
     first_offset: int
     digests: bytes
-    """Of all its events, one after the other."""
+    """The digests of all its events, concatenated."""
 
     @property
     def end(self) -> int:
-        """The number after that of its last event."""
+        """The sequence number after that of its last event."""
         return self.first + len(self.digests) // DIGEST_BYTES
 
 
 class Mismatch(NamedTuple):
-    """Other events were stored under the same numbers."""
+    """Other events are stored under the same sequence numbers."""
 
     number: int
-    """The first that is another."""
+    """The first sequence number whose event differs."""
 
 
 class ForgottenSequences(NamedTuple):
-    """What was stored under these numbers is not known any more."""
+    """Some of the sequence numbers are in no stored batch: the hub has forgotten them."""
 
 
 def digests_of(events: Iterable[bytes]) -> bytes:
-    """Return the digests of *events*, of the bytes in which they were handed in, one after the other."""
+    """Return the concatenated digests of *events*; each is the bytes that were published."""
     return b"".join([blake2b(event, digest_size=DIGEST_BYTES).digest() for event in events])
 
 
 def compare(
     stored: Sequence[StoredBatch], first: int, digests: bytes
 ) -> list[OffsetRange] | Mismatch | ForgottenSequences:
-    """Return where the events with these *digests* lie, whose numbers begin with *first*.
+    """Return the offsets of the events with these *digests*, whose sequence numbers begin with *first*.
 
-    *stored* are the batches that hold any of those numbers, in the order of their numbers, as far as they are known.
+    *stored* are the known batches that hold any of those numbers, in the order of their numbers.
 
     >>> one = StoredBatch(first=4, first_offset=100, digests=digests_of([b"a", b"b", b"c"]))
     >>> compare([one], 5, digests_of([b"b", b"c"])), compare([one], 5, digests_of([b"b", b"x"]))
@@ -189,7 +190,7 @@ def compare(
 
 
 def locate(stored: Sequence[StoredBatch], numbers: range) -> list[OffsetRange] | ForgottenSequences:
-    """Return where the events with these *numbers* lie; *stored* as for `compare`."""
+    """Return the offsets of the events with these sequence *numbers*; *stored* as for `compare`."""
     found: list[OffsetRange] = []
     number = numbers.start
     for batch in stored:
@@ -208,9 +209,9 @@ def locate(stored: Sequence[StoredBatch], numbers: range) -> list[OffsetRange] |
 
 
 def assigned_sequences(ending: EpochEnd, sequence: int, count: int, modulus: int = MODULUS) -> range:
-    """Return which of the numbers of a batch an epoch has given by its *ending*.
+    """Return the sequence numbers of a batch that an epoch had assigned by its *ending*.
 
-    So a producer that was shut out learns whether its last batch may have been stored before that.
+    A producer that was fenced learns by this whether its last batch may have been stored before.
 
     >>> assigned_sequences(EpochEnd(epoch=1, next=5, last_offset=9), sequence=3, count=2)
     range(3, 5)
@@ -242,37 +243,37 @@ GROUP_CHARS_MAX: Final = 128
 
 
 class EpochClaim(NamedTuple):
-    """What somebody who wants to publish asks for."""
+    """A producer's request for an epoch."""
 
     epoch: int | None = None
     """The epoch to publish with; None: the next one."""
     starting: int | None = None
-    """The number of the first event; None: 0."""
+    """The first sequence number of the epoch; None: 0."""
     claim_id: str | None = None
-    """By which a claim that is made again, since its answer was lost, is known."""
+    """Identifies a claim, so that a producer can repeat it after a lost answer."""
     if_epoch: int | None = None
-    """Only if this is still the current epoch."""
+    """The claim is granted only if this is the current epoch."""
     is_pinned: bool | None = None
-    """Whether the producer is to be kept however long nothing is heard of it; None: as it is, which is not at first."""
+    """Whether the producer never expires; None: leave that unchanged, which is False at first."""
 
 
 class ClaimDenied(NamedTuple):
-    """The epoch cannot be had."""
+    """The claim cannot be granted."""
 
     wanted: str
-    """What was asked for, in words."""
+    """A description of the claim, for the error."""
 
 
 class EpochsExhausted(NamedTuple):
-    """There is no epoch after the current one."""
+    """The current epoch is the highest one."""
 
 
 def grant(
     state: ProducerState | None, last_claim: str | None, claim: EpochClaim, modulus: int = MODULUS
 ) -> ProducerState | ClaimDenied | EpochsExhausted:
-    """Return the state in which whoever *claim*s goes on; the very *state* where nothing changes by it.
+    """Return the state after *claim* was granted: the same object if the claim changes nothing.
 
-    *last_claim* is the id of the claim by which the current epoch was had.
+    *last_claim* is the id of the claim that was granted the current epoch.
 
     >>> grant(None, None, EpochClaim())
     ProducerState(epoch=0, begin=0, next=0, ...)

@@ -216,7 +216,7 @@ class _Unfolding:
         for at, group in groups.items():
             members[group].append(found[at])
         most: dict[int, int] = {}
-        for group in sorted(members):  # What others lead to comes before them.
+        for group in sorted(members):  # A group comes after all groups that it leads to.
             most[group] = self._most(group, members[group], levels, groups, most)
         return start.references + most[groups[id(start.node)]]
 
@@ -254,7 +254,7 @@ class _Unfolding:
                         references = max(references, whole.references)
                     else:
                         highest = max(highest, whole.else_)
-        # One of the group goes on from level to level, and at each level others join, which go on by themselves.
+        # One schema of the group is applied at each level of an event; at each level it applies others besides.
         applied = highest + references + DEPTH_MAX * joining
         if applied > self._weight_max:
             raise self._too_many(members[0])

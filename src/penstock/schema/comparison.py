@@ -146,7 +146,7 @@ def lets_all_pass(name: str, old: Any, new: Any) -> bool:
     """
     if new is MISSING or old is MISSING:
         return new is MISSING
-    if not {type(old), type(new)} <= {int, float}:  # In draft 4 an exclusive bound is true or false.
+    if not {type(old), type(new)} <= {int, float}:  # In draft 4 an exclusive bound is a boolean.
         return False
     if name in _LOWER:
         return bool(new <= old)
@@ -294,7 +294,7 @@ class _Comparison:
         """Note that two nodes are of different kinds; return whether there are types that both let pass."""
         kinds = _kind(old, at), _kind(new, at)
         if kinds[0] == EMPTY and kinds[1] in NARROWED_TO:
-            alone = kinds[1] != "array" or not _is_entangled(old, at)  # Its items may name members, to be dropped.
+            alone = kinds[1] != "array" or not _is_entangled(old, at)  # Its items can require dropped members.
             self._note(TYPE_NARROWED, at, old, new, consumers=alone)
             return False
         types = types_of(old), types_of(new)
@@ -320,7 +320,7 @@ class _Comparison:
             rule = ONE_OF if rule.compatible < Level.MAJOR or rule.forward < Level.MAJOR else rule
             producers = consumers = False
         self._places_chars += len(at.pointer)
-        if self._places_chars > PLACES_CHARS_MAX:  # By references a short schema can have very long ones.
+        if self._places_chars > PLACES_CHARS_MAX:  # With references, a short schema can have very long pointers.
             reason = f"differs from the last one at places whose pointers have over {PLACES_CHARS_MAX} characters"
             raise InvalidEventType(field="schema", reason=reason)
         if instead is None:
@@ -336,7 +336,7 @@ class _Comparison:
         is_open = not (is_reached(steps(old)) and is_reached(steps(new)))
         at = at._replace(open=is_open)
         marks = at._replace(pointer="", beside=False, around=False)
-        way = (id(one), id(other), marks)  # A reference can be spelled in many ways.
+        way = (id(one), id(other), marks)  # One target can be referred to in several spellings.
         if way not in self._followed:
             self._followed.add(way)
             self.nodes(one, other, at)
@@ -551,7 +551,7 @@ def _is_matched(node: Schema, name: str) -> bool:
     try:
         return any(re2.search(pattern, name) for pattern in node.get("patternProperties", {}))
     except re2.error:
-        return True  # Nobody can tell what a pattern describes that is none.
+        return True  # An invalid pattern may match any name.
 
 
 def _dependencies(given: Schema) -> Schema:

@@ -53,7 +53,7 @@ def effective_schema(given: Schema, *, name: str, category: str, compatible: boo
 
 def _change_of_data(own: Schema, metadata: Schema) -> Schema:
     """Return what holds *own* as the schema of its member `data`, which is an object whatever else it is."""
-    refers = "$ref" in own  # Beside that nothing would count.
+    refers = "$ref" in own  # In draft 4 keywords beside $ref are ignored.
     data = redirect_references(own, lambda reference: _DATA_AT + ("/allOf/0" if refers else "") + reference[1:])
     properties = {
         "metadata": metadata,
@@ -69,9 +69,9 @@ def _with_metadata(own: Schema, metadata: Schema) -> Schema:
     root = follow_reference(own, own)
     if not isinstance(root, dict):
         root = {"not": {}} if root is False else {}
-    if any("$ref" in node for _, node in nodes(own)):  # Whoever refers to the whole does not mean the metadata.
+    if any("$ref" in node for _, node in nodes(own)):  # References to the root mean the schema without metadata.
         whole, root = (redirect_references(each, lambda reference: _WHOLE + reference[1:]) for each in (own, root))
         root = root | {"definitions": {steps(_WHOLE)[-1]: whole}}
     properties = root.get("properties", {}) | {"metadata": metadata}
-    required = [*dict.fromkeys([*root.get("required", []), "metadata"])]  # Its owner may ask for it, too.
+    required = [*dict.fromkeys([*root.get("required", []), "metadata"])]  # The owner's schema may require it already.
     return {**root, "type": "object", "properties": properties, "required": required}

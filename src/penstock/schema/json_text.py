@@ -61,7 +61,7 @@ def why_malformed(raw: bytes, error: Exception, ends: str = "it ends in the midd
     if "truncated" not in str(error):
         return str(error)
     try:
-        json.loads(raw, parse_int=str, parse_float=str)  # Python's own library lets lone surrogates pass.
+        json.loads(raw, parse_int=str, parse_float=str)  # Python's own decoder accepts lone surrogates.
     except (ValueError, RecursionError):
         return ends
     return "an escape in it (\\uD800 to \\uDFFF) is half a surrogate pair, which is no character"

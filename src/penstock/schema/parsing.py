@@ -177,7 +177,7 @@ def close_schema(node: Any) -> Any:
             if keyword == "items" or keyword in COMBINED:
                 copy[keyword] = [shut(each) for each in held] if isinstance(held, list) else shut(held)
             elif isinstance(held, dict):
-                copy[keyword] = {name: shut(each) for name, each in held.items()}  # A list of names stays what it is.
+                copy[keyword] = {name: shut(each) for name, each in held.items()}  # A list of names is not a schema.
     return found
 
 
@@ -269,7 +269,7 @@ def _why_no_schema(error: Exception) -> str:
     if not isinstance(error, jsonschema_rs.ValidationError):
         return f"#: {str(error).splitlines()[0]}"
     found: jsonschema_rs.ValidationError | None = error
-    while found is not None:  # What can be one of several things, such as `items`, is wrong by what stands within.
+    while found is not None:  # A keyword with alternatives, such as `items`: report the error within.
         error, found = found, _within(found)
     at, name = format_pointer(tuple(map(str, error.instance_path))), error.kind.name
     if name == "format":

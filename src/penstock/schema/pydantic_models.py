@@ -46,7 +46,7 @@ def dump_model(model: Any) -> Any:
     except ValueError as error:
         if str(error).startswith(_ENDLESS):
             raise RecursionError(str(error)) from error
-        raise  # A computed field has raised it.
+        raise  # Raised by a computed field.
 
 
 def dump_python(model: Any) -> Any:

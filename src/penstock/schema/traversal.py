@@ -82,7 +82,7 @@ def children(node: Any) -> Iterator[tuple[Pointer, Any]]:
     for keyword in NAMED:
         held = node.get(keyword)
         for name, child in held.items() if isinstance(held, dict) else ():
-            if not isinstance(child, list):  # A dependency on names is no schema.
+            if not isinstance(child, list):  # A list of names is not a schema.
                 yield (keyword, name), child
     for keyword in (*COMBINED, "items"):
         held = node.get(keyword)
@@ -273,7 +273,7 @@ def changed_places(old: Schema, new: Schema) -> set[Pointer]:
         for at in referring.pop(waiting.pop(), ()):
             for length in range(len(at), -1, -1):
                 if at[:length] in found:
-                    break  # And what holds it is, too.
+                    break  # All nodes around it are in the set already.
                 found.add(at[:length])
                 waiting.append(at[:length])
     return found

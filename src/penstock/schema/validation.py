@@ -217,7 +217,7 @@ class _Looks:
                 self._unbranched.validate(event)
         except jsonschema_rs.ValidationError as violation:
             return report_violation(violation)
-        if self._is_metered:  # What is wrong may be that a branch takes too long.
+        if self._is_metered:  # The violation can be that a branch takes too long.
             begin_matching()
             self.one.is_valid(event)
         return [ViolationReport(("#: is not what the schema allows; the event is too large to find out where",), 1)]
@@ -226,7 +226,7 @@ class _Looks:
     def _unbranched(self) -> jsonschema_rs.Validator | None:
         try:
             return _compiled(rebuild(self._schema, _without_branches), is_metered=self._is_metered)
-        except (ValueError, jsonschema_rs.ReferencingError):  # It refers to what stands in a branch.
+        except (ValueError, jsonschema_rs.ReferencingError):  # A reference leads into a branch.
             return None
 
 
@@ -319,7 +319,7 @@ def _compiled(schema: Schema, *, is_metered: bool = False) -> jsonschema_rs.Vali
 def _most_applied(schema: Schema) -> int:
     try:
         return most_applied(schema)
-    except InvalidEventType:  # Its owner's part was let in, and what a hub adds is little.
+    except InvalidEventType:  # The owner's part was checked when it was registered; the rest is small.
         return APPLIED_MAX
 
 

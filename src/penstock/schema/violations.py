@@ -100,7 +100,7 @@ def _lines(violation: jsonschema_rs.ValidationError) -> Iterator[_Line]:
     while waiting:
         each, name = waiting.pop()
         at, said = [*each.instance_path, *name], each.kind.as_dict()
-        if each.kind.name == "propertyNames":  # It is told as of the member, by its name.
+        if each.kind.name == "propertyNames":  # Reported for the member of that name.
             waiting.append((said["error"], [said["error"].instance]))
             continue
         causes = [cause for branch in said.get("context", ()) for cause in branch]

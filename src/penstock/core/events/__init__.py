@@ -1,1 +1,1 @@
-"""Events: what they are, how they are encoded, decoded and partitioned."""
+"""Events: their rules, and how they are encoded, decoded and partitioned."""

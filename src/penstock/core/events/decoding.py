@@ -1,4 +1,4 @@
-"""Decodes events into the type that a reader wants to have them in."""
+"""Decodes events into the Python type that a reader has chosen."""
 
 import re
 from collections.abc import Callable
@@ -21,24 +21,23 @@ _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 class EventDecoder:
     """Decodes an event's JSON into *kind*: a Struct, a dataclass or a pydantic model, a union of some, a DataChange.
 
-    The type describes the whole event. Members that it does not know are ignored, since a newer schema may have more
-    of them; that is what the event guidelines ask of consumers ("Avoid additionalProperties in event type
-    definitions").
+    The type describes the whole event. Unknown members are ignored, since a newer schema may have more members than the
+    type; the event guidelines ask that of consumers ("Avoid additionalProperties in event type definitions").
 
     Args:
-        kind: The type.
-        feed: Whose events they are, for errors.
+        kind: the type.
+        feed: the name of the feed, for errors.
 
     Raises:
-        TypeError: events cannot be read into *kind*; or it is a Struct that forbids members which it does not know.
-        RequirementMissing: a pydantic model forbids them, and this pydantic cannot be told otherwise.
+        TypeError: events cannot be decoded into *kind*; or it is a Struct that forbids unknown members.
+        RequirementMissing: a pydantic model forbids unknown members, and the installed pydantic cannot override that.
 
     >>> EventDecoder(DataChange[dict[str, int]]).decode(b'{"data_type":"order","data_op":"C","data":{"n":1}}').data
     {'n': 1}
     """
 
     decode: Callable[[Any], Any]
-    """Returns the event; raises one of `failures`, or what the type's own code raises besides."""
+    """Decodes one event; raises one of `failures`, or an exception of the type's own code."""
 
     def __init__(self, kind: Any, feed: str = "a feed") -> None:
         self.kind = kind
@@ -55,12 +54,12 @@ class EventDecoder:
 
     @property
     def name(self) -> str:
-        """What the type is called."""
+        """The name of the type."""
         kind = get_args(self.kind)[0] if get_origin(self.kind) is Annotated else self.kind
         return kind.__qualname__ if isinstance(kind, type) else _MODULE.sub("", str(kind))
 
     def explain(self, error: Exception, raw: bytes) -> tuple[str, str]:
-        """Return a pointer to the member for which *raw* could not be decoded, and what is wrong with it."""
+        """Return a JSON pointer to the member of *raw* that could not be decoded, and the reason."""
         if isinstance(error, msgspec.DecodeError):
             steps, reason = _read_message(str(error))
         elif isinstance(error, UnicodeDecodeError | RecursionError):
@@ -94,7 +93,7 @@ def _changes(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _nested(kind: Any) -> Callable[[type, Any], Any]:
-    """Return what reads the pydantic models that are members of *kind*; refuse what nothing here can read."""
+    """Return a hook that decodes the pydantic models within *kind*; raise TypeError for other custom types."""
     read: dict[type, Callable[[bytes], Any]] = {}
     for node in type_nodes(kind):
         if isinstance(node, inspect.CustomType):
@@ -126,7 +125,7 @@ def _name(node: Any) -> str:
 
 
 def _read_message(text: str) -> tuple[list[str], str]:
-    """Take apart what msgspec says.
+    """Split an error message of msgspec into the path and the reason.
 
     >>> _read_message("Expected `int`, got `str` - at `$.items[0].price`")
     (['items', '0', 'price'], 'expected `int`, got `str`')
@@ -142,7 +141,7 @@ def _read_message(text: str) -> tuple[list[str], str]:
 
 
 def _in_json(steps: list[Any], raw: bytes) -> list[Any]:
-    """Leave out of *steps* those that pydantic takes within the type alone, such as to one class of a union."""
+    """Return *steps* without those that pydantic takes within the type alone, such as to one class of a union."""
     kept = []
     try:
         value = msgspec.json.decode(raw)

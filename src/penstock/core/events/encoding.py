@@ -1,9 +1,7 @@
-"""Finds values that the JSON encoder would change in silence.
+"""Encodes a producer's event as JSON, fills in its id and time, and refuses values that JSON would change silently.
 
-It writes null for a float that is not finite, and rounds the offset of a time zone to minutes: local mean times, and
-zones before standard time came, have seconds.
-
-Turns what a producer calls an event into the bytes that are published, its id and time filled in.
+The JSON encoder writes null for a float that is not finite. It also rounds the offset of a time zone to minutes; local
+mean times, and zones before standard time was introduced, have seconds.
 """
 
 import marshal
@@ -23,7 +21,7 @@ from penstock.schema.models import DataChange
 from penstock.schema.pydantic_models import dump_model, dump_python, is_pydantic
 
 TIMES: Final = (datetime, time)
-"""Types that `msgspec.to_builtins` leaves as they are, so that their values can be checked."""
+"""Types that `msgspec.to_builtins` leaves unchanged, so that their values can be checked."""
 _NULL: Final = b"null"
 _CLOCK: Final = re.compile(rb":[0-5]\d:[0-5]\d")
 _MINUTE: Final = timedelta(minutes=1)
@@ -31,15 +29,15 @@ _PLAIN_KEY: Final = re.compile(r"\w+")
 
 
 class InexactValue(NamedTuple):
-    """A value that JSON would not keep, and where it is."""
+    """A value that JSON cannot represent exactly, and its place."""
 
     path: str
-    """Such as `lines[0].price`."""
+    """For example `lines[0].price`."""
     value: float | datetime | time
 
     @property
     def reason(self) -> str:
-        """The reason for the refusal."""
+        """Text for the error that refuses the event."""
         if isinstance(self.value, float):
             return f"{self.path} is {self.value}, which JSON has no number for"
         advice = "convert it with .astimezone(UTC)" if isinstance(self.value, datetime) else "give it another zone"
@@ -48,12 +46,12 @@ class InexactValue(NamedTuple):
 
 
 def may_be_inexact(raw: bytes) -> bool:
-    """Return whether *raw*, which was just encoded, may have been made of such values: it has null, or a time."""
+    """Return whether *raw*, freshly encoded, can stem from inexact values: it contains null, or a time with seconds."""
     return _NULL in raw or _CLOCK.search(raw) is not None
 
 
 def has_inexact(value: Any, raw: bytes) -> bool:
-    """Return whether there are such values in *value*, plain lists, dicts, and what these hold, whose JSON is *raw*."""
+    """Return whether *value*, made of lists, dicts and scalars, holds inexact values; *raw* is its JSON."""
     if _NULL not in raw and _is_without_times(value):
         return False
     waiting = [value]
@@ -71,7 +69,7 @@ def has_inexact(value: Any, raw: bytes) -> bool:
 
 
 def _is_without_times(value: Any) -> bool:
-    # Far quicker than to look at each: marshal knows what is plain, and no times.
+    # Far faster than a loop: marshal takes plain values and refuses times.
     try:
         marshal.dumps(value)
     except ValueError:
@@ -80,7 +78,7 @@ def _is_without_times(value: Any) -> bool:
 
 
 def inexact_values(value: Any, path: str = "") -> Iterator[InexactValue]:
-    """Yield such values in *value*, likewise; those of a key stand at what it is the key of."""
+    """Yield the inexact values within *value*; those of a key have the path of its member."""
     if isinstance(value, dict):
         for name, each in value.items():
             place = _member(path, name)
@@ -94,10 +92,10 @@ def inexact_values(value: Any, path: str = "") -> Iterator[InexactValue]:
 
 
 def to_utc(value: Any) -> Any:
-    """Return *value*, with such datetimes in UTC.
+    """Return *value* with its inexact datetimes converted to UTC.
 
     Raises:
-        OverflowError: one is before year 1, or after 9999, in UTC.
+        OverflowError: in UTC a datetime is before year 1, or after 9999.
     """
     if isinstance(value, dict):
         return {to_utc(name): to_utc(each) for name, each in value.items()}
@@ -132,16 +130,16 @@ _TOLD_CHARS: Final = 80
 
 
 def encode_event(event: Any) -> bytes:
-    """Return *event* as JSON: bytes and text as they are; mappings, dataclasses, Structs and models encoded.
+    """Encode *event* as JSON: bytes and text unchanged; mappings, dataclasses, Structs and models encoded.
 
-    Members have the names that a Struct's `rename` gives them, and pydantic's aliases (of serialization, if others are
-    given for that). A datetime whose zone offset has seconds is written in UTC.
+    Members have the names that a Struct's `rename` gives them, or pydantic's (serialization) aliases. A datetime whose
+    zone offset has seconds is written in UTC.
 
     Raises:
-        InvalidEvent: it holds a number that is not finite, or half a surrogate pair, which JSON cannot say; or itself,
-            or is nested too deeply; or a time whose zone offset has seconds, where it cannot be written in UTC: of a
-            day without a date, in a pydantic model, beside raw JSON.
-        TypeError: it is a class, or holds something that has no form in JSON.
+        InvalidEvent: it contains a number that is not finite, or a lone surrogate; or itself, or is nested too deeply;
+            or a time whose zone offset has seconds, and that cannot be converted to UTC: a time without a date, a time
+            in a pydantic model, or beside raw JSON.
+        TypeError: it is a class, or contains a value that has no form in JSON.
 
     >>> encode_event({"order_id": 1})
     b'{"order_id":1}'
@@ -158,7 +156,7 @@ def encode_event(event: Any) -> bytes:
 
 
 def is_one_event(value: Any) -> bool:
-    """Tell whether *value*, which can be iterated over, is nevertheless a single event.
+    """Return whether *value*, which is iterable, is a single event.
 
     >>> is_one_event({"order_id": 1}), is_one_event([{"order_id": 1}])
     (True, False)
@@ -168,9 +166,9 @@ def is_one_event(value: Any) -> bool:
 
 
 def fill_metadata(raw: bytes, *, eid: Callable[[], UUID], occurred_at: Callable[[], datetime]) -> bytes:
-    """Return the event *raw* with an id and a time where its metadata lacks them, all else byte for byte.
+    """Return the event *raw* with an id and a time in its metadata if they are missing; other bytes do not change.
 
-    What is null in the metadata, or all of it, is as if it were not there: models write null for what they do not hold.
+    A null in the metadata, or as the metadata, counts as missing: models write null for unset fields.
 
     Raises:
         InvalidEvent: the metadata is not an object.
@@ -197,7 +195,7 @@ def fill_metadata(raw: bytes, *, eid: Callable[[], UUID], occurred_at: Callable[
 
 
 def describe_mismatch(value: Any, right: str) -> str:
-    """Return what an error says of *value*, decoded JSON, which has to be *right* and is not; None: it is missing.
+    """Return the error text for the decoded JSON *value*, which should be *right*; None means that it is missing.
 
     >>> describe_mismatch(True, "a UUID"), describe_mismatch(None, "a UUID")
     ('must be a UUID, not true', 'is missing; it must be a UUID')
@@ -206,7 +204,7 @@ def describe_mismatch(value: Any, right: str) -> str:
         return f"is missing; it must be {right}"
     try:
         told = _encode(value).decode()
-    except (TypeError, UnicodeEncodeError):  # Python can hand in what JSON cannot say.
+    except (TypeError, UnicodeEncodeError):  # A Python caller can pass values that JSON has no form for.
         told = repr(value)
     return f"must be {right}, not {told[:_TOLD_CHARS]}"
 
@@ -217,7 +215,7 @@ def _encoded(event: Any) -> bytes:
 
 
 def _exact(event: Any, raw: bytes) -> bytes:
-    """Return *raw* if it says what *event* holds; else *event* encoded with the times in UTC that it does not keep."""
+    """Return *raw* if it represents *event* exactly; otherwise encode *event* with its inexact datetimes in UTC."""
     held = msgspec.to_builtins(event, builtin_types=TIMES, enc_hook=_seen)
     if not has_inexact(held, raw):
         return raw
@@ -227,16 +225,16 @@ def _exact(event: Any, raw: bytes) -> bytes:
         try:
             plain = msgspec.to_builtins(_encodable(event), builtin_types=TIMES, enc_hook=_plain)
             kept = {each.path for each in inexact_values(plain)}
-            lost = next((each for each in found if each.path not in kept), None)  # A model has written it itself.
+            lost = next((each for each in found if each.path not in kept), None)  # Encoded by the model.
             if lost is None:
                 return _encode(to_utc(plain))
-        except (TypeError, OverflowError):  # There is raw JSON in it; or UTC's year is 0, or 10 000.
+        except (TypeError, OverflowError):  # It contains raw JSON, or its year in UTC is 0 or 10 000.
             lost = found[0]
     raise InvalidEvent(reason=lost.reason)
 
 
 def _encodable(event: Any) -> Any:
-    """Return *event* as the encoder may have it: it would take a dataclass of pydantic's for any other."""
+    """Return *event* in a form for the encoder, which would treat a dataclass of pydantic's like any other."""
     if is_pydantic(type(event)):
         return dump_model(event)
     if isinstance(event, DataChange) and is_pydantic(type(event.data)):
@@ -255,7 +253,7 @@ def _plain(value: Any) -> Any:
 
 
 def _seen(value: Any) -> Any:
-    """Return what there may be numbers and times in."""
+    """Return the part of *value* that can hold numbers and times."""
     if isinstance(value, Mapping):
         return dict(value)
     return dump_python(value) if is_pydantic(type(value)) else None

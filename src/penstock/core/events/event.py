@@ -1,7 +1,7 @@
-"""Events: what a producer hands in, what every event must be, and the metadata of business and data events.
+"""Events: the rules for published events, and the metadata of business and data events.
 
-The hub completes the metadata, and derives headers from it. Events of one feed that share a key form a stream, which
-is the unit of order; this module names it.
+The hub completes the metadata and derives headers from it. Events of one feed that share a key form a stream, the unit
+of order; `stream_name` names it.
 """
 
 import re
@@ -24,8 +24,8 @@ from penstock.schema.json_text import (
 def stream_name(event_type: str, partition: int, key: str | None, *, is_hashed: bool) -> str:
     """Return the name of the stream that an event belongs to: `{event type}-{key}`.
 
-    The partition is part of it unless the event type *is_hashed*: only then does a key always fall in the same one.
-    Events without a key form one stream in each partition.
+    The name contains the partition unless the event type *is_hashed*: only then all events of a key are in one
+    partition. Events without a key form one stream in each partition.
 
     >>> stream_name("order.placed", 3, "7", is_hashed=True)
     'order.placed-7'
@@ -38,11 +38,12 @@ def stream_name(event_type: str, partition: int, key: str | None, *, is_hashed: 
 
 
 SERVER_MEMBERS: Final = frozenset(["received_at", "version", "published_by", "partition", "event_type"])
-"""Written by the hub whatever a producer says."""
+"""Members of the metadata that the hub always writes itself."""
 PUBLISHER: Final = "unauthenticated"
-"""Who publishes, as long as nobody has to say who he is."""
+"""Value of `published_by` while requests are not authenticated."""
 WRITTEN_BYTES_MAX: Final = 640
-"""More than the hub ever writes: an event type's name has up to 255 characters, a flow id 128, the rest is short."""
+"""Upper bound of the bytes that a hub writes into the metadata: the event type's name has up to 255 characters, the
+flow id 128, the rest is short."""
 
 _split: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode_json: Final = msgspec.json.encode
@@ -56,10 +57,10 @@ _open: Final = msgspec.json.Decoder(_Envelope).decode
 
 
 class Enrichment:
-    """Completes the metadata of events that are published together, as Nakadi's enrichment does."""
+    """Completes the metadata of events that are published together, like Nakadi's enrichment."""
 
     def __init__(self, *, event_type: str, version: str, received_at: str, flow_id: str | None) -> None:
-        """Prepare what all of them get; *flow_id* goes to those that have none."""
+        """Prepare the members that all events get; *flow_id* is for events that have none."""
         self._same = {
             "event_type": event_type,
             "received_at": received_at,
@@ -70,7 +71,7 @@ class Enrichment:
         self._ends: dict[tuple[int, bool], bytes] = {}
 
     def complete(self, raw: bytes, event: dict[str, Any], partition: int) -> bytes:
-        """Return *raw* with its metadata completed; every byte outside of the metadata stays.
+        """Return *raw* with its metadata completed; all bytes outside of the metadata stay the same.
 
         >>> raw = b'{"n": 1.0, "metadata": {"eid":"x"}}'
         >>> enrichment = Enrichment(event_type="t", version="1.0.0", received_at="now", flow_id=None)
@@ -93,7 +94,7 @@ class Enrichment:
         return before + completed + after
 
     def _end(self, partition: int, has_flow_id: bool) -> bytes:
-        """Return what the hub writes at the end of the metadata."""
+        """Return the bytes that the hub appends to the metadata."""
         key = partition, has_flow_id
         if key not in self._ends:
             written = self._same | {"partition": str(partition)}
@@ -104,7 +105,7 @@ class Enrichment:
 
 
 def drop_server_members(events: list[dict[str, Any]]) -> None:
-    """Take out of decoded events what a hub has written into their metadata, save the partition; in place."""
+    """Remove from decoded events, in place, the metadata that a hub has written, except for the partition."""
     for event in events:
         metadata = event.get("metadata")
         if type(metadata) is dict and not _DROPPED.isdisjoint(metadata):
@@ -115,7 +116,7 @@ _DROPPED: Final = SERVER_MEMBERS - {"partition"}
 
 
 def _around(raw: bytes) -> tuple[bytes, bytes]:
-    """Return what stands before and after the metadata of *raw*, member by member."""
+    """Return the bytes of *raw* before and after the value of its member `metadata`."""
     end = 0
     for name, value in _split(raw).items():
         key = _KEY.match(raw, end)
@@ -129,7 +130,7 @@ _KEY: Final = re.compile(rb'[{,\s]*"(?:[^"\\]|\\.)*"\s*:\s*')
 
 
 def written_bytes(raw: bytes) -> int:
-    """Return how many bytes of the event *raw* a hub has written, in so far as they can be those of a hub.
+    """Return the number of bytes in the metadata of *raw* that a hub can have written.
 
     >>> written_bytes(b'{"metadata":{"partition":"0","eid":"x"}}') == len('"partition":"0",')
     True
@@ -146,7 +147,7 @@ _MAYBE_WRITTEN: Final = SERVER_MEMBERS | {"flow_id"}
 
 
 def derived_headers(event: dict[str, Any], *, event_type: str, kind: str | None, key: str | None) -> dict[str, str]:
-    """Return the `ce_*` headers that follow from an event, with CloudEvents' meanings.
+    """Return the `ce_*` headers that follow from an event, as CloudEvents defines them.
 
     >>> derived_headers({}, event_type="order.placed", kind=None, key="42")
     {'ce_type': 'order.placed', 'ce_source': '/event-types/order.placed', 'ce_partitionkey': '42'}
@@ -168,7 +169,7 @@ def derived_headers(event: dict[str, Any], *, event_type: str, kind: str | None,
 
 EVENT_BYTES_MAX: Final = 999_000
 EVENTS_MAX: Final = 250_000
-"""How many events may be handed in at once: all others wait while they are written, in one transaction."""
+"""Upper bound of the events in one request: they are written in one transaction, and all other writers wait for it."""
 KEY_CHARS_MAX: Final = 1_024
 HEADERS_BYTES_MAX: Final = 64 * 1024
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
@@ -177,59 +178,61 @@ _INTEGER_MIN: Final = -(1 << 63)
 _INTEGER_MAX: Final = (1 << 63) - 1
 _DIGITS: Final = bytes(ord("0") if chr(byte).isdecimal() and byte < 128 else ord(" ") for byte in range(256))
 _LONG_NUMBER: Final = b"0" * len(str(_INTEGER_MAX))
-"""How an integer looks that may be too large, once all digits are made the same: far quicker than a pattern."""
+"""An integer that can exceed 64 bits, after all digits are replaced by 0: far faster to search for than a pattern."""
 _SPACES: Final = b" \t\r\n"
 
 Row = tuple[str | None, str | None, str | None, bytes]
-"""An event ready for the log: key, kind (None: the event type's name), own headers as JSON (None: none), data."""
+"""The log's fields of an event: key, kind (None: the event type's name), own headers as JSON (None: none), data."""
 
 
 class NewEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """An event as handed in: the body, and what accompanies it.
+    """An event to publish: its body, and the values that accompany it.
 
-    It has the shape of a feed line, so that a line is decoded straight into it, and encodes to the shortest such line.
+    Its members are those of a feed line, so a line is decoded straight into it, and it encodes to the shortest such
+    line.
     """
 
     data: msgspec.Raw = _MISSING
-    """The event: one JSON object, as the bytes in which it came."""
+    """The event: one JSON object, as the bytes that were received."""
     key: str | None = None
-    """Takes the place of the partition key fields' texts under `hash`."""
+    """Replaces the texts of the partition key fields under `hash`."""
     headers: dict[str, str] | None = None
     partition: int | None = None
-    """Obeyed only under `user_defined`."""
+    """Used only under `user_defined`."""
     cursor: str | None = None
-    """Set on a checkpoint line, which is no event."""
+    """Set in a checkpoint line, which is not an event."""
 
     @classmethod
     def of(
         cls, data: bytes, *, key: str | None = None, headers: dict[str, str] | None = None, partition: int | None = None
     ) -> "NewEvent":
-        """Wrap one event's bytes."""
+        """Wrap the bytes of one event."""
         return cls(data=msgspec.Raw(data), key=key, headers=headers, partition=partition)
 
 
 _decode_lines: Final = msgspec.json.Decoder(float_hook=float).decode_lines
-"""See `penstock.schema.json_text`. What is infinite is not encoded as it was written, and looked at again by itself."""
+"""The decoder rounds infinite numbers silently; the comparison with the encoded text finds them. See
+`penstock.schema.json_text`."""
 _encode: Final = msgspec.json.Encoder().encode
 _encode_lines: Final = msgspec.json.Encoder().encode_lines
 
 
 def check_events(events: list[bytes], lines: Sequence[int] | None = None) -> list[dict[str, Any]]:
-    """Decode each event, or raise for the first that cannot be one.
+    """Decode each event, or raise for the first that is not a valid event.
 
     An event is one JSON object in UTF-8. It has no duplicate keys: RFC 8259 leaves them open, and consumers read them
-    differently. Its integers fit into 64 bits with a sign, as in Nakadi. Its size is checked by `check_size`.
+    differently. Its integers fit into signed 64 bits, as in Nakadi. `check_size` checks its size.
 
     Raises:
-        MalformedEvent: with the number of the line, from *lines*, by default counted from 1.
+        MalformedEvent: names the number of the line, from *lines*, by default counted from 1.
 
     >>> check_events([b'{"a":1}', b'{"b":[true]}'])
     [{'a': 1}, {'b': [True]}]
     """
     lines = lines or range(1, len(events) + 1)
-    # What encodes to the very bytes it was decoded from, spaces aside, cannot have lost a duplicate key on the way.
-    # Most events are spelled just so, which one look at all tells; what is spelled otherwise (escapes, other forms
-    # of numbers) needs the slow look.
+    # An event that encodes to the bytes it was decoded from, spaces aside, has not lost a duplicate key on the way.
+    # Most events do, and one comparison shows it for the whole batch. Events with other spellings (escapes, other
+    # forms of numbers) need the slow check.
     joined = b"\n".join(events) + b"\n"
     try:
         decoded: list[Any] = _decode_lines(joined)
@@ -259,28 +262,28 @@ def _check_one_by_one(
 
 
 def check_event(raw: bytes) -> bytes:
-    """Return *raw* on one line if it is an event; raise as `check_size` and `check_events` do otherwise."""
+    """Return *raw* on one line; raise like `check_size` and `check_events` if it is not a valid event."""
     check_size(raw)
     check_events([raw])
     return one_line(raw)
 
 
 def check_size(raw: bytes, line: int = 1) -> None:
-    """Raise EventTooLarge unless *raw* has at most 999 000 bytes, without what a hub has written into its metadata.
+    """Raise EventTooLarge if *raw* has more than 999 000 bytes, not counting metadata that a hub has written.
 
-    So whatever a feed holds can be published into another.
+    Therefore each event of a feed can be published to another one.
     """
     if (size := _own_size(raw)) > EVENT_BYTES_MAX:
         raise EventTooLarge(line=line, size=size, limit=EVENT_BYTES_MAX)
 
 
 def _own_size(raw: bytes) -> int:
-    """Return the size of *raw*, where that matters without what a hub has written into it."""
+    """Return the size of *raw*, beyond the limit without the metadata that a hub has written."""
     return len(raw) if len(raw) <= EVENT_BYTES_MAX else len(raw) - written_bytes(raw)
 
 
 def lower_kind(kind: str) -> str:
-    """Return *kind* as kinds are compared: in lower case, where only ASCII has cases, as in both databases.
+    """Return *kind* in the form in which kinds are compared: ASCII letters in lower case, as both databases compare.
 
     >>> lower_kind("Order.PLACED"), lower_kind("ÅPNET")
     ('order.placed', 'Åpnet')
@@ -289,9 +292,9 @@ def lower_kind(kind: str) -> str:
 
 
 def one_line(raw: bytes) -> bytes:
-    """Drop CR and LF, which valid JSON holds only between tokens, so that an event is always one line.
+    """Remove CR and LF, which valid JSON contains only between tokens, so that an event is always one line.
 
-    Only of what has been checked: dropped from within a token, they would make another event of what is none.
+    Apply it to checked events only: within a token, the removal could turn an invalid event into a valid one.
     """
     if b"\n" in raw or b"\r" in raw:
         return raw.replace(b"\n", b"").replace(b"\r", b"")
@@ -299,22 +302,22 @@ def one_line(raw: bytes) -> bytes:
 
 
 def one_line_each(raws: list[bytes]) -> list[bytes]:
-    """Do the same for each of *raws*, looking for line ends once."""
+    """Apply `one_line` to each of *raws*, and search for line ends only once."""
     joined = b"".join(raws)
     return [one_line(raw) for raw in raws] if b"\n" in joined or b"\r" in joined else raws
 
 
 def is_key(text: str) -> bool:
-    """Tell whether *text* can be a key: it has up to 1024 characters, and no control characters."""
+    """Return whether *text* is a valid key: at most 1024 characters, and no control characters."""
     if len(text) <= KEY_CHARS_MAX and text.isascii() and text.isprintable():
         return True
     return len(text) <= KEY_CHARS_MAX and not _CONTROL.search(text) and _is_unicode(text)
 
 
 def check_key(key: str, line: int, refusal: type[PenstockError] = InvalidEvent, *, where: str | None = None) -> None:
-    """Raise *refusal* unless *key* is up to 1024 characters of text without control characters.
+    """Raise *refusal* unless *key* has at most 1024 characters, none of them a control character.
 
-    *where* says where it stands, when it is not handed in as a key.
+    *where* is the place of the key in the event, if it was not given beside it.
     """
     if is_key(key):
         return
@@ -325,9 +328,9 @@ def check_key(key: str, line: int, refusal: type[PenstockError] = InvalidEvent, 
 
 
 def check_kind(kind: str, line: int, where: str) -> None:
-    """Raise InvalidEvent unless *kind* is 1 to 1024 characters of text without control characters.
+    """Raise InvalidEvent unless *kind* has 1 to 1024 characters, none of them a control character.
 
-    *where* says where it stands.
+    *where* is the place of the kind in the event.
     """
     if kind and is_key(kind):
         return
@@ -337,7 +340,7 @@ def check_kind(kind: str, line: int, where: str) -> None:
 
 
 def check_headers(headers: dict[str, str], line: int) -> str | None:
-    """Return *headers* as one line of JSON, None when there are none; InvalidEvent for what a header cannot be."""
+    """Return *headers* as one line of JSON, None if there are none; raise InvalidEvent if one is not valid."""
     for name, value in headers.items():
         if not name or _CONTROL.search(name) or not (_is_unicode(name) and _is_unicode(value)):
             raise InvalidEvent(line=line, reason=f"header {name!r}: a name is not empty and has no control characters")
@@ -357,14 +360,14 @@ def _is_unicode(text: str) -> bool:
 
 
 def first_large(events: Sequence[bytes]) -> int | None:
-    """Return which of *events* is the first that `check_size` refuses; None when all are small enough."""
+    """Return the index of the first of *events* that `check_size` refuses; None if there is none."""
     if not events or max(map(len, events)) <= EVENT_BYTES_MAX:
         return None
     return next((at for at, raw in enumerate(events) if _own_size(raw) > EVENT_BYTES_MAX), None)
 
 
 def check_sizes(events: Sequence[bytes], lines: Sequence[int]) -> None:
-    """Raise EventTooLarge for the first of *events* that is."""
+    """Raise EventTooLarge for the first of *events* that is too large."""
     large = first_large(events)
     if large is not None:
         check_size(events[large], lines[large])

@@ -1,4 +1,4 @@
-"""The partition of an event by Nakadi's `hash` strategy, bit for bit.
+"""Nakadi's partition strategies `hash` and `random`, `hash` bit for bit.
 
 Source: Nakadi's partition strategies, https://nakadi.io/manual.html, and docs/decisions/nakadi-contract.md.
 """
@@ -13,7 +13,7 @@ from penstock.schema.traversal import Path
 
 
 def text_order(count: int) -> tuple[int, ...]:
-    """Return the partitions in the order in which the strategies number them: sorted as text.
+    """Return the partitions in the order in which the strategies number them: sorted as texts.
 
     >>> text_order(12)
     (0, 1, 10, 11, 2, 3, 4, 5, 6, 7, 8, 9)
@@ -22,7 +22,7 @@ def text_order(count: int) -> tuple[int, ...]:
 
 
 def java_hash(text: str) -> int:
-    """Return Java's String.hashCode: over UTF-16 units, wrapping at signed 32 bit.
+    """Return Java's String.hashCode of *text*: over UTF-16 units, in signed 32-bit arithmetic.
 
     >>> java_hash("order-1"), java_hash("polygenelubricants")
     (-1207111310, -2147483648)
@@ -40,7 +40,7 @@ def java_hash(text: str) -> int:
 
 @lru_cache(maxsize=65_536)
 def hash_partition(texts: tuple[str, ...], count: int) -> int:
-    """Return the partition of the key *texts* among *count*: their hashes' sum, so that their order does not matter.
+    """Return the partition of the key *texts* among *count*, by the sum of their hashes: order is irrelevant.
 
     >>> [hash_partition(("order-1",), n) for n in (3, 4, 8, 12)]
     [2, 2, 6, 10]
@@ -52,19 +52,19 @@ text_order_of: Final = lru_cache(maxsize=1_024)(text_order)
 
 
 def random_partitions(events: int, count: int) -> list[int]:
-    """Return any of *count* partitions, evenly, for each of so many events.
+    """Return a uniformly random partition out of *count* for each of *events* events.
 
     >>> random_partitions(3, 1)
     [0, 0, 0]
     """
-    return random.choices(range(count), k=events) if count > 1 else [0] * events  # noqa: S311  # Nothing secret.
+    return random.choices(range(count), k=events) if count > 1 else [0] * events  # noqa: S311  # Not a secret.
 
 
 def key_text(event: dict[str, Any], path: Path) -> str:
-    """Return the text of the value at *path*, as Java's toString would give it.
+    """Return the text of the value at *path*, as Java's toString formats it.
 
     Raises:
-        KeyError: something on the way is missing or is not an object; its argument is the path as text.
+        KeyError: a step of the path is missing or is not in an object; the argument is the path as text.
     """
     value: Any = event
     for step in path:

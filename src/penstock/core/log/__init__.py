@@ -1,1 +1,1 @@
-"""The rules of the log: which events it accepts, cursors into it, batches out of it."""
+"""The rules of the log: accepting events, cursors, and batches of event streams."""

@@ -1,10 +1,10 @@
 """Decides whether an event type accepts events: by schema, size, partition, key and headers.
 
-The hub decides by this when it publishes, and the outbox before it inserts, so both accept the same events. The
+The hub applies these rules when it publishes, and the outbox before it inserts, so both accept the same events. The
 partition of an event follows from the event type's strategy (`penstock.core.events.partitioning`).
 
-The option `max_event_bytes` bounds the lines of a feed, since some readers stop at long lines. It bounds the longest
-line by which any read may send an event: version 1, all headers, any partition, the line end included.
+The option `max_event_bytes` bounds the lines of a feed, since some readers stop at long lines. The limit applies to the
+longest line in which any read can send the event: version 1, all headers, any partition, the line end included.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,19 +34,23 @@ from penstock.errors import EventTooLarge, InvalidEvent, PartitionRefused
 from penstock.schema.traversal import Path, format_pointer, key_path
 
 PartitionRule = Callable[[str | None, NewEvent, dict[str, Any], int], tuple[int, str | None]]
-"""Chooses the partition by an event's key, what came with it, itself, and its line; returns its own key, too."""
+"""Returns the partition and the key of an event, from: the given key, the new event, the decoded event, its line
+number."""
 
 
 class Partitioner:
-    """Chooses the partitions of one event type's events."""
+    """Assigns partitions to the events of one event type, by its partition strategy."""
 
     def __init__(
         self, event_type: EventType, *, takes_keys: bool = True, only: int | None = None, among: int | None = None
     ) -> None:
-        """Choose for *event_type*.
+        """Create the partitioner of *event_type*.
 
-        *takes_keys*: in the way in which the events came they can have keys beside them. *only*: the partition that all
-        were sent to. *among* the first so many partitions: all, unless that is said.
+        Args:
+            event_type: the event type.
+            takes_keys: whether the publishing interface lets callers send a key beside an event; only for error texts.
+            only: the partition to which all events were sent, if any.
+            among: assign only the first *among* partitions; None: all.
         """
         self._event_type = event_type
         self._takes_keys = takes_keys
@@ -61,7 +65,7 @@ class Partitioner:
         self.is_random = event_type.partition_strategy == "random"
 
     def random(self, events: int) -> Sequence[int]:
-        """Return a partition for each of so many events, any of them where they were sent to none."""
+        """Return a random partition for each of *events* events; if they were sent to a partition, that one."""
         return random_partitions(events, self._count) if self._only is None else [self._only] * events
 
     def _any(self, key: str | None, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str | None]:  # noqa: ARG002
@@ -92,12 +96,12 @@ class Partitioner:
             raise PartitionRefused(line=line, reason=reason + instead) from None
 
     def _missing(self, event: dict[str, Any]) -> str:
-        """Return the first field that *event* lacks, as its event type names it."""
+        """Return the first partition key field that *event* lacks, as the event type names it."""
         fields = zip(self._event_type.partition_key_fields, self._paths, strict=True)
         return next(field for field, path in fields if not _has(event, path))
 
     def _refuse_key(self, key: str, texts: Sequence[str], line: int) -> None:
-        """Raise for the first of the fields that is no key by itself, or for all that make one too long a *key*."""
+        """Raise for the first field whose text is not a valid key, or for all if together they are too long."""
         places = list(map(format_pointer, self._paths))
         for place, text in zip(places, texts, strict=True):
             check_key(text, line, PartitionRefused, where=place)
@@ -141,10 +145,10 @@ def check_line_sizes(
     kinds: Sequence[str | None],
     lines: Sequence[int],
 ) -> None:
-    """Raise EventTooLarge for the first of *events* whose line may be longer than its event type allows.
+    """Raise EventTooLarge for the first of *events* whose line can be longer than its event type allows.
 
-    *decoded* are the same events; *keys* and *kinds* are what the log will have of each; *lines* are their numbers in
-    errors.
+    *decoded* are the same events, decoded; *keys* and *kinds* are those that the log will store; *lines* are their
+    numbers in errors.
     """
     limit = event_type.max_event_bytes
     if limit is None:
@@ -160,9 +164,10 @@ def check_line_sizes(
 def line_bytes(
     event_type: EventType, new: NewEvent, event: dict[str, Any], *, key: str | None, kind: str | None
 ) -> int:
-    """Return how long the longest line is by which a feed may send an event, its end included.
+    """Return the length of the longest line in which a feed can send an event, the line end included.
 
-    Of a business or data event, the most that a hub may write into its metadata counts, in place of what is there.
+    For a business or data event this counts the most that a hub can write into the metadata, instead of what it has
+    written.
     """
     raw = one_line(bytes(new.data))
     headers = derived_headers(event, event_type=event_type.name, kind=kind, key=key) | (new.headers or {})
@@ -177,20 +182,20 @@ _UNTOLD: Final = "is not what the schema allows"
 
 
 class ParsedBatch(NamedTuple):
-    """Events that are handed in together: as they came, as bytes, and decoded."""
+    """Events that were published together: as new events, as bytes, and decoded."""
 
     events: Sequence[NewEvent]
     raws: list[bytes]
     decoded: list[dict[str, Any]]
     lines: Sequence[int]
-    """The numbers by which errors call the events."""
+    """The numbers that errors give to the events."""
 
     @classmethod
     def parse(cls, events: Sequence[NewEvent], lines: Sequence[int] | None = None) -> "ParsedBatch":
-        """Decode *events*; *lines* are counted from 1 unless given.
+        """Decode *events*; without *lines* they are numbered from 1.
 
         Raises:
-            MalformedEvent: one of them cannot be an event.
+            MalformedEvent: one of the events is not a valid event.
         """
         raws = [bytes(event.data) for event in events]
         lines = lines or range(1, len(raws) + 1)
@@ -198,12 +203,12 @@ class ParsedBatch(NamedTuple):
 
 
 class AcceptedEvents(NamedTuple):
-    """The keys, kinds, headers and partitions of a batch, by event."""
+    """The partitions, keys, kinds and headers of a batch; one item for each event."""
 
     partitions: Sequence[int]
     keys: Sequence[str | None]
     kinds: Sequence[str | None]
-    """None: the event type's name."""
+    """None: the kind is the event type's name."""
     headers: Sequence[str | None]
     """The event's own headers as JSON; None: it has none."""
 
@@ -217,19 +222,19 @@ def accept(
     validated: bool = False,
     tells: bool = True,
 ) -> AcceptedEvents:
-    """Return what *event_type* makes of each event of *batch*; all of them are accepted, or none.
+    """Check all events of *batch*, and return the values that the log stores beside them; accept all events, or raise.
 
     All events are validated, then partitioned, as in Nakadi; then the size of their lines is checked. The first failure
-    ends it.
+    is raised.
 
     Args:
-        event_type: what the events have to be.
+        event_type: the event type that the events are published to.
         batch: the events.
-        placing: chooses the partitions.
-        strict: refuse metadata that only a hub writes; else it is dropped from the decoded events.
-        validated: do not hold the events against the schema again.
-        tells: say what is wrong with an event that the schema does not allow. That can take much longer than to find
-            that it is not allowed.
+        placing: assigns the partitions.
+        strict: refuse metadata that only a hub writes; otherwise it is dropped from the decoded events.
+        validated: the events were validated before; skip the schema and the sizes.
+        tells: explain which part of an event the schema does not allow. Explaining can take much longer than
+            validating.
 
     Raises:
         InvalidEvent, EventTooLarge: an event is not valid.
@@ -252,7 +257,7 @@ def assign_partitions(
     """Return each event's partition, and its key.
 
     Raises:
-        InvalidEvent: what was handed in as a key cannot be one.
+        InvalidEvent: a given key is not a valid key.
         PartitionRefused: an event has no partition, or no key.
     """
     given = [new.headers.get(KEY_HEADER) if new.key is None and new.headers else new.key for new in batch.events]
@@ -273,9 +278,9 @@ def assign_partitions(
 
 
 def _validate(event_type: EventType, batch: ParsedBatch, *, tells: bool) -> None:
-    """Raise for the first event that the schema does not allow, or that is too large."""
+    """Raise for the first event that is too large, or that the schema does not allow."""
     validator = event_type.validator
-    large = first_large(batch.raws)  # What is too large is not looked into.
+    large = first_large(batch.raws)  # Events from the first too large one on are not validated.
     invalid = validator.first_invalid(batch.decoded[:large], batch.raws[:large])
     if invalid is not None:
         reason = validator.why(batch.decoded[invalid]) if tells else _UNTOLD
@@ -285,7 +290,7 @@ def _validate(event_type: EventType, batch: ParsedBatch, *, tells: bool) -> None
 
 
 def _check_given(key: str, new: NewEvent, line: int) -> None:
-    """Raise InvalidEvent unless *key*, with which *new* was handed in, can be one."""
+    """Raise InvalidEvent unless *key*, which was given with *new*, is a valid key."""
     check_key(key, line, where=f"header {KEY_HEADER!r}" if new.key is None else None)
 
 
@@ -300,7 +305,7 @@ def _compaction_key(event: dict[str, Any], line: int) -> str:
 
 
 def _described(event_type: EventType, batch: ParsedBatch) -> tuple[list[str | None], list[str | None]]:
-    """Return each event's kind, None for that of the event type, and its own headers."""
+    """Return each event's kind, None if it is the event type's name, and its own headers."""
     events, lines = batch.events, batch.lines
     kinds: list[str | None] = [None] * len(events)
     headers: list[str | None] = [None] * len(events)

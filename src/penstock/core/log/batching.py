@@ -1,13 +1,12 @@
-"""Cuts a stream's events into batches: decides what to send now, and when to look again.
+"""Cuts the events of a stream into batches: decides what to send now, and when to check again.
 
-No I/O and no clock: the caller hands in what it has read, and the time, in seconds of any clock that does not go
-back.
+No I/O and no clock: the caller passes the events that it has read, and the time, in seconds of a monotonic clock.
 
 Source: Nakadi's low-level API, https://nakadi.io/manual.html.
 
 Invariants:
-    Batches of a partition hold its events in their order, each once; nothing behind a limit is sent.
-    What waits to be sent has at most `bytes_max` bytes, except for what was added last.
+    Batches of a partition hold its events in order, each once. No event beyond a limit is sent.
+    Events that wait to be sent take at most `bytes_max` bytes, except for those of the last `add`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,41 +15,41 @@ from typing import Final, NamedTuple
 import msgspec
 
 EVENT_OVERHEAD: Final = 48
-"""What an event takes in memory beside its bytes: a stream of empty objects is bounded, too."""
+"""Memory that an event takes beside its bytes, so that a stream of empty objects is bounded, too."""
 
 
 class FeedStreamRules(msgspec.Struct, frozen=True, kw_only=True):
-    """How a stream wants its events."""
+    """The limits of one event stream."""
 
     batch_limit: int
-    """How many events make a batch, at least 1."""
+    """Number of events in a full batch, at least 1."""
     stream_limit: int
-    """The stream ends after so many events; 0: it does not."""
+    """The stream ends after this number of events; 0: no limit."""
     flush_timeout: float
-    """A partition sends what it has, or that it has nothing, so long after it has last sent anything."""
+    """A partition that was silent for this many seconds sends the events that it has, or a keep-alive."""
     timeout: float
-    """The stream ends after so long a time."""
+    """The stream ends after this many seconds."""
     keep_alive_limit: int
-    """The stream ends once every partition has said so often in a row that it has nothing; 0: it does not."""
+    """The stream ends once each partition has sent this number of keep-alives in a row; 0: no limit."""
     bytes_max: int
-    """How much may wait to be sent."""
+    """Upper bound of the bytes that wait to be sent."""
 
 
 class FeedBatch(NamedTuple):
-    """What is to be sent of one partition."""
+    """A batch of one partition."""
 
     partition: int
     position: int
-    """The offset wanted next by whoever has this batch."""
+    """The next offset that a reader of this batch wants."""
     events: Sequence[bytes]
-    """None in a keep-alive."""
+    """Empty in a keep-alive."""
 
 
 class FeedBatcher:
-    """The batches of one stream. Not safe to use from two threads at once."""
+    """Cuts the events of one stream into batches. Not thread-safe."""
 
     def __init__(self, rules: FeedStreamRules, positions: Mapping[int, int], now: float) -> None:
-        """Begin at *now*, with the offset wanted next of each partition."""
+        """Start the stream at *now*; *positions* has the next offset to read of each partition."""
         self._rules = rules
         self._partitions: dict[int, _Partition] = {}
         self._ready: list[FeedBatch] = []
@@ -63,39 +62,39 @@ class FeedBatcher:
 
     @property
     def closed(self) -> bool:
-        """Whether the stream has ended: nothing is to be sent after what `take` has given."""
+        """Whether the stream has ended: no batch follows those that `take` has returned."""
         return self._closed
 
     @property
     def left(self) -> int | None:
-        """How many more events it takes; None: any number."""
+        """Number of events that the stream still takes; None: unlimited."""
         return self._left
 
     @property
     def size(self) -> int:
-        """How many bytes wait to be sent, and what they take in memory besides."""
+        """Bytes of the events that wait to be sent, with their overhead in memory."""
         return self._size
 
     @property
     def ends_at(self) -> float:
-        """When the stream's time is up."""
+        """Time at which the stream times out."""
         return self._ends_at
 
     @property
     def due_at(self) -> float:
-        """When `take` has something next, if nothing is added before."""
+        """Time at which `take` next returns a batch if no event is added before."""
         first = min((each.sent_at for each in self._partitions.values()), default=self._ends_at)
         return min(first + self._rules.flush_timeout, self._ends_at)
 
     def begin(self, partition: int, position: int, now: float) -> None:
-        """Have a partition among the others from *now* on, with the offset wanted next."""
+        """Add a partition to the stream at *now*; *position* is the next offset to read."""
         self._partitions[partition] = _Partition(position, now)
 
     def add(self, partition: int, events: Sequence[bytes], offsets: Sequence[int], position: int, now: float) -> None:
-        """Take what was read of a partition: *events* at *offsets*, and the offset wanted next after all of it.
+        """Add the *events* at *offsets* that were read of a partition, and the next offset to read, *position*.
 
-        What lies between was left out by whoever read it, and is not wanted again. Events beyond the stream's limit are
-        not taken.
+        Offsets that are missing between them were filtered out by the reader, and are not read again. Events beyond the
+        stream's limit are ignored.
         """
         if self._left is not None and len(events) > self._left:
             events = events[: self._left]
@@ -116,7 +115,7 @@ class FeedBatcher:
             self._left -= len(events)
 
     def take(self, now: float) -> Sequence[FeedBatch]:
-        """Return what is to be sent at *now*, in this order; it may close the stream."""
+        """Return the batches to send at *now*, in order; this can end the stream."""
         if self._closed:
             return ()
         self._flush(now)
@@ -132,7 +131,7 @@ class FeedBatcher:
         return ready
 
     def _fill(self, own: "_Partition", events: Sequence[bytes]) -> int:
-        """Have events wait until there are enough for a batch; return how many."""
+        """Queue events up to a full batch; return how many."""
         taken = events[: self._rules.batch_limit - len(own.events)]
         size = sum(map(len, taken)) + EVENT_OVERHEAD * len(taken)
         own.events += taken
@@ -141,7 +140,7 @@ class FeedBatcher:
         return len(taken)
 
     def _flush(self, now: float) -> None:
-        """Have every partition speak that has been silent for too long."""
+        """Send a batch or a keep-alive of each partition that was silent for too long."""
         for partition, own in self._partitions.items():
             if now >= own.sent_at + self._rules.flush_timeout:
                 self._send(partition, own, now)
@@ -159,7 +158,7 @@ class FeedBatcher:
 
 
 class _Partition:
-    """What waits of one partition."""
+    """The queue of one partition."""
 
     __slots__ = ("events", "keep_alives", "position", "sent_at", "size")
 

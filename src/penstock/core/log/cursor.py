@@ -1,14 +1,17 @@
-"""Cursors: the opaque text that a consumer keeps, and the places in physical partitions that it stands for.
+"""Cursors: opaque texts that a consumer keeps, and the offsets in physical partitions that they stand for.
 
-A reader chooses n, the number of partitions that it wants to see. The *view* of a feed at n has partitions 0 to n-1:
+A reader chooses n, the number of partitions that it reads the feed with. The *view* of a feed at n has partitions 0 to
+n-1:
 
     n = count                 each is one physical partition
     n divides count           virtual v merges the physical p with p mod n = v
     n is a multiple of count  virtual v is a slice of the physical v mod count
 
+Source: docs/decisions/feed-extensions.md.
+
 Invariants:
-    A cursor says of every physical partition that it covers which offset is wanted next.
-    A slice's cursor is good for that slice alone; any other is good wherever it covers what is asked for.
+    A cursor holds the next offset of each physical partition that it covers.
+    The cursor of a slice is valid for that slice alone; any other cursor is valid for each view that it covers.
 """
 
 import re
@@ -23,7 +26,7 @@ FIRST: Final = "_first"
 LAST: Final = "_last"
 CURSOR_CHARS_MAX: Final = 8_192
 VIEW_PARTITIONS_MAX: Final = 4_096
-"""A request with a cursor for each of so many partitions fits into a request target."""
+"""Upper bound of n: a request with one cursor for each partition fits into a request target."""
 
 _TEXT: Final = re.compile(r"1-([0-9a-f]{8})-(\d{1,9})-(\d{1,5})-(\d{1,5})-(\d{1,5})-(\d{1,18}(?:_\d{1,18})*)", re.ASCII)
 
@@ -37,7 +40,7 @@ class FeedView(msgspec.Struct, frozen=True):
 
     @property
     def physical(self) -> tuple[int, ...]:
-        """The physical partitions that it is made of.
+        """The physical partitions of this view.
 
         >>> FeedView(2, 1, 4).physical, FeedView(8, 5, 4).physical
         ((1, 3), (1,))
@@ -48,17 +51,17 @@ class FeedView(msgspec.Struct, frozen=True):
 
     @property
     def slices(self) -> int:
-        """Into how many slices its physical partition is cut; 1 when it is whole."""
+        """Number of slices into which the view divides its physical partition; 1: it is undivided."""
         return max(1, self.n // self.count)
 
     @property
     def slice(self) -> int:
-        """Which of the slices it is."""
+        """Number of this slice, from 0."""
         return self.partition // self.count if self.n > self.count else 0
 
 
 class FeedCursor(msgspec.Struct, frozen=True):
-    """A place in one view: for each of its physical partitions the offset wanted next."""
+    """A position in one view: the next offset of each of its physical partitions."""
 
     feed: str
     """The feed's mark: `feed_mark(name)`."""
@@ -67,7 +70,7 @@ class FeedCursor(msgspec.Struct, frozen=True):
     offsets: tuple[int, ...]
 
     def encode(self) -> str:
-        """Return the text that a consumer keeps: ASCII, safe in a URL.
+        """Return the cursor as the text that consumers keep: ASCII, safe in a URL.
 
         >>> FeedCursor(feed_mark("order.placed"), 1, FeedView(2, 1, 4), (7, 9)).encode()
         '1-f4ec22d8-1-4-2-1-7_9'
@@ -78,7 +81,7 @@ class FeedCursor(msgspec.Struct, frozen=True):
 
 
 def feed_mark(name: str) -> str:
-    """Return the short mark of a feed's name by which a cursor of another feed is told."""
+    """Return a short hash of a feed's name, by which a cursor of another feed is recognised."""
     return f"{crc32(name.encode()):08x}"
 
 
@@ -90,7 +93,7 @@ def check_view(n: int, count: int) -> None:
 
 
 def partition_count_error(n: int | str | None, count: int) -> BadPartitionCount | BadParameter:
-    """Return the error that says which n work for a feed with *count* partitions; *n* may be missing, or no number.
+    """Return the error that lists the valid n for a feed with *count* partitions; *n* can be missing, or not a number.
 
     >>> partition_count_error(3, 4).detail
     'n=3 does not work: the feed has 4 partitions; n can be 1, 2, 4 or a multiple of 4, up to 4096'
@@ -103,7 +106,7 @@ def partition_count_error(n: int | str | None, count: int) -> BadPartitionCount 
 
 
 def with_partition_count(error: BadParameter, count: int) -> BadParameter:
-    """Return *error*, in which n has a part, together with which n work for a feed with *count* partitions.
+    """Return *error*, which is about n, with the valid n for a feed with *count* partitions.
 
     >>> with_partition_count(BadParameter("n is given twice", parameter="n"), 1).detail
     'n is given twice; the feed has 1 partition; n can be any whole number, up to 4096'
@@ -129,10 +132,10 @@ def _divisors(count: int) -> list[int]:
 
 
 def parse_cursor(text: str, parameter: str, feed: str) -> FeedCursor:
-    """Read the cursor *text* of the feed named *feed*; *parameter* is what an error calls it.
+    """Parse the cursor *text* of the feed named *feed*; errors name the *parameter*.
 
     Raises:
-        BadCursor: it is none of ours, or of another feed.
+        BadCursor: the text is not a cursor of this hub, or belongs to another feed.
     """
     if len(text) > CURSOR_CHARS_MAX or not (match := _TEXT.fullmatch(text)):
         raise BadCursor(parameter=parameter, value=text[:80], reason="it is not one that this hub has given out")
@@ -150,12 +153,12 @@ def parse_cursor(text: str, parameter: str, feed: str) -> FeedCursor:
 
 
 def resolve_cursor(cursor: FeedCursor, view: FeedView, parameter: str, *, feed: str, epoch: int) -> dict[int, int]:
-    """Return the offset wanted next of each physical partition of *view*, as *cursor* has it.
+    """Return the next offset of each physical partition of *view*, according to *cursor*.
 
     Raises:
-        CursorExpired: the feed has been created again, or a backup put back, since the cursor was given out.
-        StaleSplit: it is a slice's cursor and the partition count has changed.
-        BadCursor: it does not cover what the view needs.
+        CursorExpired: the feed was created again, or a backup was restored, after the cursor was issued.
+        StaleSplit: it is the cursor of a slice, and the partition count has changed.
+        BadCursor: it does not cover the view.
     """
     if cursor.epoch != epoch:
         raise CursorExpired(
@@ -173,7 +176,7 @@ def resolve_cursor(cursor: FeedCursor, view: FeedView, parameter: str, *, feed: 
         if physical not in known:
             if physical < taken.count or physical % taken.n != taken.partition:
                 raise _uncovered(parameter, taken)
-            known[physical] = 0  # The partition was added since; its beginning has not been read.
+            known[physical] = 0  # The partition was added after the cursor was issued: read it from its start.
     return {physical: known[physical] for physical in view.physical}
 
 

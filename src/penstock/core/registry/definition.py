@@ -1,8 +1,8 @@
 """The definition of an event type: every field, its rule and its default, in Nakadi's shape.
 
-Names, annotations, labels and the values that an owner chooses from are here too, since subscriptions share them, and
-so are the limits: Penstock's own, and Nakadi's for clients that count on them. Members that are not known here are
-kept, so a client may send back whatever it was given.
+The rules for names, annotations, labels and enumerations are here too, since subscriptions share them. So are the
+limits: Penstock's own, and Nakadi's for clients that rely on them. Unknown members are kept, so a client can send a
+definition back as it was returned.
 
 Source: Nakadi's event types, https://nakadi.io/manual.html.
 """
@@ -38,15 +38,15 @@ MEMBERS: Final[Mapping[str, frozenset[str]]] = {
     "authorization": frozenset(["admins", "readers", "writers"]),
     "event_owner_selector": frozenset(["type", "name", "value"]),
 }
-"""Those that mean something, of the definition itself and of the objects in it whose members are not the owner's."""
+"""The known members of a definition, and of those objects in it whose members the owner does not choose."""
 
 
 class UnknownMember(NamedTuple):
-    """A member that means nothing here. It is kept nevertheless, so that clients may send what they know."""
+    """A member of a definition that has no meaning. It is kept, so that clients can send members of newer versions."""
 
     at: Pointer
     meant: str | None
-    """Which one was probably meant; None: none looks like it."""
+    """The known member that was probably meant; None: no name is similar."""
 
     def __str__(self) -> str:
         asks = f"; is it {self.meant}?" if self.meant else ""
@@ -54,7 +54,7 @@ class UnknownMember(NamedTuple):
 
 
 def unknown_members(definition: Mapping[str, Any]) -> Iterator[UnknownMember]:
-    """Yield the members of a *definition*, in Nakadi's shape, that are not known here.
+    """Yield the unknown members of a *definition* in Nakadi's shape.
 
     >>> [str(each) for each in unknown_members({"name": "a", "partition_stratgy": "hash"})]
     ['partition_stratgy is a member that means nothing to a hub; is it partition_strategy?']
@@ -67,7 +67,7 @@ def unknown_members(definition: Mapping[str, Any]) -> Iterator[UnknownMember]:
 
 
 def _closest_member(name: str, within: str) -> str | None:
-    """Return the member that looks most like *name*: one beside it, or one of that very name elsewhere."""
+    """Return the known member most similar to *name*: the same name elsewhere, or a similar one in the same object."""
     known = MEMBERS[within]
     for other, members in MEMBERS.items():
         if other != within and name in members and other != "schema":
@@ -82,7 +82,7 @@ _NAME: Final = re.compile(NAME_PATTERN)
 
 
 def is_name(text: str) -> bool:
-    """Tell whether an event type can be called *text*.
+    """Return whether *text* is a valid name of an event type.
 
     >>> is_name("order.placed"), is_name("order placed")
     (True, False)
@@ -94,36 +94,37 @@ Category = Literal["undefined", "business", "data"]
 """Any object; a step of a business process, with metadata; a change of data, with metadata."""
 PartitionStrategy = Literal["random", "hash", "user_defined"]
 CleanupPolicy = Literal["delete", "compact", "compact_and_delete"]
-"""Whether old events go by their age, or but for the last of each key, or both."""
+"""Whether events are deleted by their age, or by compaction, which keeps the last event of each key, or by both."""
 Mode = Literal["none", "forward", "compatible"]
-"""Which changes of the schema are allowed: all; those that old consumers can live with; those that harm nobody."""
+"""The allowed changes of the schema: all; those that old consumers can read; those that break nobody."""
 Evolution = Literal["nakadi", "consumers"]
-"""By whose list the mode `forward` goes: Nakadi's, or also the event guidelines' list of what suits consumers."""
+"""The list of changes that the mode `forward` allows: Nakadi's, or also those that the event guidelines call compatible
+for consumers."""
 ReadFrom = Literal["begin", "end", "cursors"]
-"""Where a subscription begins."""
+"""Position at which a subscription starts."""
 Unprocessable = Literal["SKIP_EVENT", "DEAD_LETTER_QUEUE"]
-"""What becomes of an event that was sent as often as it may be, and was never committed; as Nakadi has it."""
+"""Nakadi's policies for an event that was sent as often as allowed, and never committed."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a hub goes along with what is asked of it; chosen once, when it starts."""
+    """The limits of a hub; chosen once, at its start."""
 
     partitions_max: int
-    """How many partitions an event type may have."""
+    """Upper bound of the partitions of an event type."""
     retention_ms: tuple[int | None, int | None]
-    """The shortest and the longest retention of an event type, in milliseconds; None: any."""
+    """Lower and upper bound of an event type's retention, in milliseconds; None: unbounded."""
     retention_default_ms: int | None
-    """The retention of an event type that asks for none, in milliseconds; None: events are kept for ever."""
+    """Retention of an event type that sets none, in milliseconds; None: events are kept forever."""
     subscription_partitions_max: int
-    """How many partitions a subscription may have, over all its event types."""
+    """Upper bound of the partitions of a subscription, over all its event types."""
     commit_timeout_max: int
-    """How many seconds a stream may have at most to commit what it was sent."""
+    """Upper bound of a stream's commit timeout, in seconds."""
     stream_bytes_max: int
-    """How many bytes a stream may hold of events that are not sent yet."""
+    """Upper bound of the bytes of unsent events that a stream holds."""
     strict: bool
-    """Whether to do as Nakadi does where Penstock would say or allow more."""
+    """Whether the hub behaves exactly like Nakadi where Penstock explains or allows more."""
     refuses_by_guidelines: bool = False
-    """Whether event types that break a guideline of the level MUST, and do not waive it, are refused."""
+    """Whether event types that break a MUST guideline without a waiver are refused."""
 
 
 PENSTOCK: Final = Limits(
@@ -135,7 +136,7 @@ PENSTOCK: Final = Limits(
     stream_bytes_max=50_000_000,
     strict=False,
 )
-"""The limits of a hub that nobody has told otherwise."""
+"""The default limits."""
 
 NAKADI: Final = Limits(
     partitions_max=8,
@@ -146,11 +147,11 @@ NAKADI: Final = Limits(
     stream_bytes_max=50_000_000,
     strict=True,
 )
-"""Nakadi's limits, as it has them by default: retention of 3 hours to 4 days, 2 days unless told."""
+"""Nakadi's default limits: a retention of 3 hours to 4 days, by default 2 days."""
 
 
 def limits_of(*, nakadi_strict: bool, refuses_by_guidelines: bool, stream_bytes_max: int = 50_000_000) -> Limits:
-    """Return the limits of a hub that is told this.
+    """Return the limits of a hub with these settings.
 
     >>> limits_of(nakadi_strict=True, refuses_by_guidelines=False).partitions_max
     8
@@ -170,7 +171,7 @@ _LABEL_NAME: Final = re.compile(r"[a-zA-Z0-9]([-_.a-zA-Z0-9]*[a-zA-Z0-9])?")
 
 
 def wrong_annotations(given: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield each key of *given* that breaks a rule, or whose value does, and what is wrong with it.
+    """Yield each key of *given* that breaks a rule, or whose value does, with the reason.
 
     >>> list(wrong_annotations({"team/contact": "any text"}))
     []
@@ -184,7 +185,7 @@ def wrong_annotations(given: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def wrong_labels(given: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Do the same for labels, whose values are names or empty.
+    """Yield each label that breaks a rule, with the reason; its value is empty or has the form of a name.
 
     >>> list(wrong_labels({"stage": "not a name"}))
     [('stage', 'Value should start and end with a letter or a digit, and have only those, "-", "_" and "." within')]
@@ -225,19 +226,19 @@ STATISTICS: Final = ("messages_per_minute", "message_size", "read_parallelism", 
 WHOLE_MAX: Final = (1 << 31) - 1
 _SELECTORS: Final = ("path", "static", "metadata")
 _ANY_SCHEMA: Final = {"type": "json_schema", "schema": "{}"}
-"""Stands for one that cannot be read, until the error is raised."""
+"""Stands for a schema that cannot be read, until the error is raised."""
 
 
 def complete_definition(given: Any, limits: Limits = PENSTOCK) -> Definition:
-    """Return the definition *given* with every field looked at and the defaults filled in.
+    """Check each field of the definition *given*, and return it with the defaults filled in.
 
     Raises:
-        MalformedEventType: a field is of the wrong type, or not among the values that it can have.
+        MalformedEventType: a field has the wrong type, or a value outside of its enumeration.
         InvalidEventType: a field breaks a rule.
-        UnsupportedMediaType: its schema is one of Avro.
+        UnsupportedMediaType: the schema is an Avro schema.
 
-    Both name all the fields that are wrong by themselves, the schema among them; those that do not fit together are
-    looked for once each is right.
+    The first two list all fields, the schema among them, that are wrong by themselves. Fields that contradict each
+    other are reported once each is valid by itself.
 
     >>> complete_definition({"name": "t", "owning_application": "me", "category": "undefined",
     ...            "schema": {"type": "json_schema", "schema": "{}"}})["partition_strategy"]
@@ -252,14 +253,17 @@ def complete_definition(given: Any, limits: Limits = PENSTOCK) -> Definition:
 
 
 def check_object(given: Any) -> None:
-    """Raise MalformedEventType unless what is *given* can be a definition at all."""
+    """Raise MalformedEventType if *given*, the whole definition, is not an object."""
     if not isinstance(given, dict):
         reason = f"an event type is a JSON object, this is {json_type_name(given)}"
-        raise MalformedEventType(reason, reason=reason)  # No field is wrong, but all of it.
+        raise MalformedEventType(reason, reason=reason)  # No single field is wrong.
 
 
 def partition_count_of(given: Definition, limits: Limits = PENSTOCK) -> int:
-    """Return how many partitions a checked definition asks for: itself, else by its statistic, cut at the limit."""
+    """Return the partition count of a checked definition: `partition_count`, else by its statistic.
+
+    The statistic is bounded by the limit.
+    """
     if given.get("partition_count") is not None:
         return int(given["partition_count"])
     statistic = given.get("default_statistic") or {}
@@ -268,14 +272,14 @@ def partition_count_of(given: Definition, limits: Limits = PENSTOCK) -> int:
 
 
 class _DefinitionReader(DefinitionReader):
-    """Reads the fields of one definition, collecting what is wrong with them."""
+    """Reads the fields of one definition, and collects the violations."""
 
     def __init__(self, given: Definition, limits: Limits) -> None:
         super().__init__(given)
         self._limits = limits
 
     def definition(self) -> tuple[Definition, Schema]:
-        """Return the definition and what its schema says; both are of use only if `raise_if_wrong` raises nothing."""
+        """Return the definition and its parsed schema; both are usable only if `raise_if_wrong` does not raise."""
         known: Definition = {
             "name": self._name(),
             "owning_application": self.text("owning_application", required=True),
@@ -307,7 +311,7 @@ class _DefinitionReader(DefinitionReader):
         return known | rest, self._said(known)
 
     def _said(self, known: Definition) -> Schema:
-        """Return what the text of the schema says."""
+        """Return the parsed schema."""
         compatible, business = known["compatibility_mode"] == "compatible", known["category"] == "business"
         try:
             schema = parse_schema(known["schema"]["schema"])
@@ -372,7 +376,7 @@ class _DefinitionReader(DefinitionReader):
         given = self.object("options")
         options = {name: value for name, value in given.items() if (name, value) != ("retention_time", None)}
         if "retention_time" not in options:
-            if self._limits.retention_default_ms is not None:  # Clients of Nakadi's reckon with it where it is there.
+            if self._limits.retention_default_ms is not None:  # Nakadi's clients rely on it.
                 options = {"retention_time": self._limits.retention_default_ms} | options
         else:
             low, high = self._limits.retention_ms
@@ -405,12 +409,12 @@ class _DefinitionReader(DefinitionReader):
 
 
 def read_schema_member(given: Any, within: str = "schema.") -> Definition:
-    """Return the member `schema`: its type and its text, as they were given. Errors put *within* before their names.
+    """Return the type and the text of the member `schema`; errors put *within* before the names of its fields.
 
     Raises:
-        MalformedEventType: it has another shape.
-        InvalidEventType: one of the two is missing.
-        UnsupportedMediaType: it is one of Avro, which is not offered.
+        MalformedEventType: the member has another shape.
+        InvalidEventType: the type or the text is missing.
+        UnsupportedMediaType: it is an Avro schema, which is not supported.
     """
     if not isinstance(given, dict):
         raise MalformedEventType(field="schema", reason=describe_mismatch(given, 'an object with "type" and "schema"'))
@@ -428,7 +432,7 @@ def read_schema_member(given: Any, within: str = "schema.") -> Definition:
 
 
 def _misfits(found: Mapping[str, Any], schema: Schema, limits: Limits) -> Iterator[Violation]:
-    """Yield where fields that are right by themselves do not fit together."""
+    """Yield fields that are valid by themselves, but contradict each other."""
     category = found["category"]
     if found["cleanup_policy"] != "delete" and category == "undefined":
         reason = "must be delete for the category undefined: its events have no compaction key"
@@ -466,7 +470,7 @@ _METADATA: Final = SERVER_MEMBERS.union(metadata_schema("", compacted=True)["pro
 
 
 def _is_there(schema: Schema, category: str, path: str) -> bool:
-    """Tell whether *path* is one in the whole events of a *category* whose own schema is *schema*."""
+    """Return whether *path* is defined in whole events of a *category* whose own schema is *schema*."""
     first, *rest = key_path(path)
     if category != "undefined" and first == "metadata":
         return rest[:1] == ["span_ctx"] or not rest or (len(rest) == 1 and rest[0] in _METADATA)
@@ -476,7 +480,7 @@ def _is_there(schema: Schema, category: str, path: str) -> bool:
 
 
 def _missing(category: str, path: str) -> str:
-    """Return *path* as it was given, and where the schema of a *category* would have it."""
+    """Return *path* as it was given, and the place at which the schema of a *category* should define it."""
     first, *rest = key_path(path)
     if category == "data" and first == "data":
         return f"{path!r} at {pointer_to(rest)}"

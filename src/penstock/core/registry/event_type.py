@@ -1,6 +1,6 @@
-"""An event type: name, category, schema, partitioning, and whatever else its owner says of it.
+"""Event types: a checked definition with its defaults, and the log that the store keeps for it.
 
-Members of a definition that the hub stores and shows, and that have no effect yet.
+`without_effect` finds members of a definition that have no effect yet.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,29 +28,29 @@ FIRST_VERSION = "1.0.0"
 
 
 class EventType(msgspec.Struct, frozen=True, kw_only=True):
-    """What an owner has declared, checked, with the defaults filled in."""
+    """The checked definition of an event type, with the defaults filled in."""
 
     name: str
     category: Category
     partition_count: int
-    """How many partitions it is created with."""
+    """The number of partitions that it is created with."""
     partition_strategy: PartitionStrategy
     partition_key_fields: tuple[str, ...]
     compatibility_mode: Mode
     cleanup_policy: CleanupPolicy
     schema_version: str
     exactly_once: bool
-    """Whether it takes events only in ways that store each exactly once; its option `publishing` says so."""
+    """Whether it accepts events only through interfaces that store each exactly once: the option `publishing`."""
     definition: Definition
-    """All of it in Nakadi's shape, what is not known here included; without partition count and times."""
+    """The definition in Nakadi's shape, unknown members included; without partition count and times."""
 
     @classmethod
     def parse(cls, definition: Any, limits: Limits = PENSTOCK) -> "EventType":
-        """Read a definition in Nakadi's shape, as an owner hands it in.
+        """Read the definition that an owner has sent, in Nakadi's shape.
 
         Raises:
-            InvalidEventType: names the fields and the rules that they break: see `complete_definition`.
-            UnsupportedMediaType: its schema is one of Avro.
+            InvalidEventType: lists the fields, and the rules that they break: see `complete_definition`.
+            UnsupportedMediaType: the schema is an Avro schema.
 
         >>> EventType.parse({"name": "order.placed", "owning_application": "shop", "category": "undefined",
         ...                  "schema": {"type": "json_schema", "schema": "{}"}}).partition_count
@@ -63,7 +63,7 @@ class EventType(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, definition: Definition, partition_count: int) -> "EventType":
-        """Return the event type of a definition that has passed `parse`, with that many partitions."""
+        """Return the event type of a definition that has passed `parse`, with this *partition_count*."""
         return cls(
             name=definition["name"],
             category=definition["category"],
@@ -79,40 +79,40 @@ class EventType(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def stored(cls, text: str | bytes, partition_count: int) -> "EventType":
-        """Return the event type whose definition a database has stored as *text*, with that many partitions."""
+        """Return the event type from the JSON *text* that the database has stored."""
         return cls.of(_filled_in(msgspec.json.decode(text)), partition_count)
 
     @property
     def whole(self) -> Definition:
-        """The definition together with the partition count."""
+        """The definition and the partition count."""
         return self.definition | {"partition_count": self.partition_count}
 
     @property
     def evolution(self) -> Evolution:
-        """By whose list its mode `forward` goes; its option `evolution` says so."""
+        """The list of changes that the mode `forward` allows: the option `evolution`."""
         return "consumers" if self.definition["options"].get("evolution") == "consumers" else "nakadi"
 
     @property
     def evolution_rules(self) -> EvolutionRules:
-        """The rules that judge a change of its schema."""
+        """The rules by which a change of the schema is judged."""
         return "consumers" if self.evolution == "consumers" else self.compatibility_mode
 
     @property
     def max_event_bytes(self) -> int | None:
-        """The longest feed line of an event, in bytes: see `penstock.core.log.acceptance`. None: it has no limit."""
+        """Upper bound of an event's feed line, in bytes: see `penstock.core.log.acceptance`. None: no limit."""
         limit: int | None = self.definition.get("max_event_bytes")
         return limit
 
     @property
     def compacted(self) -> bool:
-        """Whether events have a compaction key, and can be deleted by it."""
+        """Whether events have a compaction key, by which they can be deleted."""
         return self.cleanup_policy != "delete"
 
     @property
     def fingerprint(self) -> str:
-        """A digest of the definition and the partition count: event types with the same one take the same events.
+        """A digest of the definition and the partition count; equal fingerprints accept the same events.
 
-        When it was defined does not count, so that databases with the same definitions have the same fingerprints.
+        It ignores the times of definition, so that databases with the same definitions have the same fingerprints.
         """
         schema = {name: value for name, value in self.definition["schema"].items() if name != "created_at"}
         encoded = msgspec.json.encode(self.whole | {"schema": schema}, order="sorted")
@@ -120,13 +120,13 @@ class EventType(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def validator(self) -> Validator:
-        """Who validates its events, compiled when first asked for."""
+        """The validator of its events; compiled at the first use."""
         return validator(**self._validated_by)
 
     def is_light(self, size: int) -> bool:
-        """Tell whether validating events of *size* bytes is so little work that an event loop may do it.
+        """Return whether validating events of *size* bytes takes so little time that an event loop can do it.
 
-        It is not as long as the validator is not compiled; that is not done here.
+        False as long as the validator is not compiled; this method does not compile it.
         """
         ready = compiled_validator(**self._validated_by)
         return ready is not None and ready.is_light(size)
@@ -161,7 +161,7 @@ _ANY_SCHEMA: Final = {"type": "json_schema", "schema": "{}", "version": FIRST_VE
 
 
 def _filled_in(definition: dict[str, Any]) -> dict[str, Any]:
-    """Return what is stored, and where 0.1.0 has stored it, which kept no more than was given, with the rest."""
+    """Return a stored definition with its defaults; version 0.1.0 stored definitions as they were sent."""
     if "version" in definition.get("schema", ()):
         return definition
     known = {"category": definition["category"].lower(), "schema": _ANY_SCHEMA}
@@ -169,7 +169,7 @@ def _filled_in(definition: dict[str, Any]) -> dict[str, Any]:
 
 
 class _ValidatedBy(TypedDict):
-    """What makes the validator of an event type another one."""
+    """The arguments that select the validator of an event type."""
 
     text: str
     name: str
@@ -179,20 +179,21 @@ class _ValidatedBy(TypedDict):
 
 
 _NOT_KEPT = frozenset(["partition_count", "created_at", "updated_at"])
-"""What the store itself knows of an event type."""
+"""Members that the store keeps outside of the definition."""
 
 
 class StoredFeed(msgspec.Struct, frozen=True, kw_only=True):
-    """An event type's log, as the store knows it."""
+    """The log of an event type, as the store knows it."""
 
     id: int
     epoch: int
-    """Raised when a feed of this name is created again, and when a backup has been put back: no old cursor fits."""
+    """Incremented when a feed of this name is created again, and when a backup is restored; older cursors become
+    invalid."""
     revision: int
-    """Raised by every change of the definition or of the partitions."""
+    """Incremented by every change of the definition or of the partitions."""
     event_type: EventType
     partition_ids: tuple[int, ...]
-    """The store's own number of each partition, never used twice."""
+    """The store's own id of each partition, never reused."""
     created_at: int
     """Microseconds since 1970, UTC; so are all times in storage."""
     updated_at: int
@@ -204,7 +205,7 @@ class StoredFeed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def partition_count(self) -> int:
-        """The physical number of partitions."""
+        """The number of physical partitions."""
         return len(self.partition_ids)
 
 
@@ -218,7 +219,7 @@ class WithoutEffect(NamedTuple):
     """A member of a definition that has no effect yet."""
 
     field: str
-    """As errors name it, such as `options.retention_time`."""
+    """Its name in errors, such as `options.retention_time`."""
     reason: str
 
     def __str__(self) -> str:
@@ -226,9 +227,9 @@ class WithoutEffect(NamedTuple):
 
 
 def without_effect(given: Mapping[str, Any]) -> Iterator[WithoutEffect]:
-    """Yield the members of a definition, as its owner has *given* it, that have no effect yet.
+    """Yield the members of a valid definition that have no effect yet.
 
-    The definition is valid, and one of an event type or a subscription.
+    *given* is the definition of an event type or a subscription, as its owner has sent it.
 
     >>> [str(each) for each in without_effect({"options": {"retention_time": 86400000}})]
     ['options.retention_time has no effect yet: no event is removed while its event type exists']

@@ -1,4 +1,4 @@
-"""Which fields of an event type an owner may change.
+"""The fields of an event type that an owner can change, and by which rules.
 
 Source: Nakadi's rules for updates of event types, https://nakadi.io/manual.html.
 """
@@ -28,7 +28,7 @@ _REFUSED: Final = "cannot be changed so: "
 _NEXT_MODE: Final = {"none": "forward", "forward": "compatible"}
 
 EarlierVersions = Callable[[], Iterable[Definition]]
-"""Gives the earlier versions of a schema that have the major number of the last one, newest first."""
+"""Returns the earlier versions of a schema that have the major number of the last one, newest first."""
 
 
 def _nothing() -> Iterable[Definition]:
@@ -36,11 +36,11 @@ def _nothing() -> Iterable[Definition]:
 
 
 class Replacement(NamedTuple):
-    """What an event type becomes."""
+    """The event type after a change of its definition."""
 
     event_type: EventType
     verdict: EvolutionVerdict | None
-    """What the change of its schema means; None where its text is the same."""
+    """The effect of the change of its schema; None if the text is the same."""
 
 
 def replace_definition(
@@ -52,16 +52,16 @@ def replace_definition(
     limits: Limits = PENSTOCK,
     earlier: EarlierVersions = _nothing,
 ) -> Replacement:
-    """Return what *old* becomes by the definition *given*; an *admin* may change more than an owner.
+    """Return the event type *old* with the definition *given*; an *admin* can change more than an owner.
 
-    Without *allow_reordering*, changes are refused that take from events the order that they have now: a change away
-    from the partition strategies `hash` and `user_defined`, and one to other key fields, which Nakadi lets pass.
-    Without the *earlier* versions of the schema, it is not held against them.
+    Unless *allow_reordering*, changes that break the current order of events are refused: another strategy than `hash`
+    or `user_defined`, and other key fields, a change which Nakadi allows. *earlier* versions of the schema, if given,
+    are compared too.
 
     Raises:
-        InvalidEventType: the definition breaks a rule, or changes what cannot be changed. Where it breaks a rule and
-            has another schema, that can be read, its `changes` are told as those of IncompatibleSchema are.
-        IncompatibleSchema: its mode does not allow the change of its schema.
+        InvalidEventType: the definition breaks a rule, or changes a fixed field. If it also has another, valid schema,
+            the error lists the schema's `changes` like IncompatibleSchema.
+        IncompatibleSchema: the compatibility mode refuses the change of the schema.
     """
     check_object(given)
     _check_partition_count(old, given)
@@ -80,10 +80,10 @@ def replace_definition(
 
 
 def judge_schema_change(old: EventType, new: EventType, earlier: EarlierVersions = _nothing) -> EvolutionVerdict:
-    """Return what the change from one schema to the other means.
+    """Return the verdict on the change from the schema of *old* to that of *new*.
 
     Raises:
-        IncompatibleSchema: the mode of *old* does not allow it; its `changes` say what each is, and what to do instead.
+        IncompatibleSchema: the mode of *old* refuses it; `changes` explains each change, with an alternative.
     """
     before, after = (parse_schema(each.definition["schema"]["schema"]) for each in (old, new))
     rules = old.evolution_rules, new.evolution_rules
@@ -109,7 +109,7 @@ def _meaning(verdict: EvolutionVerdict, rules: EvolutionRules) -> dict[str, Any]
 
 
 def _in_which_order(before: Schema, after: Schema, mode: EvolutionRules, new_mode: EvolutionRules) -> str:
-    """Say how the schema and the mode can be changed one by one, where they cannot be in one go."""
+    """Explain how to change the schema and the mode one after the other, if both at once are refused."""
     if mode == new_mode:
         return ""
     setting = f"`compatibility_mode` to {new_mode}"
@@ -125,9 +125,9 @@ def _in_which_order(before: Schema, after: Schema, mode: EvolutionRules, new_mod
 
 
 def _with_changes(error: InvalidEventType, old: EventType, given: Definition) -> InvalidEventType:
-    """Return *error* with what it would mean to change the schema, so that all that is wrong is told at once."""
+    """Return *error* with the changes of the schema, so that one answer reports all problems."""
     if isinstance(error, MalformedEventType):
-        return error  # What is given may be anything.
+        return error  # The definition can have any shape.
     try:
         after = parse_schema(read_schema_member(given.get("schema"))["schema"])
         mode: Any = str(given.get("compatibility_mode") or "forward").lower()
@@ -145,7 +145,7 @@ def _with_changes(error: InvalidEventType, old: EventType, given: Definition) ->
 
 
 def _with_what_stays(old: Definition, given: Definition) -> Definition:
-    """Return *given* with the members that keep their value where it does not have them."""
+    """Return *given* with the old values of members that keep their value if they are absent."""
     merged = {name: value for name, value in given.items() if name != "partition_count"}
     for name in KEPT_WHEN_ABSENT:
         if merged.get(name) is None:
@@ -197,7 +197,7 @@ def _check_fields(
 
 
 def _check_order(old: EventType, new: EventType, limits: Limits) -> None:
-    """Raise where events that are in order now would not be any more."""
+    """Raise if events that are in order now would no longer be."""
     lost = "events that are in order now would fall in other partitions; to accept that, say allow_reordering"
     if new.partition_strategy != old.partition_strategy != "random":
         way = f"from {old.partition_strategy} to {new.partition_strategy}"
@@ -218,7 +218,7 @@ def _check_category(old: EventType, new: EventType) -> None:
 
 
 def _check_statistic(old: EventType, after: Definition | None, limits: Limits) -> None:
-    """Raise where a statistic asks for more or fewer partitions than there are."""
+    """Raise if the statistic asks for another partition count than the current one."""
     by = f"partitions are added by PUT /event-types/{old.name}/partition-count"
     before = old.definition["default_statistic"]
     if before is None:

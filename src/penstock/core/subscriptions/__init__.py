@@ -1,1 +1,1 @@
-"""The rules of subscriptions: their definition, assignment of partitions, delivery."""
+"""The rules of subscriptions: their definition, the assignment of partitions, and delivery."""

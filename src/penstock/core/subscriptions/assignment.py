@@ -1,14 +1,14 @@
 """Assigns the partitions of a subscription to its streams, and makes and checks cursor tokens.
 
-No I/O: the caller hands in the slots as they are, and stores them as they are to be. A cursor token proves that a
-cursor was sent to a stream; it is made from both, and the client hands it back with the cursor.
+No I/O: the caller passes the current slots, and stores the returned ones. A cursor token proves that a cursor was sent
+to a stream. It is a keyed hash of the cursor; the client returns it with the cursor.
 
 Source: Nakadi's rebalancing, https://github.com/zalando/nakadi; see docs/decisions/nakadi-contract.md.
 
 Invariants:
     A partition has at most one owner, and changes hands only when its owner has released it or is gone.
-    Streams that have not asked for partitions share the rest evenly: their counts differ by at most one.
-    Assignment moves as little as it can: among the same streams nothing changes.
+    Streams that have not requested partitions share the rest evenly: their counts differ by at most one.
+    Assignment moves as few partitions as possible; among the same streams nothing changes.
 """
 
 import hmac
@@ -18,28 +18,28 @@ from hashlib import blake2b
 from typing import Final, NamedTuple, TypeAlias
 
 FeedPartition: TypeAlias = tuple[str, int]
-"""An event type, and the number of one of its partitions."""
+"""The name of a feed, and the number of one of its partitions."""
 
 
 class StreamSession(NamedTuple):
-    """A stream, as far as it matters to who gets what."""
+    """A stream of a subscription, as the assignment sees it."""
 
     id: str
     wants: frozenset[FeedPartition] = frozenset()
-    """The partitions that it has asked for, and which it has alone; none: its share of the rest."""
+    """The partitions that it has requested, and owns alone; empty: it gets its share of the rest."""
 
 
 class PartitionSlot(NamedTuple):
-    """Who has a partition, and who is to have it next."""
+    """The owner of a partition, and its next owner."""
 
     place: FeedPartition
     owner: str | None = None
-    """The session to which it is streamed; None: nobody."""
+    """The session to which the partition is streamed; None: there is none."""
     heir: str | None = None
-    """The session that gets it as soon as its owner has let go of it; None: it stays where it is."""
+    """The session that becomes the owner once the current one has released the partition; None: the owner stays."""
 
     def released(self) -> "PartitionSlot":
-        """Return what it is when its owner has let go of it."""
+        """Return the slot after its owner has released the partition."""
         return PartitionSlot(self.place, self.heir)
 
 
@@ -50,10 +50,10 @@ def assign_slots(
     holding: Collection[str] = (),
     lapsed: Collection[str] = (),
 ) -> Sequence[PartitionSlot]:
-    """Return what *slots* are to be, in their order, for these *sessions*.
+    """Return the new *slots*, in the same order, for these *sessions*.
 
-    Sessions that are *holding* are no longer among them, but keep what they have until they let go of it. Those that
-    have *lapsed* keep what nobody else wants.
+    *holding* are ids of ended sessions that keep their partitions until they release them. *lapsed* are ids of sessions
+    whose lease has expired; they keep only partitions that no other session gets.
 
     >>> two = [StreamSession("a"), StreamSession("b")]
     >>> assign_slots([PartitionSlot(("orders", 0), "a"), PartitionSlot(("orders", 1), "a")], two)
@@ -69,10 +69,10 @@ def assign_slots(
 def find_conflicts(
     slots: Collection[FeedPartition], sessions: Collection[StreamSession], session: StreamSession
 ) -> Collection[FeedPartition] | None:
-    """Return why there is no room for another *session*: the partitions that are taken; None: there is.
+    """Return the taken partitions that leave no room for another *session*; None if there is room.
 
-    One that asks for partitions gets them unless others have asked for the same. One that does not needs a partition
-    of the rest for itself.
+    A session that requests partitions gets them unless another session has requested the same. One that does not needs
+    at least one partition of the rest.
     """
     taken = frozenset[FeedPartition]().union(*(each.wants for each in sessions))
     if session.wants:
@@ -82,7 +82,7 @@ def find_conflicts(
 
 
 def _even(rest: Sequence[PartitionSlot], sharing: Sequence[str]) -> Mapping[FeedPartition, str]:
-    """Share *rest* out evenly among those *sharing*; those that have most have one more, where it does not divide."""
+    """Distribute *rest* evenly among *sharing*; if it does not divide, sessions that own most get one more."""
     if not sharing:
         return {}
     holders = {slot.place: slot.heir if slot.heir in sharing else slot.owner for slot in rest}
@@ -91,7 +91,7 @@ def _even(rest: Sequence[PartitionSlot], sharing: Sequence[str]) -> Mapping[Feed
     ranked = sorted(sharing, key=lambda session: -held[session])
     quotas = {session: each + (at < more) for at, session in enumerate(ranked)}
     found: dict[FeedPartition, str] = {}
-    for slot in sorted(rest, key=lambda slot: slot.heir is not None):  # What is on the move already moves first.
+    for slot in sorted(rest, key=lambda slot: slot.heir is not None):  # Partitions that are moving already move first.
         holder = holders[slot.place]
         if holder is not None and quotas.get(holder, 0) > 0:
             quotas[holder] -= 1
@@ -119,11 +119,11 @@ class ParkedSpan(NamedTuple):
 
     parked_id: int
     last: int
-    """The offset of the last of them."""
+    """The offset of the last one."""
 
 
 def token_of(secret: bytes, place: FeedPartition, position: int) -> str:
-    """Return the token of the cursor that stands before *position*, in the stream that has this *secret*.
+    """Return the token of the cursor before *position*, in the stream with this *secret*.
 
     >>> token_of(b"s", ("orders", 0), 7) == token_of(b"s", ("orders", 0), 7)
     True
@@ -136,7 +136,7 @@ def token_of(secret: bytes, place: FeedPartition, position: int) -> str:
 
 
 def is_valid_token(token: str, secret: bytes, place: FeedPartition, position: int) -> bool:
-    """Tell whether *token* is that of this cursor in that stream."""
+    """Return whether *token* belongs to this cursor in the stream with this *secret*."""
     return hmac.compare_digest(token.encode(), token_of(secret, place, position).encode())
 
 
@@ -150,7 +150,7 @@ def parked_token_of(secret: bytes, span: ParkedSpan) -> str:
 
 
 def read_parked_token(token: str, secret: bytes) -> ParkedSpan | None:
-    """Return the events that were sent with *token*; None: it is not of a batch of parked events in that stream.
+    """Return the parked events that were sent with *token*; None if the stream has sent no such batch.
 
     >>> read_parked_token(parked_token_of(b"s", ParkedSpan(3, 17)), b"s")
     ParkedSpan(parked_id=3, last=17)
@@ -163,7 +163,7 @@ def read_parked_token(token: str, secret: bytes) -> ParkedSpan | None:
 
 
 def is_parked_token(token: str) -> bool:
-    """Tell whether *token* says that it is one of a batch of parked events, whether it is true or not.
+    """Return whether *token* has the form of a token for parked events; the token may be forged.
 
     >>> is_parked_token("parked-3-17-"), is_parked_token("27da7aa0-1aab-fea1-3342-f2278f1d901c")
     (True, False)

@@ -1,10 +1,10 @@
 """The definition of a subscription: every field, its rule and its default, in Nakadi's shape.
 
-Members that are not known here are kept, so a client may send back whatever it was given.
+Unknown members are kept, so a client can send a definition back as it was returned.
 
-The definition says what happens to events that a consumer cannot process; `start_partition` decides by it, per
-partition. A partition counts the streams that end without committing what they were sent. At the limit the failed
-batch is sent event by event, to find the poison event; when the count is at the limit again, that event is given up.
+Annotations choose what happens to events that a consumer cannot process; `start_partition` applies them, per partition.
+A partition counts the streams that end without committing the events that they were sent. At the limit the failed batch
+is sent event by event, to find the poison event. When the count reaches the limit again, the hub gives that event up.
 
 Source: Nakadi's subscriptions and dead letters, https://nakadi.io/manual.html; see docs/decisions/parked-keys.md.
 """
@@ -26,26 +26,26 @@ SEND_COUNTS: Final = range(2, 11)
 
 
 class UnprocessablePolicy(NamedTuple):
-    """What becomes of an event that a consumer cannot process."""
+    """How a subscription treats events that its consumer cannot process."""
 
     send_count: int
-    """How often it is sent."""
+    """How many times an event is sent."""
     policy: Unprocessable | Literal["PARK_KEY"]
-    """What becomes of it then."""
+    """What happens to it after that."""
 
 
 class PartitionStart(NamedTuple):
-    """How a partition is sent to a stream that begins with it."""
+    """How a stream starts to send a partition."""
 
     failed: int
     single_until: int
     """Events below this offset are sent one by one."""
     gives_up: bool
-    """Whether the next event is given up first."""
+    """Whether the hub gives the next event up before it sends others."""
 
 
 def unprocessable_policy_of(definition: Definition) -> UnprocessablePolicy | None:
-    """Return what becomes of a subscription's events that cannot be processed; None: they are sent again and again.
+    """Return the policy for events that cannot be processed; None: they are sent again without limit.
 
     >>> unprocessable_policy_of({"annotations": {SEND_COUNT: "3", POLICY: "SKIP_EVENT"}})
     UnprocessablePolicy(send_count=3, policy='SKIP_EVENT')
@@ -59,7 +59,7 @@ def unprocessable_policy_of(definition: Definition) -> UnprocessablePolicy | Non
 
 
 def start_partition(failed: int, offset: int, single_until: int, *, limit: int, batch_limit: int) -> PartitionStart:
-    """Return how a partition is sent on from *offset*, having *failed* so often in a row of *limit*.
+    """Return how a partition is sent from *offset* on after *failed* failures in a row, out of *limit*.
 
     >>> start_partition(2, 0, 0, limit=3, batch_limit=10)
     PartitionStart(failed=2, single_until=0, gives_up=False)
@@ -76,7 +76,7 @@ def start_partition(failed: int, offset: int, single_until: int, *, limit: int, 
 
 
 def wrong_policy_annotations(annotations: Definition) -> Iterator[tuple[str, str]]:
-    """Yield each field of *annotations* that says something wrong of this, and what is wrong with it."""
+    """Yield each annotation about unprocessable events that breaks a rule, with the reason."""
     count, policy = annotations.get(SEND_COUNT), annotations.get(POLICY)
     if (count is None) != (policy is None):
         missing, there = (SEND_COUNT, POLICY) if count is None else (POLICY, SEND_COUNT)
@@ -95,32 +95,32 @@ def wrong_policy_annotations(annotations: Definition) -> Iterator[tuple[str, str
 
 GROUP: Final = "default"
 SERVER_MEMBERS: Final = ("id", "created_at", "updated_at", "status", "_links")
-"""Only a hub writes these."""
+"""Members that only a hub writes."""
 _FIXED: Final = ("owning_application", "event_types", "consumer_group", "read_from", "initial_cursors")
-"""What a subscription is; another one is needed for others."""
+"""Fields that identify a subscription and cannot change."""
 
 SubscriptionIdentity: TypeAlias = tuple[str, tuple[str, ...], str]
-"""Owning application, event types, consumer group: there is one subscription for them."""
+"""Owning application, event types, consumer group: there is one subscription for each combination."""
 
 
 class SubscriptionSearch(NamedTuple):
-    """Which subscriptions are looked for: those that are all of this."""
+    """A filter for subscriptions; all given criteria have to match."""
 
     owning_application: str | None = None
     event_types: Sequence[str] = ()
-    """They read each of these."""
+    """The subscription reads each of these event types."""
     reader: tuple[str, str] | None = None
-    """They name this one, by data type and value, among those who may read."""
+    """The data type and value of an attribute among the subscription's readers."""
 
 
 def complete_subscription(given: Any) -> Definition:
-    """Return the definition *given* with every field looked at and the defaults filled in.
+    """Check each field of the definition *given*, and return it with the defaults filled in.
 
     Raises:
-        MalformedSubscription: a field is of the wrong type, or not among the values that it can have.
+        MalformedSubscription: a field has the wrong type, or a value outside of its enumeration.
         InvalidSubscription: a field breaks a rule.
 
-    Both name all the fields that are wrong.
+    Both list all wrong fields.
 
     >>> found = complete_subscription({"owning_application": "shop", "event_types": ["order.placed", "order.placed"]})
     >>> found["event_types"], found["consumer_group"], found["read_from"]
@@ -136,15 +136,15 @@ def complete_subscription(given: Any) -> Definition:
 
 
 def subscription_identity(definition: Definition) -> SubscriptionIdentity:
-    """Return by what a subscription is told from others."""
+    """Return the fields that distinguish a subscription from all others."""
     return definition["owning_application"], tuple(definition["event_types"]), definition["consumer_group"]
 
 
 def replace_subscription(old: Definition, given: Any) -> Definition:
-    """Return what a subscription is once it is what is *given*: only who may and what is attached can be others.
+    """Return the definition after it is replaced by *given*; only authorization, annotations and labels can change.
 
     Raises:
-        MalformedSubscription, InvalidSubscription: it cannot be that.
+        MalformedSubscription, InvalidSubscription: *given* is not a valid definition, or changes another field.
     """
     new = complete_subscription(given)
     wrong = [

@@ -1,14 +1,14 @@
-"""Delivers a subscription's events to one stream: what may be sent, what is committed, when it ends, and why.
+"""Delivers a subscription's events to one stream: which events to send, and when and why the stream ends.
 
-No I/O and no clock: the caller hands in what was read and what was committed, and the time, in seconds of any clock
-that does not go back.
+No I/O and no clock: the caller passes the events that were read, the positions that were committed, and the time, in
+seconds of a monotonic clock.
 
 Source: Nakadi's subscription streams, https://nakadi.io/manual.html, and docs/decisions/nakadi-contract.md.
 
 Invariants:
-    Batches of a partition hold its events in their order, each once, from the committed position on.
-    What is sent and not committed, events that are left out between included, never exceeds the window.
-    A stream ends once, and says why.
+    Batches of a partition hold its events in order, each once, from the committed position on.
+    The offsets between the committed and the sent position, over all partitions, never exceed the window.
+    A stream ends once, and gives a reason.
 """
 
 import math
@@ -25,38 +25,38 @@ from penstock.core.subscriptions.assignment import FeedPartition, ParkedSpan
 
 
 class DeliveryRules(msgspec.Struct, frozen=True, kw_only=True):
-    """How a stream wants its events. Times are seconds."""
+    """The limits of one stream. Times are seconds."""
 
     max_uncommitted: int
-    """How far what is sent may be ahead of what is committed, in offsets, over all partitions."""
+    """The window: how many offsets, over all partitions, the sent positions can be ahead of the committed ones."""
     batch_limit: int
-    """How many events make a batch, at least 1."""
+    """Number of events in a full batch, at least 1."""
     stream_limit: int = 0
-    """The stream ends once so many events are sent and committed; 0: it does not."""
+    """The stream ends once this number of events is sent and committed; 0: no limit."""
     flush_timeout: float
-    """A partition sends what it has, or that it has nothing, so long after it has last sent anything."""
+    """A partition that was silent for this long sends the events that it has, or a keep-alive."""
     timespan_seconds: float = 0.0
-    """A batch spans no more than so long a time in which its events were received; 0: any."""
+    """The reception times of the events in a batch differ by no more than this; 0: no limit."""
     timeout: float = math.inf
     keep_alive_limit: int = 0
-    """The stream ends once every partition has said so often in a row that it has nothing; 0: it does not."""
+    """The stream ends once each partition has sent this number of keep-alives in a row; 0: no limit."""
     commit_timeout: float
-    """The stream ends so long after the last commit, if anything that was sent is not committed."""
+    """The stream ends this long after the last commit, if sent events are not committed."""
     bytes_max: int
-    """How much may wait to be sent."""
+    """Upper bound of the bytes that wait to be sent."""
 
 
 EVENT_OVERHEAD: Final = 48
-"""What an event takes in memory beside its bytes: a stream of empty objects is bounded, too."""
+"""Memory that an event takes beside its bytes, so that a stream of empty objects is bounded, too."""
 
 
 class JoinedEvents(Sequence[bytes]):
-    """Events that are still the one value in which they were read: whoever sends all of them need not look at each."""
+    """Events still joined as the database has returned them, so that all of them can be sent without splitting."""
 
     __slots__ = ("_count", "data")
 
     def __init__(self, data: bytes, count: int) -> None:
-        """Take *count* events with a line break between any two of them."""
+        """Take *count* events, separated by line breaks."""
         self.data = data
         self._count = count
 
@@ -72,28 +72,28 @@ class JoinedEvents(Sequence[bytes]):
 
 
 class EventChunk(NamedTuple):
-    """What was read of a partition."""
+    """Events that were read of a partition at once."""
 
     events: Sequence[bytes]
     offsets: Sequence[int]
     position: int
-    """The offset wanted next after all of it; what lies between was left out, and is not wanted again."""
+    """The next offset to read after them. Missing offsets below it were filtered out, and are not read again."""
     received: Sequence[float] = ()
-    """When each of them was received, in seconds of its own clock; needed where batches are cut by it."""
+    """The time in seconds at which each event was received; needed only if batches are limited by timespan."""
 
 
 class OutgoingEvents(NamedTuple):
-    """What is taken out at once."""
+    """Events that leave the queue of a partition together."""
 
     events: Sequence[bytes]
     position: int
-    """The offset wanted next after it."""
+    """The next offset after them."""
     offsets: Sequence[int] = ()
-    """Those of the events, where these do not follow each other up to right before *position*."""
+    """The offsets of the events; empty if they are consecutive up to *position*."""
 
 
 class PartitionQueue:
-    """One partition. Not safe to use from two threads at once."""
+    """The queue and the positions of one partition. Not thread-safe."""
 
     __slots__ = (
         "_pieces",
@@ -128,11 +128,11 @@ class PartitionQueue:
 
     @property
     def ahead(self) -> int:
-        """How far what is sent is ahead of what is committed."""
+        """How many offsets the sent position is ahead of the committed one."""
         return self.sent - self.committed
 
     def add(self, read: EventChunk) -> None:
-        """Take what was read behind what was read before; a commit may have come past some of it meanwhile."""
+        """Append a chunk; events below a position that was committed meanwhile are skipped."""
         piece = _Piece(read)
         piece.skip(bisect_left(read.offsets, self.read))
         if piece.left:
@@ -142,7 +142,7 @@ class PartitionQueue:
         self.read = max(self.read, read.position)
 
     def commit(self, position: int) -> None:
-        """Take note that everything below *position* is committed, whether it was sent or not."""
+        """Record that all events below *position* are committed, whether they were sent or not."""
         self.known = position
         self.committed = max(self.committed, position)
         if position > self.sent:
@@ -152,17 +152,17 @@ class PartitionQueue:
 
     @property
     def is_suspected(self) -> bool:
-        """Whether an event is not committed that was sent alone, since one like it may have failed."""
+        """Whether an event that was sent alone, as it may be the poison event, is not committed yet."""
         return self.committed < self.single_until and self.ahead > 0
 
     def take(self, count: int, window: int) -> OutgoingEvents:
-        """Return up to *count* events that lie within *window* offsets after what was sent, and count them as sent."""
+        """Return up to *count* events within *window* offsets after the sent position; record them as sent."""
         if not self.ahead and self.waiting:
-            self.committed = self.sent = self._pieces[0].offset  # What was left out before it takes no room.
+            self.committed = self.sent = self._pieces[0].offset  # Filtered events before it take no room in the window.
         count = min(count, self._below(self.sent + window))
         if count <= 0:
             return OutgoingEvents((), self.sent)
-        # What was left out behind the last of them goes with it, as far as the window reaches.
+        # Filtered events after the last one count as sent with it, within the window.
         is_all = count == self.waiting
         first = self._pieces[0].offset
         events, offsets = self._cut(count)
@@ -170,9 +170,10 @@ class PartitionQueue:
         return OutgoingEvents(events, self.sent, () if first + count == self.sent else [*chain.from_iterable(offsets)])
 
     def take_batches(self, size: int, window: int) -> Sequence[OutgoingEvents]:
-        """Return several batches of *size* events that lie within *window*.
+        """Return several batches of *size* events within *window*.
 
-        They are those that `take` would return one by one; none where it is not known at once that there are two.
+        They equal those that `take` would return one by one. Return none if there are fewer than two in the first
+        chunk.
         """
         piece = self._pieces[0]
         first = piece.offset
@@ -193,7 +194,7 @@ class PartitionQueue:
         return found
 
     def spanned(self, seconds: float) -> int:
-        """Return how many events a batch may have that spans *seconds*; more than there are where none lies beyond."""
+        """Return how many queued events lie within *seconds* of the first; one more than are queued if all do."""
         if not seconds or not self.waiting:
             return self.waiting + 1
         end = self._pieces[0].received_at + seconds
@@ -206,15 +207,15 @@ class PartitionQueue:
         return self.waiting + 1
 
     def drop(self) -> None:
-        """Forget what waits to be sent: it is read again, by whoever has it next."""
+        """Drop the queued events; the next owner reads them again."""
         if not self.waiting:
-            return  # What was left out since the last event need not be read again.
+            return  # Filtered events after the sent position need not be read again.
         self._pieces.clear()
         self.waiting = self.size = 0
         self.read = self.sent
 
     def _below(self, offset: int) -> int:
-        """Return how many of the events that wait lie below *offset*."""
+        """Return how many queued events have an offset below *offset*."""
         count = 0
         for piece in self._pieces:
             if piece.offsets[-1] >= offset:
@@ -223,9 +224,9 @@ class PartitionQueue:
         return count
 
     def _cut(self, count: int) -> tuple[Sequence[bytes], list[Sequence[int]]]:
-        """Take so many events out, and return them with their offsets, in parts."""
+        """Remove *count* events, and return them with their offsets, in pieces."""
         piece = self._pieces[0]
-        if piece.first == 0 and piece.left == count:  # As they were read: nobody looks at each.
+        if piece.first == 0 and piece.left == count:  # The whole chunk, without splitting it.
             self._forget(count)
             return piece.events, [piece.offsets]
         found: list[bytes] = []
@@ -255,7 +256,7 @@ class PartitionQueue:
 
 
 class _Piece:
-    """What was read at once, as far as it waits."""
+    """The queued rest of one chunk."""
 
     __slots__ = ("events", "first", "left", "offsets", "received", "size")
 
@@ -271,22 +272,22 @@ class _Piece:
 
     @property
     def offset(self) -> int:
-        """Of the next."""
+        """The offset of the next event."""
         return self.offsets[self.first]
 
     @property
     def received_at(self) -> float:
-        """When the next was received."""
+        """The time at which the next event was received."""
         return self.received[self.first]
 
     def next(self, count: int) -> Sequence[bytes]:
-        """Return the next."""
+        """Return the next *count* events, without removing them."""
         if isinstance(self.events, JoinedEvents):
             self.events = self.events[:]
         return self.events[self.first : self.first + count]
 
     def skip(self, count: int) -> None:
-        """Let the next wait no longer."""
+        """Remove the next *count* events."""
         if count >= self.left:
             self.first, self.left, self.size = self.first + self.left, 0, 0
         elif count:
@@ -297,26 +298,26 @@ class _Piece:
 
 COMMIT_TIMEOUT: Final = "Commit timeout reached"
 IDLE_TIMES: Final = 2
-"""So many commit timeouts a stream waits without a partition."""
+"""A stream without partitions ends after this many commit timeouts."""
 
 
 class DeliveryBatch(NamedTuple):
-    """What is to be sent of one partition."""
+    """A batch of one partition."""
 
     place: FeedPartition
     position: int
-    """The offset wanted next by whoever has this batch."""
+    """The next offset that a reader of this batch wants."""
     events: Sequence[bytes] = ()
-    """None in a keep-alive."""
+    """Empty in a keep-alive."""
     debug: str | None = None
     parked: ParkedSpan | None = None
-    """These are events of a parked key, sent again; a commit of theirs moves no position."""
+    """Set if these are events of a parked key, sent again; their commit moves no position."""
     offsets: Sequence[int] = ()
-    """Those of the events, where these do not follow each other up to right before *position*."""
+    """The offsets of the events; empty if they are consecutive up to *position*."""
 
 
 class SubscriptionDelivery:
-    """The batches of one stream. Not safe to use from two threads at once."""
+    """The partitions of one stream, and its batches. Not thread-safe."""
 
     def __init__(self, rules: DeliveryRules, now: float) -> None:
         self._rules = rules
@@ -333,38 +334,38 @@ class SubscriptionDelivery:
         self._debug: str | None = "Stream started"
         self._reason: str | None = None
 
-    # What comes in
+    # Input
 
     def assign(self, place: FeedPartition, committed: int, now: float) -> None:
-        """Have a partition, from the offset *committed* on: the one that is wanted next."""
+        """Add a partition to the stream; *committed* is the next offset to send."""
         self._tracks[place] = PartitionQueue(committed, now)
         self._alone_since = None
 
     def withdraw(self, place: FeedPartition, now: float) -> None:
-        """Send no more of a partition: somebody else is to have it, as soon as what was sent is committed."""
+        """Stop sending a partition; another stream gets it once the sent events are committed."""
         track = self._tracks[place]
         track.drop()
         track.withdrawn_at = now
 
     def keep(self, place: FeedPartition) -> None:
-        """Go on sending a partition that was withdrawn: nobody else is to have it after all."""
+        """Resume sending a partition that was withdrawn: no other stream gets it."""
         self._tracks[place].withdrawn_at = None
 
     def remove(self, place: FeedPartition, now: float) -> None:
-        """Have a partition no longer."""
+        """Remove a partition from the stream."""
         self._ahead -= self._tracks.pop(place).ahead
         self._resent = {key: each for key, each in self._resent.items() if each[0] != place}
         if not self._tracks:
             self._alone_since = now
 
     def speak_for(self, place: FeedPartition, position: int) -> None:
-        """Say why the stream ends as if of that partition, which others may have, should it end without any."""
+        """Set the partition and position of the final batch in case the stream ends without any partition."""
         self._nowhere = (place, position)
 
     def resend(
         self, place: FeedPartition, span: ParkedSpan, events: Sequence[bytes], offsets: Sequence[int], now: float
     ) -> DeliveryBatch:
-        """Return the batch in which events of a parked key are sent again; they wait for a commit like others."""
+        """Return the batch that sends events of a parked key again; they count for the commit timeout."""
         if not self._ahead and not self._resent:
             self._waits_since = now
         self._resent[span.parked_id] = place, span
@@ -372,20 +373,20 @@ class SubscriptionDelivery:
         return DeliveryBatch(place, self._tracks[place].sent, events, debug or "Parked events", span, offsets)
 
     def acknowledge(self, parked_id: int, now: float) -> None:
-        """Take note that what was sent again of a parked key is committed."""
+        """Record that the resent events of a parked key are committed."""
         if self._resent.pop(parked_id, None) is not None:
             self._waits_since = now
 
     def single_out(self, place: FeedPartition, until: int) -> None:
-        """Send the events of a partition below the offset *until* one by one, each when all before are committed."""
+        """Send the events of a partition below *until* one by one, each after all before it are committed."""
         self._tracks[place].single_until = until
 
     def add(self, place: FeedPartition, read: EventChunk) -> None:
-        """Take what was read of a partition, behind what was taken before."""
+        """Append a chunk that was read of a partition."""
         self._tracks[place].add(read)
 
     def skip(self, place: FeedPartition, position: int) -> None:
-        """Go on at *position*: the events before it are gone; the next batch of the stream says how many."""
+        """Continue at *position*: retention has removed the events before it. The next batch reports their number."""
         track = self._tracks[place]
         if position > track.read:
             lost = f"skipped events due to retention time passed, count: {position - track.read}"
@@ -393,14 +394,14 @@ class SubscriptionDelivery:
             track.read = position
 
     def extend(self, now: float) -> None:
-        """Begin the time anew in which what was sent has to be committed."""
+        """Restart the commit timeout."""
         self._waits_since = now
         for track in self._tracks.values():
             if track.withdrawn_at is not None:
                 track.withdrawn_at = now
 
     def commit(self, place: FeedPartition, position: int, now: float) -> None:
-        """Take note that everything of a partition below *position* is committed: by this stream, or over its head."""
+        """Record that all events of a partition below *position* are committed, by this stream or by a reset."""
         track = self._tracks.get(place)
         if track is None or position <= track.known:
             return
@@ -409,59 +410,59 @@ class SubscriptionDelivery:
         self._ahead += track.ahead - before
         self._waits_since = now
 
-    # What is asked
+    # State
 
     @property
     def reason(self) -> str | None:
-        """Why nothing more is sent; None: the stream goes on."""
+        """The reason for which the stream has ended; None: it has not."""
         return self._reason
 
     @property
     def places(self) -> Collection[FeedPartition]:
-        """The partitions that it has."""
+        """The partitions of the stream."""
         return self._tracks.keys()
 
     @property
     def resent(self) -> Mapping[int, ParkedSpan]:
-        """What was sent again of parked keys and is not committed, by the ids of the keys."""
+        """The resent and uncommitted events of parked keys, by the ids of the keys."""
         return {parked_id: span for parked_id, (_, span) in self._resent.items()}
 
     @property
     def resent_places(self) -> Collection[FeedPartition]:
-        """The partitions of these keys."""
+        """The partitions of those keys."""
         return {place for place, _ in self._resent.values()}
 
     @property
     def uncommitted(self) -> Mapping[FeedPartition, int]:
-        """Where what is sent is ahead of what is committed: up to which offset it is sent, by partition."""
+        """The sent position of each partition that has sent and uncommitted offsets."""
         return {place: track.sent for place, track in self._tracks.items() if track.ahead}
 
     @property
     def committing_until(self) -> float:
-        """When the time is over in which what was sent has to be committed."""
+        """Time at which the commit timeout ends."""
         return self._waits_since + self._rules.commit_timeout
 
     def was_sent(self, place: FeedPartition, position: int) -> bool:
-        """Tell whether everything of a partition that it has was sent, up to *position*."""
+        """Return whether the stream owns the partition, and has sent all its events below *position*."""
         track = self._tracks.get(place)
         return track is not None and position <= track.sent
 
     def position(self, place: FeedPartition) -> int:
-        """Return the offset below which everything of a partition that it has is known to be committed."""
+        """Return the committed position of a partition of the stream."""
         return self._tracks[place].known
 
     def is_withdrawn(self, place: FeedPartition) -> bool:
-        """Tell whether a partition that it has is on its way to somebody else."""
+        """Return whether a partition of the stream is withdrawn."""
         return self._tracks[place].withdrawn_at is not None
 
     @property
     def released(self) -> Collection[FeedPartition]:
-        """The partitions that somebody else may have now."""
+        """The withdrawn partitions without uncommitted events; another stream can get them now."""
         idle = [place for place, track in self._tracks.items() if track.withdrawn_at is not None and not track.ahead]
         return [place for place in idle if all(place != busy for busy, _ in self._resent.values())]
 
     def overdue(self, now: float) -> Collection[FeedPartition]:
-        """Return the partitions that somebody else is to have, and whose time to be committed is over."""
+        """Return the withdrawn partitions whose commit timeout is over."""
         return [
             place
             for place, track in self._tracks.items()
@@ -470,7 +471,7 @@ class SubscriptionDelivery:
 
     @property
     def passed_over(self) -> Mapping[FeedPartition, int]:
-        """What may be committed for the stream: partitions whose events up to there were all left out."""
+        """The positions that can be committed without the consumer: all events below them were filtered out."""
         return {
             place: track.read
             for place, track in self._tracks.items()
@@ -479,7 +480,7 @@ class SubscriptionDelivery:
 
     @property
     def wanted(self) -> Mapping[FeedPartition, int]:
-        """The offsets to read next, of those partitions for which there is room."""
+        """The next offset to read of each partition whose queue has room."""
         if self._size > self._rules.bytes_max or self._reason is not None:
             return {}
         enough = min(self._rules.max_uncommitted, self._rules.batch_limit)
@@ -491,7 +492,7 @@ class SubscriptionDelivery:
 
     @property
     def due_at(self) -> float:
-        """When `take` has something next, if nothing comes in before."""
+        """Time at which `take` next returns a batch if nothing happens before."""
         flushes = [
             track.sent_at + self._rules.flush_timeout for track in self._tracks.values() if track.withdrawn_at is None
         ]
@@ -499,13 +500,13 @@ class SubscriptionDelivery:
 
     @property
     def ends_at(self) -> float:
-        """When the stream ends at the latest, unless something is committed before."""
+        """Latest time at which the stream ends, unless something is committed before."""
         return min(self._ends())
 
-    # What goes out
+    # Output
 
     def take(self, now: float) -> Sequence[DeliveryBatch]:
-        """Return what is to be sent at *now*, in this order; it may end the stream."""
+        """Return the batches to send at *now*, in order; this can end the stream."""
         if self._reason is not None:
             return ()
         found: list[DeliveryBatch] = []
@@ -523,9 +524,9 @@ class SubscriptionDelivery:
         return found
 
     def take_one(self, place: FeedPartition, now: float) -> Sequence[DeliveryBatch]:
-        """Return a whole batch of a partition, if it has one that may be sent: the window is not for it alone.
+        """Return a full batch of one partition, if the window has room for it.
 
-        Where more waits than may, it is what `take` returns.
+        If too many bytes wait, return the batches that `take` returns.
         """
         if self._size > self._rules.bytes_max:
             return self.take(now)
@@ -535,12 +536,12 @@ class SubscriptionDelivery:
         return found
 
     def expire(self, now: float) -> Sequence[DeliveryBatch]:
-        """End the stream if it is time to, and send nothing more before; return the batch that says why."""
+        """End the stream if a timeout or limit is reached, without sending more events; return the final batch."""
         reason = self._over(now)
         return () if reason is None else self.end(reason)
 
     def end(self, reason: str) -> Sequence[DeliveryBatch]:
-        """End the stream, and return the batch that says why."""
+        """End the stream, and return the batch that gives the reason."""
         if self._reason is not None:
             return ()
         self._reason = reason
@@ -556,14 +557,14 @@ class SubscriptionDelivery:
 
     @property
     def _left(self) -> int:
-        """How far more may be sent ahead of what is committed."""
+        """Number of offsets that the window still has room for."""
         return self._rules.max_uncommitted - self._ahead
 
     def _cut(self, places: Iterable[FeedPartition], now: float, found: list[DeliveryBatch]) -> None:
-        """Send whole batches, and what a partition has that has been silent for too long.
+        """Send full batches, and flush partitions that were silent for too long.
 
-        The next batch is that of the partition with the least that is not committed: one with many events, or a slow
-        consumer, leaves room in the window for the others.
+        The next batch is always that of the partition with the fewest uncommitted offsets, so that a busy partition or
+        a slow consumer leaves the others room in the window.
         """
         tracks = [(place, track) for place in places if (track := self._tracks[place]).withdrawn_at is None]
         turns = [(track.ahead, at) for at, (_, track) in enumerate(tracks) if track.waiting]
@@ -581,7 +582,7 @@ class SubscriptionDelivery:
                 self._send(place, track, self._batch_size(track), now, found)
 
     def _send_many(self, place: FeedPartition, track: PartitionQueue, now: float, found: list[DeliveryBatch]) -> None:
-        """Send what whole batches of a partition may be sent one after another, where nobody need look at each."""
+        """Send all full batches of a partition that can be cut without examining each event."""
         rules = self._rules
         if rules.stream_limit or rules.timespan_seconds or track.single_until > track.committed:
             return
@@ -595,7 +596,7 @@ class SubscriptionDelivery:
         self._debug = None
 
     def _send_whole(self, place: FeedPartition, track: PartitionQueue, now: float, found: list[DeliveryBatch]) -> bool:
-        """Send a whole batch of a partition, if it has one that may be sent; tell whether."""
+        """Send one full batch of a partition if there is one; return whether it was sent."""
         size = self._batch_size(track)
         if not 0 < size <= track.waiting:
             return False
@@ -604,11 +605,11 @@ class SubscriptionDelivery:
         return track.sent != before
 
     def _batch_size(self, track: PartitionQueue) -> int:
-        """Return how many events make the next batch; 0: none may be sent."""
+        """Return the size of the next batch; 0: none can be sent."""
         if track.is_suspected:
             return 0
         if track.single_until > track.sent and any(each.is_suspected for each in self._tracks.values()):
-            return 0  # Were two sent at the same time, each alone in its partition, both would have failed for one.
+            return 0  # Two suspects sent at the same time would both count as failed if one of them fails.
         limit = 1 if track.single_until > track.sent else self._rules.batch_limit
         more = self._rules.stream_limit - self._sent if self._rules.stream_limit else limit
         spanned = track.spanned(self._rules.timespan_seconds)
@@ -624,7 +625,7 @@ class SubscriptionDelivery:
         *,
         says: bool = True,
     ) -> None:
-        """Send up to *size* events of a partition, as far as the window goes; or, if it *says* so, that it has none."""
+        """Send up to *size* events of a partition, within the window; if there are none and *says*, a keep-alive."""
         more = self._rules.stream_limit - self._sent if self._rules.stream_limit else track.waiting
         before = track.ahead
         taken = track.take(min(size, more), self._left)
@@ -635,7 +636,7 @@ class SubscriptionDelivery:
         self._debug = None
 
     def _note_sent(self, track: PartitionQueue, before: int, events: int, now: float) -> None:
-        """Take note of what was sent of a partition that was *before* ahead; without events, that it has none."""
+        """Update the counters after a batch or keep-alive; *before* is how far the partition was ahead."""
         if events and not self._ahead and not self._resent:
             self._waits_since = now
         self._ahead += track.ahead - before
@@ -645,12 +646,12 @@ class SubscriptionDelivery:
         track.sent_at = now
 
     def _heaviest(self) -> FeedPartition | None:
-        """Return the partition with the most that may be sent."""
+        """Return the partition with the most bytes that can be sent."""
         able = [place for place, track in self._tracks.items() if track.waiting and self._batch_size(track) > 0]
         return max(able, key=lambda place: self._tracks[place].size, default=None)
 
     def _ends(self) -> list[float]:
-        """Return when the stream ends, for each of the reasons that a time can be."""
+        """Return the time of each timeout that can end the stream."""
         rules = self._rules
         found = [self._began + rules.timeout]
         if self._ahead or self._resent:
@@ -659,7 +660,7 @@ class SubscriptionDelivery:
             found.append(self._alone_since + IDLE_TIMES * rules.commit_timeout)
         found += [
             track.withdrawn_at + rules.commit_timeout
-            for track in list(self._tracks.values())  # It is asked by who sends, while a step lets go of some.
+            for track in list(self._tracks.values())  # A copy: the sender calls this while a step removes partitions.
             if track.withdrawn_at is not None and track.ahead
         ]
         return found

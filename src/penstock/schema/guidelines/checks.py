@@ -140,7 +140,7 @@ def _category(draft: Draft) -> Iterator[GuidelineFinding]:
 
 def _ids(draft: Draft) -> Iterator[GuidelineFinding]:
     if draft.category in _CATEGORIES:
-        return  # `metadata.eid` is wanted of each of their events.
+        return  # Their events require `metadata.eid`.
     schema = draft.schema or {}
     likely = [
         ("metadata", "eid"),
@@ -207,7 +207,7 @@ def _entity(draft: Draft) -> Iterator[GuidelineFinding]:
             yield from _must_be_there(rules.ENTITY_KEY, field, ENTITY_KEY_FIELDS)
         return
     if draft.strategy == "hash" and any(_is_of_entity(field) and field.is_known for field in draft.key_fields):
-        return  # Without the field an event would have no partition: the hub refuses it.
+        return  # Events without the field have no partition, so they cannot be published.
     event_type = draft.text("name")
     yield from _one_of_usual(rules.ENTITY_KEY, draft, lambda name: says_entity_id(name, event_type), "the entity's id")
 

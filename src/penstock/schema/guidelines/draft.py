@@ -143,7 +143,7 @@ def _requires(root: Schema, node: Node, name: str, known: dict[int, bool], depth
     mark = id(place.schema)
     if mark in known or depth > _STEPS_MAX:
         return known.get(mark, False)
-    known[mark] = False  # Where it leads back to itself, it adds nothing.
+    known[mark] = False  # A cycle adds no requirement.
     required = place.schema.get("required")
     of_all, *of_some = (
         [_requires(root, branch, name, known, depth + 1) for branch in _branches(place, method)] for method in COMBINED

@@ -76,7 +76,7 @@ class _Field:
         seen: list[tuple[int, int]] = []
         for start, end, terms in self._terms():
             if any(first <= start and end <= last for first, last in seen):
-                continue  # It is part of a longer one: the address in `mac_address` is none.
+                continue  # Part of a longer term: the address in `mac_address` is not a postal address.
             if found := next((term.kind for term in terms if self._holds(start, end, term)), None):
                 return found
             seen.append((start, end))
