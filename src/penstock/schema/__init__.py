@@ -1,1 +1,1 @@
-"""JSON Schema for event types: validate, compare, evolve, bound, check against the guidelines. Knows no hub."""
+"""JSON Schema for event types: parse, bound, validate, compare, judge changes, check guidelines. No I/O."""

@@ -1,18 +1,16 @@
-"""Keeps patterns out of schemas that take more than a time which grows with their text, and a bounded one.
+"""Bounds the work of validation: refuses schemas by which a single event could block a process.
 
-Keeps schemas out by which a single event could keep a validator busy for ever.
+Three bounds apply:
 
-A validator follows every reference each time it meets it. So a small schema can ask for exponentially many looks: by
-definitions that each refer twice to the next, or by one that refers to itself twice for the same member, which doubles
-the work with each level of an event. And a large one can apply all that it has to each of very many values. So what is
-counted is how many schemas are applied at most to one value of an event, whatever the event and wherever the value.
-What patterns take grows with the texts, too, and is bounded for each event: see `penstock.schema.bounds`.
-
-Bounds what it takes to hold the texts of one event against the patterns of its schema.
-
-A match takes a time that grows with the bytes of the text and with the states of the pattern: at the worst some ten
-nanoseconds for each byte and state, during which nothing else in the process goes on. Which texts meet which patterns
-only a validator knows. So where an event is so large that it matters, the validator asks here, text by text.
+- The number of schemas applied to one value. A validator follows each reference whenever it meets it. So a small schema
+can cause exponential work, by definitions that each refer twice to the next, or by one that refers twice to itself for
+the same member. A large schema can be applied to many values. `check_unfolding` bounds the number for all events and
+values.
+- The size of patterns. `check_patterns` bounds the states that RE2 compiles them to, and refuses patterns that RE2 does
+not support.
+- The time of matching, which grows with the bytes of the text and the states of the pattern: at the worst some ten
+nanoseconds for each byte and state, during which no other thread runs. For large events the validator uses
+`MeteredPattern`, which bounds the work of each event.
 """
 
 import re
@@ -31,20 +29,20 @@ from penstock.schema.json_text import DEPTH_MAX, is_extreme
 from penstock.schema.traversal import COMBINED, HOLDING, Schema, format_pointer, nodes, target
 
 STATES_MAX: Final = 10_000
-"""How large a pattern may be when it is compiled: the time that it takes grows with that, too."""
+"""Upper bound of the states of one pattern, which also determine the time to compile it."""
 ALL_STATES_MAX: Final = 1_000_000
-"""The same for all of a schema together, which decides how much memory they take."""
+"""Upper bound of the states of all patterns of a schema, which determine their memory."""
 NAMES_MAX: Final = 100
-"""How many patterns the names of an object's members may be held against: each takes memory for each member."""
+"""Upper bound of the patterns for the names of an object's members: each takes memory for each member."""
 _SHOWN_CHARS: Final = 200
 _LACKING: Final = re.compile(r"invalid perl operator: \(\?(<?[=!]|P$)|invalid escape sequence: \\[1-9k]")
-"""What RE2 says of look-around and of back-references; `(?P` is all that it says of `(?P=name)`."""
+"""RE2's errors for look-around and back-references; `(?P` is its whole message for `(?P=name)`."""
 _QUIET: Final = re2.Options()
 _QUIET.log_errors = False
 
 
 def check_patterns(schema: Schema) -> None:
-    """Raise InvalidEventType unless RE2 takes all patterns of *schema*, and they are neither too large nor too many.
+    """Raise InvalidEventType unless RE2 supports all patterns of *schema*, and they are within bounds.
 
     >>> check_patterns({"pattern": "^(a+)+$"})
     >>> check_patterns({"pattern": "(?=a)"})
@@ -77,7 +75,9 @@ def _patterns(schema: Schema) -> Iterator[tuple[str, str]]:
 
 
 def count_states(pattern: str) -> int:
-    """Return how many states RE2 makes of *pattern*; STATES_MAX for what it does not take, which was let in once.
+    """Return the number of states that RE2 compiles *pattern* to.
+
+    A pattern that was stored before RE2 refused it counts STATES_MAX.
 
     >>> count_states("^a$") < count_states("^[ab]{9}$")
     True
@@ -110,39 +110,39 @@ def _wrong_pattern(reason: str) -> InvalidEventType:
 
 
 APPLIED_MAX: Final = 10_000
-"""How many schemas may be applied to one value."""
+"""Upper bound of the schemas applied to one value."""
 REFERENCES_MAX: Final = 100
-"""How many references may be followed before there is a schema."""
+"""Upper bound of the references in a row."""
 LOOKS_MAX: Final = 1_000_000
-"""How many schemas and members are looked at to find that out."""
+"""Upper bound of the nodes that the check itself visits."""
 BOUNDLESS: Final = 1 << 62
-"""More than any work that could be done."""
+"""More than any possible work."""
 _CHOICES: Final = 20
-"""So many values of an enum take as long as one schema."""
+"""This many values of an enum take as long as one schema."""
 _DIVISION: Final = 200
-"""To find that a number is a multiple of another takes as long as so many schemas: it is done exactly."""
+"""`multipleOf` takes as long as this many schemas, since it is computed exactly."""
 _EXTREME_DIVISION: Final = 1_000
-"""The same where the other is extreme."""
+"""The same if the divisor is extreme."""
 _IN_PLACE: Final = ("not", "if", "then", "else")
 
 
 class _Met(NamedTuple):
-    """A schema that is met, and how many references lead to it."""
+    """A schema that a node leads to, and the number of references on the way."""
 
     node: Any
     references: int
 
 
 class _Level(NamedTuple):
-    """What is applied to the members of a value, or to its items: to all that are not named, and to the others."""
+    """The schemas applied to the members of a value, or to its items: to all unnamed ones, and to each named one."""
 
     rest: list[_Met]
     named: dict[str, tuple[list[_Met], list[_Met]]]
-    """What more is applied to a member, and what of the rest is not."""
+    """For each name, the schemas that apply in addition, and those of the rest that do not apply."""
 
 
 class _Load(NamedTuple):
-    """What is applied to one member: how often what leads back here, and all in all how much else."""
+    """Counts of the schemas applied to one member: those that lead back to the group, and all others."""
 
     back: int
     references: int
@@ -153,7 +153,7 @@ class _Load(NamedTuple):
 
 
 def check_unfolding(schema: Schema) -> None:
-    """Raise InvalidEventType where the work for an event could grow faster than the event does.
+    """Raise InvalidEventType if the work for an event can grow faster than the event.
 
     >>> check_unfolding({"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}})
     >>> check_unfolding({"properties": {"a": {"anyOf": [{"$ref": "#"}, {"$ref": "#"}]}}})
@@ -165,10 +165,12 @@ def check_unfolding(schema: Schema) -> None:
 
 
 def most_applied(schema: Schema) -> int:
-    """Return how many schemas *schema* can apply to one value of an event; its references all lead to schemas.
+    """Return the most schemas that *schema* can apply to one value of an event.
+
+    The references of *schema* have been checked.
 
     Raises:
-        InvalidEventType: there is no bound, or it is too high.
+        InvalidEventType: the number is unbounded or too high.
 
     >>> most_applied({"type": "object"}), most_applied({"items": {"anyOf": [{"type": "null"}, {"minimum": 1}]}})
     (1, 3)
@@ -177,7 +179,7 @@ def most_applied(schema: Schema) -> int:
 
 
 def most_weight(schema: Schema, weigh: Callable[[Schema], int]) -> int:
-    """Return how much the schemas weigh together at most that *schema* applies to one value; BOUNDLESS: no bound.
+    """Return the highest sum of weights of the schemas that *schema* applies to one value; BOUNDLESS if unbounded.
 
     A reference weighs 1.
 
@@ -191,7 +193,7 @@ def most_weight(schema: Schema, weigh: Callable[[Schema], int]) -> int:
 
 
 class _Unfolding:
-    """Schemas are known by the Python object that they are: two places that hold the same one mean the same."""
+    """Unfolds the references of a schema. Schemas are identified by their Python object."""
 
     def __init__(self, schema: Schema, weigh: Callable[[Any], int], weight_max: int) -> None:
         self._schema = schema
@@ -228,7 +230,7 @@ class _Unfolding:
         groups: dict[int, int],
         most: dict[int, int],
     ) -> int:
-        """Return how many schemas are applied at most where those of one group, which lead to each other, begin."""
+        """Return the most schemas applied to a value by the members of one group, which lead to each other."""
 
         def load(met: Iterable[_Met]) -> _Load:
             back = references = others = 0
@@ -261,7 +263,7 @@ class _Unfolding:
         return applied
 
     def _levels(self, start: Any) -> list[_Level]:
-        """Return what is applied within the value that *start* is applied to."""
+        """Return the schemas applied within the value that *start* is applied to."""
         if not isinstance(start, dict) or HOLDING.isdisjoint(start):
             self._weights[id(start)] = self._weigh_one(start)
             return []
@@ -298,7 +300,7 @@ class _Unfolding:
         less += rest
 
     def _weigh(self, start: Any) -> None:
-        """Count what is applied to the value that *start* is applied to, and likewise for all of that."""
+        """Compute the weight of all schemas applied to the same value as *start*, and of each of these."""
         if id(start) in self._weights:
             return
         sums = {id(start): self._weigh_one(start)}
@@ -324,7 +326,7 @@ class _Unfolding:
                 raise self._too_many(way[-1][0])
 
     def _in_place(self, node: Any) -> list[_Met]:
-        """Return what is applied to the same value as *node*."""
+        """Return the subschemas that apply to the same value as *node*."""
         if not isinstance(node, dict):
             return []
         if id(node) not in self._beside:
@@ -338,7 +340,7 @@ class _Unfolding:
         return [self._met(node[keyword])] if isinstance(node.get(keyword), dict) else []
 
     def _met(self, node: Any) -> _Met:
-        """Return what *node* is, or refers to."""
+        """Return the schema that *node* is or refers to."""
         at, references, seen = node, 0, {id(node)}
         while isinstance(at, dict) and isinstance(at.get("$ref"), str):
             at, references = target(self._schema, at["$ref"]), references + 1
@@ -393,9 +395,9 @@ def _led_to(levels: Iterable[_Level]) -> Iterator[_Met]:
 
 
 def _circles(within: dict[int, list[int]]) -> dict[int, int]:
-    """Return for each place the number of its group: two are in one when each leads to the other (Tarjan, 1972).
+    """Return the group of each node: nodes that lead to each other form one (Tarjan, 1972).
 
-    A group's number is higher than those of all to which it leads.
+    The number of a group is higher than those of all groups that it leads to.
     """
     order: dict[int, int] = {}
     lowest: dict[int, int] = {}
@@ -438,9 +440,9 @@ def _wrong(reason: str) -> InvalidEventType:
 
 
 MATCH_MAX: Final = 100_000_000
-"""The bytes of one text times the states of a pattern that it is held against: about a second at the worst."""
+"""Upper bound of the bytes of one text times the states of one pattern: about a second at the worst."""
 MATCHING_MAX: Final = 250_000_000
-"""The same, for all texts of one event together."""
+"""The same bound for all texts of one event together."""
 _PATTERN_SHOWN_CHARS: Final = 80
 _spent: Final = threading.local()
 
@@ -449,7 +451,7 @@ class MeteredPattern:
     """The keyword `pattern`, with a count of the work: see `begin_matching`."""
 
     def __init__(self, _schema: dict[str, Any], value: str, _path: list[str | int]) -> None:
-        """Compile *value*, in the way in which jsonschema-rs makes keywords."""
+        """Compile *value*; the parameters are those that jsonschema-rs passes to custom keywords."""
         self._pattern = value
         self._states = count_states(value)
         self._validator = jsonschema_rs.Draft7Validator(
@@ -457,7 +459,7 @@ class MeteredPattern:
         )
 
     def validate(self, instance: Any) -> None:
-        """Raise ValueError where *instance* does not match, or where finding out would take too long."""
+        """Raise ValueError if *instance* does not match, or if matching would take too long."""
         if type(instance) is not str:
             return
         size = len(instance.encode())
@@ -479,18 +481,18 @@ class MeteredPattern:
 
 
 def begin_matching() -> None:
-    """Give this thread the work of one event to spend on patterns; to be called before each look at one."""
+    """Reset the work of this thread; call it before each validation of an event."""
     _spent.work, _spent.why = 0, None
 
 
 def matching_failure() -> str | None:
-    """Return what of the event takes too long; None: nothing does, and what the validator has found is so."""
+    """Return the reason for which matching took too long; None: the result of the validator is valid."""
     found: str | None = _spent.why
     return found
 
 
 def most_text_states(schema: Schema) -> int:
-    """Return how many states of patterns at most one text of an event meets.
+    """Return the most states of patterns that one text of an event is matched against.
 
     >>> most_text_states({"properties": {"a": {"maxLength": 5}}})
     0
@@ -500,13 +502,13 @@ def most_text_states(schema: Schema) -> int:
 
 
 def most_name_states(schema: Schema) -> int:
-    """Return the same of the names of an event's members, as `patternProperties` has them."""
+    """Return the most states of `patternProperties` that one name of a member is matched against."""
     states = cache(count_states)
     return _most(schema, lambda node: sum(map(states, node.get("patternProperties") or ())))
 
 
 def count_name_bytes(event: Any) -> int:
-    """Return how many bytes the names of all members within *event* have.
+    """Return the bytes of all member names within *event*.
 
     >>> count_name_bytes({"a": [{"bc": 1}], "é": "d"})
     5

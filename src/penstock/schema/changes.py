@@ -1,4 +1,4 @@
-"""The kinds of change that an event type's schema can go through.
+"""The kinds of change between two schemas of an event type, and the version level of each.
 
 Source: the schema evolution of Nakadi (https://nakadi.io/manual.html); see docs/decisions/nakadi-contract.md.
 """
@@ -7,11 +7,11 @@ from enum import IntEnum
 from typing import Any, Final, Literal, NamedTuple
 
 EvolutionRules = Literal["none", "forward", "compatible", "consumers"]
-"""The rules that judge a change of schema: those of a mode, or of `forward` with the evolution `consumers`."""
+"""The rules that judge a change: those of a compatibility mode, or of `forward` with the evolution `consumers`."""
 
 
 class Level(IntEnum):
-    """Which number of the version a change raises."""
+    """The part of the version number that a change raises."""
 
     PATCH = 1
     MINOR = 2
@@ -24,10 +24,10 @@ class ChangeKind(NamedTuple):
     name: str
     says: str
     forward: Level
-    """In the mode `none` too, where it raises the version only."""
+    """The level in the modes `forward` and `none`; in `none` it only raises the version."""
     compatible: Level
     instead: str | None = None
-    """What to do where it is refused; None: that depends on the place."""
+    """The alternative to a refused change; None: it depends on the place."""
 
 
 ID: Final = ChangeKind("id", "the id of a schema cannot be changed", Level.MAJOR, Level.MAJOR, "leave it as it is")
@@ -88,7 +88,7 @@ _CONSUMERS_LIST: Final = {
     PROPERTY_REMOVED: "an optional property was removed: compatible for consumers by the event guidelines",
     ENUM: "a value was removed from an enum: compatible for consumers by the event guidelines",
 }
-"""Changes that the event guidelines call compatible for consumers, and Nakadi's modes do not."""
+"""Changes that the event guidelines call compatible for consumers, and that Nakadi's modes refuse."""
 
 
 class SchemaDifference(NamedTuple):
@@ -96,29 +96,30 @@ class SchemaDifference(NamedTuple):
 
     rule: ChangeKind
     pointer: str
-    """Where, in the new schema or, of what is gone, in the old one: a JSON pointer."""
+    """JSON pointer into the new schema, or into the old one if the node was removed."""
     old: Any
     new: Any
     producers: bool
-    """Whether it is certain that whoever publishes by the old schema can go on."""
+    """Whether it is certain that each event valid by the old schema is valid by the new one."""
     consumers: bool
-    """Whether it is certain that whoever reads by the old schema, passing over what it does not know, can go on."""
+    """Whether it is certain that consumers which know the old schema, and ignore unknown members, can read the new
+    events."""
     instead: str
-    """What to do where it is refused; "" where no mode refuses it."""
+    """The alternative to a refused change; "" if no mode refuses it."""
 
     @property
     def is_on_consumers_list(self) -> bool:
-        """True where the event guidelines call it compatible for consumers, though Nakadi's modes refuse it."""
+        """True if the event guidelines call it compatible for consumers, and Nakadi's modes refuse it."""
         return self.consumers and self.rule in _CONSUMERS_LIST and self.old is not None
 
     def level(self, rules: EvolutionRules) -> Level:
-        """Return which number of the version it raises by *rules*."""
+        """Return the part of the version number that it raises by *rules*."""
         if rules == "consumers" and self.is_on_consumers_list:
             return Level.MINOR
         return self.rule.compatible if rules == "compatible" else self.rule.forward
 
     def says(self, rules: EvolutionRules) -> str:
-        """Return what has changed, or why it is refused, by *rules*."""
+        """Return a description of the change, or the reason for its refusal, by *rules*."""
         listed = rules == "consumers" and self.is_on_consumers_list
         return _CONSUMERS_LIST[self.rule] if listed else self.rule.says
 

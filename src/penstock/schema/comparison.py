@@ -1,17 +1,11 @@
-"""Where in two schemas a comparison is: the pointer, and what holds there.
+"""Compares two schemas of an event type, node by node.
 
-The keywords of a schema that are compared as a whole: when they say nothing, and when they let more pass.
+It finds more than Nakadi's own comparison: patterns and formats that are added or removed, exclusive bounds, defaults,
+`const`, `not`, conditions and `patternProperties`. It finds added properties by their names. It refuses a larger branch
+of `oneOf`, and a new property that a pattern has described before.
 
-That a keyword is looser is certain only of a schema that events have to fit: within `not` it is the other way round,
-and within `oneOf` neither. The one is compared as a whole; of the other whoever compares has to know.
-
-What a node of a schema is about: the kinds that Nakadi's comparison tells apart.
-
-Compares two schemas of an event type, node by node.
-
-Where Nakadi's own comparison overlooks what can break somebody, this one does not: it sees patterns and formats that
-come or go, exclusive bounds, defaults, `const`, `not`, conditions and `patternProperties`; it finds added properties by
-their names; and it does not let a branch of `oneOf` grow, or a property be named that a pattern has described before.
+A looser keyword is certain to accept more events only in a schema that events have to match. Within `not` the opposite
+holds, and within `oneOf` neither. `not` is compared as a whole; a `SchemaPlace` knows whether it is within `oneOf`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -69,26 +63,26 @@ NOWHERE: Final = "leave it as it is: what has to be otherwise takes another even
 
 
 class SchemaPlace(NamedTuple):
-    """A place of a schema."""
+    """A place in the compared schemas, and the facts about it that comparisons need."""
 
     pointer: str
     root: bool = False
-    """What events are themselves: objects, whether their schema says so or not."""
+    """Describes events themselves, which are objects, whether the schema says so or not."""
     open: bool = False
-    """Where `closed` does not reach."""
+    """`close_schema` does not reach this place."""
     shared: bool = False
-    """Where other schemas may look at the same value, and know what this one does not: branches, patterns."""
+    """Other schemas can apply to the same value and see members that this one does not know: branches, patterns."""
     one_of: bool = False
-    """Within a branch of `oneOf`, where events fit the others by what this one refuses."""
+    """Within a branch of `oneOf`: events match another branch because this one refuses them."""
     unique: bool = False
-    """Within an array of unique items, which are no longer so without the members that tell them apart."""
+    """Within an array of unique items, which can become equal if members are dropped."""
     beside: bool = False
-    """Within a member, beside which an optional property can be added."""
+    """Within a member, and an optional property can be added next to it."""
     around: bool = False
-    """Within a member, around which there is another one of which that is so."""
+    """Within a member, and an optional property can be added to an object around it."""
 
     def within(self, *names: str, **marks: bool) -> "SchemaPlace":
-        """Return the place to which *names* lead from here."""
+        """Return the place that *names* lead to from here."""
         return self._replace(pointer=self.pointer + format_pointer(names)[1:], root=False, **marks)
 
     def member(self, *names: str, beside: bool, **marks: bool) -> "SchemaPlace":
@@ -97,7 +91,7 @@ class SchemaPlace(NamedTuple):
 
     @property
     def way_out(self) -> str:
-        """What to do where a change is refused that has to do with this place alone.
+        """The alternative to a refused change at this place.
 
         >>> SchemaPlace("#/minProperties").way_out
         'leave it as it is: what has to be otherwise takes another event type'
@@ -116,11 +110,11 @@ _NEUTRAL: Final[Mapping[str, Sequence[Any]]] = {
     **dict.fromkeys(("uniqueItems", "exclusiveMinimum", "exclusiveMaximum", "not"), (False,)),
     **dict.fromkeys(("then", "else", "propertyNames"), (True, {})),
 }
-"""With which values a keyword says no more than if it were not there."""
+"""The values with which a keyword has the same effect as if it were absent."""
 
 
 def attribute(node: Schema, name: str) -> Any:
-    """Return the value of a keyword; MISSING where it says no more than if it were not there.
+    """Return the value of a keyword; MISSING if its effect is that of an absent keyword.
 
     >>> attribute({"minLength": 1}, "minLength"), attribute({"minLength": 0}, "minLength") is MISSING
     (1, True)
@@ -130,7 +124,7 @@ def attribute(node: Schema, name: str) -> Any:
 
 
 def without_neutral(node: Schema) -> Schema:
-    """Return *node* without the keywords that say no more than if they were not there.
+    """Return *node* without keywords that have no effect.
 
     >>> without_neutral({"type": "array", "uniqueItems": False})
     {'type': 'array'}
@@ -139,7 +133,7 @@ def without_neutral(node: Schema) -> Schema:
 
 
 def lets_all_pass(name: str, old: Any, new: Any) -> bool:
-    """Tell whether it is certain that a keyword's value *new* lets whatever pass that *old* does; MISSING is no value.
+    """Return whether it is certain that value *new* of a keyword accepts all that *old* accepts; MISSING is no value.
 
     >>> lets_all_pass("minimum", 1, 0), lets_all_pass("format", "date", "time"), lets_all_pass("format", "", MISSING)
     (True, False, True)
@@ -156,7 +150,7 @@ def lets_all_pass(name: str, old: Any, new: Any) -> bool:
 
 
 def suits_consumers(name: str, old: Any, new: Any) -> bool:
-    """Tell whether it is certain that what a keyword's value *new* lets pass, *old* does, whatever members are dropped.
+    """Return whether it is certain that *old* accepts all that *new* accepts, whichever members are dropped.
 
     >>> suits_consumers("minimum", 0, 1), suits_consumers("not", MISSING, {"required": ["a"]})
     (True, False)
@@ -165,7 +159,7 @@ def suits_consumers(name: str, old: Any, new: Any) -> bool:
 
 
 def types_of(node: Schema) -> frozenset[str] | None:
-    """Return which types *node* says a value may have; None where it does not say.
+    """Return the types that *node* allows; None if it has no `type`.
 
     >>> types_of({"type": "string"}), types_of({})
     (frozenset({'string'}), None)
@@ -177,7 +171,7 @@ def types_of(node: Schema) -> frozenset[str] | None:
 
 
 def has_all_types(wide: frozenset[str], narrow: frozenset[str]) -> bool:
-    """Tell whether the types *wide* let every value pass that *narrow* do: an integer is a number.
+    """Return whether the types *wide* include all values of the types *narrow*: an integer is a number.
 
     >>> has_all_types(frozenset(["number", "null"]), frozenset(["integer"]))
     True
@@ -188,7 +182,7 @@ def has_all_types(wide: frozenset[str], narrow: frozenset[str]) -> bool:
 EMPTY: Final = ("empty",)
 REFERENCE: Final = ("reference",)
 NARROWED_TO: Final = frozenset(["string", "number", "integer", "boolean", "array", "null"])
-"""The kinds to which an empty node is narrowed, all but objects, which are compared."""
+"""The kinds to which an empty node is narrowed; objects are not among them, since they are compared."""
 _TYPICAL: Final[Mapping[str, frozenset[str]]] = {
     "object": frozenset(["properties", "required", "minProperties", "maxProperties", "additionalProperties"])
     | {"patternProperties", "dependencies", "propertyNames"},
@@ -199,7 +193,7 @@ _TYPICAL: Final[Mapping[str, frozenset[str]]] = {
 
 
 def node_of(schema: Any) -> Schema:
-    """Return a schema as an object, be it true or false.
+    """Return a schema as an object; true and false are converted.
 
     >>> node_of(True), node_of(False)
     ({}, {'not': {}})
@@ -210,9 +204,9 @@ def node_of(schema: Any) -> Schema:
 
 
 def kind_of(node: Schema) -> object:
-    """Return what a node is about: a type, several, a reference, a combination and what is beside it, or anything.
+    """Return the kind of a node: a type, several types, a reference, a combination with the rest, or empty.
 
-    Its type may be told by its other keywords, where they say something.
+    Without `type`, keywords that have an effect determine the type.
 
     >>> kind_of({"minLength": 1}), kind_of({"minLength": 0}), kind_of({"type": ["string", "null"]})
     ('string', ('empty',), ('null', 'string'))
@@ -232,10 +226,10 @@ def kind_of(node: Schema) -> object:
 
 
 def compare(old: Schema, new: Schema, *, closes: bool = False) -> list[SchemaDifference]:
-    """Return the differences; *closes* says that whatever a schema does not name is refused (see `schema.closed`).
+    """Return the differences; *closes*: members that no schema names are refused (see `parsing.close_schema`).
 
     Raises:
-        InvalidEventType: it has hundreds of levels, or differs at places that are too long to be told.
+        InvalidEventType: a schema has hundreds of levels, or differs at places whose pointers are too long.
     """
     comparison = _Comparison(old, new, closes=closes)
     try:
@@ -266,12 +260,12 @@ class _Comparison:
         self._followed: set[tuple[int, int, SchemaPlace]] = set()
 
     def dialects(self, old: str, new: str) -> None:
-        """Note where the same keywords mean something else, such as whether 1.0 is an integer."""
+        """Record a change of the draft: keywords have another meaning, such as whether 1.0 is an integer."""
         if old != new:
             self._note(ATTRIBUTE, SchemaPlace("#/$schema"), old, new, instead=_SAME_DRAFT)
 
     def nodes(self, old: Any, new: Any, at: SchemaPlace) -> None:
-        """Note how two nodes at the same place differ."""
+        """Record the differences between two nodes at the same place."""
         old, new = node_of(old), node_of(new)
         kinds = _kind(old, at), _kind(new, at)
         if kinds == (EMPTY, "object"):
@@ -291,7 +285,7 @@ class _Comparison:
         self._combined(old, new, at)
 
     def _is_comparable(self, old: Schema, new: Schema, at: SchemaPlace) -> bool:
-        """Note that two nodes are of different kinds; return whether there are types that both let pass."""
+        """Record that two nodes are of different kinds; return whether both allow some types."""
         kinds = _kind(old, at), _kind(new, at)
         if kinds[0] == EMPTY and kinds[1] in NARROWED_TO:
             alone = kinds[1] != "array" or not _is_entangled(old, at)  # Its items can require dropped members.
@@ -342,7 +336,7 @@ class _Comparison:
             self.nodes(one, other, at)
 
     def _means_the_same(self, old: Any, new: Any) -> bool:
-        """Tell whether two values are the same, and all the schemas to which they refer."""
+        """Return whether two values, and all schemas that they refer to, are equal."""
         return is_equal(old, new) and all(steps(reference) not in self._moved for _, reference in references(old))
 
     @cached_property
@@ -358,7 +352,7 @@ class _Comparison:
                 self._note(ID, at.within(name), old.get(name), new.get(name))
 
     def _types(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
-        """Note where a type is said that was to be guessed from the other keywords, or no longer is."""
+        """Record a type that is added where other keywords implied it, or removed."""
         if at.root or ("type" in old) == ("type" in new):
             return
         rule = TYPE_CHANGED if "type" in old else TYPE_NARROWED
@@ -433,7 +427,7 @@ class _Comparison:
         self._note(rule, at, None, added, producers=producers, consumers=consumers, instead=instead)
 
     def _takes_names(self, node: Schema, at: SchemaPlace) -> bool:
-        """Tell whether a property can be added to *node* that has a name which no pattern describes."""
+        """Return whether a property can be added to *node* under a name that no pattern describes."""
         if at.one_of or isinstance(node.get("additionalProperties"), dict):
             return False
         return not self._closes or self._is_closed(node, at)
@@ -504,7 +498,7 @@ class _Comparison:
                 self.nodes(one, other, within.within(str(number)))
 
     def _branches(self, method: str, before: Sequence[Any], after: Sequence[Any], at: SchemaPlace) -> None:
-        """Note that there are more or fewer: what fits one of some fits one of more, what fits all fits fewer."""
+        """Record a changed number of branches: more branches accept more in `anyOf`, and less in `allOf`."""
         few, many = (after, before) if method == "allOf" else (before, after)
         is_looser = method != "oneOf" and _all_in(few, many) and self._means_the_same(few, few)
         self._note(BRANCH_COUNT, at, len(before), len(after), producers=is_looser)
@@ -515,7 +509,7 @@ def _kind(node: Schema, at: SchemaPlace) -> object:
 
 
 def _spoken(schema: Schema) -> str:
-    """Return which draft of JSON Schema a schema is written in; one that does not say so is of draft 4."""
+    """Return the draft of JSON Schema that a schema is written in, by default draft 4."""
     spoken = str(schema.get("$schema", _DRAFT_4)).rstrip("#")
     return _DRAFT_4 if spoken == "http://json-schema.org/schema" else spoken
 
@@ -528,12 +522,12 @@ def _may_be_objects(*nodes: Schema) -> bool:
 
 
 def _is_entangled(node: Schema, at: SchemaPlace) -> bool:
-    """Tell whether an event may be valid by *node* only with members that are dropped by who does not know them."""
+    """Return whether the validity of an event by *node* can depend on members that consumers drop."""
     return at.shared or at.unique or not _ENTANGLING.isdisjoint(node)
 
 
 def _looks_within(node: Schema) -> bool:
-    """Tell whether *node* says of the values within one more than by their own schemas."""
+    """Return whether *node* restricts the values within it by more than their own schemas."""
     return not _LOOKING_WITHIN.isdisjoint(node)
 
 
@@ -542,12 +536,12 @@ _ENTANGLING: Final = _LOOKING_WITHIN | {"minProperties"}
 
 
 def _describes(node: Schema, name: str) -> bool:
-    """Tell whether *node* says, without naming it, what the property *name* may be."""
+    """Return whether *node* describes the property *name* without naming it."""
     return isinstance(node.get("additionalProperties"), dict) or _is_matched(node, name)
 
 
 def _is_matched(node: Schema, name: str) -> bool:
-    """Tell whether the property *name* is one of those whose names match a pattern of *node*."""
+    """Return whether a pattern of *node* matches the property *name*."""
     try:
         return any(re2.search(pattern, name) for pattern in node.get("patternProperties", {}))
     except re2.error:

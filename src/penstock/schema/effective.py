@@ -1,4 +1,4 @@
-"""The effective schema: the JSON Schema of whole events, metadata included, made from the owner's schema.
+"""The effective schema: the JSON Schema of whole events, metadata included, derived from the owner's schema.
 
 Source: the event type categories of Nakadi (https://nakadi.io/manual.html); see docs/decisions/nakadi-contract.md.
 """
@@ -11,14 +11,14 @@ from penstock.schema.traversal import Schema, follow_reference, nodes, redirect_
 _UUID: Final = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"
 _TEXT: Final = {"type": "string"}
 MOMENT: Final = r"^.{19}(\.[0-9]{1,9})?([zZ]|[-+].{5})$"
-"""Bounds the fraction of an RFC 3339 `date-time` to nine digits, which is what readers keep."""
+"""Limits the fraction of an RFC 3339 `date-time` to nine digits, the precision that readers keep."""
 _MOMENT: Final = {"type": "string", "format": "date-time", "pattern": MOMENT}
 _DATA_AT: Final = "#/properties/data"
 _WHOLE: Final = "#/definitions/penstock.whole"
 
 
 def metadata_schema(event_type: str, *, compacted: bool) -> Schema:
-    """Return what the metadata of a business or data event must be; a server's own members are not among it."""
+    """Return the schema of the metadata of business and data events, without the members that only a server writes."""
     properties: Schema = {
         "eid": {"type": "string", "pattern": _UUID},
         "occurred_at": _MOMENT,
@@ -52,7 +52,7 @@ def effective_schema(given: Schema, *, name: str, category: str, compatible: boo
 
 
 def _change_of_data(own: Schema, metadata: Schema) -> Schema:
-    """Return what holds *own* as the schema of its member `data`, which is an object whatever else it is."""
+    """Return the schema of a data change whose member `data` has the schema *own*, and is an object."""
     refers = "$ref" in own  # In draft 4 keywords beside $ref are ignored.
     data = redirect_references(own, lambda reference: _DATA_AT + ("/allOf/0" if refers else "") + reference[1:])
     properties = {
@@ -65,7 +65,7 @@ def _change_of_data(own: Schema, metadata: Schema) -> Schema:
 
 
 def _with_metadata(own: Schema, metadata: Schema) -> Schema:
-    """Return *own* with the property `metadata` beside its own."""
+    """Return *own* with the additional property `metadata`."""
     root = follow_reference(own, own)
     if not isinstance(root, dict):
         root = {"not": {}} if root is False else {}

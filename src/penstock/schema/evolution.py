@@ -34,37 +34,37 @@ from penstock.schema.traversal import Schema
 ON_THE_WAY_TO_COMPATIBLE: Final = frozenset(
     [TITLE, DESCRIPTION, PROPERTY_ADDED, REQUIRED_EXTENDED, ADDITIONAL_PROPERTIES, ADDITIONAL_ITEMS]
 )
-"""What may change together with the mode, from `forward` to `compatible`."""
+"""Changes that are allowed together with the change of the mode from `forward` to `compatible`."""
 _DESCRIBING: Final = frozenset([PROPERTY_ADDED, ADDITIONAL_PROPERTIES_NARROWED, TYPE_NARROWED])
-"""Changes that describe values which an earlier version may have described otherwise."""
+"""Changes that describe values which an earlier version can have described differently."""
 _INSTEAD: Final = "set `options.evolution` to `consumers`, which allows it"
 
 CHANGES_MAX: Final = 100
-"""How many changes are told."""
+"""Upper bound of the reported changes."""
 REASONS_MAX: Final = 20
-"""How many of those that are refused are told in one sentence."""
+"""Upper bound of the refused changes in one error text."""
 VALUE_CHARS_MAX: Final = 4_000
-"""Up to how many characters of JSON the old and the new value are told whole; of others there is the beginning."""
+"""Old and new values are reported in full up to this many characters of JSON, longer ones are cut."""
 
 
 class EvolutionVerdict(NamedTuple):
-    """What a change of schema means."""
+    """The effect of a change of schema."""
 
     changes: Sequence[SchemaDifference]
     refused: Sequence[SchemaDifference]
     level: Level
-    """The highest of all; PATCH where nothing is different but the text."""
+    """The highest level of all changes; PATCH if only the text differs."""
     shuts: bool = False
-    """Whether the mode refuses from now on what no schema names."""
+    """Whether the new mode refuses members that no schema names, and the old mode did not."""
 
     @property
     def producers(self) -> bool:
-        """Whether it is certain that producers can stay as they are."""
+        """True if it is certain that producers need not change."""
         return not self.shuts and all(change.producers for change in self.changes)
 
     @property
     def consumers(self) -> bool:
-        """Whether it is certain that consumers can stay as they are, if events have no members that no schema names."""
+        """True if it is certain that consumers need not change, given that events have only named members."""
         return all(change.consumers for change in self.changes)
 
 
@@ -72,7 +72,7 @@ NOTHING_CHANGES: Final = EvolutionVerdict((), (), Level.PATCH)
 
 
 def judge(old: Schema, new: Schema, mode: EvolutionRules, new_mode: EvolutionRules | None = None) -> EvolutionVerdict:
-    """Compare the schema that an event type in *mode* has with a new one, given alone or together with a new mode.
+    """Return the verdict on the change from schema *old* to *new* in *mode*, and possibly to *new_mode* as well.
 
     >>> verdict = judge({"properties": {"a": {}}}, {"properties": {}}, "compatible")
     >>> [str(change) for change in verdict.refused]
@@ -92,10 +92,10 @@ def judge(old: Schema, new: Schema, mode: EvolutionRules, new_mode: EvolutionRul
 
 
 def judge_history(verdict: EvolutionVerdict, new: Schema, earlier: Iterable[tuple[str, Schema]]) -> EvolutionVerdict:
-    """Return *verdict* with what *new* describes otherwise than one of the *earlier* versions did, which is refused.
+    """Add to *verdict* the places that *new* describes differently from an *earlier* version; these are refused.
 
-    A property that was removed may return, but its consumers of then are still there. *earlier* are the versions before
-    the last one with the same major number; they are asked for only if something is described anew.
+    A property that was removed can return, but consumers of the earlier version still exist. *earlier* are the versions
+    before the last one with the same major number; they are read only if the change describes something new.
     """
     if not any(change.rule in _DESCRIBING for change in verdict.changes):
         return verdict
@@ -110,7 +110,7 @@ def judge_history(verdict: EvolutionVerdict, new: Schema, earlier: Iterable[tupl
 
 
 def describe_changes(verdict: EvolutionVerdict, rules: EvolutionRules) -> list[dict[str, Any]]:
-    """Return the changes as they are told to those who made them: where there are very many, the refused ones first."""
+    """Return the changes for an error or a response; if there are more than 100, the refused ones first."""
     refused = set(map(id, verdict.refused))
     changes = verdict.changes
     if len(changes) > CHANGES_MAX:
@@ -133,7 +133,7 @@ def describe_changes(verdict: EvolutionVerdict, rules: EvolutionRules) -> list[d
 
 
 def why_refused(verdict: EvolutionVerdict) -> str:
-    """Return which changes are refused, and why: the first of them where there are many."""
+    """Return the reasons of the refused changes: the first 20, and the number of the others."""
     reasons = [_cut(str(change)) for change in verdict.refused[:REASONS_MAX]]
     more = len(verdict.refused) - len(reasons)
     return ", ".join([*reasons, f"and {more} more"] if more else reasons)
@@ -155,7 +155,7 @@ def _cut(text: str) -> str:
 
 
 def next_version(version: str, level: Level) -> str:
-    """Return the version after *version*.
+    """Return *version* with the part of *level* raised.
 
     >>> next_version("1.4.2", Level.MINOR), next_version("1.4.2", Level.MAJOR)
     ('1.5.0', '2.0.0')

@@ -1,8 +1,8 @@
-"""Numbers that take long: JSON is read in a time that its length bounds, whatever numbers it holds.
+"""JSON as text: decoding in bounded time, strictness beyond msgspec's, numbers in Java's format.
 
-By itself msgspec takes some hundred times as long for numbers near the ends of what a double can hold, such as 1e300,
-as for others: a minute for a body full of them, in which nothing else in the process goes on. Python's way is as quick
-for all.
+msgspec takes about a hundred times as long for numbers near the ends of the range of a double, such as 1e300, as for
+others. A body full of them would block the process for a minute. `decode` converts floats by Python's `float`, whose
+time does not depend on the value.
 """
 
 import json
@@ -18,7 +18,7 @@ from penstock.errors import MalformedEvent
 
 
 def java_double(value: float) -> str:
-    """Return Java's Double.toString of *value*.
+    """Return *value* in the format of Java's Double.toString.
 
     >>> [java_double(x) for x in (1.0, 1e10, -0.0, 1e-5, 123456.789, 1e7, 0.001)]
     ['1.0', '1.0E10', '-0.0', '1.0E-5', '123456.789', '1.0E7', '0.001']
@@ -31,15 +31,16 @@ def java_double(value: float) -> str:
 
 
 BOM: Final = b"\xef\xbb\xbf"
-"""What some editors write before UTF-8, to say that it is."""
+"""The UTF-8 byte order mark, which some editors write at the start of a file."""
 DEPTH_MAX: Final = 256
-"""How deeply an event may be nested. A reader's JSON library has a limit too, and must not meet it in a feed."""
+"""Upper bound of an event's nesting. Readers' JSON libraries have such limits too; no event in a feed may exceed
+them."""
 _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"{}[]"))
 
 
 def json_type_name(value: object) -> str:
-    """Return what *value* is called, decoded JSON which is no object.
+    """Return the name of the JSON type of *value*, which is not an object.
 
     >>> json_type_name([]), json_type_name(1.5), json_type_name(None)
     ('an array', 'a number', 'null')
@@ -49,7 +50,10 @@ def json_type_name(value: object) -> str:
 
 
 def why_malformed(raw: bytes, error: Exception, ends: str = "it ends in the middle") -> str:
-    """Return in plain words why *raw* is no JSON, which a library has refused with *error*; *ends*: that it is cut."""
+    """Return the reason for which *raw* is not valid JSON.
+
+    *error* is the error of the decoder, *ends* the text for truncated input.
+    """
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     if raw.startswith(BOM):
@@ -68,7 +72,7 @@ def why_malformed(raw: bytes, error: Exception, ends: str = "it ends in the midd
 
 
 def check_depth(raw: bytes, line: int) -> None:
-    """Raise MalformedEvent where *raw*, which is JSON, has more than 256 levels."""
+    """Raise MalformedEvent if *raw*, which is JSON, has more than 256 levels."""
     depth = deepest = 0
     for byte in _STRING.sub(b"", raw).translate(None, delete=_NO_BRACKETS):
         depth += 1 if byte in b"{[" else -1
@@ -79,7 +83,7 @@ def check_depth(raw: bytes, line: int) -> None:
 
 
 def refuse_duplicate_keys(raw: bytes, line: int) -> None:
-    """Raise InvalidEvent where a key stands twice in any object of *raw*, which is slow to find out."""
+    """Raise MalformedEvent if an object in *raw* has a duplicate key. This is slow."""
 
     def keep_unique(pairs: list[tuple[str, Any]]) -> None:
         if len({name for name, _ in pairs}) != len(pairs):
@@ -96,7 +100,7 @@ def refuse_duplicate_keys(raw: bytes, line: int) -> None:
 
 
 def parse_finite(text: str) -> float:
-    """Return the number that *text* spells; raise ValueError where a double cannot hold it.
+    """Return the number that *text* spells; raise ValueError if it exceeds the range of a double.
 
     >>> parse_finite("1.5e3")
     1500.0
@@ -108,7 +112,7 @@ def parse_finite(text: str) -> float:
 
 
 def is_extreme(number: float) -> bool:
-    """Tell whether exact arithmetic with *number* takes some ten times as long as with others.
+    """Return whether exact arithmetic with *number* takes about ten times as long as with others.
 
     >>> is_extreme(1e50), is_extreme(-1e-50), is_extreme(0), is_extreme(9_007_199_254_740_993)
     (True, True, False, False)
@@ -117,9 +121,9 @@ def is_extreme(number: float) -> bool:
 
 
 def count_exponents(raw: bytes) -> int:
-    """Return at least how many numbers of *raw*, which is JSON, have an exponent of two digits, or more.
+    """Return an upper bound of the numbers in *raw*, which is JSON, whose exponent has at least two digits.
 
-    Texts that look so count, too: to tell them apart would take longer than it is worth.
+    Strings with such digits count too; to exclude them would take too long.
 
     >>> count_exponents(b'[1e50, 2.5E-301, 1e5, "0e123"]')
     3
@@ -130,4 +134,4 @@ def count_exponents(raw: bytes) -> int:
 
 _ALIKE: Final = bytes.maketrans(b"E-123456789", b"e+000000000")
 decode: Final = msgspec.json.Decoder(float_hook=parse_finite).decode
-"""Returns any JSON value; raises what `msgspec.json.decode` does."""
+"""Decodes any JSON value; raises the errors of `msgspec.json.decode`."""

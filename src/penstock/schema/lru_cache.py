@@ -1,4 +1,4 @@
-"""Keeps what is costly to make and was wanted lately."""
+"""An LRU cache that is bounded by the sum of the sizes of its values."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -9,9 +9,10 @@ Value = TypeVar("Value")
 
 
 class LruCache(Generic[Value]):
-    """Keeps things up to *room*, a sum of their sizes; the one that was not wanted for longest goes first.
+    """An LRU cache whose values have sizes: it evicts values while the sum of their sizes exceeds *room*.
 
-    Safe to use from many threads: two that want the same at the same time may both make it.
+    The last value is kept, however large. Thread-safe; two threads that miss the same key at the same time can both
+    make its value.
     """
 
     def __init__(self, room: int) -> None:
@@ -21,7 +22,7 @@ class LruCache(Generic[Value]):
         self.unlock()
 
     def get(self, key: Hashable, size: int, make: Callable[[], Value]) -> Value:
-        """Return what is kept under *key*; else what *make* makes, which is of that *size* and kept from now on.
+        """Return the value of *key*; on a miss, call *make* and cache its result with this *size*.
 
         >>> shelf = LruCache[str](10)
         >>> shelf.get("a", 6, lambda: "made"), shelf.get("a", 6, lambda: "made again")
@@ -36,7 +37,7 @@ class LruCache(Generic[Value]):
         return made
 
     def put(self, key: Hashable, size: int, thing: Value) -> None:
-        """Keep *thing*, which is of that *size*, under *key*, in place of what is kept there.
+        """Cache *value* with this *size* under *key*, in place of the current value.
 
         >>> shelf = LruCache[str](10)
         >>> shelf.put("a", 6, "old"), shelf.put("a", 7, "new"), shelf.find("a")
@@ -51,7 +52,7 @@ class LruCache(Generic[Value]):
                 self._left += freed
 
     def find(self, key: Hashable) -> Value | None:
-        """Return what is kept under *key*, None when nothing is; that counts as wanting it.
+        """Return the value of *key*, None if it is not cached; this counts as a use.
 
         >>> shelf = LruCache[str](10)
         >>> shelf.find("a"), shelf.get("a", 6, lambda: "made"), shelf.find("a")
@@ -64,5 +65,5 @@ class LruCache(Generic[Value]):
             return self._kept[key][1]
 
     def unlock(self) -> None:
-        """Take a new lock: to be called in a forked process, where nobody is left to release the old one."""
+        """Replace the lock. Call this in a forked process, where a lock that was held can never be released."""
         self._lock = Lock()

@@ -1,10 +1,10 @@
-"""Make the schema of an event type from the Python class that holds its events.
+"""Makes the schema of an event type from the Python class of its events.
 
-1. List the types that a type is made of, as msgspec describes them: Structs, dataclasses, typed dictionaries.
-2. Make a JSON Schema (2020-12) of them. It is msgspec's own, and adds that datetimes are date-times with a zone, unless
-   `msgspec.Meta(tz=False)` says that they have none.
-3. Translate it into draft-04, with the keywords that a registry accepts in the mode `compatible`. Of several spellings
-   of the same schema always the same one is chosen, so schemas of equal types are equal.
+1. Lists the types that a type consists of, as msgspec describes them: Structs, dataclasses, typed dictionaries.
+2. Makes a JSON Schema (2020-12) of them. It is msgspec's own, and adds that datetimes are date-times with a zone,
+unless `msgspec.Meta(tz=False)` says that they have none.
+3. Translates it into draft-04, with the keywords that the mode `compatible` allows. Equivalent schemas are normalised
+to one spelling, so schemas of equal types are equal.
 
 `DataChange` is the class of events of the category `data`.
 """
@@ -39,26 +39,25 @@ _OPERATIONS: Final = ("C", "U", "D", "S")
 
 
 class DataChange(msgspec.Struct, Generic[Entity], frozen=True, omit_defaults=True):
-    """What has happened to a record; `DataChange[Order]` is one whose record is an Order.
+    """A change of a record; `DataChange[Order]` is a change of an Order.
 
-    It has the members of Nakadi's data events, so it is published as it is, and events of
-    data event types are read into it.
+    It has the members of Nakadi's data events. It is encoded as such an event, and data events are decoded into it.
 
     Raises:
-        BadParameter: the type is no text, or the operation is none of the four.
+        BadParameter: the type is not a string, or the operation is none of the four.
 
     >>> DataChange("order", "U", {"order_id": 7}).data
     {'order_id': 7}
     """
 
     data_type: str
-    """What sort of record it is: the event's kind."""
+    """The type of the record: the event's kind."""
     data_op: Literal["C", "U", "D", "S"]
-    """C: it was created; U: updated; D: deleted; S: a snapshot, so it is now."""
+    """C: the record was created; U: updated; D: deleted; S: a snapshot of its current state."""
     data: Entity
     """The record: a mapping, a dataclass, a Struct or a pydantic model."""
     metadata: dict[str, Any] | None = None
-    """The event's metadata. What it lacks of id and time is filled in when it is published."""
+    """The event's metadata. A missing id or time is filled in before the event is published."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.data_type, str):
@@ -69,10 +68,10 @@ class DataChange(msgspec.Struct, Generic[Entity], frozen=True, omit_defaults=Tru
 
 
 def type_nodes(kind: Any) -> Iterator[Any]:
-    """Yield the description of *kind*, and of each type within it, once.
+    """Yield msgspec's description of *kind*, and of each type within it, once.
 
     Raises:
-        TypeError: msgspec has no description of it.
+        TypeError: msgspec cannot describe it.
 
     >>> [type(node).__name__ for node in type_nodes(dict[str, list[int]])]
     ['DictType', 'StrType', 'ListType', 'IntType']
@@ -104,18 +103,18 @@ _TYPES: Final = {
     dict: "object",
 }
 _STRANGE_FORMATS: Final = ("binary", "base64url", "time")
-"""Nobody checks the first two. The third needs a zone, which times of day mostly have not."""
+"""No validator checks the first two. The third requires a zone, which times of day mostly lack."""
 _NULL: Final = {"type": "null"}
 _ANY_NAME: Final = ".*"
 ANYTHING: Final[Schema] = {"patternProperties": {_ANY_NAME: {}}}
-"""Lets everything pass. What says nothing at all, `{}`, would in the mode `compatible` be closed to all members."""
+"""Accepts every value. An empty schema, `{}`, would be closed to all members in the mode `compatible`."""
 
 
 def convert_to_draft_four(schema: Schema) -> Schema:
-    """Return *schema* in draft-04; what it refers to at its root stands there itself.
+    """Return *schema* in draft-04; a reference at the root is replaced by its target.
 
-    It is open, as the event guidelines ask for ("Avoid additionalProperties in event type definitions"). Members of
-    whatever name are said by `patternProperties`, since `additionalProperties` is closed in the mode `compatible`.
+    It is open, as the event guidelines ask for ("Avoid additionalProperties in event type definitions").
+    `patternProperties` describes members of any name, since `additionalProperties` is closed in the mode `compatible`.
 
     >>> convert_to_draft_four({"type": "object", "properties": {"n": {"const": 1}}, "additionalProperties": False})
     {'type': 'object', 'properties': {'n': {'enum': [1], 'type': 'integer'}}}
@@ -131,7 +130,7 @@ def convert_to_draft_four(schema: Schema) -> Schema:
 
 
 def with_definitions(root: Schema, definitions: dict[str, Schema]) -> Schema:
-    """Return *root* with those of *definitions* that it leads to."""
+    """Return *root* with those of *definitions* that it refers to, directly or indirectly."""
     wanted: list[str] = []
     waiting = [root]
     while waiting:
@@ -179,7 +178,7 @@ def _values(given: Schema) -> Schema:
 
 
 def _bounds(given: Schema) -> Schema:
-    """Say exclusive bounds as draft-04 does: by a flag beside the bound."""
+    """Return exclusive bounds in the form of draft-04: a flag beside the bound."""
     made: Schema = {}
     for bound, exclusive, stricter in (("minimum", "exclusiveMinimum", max), ("maximum", "exclusiveMaximum", min)):
         limit = given.get(exclusive)
@@ -218,7 +217,7 @@ def _items(given: Schema) -> Schema:
 
 
 def _combined(made: Schema, method: str, branches: list[Schema]) -> Schema:
-    """Return what lets pass what *made* does and what *method* makes of *branches*."""
+    """Return the combination of *made* and of the *branches* under *method*."""
     if method == "anyOf":
         branches = [within for each in branches for within in (each["anyOf"] if each.keys() == {"anyOf"} else [each])]
     if len(branches) == 1:
@@ -275,7 +274,7 @@ _CLASSES: Final[dict[Any, str]] = {
     inspect.StructType: "_object",
     inspect.TypedDictType: "_object",
 }
-"""How to make what is defined once and referred to."""
+"""Methods for types that are defined once and referred to."""
 _OTHERS: Final[dict[Any, str]] = {
     inspect.AnyType: "_anything",
     inspect.DictType: "_mapping",
@@ -295,10 +294,10 @@ _OTHERS: Final[dict[Any, str]] = {
 
 
 def struct_schema(kind: Any) -> Schema:
-    """Return the JSON Schema (2020-12) of *kind* as it is encoded, with what it refers to under `definitions`.
+    """Return the JSON Schema (2020-12) of *kind* in its encoded form, with its references under `definitions`.
 
     Raises:
-        TypeError: *kind*, or the type of a member, is of no sort that is known here.
+        TypeError: *kind*, or the type of a member, is not supported.
     """
     schemas = _Schemas(kind)
     return schemas.of(inspect.type_info(kind)) | {"definitions": schemas.definitions}
@@ -310,7 +309,7 @@ class _Schemas:
         self._names = _names(kind)
 
     def of(self, info: Any) -> Schema:
-        """Return the schema of one type; of a class, a reference to its definition."""
+        """Return the schema of one type; for a class, a reference to its definition."""
         kind = type(info)
         if kind in _SIMPLE:
             return {"type": _SIMPLE[kind]}
@@ -396,7 +395,7 @@ class _Schemas:
 
 
 def _names(kind: Any) -> dict[Any, str]:
-    """Return what the classes within *kind* are called: by their module too, where two have the same name."""
+    """Return the definition names of the classes within *kind*: with the module if two classes have the same name."""
     classes = {node.cls: None for node in type_nodes(kind) if hasattr(node, "cls")}
     titles = Counter(map(_title, classes))
     return {
@@ -427,22 +426,22 @@ _ZONE: Final = re.compile(r"(Z|[+-]\d\d:\d\d)$")
 
 
 def entity_type(model: Any) -> Any:
-    """Return of what a change tells: `Order` of `DataChange[Order]`; None where *model* is no change of data."""
+    """Return the type of the record: `Order` for `DataChange[Order]`; None if *model* is not a data change."""
     return get_args(model)[0] if get_origin(model) is DataChange else None
 
 
 def model_schema(model: Any, *, business: bool = False) -> Schema:
     """Return the schema for events that are instances of *model*: a Struct, a dataclass or a pydantic model.
 
-    It can be registered in each mode of compatibility, `compatible` included, and says the same of all three sorts:
-    what an instance is in JSON, which members are always there (those without a default), what their values can be.
-    A datetime is an RFC 3339 date-time, which has a time zone; one that is declared to have none is a string.
-    For *business* events the member `metadata` is left out, since the hub adds it. Of a `DataChange` the schema is that
-    of the record.
+    It is valid in each compatibility mode, `compatible` included, and describes all three sorts alike: the JSON form of
+    an instance, the members that are always present (those without a default), and the possible values. A datetime is
+    an RFC 3339 date-time, which has a time zone; one that is declared to have none is a string. For *business* events
+    the member `metadata` is left out, since it comes with the category. For a `DataChange` it is the schema of the
+    record.
 
     Raises:
-        TypeError: it is none of those; or a member has a type that no schema can be made of, or a datetime without a
-            time zone as its default; names it.
+        TypeError: *model* is none of these; or a member has a type without a schema, or a datetime without a time zone
+            as its default; the error names it.
 
     >>> from dataclasses import make_dataclass
     >>> model_schema(make_dataclass("Order", [("order_id", int)]))["required"]
@@ -461,7 +460,7 @@ def model_schema(model: Any, *, business: bool = False) -> Schema:
 
 
 def _check_defaults(node: Any, name: str) -> None:
-    """Raise TypeError where a default is no date-time, since it has no time zone."""
+    """Raise TypeError if the default of a date-time has no time zone."""
     if not isinstance(node, dict):
         return
     default = node.get("default")

@@ -1,4 +1,4 @@
-"""Read and check the schema that an owner gives to an event type, and close it for the mode `compatible`.
+"""Reads and checks the schema that an owner gives to an event type, and closes it for the mode `compatible`.
 
 Source: Nakadi's manual (https://nakadi.io/manual.html) and code; see docs/decisions/nakadi-contract.md.
 """
@@ -27,9 +27,9 @@ from penstock.schema.traversal import (
 
 SCHEMA_CHARS_MAX: Final = 1 << 20
 PLACES_CHARS_MAX: Final = 10_000_000
-"""How long the ways to all schemas within one may be together: whoever validates by it keeps them all."""
+"""Upper bound of the characters of the pointers to all subschemas: validators keep all of them."""
 PROHIBITED_MAX: Final = 20
-"""How many members that the mode `compatible` does not allow are told."""
+"""Upper bound of the reported keywords that the mode `compatible` does not allow."""
 FIELD: Final = "schema.schema"
 _DIALECTS: Final = {
     "http://json-schema.org/schema": jsonschema_rs.Draft4Validator,
@@ -48,7 +48,7 @@ _TOLD_CHARS: Final = 1_000
 
 _VERSION: Final = frozenset(["openapi", "swagger"])
 _OPENAPI: Final = frozenset(["info", "paths", "components", "definitions"])
-"""Of what an OpenAPI document consists."""
+"""Members of an OpenAPI document."""
 _OBJECT: Final = frozenset(["properties", "required", "minProperties", "maxProperties"])
 _ARRAY: Final = frozenset(["items", "minItems", "maxItems", "uniqueItems"])
 _TYPING: Final = _OBJECT.union(
@@ -58,20 +58,20 @@ _TYPING: Final = _OBJECT.union(
     ("dependencies", "additionalItems", "contains", "minLength", "maxLength", "pattern", "format"),
     ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
 )
-"""Keywords that say something of what a value may be."""
+"""Keywords that restrict values."""
 _COMPATIBLE: Final = _TYPING.difference(["not", "additionalItems", "const", "if", "contains", "propertyNames"]).union(
     ["id", "$schema", "title", "description", "default", "definitions"]
 )
 """Keywords that the mode `compatible` allows."""
 _CLOSED: Final = frozenset(["definitions", "properties", "dependencies", "items", *COMBINED])
-"""Keywords into which `close_schema` goes."""
+"""Keywords that `close_schema` descends into."""
 
 
 def parse_schema(text: str) -> Schema:
-    """Read a schema as strictly as events are read.
+    """Parse a schema as strictly as events are parsed.
 
     Raises:
-        InvalidEventType: it is no JSON object, holds a key twice, is larger than 1 MiB or nested too deeply.
+        InvalidEventType: it is not a JSON object, has a duplicate key, is larger than 1 MiB, or nested too deeply.
 
     >>> parse_schema('{"type": "object"}')
     {'type': 'object'}
@@ -97,10 +97,10 @@ def parse_schema(text: str) -> Schema:
 
 
 def check_schema(schema: Schema, *, compatible: bool, business: bool) -> None:
-    """Raise InvalidEventType unless an event type can have *schema*, by Nakadi's rules.
+    """Raise InvalidEventType unless *schema* is valid for an event type, by Nakadi's rules.
 
-    Nothing is ever fetched, patterns take a time that grows with their text alone (RE2), and no event can make what
-    has been let in here run for ever: see `check_unfolding`.
+    References are never fetched, the time of patterns is linear in their text (RE2), and the work for an event is
+    bounded: see `bounds.check_unfolding`.
     """
     if schema.get("type", "object") != "object":
         raise _wrong(f'must have the type "object" at its root, not {_told(schema["type"])}')
@@ -120,12 +120,12 @@ def check_schema(schema: Schema, *, compatible: bool, business: bool) -> None:
 
 
 def dialect(schema: Schema) -> type[jsonschema_rs.Validator]:
-    """Return who validates by *schema*: by its `$schema`, draft 4 unless it says otherwise."""
+    """Return the validator class for *schema*: by its `$schema`, by default draft 4."""
     return _DIALECTS[str(schema.get("$schema", "http://json-schema.org/schema")).rstrip("#")]
 
 
 def is_openapi(schema: Any) -> bool:
-    """Tell whether *schema* is a whole OpenAPI document, which as a JSON Schema says nothing of any value.
+    """Return whether *schema* is a whole OpenAPI document, which as a JSON Schema accepts every value.
 
     >>> is_openapi({"openapi": "3.0.3", "info": {}, "paths": {}}), is_openapi({"properties": {"openapi": {}}})
     (True, False)
@@ -134,7 +134,7 @@ def is_openapi(schema: Any) -> bool:
 
 
 def is_empty(node: Schema) -> bool:
-    """Tell whether a node lets every value pass.
+    """Return whether a node accepts every value.
 
     >>> is_empty({"title": "whatever"}), is_empty({"type": "string"})
     (True, False)
@@ -143,15 +143,15 @@ def is_empty(node: Schema) -> bool:
 
 
 def names_all(node: Schema) -> bool:
-    """Tell whether `close_schema` lets no property of *node* pass that it does not name."""
+    """Return whether `close_schema` closes *node* to properties that it does not name."""
     return is_empty(node) or "object" in _types(node) or bool(_OBJECT & node.keys())
 
 
 def close_schema(node: Any) -> Any:
-    """Return a schema that lets nothing pass that it does not name, as the mode `compatible` enforces it.
+    """Return the schema that refuses all members that it does not name, as in the mode `compatible`.
 
-    Every object gets `additionalProperties: false` and every array `additionalItems: false`, whatever its author says,
-    as in Nakadi. References are not followed: their targets are closed where they stand.
+    Every object gets `additionalProperties: false` and every array `additionalItems: false`, whatever its author has
+    written, as in Nakadi. References are not followed: their targets are closed in place.
 
     >>> close_schema({"properties": {"name": {"type": "string"}}})
     {'properties': {'name': {'type': 'string'}}, 'additionalProperties': False}
@@ -182,7 +182,7 @@ def close_schema(node: Any) -> Any:
 
 
 def is_reached(path: Sequence[str]) -> bool:
-    """Tell whether `close_schema` gets from a schema to the one within it to which *path* leads.
+    """Return whether `close_schema` descends to the subschema at *path*.
 
     >>> is_reached(["properties", "a", "items", "0"]), is_reached(["patternProperties", "^a"])
     (True, False)
@@ -197,7 +197,7 @@ def is_reached(path: Sequence[str]) -> bool:
 
 
 def defines(root: Schema, path: Sequence[str]) -> bool:
-    """Tell whether *root* names the member at *path*.
+    """Return whether *root* defines the member at *path*.
 
     >>> defines({"properties": {"order": {"properties": {"id": {}}}}}, ["order", "id"])
     True
@@ -209,7 +209,7 @@ def defines(root: Schema, path: Sequence[str]) -> bool:
 
 
 def pointer_to(path: Sequence[str]) -> str:
-    """Return where a schema names the member at *path*, unless it does so by references and combinations.
+    """Return the pointer to the member at *path* in a schema without references and combinations.
 
     >>> pointer_to(["order", "id"])
     '#/properties/order/properties/id'
@@ -218,7 +218,7 @@ def pointer_to(path: Sequence[str]) -> str:
 
 
 def _applied(root: Schema, starts: list[Any]) -> Iterator[Schema]:
-    """Yield the nodes that describe the same value as *starts*, themselves included."""
+    """Yield the nodes that apply to the same value as *starts*, themselves included."""
     seen: set[int] = set()
     waiting = list(starts)
     while waiting:
@@ -265,7 +265,7 @@ def _check_keywords(schema: Schema) -> None:
 
 
 def _why_no_schema(error: Exception) -> str:
-    """Return where a schema is wrong, and what is wrong there."""
+    """Return the place and the reason of the error in a schema."""
     if not isinstance(error, jsonschema_rs.ValidationError):
         return f"#: {str(error).splitlines()[0]}"
     found: jsonschema_rs.ValidationError | None = error
@@ -286,10 +286,10 @@ def _within(error: jsonschema_rs.ValidationError) -> jsonschema_rs.ValidationErr
 
 
 def make_loadable(schema: Schema) -> Schema:
-    """Return a schema that means the same and that validators take: without ids and without empty `required`.
+    """Return an equivalent schema that validators accept: without ids and without empty `required`.
 
-    References are all by place, and an id would move what they are counted from. A `$schema` within says nothing: what
-    was checked is one schema of one dialect.
+    References are JSON pointers, and an id would change their base. A `$schema` below the root is ignored, since a
+    schema has one dialect.
     """
 
     def change(node: Schema) -> Schema:
@@ -305,7 +305,7 @@ def make_loadable(schema: Schema) -> Schema:
 
 
 def _prohibited(schema: Schema) -> Iterator[str]:
-    """Yield what Nakadi's own schema of schemas, which is made of that of draft 4, does not allow."""
+    """Yield the violations of Nakadi's meta-schema, a restricted draft 4."""
     for at, node in nodes(schema):
         for keyword in sorted(node.keys() - _COMPATIBLE):
             yield f"{format_pointer(at)}: extraneous key [{keyword}] is not permitted"

@@ -1,6 +1,6 @@
-"""What a pydantic model is in JSON, how it is read from it, and its JSON Schema.
+"""Pydantic models: their JSON, how to read it, and their JSON Schema.
 
-Pydantic does not come with Penstock. It is imported here only for a type of the user's that is made with it.
+Pydantic is optional. It is imported here only when a caller's type is a pydantic type.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,13 +9,13 @@ from typing import Any, Final, get_args
 from penstock.errors import RequirementMissing
 
 _EXTRA_SINCE: Final = (2, 12)
-"""The version from which on pydantic takes `extra` with each validation."""
+"""First pydantic version whose validation methods have the parameter `extra`."""
 _ENDLESS: Final = ("Circular reference", "Maximum serialization depth")
-"""How a plain ValueError begins that is about nesting."""
+"""Prefixes of the plain ValueErrors that report nesting."""
 
 
 def is_pydantic(kind: Any) -> bool:
-    """Tell whether *kind* is a class made with pydantic: a model, or one of its dataclasses.
+    """Return whether *kind* is a pydantic model or a pydantic dataclass.
 
     >>> is_pydantic(dict)
     False
@@ -24,16 +24,16 @@ def is_pydantic(kind: Any) -> bool:
 
 
 def mentions_pydantic(kind: Any) -> bool:
-    """Tell whether *kind* is such a class, or made of some: a union, a list, an annotated one."""
+    """Return whether *kind* is a pydantic type, or composed of some: a union, a list, an annotated type."""
     return is_pydantic(kind) or any(mentions_pydantic(part) for part in get_args(kind))
 
 
 def dump_model(model: Any) -> Any:
-    """Return *model* as plain values in the form that it has in JSON: by alias, as its serializers say.
+    """Return *model* as plain values in its JSON form: by alias, with its own serializers.
 
     Raises:
-        TypeError: it holds something that has no form in JSON.
-        RecursionError: it holds itself, or is nested too deeply.
+        TypeError: it contains a value that has no form in JSON.
+        RecursionError: it contains itself, or is nested too deeply.
     """
     from pydantic_core import PydanticSerializationError
 
@@ -50,18 +50,18 @@ def dump_model(model: Any) -> Any:
 
 
 def dump_python(model: Any) -> Any:
-    """Return *model* with its numbers as they are: in JSON's form, one that is not finite may be null already."""
+    """Return *model* as Python values; in the JSON form, a number that is not finite can be null already."""
     return type(model).__pydantic_serializer__.to_python(model)
 
 
 def make_reader(kind: Any) -> Callable[[bytes], Any]:
-    """Return what reads JSON into *kind*. It ignores members that *kind* does not know, even where that forbids them.
+    """Return a function that reads JSON into *kind*; it ignores unknown members even if *kind* forbids them.
 
-    Where a model within *kind* keeps them (`extra="allow"`), it keeps them.
+    Models within *kind* with `extra="allow"` keep them.
 
     Raises:
         TypeError: pydantic cannot read into *kind*.
-        RequirementMissing: *kind* forbids such members, and this pydantic is too old to be told otherwise.
+        RequirementMissing: *kind* forbids unknown members, and this pydantic is too old to override that.
     """
     import pydantic
 
@@ -83,7 +83,7 @@ def make_reader(kind: Any) -> Callable[[bytes], Any]:
 
 
 def explain_error(error: Any) -> tuple[list[Any], str]:
-    """Return where in the JSON a ValidationError is about, and what is wrong there."""
+    """Return the path and the reason of the first error in a ValidationError."""
     first = error.errors(include_url=False, include_context=False)[0]
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     return [*first["loc"]], ("is missing" if first["type"] == "missing" else first["msg"]) + more
@@ -95,7 +95,7 @@ def make_schema(kind: Any, prefix: str = "") -> dict[str, Any]:
     References lead to `#/definitions/`, followed by *prefix* and the name of the model.
 
     Raises:
-        TypeError: a member has a type that JSON Schema has no word for.
+        TypeError: a member has a type that JSON Schema cannot describe.
     """
     import pydantic
 
@@ -134,7 +134,7 @@ def _generated(kind: Any, reference: str) -> dict[str, Any]:
 
 
 def _culprit(kind: Any, known: set[Any]) -> str:
-    """Return which member of *kind*, or of a model within it, has no schema."""
+    """Return the member of *kind*, or of a model within it, that has no schema."""
     import pydantic
 
     for part in get_args(kind):
@@ -155,7 +155,7 @@ def _culprit(kind: Any, known: set[Any]) -> str:
 
 
 def _extras(kind: Any, known: set[Any]) -> Iterator[Any]:
-    """Yield what each model within *kind* is to do with members that it does not know."""
+    """Yield the `extra` setting of each model within *kind*."""
     for part in get_args(kind):
         yield from _extras(part, known)
     if is_pydantic(kind) and kind not in known:

@@ -1,9 +1,4 @@
-"""When two values of JSON are equal.
-
-The way through a schema: which of its members are schemas themselves, and what they are applied to.
-
-References within a schema: where they may lead, and which of them mean something else than before.
-"""
+"""Traverses schemas: their subschemas, their references, JSON pointers, and equality of JSON values."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -16,7 +11,7 @@ from penstock.errors import InvalidEventType
 
 
 def is_equal(one: Any, other: Any) -> bool:
-    """Tell whether two values are equal as JSON says: 1 is 1.0, and neither is true.
+    """Return whether two values are equal in JSON: 1 equals 1.0, and neither equals true.
 
     >>> is_equal({"a": [1]}, {"a": [1.0]}), is_equal(1, True)
     (True, False)
@@ -25,7 +20,7 @@ def is_equal(one: Any, other: Any) -> bool:
 
 
 def key_of(value: Any) -> object:
-    """Return what can be held in a set, equal for values that are the `is_equal`."""
+    """Return a hashable key of *value*; `is_equal` values have equal keys."""
     if isinstance(value, dict):
         return frozenset((name, key_of(each)) for name, each in value.items())
     if isinstance(value, list):
@@ -57,22 +52,22 @@ def key_path(field: str) -> Path:
 
 
 Schema = dict[str, Any]
-"""A JSON Schema as it was decoded."""
+"""A decoded JSON Schema."""
 Pointer = tuple[str, ...]
-"""The steps of a JSON pointer."""
+"""The steps of a JSON pointer (RFC 6901)."""
 
 COMBINED: Final = ("allOf", "anyOf", "oneOf")
 NAMED: Final = ("definitions", "$defs", "properties", "patternProperties", "dependencies")
-"""Keywords that hold schemas by name."""
+"""Keywords whose values map names to schemas."""
 SINGLE: Final = ("not", "if", "then", "else", "additionalProperties", "additionalItems", "propertyNames", "contains")
-"""Keywords that hold one schema."""
+"""Keywords whose value is one schema."""
 HOLDING: Final = frozenset([*COMBINED, *NAMED, *SINGLE, "items"])
-"""All keywords that hold schemas."""
+"""All keywords that contain schemas."""
 MISSING: Final = object()
 
 
 def children(node: Any) -> Iterator[tuple[Pointer, Any]]:
-    """Yield the schemas that stand directly within *node*, each with the way to it.
+    """Yield the direct subschemas of *node*, each with its relative pointer.
 
     >>> list(children({"items": {"type": "string"}, "required": ["a"]}))
     [(('items',), {'type': 'string'})]
@@ -94,7 +89,7 @@ def children(node: Any) -> Iterator[tuple[Pointer, Any]]:
 
 
 def map_children(node: Schema, change: Callable[[Any], Any]) -> Schema:
-    """Return a copy of *node* in which each schema that stands directly within it is what *change* makes of it.
+    """Return a copy of *node* with *change* applied to each direct subschema.
 
     >>> map_children({"items": {"type": "string"}, "required": ["a"]}, lambda child: {})
     {'items': {}, 'required': ['a']}
@@ -113,7 +108,7 @@ def map_children(node: Schema, change: Callable[[Any], Any]) -> Schema:
 
 
 def nodes(root: Schema) -> Iterator[tuple[Pointer, Schema]]:
-    """Yield *root* and all the schemas within it that are objects, each with the way to it."""
+    """Yield *root* and all subschemas that are objects, each with its pointer."""
     waiting: list[tuple[Pointer, Any]] = [((), root)]
     while waiting:
         at, node = waiting.pop()
@@ -123,9 +118,9 @@ def nodes(root: Schema) -> Iterator[tuple[Pointer, Schema]]:
 
 
 def rebuild(root: Any, change: Callable[[Schema], Schema]) -> Any:
-    """Return a copy of a schema in which *change* has seen to it and to each within it, from above, however deep.
+    """Return a copy of a schema with *change* applied to each node, from the root down, at any depth.
 
-    What *change* is given is a copy, which it may change itself and return.
+    *change* gets a copy of the node, which it can modify and return.
 
     >>> rebuild({"items": {"title": "a"}}, lambda node: node | {"title": "b"})
     {'items': {'title': 'b'}, 'title': 'b'}
@@ -146,7 +141,7 @@ def rebuild(root: Any, change: Callable[[Schema], Schema]) -> Any:
 
 
 def redirect_references(root: Any, move: Callable[[str], str]) -> Any:
-    """Return a copy of a schema in which each reference is what *move* makes of it.
+    """Return a copy of a schema with *move* applied to each reference.
 
     >>> redirect_references({"items": {"$ref": "#/definitions/a"}}, lambda reference: "#/within" + reference[1:])
     {'items': {'$ref': '#/within/definitions/a'}}
@@ -161,7 +156,7 @@ def redirect_references(root: Any, move: Callable[[str], str]) -> Any:
 
 
 def target(root: Schema, reference: str) -> Any:
-    """Return what *reference* leads to within *root*; MISSING when there is nothing, or it leads out of it.
+    """Return the node within *root* that *reference* leads to; MISSING if there is none, or it is outside of *root*.
 
     >>> target({"definitions": {"a": {"type": "string"}}}, "#/definitions/a")
     {'type': 'string'}
@@ -180,12 +175,12 @@ def target(root: Schema, reference: str) -> Any:
 
 
 def _is_place(step: str, length: int) -> bool:
-    """Tell whether *step* is the number of an item of a list; there are numbers too long for Python to read."""
+    """Return whether *step* is the index of a list item; numbers can be too long for Python to parse."""
     return step.isdecimal() and len(step) <= len(str(length)) and int(step) < length
 
 
 def follow_reference(root: Schema, node: Any) -> Any:
-    """Return *node*, or the schema within *root* that it refers to in the end; it does not refer to itself.
+    """Return *node*, or the schema that its references finally lead to; they must not be circular.
 
     >>> follow_reference({"definitions": {"a": {"type": "string"}}}, {"$ref": "#/definitions/a"})
     {'type': 'string'}
@@ -205,7 +200,7 @@ def steps(reference: str) -> Pointer:
 
 
 def format_pointer(at: Pointer) -> str:
-    """Return a JSON pointer as it is written.
+    """Return a JSON pointer as a URI fragment.
 
     >>> format_pointer(("properties", "a/b"))
     '#/properties/a~1b'
@@ -241,7 +236,7 @@ def check_references(schema: Schema) -> None:
 
 
 def references(value: Any, at: Pointer = ()) -> Iterator[tuple[Pointer, str]]:
-    """Yield the references within *value*, which stands at *at*, each with the way to what holds it.
+    """Yield the references within *value*, each with the pointer to the node that holds it; *value* is at *at*.
 
     >>> list(references({"items": {"$ref": "#"}}))
     [(('items',), '#')]
@@ -258,7 +253,7 @@ def references(value: Any, at: Pointer = ()) -> Iterator[tuple[Pointer, str]]:
 
 
 def changed_places(old: Schema, new: Schema) -> set[Pointer]:
-    """Return the places that mean something else in *new*: they differ, or refer to one that does.
+    """Return the places whose meaning has changed in *new*: they differ, or refer to a place that does.
 
     >>> sorted(changed_places({"not": {"$ref": "#/a"}, "a": {}}, {"not": {"$ref": "#/a"}, "a": {"type": "null"}}))
     [(), ('a',), ('a', 'type'), ('not',)]
@@ -280,7 +275,7 @@ def changed_places(old: Schema, new: Schema) -> set[Pointer]:
 
 
 def _note_differing(old: Any, new: Any, at: Pointer, found: set[Pointer]) -> bool:
-    """Tell whether two values at the same place differ; take down that they do, and which of those within them."""
+    """Return whether two values at the same place differ; add the pointers of all differing values to *found*."""
     before, after = _members(old), _members(new)
     names = before.keys() | after.keys()
     parts = [_note_differing(before.get(name, MISSING), after.get(name, MISSING), (*at, name), found) for name in names]

@@ -28,34 +28,34 @@ from penstock.schema.traversal import Schema, nodes, rebuild, redirect_reference
 from penstock.schema.violations import ViolationReport, first_lines, report_violation
 
 KEPT_CHARS: Final = 16 << 20
-"""How large the schemas may be together that a process keeps compiled."""
+"""Size of the cache of compiled schemas, in characters of their texts."""
 COMPILED_CHARS: Final = 2_000
-"""What even the smallest counts."""
+"""Size that each compiled schema counts in addition to its text."""
 VIOLATIONS_MAX: Final = 20
-"""How many lines are told of the violations of one event, beside that which counts them."""
+"""Upper bound of the lines about the violations of one event, in addition to the line that counts them."""
 WORK_MAX: Final = 500_000_000
-"""How many schemas may be applied to the values of one event: some seconds' work at the very worst."""
+"""Upper bound of the schemas applied to the values of one event: at the worst some seconds of work."""
 _WORK_AT_ONCE: Final = MATCH_MAX
-"""The same for events that are looked at together, during which nothing else in the process goes on."""
+"""Upper bound of the work on events that are validated in one call, during which no other thread runs."""
 EXTREMES_MAX: Final = 20_000
-"""How many extreme numbers one event may have whose schema has `multipleOf`, which takes 20 µs for each."""
+"""Upper bound of extreme numbers in an event whose schema has `multipleOf`, which takes 20 µs for each."""
 _EXTREME_WORK: Final = _WORK_AT_ONCE // EXTREMES_MAX
 _NUMBER_BYTES_MIN: Final = len("1e50,")
 _LIGHT_WORK_MAX: Final = 1_000_000
-"""The same where even an event loop may look: some ten milliseconds at the very worst."""
+"""Upper bound of the work that an event loop can do: at the worst some ten milliseconds."""
 _TELLING_MAX: Final = 75_000_000
-"""Up to how many bytes of violations all that is wrong with an event is told: they are found all at once."""
+"""Estimated bytes of violations up to which all of them are reported: the validator returns all at once."""
 _VIOLATION_BYTES: Final = 1_500
-"""What one takes, without its place and without what it holds of its schema."""
+"""Bytes of one violation, without its place and the parts of the schema that it holds."""
 _COPY_BYTES: Final = 64
-"""What a byte of an event can take where it is copied: each name that must not be there holds its whole object."""
+"""Bytes that a byte of an event takes in a copy: each violation of `propertyNames` holds the whole object."""
 _HELD: Final = ("enum", "const", "pattern", "not", "required", "dependencies")
-"""Keywords whose violations hold something of the schema."""
+"""Keywords whose violations hold parts of the schema."""
 _BRANCHING: Final = ("anyOf", "oneOf", "not", "if", "then", "else")
 
 
 class Validator:
-    """What the events of one event type must be."""
+    """Validates the events of one event type."""
 
     def __init__(self, schema: Schema) -> None:
         """Compile the effective *schema*."""
@@ -71,10 +71,10 @@ class Validator:
         self._checks_names = any("propertyNames" in node for _, node in nodes(schema))
 
     def first_invalid(self, events: Sequence[dict[str, Any]], raws: Sequence[bytes] = ()) -> int | None:
-        """Return which of *events* is the first that is not valid; None when all are.
+        """Return the index of the first invalid event; None if all are valid.
 
-        Many are looked at together, which takes a third of what looking at each would: by their bytes, *raws*, it is
-        known how many can be without holding up the process.
+        Validating many events in one call takes a third of the time of single calls. The sizes of *raws*, their bytes,
+        determine how many are validated in one call without blocking the process for long.
         """
         if self._passes_all:
             return None
@@ -91,14 +91,14 @@ class Validator:
         return None
 
     def is_light(self, size: int) -> bool:
-        """Tell whether finding the first invalid of events of *size* bytes is so little that an event loop may do it.
+        """Return whether `first_invalid` on *size* bytes takes so little time that an event loop can call it.
 
-        To find out what is wrong with it never is.
+        `why` always takes too long for that.
         """
         return self._passes_all or self._work(size, size // _NUMBER_BYTES_MIN) <= _LIGHT_WORK_MAX
 
     def why(self, event: dict[str, Any]) -> str:
-        """Return what is wrong with *event*, in Nakadi's words where it has some.
+        """Return the violations of *event*, in Nakadi's texts where they exist.
 
         >>> Validator({"required": ["order_id"]}).why({})
         '#: required key [order_id] not found'
@@ -123,7 +123,7 @@ class Validator:
         return self._looks(size).one.is_valid(event) and matching_failure() is None
 
     def _looks(self, size: int) -> "_Looks":
-        """Return who looks at an event of *size* bytes: with a count of what matching takes where that may be much."""
+        """Return the validator for an event of *size* bytes; it meters patterns if matching can take long."""
         return self._plain if self._text_states * size <= MATCH_MAX else self._metered
 
     @cached_property
@@ -131,7 +131,7 @@ class Validator:
         return _Looks(self._schema, is_metered=True)
 
     def _too_long(self, event: dict[str, Any], size: int) -> str | None:
-        """Return what of an event of *size* bytes takes too long, as far as that is known before it is looked at."""
+        """Return the reason for which an event takes too long to validate, as far as it is known in advance."""
         if self._applied * _values_in(size) > WORK_MAX and self._applied * (values := count_values(event)) > WORK_MAX:
             return f"has {values} values, to one of which {self._applied} schemas can apply: that takes too long"
         if self._name_states * size > MATCH_MAX and self._name_states * (names := count_name_bytes(event)) > MATCH_MAX:
@@ -152,14 +152,14 @@ class Validator:
         return None
 
     def _can_be_told(self, event: dict[str, Any], size: int) -> bool:
-        """Tell whether all that can be wrong with an event of *size* bytes fits into memory at once."""
+        """Return whether all possible violations of an event of *size* bytes fit into memory."""
         most, held = self._most_violations
         each = _VIOLATION_BYTES + held + longest_place(event) + (_COPY_BYTES * size if self._checks_names else 0)
         return most * count_values(event) * each + self._applied * size <= _TELLING_MAX
 
     @cached_property
     def _most_violations(self) -> tuple[int, int]:
-        """How many violations one value can have, a name that it lacks being one, and how much one can hold."""
+        """The most violations of one value, missing names included, and the most bytes of the schema in one."""
         held = ({name: node[name] for name in _HELD if name in node} for _, node in nodes(self._schema))
         largest = max(len(msgspec.json.encode(each)) for each in held)
         return most_weight(self._schema, lambda node: 1 + _count_names(node)), largest
@@ -167,7 +167,7 @@ class Validator:
     def _parts(
         self, events: Sequence[dict[str, Any]], raws: Sequence[bytes]
     ) -> Iterator[tuple[Sequence[dict[str, Any]], int]]:
-        """Yield the events in parts, each with its bytes, that are not too much work unless they are a single one."""
+        """Yield the events in parts of bounded work, each with its bytes; a single event can exceed the bound."""
         size = sum(map(len, raws))
         if self._work(size, self._count_exponents(b",".join(raws))) <= _WORK_AT_ONCE:
             yield events, size
@@ -182,7 +182,7 @@ class Validator:
         yield events[start:], size
 
     def _work(self, size: int, extremes: int) -> int:
-        """Return what events of *size* bytes take at most, in schemas that are applied or as much other work."""
+        """Return an upper bound of the work on *size* bytes, in applied schemas or work of the same duration."""
         work = self._applied * _values_in(size) + (self._text_states + self._name_states) * size
         return work + (_EXTREME_WORK * extremes if self._divides else 0)
 
@@ -191,10 +191,10 @@ class Validator:
 
 
 class _Looks:
-    """A schema, compiled for looks at single events."""
+    """A schema compiled to validate single events."""
 
     def __init__(self, schema: Schema, *, is_metered: bool = False) -> None:
-        """Compile *schema*; *is_metered*: matching is counted, and given up when it takes too long."""
+        """Compile *schema*; *is_metered*: count the work of pattern matching, and stop when it is too much."""
         self._schema = schema
         self._is_metered = is_metered
         self.one = _compiled(schema, is_metered=is_metered)
@@ -208,9 +208,9 @@ class _Looks:
         return first_lines(found, VIOLATIONS_MAX)
 
     def first_violation(self, event: dict[str, Any]) -> list[ViolationReport]:
-        """Return one violation of a large event: to find all would take seconds, and gigabytes.
+        """Return one violation of a large event: finding all of them would take seconds, and gigabytes.
 
-        Those of branches are not looked for: all that is wrong with each branch would be found for that.
+        Violations of branches are not reported, since that would find all violations of each branch.
         """
         try:
             if self._unbranched is not None:
@@ -231,7 +231,7 @@ class _Looks:
 
 
 def count_values(event: Any) -> int:
-    """Return how many values *event* consists of, itself included.
+    """Return the number of values in *event*, itself included.
 
     >>> count_values({"a": [1, 2], "b": {}})
     5
@@ -240,7 +240,7 @@ def count_values(event: Any) -> int:
 
 
 def count_extremes(event: Any) -> int:
-    """Return how many numbers within *event* are extreme.
+    """Return the number of extreme numbers within *event*.
 
     >>> count_extremes({"a": [1e300, 1], "b": {"c": -1e-300}})
     2
@@ -260,7 +260,7 @@ def _values(event: Any) -> Iterator[Any]:
 
 
 def longest_place(event: Any) -> int:
-    """Return about how many characters the longest JSON pointer to a value within *event* has.
+    """Return the approximate length of the longest JSON pointer to a value within *event*.
 
     >>> longest_place({"a": [1, {"bc": 2}], "d": {}})
     9
@@ -280,7 +280,7 @@ VALIDATORS: Final = LruCache[Validator](KEPT_CHARS)
 
 
 def validator(text: str, *, name: str, category: str, compatible: bool, compacted: bool) -> Validator:
-    """Return who validates the events of an event type whose owner has given it the schema *text*."""
+    """Return the validator of an event type's events, compiled or cached; *text* is the owner's schema."""
 
     def compiled() -> Validator:
         given = parse_schema(text)
@@ -291,12 +291,12 @@ def validator(text: str, *, name: str, category: str, compatible: bool, compacte
 
 
 def compiled_validator(text: str, *, name: str, category: str, compatible: bool, compacted: bool) -> Validator | None:
-    """Return the same where it is compiled already, else None."""
+    """Return the validator if it is in the cache, else None."""
     return VALIDATORS.find((text, name, category, compatible, compacted))
 
 
 def is_currency(text: str) -> bool:
-    """Tell whether *text* has the form of a currency's code (ISO 4217).
+    """Return whether *text* has the form of a currency code (ISO 4217).
 
     >>> is_currency("EUR"), is_currency("eur")
     (True, False)
@@ -324,7 +324,7 @@ def _most_applied(schema: Schema) -> int:
 
 
 def _spelled_out(node: Schema) -> Schema:
-    """Let what is one member too many be told by its name, and moments have no more digits than readers keep."""
+    """Rewrite keywords so that violations name extraneous members, and limit the digits of date-times."""
     if node.get("additionalProperties") is False:
         node = {"properties": {}} | node
     if node.get("propertyNames") is False:
@@ -337,18 +337,18 @@ def _without_branches(node: Schema) -> Schema:
 
 
 def _count_names(node: Schema) -> int:
-    """Return how many names a value can lack by *node* itself."""
+    """Return the number of names that a value can lack according to *node* itself."""
     depending = [names for names in (node.get("dependencies") or {}).values() if isinstance(names, list)]
     return sum(map(len, [node.get("required") or (), *depending]))
 
 
 def _values_in(size: int) -> int:
-    """Return how many values *size* bytes of JSON can have at most."""
+    """Return the most values that *size* bytes of JSON can hold."""
     return size // 2 + 1
 
 
 def _listed(schema: Schema) -> Schema:
-    """Return the schema of a list of what *schema* describes."""
+    """Return the schema of a list of values that *schema* describes."""
     items = redirect_references(schema, lambda reference: "#/items" + reference[1:])
     spoken = {"$schema": items.pop("$schema")} if "$schema" in items else {}
     return {**spoken, "type": "array", "items": items}

@@ -1,4 +1,4 @@
-"""Describe what is wrong with an event, in Nakadi's words.
+"""Describes the violations of a schema by an event, in the texts of Nakadi.
 
 The texts are those of Nakadi's JSON Schema library (https://github.com/everit-org/json-schema), keyword by keyword.
 docs/guarantees.md lists the differences.
@@ -17,17 +17,17 @@ from penstock.schema.json_text import java_double
 from penstock.schema.traversal import format_pointer
 
 EXTRANEOUS_MAX: Final = 20
-"""How many members that are too many are told."""
+"""Upper bound of the extraneous members that are reported."""
 LINES_MAX: Final = 20
-"""How many lines are told of one violation."""
+"""Upper bound of the lines that describe one violation."""
 _SHOWN_CHARS: Final = 200
-"""How much is told of a value, and of a name."""
+"""Upper bound of the characters shown of a value, and of a name."""
 _PLACE_CHARS: Final = 1_000
 _RULE_CHARS: Final = 400
 _INT: Final = range(-(1 << 31), 1 << 31)
-"""The integers that Java has as Integer; it has others as Long."""
+"""The integers that Java represents as Integer; larger ones are Long."""
 _NO_LINE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-"""What would end a line, or does not show."""
+"""Characters that end a line or are invisible."""
 _TYPES: Final = {
     "string": "String", "integer": "Integer", "number": "Number", "boolean": "Boolean",
     "object": "JSONObject", "array": "JSONArray", "null": "null",
@@ -54,16 +54,16 @@ _OCCURRED_AT: Final = ["metadata", "occurred_at"]
 _NONE_FITS: Final = "no subschema matched out of the total {} subschemas"
 
 Said = Mapping[str, Any]
-"""What the validator says of a violation, beside its keyword."""
+"""The details of a violation that the validator reports, by keyword."""
 
 
 class ViolationReport(NamedTuple):
-    """What is told of one violation."""
+    """The description of one violation."""
 
     lines: tuple[str, ...]
-    """What is wrong, and where no branch fits also what is wrong with each."""
+    """The violation; if no branch of a combination fits, also the violations of each branch."""
     counts_as: int
-    """How many it counts as: as those of its branches, where these are told."""
+    """The number of violations that it counts as: those of its branches, if these are listed."""
 
 
 class _Line(NamedTuple):
@@ -72,7 +72,7 @@ class _Line(NamedTuple):
 
 
 def report_violation(violation: jsonschema_rs.ValidationError) -> list[ViolationReport]:
-    """Return what *violation* says: one for each of the first members that are too many, else one."""
+    """Return the reports of *violation*: one for each extraneous member, up to a limit, otherwise a single one."""
     lines = [*islice(_lines(violation), LINES_MAX)]
     if violation.kind.name == "additionalProperties":
         return [ViolationReport((line.text,), 1) for line in lines]
@@ -80,7 +80,7 @@ def report_violation(violation: jsonschema_rs.ValidationError) -> list[Violation
 
 
 def first_lines(found: Iterable[ViolationReport], most: int) -> list[ViolationReport]:
-    """Return the first of what was *found*, of which at most so many lines are told.
+    """Return the first reports of *found*, cut to *most* lines in total.
 
     >>> first_lines([ViolationReport(("a", "b"), 1), ViolationReport(("c", "d", "e"), 2)], 4)
     [ViolationReport(lines=('a', 'b'), counts_as=1), ViolationReport(lines=('c', 'd'), counts_as=2)]
@@ -95,7 +95,7 @@ def first_lines(found: Iterable[ViolationReport], most: int) -> list[ViolationRe
 
 
 def _lines(violation: jsonschema_rs.ValidationError) -> Iterator[_Line]:
-    """Yield what *violation* says, and after that what is wrong with its branches."""
+    """Yield the lines about *violation*, then those about its branches."""
     waiting: list[tuple[jsonschema_rs.ValidationError, list[str]]] = [(violation, [])]
     while waiting:
         each, name = waiting.pop()
@@ -116,7 +116,7 @@ def _lines(violation: jsonschema_rs.ValidationError) -> Iterator[_Line]:
 
 
 def _texts(violation: jsonschema_rs.ValidationError, said: Said) -> list[str]:
-    """Return what *violation* itself says of the value that it is about."""
+    """Return the texts about the violation itself."""
     name, value = violation.kind.name, violation.instance
     if name == "additionalProperties":
         return [f"extraneous key [{_named(key)}] is not permitted" for key in said["unexpected"][:EXTRANEOUS_MAX]]
@@ -130,7 +130,7 @@ def _texts(violation: jsonschema_rs.ValidationError, said: Said) -> list[str]:
 
 
 def _types(wanted: Sequence[str], found: str) -> list[str]:
-    """Return what is said where something of another type was found; of several types each is a branch."""
+    """Return the texts about a value of the wrong type; each of several allowed types counts as a branch."""
     names = sorted(wanted, key=_TYPES_IN_ORDER.index)
     texts = [f"expected{'' if name == 'null' else ' type'}: {_TYPES[name]}, found: {found}" for name in names]
     return texts if len(texts) == 1 else [_NONE_FITS.format(len(texts)), *texts]
@@ -143,7 +143,7 @@ def _format(value: Any, said: Said) -> str:
 
 
 def _pattern(value: Any, said: Said) -> str:
-    """Tell of the pattern, which where matching is counted is the message: see `MeteredPattern`."""
+    """Report the pattern; if matching is metered, the message is the pattern: see `MeteredPattern`."""
     pattern = str(said.get("pattern") or said["message"])
     if pattern == MOMENT:
         return _format(value, {"format": "date-time"})
@@ -163,12 +163,12 @@ def _not(_: Any, said: Said) -> str:
 
 
 def _limit(words: str) -> Callable[[Any, Said], str]:
-    """Tell the value, and what the schema says of it."""
+    """Return a function that reports a value and the limit that it exceeds."""
     return lambda value, said: f"{_told(value)} is not {words} {_told(said['limit'])}"
 
 
 def _size(words: str) -> Callable[[Any, Said], str]:
-    """Tell what size the schema allows, and what size the value has."""
+    """Return a function that reports the size of a value and the allowed size."""
     return lambda value, said: words.format(said["limit"], len(value))
 
 
@@ -207,7 +207,7 @@ def _type_of(value: Any) -> str:
 
 
 def _told(value: Any) -> str:
-    """Return *value* as Java tells it, on one line."""
+    """Return *value* as Java formats it, on one line."""
     if type(value) is float:
         return java_double(value)
     text = value if type(value) is str else str(value) if type(value) is int else msgspec.json.encode(value).decode()

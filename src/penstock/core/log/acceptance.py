@@ -166,8 +166,8 @@ def line_bytes(
 ) -> int:
     """Return the length of the longest line in which a feed can send an event, the line end included.
 
-    For a business or data event this counts the most that a hub can write into the metadata, instead of what it has
-    written.
+    For a business or data event this counts the most that a hub can write into the metadata, and not the bytes that it
+    has written.
     """
     raw = one_line(bytes(new.data))
     headers = derived_headers(event, event_type=event_type.name, kind=kind, key=key) | (new.headers or {})

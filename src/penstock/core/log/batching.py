@@ -62,7 +62,7 @@ class FeedBatcher:
 
     @property
     def closed(self) -> bool:
-        """Whether the stream has ended: no batch follows those that `take` has returned."""
+        """True if the stream has ended: no batch follows those that `take` has returned."""
         return self._closed
 
     @property

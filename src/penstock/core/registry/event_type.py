@@ -105,7 +105,7 @@ class EventType(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def compacted(self) -> bool:
-        """Whether events have a compaction key, by which they can be deleted."""
+        """True if events have a compaction key, by which they can be deleted."""
         return self.cleanup_policy != "delete"
 
     @property

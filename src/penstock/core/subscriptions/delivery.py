@@ -152,7 +152,7 @@ class PartitionQueue:
 
     @property
     def is_suspected(self) -> bool:
-        """Whether an event that was sent alone, as it may be the poison event, is not committed yet."""
+        """True if an event that was sent alone, as it may be the poison event, is not committed yet."""
         return self.committed < self.single_until and self.ahead > 0
 
     def take(self, count: int, window: int) -> OutgoingEvents:

@@ -1,13 +1,4 @@
-"""Waivers: annotations that say why a guideline is broken on purpose, or why a finding is none.
-
-What a definition says of the event type itself: its name, owner, category, how it may change, its partitions.
-
-What a definition says of what events are about, how they are put in order, and into which partitions they go.
-
-What a schema says of the events: what it must not hold, and what it should leave unsaid.
-
-Holds a definition against all guidelines.
-"""
+"""Checks a definition of an event type against the guidelines, and applies the waivers in its annotations."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -36,18 +27,18 @@ from penstock.schema.parsing import is_openapi
 from penstock.schema.traversal import Pointer, Schema, format_pointer, steps
 
 WAIVER_PREFIX: Final = "penstock.waiver/"
-"""Begins the key of such an annotation; the guideline's id follows, and the value is the reason.
+"""Prefix of an annotation that waives a guideline; the guideline's id follows, and the value is the reason.
 
-Behind the id there may be a period and the path of a field, as in `personal-data.customer.phone`: such a waiver holds
-for that field and what is in it alone. Prefix and name of the key, and the length of its value, keep the rules for
-annotations: see `penstock.core.registry.definition`.
+Behind the id a period and the path of a field can follow, as in `personal-data.customer.phone`: such a waiver applies
+to that field and its members only. The key and the value follow the rules for annotations: see
+`penstock.core.registry.definition`.
 """
 
 
 def apply_waivers(findings: Iterable[GuidelineFinding], annotations: Mapping[str, str]) -> Iterator[GuidelineFinding]:
-    """Yield *findings*, those of waived guidelines with the reason, and what is wrong with the waivers themselves.
+    """Yield *findings*, those of waived guidelines with the reason, and the errors in the waivers themselves.
 
-    A guideline that is for people to judge can be waived too: it is a finding then, which says so.
+    A waiver of a guideline that reviewers judge is reported as a finding, too.
     """
     reasons = _reasons(annotations)
     needed = set[str]()
@@ -76,7 +67,7 @@ def reason_for(finding: GuidelineFinding, annotations: Mapping[str, str]) -> str
 
 
 def _reasons(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Return the reason of each waiver by what its key has behind the prefix."""
+    """Return the reason of each waiver, by the part of its key after the prefix."""
     return {
         key.removeprefix(WAIVER_PREFIX): reason.strip()
         for key, reason in annotations.items()
@@ -85,7 +76,7 @@ def _reasons(annotations: Mapping[str, str]) -> dict[str, str]:
 
 
 def _waivers(finding: GuidelineFinding) -> Iterator[str]:
-    """Yield the waivers that hold for a finding: for its field, for what that lies in, and for the event type."""
+    """Yield the waivers that apply to a finding: for its field, for the fields around it, and for the event type."""
     names = names_on(steps(finding.pointer)) if finding.within == "schema" else []
     for count in range(len(names), -1, -1):
         yield ".".join([finding.rule.id, *names[:count]])
@@ -97,7 +88,7 @@ _CATEGORIES: Final = ("business", "data")
 
 
 def check_declaration(draft: Draft) -> Iterator[GuidelineFinding]:
-    """Yield what is wrong with what the event type says of itself."""
+    """Yield the findings about the name, owner, category, compatibility and partitions of the event type."""
     yield from _name(draft)
     yield from _owner(draft)
     yield from _category(draft)
@@ -181,7 +172,7 @@ _PARENTS: Final = ("metadata", "parent_eids")
 
 
 def check_ordering(draft: Draft) -> Iterator[GuidelineFinding]:
-    """Yield what is wrong with what identifies and orders the events."""
+    """Yield the findings about the identity and the order of the events."""
     if draft.category == "business":
         yield from _process_id(draft)
     if draft.category == "data":
@@ -283,7 +274,7 @@ _DESCRIBES: Final = frozenset(["properties", "patternProperties", "allOf", "anyO
 
 
 def check_payload(draft: Draft) -> Iterator[GuidelineFinding]:
-    """Yield what is wrong with what the schema says."""
+    """Yield the findings about the schema."""
     schema = draft.schema
     if schema is None:
         given = draft.definition.get("schema")
@@ -336,7 +327,7 @@ def _additional(node: Node) -> Iterator[GuidelineFinding]:
 
 
 class _Personal:
-    """Finds the fields that seem to hold personal data; of an object that does as a whole, the object alone."""
+    """Finds fields that seem to hold personal data; if an object as a whole does, only the object."""
 
     def __init__(self, draft: Draft, root: Schema) -> None:
         self._entity = entity_of(draft.text("name"))
@@ -345,7 +336,7 @@ class _Personal:
         self._found: set[tuple[str, Pointer]] = set()
 
     def findings(self, node: Node) -> Iterator[GuidelineFinding]:
-        """Yield the finding that *node* is, if it is one; nodes are to be handed in from the outside inwards."""
+        """Yield the finding about *node*, if any; call it for outer nodes before inner ones."""
         if node.name is None:
             return
         schema = resolve_references(self._root, node).schema
@@ -358,7 +349,7 @@ class _Personal:
             yield _broken_at(rules.PERSONAL_DATA, node, f"{node.name!r} seems to hold {kind.holds}")
 
     def _owners(self, at: Pointer) -> Iterator[list[str]]:
-        """Yield the names of what a field lies in, from the nearest on, for each place at which it is referred to."""
+        """Yield the names of the objects around a field, from the nearest on, for each place that refers to it."""
         *outer, _ = names_on(at)
         owners = outer[::-1]
         if at[0] not in DEFINED:
@@ -370,7 +361,7 @@ class _Personal:
 
 
 def _referring(root: Schema) -> dict[Pointer, set[str]]:
-    """Return by the place of a definition the names of the fields that refer to it."""
+    """Return, by the place of each definition, the names of the fields that refer to it."""
     found: dict[Pointer, set[str]] = {}
     for node in parts(root):
         if isinstance(reference := node.schema.get("$ref"), str) and (names := names_on(node.at)):
@@ -379,7 +370,7 @@ def _referring(root: Schema) -> dict[Pointer, set[str]]:
 
 
 def _format(schema: Schema) -> str | None:
-    """Return the format of a text, or of the texts in a list."""
+    """Return the format of a string, or of the strings in a list."""
     items = schema.get("items")
     for each in (schema, items if isinstance(items, dict) else {}):
         if isinstance(said := each.get("format"), str):
@@ -388,21 +379,21 @@ def _format(schema: Schema) -> str | None:
 
 
 def _is_count(name: str, schema: Schema) -> bool:
-    """Return whether it is about a number of things, as in `phones` that is an integer."""
+    """Return whether the field is a number of things, such as `phones` with the type integer."""
     return schema.get("type") in ("integer", "number") and name.endswith("s")
 
 
 def _is_flag(schema: Schema) -> bool:
-    """Tell whether it is about something that holds yes or no."""
+    """Return whether the field is a boolean."""
     given: Any = schema.get("type")
     return bool(given == "boolean" or (isinstance(given, list) and set(map(str, given)) <= {"boolean", "null"}))
 
 
 def check(definition: Any) -> list[GuidelineFinding]:
-    """Return where an event type's definition, in Nakadi's shape, does not keep the event guidelines.
+    """Return the places at which a definition of an event type breaks the event guidelines.
 
-    It raises nothing, whatever *definition* is: what is broken is passed over, or is a finding itself. Whether the
-    definition is valid is another question, which `EventType.parse` answers.
+    It never raises: broken parts of *definition*, which is in Nakadi's shape, are ignored, or are findings themselves.
+    `EventType.parse` decides whether the definition is valid.
 
     >>> [finding.rule.id for finding in check({"name": "order.placed", "category": "business"})]
     ['ownership', 'payload-schema', 'process-id', 'process-order']

@@ -1,6 +1,6 @@
-"""Finds the fields of a schema, through its references and combinations, whatever a broken schema holds instead.
+"""Reads an unchecked definition of an event type: its members, and the fields of its schema.
 
-A definition as far as it can be understood: it may be broken in any way, and is looked at all the same.
+The definition can be broken in any way; each function returns the parts that can be understood.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,28 +14,27 @@ from penstock.schema.json_text import decode
 from penstock.schema.traversal import COMBINED, NAMED, Path, Pointer, Schema, children, key_path, steps, target
 
 DEFINED: Final = frozenset(["definitions", "$defs"])
-"""The members of a schema that other parts of it refer to."""
+"""Members of a schema that other parts of it refer to."""
 _NAMING: Final = DEFINED | {"properties"}
 _NOT_WITHIN: Final = frozenset(["definitions", "not"])
 _STEPS_MAX: Final = 100
-"""So many references are followed one after the other, and so many combinations one within the other."""
+"""Upper bound of the references in a row, and of the combinations within each other."""
 _NOTHING: Final[Schema] = {}
 
 
 class Node(NamedTuple):
-    """A schema within a schema."""
+    """A subschema."""
 
     at: Pointer
     schema: Schema
     name: str | None = None
-    """Of the property that it describes, if it does."""
+    """The name of the property that it describes, if any."""
 
 
 def parts(root: Schema) -> Iterator[Node]:
-    """Yield all schemas that have a say in an event, each once, in the order in which they stand.
+    """Yield all subschemas that apply to events, each once, in the order of the text.
 
-    What is only defined, and never referred to, has none; nor has what `not` excludes, or what stands beside a
-    reference.
+    Definitions without a reference to them do not apply; nor do the contents of `not`, and keywords beside a reference.
     """
     seen: set[Pointer] = set()
     waiting: list[tuple[Pointer, Any, str | None]] = [((), root, None)]
@@ -53,7 +52,7 @@ def parts(root: Schema) -> Iterator[Node]:
 
 
 def top_level_fields(root: Schema) -> list[Node]:
-    """Return the fields that an event itself has, in their order, each where it is described first."""
+    """Return the fields of the event itself, in order, each where it is described first."""
     found: dict[str, Node] = {}
     for place in _applied(root, Node((), root)):
         for name, schema in _members(place).items():
@@ -62,7 +61,7 @@ def top_level_fields(root: Schema) -> list[Node]:
 
 
 def find(root: Schema, path: Path) -> Node | None:
-    """Return what describes the field at *path* first, its references followed; None where nothing names it."""
+    """Return the first subschema of the field at *path*, with its references followed; None if there is none."""
     found: Node | None = None
     level: Sequence[Node] = [Node((), root)]
     for name in path:
@@ -74,7 +73,7 @@ def find(root: Schema, path: Path) -> Node | None:
 
 
 def is_required(root: Schema, path: Path) -> bool:
-    """Tell whether the schema wants a value at *path* in every event, as far as it says so itself."""
+    """Return whether the schema itself requires a value at *path* in every event."""
     level: Sequence[Node] = [Node((), root)]
     for name in path:
         if not any(_requires(root, node, name, {}) for node in level):
@@ -84,7 +83,7 @@ def is_required(root: Schema, path: Path) -> bool:
 
 
 def resolve_references(root: Schema, node: Node) -> Node:
-    """Return what the references of *node* lead to, in the end; nothing where they do not lead to a schema."""
+    """Return the node that the references of *node* finally lead to; an empty one if there is no schema."""
     at, schema = node.at, cast("Any", node.schema)
     for _ in range(_STEPS_MAX):
         if not isinstance(schema, dict):
@@ -97,7 +96,7 @@ def resolve_references(root: Schema, node: Node) -> Node:
 
 
 def names_on(at: Pointer) -> list[str]:
-    """Return the names of the fields and definitions on the way to *at*.
+    """Return the names of the fields and definitions on the path *at*.
 
     >>> names_on(("properties", "guests", "items", "properties", "name"))
     ['guests', 'name']
@@ -115,7 +114,7 @@ def _named(way: Pointer) -> str | None:
 
 
 def _properties(root: Schema, node: Node, name: str) -> list[Node]:
-    """Return what describes the property *name* of *node*, also in what it is combined of."""
+    """Return the subschemas of the property *name* of *node*, combinations included."""
     places = [place for place in _applied(root, node) if name in _members(place)]
     return [Node((*place.at, "properties", name), _members(place)[name], name) for place in places]
 
@@ -126,7 +125,7 @@ def _members(node: Node) -> dict[str, Any]:
 
 
 def _applied(root: Schema, node: Node) -> Iterator[Node]:
-    """Yield the schemas that describe the same value as *node*: itself, and what it is combined of."""
+    """Yield the schemas that apply to the same value as *node*: itself, and its combinations."""
     seen: set[int] = set()
     waiting = [node]
     while waiting:
@@ -138,7 +137,7 @@ def _applied(root: Schema, node: Node) -> Iterator[Node]:
 
 
 def _requires(root: Schema, node: Node, name: str, known: dict[int, bool], depth: int = 0) -> bool:
-    """Tell whether *node* requires the property *name*: itself, in all it combines, or in each that it may be."""
+    """Return whether *node* requires the property *name*: itself, by `allOf`, or in all its alternatives."""
     place = resolve_references(root, node)
     mark = id(place.schema)
     if mark in known or depth > _STEPS_MAX:
@@ -164,9 +163,9 @@ def _branches(node: Node, method: str) -> list[Node]:
 
 
 PROCESS_ID_FIELD: Final = "penstock/process-id-field"
-"""The annotation that names the field that holds a business event's process id: a path, as in `order.number`."""
+"""The annotation with the path of the field that holds a business event's process id, such as `order.number`."""
 ENTITY_KEY_FIELDS: Final = "penstock/entity-key-fields"
-"""The annotation that names the fields that make out a data change's entity: paths, with commas between them."""
+"""The annotation with the paths, separated by commas, of the fields that identify a data change's entity."""
 
 _METADATA: Final = {
     *("eid", "occurred_at", "event_type", "partition", "parent_eids", "flow_id", "span_ctx"),
@@ -182,24 +181,24 @@ class EventField(NamedTuple):
     """A field of the whole event, as a definition names it."""
 
     text: str
-    """As it is written there."""
+    """Its path as the definition writes it."""
     path: Path
-    """In the payload, without `data`; or from `metadata` on, where it is of the hub's own."""
+    """Its path in the payload, without `data`; or from `metadata` on, if it belongs to the category."""
     is_own: bool
-    """Whether it is one of the members that come with the category."""
+    """Whether it is one of the members that the category adds."""
     node: Node | None
-    """What the schema says of it; None: it does not name it."""
+    """Its schema; None: the schema does not name it."""
     is_required: bool
     """Whether every event has it."""
 
     @property
     def is_known(self) -> bool:
-        """Whether the schema or the category names it."""
+        """True if the schema or the category names it."""
         return self.is_own or self.node is not None
 
     @property
     def is_time(self) -> bool:
-        """Whether it holds a moment, as far as its format or its name says so."""
+        """True if it holds a moment, according to its format or its name."""
         if self.is_own:
             return self.path[-1] in _METADATA_TIMES
         said = self.node.schema.get("format") if self.node else None
@@ -207,31 +206,31 @@ class EventField(NamedTuple):
 
 
 class Draft:
-    """A definition in Nakadi's shape that nobody has checked yet."""
+    """An unchecked definition in Nakadi's shape."""
 
     def __init__(self, definition: dict[str, Any]) -> None:
         self.definition = definition
 
     @cached_property
     def category(self) -> str:
-        """Its category in lower case, whether there is such a one or not."""
+        """Its category in lower case, which need not be a valid one."""
         return self.text("category").lower()
 
     @cached_property
     def strategy(self) -> str:
-        """How partitions are chosen, `random` unless it says otherwise."""
+        """Its partition strategy, by default `random`."""
         return self.text("partition_strategy").lower() or "random"
 
     @cached_property
     def annotations(self) -> dict[str, str]:
-        """Those annotations that are texts."""
+        """The annotations that are strings."""
         given = self.definition.get("annotations")
         members = given.items() if isinstance(given, dict) else ()
         return {name: value for name, value in members if isinstance(name, str) and isinstance(value, str)}
 
     @cached_property
     def schema(self) -> Schema | None:
-        """What its schema says, None where there is none that can be read."""
+        """The parsed schema; None if it cannot be read."""
         given = self.definition.get("schema")
         text = given.get("schema") if isinstance(given, dict) else None
         if isinstance(text, str):
@@ -243,28 +242,28 @@ class Draft:
 
     @cached_property
     def key_fields(self) -> list[EventField]:
-        """The fields of the partition key, in their order."""
+        """The fields of the partition key, in order."""
         return [self.field(text, in_payload=self.category == "data") for text in self.texts("partition_key_fields")]
 
     @cached_property
     def ordering_fields(self) -> list[EventField]:
-        """The fields that order events, in their order."""
+        """The fields that order events, in order."""
         return [self.field(text) for text in self.texts("ordering_key_fields")]
 
     def text(self, member: str) -> str:
-        """Return the text that a member holds, without the spaces around it; an empty one where it holds none."""
+        """Return a string member without surrounding spaces; the empty string if it is not a string."""
         value = self.definition.get(member)
         return value.strip() if isinstance(value, str) else ""
 
     def texts(self, member: str) -> list[str]:
-        """Return the texts that a member lists."""
+        """Return the strings in a list member."""
         value = self.definition.get(member)
         return [text for text in value if isinstance(text, str) and text] if isinstance(value, list) else []
 
     def field(self, text: str, *, in_payload: bool = False) -> EventField:
-        """Return the field that *text* names: a path into the whole event, or *in_payload* alone.
+        """Return the field that *text* names: a path in the whole event, or *in_payload* alone.
 
-        A data change's payload is its member `data`; what is not found without it is looked for with it.
+        The payload of a data change is its member `data`; a path that is not found without `data` is searched with it.
         """
         path = key_path(text)
         if not in_payload and (own := self._own_field(text, path)):
@@ -275,7 +274,7 @@ class Draft:
         return EventField(text, path, is_own=False, node=find(schema, path), is_required=is_required(schema, path))
 
     def _own_field(self, text: str, path: Path) -> EventField | None:
-        """Return the field if it is one of those that come with the category."""
+        """Return the field if it is one that the category adds."""
         if self.category in ("business", "data") and path[0] == "metadata":
             is_own = len(path) > 1 and path[1] in _METADATA
             return EventField(text, path, is_own, None, is_own and path[1] in _ALWAYS)

@@ -1,4 +1,4 @@
-"""What the name of a field says about what it holds."""
+"""The meaning of field names: moments, ids of processes, events and entities."""
 
 import re
 import unicodedata
@@ -13,7 +13,7 @@ _TIMES: Final = {
     *("at", "time", "timestamp", "datetime", "date", "day", "ts", "millis", "epoch", "utc"),
     *("created", "updated", "modified", "changed"),
 }
-"""A name that ends so is about a moment."""
+"""Names with these last words are about a moment."""
 
 _PROCESS_IDS: Final = (
     *(("bp", "id"), ("bpid",), ("process", "id"), ("process", "instance", "id"), ("process", "uuid")),
@@ -28,7 +28,7 @@ _KEYS_ALONE: Final = frozenset(["id", "uuid", "key", "code", "sku", "ean"])
 
 
 def words(name: str) -> tuple[str, ...]:
-    """Return the words of which a name is made, in lower case and without marks on their letters.
+    """Return the words of a name, in lower case and without diacritics.
 
     >>> words("customerEMailAddress"), words("bp-id"), words("prénom_2")
     (('customer', 'e', 'mail', 'address'), ('bp', 'id'), ('prenom', '2'))
@@ -37,7 +37,7 @@ def words(name: str) -> tuple[str, ...]:
 
 
 def fold_letters(text: str) -> str:
-    """Return *text* with the letters of a-z that its letters are made from.
+    """Return *text* with letters outside of a-z replaced by their base letters.
 
     >>> fold_letters("Straße"), fold_letters("fødselsnummer"), fold_letters("Größe")
     ('Strasse', 'fodselsnummer', 'Grosse')
@@ -49,7 +49,7 @@ def fold_letters(text: str) -> str:
 
 
 def transliterate(text: str) -> str:
-    """Return *text* in lower case as it is written where there is no letter with a mark: `ue` for `ü`.
+    """Return *text* in lower case, with letters outside of a-z in their usual transliteration: `ue` for `ü`.
 
     >>> transliterate("führerschein"), transliterate("fødselsår")
     ('fuehrerschein', 'foedselsaar')
@@ -58,7 +58,7 @@ def transliterate(text: str) -> str:
 
 
 def says_time(name: str) -> bool:
-    """Tell whether the name is that of a moment.
+    """Return whether the name is that of a moment.
 
     >>> says_time("occurred_at"), says_time("version")
     (True, False)
@@ -67,7 +67,7 @@ def says_time(name: str) -> bool:
 
 
 def says_process_id(name: str) -> bool:
-    """Tell whether the name is that of the id of a business process.
+    """Return whether the name is that of the id of a business process.
 
     >>> says_process_id("bp_id"), says_process_id("orderProcessId"), says_process_id("order_id")
     (True, True, False)
@@ -76,7 +76,7 @@ def says_process_id(name: str) -> bool:
 
 
 def says_event_id(name: str) -> bool:
-    """Tell whether the name is that of an event's own id.
+    """Return whether the name is that of an event's own id.
 
     >>> says_event_id("eventId"), says_event_id("order_id")
     (True, False)
@@ -85,7 +85,7 @@ def says_event_id(name: str) -> bool:
 
 
 def says_change_id(name: str) -> bool:
-    """Tell whether the name is that of the id of a single event or change, not of what it is about.
+    """Return whether the name is that of the id of a single event or change, and not of its entity.
 
     >>> says_change_id("eid"), says_change_id("id")
     (True, False)
@@ -94,7 +94,7 @@ def says_change_id(name: str) -> bool:
 
 
 def says_entity_id(name: str, event_type: str) -> bool:
-    """Tell whether the name is that of the id of what *event_type* is about.
+    """Return whether the name is that of the id of the entity that *event_type* is about.
 
     >>> says_entity_id("id", "shop.orders"), says_entity_id("orderNumber", "shop.orders")
     (True, True)
@@ -109,7 +109,7 @@ def says_entity_id(name: str, event_type: str) -> bool:
 
 
 def singular_forms(word: str) -> tuple[str, ...]:
-    """Return what *word* can be the plural of, itself included.
+    """Return the words of which *word* can be the plural, itself included.
 
     >>> singular_forms("boxes"), singular_forms("categories")
     (('boxes', 'boxe', 'box'), ('categories', 'category'))

@@ -1,4 +1,4 @@
-"""Recognises personal data by the name of a field, and by the names of what it belongs to."""
+"""Recognises personal data by the name of a field, and by the names of the objects around it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -11,17 +11,17 @@ Words = Sequence[str]
 
 
 class _Term(NamedTuple):
-    """The reading of a name."""
+    """A kind of personal data that a name can mean, and under which condition."""
 
     kind: PersonalDataKind
     of: str
-    """Whose it has to be: anybody's, no thing's, or a person's."""
+    """The required owner: "anybody", "no thing", or "person"."""
 
 
 def personal_kind(name: str, owners: Sequence[str] = (), format: str | None = None) -> PersonalDataKind | None:
     """Return the kind of personal data that a field seems to hold; None if it seems to hold none.
 
-    *owners* are the names of the objects that the field lies in, from the nearest on; *format* is what its schema says.
+    *owners* are the names of the objects around the field, from the nearest on; *format* is the format in its schema.
 
     >>> personal_kind("customerEmail").id, personal_kind("email_template"), personal_kind("name")
     ('contact', None, None)
@@ -32,7 +32,7 @@ def personal_kind(name: str, owners: Sequence[str] = (), format: str | None = No
 
 
 def entity_of(event_type: str) -> str:
-    """Return what an event type is about, as far as its name says so: the last noun in it.
+    """Return the entity that an event type is about, as far as its name says so: the last noun in it.
 
     >>> entity_of("shop.customer-registered"), entity_of("customer.order.placed")
     ('customer', 'order')
@@ -44,7 +44,7 @@ def entity_of(event_type: str) -> str:
 
 
 def says_whose(name: str) -> bool:
-    """Return whether the name of an object says that it is a person, or that it is none.
+    """Return whether the name of an object says that it is a person, or that it is not.
 
     >>> says_whose("Customer"), says_whose("airport"), says_whose("party")
     (True, True, False)
@@ -53,7 +53,7 @@ def says_whose(name: str) -> bool:
 
 
 class _Field:
-    """A field, and what it belongs to."""
+    """A field, and the objects around it."""
 
     def __init__(self, name: str, owners: Sequence[str]) -> None:
         self._own = words(name)
@@ -66,7 +66,7 @@ class _Field:
         """The index of the first word that may be left out without changing the meaning."""
 
     def kind(self, format: str | None) -> PersonalDataKind | None:
-        """Return the kind of personal data that it holds, if it does."""
+        """Return the kind of personal data that it holds; None if it holds none."""
         if not 0 < len(self._own) <= _NAME_WORDS_MAX:
             return None
         if self._own[0] in _ABOUT or "".join(self._own[:2]) in _ABOUT:
@@ -83,7 +83,7 @@ class _Field:
         return None
 
     def _terms(self) -> Iterator[tuple[int, int, Sequence[_Term]]]:
-        """Yield the terms in the name, each with the words from which and up to which it goes, the longest first."""
+        """Yield the terms in the name, the longest first, each with the range of its words."""
         count = len(self._words)
         for length in range(min(_WORDS_MAX, count), 0, -1):
             for end in range(count, max(self._first, length - 1), -1):
@@ -92,7 +92,7 @@ class _Field:
                     yield end - length, end, _TERMS[spelling]
 
     def _holds(self, start: int, end: int, term: _Term) -> bool:
-        """Return whether the field holds what the *term* stands for that goes from *start* to *end*."""
+        """Return whether the *term* from word *start* to *end* means that the field holds such data."""
         if end < self._tail:
             return start == self._first and _names_person(self._words[end:])
         if term.of == "person":
@@ -100,7 +100,7 @@ class _Field:
         return term.of == "anybody" or not self._belongs_to(_THINGS, start)
 
     def _belongs_to(self, whom: frozenset[str], start: int) -> bool:
-        """Return whether the words before *start* say that it is of one of *whom*, or else what the field lies in."""
+        """Return whether the words before *start*, or else the objects around the field, name one of *whom*."""
         if start >= self._first:
             before, owners = self._words[self._first : start], self._owners
         else:
@@ -118,7 +118,7 @@ class _Field:
 
 
 def _names_person(after: Words) -> bool:
-    """Return whether the words after a term say whose it is, as in `nombre_del_cliente`."""
+    """Return whether the words after a term name its owner, as in `nombre_del_cliente`."""
     rest = [word for word in after if word not in _OF]
     return len(rest) == 1 and _ends_with(rest, _PEOPLE)
 
@@ -128,7 +128,7 @@ def _ends_with(said: Words, whom: frozenset[str]) -> bool:
 
 
 def _without(said: Words, ending: frozenset[str]) -> Words:
-    """Return *said* without the words at its end that are among *ending*, or numbers."""
+    """Return *said* without trailing words that are numbers or among *ending*."""
     count = len(said)
     while count and (said[count - 1] in ending or said[count - 1].isdecimal()):
         count -= 1
@@ -136,7 +136,7 @@ def _without(said: Words, ending: frozenset[str]) -> Words:
 
 
 def _spellings(text: str) -> frozenset[str]:
-    """Return the names in *text* without what stands between their words, in each way in which they are written."""
+    """Return all spellings of the names in *text*, without separators between their words."""
     names = [name.replace("_", "") for name in text.split()]
     names += [f"{name.removesuffix('nummer')}nr" for name in names if name.endswith("nummer")]
     return frozenset(spelling for name in names for spelling in (fold_letters(name), transliterate(name)))
@@ -153,9 +153,9 @@ def _terms() -> Mapping[str, list[_Term]]:
 
 _TERMS: Final = _terms()
 _WORDS_MAX: Final = 6
-"""So many words a name can have that stands for a kind of personal data, however it is split."""
+"""Upper bound of the words of a name that stands for a kind of personal data, however it is split."""
 _NAME_WORDS_MAX: Final = 40
-"""Names of more words are passed over."""
+"""Longer names are ignored."""
 _KINDS: Final = {kind.id: kind for kind in KINDS}
 _PEOPLE: Final = _spellings(personal_data_terms.PEOPLE)
 _THINGS: Final = _spellings(personal_data_terms.THINGS)

@@ -1,4 +1,4 @@
-"""The kinds of personal data that a field's name gives away, and the names by which each is known.
+"""The kinds of personal data that the name of a field can reveal, and the names by which each is recognised.
 
 This file is data; `personal_data.py` applies it. A name is written in lower case with an underscore between its words.
 It stands for every spelling of itself: `birth_date` for `birthDate` and `birthdate`, `straße` for `strasse`,
@@ -21,7 +21,7 @@ class PersonalDataKind(NamedTuple):
     holds: str
     """A description of the data in such a field: the end of a sentence."""
     sources: tuple[str, ...]
-    """The keys in `SOURCES` of what calls it personal, or defines its terms."""
+    """The keys in `SOURCES` of the documents that call it personal, or define its terms."""
     always: str = ""
     """Names that stand for it wherever they appear."""
     unless_of_things: str = ""

@@ -1,9 +1,7 @@
-"""The nouns of the guidelines: a guideline, and a finding where a definition does not keep it.
+"""The event guidelines, in the order of their source, and findings of definitions that break them.
 
-Every guideline, in the order of the event guidelines from which they come.
-
-Those that a definition can break are checked. The others are about what nobody can read from a definition: they are
-listed, so that whoever reviews one has the whole list.
+Guidelines that a definition can show to be broken are checked. The others cannot be checked automatically; they are
+listed, so that reviewers have the complete list.
 """
 
 import re
@@ -19,43 +17,43 @@ _SPACES: Final = re.compile(r"\s+")
 
 
 class Guideline(NamedTuple):
-    """One rule for event types that are made for others to read."""
+    """One guideline for the design of event types."""
 
     id: str
     """Short and stable: waivers and reports name it."""
     level: GuidelineLevel
     asks: str
-    """What it asks for."""
+    """The guideline in one sentence."""
     advice: str
-    """What to do to keep it."""
+    """How to keep it."""
     source: str
-    """The heading of the event guidelines under which it stands."""
+    """The heading of the event guidelines under which it appears."""
     is_checked: bool = True
-    """Whether a definition can show that it is broken; otherwise it is for people to judge."""
+    """Whether a definition can show that it is broken; otherwise reviewers judge."""
 
 
 class GuidelineFinding(NamedTuple):
-    """A place at which a definition does not keep a guideline."""
+    """A place at which a definition breaks a guideline."""
 
     rule: Guideline
     within: Within
     pointer: str
     """A JSON pointer into the definition, or into its schema, beginning with `#`."""
     found: str
-    """What is there, in half a sentence."""
+    """A description of the place: half a sentence."""
     waived: str | None = None
-    """The reason for which the guideline is broken on purpose; None: it is not."""
+    """The reason for which the guideline is broken on purpose; None: it is not waived."""
 
     @property
     def advice(self) -> str:
-        """What to do about it."""
+        """How to keep the guideline."""
         return self.rule.advice
 
     def __str__(self) -> str:
         return f"{self.rule.level} {self.rule.id}: {self.within} {self.pointer}: {self.found}"
 
     def line(self) -> str:
-        """Return it on one line that can stand in a header, also between quotes: printable ASCII, at most 400 long.
+        """Return the finding as one line for a header, also within quotes: printable ASCII, at most 400 characters.
 
         >>> from penstock.schema.guidelines.rules import OWNERSHIP
         >>> GuidelineFinding(OWNERSHIP, "definition", "#/owning_application", 'it is "\u00a7"').line()
