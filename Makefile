@@ -39,7 +39,7 @@ test-all: setup system lint ## every test, with all cases, many examples, long r
 	$(BIN)/pytest -m "" --hypothesis-profile exhaustive --timeout 3600 $(PARALLEL) $(PYTEST_ARGS)
 
 check: setup lint ## format, lint, types, imports and unit tests: about two minutes
-	$(BIN)/pytest -n auto src/penstock tests/unit tests/test_tidy.py tests/test_public_api.py $(PYTEST_ARGS)
+	$(BIN)/pytest -n auto src/penstock src/penstock_demo tests/unit tests/test_tidy.py tests/test_public_api.py $(PYTEST_ARGS)
 
 lint: setup
 	$(BIN)/ruff format --check

@@ -1,4 +1,4 @@
-"""What is installed: the wheel holds all of src and nothing else, and works without the checkout."""
+"""What is installed: the wheel holds all of src but the demo, and nothing else, and works without the checkout."""
 
 import os
 import re
@@ -57,14 +57,14 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return programs
 
 
-def test_wheel_holds_every_file_of_src_and_no_other(wheel: Path) -> None:
+def test_wheel_holds_every_file_of_src_but_the_demo(wheel: Path) -> None:
     source = ROOT / "src"
     awaited = {path.relative_to(source).as_posix() for path in source.rglob("*") if path.is_file()}
-    awaited = {name for name in awaited if "__pycache__" not in name}
+    awaited = {name for name in awaited if "__pycache__" not in name and not name.startswith("penstock_demo/")}
     held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
 
     assert held == awaited
-    assert {Path(name).suffix for name in held} == {".py", ".sql", ".yml", ".yaml", ".template", ".typed"}
+    assert {Path(name).suffix for name in held} == {".py", ".sql", ".yml", ".template", ".typed"}
 
 
 def test_installed_wheel_runs_the_quick_start(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,6 +90,15 @@ def test_installed_wheel_runs_the_quick_start(installed: Path, tmp_path: Path, m
     assert Path(place.stdout).is_relative_to(installed.parent), "the wheel's own package is imported"
     assert printed == shown.text
     assert status == 0
+
+
+def test_demo_of_an_installed_wheel_asks_for_a_checkout(installed: Path, tmp_path: Path) -> None:
+    said = subprocess.run([installed / "penstock", "demo"], check=False, cwd=tmp_path, capture_output=True, text=True)
+
+    assert (said.returncode, said.stdout) == (1, "")
+    assert "the demo is not part of the installed distribution" in said.stderr
+    assert "make demo" in said.stderr
+    assert not list(tmp_path.iterdir())
 
 
 def test_version_of_the_distribution_is_that_of_the_package() -> None:

@@ -9,8 +9,8 @@ from bench.load.program import Program
 from bench.logs import make_feed
 from bench.measure import in_turn
 from bench.place import Place
-from penstock.cli.demo.dataset import Series, load
 from penstock.client import Client
+from penstock_demo.dataset import Series, load
 
 STREAMS = 20_000
 DEPARTURES = "flights.departed"

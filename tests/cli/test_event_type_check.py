@@ -7,10 +7,10 @@ from uuid import uuid4
 import httpx2
 import pytest
 
-from penstock.cli.demo.dataset import EVENT_TYPES
 from penstock.schema.guidelines import GUIDELINES
 from penstock.testing.live_hub import LiveHub, live_hub
 from penstock.testing.port import free_port
+from penstock_demo.dataset import EVENT_TYPES
 from tests.cli.command import Command, Result
 
 GOOD = """\

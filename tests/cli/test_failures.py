@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.demo.hub_process import HubProcess
 from penstock.cli.failures import Failure
 from penstock.testing.live_hub import live_hub
 from penstock.testing.postgres import PostgresCluster
+from penstock_demo.hub_process import HubProcess
 from tests.cli.command import Command
 
 

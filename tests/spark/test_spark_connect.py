@@ -14,7 +14,6 @@ from pyspark.errors import AnalysisException, PySparkAttributeError, PySparkNotI
 from pyspark.sql import SparkSession
 
 import penstock.spark
-from penstock.cli.demo.delays import NAMES
 from penstock.client import Client
 from penstock.errors import CheckpointMoved, RequirementMissing
 from penstock.spark.pipelines import Feed, Files, Kafka, Nakadi, export, forward, import_, ingest, watch
@@ -23,6 +22,7 @@ from penstock.spark.projections.folding import ROWS_SQL
 from penstock.spark.projections.project import Round
 from penstock.spark.source import PenstockDataSource
 from penstock.testing.live_hub import live_hub
+from penstock_demo.delays import NAMES
 from tests.served import client_of
 from tests.spark.categories import Categories
 from tests.spark.connect import connect_server, session_on, start_query

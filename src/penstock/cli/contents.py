@@ -115,7 +115,7 @@ CONTENTS: Final = {
     ),
     "demo": Entry(
         MORE,
-        "penstock.cli.demo.command:demo",
+        "penstock.cli.demo:demo",
         "Publish a year of real flights, stream them into a lake, publish their delays, and look at them.",
         ("penstock demo --directory build/demo",),
     ),

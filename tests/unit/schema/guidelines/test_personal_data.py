@@ -244,7 +244,7 @@ def test_name_of_very_many_words_is_ignored() -> None:
 
 def definitions_shown() -> Iterator[Any]:
     """Yield the files of the demo, and the definitions in the documentation."""
-    yield from sorted((ROOT / "src/penstock/cli/demo/event_types").glob("*.yaml"))
+    yield from sorted((ROOT / "src/penstock_demo/event_types").glob("*.yaml"))
     for page in sorted((ROOT / "docs").rglob("*.md")):
         yield from (block.text for block in blocks(page) if block.language == "yaml" and "\nschema:" in block.text)
 

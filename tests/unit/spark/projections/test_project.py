@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.demo.delays import DELAYS
 from penstock.errors import BadParameter
 from penstock.processing.projections.projection import Projection
 from penstock.spark.projections.database import DatabaseTarget
 from penstock.spark.projections.files import FilesTarget
 from penstock.spark.projections.project import project
+from penstock_demo.delays import DELAYS
 
 HUB = "http://localhost:1"
 SESSION: Any = SimpleNamespace(conf=None, range=print, createDataFrame=print)

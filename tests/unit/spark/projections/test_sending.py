@@ -50,8 +50,8 @@ def test_state_class_of_main_can_be_sent_after_msgspec_has_read_it() -> None:
 
 
 def test_state_class_of_a_module_is_left_unchanged() -> None:
-    from penstock.cli.demo.delays import Sums
     from penstock.spark.projections.sending import make_sendable
+    from penstock_demo.delays import Sums
 
     make_sendable(Sums)
     assert Sums(1).flights == 1

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from penstock.cli.demo.dataset import Series
 from penstock.cli.failures import Failure
 from penstock.cli.output import progress
 from penstock.client import Client, Replay, Replayed
 from penstock.errors import EventTypeExists
+from penstock_demo.dataset import Series
 
 GROUP: Final = "penstock-demo"
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from penstock.cli.demo.dataset import AIRLINES, DEPARTED, LATE_MINUTES
 from penstock.cli.failures import Failure
 from penstock.processing import Projection
 from penstock.processing.connecting import connector, transaction
 from penstock.processing.engine.item import Position
+from penstock_demo.dataset import AIRLINES, DEPARTED, LATE_MINUTES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

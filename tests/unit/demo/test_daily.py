@@ -6,7 +6,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.state import GroupState
 from pyspark.sql.types import LongType, StructType
 
-from penstock.cli.demo.daily import SUMS, add_up
+from penstock_demo.daily import SUMS, add_up
 
 KEY = ("UA", date(2013, 1, 7))
 

@@ -1,7 +1,7 @@
 from pathlib import Path
 
-from penstock.cli.demo.delays import Delay
-from penstock.cli.demo.picture import by_lateness, draw, mean
+from penstock_demo.delays import Delay
+from penstock_demo.picture import by_lateness, draw, mean
 
 EARLY = Delay("AA", "Early Air", 1, flights=10, cancelled=0, departure_delay=-2.0, late_share=0.0)
 LATE = Delay("BB", "Late Lines", 1, flights=4, cancelled=1, departure_delay=30.0, late_share=1.0)

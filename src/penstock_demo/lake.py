@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from penstock.cli.demo.daily import MICRO_BATCH
 from penstock.cli.failures import Failure
+from penstock_demo.daily import MICRO_BATCH
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

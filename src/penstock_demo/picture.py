@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.cli.demo.delays import Delay
 from penstock.cli.output import number
+from penstock_demo.delays import Delay
 
 INK: Final = "#22303c"
 FAINT: Final = "#7b8794"

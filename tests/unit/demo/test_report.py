@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from penstock.cli.demo.delays import Delay, Stop
-from penstock.cli.demo.flags import Kill
-from penstock.cli.demo.report import Step, print_delays, print_places, print_restarts, print_steps
+from penstock_demo.delays import Delay, Stop
+from penstock_demo.flags import Kill
+from penstock_demo.report import Step, print_delays, print_places, print_restarts, print_steps
 
 DELAYS = [
     Delay("AA", "American Airlines Inc.", month, flights=32_000, cancelled=2_000, departure_delay=-5.4, late_share=0.25)

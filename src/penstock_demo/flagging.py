@@ -1,6 +1,6 @@
 """A reaction: an aircraft that leaves late three times in a row is flagged, by an event in a feed of its own.
 
-It is a process of its own, `python -m penstock.cli.demo.flagging URL DIRECTORY`, so that it can be killed: with
+It is a process of its own, `python -m penstock_demo.flagging URL DIRECTORY`, so that it can be killed: with
 `--dies-after N` it kills itself at the worst moment, when flags are published and the transaction that says so is open.
 Whoever starts it again has those flights come again, finds what it had found, and publishes the same: the hub has it.
 """
@@ -17,11 +17,11 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from penstock.cli.demo.dataset import DEPARTED, LATE_MINUTES
 from penstock.cli.output import print_json_line
 from penstock.client import Client
 from penstock.processing import DatabaseCheckpoints, Effect, FeedSource, Local, Publisher, StreamEvent, Transactional
 from penstock.processing.sources.feed_position import FeedPosition
+from penstock_demo.dataset import DEPARTED, LATE_MINUTES
 
 FLAGGED: Final = "aircraft.flagged"
 IN_A_ROW: Final = 3
