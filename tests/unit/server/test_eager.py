@@ -1,4 +1,4 @@
-"""`begun` runs an awaitable up to its first wait at once."""
+"""`run_eagerly` runs an awaitable up to its first wait at once."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.server.http.streaming import begun
+from penstock.server.http.streaming import run_eagerly
 
 
 def run(act: Callable[[], Awaitable[Any]]) -> Any:
@@ -24,11 +24,11 @@ def test_awaitable_that_never_waits_is_done_at_once() -> None:
         raise ZeroDivisionError
 
     async def act() -> None:
-        assert begun(seven()).result() == 7
-        assert isinstance(begun(fails()).exception(), ZeroDivisionError)
+        assert run_eagerly(seven()).result() == 7
+        assert isinstance(run_eagerly(fails()).exception(), ZeroDivisionError)
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         done.set_result(8)
-        assert begun(done).result() == 8, "anything that can be awaited"
+        assert run_eagerly(done).result() == 8, "anything that can be awaited"
 
     run(act)
 
@@ -45,7 +45,7 @@ def test_awaitable_that_waits_has_begun_and_continues_by_itself() -> None:
         return "ended"
 
     async def act() -> str:
-        future = begun(waits())
+        future = run_eagerly(waits())
         assert (noted, future.done()) == (["begun"], False)
         return await future
 
@@ -59,7 +59,7 @@ def test_failure_after_a_wait_is_raised() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        run(lambda: begun(fails()))
+        run(lambda: run_eagerly(fails()))
 
 
 @pytest.mark.parametrize(
@@ -67,6 +67,7 @@ def test_failure_after_a_wait_is_raised() -> None:
 )
 def test_cancelled_awaitable_cleans_up_where_it_waits(waits_before: int, turns: int) -> None:
     noted: list[str] = []
+    complaints: list[Any] = []
 
     async def waits() -> None:
         for _ in range(waits_before):
@@ -74,12 +75,12 @@ def test_cancelled_awaitable_cleans_up_where_it_waits(waits_before: int, turns: 
         try:
             await asyncio.Event().wait()
         finally:
-            if turns:
-                await asyncio.sleep(0.001)
+            await asyncio.sleep(0.001)
             noted.append("tidied up")
 
     async def act() -> None:
-        future = begun(waits())
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        future = run_eagerly(waits())
         for _ in range(turns):
             await asyncio.sleep(0)
         future.cancel()
@@ -87,4 +88,36 @@ def test_cancelled_awaitable_cleans_up_where_it_waits(waits_before: int, turns: 
         assert future.cancelled()
 
     run(act)
-    assert noted == ["tidied up"]
+    assert (noted, complaints) == (["tidied up"], [])
+
+
+def test_awaitables_that_wait_for_one_future_all_get_its_result() -> None:
+    async def act() -> list[int]:
+        shared: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        async def wait() -> int:
+            return await shared
+
+        waiting = [run_eagerly(wait()), asyncio.ensure_future(wait()), run_eagerly(wait())]
+        await asyncio.sleep(0)
+        shared.set_result(7)
+        return await asyncio.gather(*waiting)
+
+    assert run(act) == [7, 7, 7]
+
+
+def test_cancelled_awaitable_that_catches_its_cancellation_ends_as_it_says() -> None:
+    async def waits() -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await asyncio.sleep(0)
+            return "caught"
+        return "never"
+
+    async def act() -> str:
+        future = run_eagerly(waits())
+        future.cancel()
+        return await future
+
+    assert run(act) == "caught"

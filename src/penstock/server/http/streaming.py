@@ -17,9 +17,9 @@ Gathers what a stream sends into pieces that are worth sending; in worker thread
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping
 from threading import Semaphore
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from starlette.types import Receive
 
@@ -31,46 +31,60 @@ from penstock.wire.log.nakadi import PART_BYTES
 Result = TypeVar("Result")
 
 
-def begun(awaitable: Awaitable[Result]) -> "asyncio.Future[Result]":
-    """Run *awaitable* up to where it first waits, by the caller's task, and the rest by one of its own.
+def run_eagerly(awaitable: Awaitable[Result]) -> "asyncio.Future[Result]":
+    """Run *awaitable* in the caller's task up to its first wait, and the rest in a task of its own.
 
-    What never waits is done when this returns. What is of one task alone, such as `asyncio.timeout`, must not be begun
-    before the first waiting and ended after it.
+    The future is done on return if *awaitable* never waits. A context manager that belongs to one task, such as
+    `asyncio.timeout`, must not be entered before the first wait and left after it.
     """
-    done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Result] = loop.create_future()
     running = awaitable.__await__()
     try:
-        waits = next(running)
+        awaited = next(running)
     except StopIteration as ended:
         done.set_result(ended.value)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to whoever asks for the result
+    except Exception as error:  # noqa: BLE001 - whoever asks for the result gets it
         done.set_exception(error)
     else:
-        rest = asyncio.ensure_future(_Rest(running, waits))
-        rest.add_done_callback(lambda _: running.close())  # It hears of a cancelling before its task's first turn, too.
-        return rest
+        return loop.create_task(_Begun(running, awaited))
     return done
 
 
-class _Rest(Generic[Result]):
-    """What is left of something that waits."""
+class _Begun(Coroutine[Any, Any, Result]):
+    """The rest of a coroutine that has run up to its first wait.
 
-    def __init__(self, running: Generator[Any, Any, Result], waits: Any) -> None:
+    A task that is cancelled before its first turn throws into its coroutine at once. This one is begun already, so it
+    is cancelled where it waits, and may wait again while it cleans up.
+    """
+
+    def __init__(self, running: Generator[Any, Any, Result], awaited: Any) -> None:
         self._running = running
-        self._waits = waits
+        self._awaited = awaited
+        self._handed_over = False
+        self._mark_awaited(is_awaited=False)  # Others may await the same future before the task of this one begins.
+
+    def send(self, value: Any) -> Any:
+        if self._handed_over:
+            return self._running.send(value)
+        self._handed_over = True
+        self._mark_awaited(is_awaited=True)
+        return self._awaited
+
+    def _mark_awaited(self, *, is_awaited: bool) -> None:
+        """Set the mark that a future hands to the task which awaits it, and which only one task may see."""
+        if asyncio.isfuture(self._awaited):
+            self._awaited._asyncio_future_blocking = is_awaited
+
+    def throw(self, *error: Any) -> Any:
+        self._handed_over = True
+        return self._running.throw(*error)
+
+    def close(self) -> None:
+        self._running.close()
 
     def __await__(self) -> Generator[Any, Any, Result]:
-        try:
-            while True:
-                try:
-                    yield self._waits
-                except BaseException as error:  # noqa: BLE001 - it is raised where it waits, cancellation too
-                    self._waits = self._running.throw(error)
-                else:
-                    self._waits = next(self._running)
-        except StopIteration as ended:
-            result: Result = ended.value
-            return result
+        return self._running
 
 
 LOOK_INTERVAL: Final = 1.0
@@ -86,7 +100,7 @@ def leaving(receive: Receive) -> Leaving:
 
 async def unless(left: Leaving, sending: Awaitable[Any], seconds: float | None = None) -> bool:
     """Await *sending*; False, and leave it, when the client leaves first, or when it takes longer than *seconds*."""
-    task = begun(sending)
+    task = run_eagerly(sending)
     try:
         if not task.done():
             await asyncio.wait({task, left}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -100,7 +114,7 @@ async def while_wanted(left: Leaving, sending: Awaitable[bool], is_wanted: Calla
 
     False, too, once it *is_wanted* no more, which is asked every `LOOK_INTERVAL`.
     """
-    task = begun(sending)
+    task = run_eagerly(sending)
     either: set[asyncio.Future[Any]] = {task, left}
     try:
         while not task.done():
