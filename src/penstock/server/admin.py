@@ -17,10 +17,9 @@ from penstock.core.registry.event_type import ADMINISTRATORS, StoredFeed
 from penstock.errors import BadParameter, StorageFixed, StorageInUse, StorageNotFound
 from penstock.hub.admin.settings import FEATURES, LISTS
 from penstock.hub.background import rfc3339
-from penstock.server.auth import administered
 from penstock.server.http.requests import parsed, read_body
 from penstock.server.http.responses import json_response, warn
-from penstock.server.state import State, event_type_of
+from penstock.server.state import State, event_type_of, state_of
 from penstock.wire.query import shown
 
 SETTING_BYTES_MAX: Final = 256 * 1024
@@ -28,14 +27,14 @@ SETTING_BYTES_MAX: Final = 256 * 1024
 
 async def show_administrators(request: Request) -> Response:
     """GET /settings/admins: show who administers the hub, who may look, and who may change any event type."""
-    state = await administered(request)
+    state = state_of(request)
     named = state.hub.admin.settings.now().administration
     return json_response({name: named[name] for name in LISTS})
 
 
 async def replace_administrators(request: Request) -> Response:
     """POST /settings/admins: replace all three lists."""
-    state = await administered(request)
+    state = state_of(request)
     body = await read_body(request, state, SETTING_BYTES_MAX)
     await state.run(lambda: state.hub.admin.settings.administer(parsed(body)))
     return warn(Response(status_code=200), [ADMINISTRATORS])
@@ -43,7 +42,7 @@ async def replace_administrators(request: Request) -> Response:
 
 async def show_blacklist(request: Request) -> Response:
     """GET /settings/blacklist: show which applications and event types are blocked."""
-    state = await administered(request)
+    state = state_of(request)
     blocked = state.hub.admin.settings.now().blocked
     return json_response(
         {
@@ -58,28 +57,28 @@ async def show_blacklist(request: Request) -> Response:
 
 async def block(request: Request) -> Response:
     """PUT /settings/blacklist/{type}/{name}: block an application or an event type, within about a second."""
-    state, given = await administered(request), request.path_params
+    state, given = state_of(request), request.path_params
     await state.run(lambda: state.hub.admin.settings.block(given["type"], given["name"]))
     return Response(status_code=204)
 
 
 async def unblock(request: Request) -> Response:
     """DELETE /settings/blacklist/{type}/{name}: lift a block, if there is one."""
-    state, given = await administered(request), request.path_params
+    state, given = state_of(request), request.path_params
     await state.run(lambda: state.hub.admin.settings.unblock(given["type"], given["name"]))
     return Response(status_code=204)
 
 
 async def show_features(request: Request) -> Response:
     """GET /settings/features: show which features there are, and which are on."""
-    state = await administered(request)
+    state = state_of(request)
     on = state.hub.admin.settings.now().features
     return json_response({"items": [{"feature": feature, "enabled": feature in on} for feature in FEATURES]})
 
 
 async def switch_feature(request: Request) -> Response:
     """POST /settings/features: switch a feature on or off."""
-    state = await administered(request)
+    state = state_of(request)
     body = await read_body(request, state, SETTING_BYTES_MAX)
 
     def switch() -> None:
@@ -115,45 +114,43 @@ STORAGE: Final = "default"
 
 async def list_storages(request: Request) -> Response:
     """GET /storages: list storages; there is one."""
-    return json_response([_storage(await administered(request))])
+    return json_response([_storage(state_of(request))])
 
 
 async def show_storage(request: Request) -> Response:
     """GET /storages/{id}: show a storage."""
-    state = await administered(request)
+    state = state_of(request)
     _check_storage(request)
     return json_response(_storage(state))
 
 
-async def add_storage(request: Request) -> Response:
+async def add_storage(_: Request) -> Response:
     """POST /storages: refused, since there is one storage."""
-    await administered(request)
     raise StorageFixed(storage=STORAGE)
 
 
 async def delete_storage(request: Request) -> Response:
     """DELETE /storages/{id}: refused, since the one storage holds all events."""
-    await administered(request)
     _check_storage(request)
     raise StorageInUse(storage=STORAGE)
 
 
 async def choose_storage(request: Request) -> Response:
     """PUT /storages/default/{id}: have new event types in this storage, as they are anyway."""
-    state = await administered(request)
+    state = state_of(request)
     _check_storage(request)
     return json_response(_storage(state))
 
 
 async def list_timelines(request: Request) -> Response:
     """GET /event-types/{event_type}/timelines: list an event type's timelines; there is one."""
-    state, name = await administered(request), event_type_of(request)
+    state, name = state_of(request), event_type_of(request)
     return json_response([_timeline(await state.run(lambda: state.hub.registry.load(name)))])
 
 
 async def add_timeline(request: Request) -> Response:
     """POST /event-types/{event_type}/timelines: refused, since there is one timeline."""
-    state, name = await administered(request), event_type_of(request)
+    state, name = state_of(request), event_type_of(request)
     await state.run(lambda: state.hub.registry.load(name))
     raise StorageFixed(storage=STORAGE)
 

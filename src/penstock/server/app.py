@@ -12,17 +12,18 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from penstock.core.registry.definition import Limits, limits_of
+from penstock.core.registry.definition import Limits, is_name, limits_of
 from penstock.errors import HubStopped, OutcomeUnknown, PenstockError
 from penstock.hub.hub import Hub
-from penstock.server.access import QUIET, Access
+from penstock.server.access import QUIET, Access, access_of
+from penstock.server.auth import authorize, resource_of
 from penstock.server.http.encoding import choose_form
 from penstock.server.http.links import TrustedProxies
 from penstock.server.http.problems import on_defect, on_http_error, on_penstock_error, problem_response
 from penstock.server.http.requests import arrived, read_body
 from penstock.server.openapi.operation import Handler, Operation
 from penstock.server.routes import ROUTES
-from penstock.server.state import State
+from penstock.server.state import State, state_of
 
 
 class HubApp:
@@ -128,32 +129,47 @@ class HubApp:
 
 
 def _endpoint(operation: Operation) -> Handler:
-    """Return the handler of *operation*, behind the checks that its description asks for.
+    """Return the handler of *operation*, behind what is checked before it is called.
 
-    Where its answer has one form, the client has to accept that. An operation with several forms chooses itself.
-    Requests that change something are carried out whatever they accept, and machines that look after the hub get their
-    answer. A body that is ignored has to be as long as its head says, too: the request may be another one.
+    1. The client accepts the answer, if it has one form and changes nothing. Operations with several forms choose
+       themselves. Those that change something are carried out whatever the client accepts, and those for the machines
+       that look after the hub are answered.
+    2. The sender has the permission that the operation needs.
+    3. A body that the operation ignores is as long as its head says: else the request may be another one.
     """
-    if operation.method != "GET" and operation.body is None:
-        return _ignoring_body(operation.handler)
-    if operation.method != "GET" or len(operation.answer.content) != 1 or operation.path in QUIET:
-        return operation.handler
-    [media_type] = operation.answer.content
+    only_form = _only_form(operation)
+    ignores_body = operation.method != "GET" and operation.body is None
 
-    async def offering(request: Request) -> Any:
-        choose_form(request, media_type)
+    async def handle(request: Request) -> Any:
+        access = access_of(request)
+        access.event = operation.event
+        if only_form is not None:
+            choose_form(request, only_form)
+        if operation.needs is not None:
+            await state_of(request).start()
+            resource = resource_of(request)
+            if resource.kind == "event_type" and is_name(resource.name):
+                access.feed = resource.name
+            authorize(request, operation.needs, resource)
+        if ignores_body and ("content-length" in request.headers or "transfer-encoding" in request.headers):
+            await read_body(request, state_of(request))
         return await operation.handler(request)
 
-    return offering
+    if operation.without_query is None:
+        return handle
+    handle_bare = _endpoint(operation.without_query)
+
+    async def choose(request: Request) -> Any:
+        has_query = request.scope["query_string"].strip(b"&")
+        return await (handle if has_query else handle_bare)(request)
+
+    return choose
 
 
-def _ignoring_body(handler: Handler) -> Handler:
-    async def ignoring(request: Request) -> Any:
-        if "content-length" in request.headers or "transfer-encoding" in request.headers:
-            await read_body(request, request.app.state.penstock)
-        return await handler(request)
-
-    return ignoring
+def _only_form(operation: Operation) -> str | None:
+    """Return the media type that a client has to accept; None if that is not to be checked here."""
+    forms = list(operation.answer.content)
+    return forms[0] if operation.method == "GET" and len(forms) == 1 and operation.path not in QUIET else None
 
 
 def _unfinished(method: str, access: Access) -> PenstockError:

@@ -1,33 +1,59 @@
-"""Who asks: the one place where a request is asked that."""
+"""Decides whether a request may do what it asks for: the only module of the server that asks.
+
+The dispatcher (`app.py`) asks before it calls a handler, by the permission that `routes.py` names for the route and the
+path of the request. A handler asks again, here too, about what only a query or a body names, and a reader that waits
+has its permission checked while it waits.
+
+Nobody is authenticated yet: every request comes from the same caller, and only the blacklist refuses it.
+"""
+
+from typing import Final, Literal, NamedTuple
 
 from starlette.requests import Request
 
-from penstock.hub.admin.settings import UNAUTHENTICATED, Caller, Operation
-from penstock.server.state import State, state_of, subscription_of
+from penstock.hub.admin.settings import UNAUTHENTICATED, Caller, Permission
+from penstock.server.state import state_of
 
 
-def caller_of(_: Request) -> Caller:
-    """Return who sent the request. Nobody is asked yet: all are the same."""
+class Resource(NamedTuple):
+    """What a request is about."""
+
+    kind: Literal["hub", "event_type", "subscription", "group"]
+    name: str = ""
+
+
+HUB: Final = Resource("hub")
+"""The hub as a whole."""
+
+
+def event_type_named(name: str) -> Resource:
+    """Return an event type as a resource, whether there is one of that name or not."""
+    return Resource("event_type", name)
+
+
+def resource_of(request: Request) -> Resource:
+    """Return the resource that the path of *request* names; the hub if it names none."""
+    named = request.path_params
+    for kind in ("event_type", "subscription", "group"):
+        if kind in named:
+            return Resource(kind, named[kind])
+    return HUB
+
+
+def identify(_: Request) -> Caller:
+    """Return who sends a request."""
     return UNAUTHENTICATED
 
 
-async def administered(request: Request) -> State:
-    """Return the state of the app that *request* came to, for a caller who may administer the hub.
+def authorize(request: Request, permission: Permission, resource: Resource) -> None:
+    """Return if the sender of *request* has *permission* for *resource*.
+
+    It costs no query, and may be called on the event loop as well as in a worker thread. The answer can change while a
+    request lasts: the hub's watch then wakes all who wait.
 
     Raises:
-        Forbidden: the caller may not.
+        Blocked: an operator has blocked the application or the event type.
+        DatabaseUnavailable: the hub has not been able to read its settings for minutes.
     """
-    state = await state_of(request)
-    state.hub.admin.permissions.check(caller_of(request), "administer")
-    return state
-
-
-async def subscription_asked(request: Request, operation: Operation) -> tuple[State, str]:
-    """Return the state, and the id of the subscription that *request* is about, for a caller who may do *operation*.
-
-    Raises:
-        Forbidden: the caller may not.
-    """
-    state = await state_of(request)
-    state.hub.admin.permissions.check(caller_of(request), operation)
-    return state, subscription_of(request)
+    event_type = resource.name if resource.kind == "event_type" else None
+    state_of(request).hub.admin.permissions.check(identify(request), permission, event_type)

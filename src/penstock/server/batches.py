@@ -15,7 +15,7 @@ from penstock.hub.log.request import BatchName
 from penstock.server.access import access_of
 from penstock.server.http.requests import media_type_of, read_body
 from penstock.server.http.responses import json_response
-from penstock.server.registry import asked
+from penstock.server.state import event_type_of, state_of
 from penstock.storage.staging import Batch
 from penstock.wire import batches as wire
 from penstock.wire.log.zeroeventhub import NDJSON, parse_lines
@@ -29,7 +29,7 @@ LIST_MAX: Final = 100
 
 async def open_upload(request: Request) -> Response:
     """POST /event-types/{event_type}/uploads: begin an upload for a batch; tell of the batch where it was begun."""
-    state, event_type = await asked(request, "write")
+    state, event_type = state_of(request), event_type_of(request)
     body = await read_body(request, state, OPEN_BYTES_MAX)
 
     def opened() -> Response:
@@ -46,7 +46,7 @@ async def open_upload(request: Request) -> Response:
 async def put_chunk(request: Request) -> Response:
     """PUT /event-types/{event_type}/uploads/{upload}/chunks/{chunk}: hand in a chunk of an upload."""
     access = access_of(request)
-    state, event_type = await asked(request, "write")
+    state, event_type = state_of(request), event_type_of(request)
     upload, number = request.path_params["upload"], parse_number(request.path_params["chunk"], "chunk")
     rejects = Query(request.scope["query_string"]).flag("reject_invalid")
     media_type = media_type_of(request)
@@ -75,7 +75,7 @@ async def put_chunk(request: Request) -> Response:
 
 async def drop_upload(request: Request) -> Response:
     """DELETE /event-types/{event_type}/uploads/{upload}: forget an upload that is part of no batch."""
-    state, event_type = await asked(request, "write")
+    state, event_type = state_of(request), event_type_of(request)
     await state.run(lambda: state.hub.batches.drop(event_type, request.path_params["upload"]))
     return Response(status_code=204)
 
@@ -83,8 +83,7 @@ async def drop_upload(request: Request) -> Response:
 async def publish_uploads(request: Request) -> Response:
     """PUT /event-types/{event_type}/producers/{group}/batches/{batch}: publish a batch, each event of it once."""
     access = access_of(request)
-    state, name = await asked(request, "write")
-    access.event = "publish"
+    state, name = state_of(request), event_type_of(request)
     batch = _name(request, name)
     body = await read_body(request, state, PUBLISH_BYTES_MAX)
 
@@ -103,7 +102,7 @@ async def publish_uploads(request: Request) -> Response:
 
 async def begin_batch(request: Request) -> Response:
     """PUT /event-types/{event_type}/producers/{group}/batches/{batch}/manifest: begin a batch that tasks publish."""
-    state, event_type = await asked(request, "write")
+    state, event_type = state_of(request), event_type_of(request)
     batch = _name(request, event_type)
     body = await read_body(request, state, OPEN_BYTES_MAX)
     return await state.run(
@@ -113,7 +112,7 @@ async def begin_batch(request: Request) -> Response:
 
 async def complete_batch(request: Request) -> Response:
     """PUT /event-types/{event_type}/producers/{group}/batches/{batch}/counts: complete a batch that tasks published."""
-    state, event_type = await asked(request, "write")
+    state, event_type = state_of(request), event_type_of(request)
     batch = _name(request, event_type)
     body = await read_body(request, state, PUBLISH_BYTES_MAX)
 
@@ -126,14 +125,14 @@ async def complete_batch(request: Request) -> Response:
 
 async def show_batch(request: Request) -> Response:
     """GET /event-types/{event_type}/producers/{group}/batches/{batch}: show how far a batch is published."""
-    state, event_type = await asked(request, "view")
+    state, event_type = state_of(request), event_type_of(request)
     name = _name(request, event_type)
     return await state.run(lambda: json_response(_shown(name.group, state.hub.batches.batch(name))))
 
 
 async def list_batches(request: Request) -> Response:
     """GET /event-types/{event_type}/producers/{group}/batches: list the newest batches of a producer group."""
-    state, event_type = await asked(request, "view")
+    state, event_type = state_of(request), event_type_of(request)
     group = check_group(request.path_params["group"])
     limit = Query(request.scope["query_string"]).integer("limit", 20, low=1, high=LIST_MAX)
 
@@ -146,7 +145,7 @@ async def list_batches(request: Request) -> Response:
 
 async def forget_batches(request: Request) -> Response:
     """DELETE /event-types/{event_type}/producers/{group}/batches: forget a producer group's batches."""
-    state, event_type = await asked(request, "admin")
+    state, event_type = state_of(request), event_type_of(request)
     group = check_group(request.path_params["group"])
     unfinished = Query(request.scope["query_string"]).flag("unfinished")
 

@@ -10,10 +10,9 @@ from starlette.responses import Response
 from penstock.core.groups import MICROSECONDS, GroupProgress, is_group_name
 from penstock.core.registry.definition import is_name
 from penstock.errors import BadParameter, EventTypeNotFound, GroupNotFound
-from penstock.hub.admin.settings import Operation
 from penstock.hub.background import rfc3339
 from penstock.hub.groups import GroupLag, ResetPosition
-from penstock.server.auth import caller_of
+from penstock.server.auth import authorize, event_type_named
 from penstock.server.http.links import Pairs, page_links
 from penstock.server.http.requests import parsed, read_body
 from penstock.server.http.responses import json_response
@@ -28,7 +27,7 @@ BODY_BYTES_MAX: Final = 1024 * 1024
 
 async def list_groups(request: Request) -> Response:
     """GET /groups: list the consumer groups that the hub keeps positions for, and how far each is behind."""
-    state = await state_of(request)
+    state = state_of(request)
     query = Query(request.scope["query_string"])
     event_type = query.text("event_type")
     if event_type == "":
@@ -37,7 +36,8 @@ async def list_groups(request: Request) -> Response:
         raise EventTypeNotFound(event_type=shown(event_type))
     limit = query.integer("limit", 100, low=1, high=wire.GROUPS_MAX)
     which = Which(event_type, wire.parse_kind(query), wire.parse_after(query))
-    state.hub.admin.permissions.check(caller_of(request), "view", event_type)
+    if event_type is not None:
+        authorize(request, "view", event_type_named(event_type))
     found = await state.run(lambda: state.hub.groups.list(which, limit + 1))
     sources = sorted({source for each in found[:limit] for source in each.sources})
     if sources:
@@ -53,7 +53,7 @@ async def list_groups(request: Request) -> Response:
 
 async def show_group(request: Request) -> Response:
     """GET /groups/{group}: show a consumer group and where it stands in each partition."""
-    state, name = await _asked(request, "view")
+    state, name = state_of(request), _group_of(request)
     group = await state.run(lambda: state.hub.groups.find(name))
     await _settle(state, group.sources)
 
@@ -68,15 +68,14 @@ async def show_group(request: Request) -> Response:
 
 async def commit_positions(request: Request) -> Response:
     """POST /groups/{group}/positions: commit positions, all or none, where nothing else stands there than expected."""
-    state = await state_of(request)
-    state.hub.admin.permissions.check(caller_of(request), "read")
+    state = state_of(request)
     name: str = request.path_params["group"]
     body = await read_body(request, state, BODY_BYTES_MAX)
 
     def committed() -> Response:
         given = wire.parse_commit(parsed(body))
         for event_type in sorted({each.event_type for each in given.commits}):
-            state.hub.admin.permissions.check(caller_of(request), "read", event_type)
+            authorize(request, "read", event_type_named(event_type))
         places = state.hub.groups.commit(name, given.kind, given.commits)
         return json_response({"items": [_committed(each) for each in places]})
 
@@ -85,7 +84,7 @@ async def commit_positions(request: Request) -> Response:
 
 async def reset_positions(request: Request) -> Response:
     """PATCH /groups/{group}/positions: move positions, forward or back, to an offset, a time, or an end."""
-    state, name = await _asked(request, "admin")
+    state, name = state_of(request), _group_of(request)
     body = await read_body(request, state, BODY_BYTES_MAX)
     given = await state.run(lambda: wire.parse_reset(parsed(body)))
     group = await state.run(lambda: state.hub.groups.find(name))
@@ -101,7 +100,7 @@ async def reset_positions(request: Request) -> Response:
 
 async def show_history(request: Request) -> Response:
     """GET /groups/{group}/history: list what was done to a consumer group over its head, the newest first."""
-    state, name = await _asked(request, "view")
+    state, name = state_of(request), _group_of(request)
     query = Query(request.scope["query_string"])
     limit = query.integer("limit", 100, low=1, high=wire.GROUPS_MAX)
     after = query.integer("after", 0, low=1, high=10**18 - 1) or None
@@ -117,19 +116,21 @@ async def show_history(request: Request) -> Response:
 
 async def forget_group(request: Request) -> Response:
     """DELETE /groups/{group}: forget a consumer group with its positions."""
-    state, name = await _asked(request, "admin")
+    state, name = state_of(request), _group_of(request)
     await state.run(lambda: state.hub.groups.delete(name))
     return Response(status_code=204)
 
 
-async def _asked(request: Request, operation: Operation) -> tuple[State, str]:
-    """Return the group that is asked for, which has to be there for the *operation*."""
-    state = await state_of(request)
-    state.hub.admin.permissions.check(caller_of(request), operation)
+def _group_of(request: Request) -> str:
+    """Return the consumer group that the path names.
+
+    Raises:
+        GroupNotFound: no group can have that name.
+    """
     name: str = request.path_params["group"]
     if not is_group_name(name):
         raise GroupNotFound(group=shown(name))
-    return state, name
+    return name
 
 
 async def _settle(state: State, sources: Sequence[str]) -> None:

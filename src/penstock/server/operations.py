@@ -12,7 +12,7 @@ from penstock.server.http.links import link, server_url
 from penstock.server.http.responses import json_response
 from penstock.server.metrics import MEDIA_TYPE
 from penstock.server.openapi import describe
-from penstock.server.state import State, state_of
+from penstock.server.state import state_of
 
 
 async def index(request: Request) -> Response:
@@ -33,7 +33,8 @@ async def live(_: Request) -> Response:
 
 async def ready(request: Request) -> Response:
     """GET /health/ready: tell that the database can be used and has the right tables; 503 otherwise."""
-    state = await state_of(request)
+    state = state_of(request)
+    await state.start()
     await state.run(state.hub.store.check)
     return json_response({"status": "ready"})
 
@@ -45,7 +46,7 @@ async def version(_: Request) -> Response:
 
 async def metrics(request: Request) -> Response:
     """GET /metrics: give Prometheus its numbers; in JSON to one who prefers that."""
-    state: State = request.app.state.penstock
+    state = state_of(request)
     form, backlog = choose_form(request, "text/plain", "application/json"), await state.backlog()
     if form == "application/json":
         answer = json_response(state.metrics.members(backlog))

@@ -16,7 +16,6 @@ from starlette.responses import Response
 from penstock.core.events.event import NewEvent
 from penstock.core.producers import OffsetRange
 from penstock.errors import BadProducerHeaders, InvalidEvent, MalformedBatch, MalformedEvent, PartitionNotFound
-from penstock.hub.admin.settings import Operation
 from penstock.hub.background import rfc3339
 from penstock.hub.hub import Hub
 from penstock.hub.log.publish import PublishOptions
@@ -28,8 +27,7 @@ from penstock.server.http.requests import media_type_of, read_body, refuse_forei
 from penstock.server.http.responses import json_response
 from penstock.server.log.feeds import FLOW_ID, cursors_after
 from penstock.server.log.publish import INLINE_BYTES, submitted
-from penstock.server.registry import asked
-from penstock.server.state import State
+from penstock.server.state import State, event_type_of, state_of
 from penstock.wire import producers as wire
 from penstock.wire.log.nakadi import parse_batch
 from penstock.wire.log.zeroeventhub import NDJSON, parse_lines, published
@@ -42,7 +40,7 @@ _PARTITION: Final = re.compile("0|[1-9][0-9]{0,8}")
 
 async def show_producer(request: Request) -> Response:
     """GET /event-types/{event_type}/partitions/{partition}/producers/{group}: show how far a producer has come."""
-    state, who = await _who(request, "view")
+    state, who = await _producer_of(request)
 
     def found() -> Response:
         return _standing(state.hub, who.partition, state.hub.producers.find(who))
@@ -52,7 +50,7 @@ async def show_producer(request: Request) -> Response:
 
 async def list_producers(request: Request) -> Response:
     """GET /event-types/{event_type}/partitions/{partition}/producers: list the producers of a partition."""
-    state, name = await asked(request, "view")
+    state, name = state_of(request), event_type_of(request)
     partition = await partition_of(request, state, name)
     query = Query(request.scope["query_string"])
     limit = query.integer("limit", 100, low=1, high=wire.PRODUCERS_MAX)
@@ -70,7 +68,7 @@ async def list_producers(request: Request) -> Response:
 
 async def claim_producer(request: Request) -> Response:
     """PUT /event-types/{event_type}/partitions/{partition}/producers/{group}: claim an epoch for a producer."""
-    state, who = await _who(request, "write")
+    state, who = await _producer_of(request)
     body = await read_body(request, state, CLAIM_BYTES_MAX)
 
     def claimed() -> Response:
@@ -81,7 +79,7 @@ async def claim_producer(request: Request) -> Response:
 
 async def allocate_producer(request: Request) -> Response:
     """POST /event-types/{event_type}/partitions/{partition}/producers: claim an epoch of a new group."""
-    state, name = await asked(request, "write")
+    state, name = state_of(request), event_type_of(request)
     partition = await partition_of(request, state, name)
     body = await read_body(request, state, CLAIM_BYTES_MAX)
 
@@ -95,14 +93,14 @@ async def allocate_producer(request: Request) -> Response:
 
 async def forget_producer(request: Request) -> Response:
     """DELETE /event-types/{event_type}/partitions/{partition}/producers/{group}: let a producer expire now."""
-    state, who = await _who(request, "admin")
+    state, who = await _producer_of(request)
     await state.run(lambda: state.hub.producers.forget(who))
     return Response(status_code=204)
 
 
 async def find_sequence(request: Request) -> Response:
     """GET /event-types/{event_type}/partitions/{partition}/producers/{group}/sequences/{first}: find a batch."""
-    state, who = await _who(request, "view")
+    state, who = await _producer_of(request)
     first = wire.parse_number(request.path_params["first"], "first")
     query = Query(request.scope["query_string"])
     count = query.integer("count", 1, low=1, high=COUNT_MAX)
@@ -116,8 +114,8 @@ async def find_sequence(request: Request) -> Response:
     return await state.run(found)
 
 
-async def _who(request: Request, operation: Operation) -> tuple[State, ProducerName]:
-    state, name = await asked(request, operation)
+async def _producer_of(request: Request) -> tuple[State, ProducerName]:
+    state, name = state_of(request), event_type_of(request)
     partition = await partition_of(request, state, name)
     return state, ProducerName(name, partition, wire.check_group(request.path_params["group"]))
 
@@ -169,8 +167,7 @@ def _shown(hub: Hub, partition: int, standing: ProducerStatus) -> wire.Shown:
 async def publish_to_partition(request: Request) -> Response:
     """POST /event-types/{event_type}/partitions/{partition}/events: publish to a partition, all or none."""
     access = access_of(request)
-    state, name = await asked(request, "write")
-    access.event = "publish"
+    state, name = state_of(request), event_type_of(request)
     refuse_foreign_body(request)
     media_type = media_type_of(request)
     partition = await partition_of(request, state, name)

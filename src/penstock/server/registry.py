@@ -14,16 +14,14 @@ from starlette.responses import Response
 
 from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import BadParameter
-from penstock.hub.admin.settings import Operation
 from penstock.hub.background import rfc3339
 from penstock.hub.hub import Hub
 from penstock.hub.registry import Comparison
 from penstock.schema.guidelines import check
-from penstock.server.auth import caller_of
 from penstock.server.http.links import page_links
 from penstock.server.http.requests import parsed, read_body
 from penstock.server.http.responses import json_response, warn, warn_of_no_effect
-from penstock.server.state import State, event_type_of, state_of
+from penstock.server.state import event_type_of, state_of
 from penstock.wire.log.nakadi import SCHEMAS_MAX, event_type_object, schema_pages
 from penstock.wire.query import WHOLE_NUMBER_MAX, Query, shown
 
@@ -35,8 +33,7 @@ WARNINGS_MAX: Final = 10
 
 async def list_event_types(request: Request) -> Response:
     """GET /event-types: list event types, sorted by name."""
-    state = await state_of(request)
-    state.hub.admin.permissions.check(caller_of(request), "view")
+    state = state_of(request)
     query = Query(request.scope["query_string"])
     writer, owner = _attribute(query, "writer"), query.text("owning_application")
 
@@ -49,8 +46,7 @@ async def list_event_types(request: Request) -> Response:
 
 async def create_event_type(request: Request) -> Response:
     """POST /event-types: create an event type."""
-    state = await state_of(request)
-    state.hub.admin.permissions.check(caller_of(request), "admin")
+    state = state_of(request)
     body = await read_body(request, state, DEFINITION_BYTES_MAX)
 
     def create() -> Response:
@@ -63,13 +59,13 @@ async def create_event_type(request: Request) -> Response:
 
 async def show_event_type(request: Request) -> Response:
     """GET /event-types/{event_type}: show an event type."""
-    state, name = await asked(request, "view")
+    state, name = state_of(request), event_type_of(request)
     return await state.run(lambda: json_response(_show_event_type(state.hub.registry.load(name))))
 
 
 async def replace_event_type(request: Request) -> Response:
     """PUT /event-types/{event_type}: change an event type, giving all of its definition."""
-    state, name = await asked(request, "admin")
+    state, name = state_of(request), event_type_of(request)
     allow_reordering = _allows_reordering(request)
     body = await read_body(request, state, DEFINITION_BYTES_MAX)
 
@@ -83,14 +79,14 @@ async def replace_event_type(request: Request) -> Response:
 
 async def delete_event_type(request: Request) -> Response:
     """DELETE /event-types/{event_type}: drop an event type with all its events."""
-    state, name = await asked(request, "admin")
+    state, name = state_of(request), event_type_of(request)
     await state.run(lambda: state.hub.registry.delete(name))
     return Response(status_code=200)
 
 
 async def grow_event_type(request: Request) -> Response:
     """PUT /event-types/{event_type}/partition-count: add partitions to an event type."""
-    state, name = await asked(request, "admin")
+    state, name = state_of(request), event_type_of(request)
     body = await read_body(request, state, DEFINITION_BYTES_MAX)
 
     def grow() -> None:
@@ -103,23 +99,11 @@ async def grow_event_type(request: Request) -> Response:
 
 async def check_definition(request: Request) -> Response:
     """POST /event-types/{event_type}/definition-check: tell whether an event type could be so, and do nothing."""
-    state, name = await asked(request, "admin")
+    state, name = state_of(request), event_type_of(request)
     allow_reordering = _allows_reordering(request)
     body = await read_body(request, state, DEFINITION_BYTES_MAX)
     await state.run(lambda: state.hub.registry.check(name, parsed(body), allow_reordering=allow_reordering))
     return Response(status_code=204)
-
-
-async def asked(request: Request, operation: Operation) -> tuple[State, str]:
-    """Return the state and the event type that *request* is about, for a caller who may do *operation* with it.
-
-    Raises:
-        EventTypeNotFound: nothing can have that name.
-        Forbidden: the caller may not.
-    """
-    state, name = await state_of(request), event_type_of(request)
-    state.hub.admin.permissions.check(caller_of(request), operation, name)
-    return state, name
 
 
 def _allows_reordering(request: Request) -> bool:
@@ -172,7 +156,7 @@ PAGE_BYTES: Final = 8 << 20
 
 async def list_schemas(request: Request) -> Response:
     """GET /event-types/{event_type}/schemas: list the versions of an event type's schema, newest first."""
-    state, name = await asked(request, "view")
+    state, name = state_of(request), event_type_of(request)
     query = Query(request.scope["query_string"])
     limit = query.integer("limit", LIMIT, low=1, high=SCHEMAS_MAX)
     offset = query.integer("offset", 0, low=0, high=WHOLE_NUMBER_MAX)
@@ -188,7 +172,7 @@ async def list_schemas(request: Request) -> Response:
 
 async def add_schema(request: Request) -> Response:
     """POST /event-types/{event_type}/schemas: give an event type another schema, or look for the version that is so."""
-    state, name = await asked(request, "admin")
+    state, name = state_of(request), event_type_of(request)
     fetch = Query(request.scope["query_string"]).flag("fetch")
     body = await read_body(request, state, DEFINITION_BYTES_MAX)
 
@@ -204,14 +188,14 @@ async def add_schema(request: Request) -> Response:
 
 async def show_schema(request: Request) -> Response:
     """GET /event-types/{event_type}/schemas/{version}: show one version of an event type's schema, or the latest."""
-    state, name = await asked(request, "view")
+    state, name = state_of(request), event_type_of(request)
     version = shown(request.path_params["version"])
     return await state.run(lambda: json_response(state.hub.registry.schema(name, version)))
 
 
 async def compare_schema(request: Request) -> Response:
     """POST /event-types/{event_type}/schemas/{version}/compatibility-check: tell what another schema would mean."""
-    state, name = await asked(request, "view")
+    state, name = state_of(request), event_type_of(request)
     version = shown(request.path_params["version"])
     body = await read_body(request, state, DEFINITION_BYTES_MAX)
 

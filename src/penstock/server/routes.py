@@ -1,4 +1,4 @@
-"""The routing table: every route, its handler, and how the OpenAPI document describes it."""
+"""The routing table: every route, the permission that it needs, its handler, and its description in OpenAPI."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -18,12 +18,44 @@ from penstock.server.subscriptions import cursors, parked, stream, subscriptions
 
 GET, POST, PUT, PATCH, DELETE = (partial(Operation, method) for method in ("GET", "POST", "PUT", "PATCH", "DELETE"))
 
+_DISCOVERY: Final = GET("/feeds/{event_type}", "view", feeds.discover_feed, shapes.DISCOVERY)
+
 _LOG: Final[Sequence[Operation]] = (
-    GET("/feeds/{event_type}", feeds.read_feed, shapes.PAGE_V1, log_shapes.V1),
-    POST("/feeds/{event_type}", feeds.publish, shapes.PUBLISHED, log_shapes.PUBLISH, shapes.NEW_LINES),
-    GET("/feeds/{event_type}/events", feeds.read_partition, shapes.PAGE_V2, log_shapes.V2),
-    POST("/event-types/{event_type}/events", publish.publish_batch, shapes.PUBLISHED_BATCH, body=shapes.BATCH),
-    POST("/event-types/{event_type}/deleted-events", publish.delete_events, shapes.PUBLISHED_BATCH, body=shapes.BATCH),
+    GET(
+        "/feeds/{event_type}",
+        "read",
+        feeds.read_feed,
+        shapes.PAGE_V1,
+        log_shapes.V1,
+        event="read",
+        without_query=_DISCOVERY,
+    ),
+    POST(
+        "/feeds/{event_type}",
+        "write",
+        feeds.publish,
+        shapes.PUBLISHED,
+        log_shapes.PUBLISH,
+        shapes.NEW_LINES,
+        event="publish",
+    ),
+    GET("/feeds/{event_type}/events", "read", feeds.read_partition, shapes.PAGE_V2, log_shapes.V2, event="read"),
+    POST(
+        "/event-types/{event_type}/events",
+        "write",
+        publish.publish_batch,
+        shapes.PUBLISHED_BATCH,
+        body=shapes.BATCH,
+        event="publish",
+    ),
+    POST(
+        "/event-types/{event_type}/deleted-events",
+        "write",
+        publish.delete_events,
+        shapes.PUBLISHED_BATCH,
+        body=shapes.BATCH,
+        event="publish",
+    ),
 )
 
 _PARTITION: Final = "/event-types/{event_type}/partitions/{partition}"
@@ -35,18 +67,21 @@ _IDEMPOTENT: Final[Sequence[Operation]] = tuple(
     for each in (
         POST(
             f"{_PARTITION}/events",
+            "write",
             producers.publish_to_partition,
             producer_shapes.PUBLISHED,
             producer_shapes.OF_PUBLISH,
             producer_shapes.PUBLISHED_BODY,
+            event="publish",
         ),
-        GET(_PRODUCERS, producers.list_producers, producer_shapes.PRODUCERS, producer_shapes.OF_LIST),
-        POST(_PRODUCERS, producers.allocate_producer, producer_shapes.ALLOCATED, body=producer_shapes.CLAIM),
-        GET(_PRODUCER, producers.show_producer, producer_shapes.PRODUCER),
-        PUT(_PRODUCER, producers.claim_producer, producer_shapes.CLAIMED, body=producer_shapes.CLAIM),
-        DELETE(_PRODUCER, producers.forget_producer, producer_shapes.FORGOTTEN),
+        GET(_PRODUCERS, "view", producers.list_producers, producer_shapes.PRODUCERS, producer_shapes.OF_LIST),
+        POST(_PRODUCERS, "write", producers.allocate_producer, producer_shapes.ALLOCATED, body=producer_shapes.CLAIM),
+        GET(_PRODUCER, "view", producers.show_producer, producer_shapes.PRODUCER),
+        PUT(_PRODUCER, "write", producers.claim_producer, producer_shapes.CLAIMED, body=producer_shapes.CLAIM),
+        DELETE(_PRODUCER, "admin", producers.forget_producer, producer_shapes.FORGOTTEN),
         GET(
             f"{_PRODUCER}/sequences/{{first}}",
+            "view",
             producers.find_sequence,
             producer_shapes.FOUND,
             producer_shapes.OF_SEQUENCE,
@@ -61,21 +96,22 @@ _BATCH: Final = f"{_BATCHES}/{{batch}}"
 _STAGED: Final[Sequence[Operation]] = tuple(
     each._replace(in_path=batch_shapes.IN_PATH)
     for each in (
-        POST(_UPLOADS, batches.open_upload, batch_shapes.OPENED, body=batch_shapes.OPEN),
+        POST(_UPLOADS, "write", batches.open_upload, batch_shapes.OPENED, body=batch_shapes.OPEN),
         PUT(
             f"{_UPLOADS}/{{upload}}/chunks/{{chunk}}",
+            "write",
             batches.put_chunk,
             batch_shapes.CHUNK,
             batch_shapes.OF_CHUNK,
             batch_shapes.LINES,
         ),
-        DELETE(f"{_UPLOADS}/{{upload}}", batches.drop_upload, batch_shapes.DROPPED),
-        PUT(_BATCH, batches.publish_uploads, batch_shapes.BATCH, body=batch_shapes.PUBLISH),
-        PUT(f"{_BATCH}/manifest", batches.begin_batch, batch_shapes.BATCH, body=batch_shapes.BEGIN),
-        PUT(f"{_BATCH}/counts", batches.complete_batch, batch_shapes.BATCH, body=batch_shapes.COMPLETE),
-        GET(_BATCH, batches.show_batch, batch_shapes.BATCH),
-        GET(_BATCHES, batches.list_batches, batch_shapes.BATCHES, batch_shapes.OF_LIST),
-        DELETE(_BATCHES, batches.forget_batches, batch_shapes.FORGOTTEN, batch_shapes.OF_FORGET),
+        DELETE(f"{_UPLOADS}/{{upload}}", "write", batches.drop_upload, batch_shapes.DROPPED),
+        PUT(_BATCH, "write", batches.publish_uploads, batch_shapes.BATCH, body=batch_shapes.PUBLISH, event="publish"),
+        PUT(f"{_BATCH}/manifest", "write", batches.begin_batch, batch_shapes.BATCH, body=batch_shapes.BEGIN),
+        PUT(f"{_BATCH}/counts", "write", batches.complete_batch, batch_shapes.BATCH, body=batch_shapes.COMPLETE),
+        GET(_BATCH, "view", batches.show_batch, batch_shapes.BATCH),
+        GET(_BATCHES, "view", batches.list_batches, batch_shapes.BATCHES, batch_shapes.OF_LIST),
+        DELETE(_BATCHES, "admin", batches.forget_batches, batch_shapes.FORGOTTEN, batch_shapes.OF_FORGET),
     )
 )
 
@@ -87,66 +123,91 @@ _SUBSCRIPTIONS: Final[Sequence[Operation]] = tuple(
     for each in (
         POST(
             f"{_SUBSCRIPTION}/cursors",
+            "read",
             cursors.commit_cursors,
             subscription_shapes.COMMITTED,
             subscription_shapes.OF_COMMIT,
             subscription_shapes.COMMIT,
+            event="commit",
         ),
         GET(
             f"{_SUBSCRIPTION}/events",
+            "read",
             stream.stream_by_query,
             subscription_shapes.STREAM,
             subscription_shapes.OF_STREAM,
+            event="read",
         ),
         POST(
             f"{_SUBSCRIPTION}/events",
+            "read",
             stream.stream_by_body,
             subscription_shapes.STREAM,
             body=subscription_shapes.STREAM_BODY,
+            event="read",
         ),
         GET(
             "/subscriptions",
+            "view",
             subscriptions.list_subscriptions,
             subscription_shapes.SUBSCRIPTIONS,
             subscription_shapes.OF_LIST,
         ),
         POST(
             "/subscriptions",
+            "view",
             subscriptions.create_subscription,
             subscription_shapes.CREATED,
             body=subscription_shapes.NEW_SUBSCRIPTION,
         ),
-        GET(_SUBSCRIPTION, subscriptions.show_subscription, subscription_shapes.SUBSCRIPTION),
+        GET(_SUBSCRIPTION, "view", subscriptions.show_subscription, subscription_shapes.SUBSCRIPTION),
         PUT(
             _SUBSCRIPTION,
+            "admin",
             subscriptions.replace_subscription,
             subscription_shapes.DONE,
             body=subscription_shapes.NEW_SUBSCRIPTION,
         ),
-        DELETE(_SUBSCRIPTION, subscriptions.delete_subscription, subscription_shapes.DONE),
-        GET(f"{_SUBSCRIPTION}/cursors", cursors.show_cursors, subscription_shapes.CURSORS),
+        DELETE(_SUBSCRIPTION, "admin", subscriptions.delete_subscription, subscription_shapes.DONE),
+        GET(f"{_SUBSCRIPTION}/cursors", "view", cursors.show_cursors, subscription_shapes.CURSORS),
         PATCH(
             f"{_SUBSCRIPTION}/cursors",
+            "admin",
             cursors.reset_cursors,
             subscription_shapes.MOVED,
             body=subscription_shapes.RESET,
         ),
         GET(
-            f"{_SUBSCRIPTION}/stats", subscriptions.show_stats, subscription_shapes.STATS, subscription_shapes.OF_STATS
+            f"{_SUBSCRIPTION}/stats",
+            "view",
+            subscriptions.show_stats,
+            subscription_shapes.STATS,
+            subscription_shapes.OF_STATS,
         ),
-        POST(f"{_SUBSCRIPTION}/streams/{{stream}}/lease", cursors.extend_lease, subscription_shapes.DONE),
+        POST(f"{_SUBSCRIPTION}/streams/{{stream}}/lease", "read", cursors.extend_lease, subscription_shapes.DONE),
         POST(
             f"{_SUBSCRIPTION}/streams/{{stream}}/release",
+            "read",
             cursors.release_stream,
             subscription_shapes.DONE,
             body=subscription_shapes.RELEASE,
         ),
-        GET(_PARKED, parked.list_parked, subscription_shapes.PARKED_KEYS),
-        GET(f"{_PARKED}/{{parked}}", parked.show_parked, subscription_shapes.PARKED_KEY, subscription_shapes.OF_PARKED),
-        POST(f"{_PARKED}/retry", parked.retry_all_parked, subscription_shapes.RETRIED),
-        POST(f"{_PARKED}/{{parked}}/retry", parked.retry_parked, subscription_shapes.DONE),
+        GET(_PARKED, "view", parked.list_parked, subscription_shapes.PARKED_KEYS),
+        GET(
+            f"{_PARKED}/{{parked}}",
+            "view",
+            parked.show_parked,
+            subscription_shapes.PARKED_KEY,
+            subscription_shapes.OF_PARKED,
+        ),
+        POST(f"{_PARKED}/retry", "admin", parked.retry_all_parked, subscription_shapes.RETRIED),
+        POST(f"{_PARKED}/{{parked}}/retry", "admin", parked.retry_parked, subscription_shapes.DONE),
         POST(
-            f"{_PARKED}/{{parked}}/skip", parked.skip_parked, subscription_shapes.DONE, body=subscription_shapes.REASON
+            f"{_PARKED}/{{parked}}/skip",
+            "admin",
+            parked.skip_parked,
+            subscription_shapes.DONE,
+            body=subscription_shapes.REASON,
         ),
     )
 )
@@ -155,90 +216,116 @@ _EVENT_TYPE: Final = "/event-types/{event_type}"
 _SCHEMA: Final = f"{_EVENT_TYPE}/schemas/{{version}}"
 
 _REGISTRY: Final[Sequence[Operation]] = (
-    GET("/event-types", registry.list_event_types, shapes.EVENT_TYPES, log_shapes.EVENT_TYPES),
-    POST("/event-types", registry.create_event_type, shapes.CREATED, body=shapes.NEW_EVENT_TYPE),
-    GET(_EVENT_TYPE, registry.show_event_type, shapes.EVENT_TYPE),
-    PUT(_EVENT_TYPE, registry.replace_event_type, shapes.CHANGED, log_shapes.REORDERING, shapes.NEW_EVENT_TYPE),
-    DELETE(_EVENT_TYPE, registry.delete_event_type, shapes.DELETED),
-    PUT(f"{_EVENT_TYPE}/partition-count", registry.grow_event_type, shapes.DONE, body=shapes.COUNT),
+    GET("/event-types", "view", registry.list_event_types, shapes.EVENT_TYPES, log_shapes.EVENT_TYPES),
+    POST("/event-types", "admin", registry.create_event_type, shapes.CREATED, body=shapes.NEW_EVENT_TYPE),
+    GET(_EVENT_TYPE, "view", registry.show_event_type, shapes.EVENT_TYPE),
+    PUT(
+        _EVENT_TYPE, "admin", registry.replace_event_type, shapes.CHANGED, log_shapes.REORDERING, shapes.NEW_EVENT_TYPE
+    ),
+    DELETE(_EVENT_TYPE, "admin", registry.delete_event_type, shapes.DELETED),
+    PUT(f"{_EVENT_TYPE}/partition-count", "admin", registry.grow_event_type, shapes.DONE, body=shapes.COUNT),
     POST(
         f"{_EVENT_TYPE}/definition-check",
+        "admin",
         registry.check_definition,
         shapes.TAKEN,
         log_shapes.REORDERING,
         shapes.NEW_EVENT_TYPE,
     ),
-    GET(f"{_EVENT_TYPE}/schemas", registry.list_schemas, shapes.SCHEMAS, log_shapes.SCHEMAS),
-    POST(f"{_EVENT_TYPE}/schemas", registry.add_schema, shapes.ADDED, log_shapes.FETCH, shapes.NEW_SCHEMA),
-    GET(_SCHEMA, registry.show_schema, shapes.SCHEMA),
-    POST(f"{_SCHEMA}/compatibility-check", registry.compare_schema, shapes.COMPARISON, body=shapes.COMPARED),
+    GET(f"{_EVENT_TYPE}/schemas", "view", registry.list_schemas, shapes.SCHEMAS, log_shapes.SCHEMAS),
+    POST(f"{_EVENT_TYPE}/schemas", "admin", registry.add_schema, shapes.ADDED, log_shapes.FETCH, shapes.NEW_SCHEMA),
+    GET(_SCHEMA, "view", registry.show_schema, shapes.SCHEMA),
+    POST(f"{_SCHEMA}/compatibility-check", "view", registry.compare_schema, shapes.COMPARISON, body=shapes.COMPARED),
 )
 
 _LOW_LEVEL: Final[Sequence[Operation]] = (
-    GET(f"{_EVENT_TYPE}/events", event_stream.stream_events, log_shapes.STREAM, log_shapes.OF_STREAM),
-    GET(f"{_EVENT_TYPE}/partitions", nakadi.list_partitions, log_shapes.PARTITIONS, log_shapes.OF_PARTITIONS),
+    GET(
+        f"{_EVENT_TYPE}/events",
+        "read",
+        event_stream.stream_events,
+        log_shapes.STREAM,
+        log_shapes.OF_STREAM,
+        event="read",
+    ),
+    GET(f"{_EVENT_TYPE}/partitions", "view", nakadi.list_partitions, log_shapes.PARTITIONS, log_shapes.OF_PARTITIONS),
     GET(
         f"{_EVENT_TYPE}/partitions/{{partition}}",
+        "read",
         nakadi.show_partition,
         log_shapes.PARTITION,
         log_shapes.OF_PARTITION,
         in_path=log_shapes.IN_PATH,
     ),
-    GET(f"{_EVENT_TYPE}/cursors", nakadi.find_cursors, log_shapes.CURSORS, log_shapes.OF_TIME),
-    POST(f"{_EVENT_TYPE}/cursor-distances", nakadi.measure_distances, log_shapes.DISTANCES, body=log_shapes.PAIRS),
-    POST(f"{_EVENT_TYPE}/shifted-cursors", nakadi.shift_cursors, log_shapes.CURSORS, body=log_shapes.SHIFTS),
-    POST(f"{_EVENT_TYPE}/cursors-lag", nakadi.measure_lag, log_shapes.PARTITIONS, body=log_shapes.PLACES),
+    GET(f"{_EVENT_TYPE}/cursors", "read", nakadi.find_cursors, log_shapes.CURSORS, log_shapes.OF_TIME),
+    POST(
+        f"{_EVENT_TYPE}/cursor-distances", "view", nakadi.measure_distances, log_shapes.DISTANCES, body=log_shapes.PAIRS
+    ),
+    POST(f"{_EVENT_TYPE}/shifted-cursors", "read", nakadi.shift_cursors, log_shapes.CURSORS, body=log_shapes.SHIFTS),
+    POST(f"{_EVENT_TYPE}/cursors-lag", "read", nakadi.measure_lag, log_shapes.PARTITIONS, body=log_shapes.PLACES),
 )
 
 _GROUP: Final = "/groups/{group}"
 
 _GROUPS: Final[Sequence[Operation]] = (
-    GET("/groups", groups.list_groups, group_shapes.GROUPS, group_shapes.OF_LIST),
+    GET("/groups", "view", groups.list_groups, group_shapes.GROUPS, group_shapes.OF_LIST),
     *(
         each._replace(in_path=group_shapes.IN_PATH, any_text=True)
         for each in (
-            POST(f"{_GROUP}/positions", groups.commit_positions, group_shapes.COMMITTED, body=group_shapes.COMMIT),
-            PATCH(f"{_GROUP}/positions", groups.reset_positions, group_shapes.RESET, body=group_shapes.NEW_RESET),
-            GET(f"{_GROUP}/history", groups.show_history, group_shapes.HISTORY, group_shapes.OF_HISTORY),
-            GET(_GROUP, groups.show_group, group_shapes.GROUP),
-            DELETE(_GROUP, groups.forget_group, group_shapes.FORGOTTEN),
+            POST(
+                f"{_GROUP}/positions", "read", groups.commit_positions, group_shapes.COMMITTED, body=group_shapes.COMMIT
+            ),
+            PATCH(
+                f"{_GROUP}/positions", "admin", groups.reset_positions, group_shapes.RESET, body=group_shapes.NEW_RESET
+            ),
+            GET(f"{_GROUP}/history", "view", groups.show_history, group_shapes.HISTORY, group_shapes.OF_HISTORY),
+            GET(_GROUP, "view", groups.show_group, group_shapes.GROUP),
+            DELETE(_GROUP, "admin", groups.forget_group, group_shapes.FORGOTTEN),
         )
     ),
 )
 
 _ADMIN: Final[Sequence[Operation]] = (
-    GET("/registry/enrichment-strategies", registry.list_enrichment_strategies, admin_shapes.STRATEGIES),
-    GET("/registry/partition-strategies", registry.list_partition_strategies, admin_shapes.STRATEGIES),
-    GET("/settings/admins", admin.show_administrators, admin_shapes.ADMINISTRATORS),
+    GET("/registry/enrichment-strategies", None, registry.list_enrichment_strategies, admin_shapes.STRATEGIES),
+    GET("/registry/partition-strategies", None, registry.list_partition_strategies, admin_shapes.STRATEGIES),
+    GET("/settings/admins", "administer", admin.show_administrators, admin_shapes.ADMINISTRATORS),
     POST(
         "/settings/admins",
+        "administer",
         admin.replace_administrators,
         admin_shapes.REPLACED,
         body=admin_shapes.NEW_ADMINISTRATORS,
     ),
-    GET("/settings/blacklist", admin.show_blacklist, admin_shapes.BLACKLIST),
-    PUT("/settings/blacklist/{type}/{name}", admin.block, admin_shapes.BLOCKED, in_path=admin_shapes.BLOCK),
-    DELETE("/settings/blacklist/{type}/{name}", admin.unblock, admin_shapes.UNBLOCKED, in_path=admin_shapes.BLOCK),
-    GET("/settings/features", admin.show_features, admin_shapes.ALL_FEATURES),
-    POST("/settings/features", admin.switch_feature, admin_shapes.SWITCHED, body=admin_shapes.SWITCH),
-    GET("/storages", admin.list_storages, admin_shapes.STORAGES),
-    POST("/storages", admin.add_storage, admin_shapes.NO_OTHER),
-    GET("/storages/{id}", admin.show_storage, admin_shapes.STORAGE, in_path=admin_shapes.ID),
-    DELETE("/storages/{id}", admin.delete_storage, admin_shapes.IN_USE, in_path=admin_shapes.ID),
-    PUT("/storages/default/{id}", admin.choose_storage, admin_shapes.STORAGE, in_path=admin_shapes.ID),
-    GET("/event-types/{event_type}/timelines", admin.list_timelines, admin_shapes.TIMELINES),
-    POST("/event-types/{event_type}/timelines", admin.add_timeline, admin_shapes.NO_OTHER),
+    GET("/settings/blacklist", "administer", admin.show_blacklist, admin_shapes.BLACKLIST),
+    PUT(
+        "/settings/blacklist/{type}/{name}", "administer", admin.block, admin_shapes.BLOCKED, in_path=admin_shapes.BLOCK
+    ),
+    DELETE(
+        "/settings/blacklist/{type}/{name}",
+        "administer",
+        admin.unblock,
+        admin_shapes.UNBLOCKED,
+        in_path=admin_shapes.BLOCK,
+    ),
+    GET("/settings/features", "administer", admin.show_features, admin_shapes.ALL_FEATURES),
+    POST("/settings/features", "administer", admin.switch_feature, admin_shapes.SWITCHED, body=admin_shapes.SWITCH),
+    GET("/storages", "administer", admin.list_storages, admin_shapes.STORAGES),
+    POST("/storages", "administer", admin.add_storage, admin_shapes.NO_OTHER),
+    GET("/storages/{id}", "administer", admin.show_storage, admin_shapes.STORAGE, in_path=admin_shapes.ID),
+    DELETE("/storages/{id}", "administer", admin.delete_storage, admin_shapes.IN_USE, in_path=admin_shapes.ID),
+    PUT("/storages/default/{id}", "administer", admin.choose_storage, admin_shapes.STORAGE, in_path=admin_shapes.ID),
+    GET("/event-types/{event_type}/timelines", "administer", admin.list_timelines, admin_shapes.TIMELINES),
+    POST("/event-types/{event_type}/timelines", "administer", admin.add_timeline, admin_shapes.NO_OTHER),
 )
 
 _OPERATIONS: Final[Sequence[Operation]] = (
-    GET("/", operations.index, shapes.INDEX),
-    GET("/health", operations.health, shapes.OK),
-    GET("/health/live", operations.live, shapes.STATUS),
-    GET("/health/ready", operations.ready, shapes.STATUS),
-    GET("/version", operations.version, shapes.VERSION),
-    GET("/metrics", operations.metrics, shapes.METRICS),
-    GET("/openapi.json", operations.openapi, shapes.DESCRIPTION),
-    GET("/docs", operations.docs, shapes.DOCS),
+    GET("/", None, operations.index, shapes.INDEX),
+    GET("/health", None, operations.health, shapes.OK),
+    GET("/health/live", None, operations.live, shapes.STATUS),
+    GET("/health/ready", None, operations.ready, shapes.STATUS),
+    GET("/version", None, operations.version, shapes.VERSION),
+    GET("/metrics", None, operations.metrics, shapes.METRICS),
+    GET("/openapi.json", None, operations.openapi, shapes.DESCRIPTION),
+    GET("/docs", None, operations.docs, shapes.DOCS),
 )
 
 ROUTES: Final[Sequence[Operation]] = (

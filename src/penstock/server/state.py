@@ -20,7 +20,6 @@ from starlette.requests import Request
 from penstock.core.registry.definition import is_name
 from penstock.errors import EventTypeNotFound
 from penstock.hub.hub import Hub
-from penstock.server.access import access_of
 from penstock.server.metrics import Backlog, Metrics, backlog_of
 from penstock.wire.query import shown
 
@@ -155,7 +154,6 @@ def event_type_of(request: Request) -> str:
     name: str = request.path_params["event_type"]
     if not is_name(name):
         raise EventTypeNotFound(event_type=shown(name))
-    access_of(request).feed = name
     return name
 
 
@@ -164,8 +162,7 @@ def subscription_of(request: Request) -> str:
     return shown(request.path_params["subscription"]).replace("\0", "")
 
 
-async def state_of(request: Request) -> State:
-    """Return the state of the app that *request* came to, its hub started."""
+def state_of(request: Request) -> State:
+    """Return the state of the app that *request* came to. Its hub runs if the route needs a permission."""
     state: State = request.app.state.penstock
-    await state.start()
     return state

@@ -254,7 +254,7 @@ def _mistyped(field: str, value: Any, right: str) -> BadParameter:
     return BadParameter(f'Field "{field}" {describe_mismatch(value, right)}', parameter=field, allowed=right)
 
 
-Operation = Literal["read", "write", "admin", "view", "administer"]
+Permission = Literal["read", "write", "admin", "view", "administer"]
 """What somebody wants to do: read an event type's events, write some, change or drop it, look at its definition; or
 administer the hub itself."""
 
@@ -285,7 +285,7 @@ class Permissions:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
-    def check(self, caller: Caller, operation: Operation, event_type: str | None = None) -> None:
+    def check(self, caller: Caller, permission: Permission, event_type: str | None = None) -> None:
         """Return if *caller* may; *event_type* is the one concerned, None where it is the hub as a whole.
 
         It costs no query, and can be asked on an event loop. What it says changes while somebody reads: those who
@@ -296,8 +296,8 @@ class Permissions:
             DatabaseUnavailable: see `Settings.now`.
         """
         blocked = self._settings.now().blocked
-        if not blocked or operation not in _BLOCKED_BY:
+        if not blocked or permission not in _BLOCKED_BY:
             return
-        by_application, by_event_type = _BLOCKED_BY[operation]
+        by_application, by_event_type = _BLOCKED_BY[permission]
         if (by_application, caller.application) in blocked or (by_event_type, event_type) in blocked:
             raise Blocked(event_type=event_type, application=caller.application)

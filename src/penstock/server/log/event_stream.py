@@ -24,7 +24,7 @@ from penstock.errors import EventTypeNotFound, PenstockError, Unavailable, Unusa
 from penstock.hub.hub import Hub
 from penstock.hub.log.read import Reading, Track, WantedPartition, next_events
 from penstock.server.access import access_of
-from penstock.server.auth import caller_of
+from penstock.server.auth import authorize, event_type_named
 from penstock.server.http.encoding import choose_encoding
 from penstock.server.http.streaming import Gathering, Leaving, Piece, Run, leaving, send_ahead, something_new, unless
 from penstock.server.log.nakadi import look
@@ -184,15 +184,13 @@ TIMEOUT_SECONDS: Final = (3_000.0, 4_200.0)
 
 async def stream_events(request: Request) -> "EventStream":
     """GET /event-types/{event_type}/events: stream batches of events to one who keeps its own cursors."""
-    access, state = access_of(request), await state_of(request)
-    access.event = "read"
+    access, state = access_of(request), state_of(request)
     try:
         name = event_type_of(request)
-        allowed = partial(state.hub.admin.permissions.check, caller_of(request), "read", name)
-        allowed()
         feed, extents = await look(state, name)
     except EventTypeNotFound as error:
         raise EventTypeNotFound("topic not found", **error.fields) from None
+    allowed = partial(authorize, request, "read", event_type_named(name))
     header = request.headers.get(HEADER)
     positions = _positions(header, extents)
     asked = parse_stream(Query(request.scope["query_string"]))

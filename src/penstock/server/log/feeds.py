@@ -24,7 +24,7 @@ from penstock.hub.hub import Hub
 from penstock.hub.log.read import Reading, WantedPartition
 from penstock.hub.log.request import Published
 from penstock.server.access import access_of
-from penstock.server.auth import caller_of
+from penstock.server.auth import authorize, event_type_named
 from penstock.server.http.encoding import choose_encoding, choose_form
 from penstock.server.http.requests import read_body, refuse_foreign_body
 from penstock.server.http.responses import json_response
@@ -42,17 +42,17 @@ Headers = Callable[[Reading, bool], dict[str, str]]
 FLOW_ID: Final = "x-flow-id"
 
 
-async def read_feed(request: Request) -> Page | Response:
+async def discover_feed(request: Request) -> Response:
+    """GET /feeds/{event_type}: discover a feed's partitions (FeedAPI v2)."""
+    state, name = state_of(request), event_type_of(request)
+    feed = await state.run(lambda: state.hub.registry.load(name))
+    return json_response(feedapi.discovery(feed.epoch, feed.partition_count, feed.event_type.exactly_once))
+
+
+async def read_feed(request: Request) -> Page:
     """GET /feeds/{event_type}: discover a feed (FeedAPI v2, without arguments), or read it (ZeroEventHub v1)."""
-    access, state, name = access_of(request), await state_of(request), event_type_of(request)
+    access, state, name = access_of(request), state_of(request), event_type_of(request)
     query = Query(request.scope["query_string"])
-    if not query:
-        choose_form(request, "application/json")
-        state.hub.admin.permissions.check(caller_of(request), "view", name)
-        feed = await state.run(lambda: state.hub.registry.load(name))
-        return json_response(feedapi.discovery(feed.epoch, feed.partition_count, feed.event_type.exactly_once))
-    access.event = "read"
-    state.hub.admin.permissions.check(caller_of(request), "read", name)
     try:
         asked = zeroeventhub.parse_read(query)
     except (BadParameter, BadPartitionCount) as error:
@@ -105,9 +105,7 @@ async def _naming_partitions(
 
 async def read_partition(request: Request) -> Page:
     """GET /feeds/{event_type}/events: read a partition (FeedAPI v2)."""
-    access, state, name = access_of(request), await state_of(request), event_type_of(request)
-    access.event = "read"
-    state.hub.admin.permissions.check(caller_of(request), "read", name)
+    access, state, name = access_of(request), state_of(request), event_type_of(request)
     asked = feedapi.parse_read(Query(request.scope["query_string"]))
     access.partitions = str(asked.partition)
     kinds = _kind_filter(name, asked.kinds)
@@ -134,9 +132,7 @@ async def read_partition(request: Request) -> Page:
 
 async def publish(request: Request) -> Response:
     """POST /feeds/{event_type}: publish lines, all or none, or by chunks."""
-    access, state, name = access_of(request), await state_of(request), event_type_of(request)
-    access.event = "publish"
-    state.hub.admin.permissions.check(caller_of(request), "write", name)
+    access, state, name = access_of(request), state_of(request), event_type_of(request)
     refuse_foreign_body(request)
     refuse_numbers(request.headers, name)
     query = Query(request.scope["query_string"])
@@ -250,7 +246,7 @@ def _page(
         form,
         event_type,
         reopen,
-        allowed=partial(state.hub.admin.permissions.check, caller_of(request), "read", event_type),
+        allowed=partial(authorize, request, "read", event_type_named(event_type)),
         wait_seconds=wait_seconds,
         encoding=choose_encoding(request.headers.get("accept-encoding")),
         headers=headers,

@@ -12,8 +12,7 @@ from penstock.hub.hub import Hub
 from penstock.server.http.requests import read_body
 from penstock.server.http.responses import json_response
 from penstock.server.log.pages import settle
-from penstock.server.registry import asked
-from penstock.server.state import State
+from penstock.server.state import State, event_type_of, state_of
 from penstock.wire.log.nakadi import (
     Extent,
     GivenCursor,
@@ -46,7 +45,7 @@ class Look(NamedTuple):
 
 async def list_partitions(request: Request) -> Response:
     """GET /event-types/{event_type}/partitions: show where each partition begins and ends, the outbox included."""
-    state, name = await asked(request, "view")
+    state, name = state_of(request), event_type_of(request)
     text = Query(request.scope["query_string"]).text("cursors")
     given = [] if text is None else parse_list(text, "cursors")
 
@@ -61,7 +60,7 @@ async def list_partitions(request: Request) -> Response:
 
 async def show_partition(request: Request) -> Response:
     """GET /event-types/{event_type}/partitions/{partition}: show where one partition begins and ends."""
-    state, name = await asked(request, "read")
+    state, name = state_of(request), event_type_of(request)
     consumed = Query(request.scope["query_string"]).text("consumed_offset")
     text = request.path_params["partition"]
 
@@ -80,7 +79,7 @@ async def show_partition(request: Request) -> Response:
 
 async def measure_distances(request: Request) -> Response:
     """POST /event-types/{event_type}/cursor-distances: tell how many events lie between two cursors, for each pair."""
-    state, name = await asked(request, "view")
+    state, name = state_of(request), event_type_of(request)
     body = await read_body(request, state, CURSORS_BYTES_MAX)
 
     def distances(extents: Sequence[Extent]) -> list[dict[str, Any]]:
@@ -91,7 +90,7 @@ async def measure_distances(request: Request) -> Response:
 
 async def shift_cursors(request: Request) -> Response:
     """POST /event-types/{event_type}/shifted-cursors: tell the cursors so many events further on, or back."""
-    state, name = await asked(request, "read")
+    state, name = state_of(request), event_type_of(request)
     body = await read_body(request, state, CURSORS_BYTES_MAX)
 
     def cursors(extents: Sequence[Extent]) -> list[dict[str, Any]]:
@@ -102,7 +101,7 @@ async def shift_cursors(request: Request) -> Response:
 
 async def measure_lag(request: Request) -> Response:
     """POST /event-types/{event_type}/cursors-lag: tell how many events come after each cursor."""
-    state, name = await asked(request, "read")
+    state, name = state_of(request), event_type_of(request)
     body = await read_body(request, state, CURSORS_BYTES_MAX)
 
     def lags(extents: Sequence[Extent]) -> list[dict[str, Any]]:
@@ -114,7 +113,7 @@ async def measure_lag(request: Request) -> Response:
 
 async def find_cursors(request: Request) -> Response:
     """GET /event-types/{event_type}/cursors: tell where each partition has what came at a time or later."""
-    state, name = await asked(request, "read")
+    state, name = state_of(request), event_type_of(request)
     at = parse_at(Query(request.scope["query_string"]))
 
     def cursors() -> Response:

@@ -31,8 +31,7 @@ from penstock.hub.log.request import Published
 from penstock.server.access import access_of
 from penstock.server.http.requests import read_body, refuse_foreign_body
 from penstock.server.http.responses import json_response, warn
-from penstock.server.registry import asked
-from penstock.server.state import State
+from penstock.server.state import State, event_type_of, state_of
 from penstock.wire.log.nakadi import aborted_responses, batch_responses, parse_batch
 from penstock.wire.producers import refuse_numbers
 from penstock.wire.query import shown
@@ -73,8 +72,7 @@ async def delete_events(request: Request) -> Response:
 
 async def _publish(request: Request, *, deletes: bool) -> Response:
     access = access_of(request)
-    state, name = await asked(request, "write")
-    access.event = "publish"
+    state, name = state_of(request), event_type_of(request)
     _check_headers(request)
     refuse_numbers(request.headers, name)
     body = await read_body(request, state)

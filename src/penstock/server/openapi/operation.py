@@ -7,6 +7,8 @@ from typing import Any, Literal, NamedTuple
 
 from starlette.requests import Request
 
+from penstock.hub.admin.settings import Permission
+
 Handler = Callable[[Request], Awaitable[Any]]
 Schema = Mapping[str, Any]
 """A JSON Schema of the 2020-12 draft, as OpenAPI 3.1 takes it."""
@@ -46,10 +48,15 @@ def list_of(items: Schema, **rules: Any) -> dict[str, Any]:
 
 
 class Operation(NamedTuple):
-    """A method on a path, who handles it, and what to say about it; the handler's docstring says what it does."""
+    """A method on a path: its handler, the permission that it needs, and its description.
+
+    The first line of the handler's docstring says what the operation does.
+    """
 
     method: str
     path: str
+    needs: Permission | None
+    """The permission for what the path names; None if anybody may, and the hub need not have started."""
     handler: Handler
     answer: Answer
     parameters: tuple[Parameter, ...] = ()
@@ -59,6 +66,10 @@ class Operation(NamedTuple):
     """What stands in its path, by name, where it is not the name of an event type."""
     any_text: bool = False
     """Whether what stands in its path may hold slashes."""
+    event: Literal["request", "read", "publish", "commit"] = "request"
+    """What the access log calls a request of it."""
+    without_query: "Operation | None" = None
+    """The operation that takes over when the request has no query; it is described together with this one."""
 
     @property
     def route(self) -> str:

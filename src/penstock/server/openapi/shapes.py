@@ -215,6 +215,7 @@ CREATED: Final = _answer("It exists now.", {}, 201)
 DELETED: Final = _answer("It is gone, with all its events.", {})
 EVENT_TYPES: Final = _answer("All event types.", {JSON: list_of(_EVENT_TYPE_SHOWN)})
 EVENT_TYPE: Final = _answer("As its owner gave it, with the defaults filled in.", {JSON: _EVENT_TYPE_SHOWN})
+DISCOVERY: Final = _answer("What the feed consists of.", {JSON: _DISCOVERY})
 PAGE_V1: Final = _answer(
     "Without arguments what the feed consists of, else events and cursors, one a line.",
     {JSON: _DISCOVERY, NDJSON: _V1_PAGE, ARROW: _ARROW},

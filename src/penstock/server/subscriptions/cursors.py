@@ -28,9 +28,10 @@ from penstock.errors import (
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.commits import Commit
 from penstock.server.access import access_of
-from penstock.server.auth import caller_of, subscription_asked
+from penstock.server.auth import authorize, event_type_named
 from penstock.server.http.requests import read_body
 from penstock.server.http.responses import json_response
+from penstock.server.state import state_of, subscription_of
 from penstock.server.subscriptions.subscriptions import extents_of
 from penstock.wire.log.nakadi import Extent, parse_time
 from penstock.wire.query import shown
@@ -59,7 +60,7 @@ _ANY: Final = 1 << 62
 
 async def show_cursors(request: Request) -> Response:
     """GET /subscriptions/{subscription}/cursors: show how far each partition is committed."""
-    state, subscription_id = await subscription_asked(request, "view")
+    state, subscription_id = state_of(request), subscription_of(request)
 
     def cursors() -> Response:
         slots = state.hub.subscriptions.streams.look(subscription_id).slots
@@ -71,9 +72,9 @@ async def show_cursors(request: Request) -> Response:
 
 async def commit_cursors(request: Request) -> Response:
     """POST /subscriptions/{subscription}/cursors: commit what a stream was sent, up to these cursors."""
-    state, subscription_id = await subscription_asked(request, "read")
+    state, subscription_id = state_of(request), subscription_of(request)
     access = access_of(request)
-    access.event, access.consumer = "commit", subscription_id
+    access.consumer = subscription_id
     hub, stream_id = state.hub, request.headers.get(STREAM_ID)
     if stream_id is None:
         raise BadParameter(parameter=STREAM_ID, value=None, allowed="the id of the stream, from its headers")
@@ -84,14 +85,14 @@ async def commit_cursors(request: Request) -> Response:
     else:
         commits = await state.run(lambda: _commits(hub, items))
     for name in {commit.place[0] for commit in commits}:
-        hub.admin.permissions.check(caller_of(request), "read", name)
+        authorize(request, "read", event_type_named(name))
     moved = await asyncio.wrap_future(hub.subscriptions.streams.commit(subscription_id, _stream_id(stream_id), commits))
     return Response(status_code=204) if all(moved) else json_response(results_shown(items, moved))
 
 
 async def reset_cursors(request: Request) -> Response:
     """PATCH /subscriptions/{subscription}/cursors: end the streams, and go on at these cursors."""
-    state, subscription_id = await subscription_asked(request, "admin")
+    state, subscription_id = state_of(request), subscription_of(request)
     hub = state.hub
     body = await read_body(request, state, BODY_BYTES_MAX)
     given = parse_subscription_reset(body, strict=hub.limits.strict)
@@ -128,7 +129,7 @@ def _rehearsed(hub: Hub, subscription_id: str, given: GivenReset) -> Mapping[str
 
 async def extend_lease(request: Request) -> Response:
     """POST /subscriptions/{subscription}/streams/{stream}/lease: begin its time to commit anew."""
-    state, subscription_id = await subscription_asked(request, "read")
+    state, subscription_id = state_of(request), subscription_of(request)
     stream_id = _stream_id(request.path_params["stream"])
     await state.run(lambda: state.hub.subscriptions.streams.extend(subscription_id, stream_id))
     return Response(status_code=204)
@@ -136,7 +137,7 @@ async def extend_lease(request: Request) -> Response:
 
 async def release_stream(request: Request) -> Response:
     """POST /subscriptions/{subscription}/streams/{stream}/release: end it, and let others have what it has."""
-    state, subscription_id = await subscription_asked(request, "read")
+    state, subscription_id = state_of(request), subscription_of(request)
     stream_id = _stream_id(request.path_params["stream"])
     keep, failed = parse_release(await read_body(request, state, BODY_BYTES_MAX))
     give_back = partial(state.hub.subscriptions.streams.give_back, subscription_id, stream_id, keep, failed)

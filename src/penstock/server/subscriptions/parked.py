@@ -8,9 +8,9 @@ from starlette.responses import Response
 
 from penstock.errors import BadParameter, ParkedNotFound
 from penstock.hub.background import rfc3339
-from penstock.server.auth import subscription_asked
 from penstock.server.http.requests import parsed, read_body
 from penstock.server.http.responses import json_response
+from penstock.server.state import state_of, subscription_of
 from penstock.server.subscriptions.subscriptions import BODY_BYTES_MAX
 from penstock.storage.parked import Parked
 from penstock.wire.groups import check_reason
@@ -23,7 +23,7 @@ _WHY: Final = 'say in the body why these events are not wanted, such as {"reason
 
 async def list_parked(request: Request) -> Response:
     """GET /subscriptions/{subscription}/parked: list the keys whose events wait."""
-    state, subscription_id = await subscription_asked(request, "view")
+    state, subscription_id = state_of(request), subscription_of(request)
     return await state.run(
         lambda: json_response({"items": list(map(_shown, state.hub.subscriptions.parking.list(subscription_id)))})
     )
@@ -31,7 +31,7 @@ async def list_parked(request: Request) -> Response:
 
 async def show_parked(request: Request) -> Response:
     """GET /subscriptions/{subscription}/parked/{parked}: show a key, and the first of its events that wait."""
-    state, subscription_id = await subscription_asked(request, "view")
+    state, subscription_id = state_of(request), subscription_of(request)
     parked_id = _parked_id(request, subscription_id)
     limit = Query(request.scope["query_string"]).integer("limit", EVENTS, low=1, high=EVENTS_MAX)
 
@@ -46,7 +46,7 @@ async def show_parked(request: Request) -> Response:
 
 async def retry_parked(request: Request) -> Response:
     """POST /subscriptions/{subscription}/parked/{parked}/retry: send the events of a key again."""
-    state, subscription_id = await subscription_asked(request, "admin")
+    state, subscription_id = state_of(request), subscription_of(request)
     parked_id = _parked_id(request, subscription_id)
 
     def retry() -> None:
@@ -59,7 +59,7 @@ async def retry_parked(request: Request) -> Response:
 
 async def retry_all_parked(request: Request) -> Response:
     """POST /subscriptions/{subscription}/parked/retry: send the events of all keys that wait again."""
-    state, subscription_id = await subscription_asked(request, "admin")
+    state, subscription_id = state_of(request), subscription_of(request)
 
     def retry() -> Response:
         count = state.hub.subscriptions.parking.retry(subscription_id)
@@ -71,7 +71,7 @@ async def retry_all_parked(request: Request) -> Response:
 
 async def skip_parked(request: Request) -> Response:
     """POST /subscriptions/{subscription}/parked/{parked}/skip: let the events of a key wait no longer, unsent."""
-    state, subscription_id = await subscription_asked(request, "admin")
+    state, subscription_id = state_of(request), subscription_of(request)
     parked_id = _parked_id(request, subscription_id)
     body = await read_body(request, state, BODY_BYTES_MAX)
 

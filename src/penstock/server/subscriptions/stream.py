@@ -22,7 +22,7 @@ from penstock.errors import DatabaseUnavailable, PenstockError
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.stream import Stream
 from penstock.server.access import Access, access_of
-from penstock.server.auth import caller_of
+from penstock.server.auth import authorize, event_type_named
 from penstock.server.http.encoding import choose_encoding, choose_form
 from penstock.server.http.requests import read_body
 from penstock.server.http.streaming import Gathering, Leaving, Piece, leaving, send_ahead, unless, while_wanted
@@ -56,16 +56,14 @@ async def stream_by_query(request: Request) -> Any:
 async def stream_by_body(request: Request) -> Any:
     """POST /subscriptions/{subscription}/events: stream batches of a subscription's events, of chosen partitions."""
     choose_form(request, MEDIA_TYPE)
-    state = await state_of(request)
+    state = state_of(request)
     return await _stream(request, given_by_body(await read_body(request, state, BODY_BYTES_MAX)))
 
 
 async def _stream(request: Request, given: Given) -> Any:
-    access, state = access_of(request), await state_of(request)
+    access, state = access_of(request), state_of(request)
     subscription_id = access.consumer = subscription_of(request)
-    access.event = "read"
-    hub, caller = state.hub, caller_of(request)
-    hub.admin.permissions.check(caller, "read")
+    hub = state.hub
     asked = asked_of(given, hub.limits)
     subscription = await state.run(lambda: hub.subscriptions.find(subscription_id))
     names = subscription.definition["event_types"]
@@ -73,7 +71,7 @@ async def _stream(request: Request, given: Given) -> Any:
 
     def allowed() -> None:
         for name in names:
-            hub.admin.permissions.check(caller, "read", name)
+            authorize(request, "read", event_type_named(name))
 
     allowed()
     if request.method == "HEAD":

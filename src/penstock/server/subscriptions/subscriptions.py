@@ -18,11 +18,11 @@ from penstock.errors import BadParameter, ChangesSwitchedOff, InvalidSubscriptio
 from penstock.hub.background import rfc3339
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.sessions import Look
-from penstock.server.auth import caller_of, subscription_asked
+from penstock.server.auth import authorize, event_type_named
 from penstock.server.http.links import link, page_links
 from penstock.server.http.requests import parsed, read_body
 from penstock.server.http.responses import json_response, warn_of_no_effect
-from penstock.server.state import state_of
+from penstock.server.state import state_of, subscription_of
 from penstock.storage.store import Head
 from penstock.storage.subscriptions import Session, Slot, Subscription
 from penstock.wire.log.nakadi import Extent, readable
@@ -34,7 +34,7 @@ SECOND_US: Final = 1_000_000
 
 async def show_stats(request: Request) -> Response:
     """GET /subscriptions/{subscription}/stats: show who has each partition, and what it has not committed yet."""
-    state, subscription_id = await subscription_asked(request, "view")
+    state, subscription_id = state_of(request), subscription_of(request)
     shows_lag = Query(request.scope["query_string"]).flag("show_time_lag")
 
     def stats() -> Response:
@@ -126,15 +126,14 @@ CREATION_OFF: Final = "disable_subscription_creation"
 
 async def create_subscription(request: Request) -> Response:
     """POST /subscriptions: create a subscription, or show the one that there is."""
-    state, caller = await state_of(request), caller_of(request)
-    state.hub.admin.permissions.check(caller, "view")
+    state = state_of(request)
     body = await read_body(request, state, BODY_BYTES_MAX)
 
     def create() -> Response:
         hub, given = state.hub, parsed(body)
         definition = complete_subscription(given)
         for name in definition["event_types"]:
-            hub.admin.permissions.check(caller, "view", name)
+            authorize(request, "view", event_type_named(name))
         found, created = hub.subscriptions.alike(definition), False
         if found is None:
             _check_creation(hub)
@@ -152,8 +151,7 @@ async def create_subscription(request: Request) -> Response:
 
 async def list_subscriptions(request: Request) -> Response:
     """GET /subscriptions: list subscriptions, the newest first; by token, in the order of their ids."""
-    state = await state_of(request)
-    state.hub.admin.permissions.check(caller_of(request), "view")
+    state = state_of(request)
     query = Query(request.scope["query_string"])
     search, shows = _search(query), query.flag("show_status")
     limit = query.integer("limit", LIMIT, low=1, high=LIMIT_MAX)
@@ -181,13 +179,13 @@ async def list_subscriptions(request: Request) -> Response:
 
 async def show_subscription(request: Request) -> Response:
     """GET /subscriptions/{subscription}: show a subscription."""
-    state, subscription_id = await subscription_asked(request, "view")
+    state, subscription_id = state_of(request), subscription_of(request)
     return await state.run(lambda: json_response(subscription_shown(state.hub.subscriptions.find(subscription_id))))
 
 
 async def replace_subscription(request: Request) -> Response:
     """PUT /subscriptions/{subscription}: change who may read a subscription, and what is attached to it."""
-    state, subscription_id = await subscription_asked(request, "admin")
+    state, subscription_id = state_of(request), subscription_of(request)
     body = await read_body(request, state, BODY_BYTES_MAX)
 
     def replace() -> Response:
@@ -200,7 +198,7 @@ async def replace_subscription(request: Request) -> Response:
 
 async def delete_subscription(request: Request) -> Response:
     """DELETE /subscriptions/{subscription}: drop a subscription; its streams end, and are told why."""
-    state, subscription_id = await subscription_asked(request, "admin")
+    state, subscription_id = state_of(request), subscription_of(request)
 
     def delete() -> None:
         state.hub.admin.settings.check_changes()

@@ -23,7 +23,7 @@ from penstock.hub.admin.settings import (
     UNAUTHENTICATED,
     Attribute,
     Caller,
-    Operation,
+    Permission,
     Permissions,
     Settings,
     SettingsSnapshot,
@@ -323,11 +323,11 @@ def test_started_settings_are_looked_up_by_the_watch_alone(
 def find_refused(settings: Settings, caller: Caller = UNAUTHENTICATED, event_type: str | None = NAME) -> set[str]:
     """Return the operations that *caller* may not do."""
     refused = set()
-    for operation in get_args(Operation):
+    for permission in get_args(Permission):
         try:
-            Permissions(settings).check(caller, operation, event_type)
+            Permissions(settings).check(caller, permission, event_type)
         except Blocked:
-            refused.add(operation)
+            refused.add(permission)
     return refused
 
 
@@ -335,28 +335,28 @@ def test_every_caller_may_do_everything_by_default(settings: Settings) -> None:
     assert find_refused(settings) == find_refused(settings, BILLING) == find_refused(settings, event_type=None) == set()
 
 
-@pytest.mark.parametrize(("kind", "operation"), [("CONSUMER_ET", "read"), ("PRODUCER_ET", "write")])
+@pytest.mark.parametrize(("kind", "permission"), [("CONSUMER_ET", "read"), ("PRODUCER_ET", "write")])
 def test_blocked_event_type_refuses_one_operation_to_every_caller(
-    settings: Settings, kind: Any, operation: str
+    settings: Settings, kind: Any, permission: str
 ) -> None:
     settings.block(kind, NAME)
 
-    assert find_refused(settings) == find_refused(settings, BILLING) == {operation}
+    assert find_refused(settings) == find_refused(settings, BILLING) == {permission}
     assert find_refused(settings, event_type="order.sent") == find_refused(settings, event_type=None) == set()
     settings.unblock(kind, NAME)
     assert find_refused(settings) == set()
 
 
-@pytest.mark.parametrize(("kind", "operation"), [("CONSUMER_APP", "read"), ("PRODUCER_APP", "write")])
+@pytest.mark.parametrize(("kind", "permission"), [("CONSUMER_APP", "read"), ("PRODUCER_APP", "write")])
 def test_blocked_application_is_refused_one_operation_on_every_event_type(
-    settings: Settings, kind: Any, operation: str
+    settings: Settings, kind: Any, permission: str
 ) -> None:
     settings.block(kind, "billing")
 
-    assert find_refused(settings, BILLING) == find_refused(settings, BILLING, "order.sent") == {operation}
+    assert find_refused(settings, BILLING) == find_refused(settings, BILLING, "order.sent") == {permission}
     assert find_refused(settings) == set()
     settings.block(kind, "unauthenticated")
-    assert find_refused(settings) == {operation}
+    assert find_refused(settings) == {permission}
 
 
 def test_names_of_applications_and_event_types_are_not_mixed_up(settings: Settings) -> None:
