@@ -41,7 +41,7 @@ def test_each_step_is_stored_for_one_of_the_racing_committers(hubs: list[Hub]) -
         at: dict[int, int | None] = dict.fromkeys(range(PARTITIONS))
         while any((offset or 0) < EVENTS for offset in at.values()):
             steps = [
-                PositionCommit(NAME, partition, (offset or 0) + 1, compares=True, expected=offset)
+                PositionCommit(NAME, partition, (offset or 0) + 1, is_conditional=True, expected=offset)
                 for partition, offset in at.items()
                 if (offset or 0) < EVENTS
             ]
@@ -64,7 +64,7 @@ def test_each_step_is_stored_for_one_of_the_racing_committers(hubs: list[Hub]) -
 def test_group_created_twice_at_once_is_created_once(hubs: list[Hub], kinds: tuple[str, str]) -> None:
     def make(hub: Hub, kind: str) -> str | None:
         try:
-            hub.groups.commit(GROUP, kind, [PositionCommit(NAME, 0, 1, compares=True)])
+            hub.groups.commit(GROUP, kind, [PositionCommit(NAME, 0, 1, is_conditional=True)])
         except (PositionMoved, GroupKindDiffers):
             return None
         return kind

@@ -27,12 +27,12 @@ def raise_violations(wrong: Sequence[Violation], kind: type[Invalid]) -> None:
 class DefinitionReader:
     """Reads the members of one object. Each method records a violation and still returns a value of the right type."""
 
-    def __init__(self, given: Definition) -> None:
-        self.given = given
+    def __init__(self, members: Definition) -> None:
+        self.members = members
         self._wrong: list[Violation] = []
         self._is_malformed = False
 
-    def raise_if_wrong(self, invalid: type[Invalid], malformed: type[Invalid]) -> None:
+    def raise_violations(self, invalid: type[Invalid], malformed: type[Invalid]) -> None:
         """Raise *malformed* or *invalid* if violations were recorded; the error lists all of them.
 
         *malformed* is raised if any member has the wrong type, *invalid* if members only break rules.
@@ -48,17 +48,17 @@ class DefinitionReader:
         self._is_malformed = True
         self.note(field, reason)
 
-    def text(self, field: str, *, required: bool = False) -> str:
+    def string(self, field: str, *, required: bool = False) -> str:
         """Return a string member; the empty string if it is absent."""
-        value = self.given.get(field)
+        value = self.members.get(field)
         if value is None and required:
             self.note(field, "may not be null")
             return ""
-        return str(self.typed(field, value if value is not None else "", str, "a text") or "")
+        return str(self.check_type(field, value if value is not None else "", str, "a text") or "")
 
-    def texts(self, field: str) -> list[str]:
+    def strings(self, field: str) -> list[str]:
         """Return a member that is a list of non-empty strings."""
-        values = self.given.get(field, [])
+        values = self.members.get(field, [])
         if values is None:
             return []
         if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
@@ -70,7 +70,7 @@ class DefinitionReader:
 
     def one_of(self, field: str, allowed: tuple[str, ...], default: str | None = None) -> str:
         """Return a member that is one of the strings *allowed*, in lower case; *default* if it is absent."""
-        value = self.given.get(field)
+        value = self.members.get(field)
         if value is None:
             if default is None:
                 self.note(field, f"may not be null; it is one of {', '.join(allowed)}")
@@ -82,10 +82,10 @@ class DefinitionReader:
 
     def authorization(self, *names: str) -> Definition | None:
         """Return the member `authorization`, whose lists have these *names*; None if it is absent."""
-        given = self.given.get("authorization")
+        given = self.members.get("authorization")
         if given is None:
             return None
-        if self.typed("authorization", given, dict, "an object") is None:
+        if self.check_type("authorization", given, dict, "an object") is None:
             return None
         for name in names:
             self.check_attributes(f"authorization.{name}", given.get(name))
@@ -93,12 +93,12 @@ class DefinitionReader:
 
     def check_attributes(self, field: str, given: Any) -> None:
         """Check a list of authorization attributes: at least one, no duplicates, each with `data_type` and `value`."""
-        attributes = self.typed(field, [] if given is None else given, list, "a list")
+        attributes = self.check_type(field, [] if given is None else given, list, "a list")
         if attributes == []:
             self.note(field, "must contain at least one attribute")
         seen = set()
         for each in attributes or []:
-            if self.typed(field, each, dict, "a list of objects") is None:
+            if self.check_type(field, each, dict, "a list of objects") is None:
                 continue
             pair = tuple(each.get(part) for part in ("data_type", "value"))
             if not all(isinstance(part, str) for part in pair):
@@ -108,14 +108,14 @@ class DefinitionReader:
                 self.note(field, f"must not have an attribute twice: {pair[0]}:{pair[1]}")
             seen.add(pair)
 
-    def attached(self, field: str, wrong: Callable[[Definition], Any]) -> Definition:
+    def string_map(self, field: str, wrong: Callable[[Definition], Any]) -> Definition:
         """Return labels or annotations; *wrong* yields each invalid key with the reason."""
         given = self.object(field)
         for key, reason in wrong(given):
             self.note(f"{field}[{key}]", reason)
         return dict(given)
 
-    def counted(self, field: str, value: Any, low: int, high: int) -> int:
+    def integer(self, field: str, value: Any, low: int, high: int) -> int:
         """Return *value* if it is an integer from *low* to *high*, else *low*."""
         right = f"a whole number from {low} to {high}"
         if value is not None and type(value) is not int:
@@ -128,10 +128,10 @@ class DefinitionReader:
 
     def object(self, field: str) -> Definition:
         """Return a member that is an object; an empty one if it is absent."""
-        given = self.given.get(field)
-        return self.typed(field, {} if given is None else given, dict, "an object") or {}
+        given = self.members.get(field)
+        return self.check_type(field, {} if given is None else given, dict, "an object") or {}
 
-    def typed(self, field: str, value: Any, kind: type, right: str) -> Any:
+    def check_type(self, field: str, value: Any, kind: type, right: str) -> Any:
         """Return *value* if it is an instance of *kind*; otherwise record a violation and return None."""
         if isinstance(value, kind):
             return value

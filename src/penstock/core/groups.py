@@ -63,7 +63,7 @@ class GroupProgress(NamedTuple):
         return max(0, self.extent.floor - self.offset)
 
     @property
-    def stuck(self) -> str | None:
+    def stuck_reason(self) -> str | None:
         """Reason for which the group cannot continue from its position without a reset; None: it can."""
         if self.extent is None:
             return "there is no such partition any more"
@@ -136,7 +136,7 @@ class PositionCommit(NamedTuple):
     slice: str = ""
     epoch: int | None = None
     """The epoch of the feed that was read; None: any."""
-    compares: bool = False
+    is_conditional: bool = False
     """Whether the position is stored only if the current one equals *expected*."""
     expected: int | None = None
     """None: there is no position yet."""

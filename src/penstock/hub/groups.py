@@ -250,7 +250,7 @@ def _why_unusable(commit: PositionCommit, kind: str, count: int, extent: Partiti
 
 def _check_expected(tx: Tx, group: str, commits: Sequence[PositionCommit], places: Sequence[Place]) -> None:
     """Raise PositionMoved unless all stands as is expected; the group is locked."""
-    compared = [(each, place) for each, place in zip(commits, places, strict=True) if each.compares]
+    compared = [(each, place) for each, place in zip(commits, places, strict=True) if each.is_conditional]
     slices = {(each.event_type, each.slice) for each, _ in compared}
     stands = {at: tx.positions.find(group, *at) for at in slices}
     for each, place in compared:
@@ -383,7 +383,7 @@ class Groups:
                 _check_expected(tx, group, commits, places)
                 tx.groups.put(group, places, now)
         except OutcomeUnknown as error:
-            if any(each.compares for each in commits):
+            if any(each.is_conditional for each in commits):
                 raise
             raise DatabaseUnavailable(reason=error.reason, retry_after=1) from error
         return sorted(places)

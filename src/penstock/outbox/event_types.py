@@ -43,7 +43,7 @@ def recall(name: str) -> Known | None:
 
 def remember(name: str, fingerprint: str, definition: str | bytes, partition_count: int) -> Known:
     """Remember the event type *name* as the database has it, and return it."""
-    event_type = EventType.stored(definition, partition_count)
+    event_type = EventType.from_stored(definition, partition_count)
     known = Known(fingerprint, event_type, Partitioner(event_type))
     _KEPT.put(name, len(definition) + _SMALLEST_CHARS, known)
     return known

@@ -60,7 +60,7 @@ def renewed(
         PartitionSlot((name, 0), owner if owner in members else None, heir if heir in sharing else None)
         for name, (owner, heir) in sorted(known.items())
     ]
-    found = assign_slots(slots, [StreamSession(name) for name in members if name in sharing], holding=leaving)
+    found = assign_slots(slots, [StreamSession(name) for name in members if name in sharing], ending=leaving)
     return Shared(members, {slot.place[0]: (slot.owner, slot.heir) for slot in found}, leaving)
 
 

@@ -21,12 +21,20 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 import jsonschema_rs
-import msgspec
 import re2
 
 from penstock.errors import InvalidEventType
 from penstock.schema.json_text import DEPTH_MAX, is_extreme
-from penstock.schema.traversal import COMBINED, HOLDING, Schema, format_pointer, nodes, target
+from penstock.schema.traversal import (
+    COMBINED,
+    HOLDING,
+    Schema,
+    abbreviate,
+    format_pointer,
+    invalid_schema,
+    nodes,
+    target,
+)
 
 STATES_MAX: Final = 10_000
 """Upper bound of the states of one pattern, which also determine the time to compile it."""
@@ -34,7 +42,6 @@ ALL_STATES_MAX: Final = 1_000_000
 """Upper bound of the states of all patterns of a schema, which determine their memory."""
 NAMES_MAX: Final = 100
 """Upper bound of the patterns for the names of an object's members: each takes memory for each member."""
-_SHOWN_CHARS: Final = 200
 _LACKING: Final = re.compile(r"invalid perl operator: \(\?(<?[=!]|P$)|invalid escape sequence: \\[1-9k]")
 """RE2's errors for look-around and back-references; `(?P` is its whole message for `(?P=name)`."""
 _QUIET: Final = re2.Options()
@@ -55,8 +62,8 @@ def check_patterns(schema: Schema) -> None:
         size = _size(where, pattern)
         states += size
         if size > STATES_MAX or states > ALL_STATES_MAX:
-            raise _wrong_pattern(
-                f"has a pattern at {where} that is too large, {_told(pattern)}: it makes {size} states, where "
+            raise invalid_schema(
+                f"has a pattern at {where} that is too large, {abbreviate(pattern)}: it makes {size} states, where "
                 f"{STATES_MAX} are allowed, and {ALL_STATES_MAX} for all patterns; maxLength bounds a text more cheaply"
             )
 
@@ -68,7 +75,7 @@ def _patterns(schema: Schema) -> Iterator[tuple[str, str]]:
         names = node.get("patternProperties")
         if isinstance(names, dict):
             if len(names) > NAMES_MAX:
-                raise _wrong_pattern(
+                raise invalid_schema(
                     f"has {len(names)} patternProperties at {format_pointer(at)}, where {NAMES_MAX} are allowed"
                 )
             yield from ((format_pointer(at), name) for name in names)
@@ -94,19 +101,13 @@ def _size(where: str, pattern: str) -> int:
     except re2.error as error:
         why = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else error
         lacks = " (RE2 has no look-around and no back-references)" if _LACKING.match(str(why)) else ""
-        raise _wrong_pattern(f"has a pattern at {where} that is not taken, {_told(pattern)}: {why}{lacks}") from None
+        raise invalid_schema(
+            f"has a pattern at {where} that is not taken, {abbreviate(pattern)}: {why}{lacks}"
+        ) from None
 
 
 def _compiled_size(pattern: str) -> int:
     return int(re2.compile(pattern, _QUIET).programsize)
-
-
-def _told(value: str) -> str:
-    return msgspec.json.encode(value).decode()[:_SHOWN_CHARS]
-
-
-def _wrong_pattern(reason: str) -> InvalidEventType:
-    return InvalidEventType(field="schema.schema", reason=reason)
 
 
 APPLIED_MAX: Final = 10_000
@@ -212,8 +213,8 @@ class _Unfolding:
             node = waiting.pop()
             if id(node) not in levels:
                 found[id(node)], levels[id(node)] = node, self._levels(node)
-                waiting += (met.node for met in _led_to(levels[id(node)]))
-        groups = _circles({at: [id(met.node) for met in _led_to(each)] for at, each in levels.items()})
+                waiting += (met.node for met in _targets(levels[id(node)]))
+        groups = _group_cycles({at: [id(met.node) for met in _targets(each)] for at, each in levels.items()})
         members = defaultdict(list)
         for at, group in groups.items():
             members[group].append(found[at])
@@ -282,8 +283,10 @@ class _Unfolding:
 
     def _members(self, node: Schema, level: _Level) -> None:
         rest = self._held(node, "additionalProperties")
-        level.rest.extend([*rest, *(self._met(each) for each in _named(node, "patternProperties").values())])
-        for name, each in _named(node, "properties").items():
+        level.rest.extend(
+            [*rest, *(self._met(each) for each in _subschemas_by_name(node, "patternProperties").values())]
+        )
+        for name, each in _subschemas_by_name(node, "properties").items():
             self._name(level, name, each, rest)
 
     def _items(self, node: Schema, level: _Level) -> None:
@@ -332,7 +335,7 @@ class _Unfolding:
         if id(node) not in self._beside:
             held = [each for method in COMBINED for each in (node.get(method) or ())]
             held += (node[keyword] for keyword in _IN_PLACE if keyword in node)
-            held += (each for each in _named(node, "dependencies").values() if not isinstance(each, list))
+            held += (each for each in _subschemas_by_name(node, "dependencies").values() if not isinstance(each, list))
             self._beside[id(node)] = list(map(self._met, held))
         return self._beside[id(node)]
 
@@ -347,23 +350,25 @@ class _Unfolding:
             if id(at) in seen:
                 raise self._endless(node)
             if references > REFERENCES_MAX:
-                raise _wrong(f"follows more than {REFERENCES_MAX} references from {self._place(node)}")
+                raise invalid_schema(f"follows more than {REFERENCES_MAX} references from {self._place(node)}")
             seen.add(id(at))
         return _Met(at, references)
 
     def _look(self) -> None:
         self._looks += 1
         if self._looks > LOOKS_MAX:
-            raise _wrong(f"is too entangled: it takes more than {LOOKS_MAX} looks to tell how much work it makes")
+            raise invalid_schema(
+                f"is too entangled: it takes more than {LOOKS_MAX} looks to tell how much work it makes"
+            )
 
     def _place(self, node: Any) -> str:
         return next((format_pointer(at) for at, each in nodes(self._schema) if each is node), "#")
 
     def _endless(self, node: Any) -> InvalidEventType:
-        return _wrong(f"refers at {self._place(node)} to itself without end")
+        return invalid_schema(f"refers at {self._place(node)} to itself without end")
 
     def _too_many(self, node: Any) -> InvalidEventType:
-        return _wrong(f"applies more than {APPLIED_MAX} schemas to one value at {self._place(node)} or within")
+        return invalid_schema(f"applies more than {APPLIED_MAX} schemas to one value at {self._place(node)} or within")
 
     def _doubling(
         self, node: Any, more: list[_Met], less: Sequence[_Met], group: int, groups: dict[int, int]
@@ -373,7 +378,7 @@ class _Unfolding:
         led_to = {id(met.node): met.node for met in more}
         back = [led_to[at] for at in counted.elements() if groups[at] == group]
         ways = " and to ".join(map(self._place, back[:2]))
-        return _wrong(
+        return invalid_schema(
             f"leads from {self._place(node)} to {ways} for the same member, and back: "
             "the work for an event would double with each of its levels"
         )
@@ -387,14 +392,14 @@ def _weight(node: Any) -> int:
     return 1 + len(node.get("enum") or ()) // _CHOICES + divisions
 
 
-def _led_to(levels: Iterable[_Level]) -> Iterator[_Met]:
+def _targets(levels: Iterable[_Level]) -> Iterator[_Met]:
     for level in levels:
         yield from level.rest
         for more, _ in level.named.values():
             yield from more
 
 
-def _circles(within: dict[int, list[int]]) -> dict[int, int]:
+def _group_cycles(within: dict[int, list[int]]) -> dict[int, int]:
     """Return the group of each node: nodes that lead to each other form one (Tarjan, 1972).
 
     The number of a group is higher than those of all groups that it leads to.
@@ -430,13 +435,9 @@ def _circles(within: dict[int, list[int]]) -> dict[int, int]:
     return group
 
 
-def _named(node: Schema, keyword: str) -> dict[str, Any]:
+def _subschemas_by_name(node: Schema, keyword: str) -> dict[str, Any]:
     held = node.get(keyword)
     return held if isinstance(held, dict) else {}
-
-
-def _wrong(reason: str) -> InvalidEventType:
-    return InvalidEventType(field="schema.schema", reason=reason)
 
 
 MATCH_MAX: Final = 100_000_000
@@ -498,13 +499,13 @@ def most_text_states(schema: Schema) -> int:
     0
     """
     states = cache(count_states)
-    return _most(schema, lambda node: states(node["pattern"]) if isinstance(node.get("pattern"), str) else 0)
+    return _most_states(schema, lambda node: states(node["pattern"]) if isinstance(node.get("pattern"), str) else 0)
 
 
 def most_name_states(schema: Schema) -> int:
     """Return the most states of `patternProperties` that one name of a member is matched against."""
     states = cache(count_states)
-    return _most(schema, lambda node: sum(map(states, node.get("patternProperties") or ())))
+    return _most_states(schema, lambda node: sum(map(states, node.get("patternProperties") or ())))
 
 
 def count_name_bytes(event: Any) -> int:
@@ -524,5 +525,5 @@ def count_name_bytes(event: Any) -> int:
     return count
 
 
-def _most(schema: Schema, weigh: Any) -> int:
+def _most_states(schema: Schema, weigh: Any) -> int:
     return most_weight(schema, weigh) if any(weigh(node) for _, node in nodes(schema)) else 0

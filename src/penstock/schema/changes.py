@@ -22,7 +22,7 @@ class ChangeKind(NamedTuple):
     """A kind of change."""
 
     name: str
-    says: str
+    message: str
     forward: Level
     """The level in the modes `forward` and `none`; in `none` it only raises the version."""
     compatible: Level
@@ -94,7 +94,7 @@ _CONSUMERS_LIST: Final = {
 class SchemaDifference(NamedTuple):
     """One difference between two schemas."""
 
-    rule: ChangeKind
+    kind: ChangeKind
     pointer: str
     """JSON pointer into the new schema, or into the old one if the node was removed."""
     old: Any
@@ -110,18 +110,18 @@ class SchemaDifference(NamedTuple):
     @property
     def is_on_consumers_list(self) -> bool:
         """True if the event guidelines call it compatible for consumers, and Nakadi's modes refuse it."""
-        return self.consumers and self.rule in _CONSUMERS_LIST and self.old is not None
+        return self.consumers and self.kind in _CONSUMERS_LIST and self.old is not None
 
     def level(self, rules: EvolutionRules) -> Level:
         """Return the part of the version number that it raises by *rules*."""
         if rules == "consumers" and self.is_on_consumers_list:
             return Level.MINOR
-        return self.rule.compatible if rules == "compatible" else self.rule.forward
+        return self.kind.compatible if rules == "compatible" else self.kind.forward
 
-    def says(self, rules: EvolutionRules) -> str:
+    def message(self, rules: EvolutionRules) -> str:
         """Return a description of the change, or the reason for its refusal, by *rules*."""
         listed = rules == "consumers" and self.is_on_consumers_list
-        return _CONSUMERS_LIST[self.rule] if listed else self.rule.says
+        return _CONSUMERS_LIST[self.kind] if listed else self.kind.message
 
     def __str__(self) -> str:
-        return f"{self.pointer}: {self.rule.says}"
+        return f"{self.pointer}: {self.kind.message}"

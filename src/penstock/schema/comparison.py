@@ -90,10 +90,10 @@ class SchemaPlace(NamedTuple):
         return self.within(*names, beside=beside, around=self.beside or self.around, **marks)
 
     @property
-    def way_out(self) -> str:
+    def alternative(self) -> str:
         """The alternative to a refused change at this place.
 
-        >>> SchemaPlace("#/minProperties").way_out
+        >>> SchemaPlace("#/minProperties").alternative
         'leave it as it is: what has to be otherwise takes another event type'
         """
         if self.beside:
@@ -233,7 +233,7 @@ def compare(old: Schema, new: Schema, *, closes: bool = False) -> list[SchemaDif
     """
     comparison = _Comparison(old, new, closes=closes)
     try:
-        comparison.dialects(_spoken(old), _spoken(new))
+        comparison.dialects(_draft_of(old), _draft_of(new))
         comparison.nodes(old, new, SchemaPlace("#", root=True))
     except RecursionError:
         raise InvalidEventType(field="schema", reason="is nested too deeply to be compared with the last one") from None
@@ -267,7 +267,7 @@ class _Comparison:
     def nodes(self, old: Any, new: Any, at: SchemaPlace) -> None:
         """Record the differences between two nodes at the same place."""
         old, new = node_of(old), node_of(new)
-        kinds = _kind(old, at), _kind(new, at)
+        kinds = _kind_at(old, at), _kind_at(new, at)
         if kinds == (EMPTY, "object"):
             self._note(TYPE_NARROWED, at, old, new, consumers=True)
             old = old | {name: "object" for name in ("type",) if name in new}
@@ -286,7 +286,7 @@ class _Comparison:
 
     def _is_comparable(self, old: Schema, new: Schema, at: SchemaPlace) -> bool:
         """Record that two nodes are of different kinds; return whether both allow some types."""
-        kinds = _kind(old, at), _kind(new, at)
+        kinds = _kind_at(old, at), _kind_at(new, at)
         if kinds[0] == EMPTY and kinds[1] in NARROWED_TO:
             alone = kinds[1] != "array" or not _is_entangled(old, at)  # Its items can require dropped members.
             self._note(TYPE_NARROWED, at, old, new, consumers=alone)
@@ -301,7 +301,7 @@ class _Comparison:
 
     def _note(
         self,
-        rule: ChangeKind,
+        kind: ChangeKind,
         at: SchemaPlace,
         old: Any,
         new: Any,
@@ -310,16 +310,16 @@ class _Comparison:
         consumers: bool = False,
         instead: str | None = None,
     ) -> None:
-        if at.one_of and rule not in (TITLE, DESCRIPTION):
-            rule = ONE_OF if rule.compatible < Level.MAJOR or rule.forward < Level.MAJOR else rule
+        if at.one_of and kind not in (TITLE, DESCRIPTION):
+            kind = ONE_OF if kind.compatible < Level.MAJOR or kind.forward < Level.MAJOR else kind
             producers = consumers = False
         self._places_chars += len(at.pointer)
         if self._places_chars > PLACES_CHARS_MAX:  # With references, a short schema can have very long pointers.
             reason = f"differs from the last one at places whose pointers have over {PLACES_CHARS_MAX} characters"
             raise InvalidEventType(field="schema", reason=reason)
         if instead is None:
-            instead = at.way_out if rule.instead is None else rule.instead
-        self.changes.append(SchemaDifference(rule, at.pointer, old, new, producers, consumers, instead))
+            instead = at.alternative if kind.instead is None else kind.instead
+        self.changes.append(SchemaDifference(kind, at.pointer, old, new, producers, consumers, instead))
 
     def _references(self, old: str, new: str, at: SchemaPlace) -> None:
         one, other = target(self._old, old), target(self._new, new)
@@ -335,7 +335,7 @@ class _Comparison:
             self._followed.add(way)
             self.nodes(one, other, at)
 
-    def _means_the_same(self, old: Any, new: Any) -> bool:
+    def _is_unchanged(self, old: Any, new: Any) -> bool:
         """Return whether two values, and all schemas that they refer to, are equal."""
         return is_equal(old, new) and all(steps(reference) not in self._moved for _, reference in references(old))
 
@@ -344,9 +344,9 @@ class _Comparison:
         return changed_places(self._old, self._new)
 
     def _texts(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
-        for name, rule in (("title", TITLE), ("description", DESCRIPTION)):
+        for name, kind in (("title", TITLE), ("description", DESCRIPTION)):
             if old.get(name) != new.get(name):
-                self._note(rule, at.within(name), old.get(name), new.get(name), producers=True, consumers=True)
+                self._note(kind, at.within(name), old.get(name), new.get(name), producers=True, consumers=True)
         for name in ("id", "$id"):
             if old.get(name) != new.get(name):
                 self._note(ID, at.within(name), old.get(name), new.get(name))
@@ -355,15 +355,15 @@ class _Comparison:
         """Record a type that is added where other keywords implied it, or removed."""
         if at.root or ("type" in old) == ("type" in new):
             return
-        rule = TYPE_CHANGED if "type" in old else TYPE_NARROWED
+        kind = TYPE_CHANGED if "type" in old else TYPE_NARROWED
         self._note(
-            rule, at.within("type"), old.get("type"), new.get("type"), producers="type" in old, consumers="type" in new
+            kind, at.within("type"), old.get("type"), new.get("type"), producers="type" in old, consumers="type" in new
         )
 
     def _attributes(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
         for name in ATTRIBUTES:
             before, after = attribute(old, name), attribute(new, name)
-            if not self._means_the_same(before, after):
+            if not self._is_unchanged(before, after):
                 producers, consumers = lets_all_pass(name, before, after), suits_consumers(name, before, after)
                 place = at.within(name)
                 self._note(ATTRIBUTE, place, old.get(name), new.get(name), producers=producers, consumers=consumers)
@@ -390,8 +390,8 @@ class _Comparison:
             place = at.member("patternProperties", pattern, beside=beside, open=True, shared=True)
             self.nodes(before[pattern], after[pattern], place)
         before, after = _dependencies(old.get("dependencies", {})), _dependencies(new.get("dependencies", {}))
-        if not self._means_the_same(before, after):
-            fewer = all(name in before and self._means_the_same(before[name], after[name]) for name in after)
+        if not self._is_unchanged(before, after):
+            fewer = all(name in before and self._is_unchanged(before[name], after[name]) for name in after)
             at = at.within("dependencies")
             self._note(DEPENDENCIES, at, old.get("dependencies"), new.get("dependencies"), producers=fewer)
 
@@ -419,12 +419,12 @@ class _Comparison:
         is_described = _describes(old, name)
         is_closed = self._is_closed(old, at)
         is_impossible = was_required and is_closed
-        rule = PROPERTY_REDEFINED if is_described or (self._closes and not is_closed) else PROPERTY_ADDED
+        kind = PROPERTY_REDEFINED if is_described or (self._closes and not is_closed) else PROPERTY_ADDED
         producers = is_closed and not is_described
         consumers = not (is_described or is_impossible or _is_entangled(old, at))
-        instead = _ANOTHER_NAME if rule == PROPERTY_REDEFINED and at.beside else None
+        instead = _ANOTHER_NAME if kind == PROPERTY_REDEFINED and at.beside else None
         added = new["properties"][name]
-        self._note(rule, at, None, added, producers=producers, consumers=consumers, instead=instead)
+        self._note(kind, at, None, added, producers=producers, consumers=consumers, instead=instead)
 
     def _takes_names(self, node: Schema, at: SchemaPlace) -> bool:
         """Return whether a property can be added to *node* under a name that no pattern describes."""
@@ -500,15 +500,15 @@ class _Comparison:
     def _branches(self, method: str, before: Sequence[Any], after: Sequence[Any], at: SchemaPlace) -> None:
         """Record a changed number of branches: more branches accept more in `anyOf`, and less in `allOf`."""
         few, many = (after, before) if method == "allOf" else (before, after)
-        is_looser = method != "oneOf" and _all_in(few, many) and self._means_the_same(few, few)
+        is_looser = method != "oneOf" and _all_in(few, many) and self._is_unchanged(few, few)
         self._note(BRANCH_COUNT, at, len(before), len(after), producers=is_looser)
 
 
-def _kind(node: Schema, at: SchemaPlace) -> object:
+def _kind_at(node: Schema, at: SchemaPlace) -> object:
     return kind_of({"type": "object"} | node if at.root else node)
 
 
-def _spoken(schema: Schema) -> str:
+def _draft_of(schema: Schema) -> str:
     """Return the draft of JSON Schema that a schema is written in, by default draft 4."""
     spoken = str(schema.get("$schema", _DRAFT_4)).rstrip("#")
     return _DRAFT_4 if spoken == "http://json-schema.org/schema" else spoken

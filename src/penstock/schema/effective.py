@@ -48,10 +48,10 @@ def effective_schema(given: Schema, *, name: str, category: str, compatible: boo
         return {"type": "object"} | own
     dialect = {"$schema": own.pop("$schema")} if "$schema" in own else {}
     metadata = metadata_schema(name, compacted=compacted)
-    return dialect | (_with_metadata(own, metadata) if category == "business" else _change_of_data(own, metadata))
+    return dialect | (_add_metadata(own, metadata) if category == "business" else _data_change_schema(own, metadata))
 
 
-def _change_of_data(own: Schema, metadata: Schema) -> Schema:
+def _data_change_schema(own: Schema, metadata: Schema) -> Schema:
     """Return the schema of a data change whose member `data` has the schema *own*, and is an object."""
     refers = "$ref" in own  # In draft 4 keywords beside $ref are ignored.
     data = redirect_references(own, lambda reference: _DATA_AT + ("/allOf/0" if refers else "") + reference[1:])
@@ -64,7 +64,7 @@ def _change_of_data(own: Schema, metadata: Schema) -> Schema:
     return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
 
-def _with_metadata(own: Schema, metadata: Schema) -> Schema:
+def _add_metadata(own: Schema, metadata: Schema) -> Schema:
     """Return *own* with the additional property `metadata`."""
     root = follow_reference(own, own)
     if not isinstance(root, dict):

@@ -54,13 +54,13 @@ class EvolutionVerdict(NamedTuple):
     refused: Sequence[SchemaDifference]
     level: Level
     """The highest level of all changes; PATCH if only the text differs."""
-    shuts: bool = False
+    closes: bool = False
     """Whether the new mode refuses members that no schema names, and the old mode did not."""
 
     @property
     def producers(self) -> bool:
         """True if it is certain that producers need not change."""
-        return not self.shuts and all(change.producers for change in self.changes)
+        return not self.closes and all(change.producers for change in self.changes)
 
     @property
     def consumers(self) -> bool:
@@ -83,12 +83,12 @@ def judge(old: Schema, new: Schema, mode: EvolutionRules, new_mode: EvolutionRul
     changes = compare(old, new, closes=mode == new_mode == "compatible" or (mode == "compatible" and not new_mode))
     level = max((change.level(mode) for change in changes), default=Level.PATCH)
     if mode in ("forward", "consumers") and new_mode == "compatible":
-        refused = [change for change in changes if change.rule not in ON_THE_WAY_TO_COMPATIBLE]
+        refused = [change for change in changes if change.kind not in ON_THE_WAY_TO_COMPATIBLE]
     elif mode == "none":
         refused = []
     else:
         refused = [change for change in changes if change.level(mode) == Level.MAJOR]
-    return EvolutionVerdict(changes, refused, level, shuts=mode != "compatible" and new_mode == "compatible")
+    return EvolutionVerdict(changes, refused, level, closes=mode != "compatible" and new_mode == "compatible")
 
 
 def judge_history(verdict: EvolutionVerdict, new: Schema, earlier: Iterable[tuple[str, Schema]]) -> EvolutionVerdict:
@@ -97,7 +97,7 @@ def judge_history(verdict: EvolutionVerdict, new: Schema, earlier: Iterable[tupl
     A property that was removed can return, but consumers of the earlier version still exist. *earlier* are the versions
     before the last one with the same major number; they are read only if the change describes something new.
     """
-    if not any(change.rule in _DESCRIBING for change in verdict.changes):
+    if not any(change.kind in _DESCRIBING for change in verdict.changes):
         return verdict
     found: dict[str, SchemaDifference] = {}
     for version, schema in earlier:
@@ -118,13 +118,13 @@ def describe_changes(verdict: EvolutionVerdict, rules: EvolutionRules) -> list[d
     return [
         {
             "pointer": change.pointer,
-            "rule": change.rule.name,
-            "says": change.says(rules),
+            "rule": change.kind.name,
+            "says": change.message(rules),
             "level": change.level(rules).name,
-            "old": _shortened(change.old),
-            "new": _shortened(change.new),
+            "old": _shorten(change.old),
+            "new": _shorten(change.new),
             "refused": id(change) in refused,
-            "instead": _instead(change, rules),
+            "instead": _alternative(change, rules),
             "producers": change.producers,
             "consumers": change.consumers,
         }
@@ -139,13 +139,13 @@ def why_refused(verdict: EvolutionVerdict) -> str:
     return ", ".join([*reasons, f"and {more} more"] if more else reasons)
 
 
-def _instead(change: SchemaDifference, rules: EvolutionRules) -> str:
+def _alternative(change: SchemaDifference, rules: EvolutionRules) -> str:
     if not change.is_on_consumers_list or rules not in ("forward", "consumers"):
         return change.instead
     return f"{change.instead}; or {_INSTEAD}" if rules == "forward" else ""
 
 
-def _shortened(value: Any) -> Any:
+def _shorten(value: Any) -> Any:
     text = msgspec.json.encode(value).decode()
     return value if len(text) <= VALUE_CHARS_MAX else _cut(text)
 

@@ -120,8 +120,8 @@ def convert_to_draft_four(schema: Schema) -> Schema:
     {'type': 'object', 'properties': {'n': {'enum': [1], 'type': 'integer'}}}
     """
     definitions = schema.get("$defs", {}) | schema.get("definitions", {})
-    made = {name: _node(each) for name, each in definitions.items()}
-    root = _node({word: value for word, value in schema.items() if word not in ("$defs", "definitions")})
+    made = {name: _convert(each) for name, each in definitions.items()}
+    root = _convert({word: value for word, value in schema.items() if word not in ("$defs", "definitions")})
     for _ in made:
         if "$ref" not in root:
             break
@@ -147,7 +147,7 @@ def _name(reference: str) -> str:
     return steps(reference)[-1]
 
 
-def _node(given: Any) -> Schema:
+def _convert(given: Any) -> Schema:
     if given is True or not isinstance(given, dict):
         return dict(ANYTHING)
     if "$ref" in given:  # Draft-04 ignores keywords beside $ref.
@@ -158,8 +158,8 @@ def _node(given: Any) -> Schema:
     made |= _values(given) | _bounds(given) | _members(given) | _items(given)
     for method in COMBINED:
         if method in given:
-            made = _combined(
-                made, "anyOf" if "discriminator" in given else method, [_node(each) for each in given[method]]
+            made = _combine(
+                made, "anyOf" if "discriminator" in given else method, [_convert(each) for each in given[method]]
             )
     if (default := given.get("default")) is not None and _is_plain(default):
         made["default"] = default
@@ -192,7 +192,7 @@ def _bounds(given: Schema) -> Schema:
 def _members(given: Schema) -> Schema:
     made: Schema = {}
     if "properties" in given:
-        made["properties"] = {name: _node(each) for name, each in given["properties"].items()}
+        made["properties"] = {name: _convert(each) for name, each in given["properties"].items()}
     if given.get("required"):
         made["required"] = list(given["required"])
     patterns = dict(given.get("patternProperties", {}))
@@ -201,7 +201,7 @@ def _members(given: Schema) -> Schema:
         patterns[_ANY_NAME] = rest
     if patterns:
         made["patternProperties"] = {
-            name: _node(each) if each not in ({}, True) else {} for name, each in patterns.items()
+            name: _convert(each) if each not in ({}, True) else {} for name, each in patterns.items()
         }
     return made
 
@@ -209,14 +209,14 @@ def _members(given: Schema) -> Schema:
 def _items(given: Schema) -> Schema:
     if "prefixItems" in given:
         count = len(given["prefixItems"])
-        items = {"items": [_node(each) for each in given["prefixItems"]]} if count else {}
+        items = {"items": [_convert(each) for each in given["prefixItems"]]} if count else {}
         return {**items, "minItems": count, "maxItems": count}
     if given.get("type") == "array" or "items" in given:
-        return {"items": _node(given.get("items", True))}
+        return {"items": _convert(given.get("items", True))}
     return {}
 
 
-def _combined(made: Schema, method: str, branches: list[Schema]) -> Schema:
+def _combine(made: Schema, method: str, branches: list[Schema]) -> Schema:
     """Return the combination of *made* and of the *branches* under *method*."""
     if method == "anyOf":
         branches = [within for each in branches for within in (each["anyOf"] if each.keys() == {"anyOf"} else [each])]
@@ -227,16 +227,16 @@ def _combined(made: Schema, method: str, branches: list[Schema]) -> Schema:
     others = sorted((each for each in branches if each != _NULL), key=msgspec.json.encode)
     nullable = len(others) < len(branches)
     if all(each.keys() == {"type"} for each in others):
-        types = list(dict.fromkeys(name for each in others for name in _listed(each["type"])))
+        types = list(dict.fromkeys(name for each in others for name in _as_list(each["type"])))
         return made | {"type": [*types, *(["null"] if nullable else [])]}
     if nullable and len(others) == 1 and "type" in others[0] and "$ref" not in others[0]:
         [other] = others
         values = {"enum": [*other["enum"], None]} if "enum" in other else {}
-        return other | values | made | {"type": [*_listed(other["type"]), "null"]}
+        return other | values | made | {"type": [*_as_list(other["type"]), "null"]}
     return made | {method: [*others, *([_NULL] if nullable else [])]}
 
 
-def _listed(types: str | list[str]) -> list[str]:
+def _as_list(types: str | list[str]) -> list[str]:
     return [types] if isinstance(types, str) else types
 
 
@@ -329,10 +329,10 @@ class _Schemas:
 
     def _number(self, info: Any) -> Schema:
         bounds = {word: getattr(info, name) for name, word in _BOUNDS.items()}
-        return {"type": "integer" if isinstance(info, inspect.IntType) else "number"} | _given(bounds)
+        return {"type": "integer" if isinstance(info, inspect.IntType) else "number"} | _drop_none(bounds)
 
     def _text(self, info: Any) -> Schema:
-        return {"type": "string"} | _given(
+        return {"type": "string"} | _drop_none(
             {"minLength": info.min_length, "maxLength": info.max_length, "pattern": info.pattern}
         )
 
@@ -347,7 +347,7 @@ class _Schemas:
 
     def _mapping(self, info: Any) -> Schema:
         counts = {"minProperties": info.min_length, "maxProperties": info.max_length}
-        return {"type": "object", "additionalProperties": self.of(info.value_type)} | _given(counts)
+        return {"type": "object", "additionalProperties": self.of(info.value_type)} | _drop_none(counts)
 
     def _enum(self, info: Any) -> Schema:
         return {"enum": msgspec.to_builtins([*info.cls])}
@@ -371,7 +371,7 @@ class _Schemas:
     def _array(self, info: Any) -> Schema:
         unique = True if isinstance(info, inspect.SetType | inspect.FrozenSetType) else None
         counts = {"minItems": info.min_length, "maxItems": info.max_length, "uniqueItems": unique}
-        return {"type": "array", "items": self.of(info.item_type)} | _given(counts)
+        return {"type": "array", "items": self.of(info.item_type)} | _drop_none(counts)
 
     def _object(self, info: Any) -> Schema:
         if getattr(info, "array_like", False):
@@ -418,7 +418,7 @@ def _description(cls: Any) -> Schema:
     return {"description": text} if text and not is_made else {}
 
 
-def _given(words: dict[str, Any]) -> Schema:
+def _drop_none(words: dict[str, Any]) -> Schema:
     return {word: value for word, value in words.items() if value is not None}
 
 

@@ -10,16 +10,18 @@ from typing import Any, Final
 import jsonschema_rs
 import msgspec
 
-from penstock.errors import InvalidEvent, InvalidEventType
+from penstock.errors import InvalidEvent
 from penstock.schema.bounds import check_patterns, check_unfolding
 from penstock.schema.json_text import check_depth, decode, refuse_duplicate_keys, why_malformed
 from penstock.schema.traversal import (
     COMBINED,
     Schema,
+    abbreviate,
     check_references,
     children,
     follow_reference,
     format_pointer,
+    invalid_schema,
     nodes,
     rebuild,
     target,
@@ -30,7 +32,6 @@ PLACES_CHARS_MAX: Final = 10_000_000
 """Upper bound of the characters of the pointers to all subschemas: validators keep all of them."""
 PROHIBITED_MAX: Final = 20
 """Upper bound of the reported keywords that the mode `compatible` does not allow."""
-FIELD: Final = "schema.schema"
 _DIALECTS: Final = {
     "http://json-schema.org/schema": jsonschema_rs.Draft4Validator,
     "http://json-schema.org/draft-04/schema": jsonschema_rs.Draft4Validator,
@@ -43,7 +44,6 @@ _DRAFTS: Final = {
     jsonschema_rs.Draft7Validator: "draft 7",
 }
 _TYPE_NAMES: Final = ("array", "boolean", "integer", "null", "number", "object", "string")
-_SHOWN_CHARS: Final = 200
 _TOLD_CHARS: Final = 1_000
 
 _VERSION: Final = frozenset(["openapi", "swagger"])
@@ -77,22 +77,22 @@ def parse_schema(text: str) -> Schema:
     {'type': 'object'}
     """
     if len(text) > SCHEMA_CHARS_MAX:
-        raise _wrong(f"has {len(text)} characters, more than the {SCHEMA_CHARS_MAX} that a schema may have")
+        raise invalid_schema(f"has {len(text)} characters, more than the {SCHEMA_CHARS_MAX} that a schema may have")
     try:
         raw = text.encode()
         schema = decode(raw)
         check_depth(raw, 1)
         refuse_duplicate_keys(raw, 1)
     except UnicodeEncodeError:
-        raise _wrong("holds half of a surrogate pair, which is no character") from None
+        raise invalid_schema("holds half of a surrogate pair, which is no character") from None
     except RecursionError:
-        raise _wrong("is nested too deeply") from None
+        raise invalid_schema("is nested too deeply") from None
     except msgspec.DecodeError as error:
-        raise _wrong(f"is not valid JSON: {why_malformed(raw, error)}") from None
+        raise invalid_schema(f"is not valid JSON: {why_malformed(raw, error)}") from None
     except InvalidEvent as error:
-        raise _wrong(f"is not strict JSON: {error.reason}") from None
+        raise invalid_schema(f"is not strict JSON: {error.reason}") from None
     if not isinstance(schema, dict):
-        raise _wrong("must be a JSON object")
+        raise invalid_schema("must be a JSON object")
     return schema
 
 
@@ -103,7 +103,7 @@ def check_schema(schema: Schema, *, compatible: bool, business: bool) -> None:
     bounded: see `bounds.check_unfolding`.
     """
     if schema.get("type", "object") != "object":
-        raise _wrong(f'must have the type "object" at its root, not {_told(schema["type"])}')
+        raise invalid_schema(f'must have the type "object" at its root, not {abbreviate(schema["type"])}')
     _check_dialect(schema)
     _check_places(schema)
     check_references(schema)
@@ -112,11 +112,11 @@ def check_schema(schema: Schema, *, compatible: bool, business: bool) -> None:
     check_unfolding(schema)
     root = follow_reference(schema, schema)
     if business and isinstance(root, dict) and "metadata" in root.get("properties", {}):
-        raise _wrong('must not define the property "metadata" of a business event: the hub does')
+        raise invalid_schema('must not define the property "metadata" of a business event: its category adds it')
     if compatible:
         prohibited = [*islice(_prohibited(schema), PROHIBITED_MAX)]
         if prohibited:
-            raise _wrong(f"is not one for the mode compatible: {', '.join(prohibited)}")
+            raise invalid_schema(f"is not one for the mode compatible: {', '.join(prohibited)}")
 
 
 def dialect(schema: Schema) -> type[jsonschema_rs.Validator]:
@@ -242,13 +242,13 @@ def _types(node: Schema) -> list[str]:
 def _check_dialect(schema: Schema) -> None:
     given = schema.get("$schema")
     if "$schema" in schema and (not isinstance(given, str) or given.rstrip("#") not in _DIALECTS):
-        raise _wrong(f"has a $schema that is not known here, {_told(given)}: use draft 4, 6 or 7")
+        raise invalid_schema(f"has a $schema that is not known here, {abbreviate(given)}: use draft 4, 6 or 7")
 
 
 def _check_places(schema: Schema) -> None:
     chars = sum(map(len, chain.from_iterable(at for at, _ in nodes(schema))))
     if chars > PLACES_CHARS_MAX:
-        raise _wrong(
+        raise invalid_schema(
             f"has names that are too long for what is nested in them: all places together have {chars} characters, "
             f"where {PLACES_CHARS_MAX} are allowed"
         )
@@ -261,7 +261,7 @@ def _check_keywords(schema: Schema) -> None:
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         said = "which its $schema asks for" if "$schema" in schema else "which it is without a $schema"
         told = _why_no_schema(error)[:_TOLD_CHARS]
-        raise _wrong(f"is no JSON Schema of {_DRAFTS[validator]}, {said}, at {told}") from None
+        raise invalid_schema(f"is no JSON Schema of {_DRAFTS[validator]}, {said}, at {told}") from None
 
 
 def _why_no_schema(error: Exception) -> str:
@@ -270,16 +270,16 @@ def _why_no_schema(error: Exception) -> str:
         return f"#: {str(error).splitlines()[0]}"
     found: jsonschema_rs.ValidationError | None = error
     while found is not None:  # A keyword with alternatives, such as `items`: report the error within.
-        error, found = found, _within(found)
+        error, found = found, _inner_error(found)
     at, name = format_pointer(tuple(map(str, error.instance_path))), error.kind.name
     if name == "format":
-        return f"{at}: {_told(error.instance)} is a pattern for RE2, but none of JSON Schema (ECMA 262)"
+        return f"{at}: {abbreviate(error.instance)} is a pattern for RE2, but none of JSON Schema (ECMA 262)"
     if name == "anyOf" and error.instance_path[-1:] == ["type"]:
-        return f"{at}: {_told(error.instance)} is not one of {', '.join(_TYPE_NAMES)}, nor a list of some"
+        return f"{at}: {abbreviate(error.instance)} is not one of {', '.join(_TYPE_NAMES)}, nor a list of some"
     return f"{at}: {error.message}"
 
 
-def _within(error: jsonschema_rs.ValidationError) -> jsonschema_rs.ValidationError | None:
+def _inner_error(error: jsonschema_rs.ValidationError) -> jsonschema_rs.ValidationError | None:
     branches = error.kind.as_dict()["context"] if error.kind.name == "anyOf" else ()
     deeper = (each for branch in branches for each in branch if len(each.instance_path) > len(error.instance_path))
     return next(deeper, None)
@@ -312,11 +312,3 @@ def _prohibited(schema: Schema) -> Iterator[str]:
         for way, child in children(node):
             if isinstance(child, bool) and way[0] not in ("additionalProperties", "additionalItems"):
                 yield f"{format_pointer((*at, *way))}: expected type: JSONObject, found: Boolean"
-
-
-def _wrong(reason: str) -> InvalidEventType:
-    return InvalidEventType(field=FIELD, reason=reason)
-
-
-def _told(value: Any) -> str:
-    return msgspec.json.encode(value).decode()[:_SHOWN_CHARS]

@@ -100,12 +100,12 @@ def make_schema(kind: Any, prefix: str = "") -> dict[str, Any]:
     import pydantic
 
     try:
-        return _generated(kind, f"#/definitions/{prefix}{{model}}")
+        return _generate(kind, f"#/definitions/{prefix}{{model}}")
     except pydantic.errors.PydanticUserError as error:
         raise TypeError(f"{_culprit(kind, set())}{error.message}") from error
 
 
-def _generated(kind: Any, reference: str) -> dict[str, Any]:
+def _generate(kind: Any, reference: str) -> dict[str, Any]:
     import pydantic
     from pydantic.json_schema import GenerateJsonSchema
 
@@ -148,7 +148,7 @@ def _culprit(kind: Any, known: set[Any]) -> str:
             return found
         try:
             if not mentions_pydantic(field.annotation):
-                _generated(field.annotation, "{model}")
+                _generate(field.annotation, "{model}")
         except pydantic.errors.PydanticUserError:
             return f"{kind.__name__}.{name}: "
     return ""

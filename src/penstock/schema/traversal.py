@@ -222,17 +222,17 @@ def check_references(schema: Schema) -> None:
             continue
         reference = node["$ref"]
         if not isinstance(reference, str):
-            raise _wrong(f"has a $ref at {format_pointer(at)} that is no text")
+            raise invalid_schema(f"has a $ref at {format_pointer(at)} that is no text")
         if not reference.startswith("#"):
-            raise _wrong(
-                f"refers at {format_pointer(at)} to {_told(reference)}, outside of itself, which is never fetched: "
-                "put what is there under definitions"
+            raise invalid_schema(
+                f"refers at {format_pointer(at)} to {abbreviate(reference)}, outside of itself, which is never "
+                "fetched: put what is there under definitions"
             )
         if target(schema, reference) is MISSING:
-            raise _wrong(f"refers at {format_pointer(at)} to {_told(reference)}, which leads to nothing")
+            raise invalid_schema(f"refers at {format_pointer(at)} to {abbreviate(reference)}, which leads to nothing")
         if steps(reference) not in schemas:
             where = "where no schema stands: put what is there under definitions"
-            raise _wrong(f"refers at {format_pointer(at)} to {_told(reference)}, {where}")
+            raise invalid_schema(f"refers at {format_pointer(at)} to {abbreviate(reference)}, {where}")
 
 
 def references(value: Any, at: Pointer = ()) -> Iterator[tuple[Pointer, str]]:
@@ -291,9 +291,11 @@ def _members(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _wrong(reason: str) -> InvalidEventType:
+def invalid_schema(reason: str) -> InvalidEventType:
+    """Return the error for an invalid schema of an event type."""
     return InvalidEventType(field="schema.schema", reason=reason)
 
 
-def _told(value: Any) -> str:
+def abbreviate(value: Any) -> str:
+    """Return the JSON of *value*, cut to a length for error texts."""
     return msgspec.json.encode(value).decode()[:_SHOWN_CHARS]

@@ -59,11 +59,11 @@ class Validator:
 
     def __init__(self, schema: Schema) -> None:
         """Compile the effective *schema*."""
-        schema = rebuild(schema, _spelled_out)
+        schema = rebuild(schema, _spell_out)
         self._schema = schema
         self._passes_all = is_empty({name: value for name, value in schema.items() if name != "type"})
-        self._plain = _Looks(schema)
-        self._many: jsonschema_rs.Validator = _compiled(_listed(schema))
+        self._plain = _EventValidator(schema)
+        self._many: jsonschema_rs.Validator = _compile(_list_schema(schema))
         self._applied = _most_applied(schema)
         self._text_states = most_text_states(schema)
         self._name_states = most_name_states(schema)
@@ -113,7 +113,7 @@ class Validator:
             return f"#: {too_long}"
         lines = [line for told in found for line in told.lines]
         if len(found) > 1:
-            lines.insert(0, f"#: {sum(told.counts_as for told in found)} schema violations found")
+            lines.insert(0, f"#: {sum(told.violation_count for told in found)} schema violations found")
         return "\n".join(lines)
 
     def _is_valid(self, event: dict[str, Any], size: int) -> bool:
@@ -122,13 +122,13 @@ class Validator:
         begin_matching()
         return self._looks(size).one.is_valid(event) and matching_failure() is None
 
-    def _looks(self, size: int) -> "_Looks":
+    def _looks(self, size: int) -> "_EventValidator":
         """Return the validator for an event of *size* bytes; it meters patterns if matching can take long."""
         return self._plain if self._text_states * size <= MATCH_MAX else self._metered
 
     @cached_property
-    def _metered(self) -> "_Looks":
-        return _Looks(self._schema, is_metered=True)
+    def _metered(self) -> "_EventValidator":
+        return _EventValidator(self._schema, is_metered=True)
 
     def _too_long(self, event: dict[str, Any], size: int) -> str | None:
         """Return the reason for which an event takes too long to validate, as far as it is known in advance."""
@@ -190,14 +190,14 @@ class Validator:
         return count_exponents(raw) if self._divides else 0
 
 
-class _Looks:
+class _EventValidator:
     """A schema compiled to validate single events."""
 
     def __init__(self, schema: Schema, *, is_metered: bool = False) -> None:
         """Compile *schema*; *is_metered*: count the work of pattern matching, and stop when it is too much."""
         self._schema = schema
         self._is_metered = is_metered
-        self.one = _compiled(schema, is_metered=is_metered)
+        self.one = _compile(schema, is_metered=is_metered)
 
     def violations(self, event: dict[str, Any]) -> list[ViolationReport]:
         found: dict[ViolationReport, None] = {}
@@ -225,7 +225,7 @@ class _Looks:
     @cached_property
     def _unbranched(self) -> jsonschema_rs.Validator | None:
         try:
-            return _compiled(rebuild(self._schema, _without_branches), is_metered=self._is_metered)
+            return _compile(rebuild(self._schema, _without_branches), is_metered=self._is_metered)
         except (ValueError, jsonschema_rs.ReferencingError):  # A reference leads into a branch.
             return None
 
@@ -304,7 +304,7 @@ def is_currency(text: str) -> bool:
     return len(text) == 3 and text.isascii() and text.isalpha() and text.isupper()
 
 
-def _compiled(schema: Schema, *, is_metered: bool = False) -> jsonschema_rs.Validator:
+def _compile(schema: Schema, *, is_metered: bool = False) -> jsonschema_rs.Validator:
     return dialect(schema)(
         schema,
         formats={"iso-4217": is_currency, "ISO-4217": is_currency},
@@ -323,7 +323,7 @@ def _most_applied(schema: Schema) -> int:
         return APPLIED_MAX
 
 
-def _spelled_out(node: Schema) -> Schema:
+def _spell_out(node: Schema) -> Schema:
     """Rewrite keywords so that violations name extraneous members, and limit the digits of date-times."""
     if node.get("additionalProperties") is False:
         node = {"properties": {}} | node
@@ -347,7 +347,7 @@ def _values_in(size: int) -> int:
     return size // 2 + 1
 
 
-def _listed(schema: Schema) -> Schema:
+def _list_schema(schema: Schema) -> Schema:
     """Return the schema of a list of values that *schema* describes."""
     items = redirect_references(schema, lambda reference: "#/items" + reference[1:])
     spoken = {"$schema": items.pop("$schema")} if "$schema" in items else {}

@@ -62,7 +62,7 @@ class ViolationReport(NamedTuple):
 
     lines: tuple[str, ...]
     """The violation; if no branch of a combination fits, also the violations of each branch."""
-    counts_as: int
+    violation_count: int
     """The number of violations that it counts as: those of its branches, if these are listed."""
 
 
@@ -83,7 +83,7 @@ def first_lines(found: Iterable[ViolationReport], most: int) -> list[ViolationRe
     """Return the first reports of *found*, cut to *most* lines in total.
 
     >>> first_lines([ViolationReport(("a", "b"), 1), ViolationReport(("c", "d", "e"), 2)], 4)
-    [ViolationReport(lines=('a', 'b'), counts_as=1), ViolationReport(lines=('c', 'd'), counts_as=2)]
+    [ViolationReport(lines=('a', 'b'), violation_count=1), ViolationReport(lines=('c', 'd'), violation_count=2)]
     """
     told: list[ViolationReport] = []
     for each in found:
@@ -104,7 +104,7 @@ def _lines(violation: jsonschema_rs.ValidationError) -> Iterator[_Line]:
             waiting.append((said["error"], [said["error"].instance]))
             continue
         causes = [cause for branch in said.get("context", ()) for cause in branch]
-        where = format_pointer(tuple(map(_named, at)))[:_PLACE_CHARS]
+        where = format_pointer(tuple(map(_name_text, at)))[:_PLACE_CHARS]
         if at == _OCCURRED_AT and each.kind.name in ("format", "pattern"):
             yield _Line(f"{where}:must be a valid date-time")
         else:
@@ -119,11 +119,11 @@ def _texts(violation: jsonschema_rs.ValidationError, said: Said) -> list[str]:
     """Return the texts about the violation itself."""
     name, value = violation.kind.name, violation.instance
     if name == "additionalProperties":
-        return [f"extraneous key [{_named(key)}] is not permitted" for key in said["unexpected"][:EXTRANEOUS_MAX]]
+        return [f"extraneous key [{_name_text(key)}] is not permitted" for key in said["unexpected"][:EXTRANEOUS_MAX]]
     if name == "type":
         return _types(said["types"], _type_of(value))
     if name == "required" and violation.schema_path[-1] == "dependencies":
-        return [f"property [{_named(said['property'])}] is required"]
+        return [f"property [{_name_text(said['property'])}] is required"]
     if name in _SAYINGS:
         return [_SAYINGS[name](value, said)]
     return [violation.message[:_RULE_CHARS]]
@@ -138,8 +138,8 @@ def _types(wanted: Sequence[str], found: str) -> list[str]:
 
 def _format(value: Any, said: Said) -> str:
     if said["format"] == "date-time":
-        return f"must be a valid date-time Text '{_told(value)}' could not be parsed"
-    return f"[{_told(value)}] is not a valid {_FORMATS.get(said['format'], _named(said['format']))}"
+        return f"must be a valid date-time Text '{_java_text(value)}' could not be parsed"
+    return f"[{_java_text(value)}] is not a valid {_FORMATS.get(said['format'], _name_text(said['format']))}"
 
 
 def _pattern(value: Any, said: Said) -> str:
@@ -147,7 +147,7 @@ def _pattern(value: Any, said: Said) -> str:
     pattern = str(said.get("pattern") or said["message"])
     if pattern == MOMENT:
         return _format(value, {"format": "date-time"})
-    return f"string [{_told(value)}] does not match pattern {pattern[:_RULE_CHARS]}"
+    return f"string [{_java_text(value)}] does not match pattern {pattern[:_RULE_CHARS]}"
 
 
 def _any_of(_: Any, said: Said) -> str:
@@ -164,7 +164,7 @@ def _not(_: Any, said: Said) -> str:
 
 def _limit(words: str) -> Callable[[Any, Said], str]:
     """Return a function that reports a value and the limit that it exceeds."""
-    return lambda value, said: f"{_told(value)} is not {words} {_told(said['limit'])}"
+    return lambda value, said: f"{_java_text(value)} is not {words} {_java_text(said['limit'])}"
 
 
 def _size(words: str) -> Callable[[Any, Said], str]:
@@ -177,7 +177,7 @@ _SAYINGS: Final[Mapping[str, Callable[[Any, Said], str]]] = {
     "maximum": _limit("less or equal to"),
     "exclusiveMinimum": _limit("greater than"),
     "exclusiveMaximum": _limit("less than"),
-    "multipleOf": lambda value, said: f"{_told(value)} is not a multiple of {_told(said['multiple_of'])}",
+    "multipleOf": lambda value, said: f"{_java_text(value)} is not a multiple of {_java_text(said['multiple_of'])}",
     "minLength": _size("expected minLength: {}, actual: {}"),
     "maxLength": _size("expected maxLength: {}, actual: {}"),
     "pattern": _pattern,
@@ -189,9 +189,11 @@ _SAYINGS: Final[Mapping[str, Callable[[Any, Said], str]]] = {
     "contains": lambda *_: "expected at least one array item to match 'contains' schema",
     "minProperties": _size("minimum size: [{}], found: [{}]"),
     "maxProperties": _size("maximum size: [{}], found: [{}]"),
-    "required": lambda _, said: f"required key [{_named(said['property'])}] not found",
-    "enum": lambda value, _: f"{_told(value)} is not a valid enum value",
-    "const": lambda value, said: f"{_told(value)} is not {_told(said['expected_value'])}, the only valid value",
+    "required": lambda _, said: f"required key [{_name_text(said['property'])}] not found",
+    "enum": lambda value, _: f"{_java_text(value)} is not a valid enum value",
+    "const": lambda value, said: (
+        f"{_java_text(value)} is not {_java_text(said['expected_value'])}, the only valid value"
+    ),
     "anyOf": _any_of,
     "oneOf": _one_of,
     "not": _not,
@@ -206,7 +208,7 @@ def _type_of(value: Any) -> str:
     return names.get(type(value), "Null")
 
 
-def _told(value: Any) -> str:
+def _java_text(value: Any) -> str:
     """Return *value* as Java formats it, on one line."""
     if type(value) is float:
         return java_double(value)
@@ -214,7 +216,7 @@ def _told(value: Any) -> str:
     return _one_line(text)
 
 
-def _named(name: str | int) -> str:
+def _name_text(name: str | int) -> str:
     return _one_line(str(name))
 
 

@@ -169,7 +169,7 @@ def _position(found: GroupProgress, now: int) -> wire.GroupPosition:
         gap=found.gap,
         lag_seconds=_seconds(found.lag(now)),
         lost=found.lost,
-        reason=found.stuck,
+        reason=found.stuck_reason,
         updated_at=rfc3339(found.updated_at),
     )
 

@@ -15,7 +15,7 @@ def feed_of(row: tuple[Any, ...]) -> StoredFeed:
         id=feed_id,
         epoch=epoch,
         revision=revision,
-        event_type=EventType.stored(definition, len(partition_ids)),
+        event_type=EventType.from_stored(definition, len(partition_ids)),
         partition_ids=partition_ids,
         created_at=created_at,
         updated_at=updated_at,

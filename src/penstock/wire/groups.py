@@ -249,7 +249,7 @@ def _commit(given: NewPosition) -> PositionCommit:
         given.offset,
         given.slice,
         given.epoch,
-        compares=given.expected is not UNSET,
+        is_conditional=given.expected is not UNSET,
         expected=expected,
     )
 

@@ -31,7 +31,7 @@ def standing(
 def test_position_shows_the_gap_to_the_end_and_the_lost_events(
     found: GroupProgress, gap: int | None, lost: int | None, stuck: str | None
 ) -> None:
-    assert (found.gap, found.lost, found.stuck) == (gap, lost, stuck)
+    assert (found.gap, found.lost, found.stuck_reason) == (gap, lost, stuck)
 
 
 def test_lag_is_the_age_of_the_oldest_event_and_never_negative() -> None:

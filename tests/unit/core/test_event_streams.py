@@ -37,7 +37,7 @@ class Stream:
     def wait(self, seconds: float) -> None:
         """Let time pass, and look whenever something is due."""
         until = self.now + seconds
-        while not self.batching.closed and self.batching.due_at <= until:
+        while not self.batching.is_closed and self.batching.due_at <= until:
             self.now = self.batching.due_at
             self.take()
         self.now = until
@@ -53,7 +53,7 @@ def test_few_events_are_one_batch_and_empty_partitions_get_keep_alives() -> None
     stream.add(2, partition=3)
     stream.wait(10)
 
-    assert stream.batching.closed
+    assert stream.batching.is_closed
     assert stream.of(3) == [(2, 2, 2)]
     assert [stream.of(partition) for partition in range(PARTITIONS) if partition != 3] == [[(2, 0, 0)]] * 7
 
@@ -73,7 +73,7 @@ def test_keep_alive_limit_ends_the_stream_once_every_partition_has_reached_it() 
 
     stream.wait(100)
 
-    assert stream.batching.closed
+    assert stream.batching.is_closed
     assert [stream.of(partition) for partition in range(PARTITIONS)] == [[(1, 0, 7), (2, 0, 7), (3, 0, 7)]] * PARTITIONS
 
 
@@ -87,7 +87,7 @@ def test_full_batch_resets_the_keep_alives_of_its_partition() -> None:
     assert stream.of(1) == [(1, 0, 0), (1.5, 1, 1), (2.5, 0, 1), (3.5, 0, 1)]
     assert stream.of(0) == [(1, 0, 0), (2, 0, 0), (3, 0, 0)]
     assert stream.now - 1_000 > 3.5
-    assert stream.batching.closed
+    assert stream.batching.is_closed
 
 
 def test_flushed_batch_resets_the_keep_alives_of_its_partition() -> None:
@@ -98,7 +98,7 @@ def test_flushed_batch_resets_the_keep_alives_of_its_partition() -> None:
     stream.wait(100)
 
     assert stream.of(1) == [(1, 0, 0), (2, 1, 1), (3, 0, 1), (4, 0, 1)]
-    assert stream.batching.closed
+    assert stream.batching.is_closed
 
 
 def test_waiting_events_are_sent_when_keep_alives_end_the_stream() -> None:
@@ -109,7 +109,7 @@ def test_waiting_events_are_sent_when_keep_alives_end_the_stream() -> None:
     stream.add(9, partition=1)
     stream.wait(8)
     stream.add(1, partition=0)
-    assert not stream.batching.closed
+    assert not stream.batching.is_closed
     stream.wait(100)
 
     assert stream.of(0) == [(10, 0, 0), (14, 1, 1)]
@@ -145,10 +145,10 @@ def test_stream_limit_ends_the_stream_with_its_last_event(batch_limit: int, size
 
     assert stream.batching.left == 10
     stream.add(4)
-    assert (stream.batching.left, stream.batching.closed) == (6, False)
+    assert (stream.batching.left, stream.batching.is_closed) == (6, False)
     stream.add(100)
 
-    assert (stream.batching.left, stream.batching.closed) == (0, True)
+    assert (stream.batching.left, stream.batching.is_closed) == (0, True)
     assert [size for _, size, _ in stream.of(0)] == sizes
     assert stream.of(0)[-1][2] == 10
     assert stream.of(1) == []
@@ -160,7 +160,7 @@ def test_stream_limit_counts_the_events_of_all_partitions() -> None:
     stream.add(3, partition=0)
     stream.add(3, partition=2)
 
-    assert stream.batching.closed
+    assert stream.batching.is_closed
     assert [stream.of(partition) for partition in range(3)] == [[(0, 3, 3)], [], [(0, 2, 2)]]
 
 
@@ -182,7 +182,7 @@ def test_stream_timeout_flushes_and_ends_the_stream() -> None:
     stream.wait(100)
 
     assert stream.sent == [(12, FeedBatch(1, 4, [b"{}"] * 4))]
-    assert stream.batching.closed
+    assert stream.batching.is_closed
     stream.take()
     assert len(stream.sent) == 1
 
@@ -250,7 +250,7 @@ def test_events_are_sent_once_and_in_order_in_any_schedule(
     )
     total = 0
     for partition, count, seconds in steps:
-        if stream.batching.closed:
+        if stream.batching.is_closed:
             break
         taken = count if stream.batching.left is None else min(count, stream.batching.left)
         stream.batching.add(
@@ -267,7 +267,7 @@ def test_events_are_sent_once_and_in_order_in_any_schedule(
         stream.wait(seconds)
     stream.wait(60)
 
-    assert stream.batching.closed
+    assert stream.batching.is_closed
     for partition in range(3):
         batches = [batch for _, batch in stream.sent if batch.partition == partition]
         found = [int(event) for batch in batches for event in batch.events]

@@ -299,15 +299,15 @@ def test_partition_count_follows_from_parallelism(members: dict[str, Any], parti
 # Readers of a field.
 
 READ: list[tuple[Callable[[DefinitionReader], Any], Any, Any, type[InvalidEventType] | None]] = [
-    (lambda f: f.text("x"), "é", "é", None),
-    (lambda f: f.text("x"), None, "", None),
-    (lambda f: f.text("x", required=True), None, "", InvalidEventType),
-    (lambda f: f.text("x", required=True), "", "", None),
-    (lambda f: f.text("x"), 1, "", MalformedEventType),
-    (lambda f: f.texts("x"), ["a", "b"], ["a", "b"], None),
-    (lambda f: f.texts("x"), None, [], None),
-    (lambda f: f.texts("x"), ["a", ""], ["a", ""], InvalidEventType),
-    *((lambda f: f.texts("x"), value, [], MalformedEventType) for value in ("ab", ["a", 1])),
+    (lambda f: f.string("x"), "é", "é", None),
+    (lambda f: f.string("x"), None, "", None),
+    (lambda f: f.string("x", required=True), None, "", InvalidEventType),
+    (lambda f: f.string("x", required=True), "", "", None),
+    (lambda f: f.string("x"), 1, "", MalformedEventType),
+    (lambda f: f.strings("x"), ["a", "b"], ["a", "b"], None),
+    (lambda f: f.strings("x"), None, [], None),
+    (lambda f: f.strings("x"), ["a", ""], ["a", ""], InvalidEventType),
+    *((lambda f: f.strings("x"), value, [], MalformedEventType) for value in ("ab", ["a", 1])),
     (lambda f: f.one_of("x", ("a", "b")), "B", "b", None),
     (lambda f: f.one_of("x", ("a", "b"), "b"), None, "b", None),
     (lambda f: f.one_of("x", ("a", "b")), None, "a", InvalidEventType),
@@ -316,9 +316,9 @@ READ: list[tuple[Callable[[DefinitionReader], Any], Any, Any, type[InvalidEventT
     (lambda f: f.object("x"), {"a": 1}, {"a": 1}, None),
     (lambda f: f.object("x"), None, {}, None),
     (lambda f: f.object("x"), [], {}, MalformedEventType),
-    (lambda f: f.counted("x", f.given["x"], 2, 4), 4, 4, None),
-    *((lambda f: f.counted("x", f.given["x"], 2, 4), value, 2, InvalidEventType) for value in (1, 5, None)),
-    *((lambda f: f.counted("x", f.given["x"], 2, 4), value, 2, MalformedEventType) for value in (True, 3.0, "3")),
+    (lambda f: f.integer("x", f.members["x"], 2, 4), 4, 4, None),
+    *((lambda f: f.integer("x", f.members["x"], 2, 4), value, 2, InvalidEventType) for value in (1, 5, None)),
+    *((lambda f: f.integer("x", f.members["x"], 2, 4), value, 2, MalformedEventType) for value in (True, 3.0, "3")),
 ]
 
 
@@ -328,10 +328,10 @@ def test_reader_of_a_wrong_field_returns_a_value_of_its_type_and_notes_the_viola
 
         assert read(fields) == found
         if wrong is None:
-            fields.raise_if_wrong(InvalidEventType, MalformedEventType)
+            fields.raise_violations(InvalidEventType, MalformedEventType)
         else:
             with pytest.raises(wrong) as refused:
-                fields.raise_if_wrong(InvalidEventType, MalformedEventType)
+                fields.raise_violations(InvalidEventType, MalformedEventType)
             assert type(refused.value) is wrong
             assert [each["field"] for each in refused.value.violations] == ["x"]
 
@@ -346,8 +346,8 @@ def test_event_type_has_the_fields_of_its_definition() -> None:
 
     assert (found.partition_strategy, found.partition_count, found.partition_key_fields) == ("random", 1, ())
     assert (found.compatibility_mode, found.cleanup_policy, found.schema_version) == ("forward", "delete", "1.0.0")
-    assert not found.exactly_once
-    assert not found.compacted
+    assert not found.is_exactly_once
+    assert not found.is_compacted
     wide = {"read_parallelism": 3, "write_parallelism": 257}
     assert EventType.parse(definition | {"default_statistic": STATISTIC | wide}, NAKADI).partition_count == 8
 

@@ -98,7 +98,7 @@ def test_end_is_known_while_another_thread_removes_a_partition() -> None:
         def withdrawn_at(self) -> None:
             play.delivery.remove(Q, play.now)
 
-    play.delivery._tracks[P] = Track()  # type: ignore[assignment]
+    play.delivery._queues[P] = Track()  # type: ignore[assignment]
 
     assert play.delivery.ends_at == float("inf")
     assert list(play.delivery.places) == [P]
@@ -144,10 +144,10 @@ def test_keep_alive_limit_ends_the_stream_once_every_partition_has_reached_it() 
 def test_offsets_without_events_are_passed_over() -> None:
     play = Play(P)
     play.delivery.add(P, EventChunk([], [], 7))
-    assert play.delivery.passed_over == {P: 7}
-    assert play.delivery.wanted == {P: 7}
+    assert play.delivery.filtered_positions == {P: 7}
+    assert play.delivery.wanted_offsets == {P: 7}
     play.delivery.add(P, EventChunk([b"7", b"9"], [7, 9], 12))
-    assert play.delivery.passed_over == {}
+    assert play.delivery.filtered_positions == {}
     assert shown(play.take()) == ["0:7[7] Stream started", "0:11[9]"]
     assert play.delivery.uncommitted == {P: 12}
 
@@ -167,10 +167,10 @@ def test_withdrawn_partition_is_released_once_all_is_committed() -> None:
     play.take()
     play.delivery.withdraw(P, play.now)
     play.delivery.withdraw(Q, play.now)
-    assert play.delivery.released == [Q]
-    assert play.delivery.wanted == {}
+    assert play.delivery.released_partitions == [Q]
+    assert play.delivery.wanted_offsets == {}
     play.commit(3)
-    assert play.delivery.released == [P, Q]
+    assert play.delivery.released_partitions == [P, Q]
     play.delivery.remove(P, play.now)
     play.delivery.remove(Q, play.now)
     assert play.take(9.9) == []
@@ -223,9 +223,9 @@ def test_memory_of_a_stream_is_limited() -> None:
     play.delivery.add(P, EventChunk([b"x" * 300], range(1), 1))
     assert play.take() == []
     play.delivery.add(Q, EventChunk([b"y" * 100], range(1), 1))
-    assert play.delivery.wanted == {}
+    assert play.delivery.wanted_offsets == {}
     assert shown(play.take())[0].endswith("] Stream started")
-    assert play.delivery.wanted == {P: 1, Q: 1}
+    assert play.delivery.wanted_offsets == {P: 1, Q: 1}
 
 
 @pytest.mark.parametrize("after", [0.0, 1000.0])
@@ -253,7 +253,7 @@ def test_offsets_without_events_are_passed_over_at_the_end_unless_events_wait() 
     play.delivery.add(P, EventChunk([], [], 7))
     play.delivery.add(Q, EventChunk([b"0"], [0], 7))
     play.delivery.end("so be it")
-    assert play.delivery.passed_over == {P: 7}, "of the other one something waits"
+    assert play.delivery.filtered_positions == {P: 7}, "of the other one something waits"
 
 
 def test_partitions_share_the_limit_of_uncommitted_events_fairly() -> None:

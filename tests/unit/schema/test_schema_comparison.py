@@ -15,7 +15,7 @@ from tests.unit.schema.nodes import ARRAY, NUMBER, OBJECT, STRING, Schema, draft
 
 
 def rules(old: Schema, new: Schema, **how: Any) -> list[str]:
-    return [change.rule.name for change in compare(old, new, **how)]
+    return [change.kind.name for change in compare(old, new, **how)]
 
 
 def test_schemas_of_the_same_meaning_have_no_changes() -> None:
@@ -68,7 +68,7 @@ PLACES: list[tuple[Callable[[Schema], Schema], str]] = [
 def test_change_is_found_wherever_it_stands(hold: Callable[[Schema], Schema], pointer: str) -> None:
     (change,) = compare(hold(STRING), hold(NUMBER))
 
-    assert (change.rule.name, change.pointer) == ("type-changed", pointer)
+    assert (change.kind.name, change.pointer) == ("type-changed", pointer)
 
 
 def test_references_are_followed_as_far_as_they_lead() -> None:
@@ -122,7 +122,7 @@ UNTYPED: Schema = {"propertyNames": {"minLength": 1}}
 def test_new_property_of_an_open_object_may_have_been_in_use(hold: Callable[[Schema], Schema], node: Schema) -> None:
     (change,) = compare(hold(node), hold(node | within(STRING)), closes=True)
 
-    assert (change.rule.name, change.producers) == ("property-redefined", False)
+    assert (change.kind.name, change.producers) == ("property-redefined", False)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_new_property_of_an_open_object_may_have_been_in_use(hold: Callable[[Sch
 def test_new_property_of_a_closed_object_is_new(hold: Callable[[Schema], Schema]) -> None:
     (change,) = compare(hold(OBJECT), hold(OBJECT | within(STRING)), closes=True)
 
-    assert (change.rule.name, change.producers) == ("property-added", True)
+    assert (change.kind.name, change.producers) == ("property-added", True)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_keyword_that_has_the_mode_close_an_object_changes_its_additional_proper
     for one, other in ((old, new), (new, old)):
         found = compare(within(one), within(other), closes=True)
 
-        closing = [change for change in found if change.rule.name == "additional-properties"]
+        closing = [change for change in found if change.kind.name == "additional-properties"]
         assert len(closing) == ("additional-properties" in expected)
         assert not any(change.producers or change.consumers for change in closing)
     assert set(rules(within(old), within(new), closes=True)) == expected
@@ -176,7 +176,7 @@ def test_new_property_that_another_branch_names_does_not_suit_consumers() -> Non
 
     (change,) = compare(within({"anyOf": branches}), within({"anyOf": more}))
 
-    assert (change.rule.name, change.consumers) == ("property-added", False)
+    assert (change.kind.name, change.consumers) == ("property-added", False)
 
 
 def test_new_property_is_matched_with_patterns() -> None:
@@ -196,7 +196,7 @@ def test_untyped_property_that_gets_properties_is_narrowed() -> None:
 def test_another_draft_is_an_incompatible_change(old: Schema, new: Schema) -> None:
     [change] = compare(old, new)
 
-    assert (change.rule.name, change.pointer) == ("attribute", "#/$schema")
+    assert (change.kind.name, change.pointer) == ("attribute", "#/$schema")
     assert not change.producers
     assert not change.consumers
 
@@ -326,6 +326,6 @@ def test_change_has_a_level_in_each_mode() -> None:
 def test_rules_have_different_names_and_a_hint_wherever_they_refuse() -> None:
     assert len({rule.name for rule in RULES}) == len(RULES) > 20
     for rule in RULES:
-        assert rule.says
+        assert rule.message
         assert (rule.instead != "") == (Level.MAJOR in (rule.forward, rule.compatible)), "None is told by the place"
         assert rule.compatible >= rule.forward

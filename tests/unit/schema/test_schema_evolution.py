@@ -120,18 +120,18 @@ ROWS = [Row(*row) for row in (
 @pytest.mark.parametrize("row", ROWS, ids=[f"{number}-{row.rule}" for number, row in enumerate(ROWS)])
 def test_change_has_its_level_in_every_mode(row: Row) -> None:
     found = compare(row.old, row.new)
-    (change,) = [change for change in found if change.rule.name == row.rule]
+    (change,) = [change for change in found if change.kind.name == row.rule]
 
     assert change.pointer == row.pointer
     levels = [change.level(mode) for mode in ("none", "forward", "compatible")]
     assert levels == [row.forward, row.forward, row.compatible]
     assert change not in judge(row.old, row.new, "none").refused
     for mode, level in (("forward", row.forward), ("compatible", row.compatible)):
-        refused = [each.rule.name for each in judge(row.old, row.new, mode).refused]
+        refused = [each.kind.name for each in judge(row.old, row.new, mode).refused]
         assert (row.rule in refused) == (level == MAJOR)
     for change in found:
         if change.level("consumers") != change.level("forward"):
-            assert change.rule.name in ("property-removed", "enum")
+            assert change.kind.name in ("property-removed", "enum")
             assert change.consumers
 
 
@@ -187,7 +187,7 @@ def test_change_that_may_not_suit_consumers_is_refused() -> None:
         (within(STRING | {"maxLength": 2}), within(STRING | {"maxLength": 1}), "attribute"),
     ]
     for old, new, rule in rows:
-        assert rule in {change.rule.name for change in judge(old, new, "consumers").refused}
+        assert rule in {change.kind.name for change in judge(old, new, "consumers").refused}
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_removed_property_returns_only_with_its_old_meaning(
 
     found = judge_history(verdict, again, [("1.1.0", last), ("1.0.0", first)])
 
-    refused = [(change.rule.name, change.pointer) for change in found.refused]
+    refused = [(change.kind.name, change.pointer) for change in found.refused]
     assert refused == [("redefined-since", pointer) for pointer in pointers]
     assert found.consumers == (not pointers)
     assert all("version 1.0.0" in change.instead for change in found.refused)
@@ -235,7 +235,7 @@ def test_change_to_the_mode_compatible_allows_few_changes_with_it() -> None:
     assert len(verdict.changes) == 6
     assert judge(old, new, "forward", "forward").refused
     narrowed = judge(within({}), within(STRING), "forward", "compatible")
-    assert [change.rule.name for change in narrowed.refused] == ["type-narrowed"]
+    assert [change.kind.name for change in narrowed.refused] == ["type-narrowed"]
 
 
 # Certainties: who can stay as is, whatever the events.

@@ -221,7 +221,7 @@ def select(pairs: Pairs, suits: Callable[[EvolutionVerdict], bool], mode: Mode) 
     found = [(new, verdict) for new, verdict in found if verdict.changes and suits(verdict)]
     assume(found)
     for _, verdict in found:
-        event(" ".join(sorted({change.rule.name for change in verdict.changes})))
+        event(" ".join(sorted({change.kind.name for change in verdict.changes})))
     return [new for new, _ in found]
 
 

@@ -366,8 +366,8 @@ def test_commit_may_expect_a_position() -> None:
     assert found.kind == "spark"
     assert found.commits == [
         PositionCommit("order.placed", 3, 7),
-        PositionCommit("order.placed", 3, 7, compares=True),
-        PositionCommit("order.placed", 3, 7, "2/1", 4, compares=True, expected=0),
+        PositionCommit("order.placed", 3, 7, is_conditional=True),
+        PositionCommit("order.placed", 3, 7, "2/1", 4, is_conditional=True, expected=0),
     ]
 
 

@@ -50,7 +50,8 @@ def _event_type(each: Checked) -> dict[str, Any]:
         "errors": [{**fault.place._asdict(), "reason": fault.reason} for fault in each.faults],
         "findings": [_finding(each, finding) for finding in each.findings],
         "unknown_members": [
-            {**place._asdict(), "member": ".".join(found.at), "meant": found.meant} for place, found in each.strangers
+            {**place._asdict(), "member": ".".join(found.at), "meant": found.suggestion}
+            for place, found in each.strangers
         ],
         "without_effect": [
             {**place._asdict(), "member": found.field, "reason": found.reason} for place, found in each.without_effect
@@ -80,7 +81,7 @@ def _show(each: Checked) -> None:
     rows: list[tuple[object, ...]] = [(fault.place, "ERROR", "", fault.reason, "") for fault in each.faults]
     rows += [_row(each, finding) for finding in each.findings]
     rows += [
-        (place, "WARNING", "", f"`{'.'.join(found.at)}` means nothing to a hub", _advice(found.meant))
+        (place, "WARNING", "", f"`{'.'.join(found.at)}` means nothing to a hub", _advice(found.suggestion))
         for place, found in each.strangers
     ]
     rows += [

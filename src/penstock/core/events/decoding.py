@@ -46,11 +46,11 @@ class EventDecoder:
         self._is_of_changes = kind is DataChange or get_origin(kind) is DataChange
         entity = get_args(kind)[0] if get_origin(kind) is DataChange else None
         if mentions_pydantic(entity):
-            self.decode = _changes(self._read(entity))
+            self.decode = _change_decoder(self._read(entity))
         elif mentions_pydantic(kind):
             self.decode = self._read(kind)
         else:
-            self.decode = msgspec.json.Decoder(kind, dec_hook=_nested(kind)).decode
+            self.decode = msgspec.json.Decoder(kind, dec_hook=_nested_hook(kind)).decode
 
     @property
     def name(self) -> str:
@@ -66,7 +66,7 @@ class EventDecoder:
             steps, reason = [], f"it is no JSON that can be read: {error}"
         else:
             steps, reason = pydantic_model.explain_error(error)
-            steps = _in_json(["data", *steps] if self._is_of_changes else steps, raw)
+            steps = _json_steps(["data", *steps] if self._is_of_changes else steps, raw)
         if not self._is_of_changes and len(steps) < 2 and _is_change(raw):
             reason += f"; it is a change of data: read it as DataChange[{self.name}]"
         return "/".join(["#", *(str(step).replace("~", "~0").replace("/", "~1") for step in steps)]), reason
@@ -82,7 +82,7 @@ class EventDecoder:
         return lambda raw: validate(bytes(raw))
 
 
-def _changes(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _change_decoder(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
     decode = msgspec.json.Decoder(DataChange[msgspec.Raw]).decode
 
     def change(raw: Any) -> DataChange[Any]:
@@ -92,7 +92,7 @@ def _changes(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return change
 
 
-def _nested(kind: Any) -> Callable[[type, Any], Any]:
+def _nested_hook(kind: Any) -> Callable[[type, Any], Any]:
     """Return a hook that decodes the pydantic models within *kind*; raise TypeError for other custom types."""
     read: dict[type, Callable[[bytes], Any]] = {}
     for node in type_nodes(kind):
@@ -140,7 +140,7 @@ def _read_message(text: str) -> tuple[list[str], str]:
     return steps, f"{reason[:1].lower()}{reason[1:]}"
 
 
-def _in_json(steps: list[Any], raw: bytes) -> list[Any]:
+def _json_steps(steps: list[Any], raw: bytes) -> list[Any]:
     """Return *steps* without those that pydantic takes within the type alone, such as to one class of a union."""
     kept = []
     try:

@@ -81,7 +81,7 @@ def inexact_values(value: Any, path: str = "") -> Iterator[InexactValue]:
     """Yield the inexact values within *value*; those of a key have the path of its member."""
     if isinstance(value, dict):
         for name, each in value.items():
-            place = _member(path, name)
+            place = _member_path(path, name)
             yield from inexact_values(name, place)
             yield from inexact_values(each, place)
     elif isinstance(value, list | tuple | set | frozenset):
@@ -111,7 +111,7 @@ def _is_exact(value: Any) -> bool:
     return offset is None or not offset % _MINUTE
 
 
-def _member(path: str, name: Any) -> str:
+def _member_path(path: str, name: Any) -> str:
     text = name if isinstance(name, str) else str(name)
     if not _PLAIN_KEY.fullmatch(text):
         return f"{path}[{text!r}]"
@@ -147,7 +147,7 @@ def encode_event(event: Any) -> bytes:
     if isinstance(event, bytes | bytearray | memoryview | msgspec.Raw):
         return bytes(event)
     try:
-        return event.encode() if isinstance(event, str) else _encoded(event)
+        return event.encode() if isinstance(event, str) else _encode_value(event)
     except UnicodeEncodeError:
         raise InvalidEvent(reason="a text in it holds half of a surrogate pair, which is not Unicode") from None
     except RecursionError:
@@ -209,21 +209,21 @@ def describe_mismatch(value: Any, right: str) -> str:
     return f"must be {right}, not {told[:_TOLD_CHARS]}"
 
 
-def _encoded(event: Any) -> bytes:
-    raw = _encode(event if type(event) is dict else _encodable(event), enc_hook=_plain)
-    return _exact(event, raw) if may_be_inexact(raw) else raw
+def _encode_value(event: Any) -> bytes:
+    raw = _encode(event if type(event) is dict else _encodable(event), enc_hook=_encode_hook)
+    return _encode_exactly(event, raw) if may_be_inexact(raw) else raw
 
 
-def _exact(event: Any, raw: bytes) -> bytes:
+def _encode_exactly(event: Any, raw: bytes) -> bytes:
     """Return *raw* if it represents *event* exactly; otherwise encode *event* with its inexact datetimes in UTC."""
-    held = msgspec.to_builtins(event, builtin_types=TIMES, enc_hook=_seen)
+    held = msgspec.to_builtins(event, builtin_types=TIMES, enc_hook=_numbers_hook)
     if not has_inexact(held, raw):
         return raw
     found = [*inexact_values(held)]
     lost = next((each for each in found if not isinstance(each.value, datetime)), None)
     if lost is None:
         try:
-            plain = msgspec.to_builtins(_encodable(event), builtin_types=TIMES, enc_hook=_plain)
+            plain = msgspec.to_builtins(_encodable(event), builtin_types=TIMES, enc_hook=_encode_hook)
             kept = {each.path for each in inexact_values(plain)}
             lost = next((each for each in found if each.path not in kept), None)  # Encoded by the model.
             if lost is None:
@@ -242,7 +242,7 @@ def _encodable(event: Any) -> Any:
     return event
 
 
-def _plain(value: Any) -> Any:
+def _encode_hook(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     if is_pydantic(type(value)):
@@ -252,7 +252,7 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__qualname__} has no form in JSON: convert it before publishing")
 
 
-def _seen(value: Any) -> Any:
+def _numbers_hook(value: Any) -> Any:
     """Return the part of *value* that can hold numbers and times."""
     if isinstance(value, Mapping):
         return dict(value)

@@ -83,7 +83,7 @@ class Enrichment:
         given = bytes(_open(raw).metadata)
         before, _, after = raw.partition(given)
         if given in after:
-            before, after = _around(raw)
+            before, after = _split_metadata(raw)
         if metadata and SERVER_MEMBERS.isdisjoint(metadata) and metadata.get("flow_id") != "":
             completed = given[:-1] + end
         else:
@@ -115,7 +115,7 @@ def drop_server_members(events: list[dict[str, Any]]) -> None:
 _DROPPED: Final = SERVER_MEMBERS - {"partition"}
 
 
-def _around(raw: bytes) -> tuple[bytes, bytes]:
+def _split_metadata(raw: bytes) -> tuple[bytes, bytes]:
     """Return the bytes of *raw* before and after the value of its member `metadata`."""
     end = 0
     for name, value in _split(raw).items():

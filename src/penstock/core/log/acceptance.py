@@ -42,33 +42,42 @@ class Partitioner:
     """Assigns partitions to the events of one event type, by its partition strategy."""
 
     def __init__(
-        self, event_type: EventType, *, takes_keys: bool = True, only: int | None = None, among: int | None = None
+        self,
+        event_type: EventType,
+        *,
+        accepts_keys: bool = True,
+        partition: int | None = None,
+        partition_count: int | None = None,
     ) -> None:
         """Create the partitioner of *event_type*.
 
         Args:
             event_type: the event type.
-            takes_keys: whether the publishing interface lets callers send a key beside an event; only for error texts.
-            only: the partition to which all events were sent, if any.
-            among: assign only the first *among* partitions; None: all.
+            accepts_keys: whether callers can send a key beside an event; for error texts.
+            partition: the partition to which all events were sent, if any.
+            partition_count: assign only the first *partition_count* partitions; None: all.
         """
         self._event_type = event_type
-        self._takes_keys = takes_keys
-        self._only = only
-        self._count = event_type.partition_count if among is None else among
+        self._accepts_keys = accepts_keys
+        self._partition = partition
+        self._count = event_type.partition_count if partition_count is None else partition_count
         self._by_name = {str(partition): partition for partition in range(self._count)}
         self._is_data = event_type.category == "data"
         prefix = "data." if self._is_data else ""
         self._paths: list[Path] = [key_path(prefix + field) for field in event_type.partition_key_fields]
-        strategies: dict[str, PartitionRule] = {"hash": self._hashed, "user_defined": self._asked, "random": self._any}
+        strategies: dict[str, PartitionRule] = {
+            "hash": self._hashed,
+            "user_defined": self._user_defined,
+            "random": self._random,
+        }
         self.place = strategies[event_type.partition_strategy]
         self.is_random = event_type.partition_strategy == "random"
 
     def random(self, events: int) -> Sequence[int]:
         """Return a random partition for each of *events* events; if they were sent to a partition, that one."""
-        return random_partitions(events, self._count) if self._only is None else [self._only] * events
+        return random_partitions(events, self._count) if self._partition is None else [self._partition] * events
 
-    def _any(self, key: str | None, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str | None]:  # noqa: ARG002
+    def _random(self, key: str | None, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str | None]:  # noqa: ARG002
         return self.random(1)[0], key
 
     def _hashed(self, key: str | None, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str]:  # noqa: ARG002
@@ -76,26 +85,26 @@ class Partitioner:
         if key is not None:
             texts = (key,)
         else:
-            texts = self._texts(event, line)
+            texts = self._key_texts(event, line)
             key = ",".join(texts)
             if not is_key(key):
                 self._refuse_key(key, texts, line)
         partition = hash_partition(texts, self._count)
-        if self._only not in (None, partition):
-            reason = f"its key {key!r} belongs to partition {partition}, not to {self._only}"
+        if self._partition not in (None, partition):
+            reason = f"its key {key!r} belongs to partition {partition}, not to {self._partition}"
             raise PartitionRefused(line=line, reason=f"{reason}: send it there, or to no partition in particular")
         return partition, key
 
-    def _texts(self, event: dict[str, Any], line: int) -> tuple[str, ...]:
+    def _key_texts(self, event: dict[str, Any], line: int) -> tuple[str, ...]:
         try:
             return tuple([key_text(event, path) for path in self._paths])
         except KeyError:
             missing = f"is missing{' in its data' if self._is_data else ''}"
-            reason = f"partition key field {self._missing(event)!r} {missing}; give the event the field"
-            instead = ", or a key beside it" if self._takes_keys else ""
+            reason = f"partition key field {self._missing_field(event)!r} {missing}; give the event the field"
+            instead = ", or a key beside it" if self._accepts_keys else ""
             raise PartitionRefused(line=line, reason=reason + instead) from None
 
-    def _missing(self, event: dict[str, Any]) -> str:
+    def _missing_field(self, event: dict[str, Any]) -> str:
         """Return the first partition key field that *event* lacks, as the event type names it."""
         fields = zip(self._event_type.partition_key_fields, self._paths, strict=True)
         return next(field for field, path in fields if not _has(event, path))
@@ -107,17 +116,19 @@ class Partitioner:
             check_key(text, line, PartitionRefused, where=place)
         check_key(key, line, PartitionRefused, where=", ".join(places))
 
-    def _asked(self, key: str | None, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str | None]:
+    def _user_defined(self, key: str | None, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str | None]:
         asked: object = new.partition
         if asked is None and type(metadata := event.get("metadata")) is dict:
             asked = metadata.get("partition")
         if asked is None:
-            asked = self._only
+            asked = self._partition
         place = self._by_name.get(str(asked)) if type(asked) in (int, str) else None
-        if place is not None and self._only in (None, place):
+        if place is not None and self._partition in (None, place):
             return place, key
         if place is not None:
-            raise PartitionRefused(line=line, reason=f"it asks for partition {place}, and was sent to {self._only}")
+            raise PartitionRefused(
+                line=line, reason=f"it asks for partition {place}, and was sent to {self._partition}"
+            )
         reason = (
             f"its partition {describe_mismatch(asked, 'one that there is')}; {self._event_type.name!r} is user_defined"
         )
@@ -178,7 +189,7 @@ def line_bytes(
 KEY_HEADER: Final = "ce_partitionkey"
 KIND_HEADER: Final = "ce_type"
 _COMPACTION_KEY: Final = "#/metadata/partition_compaction_key"
-_UNTOLD: Final = "is not what the schema allows"
+_UNEXPLAINED: Final = "is not what the schema allows"
 
 
 class ParsedBatch(NamedTuple):
@@ -216,11 +227,11 @@ class AcceptedEvents(NamedTuple):
 def accept(
     event_type: EventType,
     batch: ParsedBatch,
-    placing: Partitioner,
+    partitioner: Partitioner,
     *,
     strict: bool = False,
     validated: bool = False,
-    tells: bool = True,
+    explains: bool = True,
 ) -> AcceptedEvents:
     """Check all events of *batch*, and return the values that the log stores beside them; accept all events, or raise.
 
@@ -230,10 +241,10 @@ def accept(
     Args:
         event_type: the event type that the events are published to.
         batch: the events.
-        placing: assigns the partitions.
+        partitioner: assigns the partitions.
         strict: refuse metadata that only a hub writes; otherwise it is dropped from the decoded events.
         validated: the events were validated before; skip the schema and the sizes.
-        tells: explain which part of an event the schema does not allow. Explaining can take much longer than
+        explains: explain which part of an event the schema does not allow. Explaining can take much longer than
             validating.
 
     Raises:
@@ -243,16 +254,16 @@ def accept(
     if not strict and event_type.category != "undefined":
         drop_server_members(batch.decoded)
     if not validated:
-        _validate(event_type, batch, tells=tells)
-    partitions, keys = assign_partitions(event_type, batch, placing)
-    kinds, headers = _described(event_type, batch)
+        _validate(event_type, batch, explains=explains)
+    partitions, keys = assign_partitions(event_type, batch, partitioner)
+    kinds, headers = _describe_events(event_type, batch)
     if not validated:
         check_line_sizes(event_type, batch.events, batch.decoded, keys=keys, kinds=kinds, lines=batch.lines)
     return AcceptedEvents(partitions, keys, kinds, headers)
 
 
 def assign_partitions(
-    event_type: EventType, batch: ParsedBatch, placing: Partitioner
+    event_type: EventType, batch: ParsedBatch, partitioner: Partitioner
 ) -> tuple[Sequence[int], Sequence[str | None]]:
     """Return each event's partition, and its key.
 
@@ -261,35 +272,35 @@ def assign_partitions(
         PartitionRefused: an event has no partition, or no key.
     """
     given = [new.headers.get(KEY_HEADER) if new.key is None and new.headers else new.key for new in batch.events]
-    compacted = event_type.compacted
-    if not compacted and placing.is_random:
+    compacted = event_type.is_compacted
+    if not compacted and partitioner.is_random:
         for line, new, key in zip(batch.lines, batch.events, given, strict=True):
             if key is not None:
-                _check_given(key, new, line)
-        return placing.random(len(given)), given
+                _check_key(key, new, line)
+        return partitioner.random(len(given)), given
     partitions, keys = [], []
     for line, new, own, event in zip(batch.lines, batch.events, given, batch.decoded, strict=True):
         if own is not None:
-            _check_given(own, new, line)
-        partition, key = placing.place(own, new, event, line)
+            _check_key(own, new, line)
+        partition, key = partitioner.place(own, new, event, line)
         partitions.append(partition)
         keys.append(_compaction_key(event, line) if compacted else key)
     return partitions, keys
 
 
-def _validate(event_type: EventType, batch: ParsedBatch, *, tells: bool) -> None:
+def _validate(event_type: EventType, batch: ParsedBatch, *, explains: bool) -> None:
     """Raise for the first event that is too large, or that the schema does not allow."""
     validator = event_type.validator
     large = first_large(batch.raws)  # Events from the first too large one on are not validated.
     invalid = validator.first_invalid(batch.decoded[:large], batch.raws[:large])
     if invalid is not None:
-        reason = validator.why(batch.decoded[invalid]) if tells else _UNTOLD
+        reason = validator.why(batch.decoded[invalid]) if explains else _UNEXPLAINED
         raise InvalidEvent(line=batch.lines[invalid], reason=reason)
     if large is not None:
         check_size(batch.raws[large], batch.lines[large])
 
 
-def _check_given(key: str, new: NewEvent, line: int) -> None:
+def _check_key(key: str, new: NewEvent, line: int) -> None:
     """Raise InvalidEvent unless *key*, which was given with *new*, is a valid key."""
     check_key(key, line, where=f"header {KEY_HEADER!r}" if new.key is None else None)
 
@@ -304,7 +315,7 @@ def _compaction_key(event: dict[str, Any], line: int) -> str:
     return key
 
 
-def _described(event_type: EventType, batch: ParsedBatch) -> tuple[list[str | None], list[str | None]]:
+def _describe_events(event_type: EventType, batch: ParsedBatch) -> tuple[list[str | None], list[str | None]]:
     """Return each event's kind, None if it is the event type's name, and its own headers."""
     events, lines = batch.events, batch.lines
     kinds: list[str | None] = [None] * len(events)

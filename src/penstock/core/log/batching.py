@@ -56,14 +56,14 @@ class FeedBatcher:
         self._left = rules.stream_limit or None
         self._size = 0
         self._ends_at = now + rules.timeout
-        self._closed = False
+        self._is_closed = False
         for partition, position in positions.items():
             self.begin(partition, position, now)
 
     @property
-    def closed(self) -> bool:
+    def is_closed(self) -> bool:
         """True if the stream has ended: no batch follows those that `take` has returned."""
-        return self._closed
+        return self._is_closed
 
     @property
     def left(self) -> int | None:
@@ -116,7 +116,7 @@ class FeedBatcher:
 
     def take(self, now: float) -> Sequence[FeedBatch]:
         """Return the batches to send at *now*, in order; this can end the stream."""
-        if self._closed:
+        if self._is_closed:
             return ()
         self._flush(now)
         while self._size > self._rules.bytes_max:
@@ -126,7 +126,7 @@ class FeedBatcher:
             for partition, own in self._partitions.items():
                 if own.events:
                     self._send(partition, own, now)
-            self._closed = True
+            self._is_closed = True
         ready, self._ready = self._ready, []
         return ready
 

@@ -99,10 +99,10 @@ def partition_count_error(n: int | str | None, count: int) -> BadPartitionCount 
     'n=3 does not work: the feed has 4 partitions; n can be 1, 2, 4 or a multiple of 4, up to 4096'
     """
     given = "n is missing" if n in (None, "") else f"n={n} does not work"
-    detail, known = f"{given}: {_there(count)}", _known(count)
+    detail, known = f"{given}: {_describe_count(count)}", _count_fields(count)
     if isinstance(n, int):
         return BadPartitionCount(detail, n=n, **known)
-    return BadParameter(detail, parameter="n", value=n, allowed=f"a whole number: {_works(count)}", **known)
+    return BadParameter(detail, parameter="n", value=n, allowed=f"a whole number: {_valid_counts(count)}", **known)
 
 
 def with_partition_count(error: BadParameter, count: int) -> BadParameter:
@@ -111,19 +111,19 @@ def with_partition_count(error: BadParameter, count: int) -> BadParameter:
     >>> with_partition_count(BadParameter("n is given twice", parameter="n"), 1).detail
     'n is given twice; the feed has 1 partition; n can be any whole number, up to 4096'
     """
-    return BadParameter(f"{error.detail}; {_there(count)}", **error.fields, **_known(count))
+    return BadParameter(f"{error.detail}; {_describe_count(count)}", **error.fields, **_count_fields(count))
 
 
-def _there(count: int) -> str:
+def _describe_count(count: int) -> str:
     there = "1 partition" if count == 1 else f"{count} partitions"
-    return f"the feed has {there}; n can be {_works(count)}, up to {VIEW_PARTITIONS_MAX}"
+    return f"the feed has {there}; n can be {_valid_counts(count)}, up to {VIEW_PARTITIONS_MAX}"
 
 
-def _works(count: int) -> str:
+def _valid_counts(count: int) -> str:
     return "any whole number" if count == 1 else f"{', '.join(map(str, _divisors(count)))} or a multiple of {count}"
 
 
-def _known(count: int) -> dict[str, Any]:
+def _count_fields(count: int) -> dict[str, Any]:
     return {"partition_count": count, "divisors": _divisors(count)}
 
 
@@ -170,16 +170,16 @@ def resolve_cursor(cursor: FeedCursor, view: FeedView, parameter: str, *, feed: 
         if taken.count != view.count:
             raise StaleSplit(n=taken.n, cursor_count=taken.count, partition_count=view.count)
         if taken != view:
-            raise _uncovered(parameter, taken)
+            raise _uncovered_error(parameter, taken)
     known = dict(zip(taken.physical, cursor.offsets, strict=True))
     for physical in view.physical:
         if physical not in known:
             if physical < taken.count or physical % taken.n != taken.partition:
-                raise _uncovered(parameter, taken)
+                raise _uncovered_error(parameter, taken)
             known[physical] = 0  # The partition was added after the cursor was issued: read it from its start.
     return {physical: known[physical] for physical in view.physical}
 
 
-def _uncovered(parameter: str, taken: FeedView) -> BadCursor:
+def _uncovered_error(parameter: str, taken: FeedView) -> BadCursor:
     reason = f"it was taken at n={taken.n} for partition {taken.partition} and does not cover this partition at this n"
     return BadCursor(parameter=parameter, n=taken.n, partition=taken.partition, reason=reason)

@@ -45,11 +45,11 @@ class UnknownMember(NamedTuple):
     """A member of a definition that has no meaning. It is kept, so that clients can send members of newer versions."""
 
     at: Pointer
-    meant: str | None
+    suggestion: str | None
     """The known member that was probably meant; None: no name is similar."""
 
     def __str__(self) -> str:
-        asks = f"; is it {self.meant}?" if self.meant else ""
+        asks = f"; is it {self.suggestion}?" if self.suggestion else ""
         return f"{'.'.join(self.at)} is a member that means nothing to a hub{asks}"
 
 
@@ -247,8 +247,8 @@ def complete_definition(given: Any, limits: Limits = PENSTOCK) -> Definition:
     check_object(given)
     reading = _DefinitionReader(given, limits)
     found, schema = reading.definition()
-    reading.raise_if_wrong(InvalidEventType, MalformedEventType)
-    raise_violations([*_misfits(found, schema, limits)], InvalidEventType)
+    reading.raise_violations(InvalidEventType, MalformedEventType)
+    raise_violations([*_contradictions(found, schema, limits)], InvalidEventType)
     return found
 
 
@@ -282,35 +282,35 @@ class _DefinitionReader(DefinitionReader):
         """Return the definition and its parsed schema; both are usable only if `raise_if_wrong` does not raise."""
         known: Definition = {
             "name": self._name(),
-            "owning_application": self.text("owning_application", required=True),
+            "owning_application": self.string("owning_application", required=True),
             "category": self.one_of("category", get_args(Category)),
             "enrichment_strategies": self._enrichment(),
             "partition_strategy": self._partition_strategy(),
-            "partition_key_fields": self.texts("partition_key_fields"),
-            "ordering_key_fields": self.texts("ordering_key_fields"),
-            "ordering_instance_ids": self.texts("ordering_instance_ids"),
+            "partition_key_fields": self.strings("partition_key_fields"),
+            "ordering_key_fields": self.strings("ordering_key_fields"),
+            "ordering_instance_ids": self.strings("ordering_instance_ids"),
             "compatibility_mode": self.one_of("compatibility_mode", get_args(Mode), default="forward"),
             "schema": self._schema(),
             "default_statistic": self._statistic(),
             "options": self._options(),
             "cleanup_policy": self.one_of("cleanup_policy", get_args(CleanupPolicy), default="delete"),
             "authorization": self.authorization("admins", "readers", "writers"),
-            "annotations": self.attached("annotations", wrong_annotations),
-            "labels": self.attached("labels", wrong_labels),
+            "annotations": self.string_map("annotations", wrong_annotations),
+            "labels": self.string_map("labels", wrong_labels),
         }
-        if self.given.get("partition_count") is not None:
+        if self.members.get("partition_count") is not None:
             known["partition_count"] = self._count("partition_count", 1, self._limits.partitions_max)
-        if self.given.get("max_event_bytes") is not None:
+        if self.members.get("max_event_bytes") is not None:
             known["max_event_bytes"] = self._count("max_event_bytes", 1, EVENT_BYTES_MAX)
-        if self.given.get("audience") is not None:
+        if self.members.get("audience") is not None:
             known["audience"] = self.one_of("audience", AUDIENCES)
-        if self.given.get("event_owner_selector") is not None:
+        if self.members.get("event_owner_selector") is not None:
             known["event_owner_selector"] = self._selector()
         dropped = known.keys() | {"partition_count", "max_event_bytes", "audience", "event_owner_selector"}
-        rest = {name: value for name, value in self.given.items() if name not in dropped}
-        return known | rest, self._said(known)
+        rest = {name: value for name, value in self.members.items() if name not in dropped}
+        return known | rest, self._parse_schema(known)
 
-    def _said(self, known: Definition) -> Schema:
+    def _parse_schema(self, known: Definition) -> Schema:
         """Return the parsed schema."""
         compatible, business = known["compatibility_mode"] == "compatible", known["category"] == "business"
         try:
@@ -322,9 +322,9 @@ class _DefinitionReader(DefinitionReader):
         return schema
 
     def _name(self) -> str:
-        name = self.text("name", required=True)
+        name = self.string("name", required=True)
         if not 1 <= len(name) <= NAME_CHARS_MAX:
-            if isinstance(self.given.get("name"), str):
+            if isinstance(self.members.get("name"), str):
                 self.note("name", f"the length of the name must be >= 1 and <= {NAME_CHARS_MAX}")
         elif not is_name(name):
             self.note("name", f"must match {NAME_PATTERN}")
@@ -332,16 +332,16 @@ class _DefinitionReader(DefinitionReader):
 
     def _enrichment(self) -> list[str]:
         field = "enrichment_strategies"
-        if field in self.given and self.given[field] is None:
+        if field in self.members and self.members[field] is None:
             self.note(field, "may not be null")
-        strategies = [strategy.lower() for strategy in self.texts(field)]
+        strategies = [strategy.lower() for strategy in self.strings(field)]
         for strategy in strategies:
             if strategy not in ("", ENRICHMENT):
                 self.note_malformed(field, describe_mismatch([strategy], f"a list of {ENRICHMENT}"))
         return strategies
 
     def _partition_strategy(self) -> str:
-        value = self.given.get("partition_strategy", "random")
+        value = self.members.get("partition_strategy", "random")
         allowed = get_args(PartitionStrategy)
         if isinstance(value, str) and value.lower() in allowed:
             return value.lower()
@@ -350,7 +350,7 @@ class _DefinitionReader(DefinitionReader):
         return "random"
 
     def _schema(self) -> Definition:
-        given = self.given.get("schema")
+        given = self.members.get("schema")
         if given is None:
             self.note("schema", 'may not be null; it is {"type": "json_schema", "schema": "<a JSON Schema as text>"}')
             return dict(_ANY_SCHEMA)
@@ -362,14 +362,14 @@ class _DefinitionReader(DefinitionReader):
             return dict(_ANY_SCHEMA)
 
     def _statistic(self) -> Definition | None:
-        given = self.given.get("default_statistic")
+        given = self.members.get("default_statistic")
         if given is None:
             return None
-        if self.typed("default_statistic", given, dict, "an object") is None:
+        if self.check_type("default_statistic", given, dict, "an object") is None:
             return None
         lowest = {"messages_per_minute": 0}
         for name in STATISTICS:
-            self.counted(f"default_statistic.{name}", given.get(name), lowest.get(name, 1), WHOLE_MAX)
+            self.integer(f"default_statistic.{name}", given.get(name), lowest.get(name, 1), WHOLE_MAX)
         return dict(given)
 
     def _options(self) -> Definition:
@@ -380,7 +380,7 @@ class _DefinitionReader(DefinitionReader):
                 options = {"retention_time": self._limits.retention_default_ms} | options
         else:
             low, high = self._limits.retention_ms
-            self.counted("options.retention_time", options["retention_time"], low or 1, high or (1 << 62))
+            self.integer("options.retention_time", options["retention_time"], low or 1, high or (1 << 62))
         if (publishing := options.get("publishing")) is not None and publishing not in ("any", "exactly-once"):
             self.note_malformed("options.publishing", describe_mismatch(publishing, "any or exactly-once"))
         if (evolution := options.get("evolution")) is not None and evolution not in get_args(Evolution):
@@ -388,7 +388,7 @@ class _DefinitionReader(DefinitionReader):
         return options
 
     def _selector(self) -> Definition:
-        given = self.typed("event_owner_selector", self.given["event_owner_selector"], dict, "an object")
+        given = self.check_type("event_owner_selector", self.members["event_owner_selector"], dict, "an object")
         if given is None:
             return {}
         kind = given.get("type")
@@ -405,7 +405,7 @@ class _DefinitionReader(DefinitionReader):
         return dict(given) | {"type": kind.lower()}
 
     def _count(self, field: str, low: int, high: int) -> int:
-        return self.counted(field, self.given[field], low, high)
+        return self.integer(field, self.members[field], low, high)
 
 
 def read_schema_member(given: Any, within: str = "schema.") -> Definition:
@@ -423,7 +423,7 @@ def read_schema_member(given: Any, within: str = "schema.") -> Definition:
         raise UnsupportedMediaType(given="an Avro schema", allowed="a JSON Schema (json_schema)")
     for name, value, right in (("type", kind, "json_schema"), ("schema", text, "a JSON Schema, as text")):
         if value is None:
-            raise _wrong(f"{within}{name}", f"may not be null; it is {right}")
+            raise _invalid_field(f"{within}{name}", f"may not be null; it is {right}")
     if not isinstance(kind, str) or kind.lower() != "json_schema":
         raise MalformedEventType(field=f"{within}type", reason=describe_mismatch(kind, "json_schema"))
     if not isinstance(text, str):
@@ -431,7 +431,7 @@ def read_schema_member(given: Any, within: str = "schema.") -> Definition:
     return {"type": "json_schema", "schema": text}
 
 
-def _misfits(found: Mapping[str, Any], schema: Schema, limits: Limits) -> Iterator[Violation]:
+def _contradictions(found: Mapping[str, Any], schema: Schema, limits: Limits) -> Iterator[Violation]:
     """Yield fields that are valid by themselves, but contradict each other."""
     category = found["category"]
     if found["cleanup_policy"] != "delete" and category == "undefined":
@@ -447,15 +447,15 @@ def _misfits(found: Mapping[str, Any], schema: Schema, limits: Limits) -> Iterat
     if limits.strict and (category, found["partition_strategy"]) == ("undefined", "user_defined"):
         yield Violation("partition_strategy", "must not be user_defined for the category undefined, in Nakadi")
     selector = found.get("event_owner_selector")
-    if selector and selector["type"] == "path" and not _is_there(schema, category, selector["value"]):
-        missing = _missing(category, selector["value"])
+    if selector and selector["type"] == "path" and not _is_defined(schema, category, selector["value"]):
+        missing = _describe_missing(category, selector["value"])
         yield Violation("event_owner_selector.value", f"must be a path in the schema, which has no {missing}")
     if found["ordering_instance_ids"] and not found["ordering_key_fields"]:
         yield Violation("ordering_instance_ids", "must be empty where there are no ordering_key_fields")
     for field in ("ordering_key_fields", "ordering_instance_ids"):
         for path in dict.fromkeys(found[field]):
-            if not _is_there(schema, category, path):
-                yield Violation(field, f"must be paths in the schema, which has no {_missing(category, path)}")
+            if not _is_defined(schema, category, path):
+                yield Violation(field, f"must be paths in the schema, which has no {_describe_missing(category, path)}")
 
 
 def _wrong_enrichment(category: str, strategies: Sequence[str]) -> str:
@@ -469,7 +469,7 @@ def _wrong_enrichment(category: str, strategies: Sequence[str]) -> str:
 _METADATA: Final = SERVER_MEMBERS.union(metadata_schema("", compacted=True)["properties"])
 
 
-def _is_there(schema: Schema, category: str, path: str) -> bool:
+def _is_defined(schema: Schema, category: str, path: str) -> bool:
     """Return whether *path* is defined in whole events of a *category* whose own schema is *schema*."""
     first, *rest = key_path(path)
     if category != "undefined" and first == "metadata":
@@ -479,7 +479,7 @@ def _is_there(schema: Schema, category: str, path: str) -> bool:
     return defines(schema, [first, *rest])
 
 
-def _missing(category: str, path: str) -> str:
+def _describe_missing(category: str, path: str) -> str:
     """Return *path* as it was given, and the place at which the schema of a *category* should define it."""
     first, *rest = key_path(path)
     if category == "data" and first == "data":
@@ -489,5 +489,5 @@ def _missing(category: str, path: str) -> str:
     return f"{path!r} at {pointer_to([first, *rest])}"
 
 
-def _wrong(field: str, reason: str) -> InvalidEventType:
+def _invalid_field(field: str, reason: str) -> InvalidEventType:
     return InvalidEventType(field=field, reason=reason)

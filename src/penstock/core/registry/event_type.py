@@ -39,7 +39,7 @@ class EventType(msgspec.Struct, frozen=True, kw_only=True):
     compatibility_mode: Mode
     cleanup_policy: CleanupPolicy
     schema_version: str
-    exactly_once: bool
+    is_exactly_once: bool
     """Whether it accepts events only through interfaces that store each exactly once: the option `publishing`."""
     definition: Definition
     """The definition in Nakadi's shape, unknown members included; without partition count and times."""
@@ -59,7 +59,7 @@ class EventType(msgspec.Struct, frozen=True, kw_only=True):
         found = complete_definition(definition, limits)
         count = partition_count_of(found, limits)
         found["schema"]["version"] = FIRST_VERSION
-        return cls.of({name: value for name, value in found.items() if name not in _NOT_KEPT}, count)
+        return cls.of({name: value for name, value in found.items() if name not in _STORED_APART}, count)
 
     @classmethod
     def of(cls, definition: Definition, partition_count: int) -> "EventType":
@@ -73,14 +73,14 @@ class EventType(msgspec.Struct, frozen=True, kw_only=True):
             compatibility_mode=definition["compatibility_mode"],
             cleanup_policy=definition["cleanup_policy"],
             schema_version=definition["schema"]["version"],
-            exactly_once=definition["options"].get("publishing") == "exactly-once",
+            is_exactly_once=definition["options"].get("publishing") == "exactly-once",
             definition=definition,
         )
 
     @classmethod
-    def stored(cls, text: str | bytes, partition_count: int) -> "EventType":
+    def from_stored(cls, text: str | bytes, partition_count: int) -> "EventType":
         """Return the event type from the JSON *text* that the database has stored."""
-        return cls.of(_filled_in(msgspec.json.decode(text)), partition_count)
+        return cls.of(_fill_in(msgspec.json.decode(text)), partition_count)
 
     @property
     def whole(self) -> Definition:
@@ -104,7 +104,7 @@ class EventType(msgspec.Struct, frozen=True, kw_only=True):
         return limit
 
     @property
-    def compacted(self) -> bool:
+    def is_compacted(self) -> bool:
         """True if events have a compaction key, by which they can be deleted."""
         return self.cleanup_policy != "delete"
 
@@ -138,11 +138,11 @@ class EventType(msgspec.Struct, frozen=True, kw_only=True):
             "name": self.name,
             "category": self.category,
             "compatible": self.compatibility_mode == "compatible",
-            "compacted": self.compacted,
+            "compacted": self.is_compacted,
         }
 
 
-_UNSAID: Final[dict[str, Any]] = {
+_DEFAULTS: Final[dict[str, Any]] = {
     "owning_application": "",
     "enrichment_strategies": [],
     "partition_strategy": "random",
@@ -160,12 +160,12 @@ _UNSAID: Final[dict[str, Any]] = {
 _ANY_SCHEMA: Final = {"type": "json_schema", "schema": "{}", "version": FIRST_VERSION}
 
 
-def _filled_in(definition: dict[str, Any]) -> dict[str, Any]:
+def _fill_in(definition: dict[str, Any]) -> dict[str, Any]:
     """Return a stored definition with its defaults; version 0.1.0 stored definitions as they were sent."""
     if "version" in definition.get("schema", ()):
         return definition
     known = {"category": definition["category"].lower(), "schema": _ANY_SCHEMA}
-    return _UNSAID | definition | known
+    return _DEFAULTS | definition | known
 
 
 class _ValidatedBy(TypedDict):
@@ -178,7 +178,7 @@ class _ValidatedBy(TypedDict):
     compacted: bool
 
 
-_NOT_KEPT = frozenset(["partition_count", "created_at", "updated_at"])
+_STORED_APART = frozenset(["partition_count", "created_at", "updated_at"])
 """Members that the store keeps outside of the definition."""
 
 

@@ -65,11 +65,11 @@ def replace_definition(
     """
     check_object(given)
     _check_partition_count(old, given)
-    whole = _with_what_stays(old.definition, given)
+    whole = _keep_absent_members(old.definition, given)
     try:
         new = EventType.parse(whole, limits)
     except InvalidEventType as error:
-        raise _with_changes(error, old, whole) from None
+        raise _add_changes(error, old, whole) from None
     _check_fields(old, new, given, admin=admin, allow_reordering=allow_reordering, limits=limits)
     verdict = None
     schema = old.definition["schema"]
@@ -88,7 +88,7 @@ def judge_schema_change(old: EventType, new: EventType, earlier: EarlierVersions
     before, after = (parse_schema(each.definition["schema"]["schema"]) for each in (old, new))
     rules = old.evolution_rules, new.evolution_rules
     verdict = judge(before, after, *rules)
-    order = _in_which_order(before, after, *rules) if verdict.refused else ""
+    order = _explain_order(before, after, *rules) if verdict.refused else ""
     if rules[0] != "none":
         versions = ((each["version"], parse_schema(each["schema"])) for each in earlier())
         verdict = judge_history(verdict, after, versions)
@@ -99,16 +99,16 @@ def judge_schema_change(old: EventType, new: EventType, earlier: EarlierVersions
             event_type=old.name,
             mode=old.compatibility_mode,
             evolution=old.evolution,
-            **_meaning(verdict, rules[0]),
+            **_describe_verdict(verdict, rules[0]),
         )
     return verdict
 
 
-def _meaning(verdict: EvolutionVerdict, rules: EvolutionRules) -> dict[str, Any]:
+def _describe_verdict(verdict: EvolutionVerdict, rules: EvolutionRules) -> dict[str, Any]:
     return {"producers": verdict.producers, "consumers": verdict.consumers, "changes": describe_changes(verdict, rules)}
 
 
-def _in_which_order(before: Schema, after: Schema, mode: EvolutionRules, new_mode: EvolutionRules) -> str:
+def _explain_order(before: Schema, after: Schema, mode: EvolutionRules, new_mode: EvolutionRules) -> str:
     """Explain how to change the schema and the mode one after the other, if both at once are refused."""
     if mode == new_mode:
         return ""
@@ -124,7 +124,7 @@ def _in_which_order(before: Schema, after: Schema, mode: EvolutionRules, new_mod
     return f"{judging}, and {new_mode} would refuse it too"
 
 
-def _with_changes(error: InvalidEventType, old: EventType, given: Definition) -> InvalidEventType:
+def _add_changes(error: InvalidEventType, old: EventType, given: Definition) -> InvalidEventType:
     """Return *error* with the changes of the schema, so that one answer reports all problems."""
     if isinstance(error, MalformedEventType):
         return error  # The definition can have any shape.
@@ -137,14 +137,14 @@ def _with_changes(error: InvalidEventType, old: EventType, given: Definition) ->
         return error
     if not verdict.changes:
         return error
-    fields = error.fields | _meaning(verdict, old.evolution_rules)
+    fields = error.fields | _describe_verdict(verdict, old.evolution_rules)
     if not verdict.refused:
         return InvalidEventType(error.detail, **fields)
     fields["violations"] = [*fields["violations"], {"field": "schema", "reason": _REFUSED + why_refused(verdict)}]
     return InvalidEventType(f'{error.detail}\nField "schema" {_REFUSED}{why_refused(verdict)}', **fields)
 
 
-def _with_what_stays(old: Definition, given: Definition) -> Definition:
+def _keep_absent_members(old: Definition, given: Definition) -> Definition:
     """Return *given* with the old values of members that keep their value if they are absent."""
     merged = {name: value for name, value in given.items() if name != "partition_count"}
     for name in KEPT_WHEN_ABSENT:
@@ -160,7 +160,7 @@ def _check_partition_count(old: EventType, given: Definition) -> None:
     count = given.get("partition_count")
     if count is not None and count != old.partition_count:
         path = f"PUT /event-types/{old.name}/partition-count"
-        raise _wrong("partition_count", f"is {old.partition_count} and is raised by {path} alone")
+        raise _invalid_field("partition_count", f"is {old.partition_count} and is raised by {path} alone")
 
 
 def _check_fields(
@@ -168,16 +168,16 @@ def _check_fields(
 ) -> None:
     before, after = old.definition, new.definition
     if new.name != old.name:
-        raise _wrong("name", f"must be {old.name!r}, as in the path: an event type keeps its name")
+        raise _invalid_field("name", f"must be {old.name!r}, as in the path: an event type keeps its name")
     if new.cleanup_policy != old.cleanup_policy and (old.cleanup_policy, new.cleanup_policy) != (
         "delete",
         "compact_and_delete",
     ):
-        raise _wrong(
+        raise _invalid_field(
             "cleanup_policy", f"can change from delete to compact_and_delete alone, not from {old.cleanup_policy}"
         )
     if before.get("audience") is not None and after.get("audience") is None:
-        raise _wrong("audience", "may not become null once it is set")
+        raise _invalid_field("audience", "may not become null once it is set")
     if before.get("authorization") is not None and given.get("authorization") is None:
         raise InvalidEventType(_AUTHORIZATION_GONE, field="authorization", reason="may not become null once it is set")
     _check_category(old, new)
@@ -188,12 +188,14 @@ def _check_fields(
         return
     if new.compatibility_mode not in (old.compatibility_mode, _NEXT_MODE.get(old.compatibility_mode)):
         way = f"cannot change from {old.compatibility_mode} to {new.compatibility_mode}"
-        raise _wrong("compatibility_mode", f"{way}, but by who administers the hub")
+        raise _invalid_field("compatibility_mode", f"{way}, but by who administers the hub")
     if (old.evolution_rules, new.evolution_rules) == ("forward", "consumers"):
-        raise _wrong("options.evolution", "cannot change from nakadi to consumers, but by who administers the hub")
+        raise _invalid_field(
+            "options.evolution", "cannot change from nakadi to consumers, but by who administers the hub"
+        )
     selector = before.get("event_owner_selector")
     if selector is not None and after.get("event_owner_selector") != selector:
-        raise _wrong("event_owner_selector", "cannot change once it is set")
+        raise _invalid_field("event_owner_selector", "cannot change once it is set")
 
 
 def _check_order(old: EventType, new: EventType, limits: Limits) -> None:
@@ -201,20 +203,20 @@ def _check_order(old: EventType, new: EventType, limits: Limits) -> None:
     lost = "events that are in order now would fall in other partitions; to accept that, say allow_reordering"
     if new.partition_strategy != old.partition_strategy != "random":
         way = f"from {old.partition_strategy} to {new.partition_strategy}"
-        raise _wrong("partition_strategy", f"cannot change {way}: {lost}")
+        raise _invalid_field("partition_strategy", f"cannot change {way}: {lost}")
     if limits.strict or old.partition_strategy != "hash" or new.partition_key_fields == old.partition_key_fields:
         return
     before, after = (", ".join(each.partition_key_fields) for each in (old, new))
-    raise _wrong("partition_key_fields", f"cannot change from {before} to {after}: {lost}")
+    raise _invalid_field("partition_key_fields", f"cannot change from {before} to {after}: {lost}")
 
 
 def _check_category(old: EventType, new: EventType) -> None:
     if new.category != old.category:
         if (old.category, new.category) != ("undefined", "business"):
             way = f"from {old.category} to {new.category}"
-            raise _wrong("category", f"can change from undefined to business alone, not {way}")
+            raise _invalid_field("category", f"can change from undefined to business alone, not {way}")
         if new.compatibility_mode == "compatible":
-            raise _wrong("category", "can change in the modes none and forward alone")
+            raise _invalid_field("category", "can change in the modes none and forward alone")
 
 
 def _check_statistic(old: EventType, after: Definition | None, limits: Limits) -> None:
@@ -223,12 +225,14 @@ def _check_statistic(old: EventType, after: Definition | None, limits: Limits) -
     before = old.definition["default_statistic"]
     if before is None:
         if after is not None and partition_count_of({"default_statistic": after}, limits) != old.partition_count:
-            raise _wrong("default_statistic", f"must ask for {old.partition_count} partitions, as there are: {by}")
+            raise _invalid_field(
+                "default_statistic", f"must ask for {old.partition_count} partitions, as there are: {by}"
+            )
         return
     for name in ("read_parallelism", "write_parallelism"):
         if after is not None and after[name] != before[name]:
-            raise _wrong(f"default_statistic.{name}", f"is {before[name]} and cannot change: {by}")
+            raise _invalid_field(f"default_statistic.{name}", f"is {before[name]} and cannot change: {by}")
 
 
-def _wrong(field: str, reason: str) -> InvalidEventType:
+def _invalid_field(field: str, reason: str) -> InvalidEventType:
     return InvalidEventType(field=field, reason=reason)

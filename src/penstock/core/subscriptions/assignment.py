@@ -47,12 +47,12 @@ def assign_slots(
     slots: Sequence[PartitionSlot],
     sessions: Collection[StreamSession],
     *,
-    holding: Collection[str] = (),
-    lapsed: Collection[str] = (),
+    ending: Collection[str] = (),
+    expired: Collection[str] = (),
 ) -> Sequence[PartitionSlot]:
     """Return the new *slots*, in the same order, for these *sessions*.
 
-    *holding* are ids of ended sessions that keep their partitions until they release them. *lapsed* are ids of sessions
+    *ending* are ids of ended sessions that keep their partitions until they release them. *expired* are ids of sessions
     whose lease has expired; they keep only partitions that no other session gets.
 
     >>> two = [StreamSession("a"), StreamSession("b")]
@@ -61,9 +61,9 @@ def assign_slots(
     """
     wanted = {place: session.id for session in sessions for place in session.wants}
     rest = [slot for slot in slots if slot.place not in wanted]
-    targets = {**wanted, **_even(rest, sorted(session.id for session in sessions if not session.wants))}
-    keeping = {session.id for session in sessions}.union(holding)
-    return [_turned(slot, targets.get(slot.place), keeping, lapsed) for slot in slots]
+    targets = {**wanted, **_distribute(rest, sorted(session.id for session in sessions if not session.wants))}
+    keeping = {session.id for session in sessions}.union(ending)
+    return [_assign_slot(slot, targets.get(slot.place), keeping, expired) for slot in slots]
 
 
 def find_conflicts(
@@ -81,7 +81,7 @@ def find_conflicts(
     return None if sharing < len(set(slots) - taken) else frozenset(slots)
 
 
-def _even(rest: Sequence[PartitionSlot], sharing: Sequence[str]) -> Mapping[FeedPartition, str]:
+def _distribute(rest: Sequence[PartitionSlot], sharing: Sequence[str]) -> Mapping[FeedPartition, str]:
     """Distribute *rest* evenly among *sharing*; if it does not divide, sessions that own most get one more."""
     if not sharing:
         return {}
@@ -100,10 +100,10 @@ def _even(rest: Sequence[PartitionSlot], sharing: Sequence[str]) -> Mapping[Feed
     return found | {slot.place: next(open_) for slot in rest if slot.place not in found}
 
 
-def _turned(
-    slot: PartitionSlot, target: str | None, keeping: Collection[str], lapsed: Collection[str]
+def _assign_slot(
+    slot: PartitionSlot, target: str | None, keeping: Collection[str], expired: Collection[str]
 ) -> PartitionSlot:
-    keeps = slot.owner in keeping or (target is None and slot.owner in lapsed)
+    keeps = slot.owner in keeping or (target is None and slot.owner in expired)
     owner = slot.owner if keeps else None
     if owner is None or owner == target:
         return PartitionSlot(slot.place, target)

@@ -131,7 +131,7 @@ def complete_subscription(given: Any) -> Definition:
         raise MalformedSubscription(reason, reason=reason)
     fields = _SubscriptionReader(given)
     found = fields.definition()
-    fields.raise_if_wrong(InvalidSubscription, MalformedSubscription)
+    fields.raise_violations(InvalidSubscription, MalformedSubscription)
     return found
 
 
@@ -161,40 +161,40 @@ def replace_subscription(old: Definition, given: Any) -> Definition:
 class _SubscriptionReader(DefinitionReader):
     def definition(self) -> Definition:
         known: Definition = {
-            "owning_application": self._filled("owning_application"),
+            "owning_application": self._required_string("owning_application"),
             "event_types": self._event_types(),
-            "consumer_group": self._filled("consumer_group", GROUP),
+            "consumer_group": self._required_string("consumer_group", GROUP),
             "read_from": self.one_of("read_from", get_args(ReadFrom), "end"),
             "initial_cursors": self._cursors(),
             "authorization": self.authorization("admins", "readers"),
-            "annotations": self.attached("annotations", wrong_annotations),
-            "labels": self.attached("labels", wrong_labels),
+            "annotations": self.string_map("annotations", wrong_annotations),
+            "labels": self.string_map("labels", wrong_labels),
         }
         for field, reason in wrong_policy_annotations(known["annotations"]):
             self.note(field, reason)
-        rest = {name: value for name, value in self.given.items() if name not in known and name not in SERVER_MEMBERS}
+        rest = {name: value for name, value in self.members.items() if name not in known and name not in SERVER_MEMBERS}
         for field, value in (known | rest).items():
             if field not in ("owning_application", "consumer_group") and _has_nul([field, value]):
                 self.note(field, "must not have the character NUL in it: PostgreSQL could look at no reader then")
         return known | rest
 
-    def _filled(self, field: str, default: str | None = None) -> str:
-        if default is not None and self.given.get(field) is None:
+    def _required_string(self, field: str, default: str | None = None) -> str:
+        if default is not None and self.members.get(field) is None:
             return default
-        text = self.text(field, required=True)
-        if isinstance(self.given.get(field), str) and not (text and is_key(text) and text.isprintable()):
+        text = self.string(field, required=True)
+        if isinstance(self.members.get(field), str) and not (text and is_key(text) and text.isprintable()):
             self.note(field, f"must have 1 to {KEY_CHARS_MAX} characters, all of which can be printed")
         return text
 
     def _event_types(self) -> list[str]:
-        found = sorted(set(self.texts("event_types")))
-        if self.given.get("event_types") in (None, []):
+        found = sorted(set(self.strings("event_types")))
+        if self.members.get("event_types") in (None, []):
             self.note("event_types", "must name at least one event type")
         return found
 
     def _cursors(self) -> list[Definition]:
-        given = self.given.get("initial_cursors")
-        found = self.typed("initial_cursors", [] if given is None else given, list, "a list of cursors") or []
+        given = self.members.get("initial_cursors")
+        found = self.check_type("initial_cursors", [] if given is None else given, list, "a list of cursors") or []
         for each in found:
             parts = [each.get(part) for part in ("event_type", "partition", "offset")] if isinstance(each, dict) else []
             if not parts or not all(isinstance(part, str) for part in parts):

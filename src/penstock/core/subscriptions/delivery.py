@@ -21,6 +21,7 @@ from typing import Final, NamedTuple, overload
 
 import msgspec
 
+from penstock.core.log.batching import EVENT_OVERHEAD
 from penstock.core.subscriptions.assignment import FeedPartition, ParkedSpan
 
 
@@ -44,10 +45,6 @@ class DeliveryRules(msgspec.Struct, frozen=True, kw_only=True):
     """The stream ends this long after the last commit, if sent events are not committed."""
     bytes_max: int
     """Upper bound of the bytes that wait to be sent."""
-
-
-EVENT_OVERHEAD: Final = 48
-"""Memory that an event takes beside its bytes, so that a stream of empty objects is bounded, too."""
 
 
 class JoinedEvents(Sequence[bytes]):
@@ -321,11 +318,11 @@ class SubscriptionDelivery:
 
     def __init__(self, rules: DeliveryRules, now: float) -> None:
         self._rules = rules
-        self._tracks: dict[FeedPartition, PartitionQueue] = {}
+        self._queues: dict[FeedPartition, PartitionQueue] = {}
         self._resent: dict[int, tuple[FeedPartition, ParkedSpan]] = {}
-        self._nowhere: tuple[FeedPartition, int] | None = None
+        self._final_position: tuple[FeedPartition, int] | None = None
         self._began = now
-        self._alone_since: float | None = now
+        self._idle_since: float | None = now
         self._waits_since = now
         """Since when a commit is waited for, if anything is uncommitted."""
         self._sent = 0
@@ -338,29 +335,29 @@ class SubscriptionDelivery:
 
     def assign(self, place: FeedPartition, committed: int, now: float) -> None:
         """Add a partition to the stream; *committed* is the next offset to send."""
-        self._tracks[place] = PartitionQueue(committed, now)
-        self._alone_since = None
+        self._queues[place] = PartitionQueue(committed, now)
+        self._idle_since = None
 
     def withdraw(self, place: FeedPartition, now: float) -> None:
         """Stop sending a partition; another stream gets it once the sent events are committed."""
-        track = self._tracks[place]
-        track.drop()
-        track.withdrawn_at = now
+        queue = self._queues[place]
+        queue.drop()
+        queue.withdrawn_at = now
 
     def keep(self, place: FeedPartition) -> None:
         """Resume sending a partition that was withdrawn: no other stream gets it."""
-        self._tracks[place].withdrawn_at = None
+        self._queues[place].withdrawn_at = None
 
     def remove(self, place: FeedPartition, now: float) -> None:
         """Remove a partition from the stream."""
-        self._ahead -= self._tracks.pop(place).ahead
+        self._ahead -= self._queues.pop(place).ahead
         self._resent = {key: each for key, each in self._resent.items() if each[0] != place}
-        if not self._tracks:
-            self._alone_since = now
+        if not self._queues:
+            self._idle_since = now
 
-    def speak_for(self, place: FeedPartition, position: int) -> None:
+    def set_final_position(self, place: FeedPartition, position: int) -> None:
         """Set the partition and position of the final batch in case the stream ends without any partition."""
-        self._nowhere = (place, position)
+        self._final_position = (place, position)
 
     def resend(
         self, place: FeedPartition, span: ParkedSpan, events: Sequence[bytes], offsets: Sequence[int], now: float
@@ -370,7 +367,7 @@ class SubscriptionDelivery:
             self._waits_since = now
         self._resent[span.parked_id] = place, span
         debug, self._debug = self._debug, None
-        return DeliveryBatch(place, self._tracks[place].sent, events, debug or "Parked events", span, offsets)
+        return DeliveryBatch(place, self._queues[place].sent, events, debug or "Parked events", span, offsets)
 
     def acknowledge(self, parked_id: int, now: float) -> None:
         """Record that the resent events of a parked key are committed."""
@@ -379,35 +376,35 @@ class SubscriptionDelivery:
 
     def single_out(self, place: FeedPartition, until: int) -> None:
         """Send the events of a partition below *until* one by one, each after all before it are committed."""
-        self._tracks[place].single_until = until
+        self._queues[place].single_until = until
 
     def add(self, place: FeedPartition, read: EventChunk) -> None:
         """Append a chunk that was read of a partition."""
-        self._tracks[place].add(read)
+        self._queues[place].add(read)
 
     def skip(self, place: FeedPartition, position: int) -> None:
         """Continue at *position*: retention has removed the events before it. The next batch reports their number."""
-        track = self._tracks[place]
-        if position > track.read:
-            lost = f"skipped events due to retention time passed, count: {position - track.read}"
+        queue = self._queues[place]
+        if position > queue.read:
+            lost = f"skipped events due to retention time passed, count: {position - queue.read}"
             self._debug = f"{self._debug}; {lost}" if self._debug else lost
-            track.read = position
+            queue.read = position
 
     def extend(self, now: float) -> None:
         """Restart the commit timeout."""
         self._waits_since = now
-        for track in self._tracks.values():
-            if track.withdrawn_at is not None:
-                track.withdrawn_at = now
+        for queue in self._queues.values():
+            if queue.withdrawn_at is not None:
+                queue.withdrawn_at = now
 
     def commit(self, place: FeedPartition, position: int, now: float) -> None:
         """Record that all events of a partition below *position* are committed, by this stream or by a reset."""
-        track = self._tracks.get(place)
-        if track is None or position <= track.known:
+        queue = self._queues.get(place)
+        if queue is None or position <= queue.known:
             return
-        before = track.ahead
-        track.commit(position)
-        self._ahead += track.ahead - before
+        before = queue.ahead
+        queue.commit(position)
+        self._ahead += queue.ahead - before
         self._waits_since = now
 
     # State
@@ -420,7 +417,7 @@ class SubscriptionDelivery:
     @property
     def places(self) -> Collection[FeedPartition]:
         """The partitions of the stream."""
-        return self._tracks.keys()
+        return self._queues.keys()
 
     @property
     def resent(self) -> Mapping[int, ParkedSpan]:
@@ -435,7 +432,7 @@ class SubscriptionDelivery:
     @property
     def uncommitted(self) -> Mapping[FeedPartition, int]:
         """The sent position of each partition that has sent and uncommitted offsets."""
-        return {place: track.sent for place, track in self._tracks.items() if track.ahead}
+        return {place: queue.sent for place, queue in self._queues.items() if queue.ahead}
 
     @property
     def committing_until(self) -> float:
@@ -444,57 +441,57 @@ class SubscriptionDelivery:
 
     def was_sent(self, place: FeedPartition, position: int) -> bool:
         """Return whether the stream owns the partition, and has sent all its events below *position*."""
-        track = self._tracks.get(place)
-        return track is not None and position <= track.sent
+        queue = self._queues.get(place)
+        return queue is not None and position <= queue.sent
 
     def position(self, place: FeedPartition) -> int:
         """Return the committed position of a partition of the stream."""
-        return self._tracks[place].known
+        return self._queues[place].known
 
     def is_withdrawn(self, place: FeedPartition) -> bool:
         """Return whether a partition of the stream is withdrawn."""
-        return self._tracks[place].withdrawn_at is not None
+        return self._queues[place].withdrawn_at is not None
 
     @property
-    def released(self) -> Collection[FeedPartition]:
+    def released_partitions(self) -> Collection[FeedPartition]:
         """The withdrawn partitions without uncommitted events; another stream can get them now."""
-        idle = [place for place, track in self._tracks.items() if track.withdrawn_at is not None and not track.ahead]
+        idle = [place for place, queue in self._queues.items() if queue.withdrawn_at is not None and not queue.ahead]
         return [place for place in idle if all(place != busy for busy, _ in self._resent.values())]
 
     def overdue(self, now: float) -> Collection[FeedPartition]:
         """Return the withdrawn partitions whose commit timeout is over."""
         return [
             place
-            for place, track in self._tracks.items()
-            if track.withdrawn_at is not None and track.ahead and now >= track.withdrawn_at + self._rules.commit_timeout
+            for place, queue in self._queues.items()
+            if queue.withdrawn_at is not None and queue.ahead and now >= queue.withdrawn_at + self._rules.commit_timeout
         ]
 
     @property
-    def passed_over(self) -> Mapping[FeedPartition, int]:
+    def filtered_positions(self) -> Mapping[FeedPartition, int]:
         """The positions that can be committed without the consumer: all events below them were filtered out."""
         return {
-            place: track.read
-            for place, track in self._tracks.items()
-            if track.withdrawn_at is None and not track.ahead and not track.waiting and track.read > track.known
+            place: queue.read
+            for place, queue in self._queues.items()
+            if queue.withdrawn_at is None and not queue.ahead and not queue.waiting and queue.read > queue.known
         }
 
     @property
-    def wanted(self) -> Mapping[FeedPartition, int]:
+    def wanted_offsets(self) -> Mapping[FeedPartition, int]:
         """The next offset to read of each partition whose queue has room."""
         if self._size > self._rules.bytes_max or self._reason is not None:
             return {}
         enough = min(self._rules.max_uncommitted, self._rules.batch_limit)
         return {
-            place: track.read
-            for place, track in self._tracks.items()
-            if track.withdrawn_at is None and track.waiting < enough
+            place: queue.read
+            for place, queue in self._queues.items()
+            if queue.withdrawn_at is None and queue.waiting < enough
         }
 
     @property
     def due_at(self) -> float:
         """Time at which `take` next returns a batch if nothing happens before."""
         flushes = [
-            track.sent_at + self._rules.flush_timeout for track in self._tracks.values() if track.withdrawn_at is None
+            queue.sent_at + self._rules.flush_timeout for queue in self._queues.values() if queue.withdrawn_at is None
         ]
         return min([*flushes, *self._ends()])
 
@@ -510,16 +507,16 @@ class SubscriptionDelivery:
         if self._reason is not None:
             return ()
         found: list[DeliveryBatch] = []
-        self._cut(self._tracks, now, found)
+        self._send_due(self._queues, now, found)
         while self._size > self._rules.bytes_max and (heaviest := self._heaviest()) is not None:
             self._debug = self._debug or "Stream parameters are causing overflow"
-            track = self._tracks[heaviest]
-            self._send(heaviest, track, self._batch_size(track), now, found)
+            queue = self._queues[heaviest]
+            self._send(heaviest, queue, self._batch_size(queue), now, found)
         reason = self._over(now)
         if reason is not None:
             if now >= self._began + self._rules.timeout:
-                for place, track in self._tracks.items():
-                    self._send(place, track, self._batch_size(track), now, found, says=False)
+                for place, queue in self._queues.items():
+                    self._send(place, queue, self._batch_size(queue), now, found, keeps_alive=False)
             found += self.end(reason)
         return found
 
@@ -531,8 +528,8 @@ class SubscriptionDelivery:
         if self._size > self._rules.bytes_max:
             return self.take(now)
         found: list[DeliveryBatch] = []
-        if self._reason is None and (track := self._tracks[place]).withdrawn_at is None:
-            self._send_whole(place, track, now, found)
+        if self._reason is None and (queue := self._queues[place]).withdrawn_at is None:
+            self._send_whole(place, queue, now, found)
         return found
 
     def expire(self, now: float) -> Sequence[DeliveryBatch]:
@@ -545,110 +542,113 @@ class SubscriptionDelivery:
         if self._reason is not None:
             return ()
         self._reason = reason
-        for track in self._tracks.values():
-            track.drop()
-        first = min(self._tracks, default=None)
-        place, position = (first, self._tracks[first].sent) if first else self._nowhere or (None, 0)
+        for queue in self._queues.values():
+            queue.drop()
+        first = min(self._queues, default=None)
+        place, position = (first, self._queues[first].sent) if first else self._final_position or (None, 0)
         return [] if place is None else [DeliveryBatch(place, position, (), reason)]
 
     @property
     def _size(self) -> int:
-        return sum(track.size for track in self._tracks.values())
+        return sum(queue.size for queue in self._queues.values())
 
     @property
     def _left(self) -> int:
         """Number of offsets that the window still has room for."""
         return self._rules.max_uncommitted - self._ahead
 
-    def _cut(self, places: Iterable[FeedPartition], now: float, found: list[DeliveryBatch]) -> None:
+    def _send_due(self, places: Iterable[FeedPartition], now: float, found: list[DeliveryBatch]) -> None:
         """Send full batches, and flush partitions that were silent for too long.
 
         The next batch is always that of the partition with the fewest uncommitted offsets, so that a busy partition or
         a slow consumer leaves the others room in the window.
         """
-        tracks = [(place, track) for place in places if (track := self._tracks[place]).withdrawn_at is None]
-        turns = [(track.ahead, at) for at, (_, track) in enumerate(tracks) if track.waiting]
+        queues = [(place, queue) for place in places if (queue := self._queues[place]).withdrawn_at is None]
+        turns = [(queue.ahead, at) for at, (_, queue) in enumerate(queues) if queue.waiting]
         heapify(turns)
         if len(turns) == 1:
-            self._send_many(*tracks[turns[0][1]], now, found)
+            self._send_many(*queues[turns[0][1]], now, found)
         while turns:
-            place, track = tracks[turns[0][1]]
-            if self._send_whole(place, track, now, found):
-                heapreplace(turns, (track.ahead, turns[0][1]))
+            place, queue = queues[turns[0][1]]
+            if self._send_whole(place, queue, now, found):
+                heapreplace(turns, (queue.ahead, turns[0][1]))
             else:
                 heappop(turns)
-        for place, track in tracks:
-            if now >= track.sent_at + self._rules.flush_timeout:
-                self._send(place, track, self._batch_size(track), now, found)
+        for place, queue in queues:
+            if now >= queue.sent_at + self._rules.flush_timeout:
+                self._send(place, queue, self._batch_size(queue), now, found)
 
-    def _send_many(self, place: FeedPartition, track: PartitionQueue, now: float, found: list[DeliveryBatch]) -> None:
+    def _send_many(self, place: FeedPartition, queue: PartitionQueue, now: float, found: list[DeliveryBatch]) -> None:
         """Send all full batches of a partition that can be cut without examining each event."""
         rules = self._rules
-        if rules.stream_limit or rules.timespan_seconds or track.single_until > track.committed:
+        if rules.stream_limit or rules.timespan_seconds or queue.single_until > queue.committed:
             return
-        before = track.ahead
-        batches = track.take_batches(rules.batch_limit, self._left)
+        before = queue.ahead
+        batches = queue.take_batches(rules.batch_limit, self._left)
         if not batches:
             return
-        self._note_sent(track, before, rules.batch_limit * len(batches), now)
+        self._note_sent(queue, before, rules.batch_limit * len(batches), now)
         found += [DeliveryBatch(place, each.position, each.events, offsets=each.offsets) for each in batches]
         found[-len(batches)] = found[-len(batches)]._replace(debug=self._debug)
         self._debug = None
 
-    def _send_whole(self, place: FeedPartition, track: PartitionQueue, now: float, found: list[DeliveryBatch]) -> bool:
+    def _send_whole(self, place: FeedPartition, queue: PartitionQueue, now: float, found: list[DeliveryBatch]) -> bool:
         """Send one full batch of a partition if there is one; return whether it was sent."""
-        size = self._batch_size(track)
-        if not 0 < size <= track.waiting:
+        size = self._batch_size(queue)
+        if not 0 < size <= queue.waiting:
             return False
-        before = track.sent
-        self._send(place, track, size, now, found)
-        return track.sent != before
+        before = queue.sent
+        self._send(place, queue, size, now, found)
+        return queue.sent != before
 
-    def _batch_size(self, track: PartitionQueue) -> int:
+    def _batch_size(self, queue: PartitionQueue) -> int:
         """Return the size of the next batch; 0: none can be sent."""
-        if track.is_suspected:
+        if queue.is_suspected:
             return 0
-        if track.single_until > track.sent and any(each.is_suspected for each in self._tracks.values()):
+        if queue.single_until > queue.sent and any(each.is_suspected for each in self._queues.values()):
             return 0  # Two suspects sent at the same time would both count as failed if one of them fails.
-        limit = 1 if track.single_until > track.sent else self._rules.batch_limit
+        limit = 1 if queue.single_until > queue.sent else self._rules.batch_limit
         more = self._rules.stream_limit - self._sent if self._rules.stream_limit else limit
-        spanned = track.spanned(self._rules.timespan_seconds)
+        spanned = queue.spanned(self._rules.timespan_seconds)
         return max(0, min(limit, self._left, more, spanned))
 
     def _send(
         self,
         place: FeedPartition,
-        track: PartitionQueue,
+        queue: PartitionQueue,
         size: int,
         now: float,
         found: list[DeliveryBatch],
         *,
-        says: bool = True,
+        keeps_alive: bool = True,
     ) -> None:
-        """Send up to *size* events of a partition, within the window; if there are none and *says*, a keep-alive."""
-        more = self._rules.stream_limit - self._sent if self._rules.stream_limit else track.waiting
-        before = track.ahead
-        taken = track.take(min(size, more), self._left)
-        if not taken.events and not says:
+        """Send up to *size* events of a partition, within the window; if there are none, a keep-alive.
+
+        Send no keep-alive unless *keeps_alive*.
+        """
+        more = self._rules.stream_limit - self._sent if self._rules.stream_limit else queue.waiting
+        before = queue.ahead
+        taken = queue.take(min(size, more), self._left)
+        if not taken.events and not keeps_alive:
             return
-        self._note_sent(track, before, len(taken.events), now)
-        found.append(DeliveryBatch(place, track.sent, taken.events, self._debug, offsets=taken.offsets))
+        self._note_sent(queue, before, len(taken.events), now)
+        found.append(DeliveryBatch(place, queue.sent, taken.events, self._debug, offsets=taken.offsets))
         self._debug = None
 
-    def _note_sent(self, track: PartitionQueue, before: int, events: int, now: float) -> None:
+    def _note_sent(self, queue: PartitionQueue, before: int, events: int, now: float) -> None:
         """Update the counters after a batch or keep-alive; *before* is how far the partition was ahead."""
         if events and not self._ahead and not self._resent:
             self._waits_since = now
-        self._ahead += track.ahead - before
+        self._ahead += queue.ahead - before
         self._sent += events
-        is_held_up = track.waiting > 0
-        track.keep_alives = 0 if events or is_held_up else track.keep_alives + 1
-        track.sent_at = now
+        is_held_up = queue.waiting > 0
+        queue.keep_alives = 0 if events or is_held_up else queue.keep_alives + 1
+        queue.sent_at = now
 
     def _heaviest(self) -> FeedPartition | None:
         """Return the partition with the most bytes that can be sent."""
-        able = [place for place, track in self._tracks.items() if track.waiting and self._batch_size(track) > 0]
-        return max(able, key=lambda place: self._tracks[place].size, default=None)
+        able = [place for place, queue in self._queues.items() if queue.waiting and self._batch_size(queue) > 0]
+        return max(able, key=lambda place: self._queues[place].size, default=None)
 
     def _ends(self) -> list[float]:
         """Return the time of each timeout that can end the stream."""
@@ -656,12 +656,12 @@ class SubscriptionDelivery:
         found = [self._began + rules.timeout]
         if self._ahead or self._resent:
             found.append(self._waits_since + rules.commit_timeout)
-        if self._alone_since is not None:
-            found.append(self._alone_since + IDLE_TIMES * rules.commit_timeout)
+        if self._idle_since is not None:
+            found.append(self._idle_since + IDLE_TIMES * rules.commit_timeout)
         found += [
-            track.withdrawn_at + rules.commit_timeout
-            for track in list(self._tracks.values())  # A copy: the sender calls this while a step removes partitions.
-            if track.withdrawn_at is not None and track.ahead
+            queue.withdrawn_at + rules.commit_timeout
+            for queue in list(self._queues.values())  # A copy: the sender calls this while a step removes partitions.
+            if queue.withdrawn_at is not None and queue.ahead
         ]
         return found
 
@@ -673,10 +673,10 @@ class SubscriptionDelivery:
             return COMMIT_TIMEOUT
         if rules.stream_limit and self._sent >= rules.stream_limit and not self._ahead:
             return f"Stream limit in events reached: {self._sent}"
-        silent = min((track.keep_alives for track in self._tracks.values()), default=0)
+        silent = min((queue.keep_alives for queue in self._queues.values()), default=0)
         if 0 < rules.keep_alive_limit <= silent:
             return f"Keep-alive limit reached: {rules.keep_alive_limit}"
-        if self._alone_since is not None and now >= self._alone_since + IDLE_TIMES * rules.commit_timeout:
+        if self._idle_since is not None and now >= self._idle_since + IDLE_TIMES * rules.commit_timeout:
             return "No partition was free for this stream"
         if self.overdue(now):
             return "A partition was reassigned and not committed in time"

@@ -106,10 +106,12 @@ def prepare(feed: StoredFeed, handed: NewEvents, now: int, *, tells: bool = True
         told = {"event_type": feed.name, "partition": handed.partition, "partition_count": feed.partition_count}
         raise PartitionNotFound(**told)
     batch = ParsedBatch.parse(handed.events, handed.lines)
-    placing = Partitioner(feed.event_type, takes_keys=not handed.strict, only=handed.partition, among=handed.among)
+    placing = Partitioner(
+        feed.event_type, accepts_keys=not handed.strict, partition=handed.partition, partition_count=handed.among
+    )
     if handed.deletes:
         return _prepare_deletions(feed, batch, placing)
-    accepted = accept(feed.event_type, batch, placing, strict=handed.strict, validated=handed.validated, tells=tells)
+    accepted = accept(feed.event_type, batch, placing, strict=handed.strict, validated=handed.validated, explains=tells)
     partitions = accepted.partitions
     datas = one_line_each(batch.raws)
     if feed.event_type.category != "undefined":
@@ -166,7 +168,7 @@ def find_refusal(found: Preparation, *, exact: bool) -> PenstockError | None:
 
 def _prepare_deletions(feed: StoredFeed, batch: ParsedBatch, placing: Partitioner) -> Prepared:
     """Return marks of deletion: their size counts, their partition and their key; nothing else is looked at."""
-    if not feed.event_type.compacted:
+    if not feed.event_type.is_compacted:
         raise UndeletableEvents(event_type=feed.name)
     check_sizes(batch.raws, batch.lines)
     partitions, keys = assign_partitions(feed.event_type, batch, placing)
@@ -185,7 +187,7 @@ def _by_partition(partitions: Sequence[int], rows: Iterable[Row]) -> dict[int, l
 
 def check_plain(feed: StoredFeed) -> None:
     """Raise PublishingRestricted where a plain publish, which may store an event twice, is ruled out."""
-    if feed.event_type.exactly_once:
+    if feed.event_type.is_exactly_once:
         raise PublishingRestricted(event_type=feed.name)
 
 

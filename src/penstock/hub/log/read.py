@@ -324,7 +324,7 @@ class Reader:
 
 def _shown(feed: StoredFeed, kinds: KindFilter | None) -> KindFilter | None:
     """Return what a reader that asks for *kinds* is shown: never a mark of deletion, where there can be any."""
-    if not feed.event_type.compacted or (kinds and not kinds.skip):
+    if not feed.event_type.is_compacted or (kinds and not kinds.skip):
         return kinds
     skipped = kinds.kinds if kinds else frozenset()
     return KindFilter(skipped | {DELETION}, skip=True, default=feed.name)

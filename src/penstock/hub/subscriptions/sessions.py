@@ -404,8 +404,8 @@ class Sessions:
         shared = assign_slots(
             [assignment.PartitionSlot(slot.place, slot.owner, slot.heir) for slot in slots],
             live,
-            holding=holding,
-            lapsed=lapsed,
+            ending=holding,
+            expired=lapsed,
         )
         given, heirs = [], []
         for slot, new in zip(slots, shared, strict=True):

@@ -376,7 +376,7 @@ class Stream:
         self._parked = SetAside(parts.sessions, self.subscription_id, self.session_id, rules.batch_limit)
         self._extensions = opened.session.extensions
         self._epochs = {slot.place[0]: slot.epoch for slot in opened.slots}
-        self._delivery.speak_for(opened.slots[0].place, opened.slots[0].offset)
+        self._delivery.set_final_position(opened.slots[0].place, opened.slots[0].offset)
         self.commits_until = float("-inf")
         """Until when there is time to commit what was sent, as far as it was heard of in the midst of a step."""
         self._inbox: deque[Mapping[FeedPartition, int]] = deque()
@@ -443,7 +443,7 @@ class Stream:
         if not self._parts.live.holds:
             return PAUSE_SECONDS
         due_at = self._delivery.due_at
-        if self._delivery.passed_over:
+        if self._delivery.filtered_positions:
             due_at = min(due_at, self._passed_at + self._pass_interval)
         return max(0.0, due_at - self._clock())
 
@@ -463,7 +463,7 @@ class Stream:
         if not self._parts.live.holds:
             return False
         self._arrivals.note()
-        has_work = self._inbox or self._stale or self._parked.next(self._delivery) or self._delivery.released
+        has_work = self._inbox or self._stale or self._parked.next(self._delivery) or self._delivery.released_partitions
         return bool(has_work) or any(True for _ in self._readable())
 
     def epoch(self, event_type: str) -> int:
@@ -473,7 +473,7 @@ class Stream:
     def needs(self) -> object | None:
         """Return what the next step has to read, equal for streams that read the same; None: a light one will do."""
         found, self._at_hand = [], []
-        if self._stale or self._parked.next(self._delivery) or self._delivery.released:
+        if self._stale or self._parked.next(self._delivery) or self._delivery.released_partitions:
             return next(_unshared)
         self._arrivals.note()
         for each in self._readable():
@@ -605,7 +605,7 @@ class Stream:
             self._update(slot, now)
         self._parked.update(look.parked, own.keys(), self._delivery, now)
         if not own:
-            self._delivery.speak_for(look.slots[0].place, look.slots[0].offset)
+            self._delivery.set_final_position(look.slots[0].place, look.slots[0].offset)
         if own.keys() != had:
             self._arrivals.wait()
 
@@ -630,7 +630,7 @@ class Stream:
 
     def _release(self) -> None:
         """Let others have what they are to have."""
-        released = self._delivery.released
+        released = self._delivery.released_partitions
         if released:
             self._parts.sessions.release(self.subscription_id, self.session_id, released)
             for place in released:
@@ -642,7 +642,7 @@ class Stream:
     def _pass_over(self) -> "Future[Sequence[bool]] | None":
         """Commit what was left out, where nothing else is waited for; None: there is nothing."""
         self._passed_at = self._clock()
-        if commits := [Commit(place, position) for place, position in self._delivery.passed_over.items()]:
+        if commits := [Commit(place, position) for place, position in self._delivery.filtered_positions.items()]:
             with suppress(HubStopped):
                 return self._parts.commits.submit(self.subscription_id, self.session_id, commits, trusted=True)
         return None
@@ -666,7 +666,7 @@ class Stream:
         rows = min(ROWS_MAX, rules.max_uncommitted)
         if WHOLE_ROWS <= rules.batch_limit <= ROWS_MAX:
             rows = min(rows, rules.batch_limit)
-        for place, start in self._delivery.wanted.items():
+        for place, start in self._delivery.wanted_offsets.items():
             end = self._arrivals.end(place)
             if start < end:
                 yield place, start, min(end, start + rows)

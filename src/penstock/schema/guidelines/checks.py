@@ -97,36 +97,36 @@ def check_declaration(draft: Draft) -> Iterator[GuidelineFinding]:
     yield from _partitions(draft)
 
 
-def _broken(rule: Guideline, member: str, found: str) -> GuidelineFinding:
+def _finding(rule: Guideline, member: str, found: str) -> GuidelineFinding:
     return GuidelineFinding(rule, "definition", f"#/{member}", found)
 
 
 def _name(draft: Draft) -> Iterator[GuidelineFinding]:
     name = draft.definition.get("name")
     if not isinstance(name, str) or not name:
-        yield _broken(rules.NAME_URL_SAFE, "name", "it has no name")
+        yield _finding(rules.NAME_URL_SAFE, "name", "it has no name")
     elif not _URL_SAFE.fullmatch(name):
         strange = next(letter for letter in name if not _URL_SAFE.fullmatch(letter))
-        yield _broken(rules.NAME_URL_SAFE, "name", f"the name holds {strange!r}, which a URL has to escape")
+        yield _finding(rules.NAME_URL_SAFE, "name", f"the name holds {strange!r}, which a URL has to escape")
     elif not _STYLE.fullmatch(name):
-        yield _broken(rules.NAME_STYLE, "name", f"{name!r} is not made of words in lower case with one separator each")
+        yield _finding(rules.NAME_STYLE, "name", f"{name!r} is not made of words in lower case with one separator each")
 
 
 def _owner(draft: Draft) -> Iterator[GuidelineFinding]:
     if not draft.text("owning_application"):
-        yield _broken(rules.OWNERSHIP, "owning_application", "it names no application that owns it")
+        yield _finding(rules.OWNERSHIP, "owning_application", "it names no application that owns it")
 
 
 def _category(draft: Draft) -> Iterator[GuidelineFinding]:
     if draft.category not in _CATEGORIES:
         given = f"the category is {draft.category!r}" if draft.category else "it has no category"
-        yield _broken(rules.CATEGORY, "category", f"{given}, which says neither `business` nor `data`")
+        yield _finding(rules.CATEGORY, "category", f"{given}, which says neither `business` nor `data`")
     if draft.category != "data" and find(draft.schema or {}, ("data_op",)):
         found = "the schema has a `data_op` of its own: the events seem to be changes of data"
-        yield _broken(rules.DATA_CATEGORY, "category", found)
+        yield _finding(rules.DATA_CATEGORY, "category", found)
     elif draft.category not in _CATEGORIES and find(draft.schema or {}, ("metadata", "eid")):
         found = "the schema has a `metadata.eid` of its own: the events seem to be business events"
-        yield _broken(rules.BUSINESS_CATEGORY, "category", found)
+        yield _finding(rules.BUSINESS_CATEGORY, "category", found)
 
 
 def _ids(draft: Draft) -> Iterator[GuidelineFinding]:
@@ -146,7 +146,7 @@ def _ids(draft: Draft) -> Iterator[GuidelineFinding]:
 def _changes(draft: Draft) -> Iterator[GuidelineFinding]:
     if draft.text("compatibility_mode").lower() == "none":
         found = "the mode is `none`, in which any change of the schema goes through"
-        yield _broken(rules.BACKWARD_COMPATIBLE, "compatibility_mode", found)
+        yield _finding(rules.BACKWARD_COMPATIBLE, "compatibility_mode", found)
 
 
 def _partitions(draft: Draft) -> Iterator[GuidelineFinding]:
@@ -160,7 +160,7 @@ def _partitions(draft: Draft) -> Iterator[GuidelineFinding]:
     if count & (count - 1):
         below = 1 << (count.bit_length() - 1)
         found = f"it has {count} partitions, which is no power of two as {below} and {2 * below} are"
-        yield _broken(rules.PARTITION_COUNT, member, found)
+        yield _finding(rules.PARTITION_COUNT, member, found)
 
 
 def _count(value: Any) -> int:
@@ -187,23 +187,27 @@ def check_ordering(draft: Draft) -> Iterator[GuidelineFinding]:
 
 def _process_id(draft: Draft) -> Iterator[GuidelineFinding]:
     if named := draft.annotations.get(PROCESS_ID_FIELD, "").strip():
-        yield from _must_be_there(rules.PROCESS_ID, draft.field(named), PROCESS_ID_FIELD)
+        yield from _check_named_field(rules.PROCESS_ID, draft.field(named), PROCESS_ID_FIELD)
         return
-    yield from _one_of_usual(rules.PROCESS_ID, draft, says_process_id, "a business process's id")
+    yield from _check_usual_fields(rules.PROCESS_ID, draft, says_process_id, "a business process's id")
 
 
 def _entity(draft: Draft) -> Iterator[GuidelineFinding]:
     if named := _entity_fields(draft):
         for field in named:
-            yield from _must_be_there(rules.ENTITY_KEY, field, ENTITY_KEY_FIELDS)
+            yield from _check_named_field(rules.ENTITY_KEY, field, ENTITY_KEY_FIELDS)
         return
     if draft.strategy == "hash" and any(_is_of_entity(field) and field.is_known for field in draft.key_fields):
         return  # Events without the field have no partition, so they cannot be published.
     event_type = draft.text("name")
-    yield from _one_of_usual(rules.ENTITY_KEY, draft, lambda name: says_entity_id(name, event_type), "the entity's id")
+    yield from _check_usual_fields(
+        rules.ENTITY_KEY, draft, lambda name: says_entity_id(name, event_type), "the entity's id"
+    )
 
 
-def _one_of_usual(rule: Guideline, draft: Draft, says: Callable[[str], bool], what: str) -> Iterator[GuidelineFinding]:
+def _check_usual_fields(
+    rule: Guideline, draft: Draft, says: Callable[[str], bool], what: str
+) -> Iterator[GuidelineFinding]:
     schema = draft.schema or {}
     likely = [field for field in top_level_fields(schema) if field.name and says(field.name)]
     if not likely:
@@ -213,7 +217,7 @@ def _one_of_usual(rule: Guideline, draft: Draft, says: Callable[[str], bool], wh
         yield GuidelineFinding(rule, "schema", format_pointer(likely[0].at), found)
 
 
-def _must_be_there(rule: Guideline, field: EventField, annotation: str) -> Iterator[GuidelineFinding]:
+def _check_named_field(rule: Guideline, field: EventField, annotation: str) -> Iterator[GuidelineFinding]:
     pointer = format_pointer(("annotations", annotation))
     if not field.is_known:
         yield GuidelineFinding(rule, "definition", pointer, f"it names {field.text!r}, which the schema does not have")
@@ -295,7 +299,7 @@ def check_payload(draft: Draft) -> Iterator[GuidelineFinding]:
         yield from personal.findings(node)
 
 
-def _broken_at(rule: Guideline, node: Node, found: str, *below: str) -> GuidelineFinding:
+def _finding_at(rule: Guideline, node: Node, found: str, *below: str) -> GuidelineFinding:
     return GuidelineFinding(rule, "schema", format_pointer((*node.at, *below)), found)
 
 
@@ -303,17 +307,17 @@ def _hub_members(category: str, schema: Schema) -> Iterator[GuidelineFinding]:
     added = _ADDED_BY_CATEGORY.get(category, ())
     for field in top_level_fields(schema):
         if field.name in added:
-            yield _broken_at(rules.PAYLOAD_ONLY, field, f"`{field.name}` comes with the category {category}")
+            yield _finding_at(rules.PAYLOAD_ONLY, field, f"`{field.name}` comes with the category {category}")
 
 
 def _openapi(node: Node) -> Iterator[GuidelineFinding]:
     reference = node.schema.get("$ref")
     if isinstance(reference, str) and reference.startswith(_COMPONENTS):
-        yield _broken_at(rules.JSON_SCHEMA, node, f"{reference!r} leads into an OpenAPI document", "$ref")
+        yield _finding_at(rules.JSON_SCHEMA, node, f"{reference!r} leads into an OpenAPI document", "$ref")
     elif not isinstance(reference, str):
         for keyword in _OPENAPI_KEYWORDS:
             if keyword in node.schema:
-                yield _broken_at(rules.JSON_SCHEMA, node, f"`{keyword}` is OpenAPI's, and ignored here", keyword)
+                yield _finding_at(rules.JSON_SCHEMA, node, f"`{keyword}` is OpenAPI's, and ignored here", keyword)
 
 
 def _additional(node: Node) -> Iterator[GuidelineFinding]:
@@ -323,7 +327,7 @@ def _additional(node: Node) -> Iterator[GuidelineFinding]:
     found = "nothing can be added later" if given is False else "anything may appear in it, without a name"
     if isinstance(given, dict) and given:
         found = "any name may appear in it, as in a map"
-    yield _broken_at(rules.ADDITIONAL_PROPERTIES, node, found, "additionalProperties")
+    yield _finding_at(rules.ADDITIONAL_PROPERTIES, node, found, "additionalProperties")
 
 
 class _Personal:
@@ -332,7 +336,7 @@ class _Personal:
     def __init__(self, draft: Draft, root: Schema) -> None:
         self._entity = entity_of(draft.text("name"))
         self._root = root
-        self._referring = _referring(root)
+        self._referring = _referring_names(root)
         self._found: set[tuple[str, Pointer]] = set()
 
     def findings(self, node: Node) -> Iterator[GuidelineFinding]:
@@ -346,7 +350,7 @@ class _Personal:
         kind = next(filter(None, kinds), None)
         if kind and not any((kind.id, node.at[:end]) in self._found for end in range(len(node.at))):
             self._found.add((kind.id, node.at))
-            yield _broken_at(rules.PERSONAL_DATA, node, f"{node.name!r} seems to hold {kind.holds}")
+            yield _finding_at(rules.PERSONAL_DATA, node, f"{node.name!r} seems to hold {kind.holds}")
 
     def _owners(self, at: Pointer) -> Iterator[list[str]]:
         """Yield the names of the objects around a field, from the nearest on, for each place that refers to it."""
@@ -360,7 +364,7 @@ class _Personal:
             yield from ([*owners[:-1], name] for name in sorted(self._referring[at[:2]]))
 
 
-def _referring(root: Schema) -> dict[Pointer, set[str]]:
+def _referring_names(root: Schema) -> dict[Pointer, set[str]]:
     """Return, by the place of each definition, the names of the fields that refer to it."""
     found: dict[Pointer, set[str]] = {}
     for node in parts(root):

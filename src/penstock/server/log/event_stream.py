@@ -83,7 +83,7 @@ class StreamPieces:
     @property
     def over(self) -> bool:
         """Whether nothing follows what has been made."""
-        return self._batching.closed or self._hub.log.watch.draining
+        return self._batching.is_closed or self._hub.log.watch.draining
 
     @property
     def unread(self) -> bool:

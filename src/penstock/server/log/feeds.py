@@ -46,7 +46,7 @@ async def discover_feed(request: Request) -> Response:
     """GET /feeds/{event_type}: discover a feed's partitions (FeedAPI v2)."""
     state, name = state_of(request), event_type_of(request)
     feed = await state.run(lambda: state.hub.registry.load(name))
-    return json_response(feedapi.discovery(feed.epoch, feed.partition_count, feed.event_type.exactly_once))
+    return json_response(feedapi.discovery(feed.epoch, feed.partition_count, feed.event_type.is_exactly_once))
 
 
 async def read_feed(request: Request) -> Page:

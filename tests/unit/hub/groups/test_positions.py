@@ -58,7 +58,7 @@ def test_position_from_before_a_restored_backup_is_not_the_expected_one(position
     raise_epochs(store)
 
     with pytest.raises(PositionMoved) as refused:
-        positions.commit(GROUP, None, [PositionCommit(NAME, 0, 3, compares=True, expected=2)])
+        positions.commit(GROUP, None, [PositionCommit(NAME, 0, 3, is_conditional=True, expected=2)])
     with pytest.raises(UnusablePosition, match="which is now"):
         positions.commit(GROUP, None, [PositionCommit(NAME, 0, 3, epoch=1)])
 
@@ -69,7 +69,7 @@ def test_refused_first_commit_creates_no_group(positions: Groups, store: Store) 
     with pytest.raises(BadParameter):
         positions.commit(GROUP, None, [PositionCommit(NAME, 0, 2)])
     with pytest.raises(PositionMoved):
-        positions.commit(GROUP, "spark", [PositionCommit(NAME, 0, 2, compares=True, expected=1)])
+        positions.commit(GROUP, "spark", [PositionCommit(NAME, 0, 2, is_conditional=True, expected=1)])
 
     with store.read() as tx:
         assert tx.groups.find(GROUP) is None
@@ -102,7 +102,7 @@ def test_commit_with_an_unknown_outcome_may_be_repeated_unless_it_compares(
 
     del positions
     with pytest.raises(error):
-        Groups(Breaking(store), clock).commit(GROUP, "spark", [PositionCommit(NAME, 0, 2, compares=compares)])
+        Groups(Breaking(store), clock).commit(GROUP, "spark", [PositionCommit(NAME, 0, 2, is_conditional=compares)])
     assert read_positions(store) == {0: Position(0, 1, 2)}
 
 
