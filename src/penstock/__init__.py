@@ -6,7 +6,7 @@ publishes through `penstock.outbox` loads neither server nor client.
 
 from typing import TYPE_CHECKING
 
-from penstock.lazily import lazily
+from penstock.lazy_exports import export_lazily
 
 if TYPE_CHECKING:
     from penstock.client import AsyncClient, AsyncFeed, AsyncIdempotentProducer, Client, Feed, IdempotentProducer
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.server import HubApp
     from penstock.storage import open_store
 else:
-    __getattr__, __dir__ = lazily(
+    __getattr__, __dir__ = export_lazily(
         __name__,
         {
             "client": ["AsyncClient", "AsyncFeed", "AsyncIdempotentProducer", "Client", "Feed", "IdempotentProducer"],

@@ -9,7 +9,7 @@ import msgspec
 import psycopg
 import pytest
 
-from penstock.outbox.dialects import pyformat
+from penstock.outbox.dialects import to_pyformat
 from penstock.processing import Duplicates, Latest
 from penstock.testing.factories import a_business_event, a_data_event, a_feed_event
 from tests.processing.conftest import CHANGES, PLACED
@@ -40,7 +40,7 @@ def scans(connection: Any, name: str, table: str, **parameters: Any) -> list[tup
     """Return by which index a statement reads the table, and by which of its columns; what it does is undone."""
     text = (files("penstock.processing") / "statements" / "postgresql" / f"{name}.sql").read_text()
     lines = [line for line in text.replace("{table}", table).splitlines() if not line.startswith("--")]
-    explain = "EXPLAIN (FORMAT JSON) " + pyformat("\n".join(lines))
+    explain = "EXPLAIN (FORMAT JSON) " + to_pyformat("\n".join(lines))
     [plan] = connection.execute(explain, READER | parameters).fetchone()[0]
     connection.rollback()
     return sorted(

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from penstock.lazily import lazily
+from penstock.lazy_exports import export_lazily
 
 if TYPE_CHECKING:
     from penstock.client.async_client import AsyncClient
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from penstock.wire.log.reader.partitions import Discovery, Partition, share
     from penstock.wire.log.reader.protocol import ALL_HEADERS
 else:
-    __getattr__, __dir__ = lazily(
+    __getattr__, __dir__ = export_lazily(
         __name__,
         {
             "client.async_client": ["AsyncClient"],

@@ -1,12 +1,12 @@
-"""The publisher's side: checked against the event type, then one INSERT in the service's own transaction.
+"""The publisher's side of the outbox: check events against their event type, then insert them in one statement.
 
     with connection:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("UPDATE orders SET state = 'placed' WHERE id = ?", (7,))
         penstock.outbox.publish(connection, "order.placed", {"order_id": 7})
 
-The event is published if and only if the transaction commits; then the hub moves it into the log. Nothing here commits,
-rolls back or begins, and no database library is imported that the service has not imported.
+The event is published if and only if the transaction commits; the hub then moves it into the log. This package never
+begins, commits or rolls back a transaction, and it imports only those database libraries that the service has imported.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,8 +14,8 @@ from typing import Any
 
 from penstock.core.events.encoding import is_one_event
 from penstock.outbox.dialects import sql
-from penstock.outbox.entry import Say, check_entries
-from penstock.outbox.steps import carry_out, creating, publishing
+from penstock.outbox.entry import Accessor, check_entries
+from penstock.outbox.steps import plan_create, plan_publish, run_plan
 
 __all__ = ["create", "publish", "publish_many", "sql"]
 
@@ -33,27 +33,27 @@ def publish(
     """Publish *event* with the transaction that is open on *connection*.
 
     Args:
-        connection: a `sqlite3.Connection`; `psycopg.Connection` or `AsyncConnection`; `asyncpg.Connection`, from a pool
-            too; SQLAlchemy's `Connection`, `Session`, `AsyncConnection` or `AsyncSession`; Django's `connection`.
-            Where it is an async one, the call has to be awaited; else it returns None.
-        event_type: its name; it has to exist, and to take the event as the hub would.
+        connection: a `sqlite3.Connection`; `psycopg.Connection` or `AsyncConnection`; `asyncpg.Connection`, also of a
+            pool; SQLAlchemy's `Connection`, `Session`, `AsyncConnection` or `AsyncSession`; Django's `connection`. With
+            an async connection, await the call; otherwise it returns None.
+        event_type: the name of the event type. It has to exist, and to accept the event as the hub would.
         event: a mapping, a dataclass, a msgspec Struct or a Pydantic model; a `penstock.DataChange` of one of these; or
-            one JSON object as bytes or text, which is kept byte for byte. Where the event type's category is business
-            or data, `metadata` gets an `eid` and an `occurred_at` unless it has them.
-        key: takes the place of the event type's partition key fields.
+            one JSON object as bytes or text, which is kept byte for byte. If the event type's category is business or
+            data, missing members `eid` and `occurred_at` of `metadata` are filled in.
+        key: replaces the event type's partition key fields.
         headers: the event's own headers.
-        partition: obeyed only under the `user_defined` strategy.
-        allow_unknown_type: insert the event even if there is no such event type, when nothing can be held against a
-            schema: for a service that is deployed before its event types. The hub rejects the event if there is still
-            none when it comes to it.
+        partition: used only with the `user_defined` strategy.
+        allow_unknown_type: insert the event even if the event type does not exist, without validation: for a service
+            that is deployed before its event types. The hub rejects the event if the event type is still missing when
+            it processes the event.
 
     Raises:
         InvalidEvent, EventTooLarge, PartitionRefused: the hub would refuse the event; nothing was inserted.
-        EventTypeNotFound: nothing was inserted.
+        EventTypeNotFound: the event type does not exist; nothing was inserted.
         SchemaMissing: the outbox, or the hub's tables, are not in this database, or are those of an older Penstock.
         SnapshotOutdated: SQLite cannot let this transaction write, because it began as a read.
-        Unavailable: the event type was changed again and again meanwhile; nothing was inserted.
-        TypeError: *connection*, *event*, or what accompanies it, is of no type that is known here.
+        Unavailable: the event type was changed repeatedly during the call; nothing was inserted.
+        TypeError: *connection*, *event*, or a value that accompanies it, has an unsupported type.
     """
     _check_name(event_type)
     return _publish(connection, event_type, [event], key, headers, partition, allow_unknown_type=allow_unknown_type)
@@ -71,15 +71,15 @@ def publish_many(
 ) -> Any:
     """Publish *events*, in their order, with the transaction that is open on *connection*.
 
-    All of them are checked before the first one is inserted, so they are all held in memory. They go in by statements
-    of up to 5000 events. *key*, *headers* and *partition* hold for all events, or are functions that tell them of each.
-    *allow_unknown_type* as in `publish`.
+    All events are checked before the first one is inserted, so all of them are in memory. They are inserted by
+    statements of up to 5000 events. *key*, *headers* and *partition* apply to all events, or are functions that return
+    the value for each event. *allow_unknown_type* as in `publish`.
 
     Raises:
-        InvalidEvent, EventTooLarge, PartitionRefused: nothing was inserted; field `index` is the guilty event's,
-            counted from 0.
+        InvalidEvent, EventTooLarge, PartitionRefused: nothing was inserted; field `index` is the position of the
+            refused event, counted from 0.
         EventTypeNotFound, SchemaMissing, SnapshotOutdated, Unavailable: as `publish`.
-        TypeError: as `publish`, and where *events* is one event.
+        TypeError: as `publish`, and if *events* is a single event.
     """
     _check_name(event_type)
     if is_one_event(events):
@@ -90,20 +90,20 @@ def publish_many(
 
 
 def create(connection: Any) -> Any:
-    """Create the outbox where it is missing, with the transaction that is open on *connection*, if one is.
+    """Create the outbox if it is missing, with the transaction that is open on *connection*, if any.
 
-    The hub's migrations do so too: this is for a service that starts before its hub. Where the connection is an async
-    one, the call has to be awaited.
+    The hub's migrations create it too: this is for a service that starts before its hub. With an async connection,
+    await the call.
 
     Raises:
-        TypeError: *connection* is of no kind that is known here.
+        TypeError: *connection* has an unsupported type.
     """
-    return carry_out(connection, creating)
+    return run_plan(connection, plan_create)
 
 
 def _publish(connection: Any, event_type: str, events: Sequence[Any], *says: Any, allow_unknown_type: bool) -> Any:
-    entries = check_entries(events, *map(_say, says))
-    return carry_out(connection, publishing(event_type, entries, allow_unknown_type=allow_unknown_type))
+    entries = check_entries(events, *map(_as_accessor, says))
+    return run_plan(connection, plan_publish(event_type, entries, allow_unknown_type=allow_unknown_type))
 
 
 def _check_name(event_type: Any) -> None:
@@ -111,5 +111,5 @@ def _check_name(event_type: Any) -> None:
         raise TypeError(f"an event type is named by a string, not {event_type!r}")
 
 
-def _say(value: Any) -> Say:
+def _as_accessor(value: Any) -> Accessor:
     return value if callable(value) else lambda _event: value

@@ -1,22 +1,23 @@
-"""Lets one statement run on whatever kind of connection a service has.
+"""Runs one statement on each kind of connection that a service can have.
 
-An adapter is chosen by the names of the connection's classes, so that nothing is imported that the service has not
-imported itself: Penstock needs none of these libraries.
+The adapter is chosen by the names of the connection's classes. Therefore no library is imported that the service has
+not imported itself: Penstock depends on none of them.
 
 Invariants:
-    A statement runs in the transaction that is open on the connection, if one is.
-    No adapter commits, rolls back or begins; what a driver begins by itself is left to the caller to end.
+    A statement runs in the transaction that is open on the connection, if any.
+    No adapter begins, commits or rolls back a transaction; if a driver begins one implicitly, the caller ends it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any, Final, Protocol
 
-from penstock.outbox.dialects import Dialect, numbered, pyformat
+from penstock.outbox.dialects import Dialect, to_numbered, to_pyformat
 
 Parameters = Mapping[str, str | int | None]
 Row = tuple[Any, ...] | None
-"""The first row of a query's answer, None where there is none; of another statement how many rows it has written."""
+"""The first row of a query's result, None if there is none; for another statement, a row with the number of rows
+written."""
 
 
 class Adapter(Protocol):
@@ -24,12 +25,13 @@ class Adapter(Protocol):
 
     dialect: Dialect
     is_async: bool
-    """What `run` returns has to be awaited."""
+    """Whether the result of `run` has to be awaited."""
     may_have_read: bool
-    """A SQLite transaction is open and may have begun as a read, which SQLite does not let wait for the write lock."""
+    """Whether a SQLite transaction is open that may have begun as a read; SQLite does not let it wait for the write
+    lock."""
 
     def run(self, statement: str, parameters: Parameters | None = None) -> Any:
-        """Run *statement* and return its row; where the connection is async, return that awaitable."""
+        """Run *statement* and return its row, or an awaitable of it on an async connection."""
 
 
 class Sqlite3:
@@ -43,7 +45,7 @@ class Sqlite3:
         self.may_have_read: bool = connection.in_transaction
 
     def run(self, statement: str, parameters: Parameters | None = None) -> Row:
-        """Run *statement*, whatever row and text factories the service has set."""
+        """Run *statement*, independent of the connection's row and text factories."""
         cursor = self._connection.cursor()
         cursor.row_factory = None
         try:
@@ -65,11 +67,11 @@ class Psycopg:
         self._connection = connection
 
     def run(self, statement: str, parameters: Parameters | None = None) -> Row:
-        """Run *statement* on a plain cursor, whatever row and cursor factories the service has set."""
+        """Run *statement* on a plain cursor, independent of the connection's row and cursor factories."""
         import psycopg
 
         with psycopg.Cursor(self._connection, row_factory=psycopg.rows.tuple_row) as cursor:
-            cursor.execute(*_psycopg(statement, parameters))
+            cursor.execute(*_psycopg_arguments(statement, parameters))
             return cursor.fetchone() if _is_query(statement) else None
 
 
@@ -84,16 +86,16 @@ class AsyncPsycopg:
         self._connection = connection
 
     async def run(self, statement: str, parameters: Parameters | None = None) -> Row:
-        """Run *statement* on a plain cursor, whatever row and cursor factories the service has set."""
+        """Run *statement* on a plain cursor, independent of the connection's row and cursor factories."""
         import psycopg
 
         async with psycopg.AsyncCursor(self._connection, row_factory=psycopg.rows.tuple_row) as cursor:
-            await cursor.execute(*_psycopg(statement, parameters))
+            await cursor.execute(*_psycopg_arguments(statement, parameters))
             return await cursor.fetchone() if _is_query(statement) else None
 
 
 class Asyncpg:
-    """An `asyncpg.Connection`, by itself or lent by a pool."""
+    """An `asyncpg.Connection`, also one of a pool."""
 
     dialect: Dialect = "postgresql"
     is_async = True
@@ -103,8 +105,8 @@ class Asyncpg:
         self._connection = connection
 
     async def run(self, statement: str, parameters: Parameters | None = None) -> Row:
-        """Run *statement*, with its parameters by number."""
-        text, names = numbered(statement) if parameters else (statement, ())
+        """Run *statement* with positional parameters."""
+        text, names = to_numbered(statement) if parameters else (statement, ())
         record = await self._connection.fetchrow(text, *((parameters or {})[name] for name in names))
         return None if record is None else tuple(record)
 
@@ -117,11 +119,11 @@ class Sqlalchemy:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self.dialect = _dialect("SQLAlchemy", connection.dialect.name)
-        # SQLAlchemy begins with the first statement that it is given: it is too early to ask the driver.
+        # SQLAlchemy begins its transaction with the first statement, so the driver cannot tell yet.
         self.may_have_read: bool = self.dialect == "sqlite"
 
     def run(self, statement: str, parameters: Parameters | None = None) -> Row:
-        """Run *statement* as SQLAlchemy's own text, so that it writes the parameters as the driver wants them."""
+        """Run *statement* as SQLAlchemy's own text, which converts the parameters to the driver's style."""
         result = self._connection.execute(_sqlalchemy_text(statement), parameters)
         row = result.first() if result.returns_rows else (result.rowcount,)
         return row and tuple(row)
@@ -139,9 +141,9 @@ class Django:
         self.may_have_read: bool = self.dialect == "sqlite" and connection.connection.in_transaction
 
     def run(self, statement: str, parameters: Parameters | None = None) -> Row:
-        """Run *statement* on Django's cursor, so that its debug log and its instrumentation see it."""
+        """Run *statement* on Django's cursor, so that its debug log and its instrumentation include it."""
         with self._connection.cursor() as cursor:
-            cursor.execute(*(pyformat(statement), parameters) if parameters else (statement,))
+            cursor.execute(*(to_pyformat(statement), parameters) if parameters else (statement,))
             return cursor.fetchone() if cursor.description else (cursor.rowcount,)
 
 
@@ -172,7 +174,7 @@ def adapter_of(connection: Any) -> Adapter:
     """Return the adapter for *connection*.
 
     Raises:
-        TypeError: it is none of the known kinds, or is connected to another database than SQLite or PostgreSQL.
+        TypeError: *connection* is of an unsupported type, or its database is neither SQLite nor PostgreSQL.
     """
     for name in _names_of(connection):
         if adapter := _ADAPTERS.get(name):
@@ -182,7 +184,7 @@ def adapter_of(connection: Any) -> Adapter:
 
 
 def run_sync_of(connection: Any) -> Any:
-    """Return `run_sync` of a SQLAlchemy async connection or session, which lends its sync one; None for all others."""
+    """Return `run_sync` of a SQLAlchemy async connection or session; None for all others."""
     bridge = next((_BRIDGES[name] for name in _names_of(connection) if name in _BRIDGES), None)
     return bridge and bridge(connection)
 
@@ -204,12 +206,12 @@ def _sqlalchemy_text(statement: str) -> Any:
     return sqlalchemy.text(statement)
 
 
-def _psycopg(statement: str, parameters: Parameters | None) -> tuple[Any, ...]:
-    return (pyformat(statement), parameters) if parameters else (statement,)
+def _psycopg_arguments(statement: str, parameters: Parameters | None) -> tuple[Any, ...]:
+    return (to_pyformat(statement), parameters) if parameters else (statement,)
 
 
 def _is_query(statement: str) -> bool:
-    """Tell whether there are rows to fetch, which a cursor does not know beforehand inside a psycopg pipeline."""
+    """Return whether *statement* returns rows; in a psycopg pipeline the cursor does not know that in advance."""
     return statement.startswith(("SELECT", "WITH")) or statement.endswith("RETURNING 1")
 
 

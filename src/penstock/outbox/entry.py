@@ -1,4 +1,4 @@
-"""What goes into one row of the outbox, checked before anything is written."""
+"""Checks the events for the outbox, and makes its rows of them."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,84 +12,86 @@ from penstock.core.events.encoding import encode_event, fill_metadata
 from penstock.core.events.event import NewEvent, check_events, check_headers, check_key, check_sizes, one_line
 from penstock.core.log.acceptance import ParsedBatch, accept
 from penstock.errors import EventTooLarge, InvalidEvent, PartitionRefused, PenstockError
-from penstock.outbox.event_types import Known
+from penstock.outbox.event_types import CachedEventType
 
 PARTITION_MAX: Final = 2**31 - 1
 AT_ONCE: Final = 1_000
-"""So many events are decoded at once."""
+"""Number of events that are decoded at once."""
 _encode: Final = msgspec.json.Encoder().encode
 
-Say = Callable[[Any], Any]
-"""Tells the key, the headers or the partition of an event, which it is given as the service handed it in."""
+Accessor = Callable[[Any], Any]
+"""Returns the key, the headers or the partition of an event that the service has passed."""
 
 
-class Entries(NamedTuple):
-    """Events that can go into the outbox as far as that needs no event type."""
+class OutboxEntries(NamedTuple):
+    """Events that have passed all checks that need no event type."""
 
     events: Sequence[NewEvent]
     batch: ParsedBatch | None
-    """The same decoded; None: they are too many to be held decoded."""
+    """The same events decoded; None: they are too many to keep them decoded."""
 
 
-def check_entries(events: Sequence[Any], key: Say, headers: Say, partition: Say) -> Entries:
+def check_entries(events: Sequence[Any], key: Accessor, headers: Accessor, partition: Accessor) -> OutboxEntries:
     """Check each of *events*, with its key, headers and partition.
 
     Raises:
-        InvalidEvent, EventTooLarge: for the first that cannot be published; field `index` counts from 0.
-        TypeError: a key, headers or a partition is not of the type that it must be of.
+        InvalidEvent, EventTooLarge: for the first event that cannot be published; field `index` counts from 0.
+        TypeError: a key, headers or a partition has an unsupported type.
     """
     entries: list[NewEvent] = []
     for index, event in enumerate(events):
         try:
             if isinstance(event, NewEvent):
-                entries.append(_entry(event.data, event.key, event.headers, event.partition))
+                entries.append(_check_entry(event.data, event.key, event.headers, event.partition))
             else:
-                entries.append(_entry(event, key(event), headers(event), partition(event)))
+                entries.append(_check_entry(event, key(event), headers(event), partition(event)))
         except InvalidEvent as error:
-            raise _at(index, len(events), error) from None
+            raise _error_at(index, len(events), error) from None
     if len(entries) <= AT_ONCE:
-        return Entries(entries, next(_batches(entries), None))
+        return OutboxEntries(entries, next(_batches(entries), None))
     deque(_batches(entries), maxlen=0)
-    return Entries(entries, None)
+    return OutboxEntries(entries, None)
 
 
-def ready(known: Known, entries: Entries) -> Sequence[NewEvent]:
-    """Return *entries* as they go into the outbox, if the event type takes all of them.
+def prepare_rows(known: CachedEventType, entries: OutboxEntries) -> Sequence[NewEvent]:
+    """Return *entries* in the form in which they are inserted, if the event type accepts all of them.
 
-    Those of a business or data event type get an id and a time where they lack them. Where there is no event type they
-    stay as they are.
+    Missing ids and times are filled in for a business or data event type. If the event type does not exist, the events
+    are not changed.
 
     Raises:
-        InvalidEvent, EventTooLarge, PartitionRefused: for the first that the hub would refuse; field `index` counts
-            from 0.
+        InvalidEvent, EventTooLarge, PartitionRefused: for the first event that the hub would refuse; field `index`
+            counts from 0.
     """
-    if known.event_type is None or known.placing is None:
+    if known.event_type is None or known.partitioner is None:
         return entries.events
     events, batch = entries
     if known.event_type.category != "undefined":
-        events, batch = [*_filled(events)], None
+        events, batch = [*_fill_metadata(events)], None
     for each in [batch] if batch else _batches(events):
         try:
-            accept(known.event_type, each, known.placing)
+            accept(known.event_type, each, known.partitioner)
         except (InvalidEvent, EventTooLarge, PartitionRefused) as error:
-            raise _at(error.line, len(events), error) from None
+            raise _error_at(error.line, len(events), error) from None
     return events
 
 
-def as_row(event: NewEvent) -> dict[str, str | int | None]:
-    """Return the columns of *event* by their names."""
+def to_row(event: NewEvent) -> dict[str, str | int | None]:
+    """Return the columns of *event* by name."""
     headers = _encode(event.headers).decode() if event.headers else None
     data = one_line(bytes(event.data)).decode()
     return {"data": data, "key": event.key, "headers": headers, "partition": event.partition}
 
 
-def as_json(events: Sequence[NewEvent]) -> str:
-    """Return *events* as the one JSON text that the insert takes."""
-    return _encode([[*as_row(event).values()] for event in events]).decode()
+def to_json(events: Sequence[NewEvent]) -> str:
+    """Return *events* as the JSON text that is the parameter of the insert."""
+    return _encode([[*to_row(event).values()] for event in events]).decode()
 
 
-def _entry(event: Any, key: Any, headers: Any, partition: Any) -> NewEvent:
-    return NewEvent.of(encode_event(event), key=_key(key), headers=_headers(headers), partition=_partition(partition))
+def _check_entry(event: Any, key: Any, headers: Any, partition: Any) -> NewEvent:
+    return NewEvent.of(
+        encode_event(event), key=_check_key(key), headers=_check_headers(headers), partition=_check_partition(partition)
+    )
 
 
 def _batches(events: Sequence[NewEvent]) -> Iterator[ParsedBatch]:
@@ -106,15 +108,15 @@ def _batches(events: Sequence[NewEvent]) -> Iterator[ParsedBatch]:
             check_sizes(raws, lines)
             yield ParsedBatch(piece, raws, check_events(raws, lines), lines)
         except (InvalidEvent, EventTooLarge) as error:
-            raise _at(error.line, len(events), error) from None
+            raise _error_at(error.line, len(events), error) from None
 
 
-def _filled(events: Sequence[NewEvent]) -> Iterator[NewEvent]:
+def _fill_metadata(events: Sequence[NewEvent]) -> Iterator[NewEvent]:
     for index, event in enumerate(events):
         try:
             filled = fill_metadata(bytes(event.data), eid=uuid4, occurred_at=_now)
         except InvalidEvent as error:
-            raise _at(index, len(events), error) from None
+            raise _error_at(index, len(events), error) from None
         yield NewEvent.of(filled, key=event.key, headers=event.headers, partition=event.partition)
 
 
@@ -122,7 +124,7 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _key(key: Any) -> str | None:
+def _check_key(key: Any) -> str | None:
     if key is None:
         return None
     if not isinstance(key, str):
@@ -131,7 +133,7 @@ def _key(key: Any) -> str | None:
     return key
 
 
-def _headers(headers: Any) -> dict[str, str] | None:
+def _check_headers(headers: Any) -> dict[str, str] | None:
     if headers is None:
         return None
     if not isinstance(headers, Mapping) or not all(isinstance(text, str) for pair in headers.items() for text in pair):
@@ -141,7 +143,7 @@ def _headers(headers: Any) -> dict[str, str] | None:
     return own
 
 
-def _partition(partition: Any) -> int | None:
+def _check_partition(partition: Any) -> int | None:
     if partition is None:
         return None
     if not isinstance(partition, int) or isinstance(partition, bool):
@@ -151,8 +153,8 @@ def _partition(partition: Any) -> int | None:
     return partition
 
 
-def _at(index: int | None, count: int, error: InvalidEvent | EventTooLarge | PartitionRefused) -> PenstockError:
-    """Say of *error* which of *count* events it is about, in place of the line that the core knows."""
+def _error_at(index: int | None, count: int, error: InvalidEvent | EventTooLarge | PartitionRefused) -> PenstockError:
+    """Return *error* with the index of the event instead of its line."""
     fields = {name: value for name, value in error.fields.items() if name != "line"}
     which = f"event {index}" if count > 1 else "the event"
     if isinstance(error, EventTooLarge):

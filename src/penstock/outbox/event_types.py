@@ -1,8 +1,9 @@
-"""Remembers event types from one publish to the next.
+"""A cache of event types for `publish`.
 
-What is remembered can be out of date, and of another database: each insert is made on the condition that the event type
-has the fingerprint that it was checked against. A fingerprint says all that matters to a publish, so it does not matter
-where and when an event type was seen, nor whether the transaction that saw it was rolled back.
+A cached event type can be outdated, and can come from another database. Therefore each insert has the condition that
+the event type still has the fingerprint that the events were checked against. The fingerprint covers everything that
+`publish` depends on, so it is irrelevant where and when the event type was read, and whether that transaction was
+rolled back.
 """
 
 import os
@@ -14,36 +15,36 @@ from penstock.schema.lru_cache import LruCache
 from penstock.schema.validation import VALIDATORS
 
 KEPT_CHARS: Final = 8 << 20
-"""The size of the cache: so many characters of definitions."""
+"""Size of the cache, in characters of definitions."""
 _SMALLEST_CHARS: Final = 2_000
-"""The size that even the shortest definition counts as."""
+"""Size that each entry counts in addition to its definition."""
 
 
-class Known(NamedTuple):
+class CachedEventType(NamedTuple):
     """An event type as the database had it at one moment."""
 
     fingerprint: str | None
-    """None: there was none of that name."""
+    """None: the event type did not exist."""
     event_type: EventType | None
-    placing: Partitioner | None
+    partitioner: Partitioner | None
 
 
-UNKNOWN: Final = Known(None, None, None)
-_KEPT: Final = LruCache[Known](KEPT_CHARS)
+UNKNOWN: Final = CachedEventType(None, None, None)
+_KEPT: Final = LruCache[CachedEventType](KEPT_CHARS)
 
-if hasattr(os, "register_at_fork"):  # Services fork their workers, perhaps while another thread publishes.
+if hasattr(os, "register_at_fork"):  # Services fork workers, possibly while another thread publishes.
     os.register_at_fork(after_in_child=_KEPT.unlock)
     os.register_at_fork(after_in_child=VALIDATORS.unlock)
 
 
-def recall(name: str) -> Known | None:
-    """Return the event type *name* as it was when this process saw it last, if it remembers."""
+def recall(name: str) -> CachedEventType | None:
+    """Return the event type *name* from the cache, None if it is not cached."""
     return _KEPT.find(name)
 
 
-def remember(name: str, fingerprint: str, definition: str | bytes, partition_count: int) -> Known:
-    """Remember the event type *name* as the database has it, and return it."""
+def remember(name: str, fingerprint: str, definition: str | bytes, partition_count: int) -> CachedEventType:
+    """Cache the event type *name* that was read from the database, and return it."""
     event_type = EventType.from_stored(definition, partition_count)
-    known = Known(fingerprint, event_type, Partitioner(event_type))
+    known = CachedEventType(fingerprint, event_type, Partitioner(event_type))
     _KEPT.put(name, len(definition) + _SMALLEST_CHARS, known)
     return known

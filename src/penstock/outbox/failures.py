@@ -1,7 +1,7 @@
-"""Explains what a database says when the outbox is used: the one point where that is translated.
+"""Translates errors of the database to errors and advice of the outbox.
 
-Everything that is not the outbox's own matter is passed on as the driver raised it, because the service handles the
-same errors for its own statements.
+Other errors are passed on as the driver has raised them, because the service handles the same errors for its own
+statements.
 """
 
 from typing import Final
@@ -25,11 +25,11 @@ _DENIED: Final = (
 
 
 def explain(error: Exception) -> None:
-    """Raise our own error where the outbox knows what to do about a driver's *error*, or note advice on that.
+    """Raise an error of Penstock if the outbox can explain the driver's *error*, or add a note with advice to it.
 
     Raises:
         SchemaMissing: the outbox, or the hub's tables, are not in this database, or are those of an older Penstock.
-        SnapshotOutdated: a SQLite transaction began as a read, and others have written since.
+        SnapshotOutdated: a SQLite transaction began as a read, and another one has written since.
     """
     causes = _causes(error)
     if table := next(filter(None, map(_missing_table, causes)), None):
@@ -46,7 +46,7 @@ def explain(error: Exception) -> None:
 
 
 def _causes(error: BaseException) -> list[BaseException]:
-    """Return *error* and what it wraps: SQLAlchemy keeps the driver's error in `orig`, Django chains it."""
+    """Return *error* and the errors that it wraps: SQLAlchemy keeps the driver's error in `orig`, Django chains it."""
     causes: list[BaseException] = []
     found: BaseException | None = error
     while found is not None and found not in causes:

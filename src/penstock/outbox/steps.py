@@ -1,6 +1,6 @@
-"""What is said to the database, in which order, on any kind of connection.
+"""The statements of the outbox, in order, for sync and async connections.
 
-A plan hands out statements and is given their answers, so that the same lines serve sync and async connections.
+A plan is a generator that yields statements and receives their rows, so both kinds of connections share one source.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -9,31 +9,31 @@ from typing import Any, Final
 from penstock.core.events.event import NewEvent
 from penstock.errors import EventTypeNotFound, PenstockError, Unavailable
 from penstock.outbox.adapters import Adapter, Parameters, Row, adapter_of, run_sync_of
-from penstock.outbox.dialects import creation, statement
-from penstock.outbox.entry import Entries, as_json, as_row, ready
-from penstock.outbox.event_types import UNKNOWN, Known, recall, remember
+from penstock.outbox.dialects import creation_statements, statement
+from penstock.outbox.entry import OutboxEntries, prepare_rows, to_json, to_row
+from penstock.outbox.event_types import UNKNOWN, CachedEventType, recall, remember
 from penstock.outbox.failures import explain
 
 CHUNK_ROWS: Final = 5_000
 CHUNK_CHARS: Final = 16 << 20
-"""One statement takes at most so much, or one event: databases limit a parameter's size, and copy it more than once."""
+"""Upper bound of the events in one statement, unless it is a single one: databases limit and copy parameters."""
 CHANGES_MAX: Final = 10
-"""So many times events are checked again because their event type was changed meanwhile."""
+"""How many times events are checked again because their event type has changed."""
 
 Step = tuple[str, Parameters | None]
 Steps = Generator[Step, Row, None]
 Plan = Callable[[Adapter], Steps]
 
 
-def publishing(event_type: str, entries: Entries, *, allow_unknown_type: bool) -> Plan:
-    """Plan to insert *entries*, once it is known that the event type takes them."""
-    return _Publishing(event_type, entries, allow_unknown_type=allow_unknown_type).steps
+def plan_publish(event_type: str, entries: OutboxEntries, *, allow_unknown_type: bool) -> Plan:
+    """Return the plan that checks *entries* against the event type and inserts them."""
+    return _PublishPlan(event_type, entries, allow_unknown_type=allow_unknown_type).steps
 
 
-class _Publishing:
-    """Inserts events on the condition that their event type is still the one that they were checked against."""
+class _PublishPlan:
+    """Inserts events on the condition that their event type has not changed since they were checked."""
 
-    def __init__(self, event_type: str, entries: Entries, *, allow_unknown_type: bool) -> None:
+    def __init__(self, event_type: str, entries: OutboxEntries, *, allow_unknown_type: bool) -> None:
         self._event_type = event_type
         self._entries = entries
         self._allows_unknown_type = allow_unknown_type
@@ -47,7 +47,7 @@ class _Publishing:
             known, is_current = (yield from self._look(adapter, known)), True
         for _ in range(CHANGES_MAX):
             try:
-                rows = ready(known, self._entries)
+                rows = prepare_rows(known, self._entries)
             except PenstockError:
                 if is_current:
                     raise
@@ -57,8 +57,8 @@ class _Publishing:
             known, is_current = (yield from self._look(adapter, known)), True
         raise Unavailable(reason=f"the event type {self._event_type!r} keeps changing", retry_after=1)
 
-    def _look(self, adapter: Adapter, known: Known | None) -> Generator[Step, Row, Known]:
-        """Return the event type as it is now, as the caller's transaction sees it."""
+    def _look(self, adapter: Adapter, known: CachedEventType | None) -> Generator[Step, Row, CachedEventType]:
+        """Return the current event type, as the caller's transaction sees it."""
         given = {"event_type": self._event_type, "known": known and known.fingerprint}
         row = yield statement(adapter.dialect, "find"), given
         if row is None:
@@ -70,38 +70,40 @@ class _Publishing:
             return known
         return remember(self._event_type, fingerprint, definition, partition_count)
 
-    def _insert(self, adapter: Adapter, known: Known, events: Sequence[NewEvent]) -> Generator[Step, Row, bool]:
-        """Insert *events*; return False, and insert none of them, if the event type is not as *known*."""
+    def _insert(
+        self, adapter: Adapter, known: CachedEventType, events: Sequence[NewEvent]
+    ) -> Generator[Step, Row, bool]:
+        """Insert *events*; insert none and return False if the event type is not as *known*."""
         condition: dict[str, str | int | None] = {"event_type": self._event_type, "fingerprint": known.fingerprint}
         if len(events) == 1:
-            return (yield statement(adapter.dialect, "insert_one"), condition | as_row(events[0])) == (1,)
+            return (yield statement(adapter.dialect, "insert_one"), condition | to_row(events[0])) == (1,)
         for number, chunk in enumerate(_chunks(events)):
-            given: Parameters = {**condition, "events": as_json(chunk), "goes_on": number > 0}
+            given: Parameters = {**condition, "events": to_json(chunk), "continues": number > 0}
             if (yield statement(adapter.dialect, "insert"), given) == (0,):
                 return False
         return True
 
 
-def creating(adapter: Adapter) -> Steps:
-    """Plan to create the outbox where it is missing."""
-    for each in creation(adapter.dialect):
+def plan_create(adapter: Adapter) -> Steps:
+    """Return the plan that creates the outbox if it is missing."""
+    for each in creation_statements(adapter.dialect):
         yield each, None
 
 
-def carry_out(connection: Any, plan: Plan) -> Any:
-    """Do what *plan* says on *connection*; where that is async, return what has to be awaited for it.
+def run_plan(connection: Any, plan: Plan) -> Any:
+    """Run *plan* on *connection*; return an awaitable if the connection is async.
 
     Raises:
-        TypeError: *connection* is of no known kind.
-        SchemaMissing, SnapshotOutdated: as the database's own errors are explained.
+        TypeError: *connection* is of an unsupported type.
+        SchemaMissing, SnapshotOutdated: the explanation of an error of the database.
     """
     if run_sync := run_sync_of(connection):
-        return run_sync(carry_out, plan)
+        return run_sync(run_plan, plan)
     adapter = adapter_of(connection)
-    return _walk_async(adapter, plan(adapter)) if adapter.is_async else _walk(adapter, plan(adapter))
+    return _run_steps_async(adapter, plan(adapter)) if adapter.is_async else _run_steps(adapter, plan(adapter))
 
 
-def _walk(adapter: Adapter, steps: Steps) -> None:
+def _run_steps(adapter: Adapter, steps: Steps) -> None:
     row: Row = None
     try:
         while True:
@@ -115,7 +117,7 @@ def _walk(adapter: Adapter, steps: Steps) -> None:
         return
 
 
-async def _walk_async(adapter: Adapter, steps: Steps) -> None:
+async def _run_steps_async(adapter: Adapter, steps: Steps) -> None:
     row: Row = None
     try:
         while True:

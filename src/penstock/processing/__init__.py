@@ -23,7 +23,7 @@ What is kept lies in the consumer's own database, written in its own transaction
 
 from typing import TYPE_CHECKING
 
-from penstock.lazily import lazily
+from penstock.lazy_exports import export_lazily
 
 if TYPE_CHECKING:
     from penstock.processing.async_batcher import AsyncBatcher, AsyncKeyedBatcher
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from penstock.processing.targets.target import Attained, Duplicate, Partial, PrefixMissing, SyncTarget, Written
     from penstock.processing.together import Span, Together, Transactional
 else:
-    __getattr__, __dir__ = lazily(
+    __getattr__, __dir__ = export_lazily(
         __name__,
         {
             "processing.async_batcher": ["AsyncBatcher", "AsyncKeyedBatcher"],

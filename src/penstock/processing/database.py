@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from penstock.client.log.cursor_statements import ASYNC_CONNECTIONS, CONNECTIONS, check_table, parameter_mark, plain
 from penstock.errors import OutsideTransaction
-from penstock.outbox.dialects import Dialect, numbered, pyformat
+from penstock.outbox.dialects import Dialect, to_numbered, to_pyformat
 
 R = TypeVar("R")
 Parameters = Mapping[str, object]
@@ -57,8 +57,8 @@ class _Statements:
         if self._dialect == "sqlite":
             return text, given
         if not self._is_numbered:
-            return pyformat(text), given
-        text, names = numbered(text)
+            return to_pyformat(text), given
+        text, names = to_numbered(text)
         if isinstance(given, Mapping):
             return text, [given[name] for name in names]
         return text, [[each[name] for name in names] for each in given]

@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from penstock.outbox import dialects
-from penstock.outbox.dialects import Dialect, creation, numbered, pyformat, sql, statement
+from penstock.outbox.dialects import Dialect, creation_statements, sql, statement, to_numbered, to_pyformat
 
 FILES = sorted((Path(dialects.__file__).parent / "statements").rglob("*.sql"))
 
@@ -21,7 +21,7 @@ def test_statement_begins_with_a_comment_that_is_not_sent(path: Path) -> None:
 @pytest.mark.parametrize("dialect", get_args(Dialect))
 def test_sql_of_a_dialect_contains_its_creation_statements(dialect: Dialect) -> None:
     assert [part.strip() for part in sql(dialect).split(";\n\n")] != []
-    assert all(part in sql(dialect) for part in creation(dialect))
+    assert all(part in sql(dialect) for part in creation_statements(dialect))
 
 
 def test_unknown_dialect_is_refused() -> None:
@@ -32,5 +32,5 @@ def test_unknown_dialect_is_refused() -> None:
 def test_times_and_casts_are_not_taken_for_parameters() -> None:
     text = "SELECT CAST(:a AS text), '12:30', b::text, :a, :b"
 
-    assert numbered(text) == ("SELECT CAST($1 AS text), '12:30', b::text, $1, $2", ("a", "b"))
-    assert pyformat(text) == "SELECT CAST(%(a)s AS text), '12:30', b::text, %(a)s, %(b)s"
+    assert to_numbered(text) == ("SELECT CAST($1 AS text), '12:30', b::text, $1, $2", ("a", "b"))
+    assert to_pyformat(text) == "SELECT CAST(%(a)s AS text), '12:30', b::text, %(a)s, %(b)s"

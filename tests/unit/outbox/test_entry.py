@@ -10,22 +10,22 @@ from penstock.core.events.event import EVENT_BYTES_MAX, NewEvent
 from penstock.core.log.acceptance import Partitioner
 from penstock.core.registry.event_type import EventType
 from penstock.errors import EventTooLarge, InvalidEvent, PartitionRefused
-from penstock.outbox.entry import AT_ONCE, Entries, as_json, check_entries, ready
-from penstock.outbox.event_types import UNKNOWN, Known
+from penstock.outbox.entry import AT_ONCE, OutboxEntries, check_entries, prepare_rows, to_json
+from penstock.outbox.event_types import UNKNOWN, CachedEventType
 from penstock.testing.factories import an_event_type
 
 
-def check(events: list[Any], key: Any = None, headers: Any = None, partition: Any = None) -> Entries:
+def check(events: list[Any], key: Any = None, headers: Any = None, partition: Any = None) -> OutboxEntries:
     return check_entries(events, key=lambda _: key, headers=lambda _: headers, partition=lambda _: partition)
 
 
-def known(**definition: Any) -> Known:
+def known(**definition: Any) -> CachedEventType:
     event_type = EventType.parse(an_event_type("order.placed", **definition))
-    return Known(event_type.fingerprint, event_type, Partitioner(event_type))
+    return CachedEventType(event_type.fingerprint, event_type, Partitioner(event_type))
 
 
 def datas(events: Any) -> list[str]:
-    return [row[0] for row in json.loads(as_json(events))]
+    return [row[0] for row in json.loads(to_json(events))]
 
 
 @pytest.mark.parametrize(
@@ -80,24 +80,24 @@ def test_event_of_the_largest_size_is_taken_and_a_larger_one_is_refused() -> Non
 def test_event_that_is_too_large_with_metadata_is_refused() -> None:
     entries = check([b'{"a":"' + b"x" * (EVENT_BYTES_MAX - 8) + b'"}'])
 
-    assert ready(known(), entries) == entries.events
+    assert prepare_rows(known(), entries) == entries.events
     with pytest.raises(EventTooLarge):
-        ready(known(category="business"), entries)
+        prepare_rows(known(category="business"), entries)
 
 
 def test_metadata_is_checked_by_category() -> None:
     entries = check([b"{}", b'{"metadata":7}'])
 
-    assert ready(known(), entries) == entries.events
+    assert prepare_rows(known(), entries) == entries.events
     with pytest.raises(InvalidEvent, match="event 1: its metadata is not an object"):
-        ready(known(category="business"), entries)
+        prepare_rows(known(category="business"), entries)
 
 
 def test_event_with_all_metadata_is_unchanged() -> None:
     metadata = '{"eid": "4ae5011e-eb01-11e5-8b4a-1c6f65464fc6", "occurred_at": "2026-11-20T10:00:00Z"}'
     entries = check([f'{{ "metadata": {metadata} }}'])
 
-    assert ready(known(category="business"), entries) == entries.events
+    assert prepare_rows(known(category="business"), entries) == entries.events
 
 
 def test_first_refused_event_of_many_is_named_by_its_index() -> None:
@@ -105,7 +105,7 @@ def test_first_refused_event_of_many_is_named_by_its_index() -> None:
     entries = check([{"n": n} for n in range(2 * AT_ONCE)])
 
     with pytest.raises(InvalidEvent, match=r"^event 1501: #/n: ") as refused:
-        ready(known(schema=schema), entries)
+        prepare_rows(known(schema=schema), entries)
 
     assert refused.value.index == 1501
     assert entries.batch is None, "many events are not held decoded"
@@ -115,15 +115,15 @@ def test_event_without_a_partition_key_is_refused() -> None:
     hashed = known(partition_strategy="hash", partition_key_fields=["order_id"], partition_count=4)
 
     with pytest.raises(PartitionRefused, match=r"^the event: partition key field 'order_id' is missing") as refused:
-        ready(hashed, check([{}]))
+        prepare_rows(hashed, check([{}]))
     assert refused.value.fields.keys() == {"index", "reason"}
-    assert ready(hashed, check([{}], key="7"))
+    assert prepare_rows(hashed, check([{}], key="7"))
 
 
 def test_events_of_an_unknown_type_are_not_checked() -> None:
     entries = check([{}, {"metadata": 7}])
 
-    assert ready(UNKNOWN, entries) == entries.events
+    assert prepare_rows(UNKNOWN, entries) == entries.events
 
 
 @pytest.mark.parametrize(
@@ -156,4 +156,4 @@ def test_key_headers_and_partition_of_a_new_event_precede_the_given_ones() -> No
 
     entries = check([event, {"a": 2}], key="8")
 
-    assert json.loads(as_json(entries.events)) == [['{"a":1}', "7", '{"a":"b"}', 3], ['{"a":2}', "8", None, None]]
+    assert json.loads(to_json(entries.events)) == [['{"a":1}', "7", '{"a":"b"}', 3], ['{"a":2}', "8", None, None]]

@@ -11,8 +11,8 @@ from penstock.core.registry.event_type import EventType
 from penstock.errors import EventTypeNotFound, InvalidEvent, Unavailable
 from penstock.outbox.adapters import Parameters, Row
 from penstock.outbox.dialects import Dialect, statement
-from penstock.outbox.entry import Entries
-from penstock.outbox.steps import CHUNK_CHARS, CHUNK_ROWS, creating, publishing
+from penstock.outbox.entry import OutboxEntries
+from penstock.outbox.steps import CHUNK_CHARS, CHUNK_ROWS, plan_create, plan_publish
 from penstock.testing.factories import an_event_type
 
 NAMES: dict[Dialect, list[str]] = {
@@ -65,8 +65,8 @@ class Script:
             return self.inserted
 
 
-def entries(*datas: str) -> Entries:
-    return Entries([NewEvent.of(data.encode()) for data in datas], None)
+def entries(*datas: str) -> OutboxEntries:
+    return OutboxEntries([NewEvent.of(data.encode()) for data in datas], None)
 
 
 def a_type(**definition: Any) -> EventType:
@@ -75,7 +75,7 @@ def a_type(**definition: Any) -> EventType:
 
 
 def plan(event_type: EventType, *datas: str, **told: Any) -> Any:
-    return publishing(event_type.name, entries(*datas), **({"allow_unknown_type": False} | told))
+    return plan_publish(event_type.name, entries(*datas), **({"allow_unknown_type": False} | told))
 
 
 def test_rows_are_inserted_in_chunks_of_limited_count() -> None:
@@ -212,4 +212,4 @@ def test_metadata_is_added_by_category() -> None:
 def test_table_is_created_by_as_many_statements_as_the_driver_takes(dialect: str, count: int) -> None:
     script = Script(dialect=dialect)
 
-    assert len(list(creating(script))) == count
+    assert len(list(plan_create(script))) == count

@@ -106,12 +106,14 @@ def prepare(feed: StoredFeed, handed: NewEvents, now: int, *, tells: bool = True
         told = {"event_type": feed.name, "partition": handed.partition, "partition_count": feed.partition_count}
         raise PartitionNotFound(**told)
     batch = ParsedBatch.parse(handed.events, handed.lines)
-    placing = Partitioner(
+    partitioner = Partitioner(
         feed.event_type, accepts_keys=not handed.strict, partition=handed.partition, partition_count=handed.among
     )
     if handed.deletes:
-        return _prepare_deletions(feed, batch, placing)
-    accepted = accept(feed.event_type, batch, placing, strict=handed.strict, validated=handed.validated, explains=tells)
+        return _prepare_deletions(feed, batch, partitioner)
+    accepted = accept(
+        feed.event_type, batch, partitioner, strict=handed.strict, validated=handed.validated, explains=tells
+    )
     partitions = accepted.partitions
     datas = one_line_each(batch.raws)
     if feed.event_type.category != "undefined":
@@ -166,12 +168,12 @@ def find_refusal(found: Preparation, *, exact: bool) -> PenstockError | None:
     return found.error
 
 
-def _prepare_deletions(feed: StoredFeed, batch: ParsedBatch, placing: Partitioner) -> Prepared:
+def _prepare_deletions(feed: StoredFeed, batch: ParsedBatch, partitioner: Partitioner) -> Prepared:
     """Return marks of deletion: their size counts, their partition and their key; nothing else is looked at."""
     if not feed.event_type.is_compacted:
         raise UndeletableEvents(event_type=feed.name)
     check_sizes(batch.raws, batch.lines)
-    partitions, keys = assign_partitions(feed.event_type, batch, placing)
+    partitions, keys = assign_partitions(feed.event_type, batch, partitioner)
     rows = ((key, DELETION, None, data) for key, data in zip(keys, one_line_each(batch.raws), strict=True))
     return Prepared(feed, len(batch.raws), _by_partition(partitions, rows))
 

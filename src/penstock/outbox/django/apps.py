@@ -1,10 +1,10 @@
-"""What Django is to know of the outbox app."""
+"""The configuration of the Django app."""
 
 from django.apps import AppConfig
 
 
 class OutboxConfig(AppConfig):
-    """The app, labelled so that its name cannot meet another's."""
+    """The app; its label is unlikely to clash with another app's."""
 
     name = "penstock.outbox.django"
     label = "penstock_outbox"

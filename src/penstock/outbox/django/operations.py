@@ -1,15 +1,15 @@
-"""The one migration operation of the outbox app."""
+"""The migration operation of the Django app."""
 
 from typing import Any
 
 from django.db import router
 from django.db.migrations.operations.base import Operation
 
-from penstock.outbox.dialects import creation
+from penstock.outbox.dialects import creation_statements
 
 
 class CreateOutbox(Operation):
-    """Creates the outbox where it is missing; leaves it when migrated back, because events may be waiting in it."""
+    """Creates the outbox if it is missing; keeps it on a backward migration, because it can contain events."""
 
     reversible = True
     reduces_to_sql = True
@@ -18,16 +18,16 @@ class CreateOutbox(Operation):
         """Change no model: the outbox has none."""
 
     def database_forwards(self, app_label: str, schema_editor: Any, *_states: Any) -> None:
-        """Create the outbox in a database that the routers allow it in and that can hold it."""
+        """Create the outbox if the routers allow it in the database, and the database is supported."""
         connection = schema_editor.connection
         if not router.allow_migrate(connection.alias, app_label) or connection.vendor not in ("sqlite", "postgresql"):
             return
-        for statement in creation(connection.vendor):
+        for statement in creation_statements(connection.vendor):
             schema_editor.execute(statement, params=None)
 
     def database_backwards(self, app_label: str, schema_editor: Any, *_states: Any) -> None:
-        """Leave the outbox as it is."""
+        """Keep the outbox."""
 
     def describe(self) -> str:
-        """Say what is done, for `migrate --plan`."""
+        """Return the description for `migrate --plan`."""
         return "Create the table penstock_outbox"

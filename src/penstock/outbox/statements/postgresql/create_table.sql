@@ -1,6 +1,6 @@
 -- The outbox: a service inserts here inside its own transaction, the hub moves each row into the log and deletes it.
--- One statement, so that every driver can run it. It looks first, because CREATE INDEX locks the table even where the
--- index exists; xid lets the hub tell which rows can be new without looking at dead ones.
+-- One statement, so that every driver can run it. It checks for the table first, because CREATE INDEX locks the table even
+-- if the index exists. By xid the hub finds the rows that can be new without reading dead ones.
 DO $$
 BEGIN
     IF to_regclass('penstock_outbox') IS NULL THEN
@@ -17,6 +17,6 @@ BEGIN
         CREATE INDEX penstock_outbox_waiting ON penstock_outbox (xid, event_type);
     END IF;
 EXCEPTION WHEN unique_violation OR duplicate_table THEN
-    NULL;  -- Somebody else created it at the same moment, and has committed.
+    NULL;  -- Another transaction has created it concurrently.
 END
 $$

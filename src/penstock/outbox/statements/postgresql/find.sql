@@ -1,5 +1,4 @@
--- The fingerprint of the event type :event_type; its definition and how many partitions it has, unless its fingerprint is
--- :known.
+-- Returns the fingerprint of the event type :event_type, and unless it equals :known, the definition and the partition count.
 SELECT
     fingerprint,
     CASE WHEN fingerprint = CAST(:known AS text) THEN NULL ELSE definition END,

@@ -1,7 +1,7 @@
 -- Inserts events of one type in the order given: an array of [data, key, headers, partition], as one JSON text, so that
--- any number of them is one statement. Declared as text first, because users give their drivers converters for json.
--- Inserts none of them where the event type has another fingerprint, NULL where there is no such event type, unless what
--- was inserted before was of the same publish (:goes_on). Returns how many were inserted.
+-- one statement inserts any number of them. Cast from text, because services register converters for json. Inserts none if
+-- the fingerprint of the event type differs from :fingerprint; NULL stands for a missing event type. Later statements of the
+-- same publish skip this check (:continues). Returns the number of inserted events.
 WITH inserted AS (
     INSERT INTO penstock_outbox (event_type, data, key, headers, "partition")
     SELECT
@@ -11,7 +11,7 @@ WITH inserted AS (
         event ->> 2,
         CAST(event ->> 3 AS integer)
     FROM json_array_elements(CAST(CAST(:events AS text) AS json)) WITH ORDINALITY AS given (event, place)
-    WHERE CAST(:goes_on AS boolean)
+    WHERE CAST(:continues AS boolean)
        OR (SELECT fingerprint FROM penstock_event_type WHERE name = CAST(:event_type AS text))
           IS NOT DISTINCT FROM CAST(:fingerprint AS text)
     ORDER BY place

@@ -1,5 +1,5 @@
--- Inserts one event, or none where the event type has another fingerprint, NULL where there is no such event type. Returns a
--- row if it was inserted. A fifth of what `insert` takes the database for one event.
+-- Inserts one event, or none if the fingerprint of the event type differs from :fingerprint; NULL stands for a missing event
+-- type. Returns a row if it was inserted. This takes the database a fifth of the time of `insert` for one event.
 INSERT INTO penstock_outbox (event_type, data, key, headers, "partition")
 SELECT
     CAST(:event_type AS text),

@@ -1,5 +1,5 @@
--- The fingerprint of the event type :event_type; its definition and how many partitions it has, unless its fingerprint is
--- :known. As bytes, because users give their connections text factories.
+-- Returns the fingerprint of the event type :event_type, and unless it equals :known, the definition and the partition count.
+-- The definition is returned as bytes, because services set text factories on their connections.
 SELECT
     fingerprint,
     CASE WHEN fingerprint = :known THEN NULL ELSE CAST(definition AS BLOB) END,

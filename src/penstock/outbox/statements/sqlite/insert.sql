@@ -1,7 +1,7 @@
 -- Inserts events of one type in the order given: an array of [data, key, headers, partition], as one JSON text, so that
--- any number of them is one statement. json_extract, because the operator for it is younger than SQLite 3.38. Inserts
--- none of them where the event type has another fingerprint, NULL where there is no such event type, unless what was
--- inserted before was of the same publish (:goes_on).
+-- one statement inserts any number of them. Inserts none if the fingerprint of the event type differs from :fingerprint; NULL
+-- stands for a missing event type. Later statements of the same publish skip this check (:continues). json_extract, because its
+-- operator needs SQLite 3.38.
 INSERT INTO penstock_outbox (event_type, data, key, headers, "partition")
 SELECT
     :event_type,
@@ -10,5 +10,5 @@ SELECT
     json_extract(value, '$[2]'),
     json_extract(value, '$[3]')
 FROM json_each(:events)
-WHERE :goes_on OR (SELECT fingerprint FROM penstock_event_type WHERE name = :event_type) IS :fingerprint
+WHERE :continues OR (SELECT fingerprint FROM penstock_event_type WHERE name = :event_type) IS :fingerprint
 ORDER BY json_each.key

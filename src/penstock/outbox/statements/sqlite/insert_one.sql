@@ -1,6 +1,6 @@
--- Inserts one event, or none where the event type has another fingerprint, NULL where there is no such event type: its name
--- is NULL then, which the table does not take. As VALUES, for which SQLite keeps no journal of the statement: a third of
--- what `insert` takes for one event.
+-- Inserts one event, or none if the fingerprint of the event type differs from :fingerprint; NULL stands for a missing event
+-- type. In that case the name is NULL, which the table refuses. For VALUES SQLite keeps no statement journal: this takes a
+-- third of the time of `insert` for one event.
 INSERT OR IGNORE INTO penstock_outbox (event_type, data, key, headers, "partition")
 VALUES (
     CASE

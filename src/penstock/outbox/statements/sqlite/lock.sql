@@ -1,3 +1,3 @@
--- Inserts nothing, but asks for the write lock before anything is read: SQLite waits for the lock at a transaction's
--- first statement alone, and fails at once where a transaction that began as a read wants to write.
+-- Inserts nothing, but takes the write lock before the first read: SQLite waits for the lock only at the first statement of
+-- a transaction, and fails at once if a transaction that began as a read writes.
 INSERT INTO penstock_outbox (event_type, data) SELECT '', '' WHERE 0

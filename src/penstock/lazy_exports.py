@@ -1,6 +1,6 @@
-"""Packages whose names are loaded when they are first asked for.
+"""Loads the public names of a package at their first use.
 
-What asks for one of them need not load what the others need: an executor of Spark's, say, has no HTTP client.
+A program then loads only the modules that it uses: for example, Spark executors do not load the HTTP client.
 """
 
 import sys
@@ -9,12 +9,13 @@ from importlib import import_module
 from typing import Any
 
 
-def lazily(
+def export_lazily(
     package: str, homes: Mapping[str, Iterable[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], Iterable[str]]]:
-    """Return `__getattr__` and `__dir__` of *package*, whose names are at home in the modules that are keys of *homes*.
+    """Return `__getattr__` and `__dir__` of *package*, which load its names from the modules in *homes*.
 
-    A module is called as it is below `penstock`. `__getattr__` raises `AttributeError` for other names.
+    *homes* maps modules, named relative to `penstock`, to the names that they define. `__getattr__` raises
+    `AttributeError` for other names.
     """
     home_of = {name: home for home, names in homes.items() for name in names}
 

@@ -5,7 +5,7 @@ import pytest
 
 import penstock.client
 import penstock.processing
-from penstock.lazily import lazily
+from penstock.lazy_exports import export_lazily
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ def test_a_module_is_loaded_when_its_name_is_asked_for(monkeypatch: pytest.Monke
     package = ModuleType("penstock.some")
     monkeypatch.setitem(sys.modules, "penstock.some", package)
 
-    load, names = lazily("penstock.some", {"core.log.cursor": ["FIRST", "LAST"]})
+    load, names = export_lazily("penstock.some", {"core.log.cursor": ["FIRST", "LAST"]})
 
     assert load("FIRST") is penstock.client.FIRST
     assert vars(package)["FIRST"] is penstock.client.FIRST
