@@ -158,7 +158,7 @@ def _error_at(index: int | None, count: int, error: InvalidEvent | EventTooLarge
     fields = {name: value for name, value in error.fields.items() if name != "line"}
     which = f"event {index}" if count > 1 else "the event"
     if isinstance(error, EventTooLarge):
-        told = error.detail.partition(": ")[2].replace("the event", which, 1)
+        detail = error.detail.partition(": ")[2].replace("the event", which, 1)
     else:
-        told = f"{which}: {error.reason}"
-    return type(error)(told, index=index, **fields)
+        detail = f"{which}: {error.reason}"
+    return type(error)(detail, index=index, **fields)

@@ -114,7 +114,7 @@ APPLIED_MAX: Final = 10_000
 """Upper bound of the schemas applied to one value."""
 REFERENCES_MAX: Final = 100
 """Upper bound of the references in a row."""
-LOOKS_MAX: Final = 1_000_000
+VISITS_MAX: Final = 1_000_000
 """Upper bound of the nodes that the check itself visits."""
 BOUNDLESS: Final = 1 << 62
 """More than any possible work."""
@@ -202,7 +202,7 @@ class _Unfolding:
         self._weight_max = weight_max
         self._beside: dict[int, list[_Met]] = {}
         self._weights: dict[int, int] = {}
-        self._looks = 0
+        self._visits = 0
 
     def most_applied(self) -> int:
         start = self._met(self._schema)
@@ -273,7 +273,7 @@ class _Unfolding:
         waiting = [start]
         while waiting:
             node = waiting.pop()
-            self._look()
+            self._visit()
             if isinstance(node, dict):
                 waiting += (met.node for met in self._in_place(node))
                 self._members(node, members)
@@ -297,7 +297,7 @@ class _Unfolding:
             self._name(level, str(number), each, rest)
 
     def _name(self, level: _Level, name: str, node: Any, rest: list[_Met]) -> None:
-        self._look()
+        self._visit()
         more, less = level.named[name]
         more.append(self._met(node))
         less += rest
@@ -354,11 +354,11 @@ class _Unfolding:
             seen.add(id(at))
         return _Met(at, references)
 
-    def _look(self) -> None:
-        self._looks += 1
-        if self._looks > LOOKS_MAX:
+    def _visit(self) -> None:
+        self._visits += 1
+        if self._visits > VISITS_MAX:
             raise invalid_schema(
-                f"is too entangled: it takes more than {LOOKS_MAX} looks to tell how much work it makes"
+                f"is too entangled: it takes more than {VISITS_MAX} visits to determine how much work it makes"
             )
 
     def _place(self, node: Any) -> str:

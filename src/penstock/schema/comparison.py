@@ -218,11 +218,11 @@ def kind_of(node: Schema) -> object:
     if (types := node.get("type")) is not None:
         types = sorted(types) if isinstance(types, list) else [types]
         return types[0] if len(types) == 1 else tuple(types)
-    told = without_neutral(node)
+    effective = without_neutral(node)
     for kind, keywords in _TYPICAL.items():
-        if keywords & told.keys():
+        if keywords & effective.keys():
             return kind
-    return EMPTY if is_empty(told) else "values"
+    return EMPTY if is_empty(effective) else "values"
 
 
 def compare(old: Schema, new: Schema, *, closes: bool = False) -> list[SchemaDifference]:

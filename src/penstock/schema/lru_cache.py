@@ -24,8 +24,8 @@ class LruCache(Generic[Value]):
     def get(self, key: Hashable, size: int, make: Callable[[], Value]) -> Value:
         """Return the value of *key*; on a miss, call *make* and cache its result with this *size*.
 
-        >>> shelf = LruCache[str](10)
-        >>> shelf.get("a", 6, lambda: "made"), shelf.get("a", 6, lambda: "made again")
+        >>> cache = LruCache[str](10)
+        >>> cache.get("a", 6, lambda: "made"), cache.get("a", 6, lambda: "made again")
         ('made', 'made')
         """
         with self._lock:
@@ -39,8 +39,8 @@ class LruCache(Generic[Value]):
     def put(self, key: Hashable, size: int, thing: Value) -> None:
         """Cache *value* with this *size* under *key*, in place of the current value.
 
-        >>> shelf = LruCache[str](10)
-        >>> shelf.put("a", 6, "old"), shelf.put("a", 7, "new"), shelf.find("a")
+        >>> cache = LruCache[str](10)
+        >>> cache.put("a", 6, "old"), cache.put("a", 7, "new"), cache.find("a")
         (None, None, 'new')
         """
         with self._lock:
@@ -54,8 +54,8 @@ class LruCache(Generic[Value]):
     def find(self, key: Hashable) -> Value | None:
         """Return the value of *key*, None if it is not cached; this counts as a use.
 
-        >>> shelf = LruCache[str](10)
-        >>> shelf.find("a"), shelf.get("a", 6, lambda: "made"), shelf.find("a")
+        >>> cache = LruCache[str](10)
+        >>> cache.find("a"), cache.get("a", 6, lambda: "made"), cache.find("a")
         (None, 'made', 'made')
         """
         with self._lock:

@@ -44,7 +44,7 @@ _DRAFTS: Final = {
     jsonschema_rs.Draft7Validator: "draft 7",
 }
 _TYPE_NAMES: Final = ("array", "boolean", "integer", "null", "number", "object", "string")
-_TOLD_CHARS: Final = 1_000
+_WHY_CHARS: Final = 1_000
 
 _VERSION: Final = frozenset(["openapi", "swagger"])
 _OPENAPI: Final = frozenset(["info", "paths", "components", "definitions"])
@@ -259,9 +259,9 @@ def _check_keywords(schema: Schema) -> None:
     try:
         validator(make_loadable(schema), pattern_options=jsonschema_rs.RegexOptions(), offline=True)
     except (ValueError, jsonschema_rs.ReferencingError) as error:
-        said = "which its $schema asks for" if "$schema" in schema else "which it is without a $schema"
-        told = _why_no_schema(error)[:_TOLD_CHARS]
-        raise invalid_schema(f"is no JSON Schema of {_DRAFTS[validator]}, {said}, at {told}") from None
+        draft = "which its $schema asks for" if "$schema" in schema else "which it is without a $schema"
+        why = _why_no_schema(error)[:_WHY_CHARS]
+        raise invalid_schema(f"is no JSON Schema of {_DRAFTS[validator]}, {draft}, at {why}") from None
 
 
 def _why_no_schema(error: Exception) -> str:

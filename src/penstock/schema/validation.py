@@ -43,7 +43,7 @@ _EXTREME_WORK: Final = _WORK_AT_ONCE // EXTREMES_MAX
 _NUMBER_BYTES_MIN: Final = len("1e50,")
 _LIGHT_WORK_MAX: Final = 1_000_000
 """Upper bound of the work that an event loop can do: at the worst some ten milliseconds."""
-_TELLING_MAX: Final = 75_000_000
+_LISTING_MAX: Final = 75_000_000
 """Estimated bytes of violations up to which all of them are reported: the validator returns all at once."""
 _VIOLATION_BYTES: Final = 1_500
 """Bytes of one violation, without its place and the parts of the schema that it holds."""
@@ -106,23 +106,25 @@ class Validator:
         size = len(msgspec.json.encode(event))
         if too_long := self._too_long(event, size):
             return f"#: {too_long}"
-        looks = self._looks(size)
+        validator = self._event_validator(size)
         begin_matching()
-        found = looks.violations(event) if self._can_be_told(event, size) else looks.first_violation(event)
+        found = (
+            validator.violations(event) if self._can_list_violations(event, size) else validator.first_violation(event)
+        )
         if too_long := matching_failure():
             return f"#: {too_long}"
-        lines = [line for told in found for line in told.lines]
+        lines = [line for report in found for line in report.lines]
         if len(found) > 1:
-            lines.insert(0, f"#: {sum(told.violation_count for told in found)} schema violations found")
+            lines.insert(0, f"#: {sum(report.violation_count for report in found)} schema violations found")
         return "\n".join(lines)
 
     def _is_valid(self, event: dict[str, Any], size: int) -> bool:
         if self._too_long(event, size):
             return False
         begin_matching()
-        return self._looks(size).one.is_valid(event) and matching_failure() is None
+        return self._event_validator(size).one.is_valid(event) and matching_failure() is None
 
-    def _looks(self, size: int) -> "_EventValidator":
+    def _event_validator(self, size: int) -> "_EventValidator":
         """Return the validator for an event of *size* bytes; it meters patterns if matching can take long."""
         return self._plain if self._text_states * size <= MATCH_MAX else self._metered
 
@@ -151,11 +153,11 @@ class Validator:
             )
         return None
 
-    def _can_be_told(self, event: dict[str, Any], size: int) -> bool:
+    def _can_list_violations(self, event: dict[str, Any], size: int) -> bool:
         """Return whether all possible violations of an event of *size* bytes fit into memory."""
         most, held = self._most_violations
         each = _VIOLATION_BYTES + held + longest_place(event) + (_COPY_BYTES * size if self._checks_names else 0)
-        return most * count_values(event) * each + self._applied * size <= _TELLING_MAX
+        return most * count_values(event) * each + self._applied * size <= _LISTING_MAX
 
     @cached_property
     def _most_violations(self) -> tuple[int, int]:
@@ -203,7 +205,7 @@ class _EventValidator:
         found: dict[ViolationReport, None] = {}
         for violation in self.one.iter_errors(event):
             found.update(dict.fromkeys(report_violation(violation)))
-            if sum(len(told.lines) for told in found) >= VIOLATIONS_MAX:
+            if sum(len(report.lines) for report in found) >= VIOLATIONS_MAX:
                 break
         return first_lines(found, VIOLATIONS_MAX)
 

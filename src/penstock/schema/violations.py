@@ -85,13 +85,13 @@ def first_lines(found: Iterable[ViolationReport], most: int) -> list[ViolationRe
     >>> first_lines([ViolationReport(("a", "b"), 1), ViolationReport(("c", "d", "e"), 2)], 4)
     [ViolationReport(lines=('a', 'b'), violation_count=1), ViolationReport(lines=('c', 'd'), violation_count=2)]
     """
-    told: list[ViolationReport] = []
+    reports: list[ViolationReport] = []
     for each in found:
         if most <= 0:
             break
-        told.append(each._replace(lines=each.lines[:most]))
+        reports.append(each._replace(lines=each.lines[:most]))
         most -= len(each.lines)
-    return told
+    return reports
 
 
 def _lines(violation: jsonschema_rs.ValidationError) -> Iterator[_Line]:

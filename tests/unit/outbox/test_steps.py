@@ -48,7 +48,7 @@ class Script:
             definition = None if unchanged else msgspec.json.encode(now.definition).decode()
             return now.fingerprint, definition, None if unchanged else now.partition_count
         if name.startswith("insert"):
-            if not given.get("goes_on") and given["fingerprint"] != (now and now.fingerprint):
+            if not given.get("continues") and given["fingerprint"] != (now and now.fingerprint):
                 return (0,)
             self.inserted.append(msgspec.json.decode(str(given["events"])) if "events" in given else given["data"])
             if len(self._definitions) > 1:

@@ -184,9 +184,9 @@ def test_refusal_names_the_references_that_double_the_work() -> None:
         check_unfolding({"properties": {"a": {"oneOf": branches}}})
 
 
-@pytest.mark.parametrize("looks", [1_000, exhaustive(unfolding.LOOKS_MAX)])
+@pytest.mark.parametrize("looks", [1_000, exhaustive(unfolding.VISITS_MAX)])
 def test_schema_that_takes_too_many_looks_to_judge_is_refused(looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unfolding, "LOOKS_MAX", looks)
+    monkeypatch.setattr(unfolding, "VISITS_MAX", looks)
 
     def entangled(looks: int) -> Schema:
         names = looks // 100
@@ -195,7 +195,7 @@ def test_schema_that_takes_too_many_looks_to_judge_is_refused(looks: int, monkey
         return {"definitions": {"many": many}, **each}
 
     check_unfolding(entangled(looks - 200))
-    with pytest.raises(InvalidEventType, match=f"too entangled: it takes more than {looks} looks"):
+    with pytest.raises(InvalidEventType, match=f"too entangled: it takes more than {looks} visits"):
         check_unfolding(entangled(looks + 100))
 
 

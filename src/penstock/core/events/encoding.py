@@ -126,7 +126,7 @@ _CHECKED: Final = frozenset([float, *TIMES])
 _members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode: Final = msgspec.json.encode
 _FILLED: Final = ("eid", "occurred_at")
-_TOLD_CHARS: Final = 80
+_SHOWN_CHARS: Final = 80
 
 
 def encode_event(event: Any) -> bytes:
@@ -203,10 +203,10 @@ def describe_mismatch(value: Any, right: str) -> str:
     if value is None:
         return f"is missing; it must be {right}"
     try:
-        told = _encode(value).decode()
+        shown = _encode(value).decode()
     except (TypeError, UnicodeEncodeError):  # A Python caller can pass values that JSON has no form for.
-        told = repr(value)
-    return f"must be {right}, not {told[:_TOLD_CHARS]}"
+        shown = repr(value)
+    return f"must be {right}, not {shown[:_SHOWN_CHARS]}"
 
 
 def _encode_value(event: Any) -> bytes:

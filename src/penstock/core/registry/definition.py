@@ -96,7 +96,7 @@ PartitionStrategy = Literal["random", "hash", "user_defined"]
 CleanupPolicy = Literal["delete", "compact", "compact_and_delete"]
 """Whether events are deleted by their age, or by compaction, which keeps the last event of each key, or by both."""
 Mode = Literal["none", "forward", "compatible"]
-"""The allowed changes of the schema: all; those that old consumers can read; those that break nobody."""
+"""The allowed changes of the schema: all; those that old consumers can read; those that break no client."""
 Evolution = Literal["nakadi", "consumers"]
 """The list of changes that the mode `forward` allows: Nakadi's, or also those that the event guidelines call compatible
 for consumers."""

@@ -175,7 +175,7 @@ class _SubscriptionReader(DefinitionReader):
         rest = {name: value for name, value in self.members.items() if name not in known and name not in SERVER_MEMBERS}
         for field, value in (known | rest).items():
             if field not in ("owning_application", "consumer_group") and _has_nul([field, value]):
-                self.note(field, "must not have the character NUL in it: PostgreSQL could look at no reader then")
+                self.note(field, "must not have the character NUL in it: PostgreSQL cannot read it in JSON")
         return known | rest
 
     def _required_string(self, field: str, default: str | None = None) -> str:

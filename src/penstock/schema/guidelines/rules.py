@@ -91,159 +91,159 @@ def _for_people(id: str, level: GuidelineLevel, asks: str, advice: str, source: 
 
 SERVICE_INTERFACE: Final = _for_people(
     "service-interface", "MUST",
-    "Events are as much a part of the service's interface as its REST API.",
+    "Events are part of the service's interface, like its REST API.",
     "Design the event type before you write code that publishes it, and have it reviewed as an API would be.",
     _INTERFACE,
 )  # fmt: skip
 USEFUL_RESOURCES: Final = _for_people(
     "useful-resources", "MUST",
-    "Events are about the resources and business processes of the service's domain, and follow their life.",
-    "Name the resource or the process that the events tell of; leave out what only the service's inside knows.",
+    "Events describe the resources and business processes of the service's domain, over their whole life cycle.",
+    "Name the resource or the process that the events describe; leave out internal details of the service.",
     _RESOURCES,
 )  # fmt: skip
 CLEAR_NEED: Final = _for_people(
     "clear-need", "MUST",
-    "There are no more event types than are needed, each of use to several readers.",
-    "Look for an event type that could tell it already, and for a reader who waits for this one.",
+    "Each event type is needed, and useful to several readers.",
+    "Check whether an existing event type covers the need, and whether a reader needs this one.",
     _RESOURCES,
 )  # fmt: skip
 CATEGORY: Final = Guideline(
     "category", "MUST",
-    "The event type says whether its events are steps of a business process or changes of data.",
+    "The category says whether the events are steps of a business process or changes of data.",
     "Set `category` to `business` or `data`.",
     _NAKADI,
 )  # fmt: skip
 PAYLOAD_SCHEMA: Final = Guideline(
     "payload-schema", "MUST",
-    "The event type has a schema that defines what its events hold.",
+    "The event type has a schema that defines the fields of its events.",
     "Describe the fields of the events under `properties`.",
     _NAKADI,
 )  # fmt: skip
 PAYLOAD_ONLY: Final = Guideline(
     "payload-only", "MUST",
-    "The schema describes the service's own part of the events; the rest comes with the category.",
-    "Take `metadata`, `data_type` and `data_op` out of the schema: the hub adds them.",
+    "The schema describes the service's own part of the events; the category adds the rest.",
+    "Remove `metadata`, `data_type` and `data_op` from the schema: the category adds them.",
     _NAKADI,
 )  # fmt: skip
 JSON_SCHEMA: Final = Guideline(
     "json-schema", "MUST",
-    "The schema is a JSON Schema; what OpenAPI has added to it means nothing here.",
-    "Say it in JSON Schema (`nullable` is a type `null` beside the other), or take it out.",
+    "The schema is a JSON Schema; OpenAPI's extensions have no effect.",
+    "Express it in JSON Schema (`nullable` is the additional type `null`), or remove it.",
     _NAKADI,
 )  # fmt: skip
 PERSONAL_DATA: Final = Guideline(
     "personal-data", "MUST",
-    "Events hold no personal data, such as names, addresses and account numbers, unless they have to.",
-    "Publish an id by which those who may can ask for it. If the field is needed, or holds no personal data, waive "
-    "this for the field and give the reason.",
+    "Events contain no personal data, such as names, addresses and account numbers, unless it is necessary.",
+    "Publish an id with which authorized readers can request the data. If the field is needed, or holds no personal "
+    "data, waive this for the field and give the reason.",
     _PERSONAL,
 )  # fmt: skip
 PERSONAL_DATA_ACCESS: Final = _for_people(
     "personal-data-access", "MUST",
-    "Where events hold personal data, few can read them, and it is protected.",
-    "Set `authorization`, and agree with those who protect data on who reads it, and for how long it is kept.",
+    "If events contain personal data, few readers have access, and the data is protected.",
+    "Set `authorization`, and agree with your data protection officer on the readers and the retention.",
     _PERSONAL,
 )  # fmt: skip
 BUSINESS_CATEGORY: Final = Guideline(
     "business-category", "MUST",
     "Events that are steps of a business process have the category `business`.",
-    "Set `category` to `business`, and take `metadata` out of the schema.",
+    "Set `category` to `business`, and remove `metadata` from the schema.",
     _BUSINESS,
 )  # fmt: skip
 PROCESS_ID: Final = Guideline(
     "process-id", "MUST",
-    "Every business event holds the id of its business process.",
+    "Every business event contains the id of its business process.",
     "Add a required field such as `business_process_id`, or name yours in the annotation `penstock/process-id-field`.",
     _BUSINESS,
 )  # fmt: skip
 PROCESS_ORDER: Final = Guideline(
     "process-order", "MUST",
-    "Business events hold what puts those of one process in order.",
-    "Name a required field that only grows in `ordering_key_fields`, or `metadata.parent_eids` if you fill that in.",
+    "Business events contain a field that orders the events of one process.",
+    "Name a required, increasing field in `ordering_key_fields`, or `metadata.parent_eids` if you set it.",
     _BUSINESS,
 )  # fmt: skip
 NEW_INFORMATION: Final = _for_people(
     "new-information", "MUST",
-    "A business event holds what is new at its step, and no more.",
-    "Leave out what earlier events of the process have told.",
+    "A business event contains only the information that is new at its step.",
+    "Leave out information that earlier events of the process contain.",
     _BUSINESS,
 )  # fmt: skip
 PROCESS_START: Final = _for_people(
     "process-start", "MUST",
-    "The first event of a process holds all the context that matters.",
-    "See to it that a reader of the process needs to ask nobody else.",
+    "The first event of a process contains all relevant context.",
+    "Include everything that a reader of the process needs, so that no further requests are necessary.",
     _BUSINESS,
 )  # fmt: skip
 RELIABLE_PUBLISHING: Final = _for_people(
     "reliable-publishing", "MUST",
-    "Business events and data changes are published reliably: none is lost, none tells what has not happened.",
-    "Publish through the outbox, in the transaction that makes it true.",
+    "Business events and data changes are published reliably: none is lost, none describes a rolled-back change.",
+    "Publish through the outbox, in the transaction that makes the change.",
     f"{_BUSINESS}; {_DATA}",
 )  # fmt: skip
 PROCESS_SHAPE: Final = _for_people(
     "process-shape", "MAY",
-    "The steps of a process are told apart by a field of one event type, or by event types of their own.",
-    "Weigh both, and stay with one of them throughout a process.",
+    "The steps of a process are distinguished by a field of one event type, or by separate event types.",
+    "Choose one of the two for the whole process.",
     _BUSINESS,
 )  # fmt: skip
 DATA_CATEGORY: Final = Guideline(
     "data-category", "MUST",
-    "Events that say what was created, updated or deleted have the category `data`.",
-    "Set `category` to `data`, and let the schema describe what has changed: `data_type` and `data_op` come with it.",
+    "Events about created, updated or deleted records have the category `data`.",
+    "Set `category` to `data`, and let the schema describe the record: the category adds `data_type` and `data_op`.",
     _DATA,
 )  # fmt: skip
 ENTITY_KEY: Final = Guideline(
     "entity-key", "MUST",
-    "Every data change names the entity that has changed.",
+    "Every data change identifies the changed entity.",
     "Add a required field such as `id`, or name yours in the annotation `penstock/entity-key-fields`.",
     _DATA,
 )  # fmt: skip
 ENTITY_ORDER: Final = Guideline(
     "entity-order", "SHOULD",
-    "Data changes hold what puts those of one entity in order.",
-    "Name a required field that grows with every change, such as the row's version, in `ordering_key_fields`.",
+    "Data changes contain a field that orders the changes of one entity.",
+    "Name a required field that increases with every change, such as the row's version, in `ordering_key_fields`.",
     _DATA,
 )  # fmt: skip
 EXPLICIT_ORDER: Final = Guideline(
     "explicit-order", "SHOULD",
-    "Events hold what restores their order where it was lost on the way.",
-    "Name a required field that only grows, a version or a counter, in `ordering_key_fields`.",
+    "Events contain a field by which readers can restore their order.",
+    "Name a required, increasing field, such as a version or a counter, in `ordering_key_fields`.",
     _ORDER,
 )  # fmt: skip
 ORDER_NOT_BY_TIME: Final = Guideline(
     "order-not-by-time", "SHOULD",
-    "Events are not ordered by the time of a clock: clocks differ, jump, and tick too slowly.",
-    "Order by a version or a counter; waive this where it is certain that the time only moves forward.",
+    "Events are not ordered by the time of a clock: clocks differ, jump, and are too coarse.",
+    "Order by a version or a counter; waive this if the time is certain to increase.",
     _ORDER,
 )  # fmt: skip
 HASH_PARTITIONING: Final = Guideline(
     "hash-partitioning", "SHOULD",
-    "Data changes are partitioned by hash, so that those of one entity stay in order.",
-    "Set `partition_strategy` to `hash`, and `partition_key_fields` to what names the entity.",
+    "Data changes are partitioned by hash, so that the changes of one entity stay in order.",
+    "Set `partition_strategy` to `hash`, and `partition_key_fields` to the fields that identify the entity.",
     _HASH,
 )  # fmt: skip
 HASH_BY_ENTITY: Final = Guideline(
     "hash-by-entity", "SHOULD",
-    "The partition key stands for the entity, never for the single event or its time.",
-    "Set `partition_key_fields` to what names the entity.",
+    "The partition key identifies the entity, never the single event or its time.",
+    "Set `partition_key_fields` to the fields that identify the entity.",
     _HASH,
 )  # fmt: skip
 KEY_FIELDS_DEFINED: Final = Guideline(
     "key-fields-defined", "SHOULD",
-    "The fields of the partition key are in every event: one without them cannot be published.",
+    "The fields of the partition key are in every event: an event without them cannot be published.",
     "Define the field in the schema, and make it required.",
     _HASH,
 )  # fmt: skip
 MATCHES_API: Final = _for_people(
     "matches-api", "SHOULD",
     "A data change shows the entity as the service's REST API does.",
-    "Publish the API's representation, unless it is aggregated, computed, or very far from how it is stored.",
+    "Publish the API's representation, unless it is aggregated, computed, or very different from the stored form.",
     _API,
 )  # fmt: skip
 INTERESTING_CHANGES: Final = _for_people(
     "interesting-changes", "SHOULD",
-    "What is published matters in the domain, and says nothing of how the service is made.",
-    "Leave out changes and fields that only the service itself has a use for.",
+    "Published changes matter in the domain, and reveal no internals of the service.",
+    "Leave out changes and fields that only the service itself uses.",
     _API,
 )  # fmt: skip
 OWNERSHIP: Final = Guideline(
@@ -255,68 +255,68 @@ OWNERSHIP: Final = Guideline(
 API_GUIDELINES: Final = _for_people(
     "api-guidelines", "MUST",
     "Events follow the same guidelines as the rest of the API: names, formats, units, languages, money.",
-    "Hold the schema against your API guidelines, and use the words that the API uses.",
+    "Check the schema against your API guidelines, and use the terms of the API.",
     _PAYLOAD,
 )  # fmt: skip
 BACKWARD_COMPATIBLE: Final = Guideline(
     "backward-compatible", "MUST",
-    "The event type changes only in ways that its readers can live with.",
-    "Set `compatibility_mode` to `compatible` or `forward`; publish what is different as another event type.",
+    "The event type changes only in ways that do not break its readers.",
+    "Set `compatibility_mode` to `compatible` or `forward`; create another event type for incompatible events.",
     _COMPATIBLE,
 )  # fmt: skip
 NO_REDEFINITION: Final = _for_people(
     "no-redefinition", "MUST",
-    "A new field leaves the meaning of the old ones as it is.",
-    "Say what is new in a field of its own, so that who does not know it still understands the rest.",
+    "A new field does not change the meaning of existing fields.",
+    "Put new information into a new field, so that readers that do not know it still understand the rest.",
     _COMPATIBLE,
 )  # fmt: skip
 ADDITIONAL_PROPERTIES: Final = Guideline(
     "additional-properties", "SHOULD",
-    "The schema does not say `additionalProperties`: open, anything may appear; closed, nothing can be added.",
-    "Take it out, and define each field by its name before it is published.",
+    "The schema does not use `additionalProperties`: if true, any field can appear; if false, no field can be added.",
+    "Remove it, and define each field by name before it is published.",
     _ADDITIONAL,
 )  # fmt: skip
 DEFINE_FIRST: Final = _for_people(
     "define-first", "MUST",
     "A field is in the schema before it is in an event.",
-    "Apply the new schema first, then publish; the mode `compatible` refuses what the schema does not name.",
+    "Apply the new schema first, then publish; the mode `compatible` refuses fields that the schema does not name.",
     _ADDITIONAL,
 )  # fmt: skip
 IGNORE_UNKNOWN: Final = _for_people(
     "ignore-unknown", "MUST",
-    "Readers pass over fields that they do not know.",
-    "Do not validate strictly what you read, since schemas grow while you run.",
+    "Readers ignore unknown fields.",
+    "Do not validate strictly when you read, since schemas get new fields at any time.",
     _ADDITIONAL,
 )  # fmt: skip
 UNIQUE_IDS: Final = Guideline(
     "unique-ids", "MUST",
-    "Every event has an id of its own, by which a repeat is known.",
+    "Every event has a unique id, by which readers recognise duplicates.",
     "Use the category `business` or `data`, whose `metadata.eid` is one, or require a field such as `event_id`; "
-    "fill it with a new UUID once per event, never again when it is sent again.",
+    "set it to a new UUID once per event, and keep it when the event is sent again.",
     _IDS,
 )  # fmt: skip
 OUT_OF_ORDER: Final = _for_people(
     "out-of-order", "SHOULD",
-    "Events can be handled twice and out of order: what they tell does not depend on what was read before.",
-    "Tell the resource's id, its state and its version rather than a difference.",
+    "Events can be handled twice and out of order: their content does not depend on earlier events.",
+    "Include the resource's id, state and version instead of a difference.",
     _IDEMPOTENT,
 )  # fmt: skip
 NAME_URL_SAFE: Final = Guideline(
     "name-url-safe", "MUST",
-    "The name can stand in a URL as it is.",
+    "The name needs no escaping in a URL.",
     "Use letters of a-z, digits, hyphens, underscores and periods.",
     _NAMES,
 )  # fmt: skip
 NAME_STYLE: Final = Guideline(
     "name-style", "SHOULD",
-    "The name is made of words and numbers in lower case, with hyphens, underscores or periods between them.",
-    "Call it as in `sales.order-placed`.",
+    "The name consists of lower-case words and numbers, separated by hyphens, underscores or periods.",
+    "Use a name like `sales.order-placed`.",
     _NAMES,
 )  # fmt: skip
 DUPLICATES: Final = _for_people(
     "duplicates", "MUST",
-    "Readers can bear the same event twice.",
-    "Store what you made of a page together with its cursors, or remember the ids of events.",
+    "Readers tolerate duplicate events.",
+    "Store the results of a page together with its cursors, or remember the ids of events.",
     _DUPLICATES,
 )  # fmt: skip
 PARTITION_COUNT: Final = Guideline(
@@ -328,7 +328,7 @@ PARTITION_COUNT: Final = Guideline(
 WAIVER: Final = Guideline(
     "waiver", "SHOULD",
     "A waiver names a guideline that is broken, and gives the reason.",
-    "Write `penstock.waiver/<guideline>: <reason>`, and take out what is no longer needed.",
+    "Write `penstock.waiver/<guideline>: <reason>`, and remove waivers that are no longer needed.",
     _OURS,
 )  # fmt: skip
 
