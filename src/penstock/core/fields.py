@@ -91,9 +91,9 @@ class DefinitionReader:
             self.check_attributes(f"authorization.{name}", given.get(name))
         return dict(given)
 
-    def check_attributes(self, field: str, given: Any) -> None:
+    def check_attributes(self, field: str, value: Any) -> None:
         """Check a list of authorization attributes: at least one, no duplicates, each with `data_type` and `value`."""
-        attributes = self.check_type(field, [] if given is None else given, list, "a list")
+        attributes = self.check_type(field, [] if value is None else value, list, "a list")
         if attributes == []:
             self.note(field, "must contain at least one attribute")
         seen = set()

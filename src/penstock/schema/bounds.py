@@ -205,7 +205,7 @@ class _Unfolding:
         self._visits = 0
 
     def most_applied(self) -> int:
-        start = self._met(self._schema)
+        start = self._follow(self._schema)
         found: dict[int, Any] = {}
         levels: dict[int, list[_Level]] = {}
         waiting = [start.node]
@@ -278,28 +278,28 @@ class _Unfolding:
                 waiting += (met.node for met in self._in_place(node))
                 self._members(node, members)
                 self._items(node, items)
-                names.rest.extend(self._held(node, "propertyNames"))
+                names.rest.extend(self._subschema(node, "propertyNames"))
         return [level for level in (members, items, names) if level.rest or level.named]
 
     def _members(self, node: Schema, level: _Level) -> None:
-        rest = self._held(node, "additionalProperties")
+        rest = self._subschema(node, "additionalProperties")
         level.rest.extend(
-            [*rest, *(self._met(each) for each in _subschemas_by_name(node, "patternProperties").values())]
+            [*rest, *(self._follow(each) for each in _subschemas_by_name(node, "patternProperties").values())]
         )
         for name, each in _subschemas_by_name(node, "properties").items():
             self._name(level, name, each, rest)
 
     def _items(self, node: Schema, level: _Level) -> None:
         items = node.get("items")
-        rest = self._held(node, "additionalItems" if isinstance(items, list) else "items")
-        level.rest.extend([*rest, *self._held(node, "contains")])
+        rest = self._subschema(node, "additionalItems" if isinstance(items, list) else "items")
+        level.rest.extend([*rest, *self._subschema(node, "contains")])
         for number, each in enumerate(items if isinstance(items, list) else ()):
             self._name(level, str(number), each, rest)
 
     def _name(self, level: _Level, name: str, node: Any, rest: list[_Met]) -> None:
         self._visit()
         more, less = level.named[name]
-        more.append(self._met(node))
+        more.append(self._follow(node))
         less += rest
 
     def _weigh(self, start: Any) -> None:
@@ -336,13 +336,13 @@ class _Unfolding:
             held = [each for method in COMBINED for each in (node.get(method) or ())]
             held += (node[keyword] for keyword in _IN_PLACE if keyword in node)
             held += (each for each in _subschemas_by_name(node, "dependencies").values() if not isinstance(each, list))
-            self._beside[id(node)] = list(map(self._met, held))
+            self._beside[id(node)] = list(map(self._follow, held))
         return self._beside[id(node)]
 
-    def _held(self, node: Schema, keyword: str) -> list[_Met]:
-        return [self._met(node[keyword])] if isinstance(node.get(keyword), dict) else []
+    def _subschema(self, node: Schema, keyword: str) -> list[_Met]:
+        return [self._follow(node[keyword])] if isinstance(node.get(keyword), dict) else []
 
-    def _met(self, node: Any) -> _Met:
+    def _follow(self, node: Any) -> _Met:
         """Return the schema that *node* is or refers to."""
         at, references, seen = node, 0, {id(node)}
         while isinstance(at, dict) and isinstance(at.get("$ref"), str):

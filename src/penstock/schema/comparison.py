@@ -233,8 +233,8 @@ def compare(old: Schema, new: Schema, *, closes: bool = False) -> list[SchemaDif
     """
     comparison = _Comparison(old, new, closes=closes)
     try:
-        comparison.dialects(_draft_of(old), _draft_of(new))
-        comparison.nodes(old, new, SchemaPlace("#", root=True))
+        comparison.compare_dialects(_draft_of(old), _draft_of(new))
+        comparison.compare_nodes(old, new, SchemaPlace("#", root=True))
     except RecursionError:
         raise InvalidEventType(field="schema", reason="is nested too deeply to be compared with the last one") from None
     return comparison.changes
@@ -259,12 +259,12 @@ class _Comparison:
         self._places_chars = 0
         self._followed: set[tuple[int, int, SchemaPlace]] = set()
 
-    def dialects(self, old: str, new: str) -> None:
+    def compare_dialects(self, old: str, new: str) -> None:
         """Record a change of the draft: keywords have another meaning, such as whether 1.0 is an integer."""
         if old != new:
             self._note(ATTRIBUTE, SchemaPlace("#/$schema"), old, new, instead=_SAME_DRAFT)
 
-    def nodes(self, old: Any, new: Any, at: SchemaPlace) -> None:
+    def compare_nodes(self, old: Any, new: Any, at: SchemaPlace) -> None:
         """Record the differences between two nodes at the same place."""
         old, new = node_of(old), node_of(new)
         kinds = _kind_at(old, at), _kind_at(new, at)
@@ -274,15 +274,15 @@ class _Comparison:
         elif kinds[0] != kinds[1] and not self._is_comparable(old, new, at):
             return
         if kinds == (REFERENCE, REFERENCE):
-            self._references(old["$ref"], new["$ref"], at)
+            self._compare_references(old["$ref"], new["$ref"], at)
             return
-        self._texts(old, new, at)
-        self._types(old, new, at)
-        self._attributes(old, new, at)
-        self._enums(old, new, at)
-        self._objects(old, new, at)
-        self._arrays(old, new, at)
-        self._combined(old, new, at)
+        self._compare_texts(old, new, at)
+        self._compare_types(old, new, at)
+        self._compare_attributes(old, new, at)
+        self._compare_enums(old, new, at)
+        self._compare_objects(old, new, at)
+        self._compare_arrays(old, new, at)
+        self._compare_combined(old, new, at)
 
     def _is_comparable(self, old: Schema, new: Schema, at: SchemaPlace) -> bool:
         """Record that two nodes are of different kinds; return whether both allow some types."""
@@ -321,10 +321,10 @@ class _Comparison:
             instead = at.alternative if kind.instead is None else kind.instead
         self.changes.append(SchemaDifference(kind, at.pointer, old, new, producers, consumers, instead))
 
-    def _references(self, old: str, new: str, at: SchemaPlace) -> None:
+    def _compare_references(self, old: str, new: str, at: SchemaPlace) -> None:
         one, other = target(self._old, old), target(self._new, new)
         if one is MISSING or other is MISSING:
-            if old != new or () in self._moved:
+            if old != new or () in self._changed:
                 self._note(TYPE_CHANGED, at, old, new)
             return
         is_open = not (is_reached(steps(old)) and is_reached(steps(new)))
@@ -333,17 +333,17 @@ class _Comparison:
         way = (id(one), id(other), marks)  # One target can be referred to in several spellings.
         if way not in self._followed:
             self._followed.add(way)
-            self.nodes(one, other, at)
+            self.compare_nodes(one, other, at)
 
     def _is_unchanged(self, old: Any, new: Any) -> bool:
         """Return whether two values, and all schemas that they refer to, are equal."""
-        return is_equal(old, new) and all(steps(reference) not in self._moved for _, reference in references(old))
+        return is_equal(old, new) and all(steps(reference) not in self._changed for _, reference in references(old))
 
     @cached_property
-    def _moved(self) -> set[Pointer]:
+    def _changed(self) -> set[Pointer]:
         return changed_places(self._old, self._new)
 
-    def _texts(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
+    def _compare_texts(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
         for name, kind in (("title", TITLE), ("description", DESCRIPTION)):
             if old.get(name) != new.get(name):
                 self._note(kind, at.within(name), old.get(name), new.get(name), producers=True, consumers=True)
@@ -351,7 +351,7 @@ class _Comparison:
             if old.get(name) != new.get(name):
                 self._note(ID, at.within(name), old.get(name), new.get(name))
 
-    def _types(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
+    def _compare_types(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
         """Record a type that is added where other keywords implied it, or removed."""
         if at.root or ("type" in old) == ("type" in new):
             return
@@ -360,7 +360,7 @@ class _Comparison:
             kind, at.within("type"), old.get("type"), new.get("type"), producers="type" in old, consumers="type" in new
         )
 
-    def _attributes(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
+    def _compare_attributes(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
         for name in ATTRIBUTES:
             before, after = attribute(old, name), attribute(new, name)
             if not self._is_unchanged(before, after):
@@ -370,17 +370,17 @@ class _Comparison:
         if not is_equal(old.get("default", MISSING), new.get("default", MISSING)):
             self._note(DEFAULT, at.within("default"), old.get("default"), new.get("default"), producers=True)
 
-    def _enums(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
+    def _compare_enums(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
         before, after = old.get("enum"), new.get("enum")
         fewer = after is not None and (before is None or _all_in(after, before))
         more = before is not None and (after is None or _all_in(before, after))
         if before is not after and not (fewer and more):
             self._note(ENUM, at.within("enum"), before, after, producers=more, consumers=fewer)
 
-    def _objects(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
-        self._properties(old, new, at)
-        self._required(old, new, at)
-        self._additional_properties(old, new, at)
+    def _compare_objects(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
+        self._compare_properties(old, new, at)
+        self._compare_required(old, new, at)
+        self._compare_additional_properties(old, new, at)
         before, after = old.get("patternProperties", {}), new.get("patternProperties", {})
         if before.keys() != after.keys():
             instead = _SAME_PATTERNS if self._takes_names(old, at) else None
@@ -388,34 +388,34 @@ class _Comparison:
         beside = self._takes_names(old, at)
         for pattern in before.keys() & after.keys():
             place = at.member("patternProperties", pattern, beside=beside, open=True, shared=True)
-            self.nodes(before[pattern], after[pattern], place)
+            self.compare_nodes(before[pattern], after[pattern], place)
         before, after = _dependencies(old.get("dependencies", {})), _dependencies(new.get("dependencies", {}))
         if not self._is_unchanged(before, after):
             fewer = all(name in before and self._is_unchanged(before[name], after[name]) for name in after)
             at = at.within("dependencies")
             self._note(DEPENDENCIES, at, old.get("dependencies"), new.get("dependencies"), producers=fewer)
 
-    def _properties(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
+    def _compare_properties(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
         before, after = old.get("properties", {}), new.get("properties", {})
         demanded = set(old.get("required", [])), set(new.get("required", []))
         beside = self._takes_names(old, at)
         for name in sorted(before.keys() | after.keys()):
             place = at.member("properties", name, beside=beside)
             if name not in after:
-                self._removed(name, old, new, place, is_optional=not any(name in each for each in demanded))
+                self._compare_removed(name, old, new, place, is_optional=not any(name in each for each in demanded))
             elif name not in before:
-                self._added(name, old, new, place, was_required=name in demanded[0])
+                self._compare_added(name, old, new, place, was_required=name in demanded[0])
             else:
                 shared = at.shared or _is_matched(old, name) or _looks_within(old)
-                self.nodes(before[name], after[name], place._replace(shared=shared))
+                self.compare_nodes(before[name], after[name], place._replace(shared=shared))
 
-    def _removed(self, name: str, old: Schema, new: Schema, at: SchemaPlace, *, is_optional: bool) -> None:
+    def _compare_removed(self, name: str, old: Schema, new: Schema, at: SchemaPlace, *, is_optional: bool) -> None:
         is_described = _describes(new, name)
         producers = not (self._is_closed(new, at) or is_described)
         consumers = is_optional and not (is_described or _is_entangled(old, at))
         self._note(PROPERTY_REMOVED, at, old["properties"][name], None, producers=producers, consumers=consumers)
 
-    def _added(self, name: str, old: Schema, new: Schema, at: SchemaPlace, *, was_required: bool) -> None:
+    def _compare_added(self, name: str, old: Schema, new: Schema, at: SchemaPlace, *, was_required: bool) -> None:
         is_described = _describes(old, name)
         is_closed = self._is_closed(old, at)
         is_impossible = was_required and is_closed
@@ -435,14 +435,14 @@ class _Comparison:
     def _is_closed(self, node: Schema, at: SchemaPlace) -> bool:
         return (self._closes and not at.open and names_all(node)) or node.get("additionalProperties", True) is False
 
-    def _required(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
+    def _compare_required(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
         before, after = set(old.get("required", [])), set(new.get("required", []))
         if before - after:
             self._note(REQUIRED_REDUCED, at.within("required"), sorted(before), sorted(after), producers=after < before)
         elif after - before:
             self._note(REQUIRED_EXTENDED, at.within("required"), sorted(before), sorted(after), consumers=True)
 
-    def _additional_properties(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
+    def _compare_additional_properties(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
         before, after = old.get("additionalProperties", True), new.get("additionalProperties", True)
         if self._closes and not at.open and _may_be_objects(old, new) and names_all(old) != names_all(new):
             allowed = not names_all(old), not names_all(new)
@@ -452,14 +452,14 @@ class _Comparison:
         if (before is False) != (after is False):
             self._note(ADDITIONAL_PROPERTIES, at, before, after, producers=before is False, consumers=after is False)
         elif isinstance(before, dict) and isinstance(after, dict):
-            self.nodes(before, after, others)
+            self.compare_nodes(before, after, others)
         elif isinstance(after, dict):
             everything, alone = is_empty(after), not _is_entangled(old, at)
             self._note(ADDITIONAL_PROPERTIES_NARROWED, at, before, after, producers=everything, consumers=alone)
         elif isinstance(before, dict):
             self._note(SCHEMA_REMOVED, at, before, after, producers=True)
 
-    def _arrays(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
+    def _compare_arrays(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
         is_unique = at.unique or old.get("uniqueItems") is True
         before, after = old.get("items"), new.get("items")
         at = at._replace(shared=at.shared or "contains" in old or _looks_within(old))
@@ -468,23 +468,23 @@ class _Comparison:
             if len(before) != len(after):
                 self._note(ITEMS_COUNT, items, before, after)
             for number, (one, other) in enumerate(zip(before, after, strict=False)):
-                self.nodes(one, other, items.within(str(number)))
+                self.compare_nodes(one, other, items.within(str(number)))
         elif before is None or after is None or isinstance(before, list) or isinstance(after, list):
             if before is not after:
                 lets_all = after is None or (is_empty(node_of(after)) and not self._closes)
                 self._note(SCHEMA_REMOVED, items, before, after, producers=lets_all)
         else:
-            self.nodes(before, after, items)
+            self.compare_nodes(before, after, items)
         before, after = old.get("additionalItems", True), new.get("additionalItems", True)
         extra = at.within("additionalItems", unique=is_unique)
         if (before is False) != (after is False):
             self._note(ADDITIONAL_ITEMS, extra, before, after, producers=before is False, consumers=after is False)
         elif isinstance(before, dict) and isinstance(after, dict):
-            self.nodes(before, after, extra._replace(open=True))
+            self.compare_nodes(before, after, extra._replace(open=True))
         elif before != after:
             self._note(SCHEMA_REMOVED, extra, before, after, producers=after is True)
 
-    def _combined(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
+    def _compare_combined(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
         before, after = ([method for method in COMBINED if method in node] for node in (old, new))
         if before != after:
             self._note(COMPOSITION, at, before, after)
@@ -492,12 +492,12 @@ class _Comparison:
         for method in before:
             within = at.within(method, one_of=at.one_of or method == "oneOf", shared=True)
             if len(old[method]) != len(new[method]):
-                self._branches(method, old[method], new[method], at.within(method))
+                self._compare_branches(method, old[method], new[method], at.within(method))
                 continue
             for number, (one, other) in enumerate(zip(old[method], new[method], strict=True)):
-                self.nodes(one, other, within.within(str(number)))
+                self.compare_nodes(one, other, within.within(str(number)))
 
-    def _branches(self, method: str, before: Sequence[Any], after: Sequence[Any], at: SchemaPlace) -> None:
+    def _compare_branches(self, method: str, before: Sequence[Any], after: Sequence[Any], at: SchemaPlace) -> None:
         """Record a changed number of branches: more branches accept more in `anyOf`, and less in `allOf`."""
         few, many = (after, before) if method == "allOf" else (before, after)
         is_looser = method != "oneOf" and _all_in(few, many) and self._is_unchanged(few, few)

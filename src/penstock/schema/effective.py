@@ -35,13 +35,13 @@ def metadata_schema(event_type: str, *, compacted: bool) -> Schema:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-def effective_schema(given: Schema, *, name: str, category: str, compatible: bool, compacted: bool) -> Schema:
-    """Return the schema of whole events; *given* has passed `check_schema`.
+def effective_schema(schema: Schema, *, name: str, category: str, compatible: bool, compacted: bool) -> Schema:
+    """Return the schema of whole events; *schema* has passed `check_schema`.
 
     >>> effective_schema({}, name="t", category="undefined", compatible=False, compacted=False)
     {'type': 'object'}
     """
-    own: Schema = make_loadable(given)
+    own: Schema = make_loadable(schema)
     if compatible:
         own = close_schema(own)
     if category == "undefined":

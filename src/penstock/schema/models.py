@@ -147,57 +147,57 @@ def _name(reference: str) -> str:
     return steps(reference)[-1]
 
 
-def _convert(given: Any) -> Schema:
-    if given is True or not isinstance(given, dict):
+def _convert(schema: Any) -> Schema:
+    if schema is True or not isinstance(schema, dict):
         return dict(ANYTHING)
-    if "$ref" in given:  # Draft-04 ignores keywords beside $ref.
-        return {"$ref": given["$ref"].replace("#/$defs/", "#/definitions/")}
-    made = {word: given[word] for word in _KEPT if word in given}
+    if "$ref" in schema:  # Draft-04 ignores keywords beside $ref.
+        return {"$ref": schema["$ref"].replace("#/$defs/", "#/definitions/")}
+    made = {word: schema[word] for word in _KEPT if word in schema}
     if made.get("format") in _STRANGE_FORMATS:
         del made["format"]
-    made |= _values(given) | _bounds(given) | _members(given) | _items(given)
+    made |= _values(schema) | _bounds(schema) | _members(schema) | _items(schema)
     for method in COMBINED:
-        if method in given:
+        if method in schema:
             made = _combine(
-                made, "anyOf" if "discriminator" in given else method, [_convert(each) for each in given[method]]
+                made, "anyOf" if "discriminator" in schema else method, [_convert(each) for each in schema[method]]
             )
-    if (default := given.get("default")) is not None and _is_plain(default):
+    if (default := schema.get("default")) is not None and _is_plain(default):
         made["default"] = default
     if not made.keys() - {"title", "description", "default"}:
         made |= ANYTHING
     return made
 
 
-def _values(given: Schema) -> Schema:
-    if "const" not in given and "enum" not in given:
+def _values(schema: Schema) -> Schema:
+    if "const" not in schema and "enum" not in schema:
         return {}
-    values = [given["const"]] if "const" in given else given["enum"]
+    values = [schema["const"]] if "const" in schema else schema["enum"]
     values = sorted(values, key=lambda value: (value is None, msgspec.json.encode(value)))
     types = list(dict.fromkeys(_TYPES[type(value)] for value in values))
     return {"enum": values, "type": types[0] if len(types) == 1 else types}
 
 
-def _bounds(given: Schema) -> Schema:
+def _bounds(schema: Schema) -> Schema:
     """Return exclusive bounds in the form of draft-04: a flag beside the bound."""
     made: Schema = {}
     for bound, exclusive, stricter in (("minimum", "exclusiveMinimum", max), ("maximum", "exclusiveMaximum", min)):
-        limit = given.get(exclusive)
+        limit = schema.get(exclusive)
         if isinstance(limit, bool) or limit is None:
-            made |= {exclusive: True} if limit and bound in given else {}
-        elif stricter(limit, given.get(bound, limit)) == limit:
+            made |= {exclusive: True} if limit and bound in schema else {}
+        elif stricter(limit, schema.get(bound, limit)) == limit:
             made |= {bound: limit, exclusive: True}
     return made
 
 
-def _members(given: Schema) -> Schema:
+def _members(schema: Schema) -> Schema:
     made: Schema = {}
-    if "properties" in given:
-        made["properties"] = {name: _convert(each) for name, each in given["properties"].items()}
-    if given.get("required"):
-        made["required"] = list(given["required"])
-    patterns = dict(given.get("patternProperties", {}))
-    rest = given.get("additionalProperties", False)
-    if isinstance(rest, dict) or (rest is True and "properties" not in given):
+    if "properties" in schema:
+        made["properties"] = {name: _convert(each) for name, each in schema["properties"].items()}
+    if schema.get("required"):
+        made["required"] = list(schema["required"])
+    patterns = dict(schema.get("patternProperties", {}))
+    rest = schema.get("additionalProperties", False)
+    if isinstance(rest, dict) or (rest is True and "properties" not in schema):
         patterns[_ANY_NAME] = rest
     if patterns:
         made["patternProperties"] = {
@@ -206,13 +206,13 @@ def _members(given: Schema) -> Schema:
     return made
 
 
-def _items(given: Schema) -> Schema:
-    if "prefixItems" in given:
-        count = len(given["prefixItems"])
-        items = {"items": [_convert(each) for each in given["prefixItems"]]} if count else {}
+def _items(schema: Schema) -> Schema:
+    if "prefixItems" in schema:
+        count = len(schema["prefixItems"])
+        items = {"items": [_convert(each) for each in schema["prefixItems"]]} if count else {}
         return {**items, "minItems": count, "maxItems": count}
-    if given.get("type") == "array" or "items" in given:
-        return {"items": _convert(given.get("items", True))}
+    if schema.get("type") == "array" or "items" in schema:
+        return {"items": _convert(schema.get("items", True))}
     return {}
 
 
@@ -318,7 +318,7 @@ class _Schemas:
         if kind in _FORMATS:
             return {"type": "string", "format": _FORMATS[kind]}
         if kind in _CLASSES and (kind is not inspect.CustomType or is_pydantic(info.cls)):
-            return self._defined(info.cls, lambda: getattr(self, _CLASSES[kind])(info))
+            return self._define(info.cls, lambda: getattr(self, _CLASSES[kind])(info))
         if kind in _OTHERS:
             made: Schema = getattr(self, _OTHERS[kind])(info)
             return made
@@ -355,7 +355,7 @@ class _Schemas:
     def _tuple(self, info: Any) -> Schema:
         return {"type": "array", "prefixItems": [self.of(each) for each in info.item_types]}
 
-    def _defined(self, cls: Any, make: Callable[[], Schema]) -> Schema:
+    def _define(self, cls: Any, make: Callable[[], Schema]) -> Schema:
         name = self._names[cls]
         if name not in self.definitions:
             self.definitions[name] = {}  # The type can refer to itself.

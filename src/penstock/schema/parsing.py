@@ -114,7 +114,7 @@ def check_schema(schema: Schema, *, compatible: bool, business: bool) -> None:
     if business and isinstance(root, dict) and "metadata" in root.get("properties", {}):
         raise invalid_schema('must not define the property "metadata" of a business event: its category adds it')
     if compatible:
-        prohibited = [*islice(_prohibited(schema), PROHIBITED_MAX)]
+        prohibited = [*islice(_find_prohibited(schema), PROHIBITED_MAX)]
         if prohibited:
             raise invalid_schema(f"is not one for the mode compatible: {', '.join(prohibited)}")
 
@@ -204,7 +204,7 @@ def defines(root: Schema, path: Sequence[str]) -> bool:
     """
     found = [root]
     for step in path:
-        found = [node["properties"][step] for node in _applied(root, found) if step in node.get("properties", {})]
+        found = [node["properties"][step] for node in _applicable(root, found) if step in node.get("properties", {})]
     return bool(found)
 
 
@@ -217,7 +217,7 @@ def pointer_to(path: Sequence[str]) -> str:
     return format_pointer(tuple(chain.from_iterable(("properties", name) for name in path)))
 
 
-def _applied(root: Schema, starts: list[Any]) -> Iterator[Schema]:
+def _applicable(root: Schema, starts: list[Any]) -> Iterator[Schema]:
     """Yield the nodes that apply to the same value as *starts*, themselves included."""
     seen: set[int] = set()
     waiting = list(starts)
@@ -304,7 +304,7 @@ def make_loadable(schema: Schema) -> Schema:
     return {"$schema": schema["$schema"]} | found if "$schema" in schema else found
 
 
-def _prohibited(schema: Schema) -> Iterator[str]:
+def _find_prohibited(schema: Schema) -> Iterator[str]:
     """Yield the violations of Nakadi's meta-schema, a restricted draft 4."""
     for at, node in nodes(schema):
         for keyword in sorted(node.keys() - _COMPATIBLE):

@@ -127,16 +127,16 @@ def rebuild(root: Any, change: Callable[[Schema], Schema]) -> Any:
     """
     made: list[Schema] = []
 
-    def renewed(node: Any) -> Any:
+    def renew(node: Any) -> Any:
         if not isinstance(node, dict):
             return node
         made.append(change(dict(node)))
         return made[-1]
 
-    copy = renewed(root)
+    copy = renew(root)
     while made:
         node = made.pop()
-        node.update(map_children(node, renewed))
+        node.update(map_children(node, renew))
     return copy
 
 

@@ -284,12 +284,12 @@ VALIDATORS: Final = LruCache[Validator](KEPT_CHARS)
 def validator(text: str, *, name: str, category: str, compatible: bool, compacted: bool) -> Validator:
     """Return the validator of an event type's events, compiled or cached; *text* is the owner's schema."""
 
-    def compiled() -> Validator:
+    def compile_schema() -> Validator:
         given = parse_schema(text)
         how = {"compatible": compatible, "compacted": compacted}
         return Validator(effective_schema(given, name=name, category=category, **how))
 
-    return VALIDATORS.get((text, name, category, compatible, compacted), len(text) + COMPILED_CHARS, compiled)
+    return VALIDATORS.get((text, name, category, compatible, compacted), len(text) + COMPILED_CHARS, compile_schema)
 
 
 def compiled_validator(text: str, *, name: str, category: str, compatible: bool, compacted: bool) -> Validator | None:

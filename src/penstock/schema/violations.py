@@ -79,14 +79,14 @@ def report_violation(violation: jsonschema_rs.ValidationError) -> list[Violation
     return [ViolationReport(tuple(line.text for line in lines), max(1, sum(line.counts for line in lines)))]
 
 
-def first_lines(found: Iterable[ViolationReport], most: int) -> list[ViolationReport]:
-    """Return the first reports of *found*, cut to *most* lines in total.
+def first_lines(violations: Iterable[ViolationReport], most: int) -> list[ViolationReport]:
+    """Return the first reports of *violations*, cut to *most* lines in total.
 
     >>> first_lines([ViolationReport(("a", "b"), 1), ViolationReport(("c", "d", "e"), 2)], 4)
     [ViolationReport(lines=('a', 'b'), violation_count=1), ViolationReport(lines=('c', 'd'), violation_count=2)]
     """
     reports: list[ViolationReport] = []
-    for each in found:
+    for each in violations:
         if most <= 0:
             break
         reports.append(each._replace(lines=each.lines[:most]))
@@ -115,51 +115,53 @@ def _lines(violation: jsonschema_rs.ValidationError) -> Iterator[_Line]:
         waiting += ((cause, name) for cause in reversed(causes))
 
 
-def _texts(violation: jsonschema_rs.ValidationError, said: Said) -> list[str]:
+def _texts(violation: jsonschema_rs.ValidationError, details: Said) -> list[str]:
     """Return the texts about the violation itself."""
     name, value = violation.kind.name, violation.instance
     if name == "additionalProperties":
-        return [f"extraneous key [{_name_text(key)}] is not permitted" for key in said["unexpected"][:EXTRANEOUS_MAX]]
+        return [
+            f"extraneous key [{_name_text(key)}] is not permitted" for key in details["unexpected"][:EXTRANEOUS_MAX]
+        ]
     if name == "type":
-        return _types(said["types"], _type_of(value))
+        return _types(details["types"], _type_of(value))
     if name == "required" and violation.schema_path[-1] == "dependencies":
-        return [f"property [{_name_text(said['property'])}] is required"]
+        return [f"property [{_name_text(details['property'])}] is required"]
     if name in _SAYINGS:
-        return [_SAYINGS[name](value, said)]
+        return [_SAYINGS[name](value, details)]
     return [violation.message[:_RULE_CHARS]]
 
 
-def _types(wanted: Sequence[str], found: str) -> list[str]:
+def _types(wanted: Sequence[str], type_name: str) -> list[str]:
     """Return the texts about a value of the wrong type; each of several allowed types counts as a branch."""
     names = sorted(wanted, key=_TYPES_IN_ORDER.index)
-    texts = [f"expected{'' if name == 'null' else ' type'}: {_TYPES[name]}, found: {found}" for name in names]
+    texts = [f"expected{'' if name == 'null' else ' type'}: {_TYPES[name]}, found: {type_name}" for name in names]
     return texts if len(texts) == 1 else [_NONE_FITS.format(len(texts)), *texts]
 
 
-def _format(value: Any, said: Said) -> str:
-    if said["format"] == "date-time":
+def _format(value: Any, details: Said) -> str:
+    if details["format"] == "date-time":
         return f"must be a valid date-time Text '{_java_text(value)}' could not be parsed"
-    return f"[{_java_text(value)}] is not a valid {_FORMATS.get(said['format'], _name_text(said['format']))}"
+    return f"[{_java_text(value)}] is not a valid {_FORMATS.get(details['format'], _name_text(details['format']))}"
 
 
-def _pattern(value: Any, said: Said) -> str:
+def _pattern(value: Any, details: Said) -> str:
     """Report the pattern; if matching is metered, the message is the pattern: see `MeteredPattern`."""
-    pattern = str(said.get("pattern") or said["message"])
+    pattern = str(details.get("pattern") or details["message"])
     if pattern == MOMENT:
         return _format(value, {"format": "date-time"})
     return f"string [{_java_text(value)}] does not match pattern {pattern[:_RULE_CHARS]}"
 
 
-def _any_of(_: Any, said: Said) -> str:
-    return _NONE_FITS.format(len(said["context"]))
+def _any_of(_: Any, details: Said) -> str:
+    return _NONE_FITS.format(len(details["context"]))
 
 
-def _one_of(_: Any, said: Said) -> str:
-    return f"{sum(not branch for branch in said['context'])} subschemas matched instead of one"
+def _one_of(_: Any, details: Said) -> str:
+    return f"{sum(not branch for branch in details['context'])} subschemas matched instead of one"
 
 
-def _not(_: Any, said: Said) -> str:
-    return f"subject must not be valid against schema {msgspec.json.encode(said['schema']).decode()[:_RULE_CHARS]}"
+def _not(_: Any, details: Said) -> str:
+    return f"subject must not be valid against schema {msgspec.json.encode(details['schema']).decode()[:_RULE_CHARS]}"
 
 
 def _limit(words: str) -> Callable[[Any, Said], str]:

@@ -118,7 +118,7 @@ def test_partition_of_a_stream_behaves_like_a_list_of_events(committed: int, pla
         elif name == "spanned":
             within = [n for n in model.waiting if how[0] and n < model.waiting[0] + how[0]]
             beyond = len(within) < len(model.waiting) and how[0] > 0
-            assert track.spanned(how[0]) == (len(within) if beyond else len(model.waiting) + 1)
+            assert track.count_spanned(how[0]) == (len(within) if beyond else len(model.waiting) + 1)
         else:
             track.drop()
             model.drop()

@@ -170,13 +170,13 @@ _PREFIX: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]
 _LABEL_NAME: Final = re.compile(r"[a-zA-Z0-9]([-_.a-zA-Z0-9]*[a-zA-Z0-9])?")
 
 
-def wrong_annotations(given: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield each key of *given* that breaks a rule, or whose value does, with the reason.
+def wrong_annotations(annotations: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield each key of *annotations* that breaks a rule, or whose value does, with the reason.
 
     >>> list(wrong_annotations({"team/contact": "any text"}))
     []
     """
-    for key, value in given.items():
+    for key, value in annotations.items():
         yield from ((key, wrong) for wrong in _wrong_key(key))
         if not isinstance(value, str):
             yield key, "must have a text as its value"
@@ -184,13 +184,13 @@ def wrong_annotations(given: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield key, f"must have a value of at most {ANNOTATION_CHARS_MAX} characters"
 
 
-def wrong_labels(given: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def wrong_labels(labels: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield each label that breaks a rule, with the reason; its value is empty or has the form of a name.
 
     >>> list(wrong_labels({"stage": "not a name"}))
     [('stage', 'Value should start and end with a letter or a digit, and have only those, "-", "_" and "." within')]
     """
-    for key, value in given.items():
+    for key, value in labels.items():
         yield from ((key, wrong) for wrong in _wrong_key(key))
         if not isinstance(value, str):
             yield key, "must have a text as its value"
@@ -229,8 +229,8 @@ _ANY_SCHEMA: Final = {"type": "json_schema", "schema": "{}"}
 """Stands for a schema that cannot be read, until the error is raised."""
 
 
-def complete_definition(given: Any, limits: Limits = PENSTOCK) -> Definition:
-    """Check each field of the definition *given*, and return it with the defaults filled in.
+def complete_definition(definition: Any, limits: Limits = PENSTOCK) -> Definition:
+    """Check each field of *definition*, and return it with the defaults filled in.
 
     Raises:
         MalformedEventType: a field has the wrong type, or a value outside of its enumeration.
@@ -244,29 +244,29 @@ def complete_definition(given: Any, limits: Limits = PENSTOCK) -> Definition:
     ...            "schema": {"type": "json_schema", "schema": "{}"}})["partition_strategy"]
     'random'
     """
-    check_object(given)
-    reading = _DefinitionReader(given, limits)
+    check_object(definition)
+    reading = _DefinitionReader(definition, limits)
     found, schema = reading.definition()
     reading.raise_violations(InvalidEventType, MalformedEventType)
     raise_violations([*_contradictions(found, schema, limits)], InvalidEventType)
     return found
 
 
-def check_object(given: Any) -> None:
-    """Raise MalformedEventType if *given*, the whole definition, is not an object."""
-    if not isinstance(given, dict):
-        reason = f"an event type is a JSON object, this is {json_type_name(given)}"
+def check_object(definition: Any) -> None:
+    """Raise MalformedEventType unless *definition* is an object."""
+    if not isinstance(definition, dict):
+        reason = f"an event type is a JSON object, this is {json_type_name(definition)}"
         raise MalformedEventType(reason, reason=reason)  # No single field is wrong.
 
 
-def partition_count_of(given: Definition, limits: Limits = PENSTOCK) -> int:
+def partition_count_of(definition: Definition, limits: Limits = PENSTOCK) -> int:
     """Return the partition count of a checked definition: `partition_count`, else by its statistic.
 
     The statistic is bounded by the limit.
     """
-    if given.get("partition_count") is not None:
-        return int(given["partition_count"])
-    statistic = given.get("default_statistic") or {}
+    if definition.get("partition_count") is not None:
+        return int(definition["partition_count"])
+    statistic = definition.get("default_statistic") or {}
     asked = max(statistic.get("read_parallelism", 1), statistic.get("write_parallelism", 1))
     return int(min(asked, limits.partitions_max))
 
@@ -408,7 +408,7 @@ class _DefinitionReader(DefinitionReader):
         return self.integer(field, self.members[field], low, high)
 
 
-def read_schema_member(given: Any, within: str = "schema.") -> Definition:
+def read_schema_member(member: Any, within: str = "schema.") -> Definition:
     """Return the type and the text of the member `schema`; errors put *within* before the names of its fields.
 
     Raises:
@@ -416,9 +416,9 @@ def read_schema_member(given: Any, within: str = "schema.") -> Definition:
         InvalidEventType: the type or the text is missing.
         UnsupportedMediaType: it is an Avro schema, which is not supported.
     """
-    if not isinstance(given, dict):
-        raise MalformedEventType(field="schema", reason=describe_mismatch(given, 'an object with "type" and "schema"'))
-    kind, text = given.get("type"), given.get("schema")
+    if not isinstance(member, dict):
+        raise MalformedEventType(field="schema", reason=describe_mismatch(member, 'an object with "type" and "schema"'))
+    kind, text = member.get("type"), member.get("schema")
     if isinstance(kind, str) and kind.lower() == "avro_schema":
         raise UnsupportedMediaType(given="an Avro schema", allowed="a JSON Schema (json_schema)")
     for name, value, right in (("type", kind, "json_schema"), ("schema", text, "a JSON Schema, as text")):
@@ -431,29 +431,29 @@ def read_schema_member(given: Any, within: str = "schema.") -> Definition:
     return {"type": "json_schema", "schema": text}
 
 
-def _contradictions(found: Mapping[str, Any], schema: Schema, limits: Limits) -> Iterator[Violation]:
+def _contradictions(definition: Mapping[str, Any], schema: Schema, limits: Limits) -> Iterator[Violation]:
     """Yield fields that are valid by themselves, but contradict each other."""
-    category = found["category"]
-    if found["cleanup_policy"] != "delete" and category == "undefined":
+    category = definition["category"]
+    if definition["cleanup_policy"] != "delete" and category == "undefined":
         reason = "must be delete for the category undefined: its events have no compaction key"
         yield Violation("cleanup_policy", reason)
-    if reason := _wrong_enrichment(category, found["enrichment_strategies"]):
+    if reason := _wrong_enrichment(category, definition["enrichment_strategies"]):
         yield Violation("enrichment_strategies", reason)
-    if found["options"].get("evolution") == "consumers" and found["compatibility_mode"] != "forward":
-        reason = f"can be consumers in the compatibility_mode forward alone, not in {found['compatibility_mode']}"
+    if definition["options"].get("evolution") == "consumers" and definition["compatibility_mode"] != "forward":
+        reason = f"can be consumers in the compatibility_mode forward alone, not in {definition['compatibility_mode']}"
         yield Violation("options.evolution", reason)
-    if found["partition_strategy"] == "hash" and not found["partition_key_fields"]:
+    if definition["partition_strategy"] == "hash" and not definition["partition_key_fields"]:
         yield Violation("partition_key_fields", "must not be empty for the hash strategy")
-    if limits.strict and (category, found["partition_strategy"]) == ("undefined", "user_defined"):
+    if limits.strict and (category, definition["partition_strategy"]) == ("undefined", "user_defined"):
         yield Violation("partition_strategy", "must not be user_defined for the category undefined, in Nakadi")
-    selector = found.get("event_owner_selector")
+    selector = definition.get("event_owner_selector")
     if selector and selector["type"] == "path" and not _is_defined(schema, category, selector["value"]):
         missing = _describe_missing(category, selector["value"])
         yield Violation("event_owner_selector.value", f"must be a path in the schema, which has no {missing}")
-    if found["ordering_instance_ids"] and not found["ordering_key_fields"]:
+    if definition["ordering_instance_ids"] and not definition["ordering_key_fields"]:
         yield Violation("ordering_instance_ids", "must be empty where there are no ordering_key_fields")
     for field in ("ordering_key_fields", "ordering_instance_ids"):
-        for path in dict.fromkeys(found[field]):
+        for path in dict.fromkeys(definition[field]):
             if not _is_defined(schema, category, path):
                 yield Violation(field, f"must be paths in the schema, which has no {_describe_missing(category, path)}")
 

@@ -226,19 +226,19 @@ class WithoutEffect(NamedTuple):
         return f"{self.field} has no effect yet: {self.reason}"
 
 
-def without_effect(given: Mapping[str, Any]) -> Iterator[WithoutEffect]:
+def without_effect(definition: Mapping[str, Any]) -> Iterator[WithoutEffect]:
     """Yield the members of a valid definition that have no effect yet.
 
-    *given* is the definition of an event type or a subscription, as its owner has sent it.
+    *definition* is the definition of an event type or a subscription, as its owner has sent it.
 
     >>> [str(each) for each in without_effect({"options": {"retention_time": 86400000}})]
     ['options.retention_time has no effect yet: no event is removed while its event type exists']
     """
-    if given.get("authorization") is not None:
+    if definition.get("authorization") is not None:
         yield WithoutEffect("authorization", _ANYBODY)
-    if given.get("event_owner_selector") is not None:
+    if definition.get("event_owner_selector") is not None:
         yield WithoutEffect("event_owner_selector", _ANYBODY)
-    if (given.get("options") or {}).get("retention_time") is not None:
+    if (definition.get("options") or {}).get("retention_time") is not None:
         yield WithoutEffect("options.retention_time", _NEVER_REMOVED)
-    if str(given.get("cleanup_policy") or "delete").lower() != "delete":
+    if str(definition.get("cleanup_policy") or "delete").lower() != "delete":
         yield WithoutEffect("cleanup_policy", f"{_NEVER_REMOVED}, also where a later one has its compaction key")

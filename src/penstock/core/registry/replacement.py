@@ -45,14 +45,14 @@ class Replacement(NamedTuple):
 
 def replace_definition(
     old: EventType,
-    given: Any,
+    definition: Any,
     *,
     admin: bool,
     allow_reordering: bool = False,
     limits: Limits = PENSTOCK,
     earlier: EarlierVersions = _nothing,
 ) -> Replacement:
-    """Return the event type *old* with the definition *given*; an *admin* can change more than an owner.
+    """Return the event type *old* with a new *definition*; an *admin* can change more than an owner.
 
     Unless *allow_reordering*, changes that break the current order of events are refused: another strategy than `hash`
     or `user_defined`, and other key fields, a change which Nakadi allows. *earlier* versions of the schema, if given,
@@ -63,14 +63,14 @@ def replace_definition(
             the error lists the schema's `changes` like IncompatibleSchema.
         IncompatibleSchema: the compatibility mode refuses the change of the schema.
     """
-    check_object(given)
-    _check_partition_count(old, given)
-    whole = _keep_absent_members(old.definition, given)
+    check_object(definition)
+    _check_partition_count(old, definition)
+    whole = _keep_absent_members(old.definition, definition)
     try:
         new = EventType.parse(whole, limits)
     except InvalidEventType as error:
         raise _add_changes(error, old, whole) from None
-    _check_fields(old, new, given, admin=admin, allow_reordering=allow_reordering, limits=limits)
+    _check_fields(old, new, definition, admin=admin, allow_reordering=allow_reordering, limits=limits)
     verdict = None
     schema = old.definition["schema"]
     if new.definition["schema"]["schema"] != schema["schema"]:
@@ -124,14 +124,14 @@ def _explain_order(before: Schema, after: Schema, mode: EvolutionRules, new_mode
     return f"{judging}, and {new_mode} would refuse it too"
 
 
-def _add_changes(error: InvalidEventType, old: EventType, given: Definition) -> InvalidEventType:
+def _add_changes(error: InvalidEventType, old: EventType, definition: Definition) -> InvalidEventType:
     """Return *error* with the changes of the schema, so that one answer reports all problems."""
     if isinstance(error, MalformedEventType):
         return error  # The definition can have any shape.
     try:
-        after = parse_schema(read_schema_member(given.get("schema"))["schema"])
-        mode: Any = str(given.get("compatibility_mode") or "forward").lower()
-        check_schema(after, compatible=mode == "compatible", business=given.get("category") == "business")
+        after = parse_schema(read_schema_member(definition.get("schema"))["schema"])
+        mode: Any = str(definition.get("compatibility_mode") or "forward").lower()
+        check_schema(after, compatible=mode == "compatible", business=definition.get("category") == "business")
         verdict = judge(parse_schema(old.definition["schema"]["schema"]), after, old.evolution_rules, mode)
     except (InvalidEventType, UnsupportedMediaType):
         return error
@@ -144,9 +144,9 @@ def _add_changes(error: InvalidEventType, old: EventType, given: Definition) -> 
     return InvalidEventType(f'{error.detail}\nField "schema" {_REFUSED}{why_refused(verdict)}', **fields)
 
 
-def _keep_absent_members(old: Definition, given: Definition) -> Definition:
-    """Return *given* with the old values of members that keep their value if they are absent."""
-    merged = {name: value for name, value in given.items() if name != "partition_count"}
+def _keep_absent_members(old: Definition, definition: Definition) -> Definition:
+    """Return *definition* with the old values of members that keep their value if they are absent."""
+    merged = {name: value for name, value in definition.items() if name != "partition_count"}
     for name in KEPT_WHEN_ABSENT:
         if merged.get(name) is None:
             merged[name] = old[name]
@@ -156,15 +156,15 @@ def _keep_absent_members(old: Definition, given: Definition) -> Definition:
     return merged
 
 
-def _check_partition_count(old: EventType, given: Definition) -> None:
-    count = given.get("partition_count")
+def _check_partition_count(old: EventType, definition: Definition) -> None:
+    count = definition.get("partition_count")
     if count is not None and count != old.partition_count:
         path = f"PUT /event-types/{old.name}/partition-count"
         raise _invalid_field("partition_count", f"is {old.partition_count} and is raised by {path} alone")
 
 
 def _check_fields(
-    old: EventType, new: EventType, given: Definition, *, admin: bool, allow_reordering: bool, limits: Limits
+    old: EventType, new: EventType, definition: Definition, *, admin: bool, allow_reordering: bool, limits: Limits
 ) -> None:
     before, after = old.definition, new.definition
     if new.name != old.name:
@@ -178,7 +178,7 @@ def _check_fields(
         )
     if before.get("audience") is not None and after.get("audience") is None:
         raise _invalid_field("audience", "may not become null once it is set")
-    if before.get("authorization") is not None and given.get("authorization") is None:
+    if before.get("authorization") is not None and definition.get("authorization") is None:
         raise InvalidEventType(_AUTHORIZATION_GONE, field="authorization", reason="may not become null once it is set")
     _check_category(old, new)
     _check_statistic(old, after["default_statistic"], limits)

@@ -113,8 +113,8 @@ class SubscriptionSearch(NamedTuple):
     """The data type and value of an attribute among the subscription's readers."""
 
 
-def complete_subscription(given: Any) -> Definition:
-    """Check each field of the definition *given*, and return it with the defaults filled in.
+def complete_subscription(definition: Any) -> Definition:
+    """Check each field of *definition*, and return it with the defaults filled in.
 
     Raises:
         MalformedSubscription: a field has the wrong type, or a value outside of its enumeration.
@@ -126,10 +126,10 @@ def complete_subscription(given: Any) -> Definition:
     >>> found["event_types"], found["consumer_group"], found["read_from"]
     (['order.placed'], 'default', 'end')
     """
-    if not isinstance(given, dict):
-        reason = f"a subscription is a JSON object, this is {json_type_name(given)}"
+    if not isinstance(definition, dict):
+        reason = f"a subscription is a JSON object, this is {json_type_name(definition)}"
         raise MalformedSubscription(reason, reason=reason)
-    fields = _SubscriptionReader(given)
+    fields = _SubscriptionReader(definition)
     found = fields.definition()
     fields.raise_violations(InvalidSubscription, MalformedSubscription)
     return found
@@ -140,13 +140,13 @@ def subscription_identity(definition: Definition) -> SubscriptionIdentity:
     return definition["owning_application"], tuple(definition["event_types"]), definition["consumer_group"]
 
 
-def replace_subscription(old: Definition, given: Any) -> Definition:
-    """Return the definition after it is replaced by *given*; only authorization, annotations and labels can change.
+def replace_subscription(old: Definition, definition: Any) -> Definition:
+    """Return the replaced definition; only authorization, annotations and labels can differ from *old*.
 
     Raises:
-        MalformedSubscription, InvalidSubscription: *given* is not a valid definition, or changes another field.
+        MalformedSubscription, InvalidSubscription: *definition* is not a valid definition, or changes another field.
     """
-    new = complete_subscription(given)
+    new = complete_subscription(definition)
     wrong = [
         Violation(field, "cannot be another: make a subscription of its own")
         for field in _FIXED

@@ -190,7 +190,7 @@ class PartitionQueue:
             found[-1] = OutgoingEvents(found[-1].events, self.sent, range(first + count - size, first + count))
         return found
 
-    def spanned(self, seconds: float) -> int:
+    def count_spanned(self, seconds: float) -> int:
         """Return how many queued events lie within *seconds* of the first; one more than are queued if all do."""
         if not seconds or not self.waiting:
             return self.waiting + 1
@@ -557,7 +557,7 @@ class SubscriptionDelivery:
         """Number of offsets that the window still has room for."""
         return self._rules.max_uncommitted - self._ahead
 
-    def _send_due(self, places: Iterable[FeedPartition], now: float, found: list[DeliveryBatch]) -> None:
+    def _send_due(self, places: Iterable[FeedPartition], now: float, outgoing: list[DeliveryBatch]) -> None:
         """Send full batches, and flush partitions that were silent for too long.
 
         The next batch is always that of the partition with the fewest uncommitted offsets, so that a busy partition or
@@ -567,18 +567,20 @@ class SubscriptionDelivery:
         turns = [(queue.ahead, at) for at, (_, queue) in enumerate(queues) if queue.waiting]
         heapify(turns)
         if len(turns) == 1:
-            self._send_many(*queues[turns[0][1]], now, found)
+            self._send_many(*queues[turns[0][1]], now, outgoing)
         while turns:
             place, queue = queues[turns[0][1]]
-            if self._send_whole(place, queue, now, found):
+            if self._send_whole(place, queue, now, outgoing):
                 heapreplace(turns, (queue.ahead, turns[0][1]))
             else:
                 heappop(turns)
         for place, queue in queues:
             if now >= queue.sent_at + self._rules.flush_timeout:
-                self._send(place, queue, self._batch_size(queue), now, found)
+                self._send(place, queue, self._batch_size(queue), now, outgoing)
 
-    def _send_many(self, place: FeedPartition, queue: PartitionQueue, now: float, found: list[DeliveryBatch]) -> None:
+    def _send_many(
+        self, place: FeedPartition, queue: PartitionQueue, now: float, outgoing: list[DeliveryBatch]
+    ) -> None:
         """Send all full batches of a partition that can be cut without examining each event."""
         rules = self._rules
         if rules.stream_limit or rules.timespan_seconds or queue.single_until > queue.committed:
@@ -588,17 +590,19 @@ class SubscriptionDelivery:
         if not batches:
             return
         self._note_sent(queue, before, rules.batch_limit * len(batches), now)
-        found += [DeliveryBatch(place, each.position, each.events, offsets=each.offsets) for each in batches]
-        found[-len(batches)] = found[-len(batches)]._replace(debug=self._debug)
+        outgoing += [DeliveryBatch(place, each.position, each.events, offsets=each.offsets) for each in batches]
+        outgoing[-len(batches)] = outgoing[-len(batches)]._replace(debug=self._debug)
         self._debug = None
 
-    def _send_whole(self, place: FeedPartition, queue: PartitionQueue, now: float, found: list[DeliveryBatch]) -> bool:
+    def _send_whole(
+        self, place: FeedPartition, queue: PartitionQueue, now: float, outgoing: list[DeliveryBatch]
+    ) -> bool:
         """Send one full batch of a partition if there is one; return whether it was sent."""
         size = self._batch_size(queue)
         if not 0 < size <= queue.waiting:
             return False
         before = queue.sent
-        self._send(place, queue, size, now, found)
+        self._send(place, queue, size, now, outgoing)
         return queue.sent != before
 
     def _batch_size(self, queue: PartitionQueue) -> int:
@@ -609,7 +613,7 @@ class SubscriptionDelivery:
             return 0  # Two suspects sent at the same time would both count as failed if one of them fails.
         limit = 1 if queue.single_until > queue.sent else self._rules.batch_limit
         more = self._rules.stream_limit - self._sent if self._rules.stream_limit else limit
-        spanned = queue.spanned(self._rules.timespan_seconds)
+        spanned = queue.count_spanned(self._rules.timespan_seconds)
         return max(0, min(limit, self._left, more, spanned))
 
     def _send(
@@ -618,7 +622,7 @@ class SubscriptionDelivery:
         queue: PartitionQueue,
         size: int,
         now: float,
-        found: list[DeliveryBatch],
+        outgoing: list[DeliveryBatch],
         *,
         keeps_alive: bool = True,
     ) -> None:
@@ -632,7 +636,7 @@ class SubscriptionDelivery:
         if not taken.events and not keeps_alive:
             return
         self._note_sent(queue, before, len(taken.events), now)
-        found.append(DeliveryBatch(place, queue.sent, taken.events, self._debug, offsets=taken.offsets))
+        outgoing.append(DeliveryBatch(place, queue.sent, taken.events, self._debug, offsets=taken.offsets))
         self._debug = None
 
     def _note_sent(self, queue: PartitionQueue, before: int, events: int, now: float) -> None:

@@ -97,8 +97,8 @@ def check_declaration(draft: Draft) -> Iterator[GuidelineFinding]:
     yield from _partitions(draft)
 
 
-def _finding(rule: Guideline, member: str, found: str) -> GuidelineFinding:
-    return GuidelineFinding(rule, "definition", f"#/{member}", found)
+def _finding(rule: Guideline, member: str, description: str) -> GuidelineFinding:
+    return GuidelineFinding(rule, "definition", f"#/{member}", description)
 
 
 def _name(draft: Draft) -> Iterator[GuidelineFinding]:
@@ -206,10 +206,10 @@ def _entity(draft: Draft) -> Iterator[GuidelineFinding]:
 
 
 def _check_usual_fields(
-    rule: Guideline, draft: Draft, says: Callable[[str], bool], what: str
+    rule: Guideline, draft: Draft, is_usual: Callable[[str], bool], what: str
 ) -> Iterator[GuidelineFinding]:
     schema = draft.schema or {}
-    likely = [field for field in top_level_fields(schema) if field.name and says(field.name)]
+    likely = [field for field in top_level_fields(schema) if field.name and is_usual(field.name)]
     if not likely:
         yield GuidelineFinding(rule, "schema", "#/properties", f"no field has the name of {what}")
     elif not any(field.name and is_required(schema, (field.name,)) for field in likely):
@@ -299,8 +299,8 @@ def check_payload(draft: Draft) -> Iterator[GuidelineFinding]:
         yield from personal.findings(node)
 
 
-def _finding_at(rule: Guideline, node: Node, found: str, *below: str) -> GuidelineFinding:
-    return GuidelineFinding(rule, "schema", format_pointer((*node.at, *below)), found)
+def _finding_at(rule: Guideline, node: Node, description: str, *below: str) -> GuidelineFinding:
+    return GuidelineFinding(rule, "schema", format_pointer((*node.at, *below)), description)
 
 
 def _hub_members(category: str, schema: Schema) -> Iterator[GuidelineFinding]:

@@ -47,14 +47,16 @@ def parts(root: Schema) -> Iterator[Node]:
         if isinstance(reference := schema.get("$ref"), str):
             waiting.append((steps(reference), target(root, reference), None))
         else:
-            within = [(at + way, each, _named(way)) for way, each in children(schema) if way[0] not in _NOT_WITHIN]
+            within = [
+                (at + way, each, _property_name(way)) for way, each in children(schema) if way[0] not in _NOT_WITHIN
+            ]
             waiting += reversed(within)
 
 
 def top_level_fields(root: Schema) -> list[Node]:
     """Return the fields of the event itself, in order, each where it is described first."""
     found: dict[str, Node] = {}
-    for place in _applied(root, Node((), root)):
+    for place in _applicable(root, Node((), root)):
         for name, schema in _members(place).items():
             found.setdefault(name, Node((*place.at, "properties", name), schema, name))
     return list(found.values())
@@ -109,13 +111,13 @@ def names_on(at: Pointer) -> list[str]:
     return found
 
 
-def _named(way: Pointer) -> str | None:
+def _property_name(way: Pointer) -> str | None:
     return way[1] if way[0] == "properties" else None
 
 
 def _properties(root: Schema, node: Node, name: str) -> list[Node]:
     """Return the subschemas of the property *name* of *node*, combinations included."""
-    places = [place for place in _applied(root, node) if name in _members(place)]
+    places = [place for place in _applicable(root, node) if name in _members(place)]
     return [Node((*place.at, "properties", name), _members(place)[name], name) for place in places]
 
 
@@ -124,7 +126,7 @@ def _members(node: Node) -> dict[str, Any]:
     return properties if isinstance(properties, dict) else {}
 
 
-def _applied(root: Schema, node: Node) -> Iterator[Node]:
+def _applicable(root: Schema, node: Node) -> Iterator[Node]:
     """Yield the schemas that apply to the same value as *node*: itself, and its combinations."""
     seen: set[int] = set()
     waiting = [node]
