@@ -13,7 +13,7 @@ from penstock.client.log.following import RETRY_TIMEOUT
 from penstock.client.log.publishing import (
     BATCH_BYTES,
     BATCH_EVENTS,
-    Batching,
+    BatchLimits,
     Key,
     Published,
     async_each_event,
@@ -22,18 +22,18 @@ from penstock.client.log.publishing import (
 from penstock.client.protocol import HubProtocol
 from penstock.client.registry import (
     Compatibility,
+    EventTypeOptions,
     PartitionOffsets,
     PublishingProperties,
-    Traits,
-    definition,
+    fill_definition,
+    make_definition,
     schema_text,
-    whole,
 )
 from penstock.client.subscriptions.async_stream import AsyncSubscriptionStream
 from penstock.client.subscriptions.async_subscriptions import AsyncSubscriptions
 from penstock.client.subscriptions.consumer import AsyncConsumer
 from penstock.client.subscriptions.consumer_state import AsyncConsumerOptions, Consumed
-from penstock.client.subscriptions.stream_protocol import StreamOptions, SubscriptionBatch, stream_wish
+from penstock.client.subscriptions.stream_protocol import StreamOptions, SubscriptionBatch, stream_parameters
 from penstock.core.events.event import NewEvent
 from penstock.wire.groups import (
     CommittedPosition,
@@ -66,7 +66,7 @@ class AsyncClient(AsyncClosing):
         self._transport = AsyncTransport(http)
         self._subscriptions = AsyncSubscriptions(self._protocol.subscriptions, self._transport)
 
-    async def create_event_type(self, name: str, **traits: Unpack[Traits]) -> None:
+    async def create_event_type(self, name: str, **traits: Unpack[EventTypeOptions]) -> None:
         """Create an event type, whose feed has the same name.
 
         Args:
@@ -80,7 +80,7 @@ class AsyncClient(AsyncClosing):
             EventTypeExists: there is one of that name.
             InvalidEventType: the definition breaks a rule.
         """
-        await self._transport.carry_out(self._protocol.event_types.create(definition(name, traits)))
+        await self._transport.carry_out(self._protocol.event_types.create(make_definition(name, traits)))
 
     async def event_types(self) -> list[dict[str, Any]]:
         """Return all event types, as they were defined and with the defaults filled in."""
@@ -106,7 +106,7 @@ class AsyncClient(AsyncClosing):
             InvalidEventType: the definition breaks a rule, or changes what cannot be changed.
             IncompatibleSchema: the event type's mode does not allow the change of its schema.
         """
-        replaces = self._protocol.event_types.replace(whole(definition), allow_reordering=allow_reordering)
+        replaces = self._protocol.event_types.replace(fill_definition(definition), allow_reordering=allow_reordering)
         await self._transport.carry_out(replaces)
 
     async def check_definition(self, definition: Mapping[str, Any], *, allow_reordering: bool = False) -> None:
@@ -118,7 +118,7 @@ class AsyncClient(AsyncClosing):
             PenstockError: the hub would refuse that: whatever `create_event_type`, `replace_event_type` or
                 `grow_partitions` would raise, and GuidelinesBroken of a hub that refuses by guidelines.
         """
-        checks = self._protocol.event_types.check(whole(definition), allow_reordering=allow_reordering)
+        checks = self._protocol.event_types.check(fill_definition(definition), allow_reordering=allow_reordering)
         await self._transport.carry_out(checks)
 
     async def grow_partitions(self, name: str, count: int) -> None:
@@ -200,7 +200,7 @@ class AsyncClient(AsyncClosing):
             Unavailable: the hub could not be reached, or refused, for `retry_timeout`; nothing of the batch
                 is in.
         """
-        batching = Batching(event_count=batch_events, byte_count=batch_bytes)
+        batching = BatchLimits(event_count=batch_events, byte_count=batch_bytes)
         exchange = self._protocol.publishing.publish(event_type, key, batching, progress)
         return await self._transport.carry_out(exchange, async_each_event(events))
 
@@ -372,7 +372,7 @@ class AsyncClient(AsyncClosing):
             PenstockError: from the iteration, such as SubscriptionNotFound, where trying again does not help.
         """
         return AsyncSubscriptionStream(
-            self._transport, self._protocol.url, subscription, stream_wish(options), retry=retry,
+            self._transport, self._protocol.url, subscription, stream_parameters(options), retry=retry,
             retry_timeout=self._protocol.retry_timeout, reconnect=reconnect, kind=type,
         )  # fmt: skip
 

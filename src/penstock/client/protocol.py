@@ -6,7 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 from penstock.client.groups import ConsumerGroups
-from penstock.client.log.publishing import Publishing
+from penstock.client.log.publishing import PublishProtocol
 from penstock.client.registry import EventTypes, hub_address
 from penstock.client.subscriptions.protocol import SubscriptionProtocol
 from penstock.wire.http import check_retry_timeout
@@ -24,7 +24,7 @@ class HubProtocol:
         self.subscriptions = SubscriptionProtocol(
             url, self.event_types, retry_timeout=retry_timeout, clock=time.monotonic
         )
-        self.publishing = Publishing(
+        self.publishing = PublishProtocol(
             url,
             self.event_types,
             retry_timeout=retry_timeout,

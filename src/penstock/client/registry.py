@@ -12,7 +12,7 @@ from typing import Any, Final, TypedDict
 
 import msgspec
 
-from penstock.client.http.exchanges import JsonExchange, decoded
+from penstock.client.http.exchanges import JsonExchange, decode_response
 from penstock.core.events.encoding import describe_mismatch
 from penstock.core.events.event import NewEvent
 from penstock.core.events.partitioning import hash_partition, key_text
@@ -25,9 +25,9 @@ from penstock.errors import (
     ProducerStateExpired,
 )
 from penstock.schema.traversal import Path, key_path
-from penstock.wire.http import Answer, Exchange, Request, address, check_steps, is_passing, is_undone
+from penstock.wire.http import Exchange, HttpRequest, HttpResponse, check_path, is_not_applied, is_transient, join_url
 from penstock.wire.log.nakadi import parse_offset
-from penstock.wire.producers import Shown
+from penstock.wire.producers import ProducerProperties
 
 
 class SchemaChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,7 +131,7 @@ class PublishingProperties:
     """The offset of its last event; None: it has none with this epoch."""
 
 
-def properties_of(shown: Shown) -> PublishingProperties:
+def properties_of(shown: ProducerProperties) -> PublishingProperties:
     """Return how far a producer has come, as the hub shows it.
 
     Raises:
@@ -173,7 +173,7 @@ class PartitionOffsets(msgspec.Struct, frozen=True):
         return self.newest + 1
 
 
-class Traits(TypedDict, total=False):
+class EventTypeOptions(TypedDict, total=False):
     """What can be said of an event type when it is created."""
 
     category: str
@@ -204,7 +204,7 @@ class Traits(TypedDict, total=False):
     """Members that are not named here: they are stored and shown as they are."""
 
 
-def definition(name: str, traits: Traits) -> dict[str, Any]:
+def make_definition(name: str, traits: EventTypeOptions) -> dict[str, Any]:
     """Return the definition that creates an event type, in Nakadi's shape.
 
     What a hub insists on and *traits* do not say is filled in: no owner, and a schema that lets every event pass.
@@ -212,19 +212,19 @@ def definition(name: str, traits: Traits) -> dict[str, Any]:
     Raises:
         TypeError: one of *traits* is none, and probably mistyped.
 
-    >>> definition("order.placed", {"partition_count": 4})["schema"]
+    >>> make_definition("order.placed", {"partition_count": 4})["schema"]
     {'type': 'json_schema', 'schema': '{}'}
     """
     given: dict[str, Any] = dict(traits)
-    for stranger in given.keys() - Traits.__annotations__.keys():
-        close = get_close_matches(stranger, Traits.__annotations__, 1)
+    for stranger in given.keys() - EventTypeOptions.__annotations__.keys():
+        close = get_close_matches(stranger, EventTypeOptions.__annotations__, 1)
         asks = f"did you mean {close[0]!r}? " if close else ""
         raise TypeError(f"an event type has no {stranger!r}; {asks}Any other members are given with more={{...}}")
     more = given.pop("more", {})
     schema = given.get("schema")
     if schema is not None and not (isinstance(schema, Mapping) and schema.get("type") == _SCHEMA_TYPE):
         given["schema"] = {"type": _SCHEMA_TYPE, "schema": schema_text(schema)}
-    return whole({"name": name, **given, **more})
+    return fill_definition({"name": name, **given, **more})
 
 
 def schema_text(schema: str | Mapping[str, Any]) -> str:
@@ -236,10 +236,10 @@ def schema_text(schema: str | Mapping[str, Any]) -> str:
     return schema if isinstance(schema, str) else msgspec.json.encode(dict(schema)).decode()
 
 
-def whole(given: Mapping[str, Any]) -> dict[str, Any]:
+def fill_definition(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return a definition with what a hub insists on, where *given* does not say it.
 
-    >>> whole({"name": "order.placed", "category": "business"})["enrichment_strategies"]
+    >>> fill_definition({"name": "order.placed", "category": "business"})["enrichment_strategies"]
     ['metadata_enrichment']
     """
     category = given.get("category", "undefined")
@@ -259,10 +259,10 @@ def hub_address(url: str, *path: str) -> str:
         EventTypeNotFound: none can be called so, and a hub would take it for another path.
         BadParameter: it is no text.
     """
-    check_steps(path)
+    check_path(path)
     if len(path) > 1 and not is_name(path[1]):
         raise EventTypeNotFound(event_type=path[1])
-    return address(url, *path)
+    return join_url(url, *path)
 
 
 class EventTypes:
@@ -277,17 +277,17 @@ class EventTypes:
     def create(self, definition: Mapping[str, Any]) -> Exchange[None]:
         """Create an event type from *definition*, in Nakadi's shape."""
         body = msgspec.json.encode(dict(definition))
-        request = Request(method="POST", url=address(self._url, "event-types"), headers=_JSON, body=body)
-        yield from self._json.done(request, is_undone, 201)
+        request = HttpRequest(method="POST", url=join_url(self._url, "event-types"), headers=_JSON, body=body)
+        yield from self._json.send(request, is_not_applied, 201)
 
     def all(self) -> Exchange[list[dict[str, Any]]]:
         """Return all event types."""
-        shown: list[dict[str, Any]] = decoded((yield from self._got("event-types")), list[dict[str, Any]])
+        shown: list[dict[str, Any]] = decode_response((yield from self._get("event-types")), list[dict[str, Any]])
         return shown
 
     def show(self, name: str) -> Exchange[dict[str, Any]]:
         """Return one event type."""
-        shown: dict[str, Any] = decoded((yield from self._got("event-types", name)), dict[str, Any])
+        shown: dict[str, Any] = decode_response((yield from self._get("event-types", name)), dict[str, Any])
         return shown
 
     def replace(self, definition: Mapping[str, Any], *, allow_reordering: bool = False) -> Exchange[None]:
@@ -296,38 +296,38 @@ class EventTypes:
         self.forget(name)
         request = self._put(definition, "event-types", name)
         request = replace(request, url=request.url + _asking(allow_reordering=allow_reordering))
-        yield from self._json.done(request, is_undone, 200)
+        yield from self._json.send(request, is_not_applied, 200)
 
     def check(self, definition: Mapping[str, Any], *, allow_reordering: bool = False) -> Exchange[None]:
         """Ask whether the event type of that name could be what *definition* says, created if there is none."""
         body = msgspec.json.encode(dict(definition))
         url = hub_address(self._url, "event-types", _name_in(definition), "definition-check")
         url += _asking(allow_reordering=allow_reordering)
-        yield from self._json.done(Request(method="POST", url=url, headers=_JSON, body=body), is_passing, 204)
+        yield from self._json.send(HttpRequest(method="POST", url=url, headers=_JSON, body=body), is_transient, 204)
 
     def grow(self, name: str, count: int) -> Exchange[None]:
         """Add partitions until there are *count*; harmless where there are so many."""
         request = self._put({"partition_count": count}, "event-types", name, "partition-count")
-        yield from self._json.done(request, is_passing, 204)
+        yield from self._json.send(request, is_transient, 204)
 
     def check_compatibility(self, name: str, schema: str, version: str) -> Exchange[Compatibility]:
         """Ask what giving the event type *schema* would mean, if *version* were what it has."""
         path = ("event-types", name, "schemas", version, "compatibility-check")
         body = msgspec.json.encode({"schema": schema})
-        request = Request(method="POST", url=hub_address(self._url, *path), headers=_JSON, body=body)
-        found: Compatibility = decoded((yield from self._json.done(request, is_passing, 200)), Compatibility)
+        request = HttpRequest(method="POST", url=hub_address(self._url, *path), headers=_JSON, body=body)
+        found: Compatibility = decode_response((yield from self._json.send(request, is_transient, 200)), Compatibility)
         return found
 
     def delete(self, name: str) -> Exchange[None]:
         """Delete an event type and its feed."""
         self.forget(name)
-        request = Request(method="DELETE", url=hub_address(self._url, "event-types", name))
-        yield from self._json.done(request, is_undone, 200)
+        request = HttpRequest(method="DELETE", url=hub_address(self._url, "event-types", name))
+        yield from self._json.send(request, is_not_applied, 200)
 
     def partitions(self, name: str) -> Exchange[list[PartitionOffsets]]:
         """Return what each partition of the feed holds."""
-        answer = yield from self._got("event-types", name, "partitions")
-        rows = decoded(answer, list[_WirePartition])
+        answer = yield from self._get("event-types", name, "partitions")
+        rows = decode_response(answer, list[_WirePartition])
         return sorted((_offsets(row) for row in rows), key=lambda row: row.partition)
 
     def partition_choice(self, name: str) -> Exchange[PartitionChoice]:
@@ -339,10 +339,10 @@ class EventTypes:
     def producer(self, name: str, partition: int, group: str) -> Exchange[PublishingProperties | None]:
         """Return how far a producer group has come in a partition; None: nobody has published so."""
         try:
-            answer = yield from self._got("event-types", name, "partitions", str(partition), "producers", group)
+            answer = yield from self._get("event-types", name, "partitions", str(partition), "producers", group)
         except ProducerNotFound:
             return None
-        return properties_of(decoded(answer, Shown))
+        return properties_of(decode_response(answer, ProducerProperties))
 
     def category(self, name: str) -> Exchange[str]:
         """Return the event type's category, asked for once."""
@@ -356,13 +356,13 @@ class EventTypes:
         self._categories.pop(name, None)
         self._choices.pop(name, None)
 
-    def _got(self, *path: str) -> Exchange[Answer]:
-        request = Request(method="GET", url=hub_address(self._url, *path), headers=_ACCEPTED)
-        return (yield from self._json.done(request, is_passing, 200))
+    def _get(self, *path: str) -> Exchange[HttpResponse]:
+        request = HttpRequest(method="GET", url=hub_address(self._url, *path), headers=_ACCEPTED)
+        return (yield from self._json.send(request, is_transient, 200))
 
-    def _put(self, value: Mapping[str, Any], *path: str) -> Request:
+    def _put(self, value: Mapping[str, Any], *path: str) -> HttpRequest:
         body = msgspec.json.encode(dict(value))
-        return Request(method="PUT", url=hub_address(self._url, *path), headers=_JSON, body=body)
+        return HttpRequest(method="PUT", url=hub_address(self._url, *path), headers=_JSON, body=body)
 
 
 def _asking(*, allow_reordering: bool) -> str:

@@ -9,7 +9,7 @@ import msgspec
 from penstock.errors import BadParameter, MalformedEvent
 from penstock.schema.json_text import refuse_duplicate_keys, why_malformed
 from penstock.wire.producers import NUMBER_MAX, check_group
-from penstock.wire.query import shown
+from penstock.wire.query import printable
 
 CHUNK_EVENTS_MAX: Final = 5_000
 """How many lines a chunk has at most."""
@@ -32,7 +32,7 @@ class OpenUpload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Who publishes the batch, such as the id of a Spark query."""
 
 
-class Upload(msgspec.Struct, frozen=True):
+class OpenedUpload(msgspec.Struct, frozen=True):
     """An upload that takes chunks."""
 
     upload: str
@@ -40,14 +40,14 @@ class Upload(msgspec.Struct, frozen=True):
     """So long it waits for its next chunk, or to be published."""
 
 
-class Rejected(msgspec.Struct, frozen=True):
+class RejectedLine(msgspec.Struct, frozen=True):
     """A line that is no valid event."""
 
     line: int
     reason: str
 
 
-class Chunk(msgspec.Struct, frozen=True):
+class StoredChunk(msgspec.Struct, frozen=True):
     """A chunk as it is kept."""
 
     chunk: int
@@ -55,10 +55,10 @@ class Chunk(msgspec.Struct, frozen=True):
     """How many of its lines are valid events."""
     digest: str
     """BLAKE2b of the body, 16 bytes in hexadecimal digits."""
-    rejected: Sequence[Rejected] = ()
+    rejected: Sequence[RejectedLine] = ()
 
 
-class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class UploadPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An upload as a batch names it."""
 
     upload: str
@@ -72,7 +72,7 @@ class PublishBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a batch is made of, in its order."""
 
     query: str
-    uploads: Sequence[Part]
+    uploads: Sequence[UploadPart]
 
 
 class BeginBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -89,7 +89,7 @@ class CompleteBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How many, by partition."""
 
 
-class Batch(msgspec.Struct, frozen=True):
+class BatchStatus(msgspec.Struct, frozen=True):
     """A batch, and how far it is published."""
 
     producer_group: str
@@ -113,13 +113,13 @@ class Batch(msgspec.Struct, frozen=True):
     """In which they publish."""
 
 
-class Batches(msgspec.Struct, frozen=True):
+class BatchList(msgspec.Struct, frozen=True):
     """The newest batches of a producer group."""
 
-    items: Sequence[Batch]
+    items: Sequence[BatchStatus]
 
 
-class Forgotten(msgspec.Struct, frozen=True):
+class ForgottenBatches(msgspec.Struct, frozen=True):
     """How many batches were forgotten."""
 
     forgotten: int
@@ -152,7 +152,7 @@ def parse_publish(body: bytes) -> PublishBatch:
         _check_number("chunks", part.chunks)
         _check_number("events", part.events)
         if not _DIGEST.fullmatch(part.digest):
-            raise BadParameter(parameter="digest", value=shown(part.digest), allowed="32 hexadecimal digits")
+            raise BadParameter(parameter="digest", value=printable(part.digest), allowed="32 hexadecimal digits")
     return found
 
 
@@ -177,7 +177,7 @@ def parse_complete(body: bytes) -> tuple[str, Mapping[int, int]]:
     _check_query(found.query)
     for partition, events in found.events.items():
         if not _PARTITION.fullmatch(partition):
-            raise BadParameter(parameter="events", value=shown(partition), allowed="partitions as names, such as 0")
+            raise BadParameter(parameter="events", value=printable(partition), allowed="partitions as names, such as 0")
         _check_number("events", events)
     return found.query, {int(partition): events for partition, events in found.events.items()}
 
@@ -190,7 +190,7 @@ def _check_number(name: str, number: int) -> None:
 def _check_query(query: str) -> None:
     if not _QUERY.fullmatch(query):
         allowed = f"1 to {QUERY_CHARS_MAX} printable characters of ASCII without spaces"
-        raise BadParameter(parameter="query", value=shown(query), allowed=allowed)
+        raise BadParameter(parameter="query", value=printable(query), allowed=allowed)
 
 
 Body = TypeVar("Body", bound=msgspec.Struct)

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 from penstock.core.groups import KINDS, NAME_CHARS_MAX, GroupReset, Kind, PositionCommit, ResetTarget, is_group_name
 from penstock.errors import BadParameter
 from penstock.wire.log.nakadi import parse_time
-from penstock.wire.query import Query, shown
+from penstock.wire.query import Query, printable
 
 GROUPS_MAX: Final = 1_000
 """How many groups, or interventions, one answer lists at most."""
@@ -155,14 +155,14 @@ class _Resets(msgspec.Struct, forbid_unknown_fields=True):
     dry_run: bool = False
 
 
-class Committing(NamedTuple):
+class CommitRequest(NamedTuple):
     """What the body of a commit asks for."""
 
     kind: str | None
     commits: Sequence[PositionCommit]
 
 
-class Resetting(NamedTuple):
+class ResetRequest(NamedTuple):
     """What the body of a reset asks for."""
 
     resets: Sequence[GroupReset]
@@ -170,7 +170,7 @@ class Resetting(NamedTuple):
     dry_run: bool
 
 
-def parse_commit(given: Any) -> Committing:
+def parse_commit(given: Any) -> CommitRequest:
     """Return what a commit asks for.
 
     Raises:
@@ -179,10 +179,10 @@ def parse_commit(given: Any) -> Committing:
     body = _read(given, _Commits, _COMMIT_FORM)
     if not body.items:
         raise BadParameter(parameter="items", value="[]", allowed="at least one position")
-    return Committing(body.kind, [_commit(each) for each in body.items])
+    return CommitRequest(body.kind, [_commit(each) for each in body.items])
 
 
-def parse_reset(given: Any) -> Resetting:
+def parse_reset(given: Any) -> ResetRequest:
     """Return what a reset asks for.
 
     Raises:
@@ -191,11 +191,11 @@ def parse_reset(given: Any) -> Resetting:
     body = _read(given, _Resets, _RESET_FORM)
     check_reason(body.reason)
     if body.items is None:
-        return Resetting([GroupReset(_goal(body.to, None, body.at, ""))], body.reason, body.dry_run)
+        return ResetRequest([GroupReset(_goal(body.to, None, body.at, ""))], body.reason, body.dry_run)
     if not body.items or body.to is not None or body.at is not None:
         allowed = "at least one item and neither to nor at beside them, or no items at all"
         raise BadParameter(parameter="items", value=None, allowed=allowed)
-    return Resetting([_reset(each, at) for at, each in enumerate(body.items)], body.reason, body.dry_run)
+    return ResetRequest([_reset(each, at) for at, each in enumerate(body.items)], body.reason, body.dry_run)
 
 
 def check_reason(reason: str | None) -> None:
@@ -206,7 +206,7 @@ def check_reason(reason: str | None) -> None:
     """
     if reason is not None and not (len(reason) <= REASON_CHARS_MAX and reason.isprintable()):
         allowed = f"up to {REASON_CHARS_MAX} printable characters"
-        raise BadParameter(parameter="reason", value=shown(reason), allowed=allowed)
+        raise BadParameter(parameter="reason", value=printable(reason), allowed=allowed)
 
 
 def parse_kind(query: Query) -> Kind | None:
@@ -219,7 +219,7 @@ def parse_kind(query: Query) -> Kind | None:
     for kind in KINDS:
         if text in (None, kind):
             return None if text is None else kind
-    raise BadParameter(parameter="kind", value=shown(text or ""), allowed=f"one of {', '.join(KINDS)}")
+    raise BadParameter(parameter="kind", value=printable(text or ""), allowed=f"one of {', '.join(KINDS)}")
 
 
 def parse_after(query: Query) -> str:
@@ -231,7 +231,7 @@ def parse_after(query: Query) -> str:
     text = query.text("after")
     if text is None or is_group_name(text):
         return text or ""
-    raise BadParameter(parameter="after", value=shown(text), allowed=_NAME_ALLOWED)
+    raise BadParameter(parameter="after", value=printable(text), allowed=_NAME_ALLOWED)
 
 
 def _read(given: Any, type: type[Given], allowed: str) -> Given:

@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class HttpRequest:
     """One HTTP request."""
 
     method: str
@@ -62,7 +62,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class ResponseHead:
     """The beginning of an answer; the names of its headers are in lower case."""
 
     status: int
@@ -70,7 +70,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class More:
+class ReadMore:
     """The next bytes of the body."""
 
 
@@ -84,18 +84,18 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
-class Take:
+class TakeEvent:
     """The next event that is to be published."""
 
 
-class Handed:
+class ReaderItem:
     """What is handed to whoever reads."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     """A whole answer."""
 
     url: str
@@ -104,22 +104,22 @@ class Answer:
     body: bytes
 
 
-MORE: Final = More()
-TAKE: Final = Take()
+MORE: Final = ReadMore()
+TAKE: Final = TakeEvent()
 END: Final = object()
 
 Exchange: TypeAlias = Generator[Any, Any, T]
 """Protocol code that comes to a T."""
 
 
-def fetch(request: Request) -> Exchange[Answer]:
+def fetch(request: HttpRequest) -> Exchange[HttpResponse]:
     """Send *request* and read the whole answer, whatever its status."""
-    head: Head = yield request
-    body = yield from rest(ERROR_BYTES_MAX if head.status >= 400 else None)
-    return Answer(request.url, head.status, head.headers, body)
+    head: ResponseHead = yield request
+    body = yield from read_body(ERROR_BYTES_MAX if head.status >= 400 else None)
+    return HttpResponse(request.url, head.status, head.headers, body)
 
 
-def rest(limit: int | None = None) -> Exchange[bytes]:
+def read_body(limit: int | None = None) -> Exchange[bytes]:
     """Read the body that follows a head, up to about *limit* bytes."""
     chunks: list[bytes] = []
     size = 0
@@ -132,16 +132,16 @@ def rest(limit: int | None = None) -> Exchange[bytes]:
     return b"".join(chunks)
 
 
-def address(base: str, *path: str, query: Iterable[tuple[str, object]] = ()) -> str:
+def join_url(base: str, *path: str, query: Iterable[tuple[str, object]] = ()) -> str:
     """Return *base* with *path* and *query* added; a query that *base* has of its own stays.
 
     Raises:
         BadParameter: a step of the path is no text.
 
-    >>> address("http://hub/feeds?tenant=7", "order placed", query=[("n", 4)])
+    >>> join_url("http://hub/feeds?tenant=7", "order placed", query=[("n", 4)])
     'http://hub/feeds/order%20placed?tenant=7&n=4'
     """
-    check_steps(path)
+    check_path(path)
     parts = urlsplit(base)
     steps = [quote(step, safe="") for step in path]
     whole = "/".join([parts.path.rstrip("/"), *steps]) if steps else parts.path
@@ -149,14 +149,14 @@ def address(base: str, *path: str, query: Iterable[tuple[str, object]] = ()) -> 
     return urlunsplit(parts._replace(path=whole, query="&".join(filter(None, [parts.query, added])), fragment=""))
 
 
-def check_steps(path: Iterable[Any]) -> None:
+def check_path(path: Iterable[Any]) -> None:
     """Raise BadParameter unless each step of *path* is a text: names and ids that somebody has given are among them."""
     for step in path:
         if not isinstance(step, str):
             raise BadParameter(parameter="name", value=step, allowed="a text, as names and ids are")
 
 
-def malformed(url: str, reason: str) -> MalformedAnswer:
+def malformed_answer(url: str, reason: str) -> MalformedAnswer:
     """Return the error that says in what way *url* broke its protocol."""
     return MalformedAnswer(url=url, reason=reason)
 
@@ -192,10 +192,10 @@ def _is_host(name: str) -> bool:
     return all(1 <= len(label) <= LABEL_CHARS_MAX for label in name.removesuffix(".").split("."))
 
 
-def meant(text: str) -> str:
+def suggest_address(text: str) -> str:
     """Return the address that *text*, which is none, was probably meant to be; an example where that cannot be told.
 
-    >>> meant("localhost:1"), meant("ftp://localhost")
+    >>> suggest_address("localhost:1"), suggest_address("ftp://localhost")
     ('http://localhost:1', 'http://localhost:8080')
     """
     if len(text) > CHARS_MAX:
@@ -216,14 +216,14 @@ def check_address(url: object, *, relative: bool = False) -> str:
     if isinstance(url, str) and (is_address(url) or (relative and url[:1] in ("", "/"))):
         return url
     text = url if isinstance(url, str) else ""
-    allowed = f"an address that begins with http:// or https://, such as {meant(text)}"
+    allowed = f"an address that begins with http:// or https://, such as {suggest_address(text)}"
     raise BadParameter(parameter="url", value="(not shown)" if "@" in text else url, allowed=allowed)
 
 
 FIRST_DELAY_SECONDS: Final = 0.1
 
 
-def is_passing(error: PenstockError) -> bool:
+def is_transient(error: PenstockError) -> bool:
     """Say whether a read that failed with *error* can succeed later, unchanged."""
     if isinstance(error, ServerError):
         status = int(error.status)
@@ -231,7 +231,7 @@ def is_passing(error: PenstockError) -> bool:
     return error.retryable
 
 
-class Backoff:
+class RetryBackoff:
     """Delays that double from 0.1 s to *longest_seconds*, each shortened by up to a half at random to spread clients.
 
     What a server asks for with Retry-After is kept to: it is never less than that.
@@ -258,7 +258,7 @@ class Backoff:
 DELAY_SECONDS_MAX: Final = 30.0
 
 
-def patiently(
+def retry_until(
     attempt: Callable[[], Exchange[T]],
     repeatable: Callable[[PenstockError], bool],
     seconds: float,
@@ -274,7 +274,7 @@ def patiently(
     Raises:
         PenstockError: the last attempt's error.
     """
-    backoff = Backoff(delay_seconds_max)
+    backoff = RetryBackoff(delay_seconds_max)
     deadline = clock() + seconds
     attempts = 0
     while True:
@@ -299,7 +299,7 @@ HUB: Final = "Penstock hub"
 FEED: Final = "feed"
 
 
-def refusal(answer: Answer, wanted: str = HUB) -> PenstockError:
+def error_of(answer: HttpResponse, wanted: str = HUB) -> PenstockError:
     """Return the error that *answer* stands for: one of ours by its code, else ServerError with status and body.
 
     WrongAddress, where it is none that *wanted* would give. Its field `retry_after` holds the seconds after which the
@@ -315,12 +315,12 @@ def refusal(answer: Answer, wanted: str = HUB) -> PenstockError:
     return error
 
 
-def is_page(answer: Answer) -> bool:
+def is_page(answer: HttpResponse) -> bool:
     """Say whether *answer* is a page for a browser, or anything else that JSON does not begin like."""
     return answer.body.lstrip()[:1] == b"<"
 
 
-def _led_to(answer: Answer) -> bytes:
+def _led_to(answer: HttpResponse) -> bytes:
     location = answer.headers.get("location")
     return b"" if location is None else f"go to {location}".encode()
 
@@ -343,7 +343,7 @@ def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
         return None
 
 
-def is_undone(error: PenstockError) -> bool:
+def is_not_applied(error: PenstockError) -> bool:
     """Say whether *error* means that nothing was done, and that the same can be tried again: a hub's own word alone.
 
     Whoever stands between it and the hub may answer 503 to what the hub has carried out.

@@ -20,7 +20,7 @@ from penstock.errors import (
     TooManyEvents,
 )
 from penstock.schema.json_text import decode, refuse_duplicate_keys, why_malformed
-from penstock.wire.query import shown
+from penstock.wire.query import printable
 
 GROUP: Final = "Producer-Group"
 EPOCH: Final = "Producer-Epoch"
@@ -43,7 +43,7 @@ _GROUP_ALLOWED: Final = f"1 to {GROUP_CHARS_MAX} characters of A-Z, a-z, 0-9 and
 _NUMBER_ALLOWED: Final = f"a whole number from 0 to {NUMBER_MAX} in decimal digits"
 
 
-class Given(msgspec.Struct, frozen=True):
+class ProducerHeaders(msgspec.Struct, frozen=True):
     """What a request says of who publishes it."""
 
     group: str
@@ -52,7 +52,7 @@ class Given(msgspec.Struct, frozen=True):
     deadline_ms: int | None = None
 
 
-def parse_headers(headers: Mapping[str, str], values: Callable[[str], list[str]]) -> Given | None:
+def parse_headers(headers: Mapping[str, str], values: Callable[[str], list[str]]) -> ProducerHeaders | None:
     """Return what *headers* say, None where none of the three is there; *values* gives all of one name.
 
     Raises:
@@ -64,7 +64,7 @@ def parse_headers(headers: Mapping[str, str], values: Callable[[str], list[str]]
                 raise BadProducerHeaders(parameter=GROUP, value=None, allowed=f"it, where there is {name}")
         return None
     texts = {name: _only(values(name), name) for name in (GROUP, EPOCH, SEQUENCE)}
-    return Given(
+    return ProducerHeaders(
         check_group(texts[GROUP], GROUP, BadProducerHeaders),
         ProducerStamp(_number(texts[EPOCH], EPOCH), _number(texts[SEQUENCE], SEQUENCE)),
         _overlap(_only(values(OVERLAP), OVERLAP, "reject")),
@@ -86,7 +86,7 @@ def check_group(text: str, parameter: str = "group", kind: type[BadParameter] = 
     """
     if _GROUP.fullmatch(text):
         return text
-    raise kind(parameter=parameter, value=shown(text), allowed=_GROUP_ALLOWED)
+    raise kind(parameter=parameter, value=printable(text), allowed=_GROUP_ALLOWED)
 
 
 def parse_after(text: str | None) -> str:
@@ -97,12 +97,12 @@ def parse_after(text: str | None) -> str:
     """
     if text is None or _GROUP.fullmatch(text):
         return text or ""
-    raise BadParameter(parameter="after", value=shown(text), allowed=_GROUP_ALLOWED)
+    raise BadParameter(parameter="after", value=printable(text), allowed=_GROUP_ALLOWED)
 
 
 def _only(values: Sequence[str], name: str, default: str | None = None) -> str:
     if len(values) > 1:
-        raise BadProducerHeaders(parameter=name, value=shown(values[1]), allowed="one value")
+        raise BadProducerHeaders(parameter=name, value=printable(values[1]), allowed="one value")
     if values:
         return values[0]
     if default is None:
@@ -118,14 +118,14 @@ def parse_number(text: str, name: str) -> int:
         BadParameter: it is none.
     """
     if not _NUMBER.fullmatch(text) or int(text) > NUMBER_MAX:
-        raise BadParameter(parameter=name, value=shown(text), allowed=_NUMBER_ALLOWED)
+        raise BadParameter(parameter=name, value=printable(text), allowed=_NUMBER_ALLOWED)
     return int(text)
 
 
 def _number(text: str, name: str, high: int = NUMBER_MAX) -> int:
     if not _NUMBER.fullmatch(text) or int(text) > high:
         raise BadProducerHeaders(
-            parameter=name, value=shown(text), allowed=_NUMBER_ALLOWED.replace(str(NUMBER_MAX), str(high))
+            parameter=name, value=printable(text), allowed=_NUMBER_ALLOWED.replace(str(NUMBER_MAX), str(high))
         )
     return int(text)
 
@@ -133,7 +133,7 @@ def _number(text: str, name: str, high: int = NUMBER_MAX) -> int:
 def _overlap(text: str) -> bool:
     if text in ("reject", "trim"):
         return text == "trim"
-    raise BadProducerHeaders(parameter=OVERLAP, value=shown(text), allowed="reject or trim")
+    raise BadProducerHeaders(parameter=OVERLAP, value=printable(text), allowed="reject or trim")
 
 
 class _Producer(msgspec.Struct, forbid_unknown_fields=True):
@@ -153,7 +153,7 @@ _decode_envelope: Final = msgspec.json.Decoder(_Envelope).decode
 _decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-def parse_envelope(body: bytes) -> tuple[Given, list[NewEvent]]:
+def parse_envelope(body: bytes) -> tuple[ProducerHeaders, list[NewEvent]]:
     """Return what a body in an envelope says of who publishes it, and its events, none of them decoded.
 
     Raises:
@@ -175,9 +175,9 @@ def parse_envelope(body: bytes) -> tuple[Given, list[NewEvent]]:
     by = found.producer
     stamp = ProducerStamp(_within(by.epoch, EPOCH), _within(by.sequence, SEQUENCE))
     deadline_ms = None if by.deadline_ms is None else _within(by.deadline_ms, DEADLINE, DEADLINE_MS_MAX)
-    return Given(check_group(by.group, GROUP, BadProducerHeaders), stamp, by.overlap == "trim", deadline_ms), list(
-        map(NewEvent, found.events)
-    )
+    return ProducerHeaders(
+        check_group(by.group, GROUP, BadProducerHeaders), stamp, by.overlap == "trim", deadline_ms
+    ), list(map(NewEvent, found.events))
 
 
 def _malformed(reason: str) -> MalformedBatch:
@@ -222,7 +222,7 @@ def parse_claim(body: bytes) -> EpochClaim:
         if number is not None and not 0 <= number <= NUMBER_MAX:
             raise BadParameter(parameter=name, value=number, allowed=f"a whole number from 0 to {NUMBER_MAX}")
     if given.claim_id is not None and not _GROUP.fullmatch(given.claim_id):
-        raise BadParameter(parameter="claim_id", value=shown(given.claim_id), allowed=_GROUP_ALLOWED)
+        raise BadParameter(parameter="claim_id", value=printable(given.claim_id), allowed=_GROUP_ALLOWED)
     return EpochClaim(epoch, given.starting_sequence, given.claim_id, given.if_epoch, given.pinned)
 
 
@@ -233,7 +233,7 @@ def _decode_once(body: bytes) -> Any:
     return found
 
 
-class Ended(msgspec.Struct, frozen=True):
+class EpochEnd(msgspec.Struct, frozen=True):
     """What the epoch before has ended with."""
 
     epoch: int
@@ -241,14 +241,14 @@ class Ended(msgspec.Struct, frozen=True):
     last_offset: int | None = None
 
 
-class Known(msgspec.Struct, frozen=True):
+class KnownRange(msgspec.Struct, frozen=True):
     """How far back the batches of the current epoch are known."""
 
     batches: int
     oldest_sequence: int | None = None
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
+class ProducerProperties(msgspec.Struct, frozen=True, kw_only=True):
     """A producer as it is shown."""
 
     producer_group: str
@@ -258,8 +258,8 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     next_sequence: int | None
     """None: it has expired."""
     last_offset: int | None
-    previous: Ended | None
-    window: Known | None = None
+    previous: EpochEnd | None
+    window: KnownRange | None = None
     pinned: bool
     expired: bool
     updated_at: str
@@ -269,7 +269,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     sequence_modulus: int
 
 
-class Numbers(msgspec.Struct, frozen=True):
+class SequenceRange(msgspec.Struct, frozen=True):
     """The numbers of a batch, and the one after them."""
 
     first: int
@@ -277,28 +277,28 @@ class Numbers(msgspec.Struct, frozen=True):
     next: int
 
 
-class Offsets(msgspec.Struct, frozen=True):
+class OffsetRange(msgspec.Struct, frozen=True):
     """Offsets that follow each other."""
 
     first: int
     last: int
 
 
-class Result(msgspec.Struct, frozen=True, omit_defaults=True):
+class PublishedBatch(msgspec.Struct, frozen=True, omit_defaults=True):
     """What has become of a batch: all of it is stored, once."""
 
     outcome: Literal["appended", "duplicate", "trimmed"]
     epoch: int
-    sequence: Numbers
-    offsets: Offsets | None = None
-    ranges: list[Offsets] = []
+    sequence: SequenceRange
+    offsets: OffsetRange | None = None
+    ranges: list[OffsetRange] = []
     """In place of `offsets` where those do not follow each other."""
 
 
-class Found(msgspec.Struct, frozen=True):
+class BatchOutcome(msgspec.Struct, frozen=True):
     """What is known of a batch."""
 
     epoch: int
     stored: bool | None
     """Whether all of it is stored; None: that is not known any more."""
-    ranges: list[Offsets]
+    ranges: list[OffsetRange]

@@ -24,19 +24,19 @@ from penstock.wire.log.nakadi import (
     FLUSH_SECONDS,
     NUMBER_MAX,
     TIMEOUT_SECONDS_MAX,
-    Extent,
     GivenCursor,
+    PartitionExtent,
     cursor_members,
     in_parts,
     is_offset,
     member,
     offset_text,
+    parse_place,
+    parse_readable_place,
     partition_number,
-    place,
-    readable,
-    unusable,
+    unusable_cursor,
 )
-from penstock.wire.query import UNTIL_ELSEWHERE, Query, refuse_until, shown
+from penstock.wire.query import UNTIL_ELSEWHERE, Query, printable, refuse_until
 
 _NEWS: Final = ("Stream started", "skipped events")
 """With these begins what is said at the beginning of a stream, rather than at its end."""
@@ -104,7 +104,7 @@ class GivenPartition(msgspec.Struct):
     partition: str | int | None = None
 
 
-class Given(msgspec.Struct, kw_only=True):
+class RawStreamParameters(msgspec.Struct, kw_only=True):
     """What a stream is asked for, as a client gives it. Times are seconds."""
 
     max_uncommitted_events: _Number | None = None
@@ -150,7 +150,7 @@ class GivenRelease(msgspec.Struct):
     failed: list[GivenPartition] | None = None
 
 
-class Asked(NamedTuple):
+class SubscriptionStreamRequest(NamedTuple):
     """What a stream is asked for, checked, with the defaults filled in."""
 
     rules: DeliveryRules
@@ -158,10 +158,10 @@ class Asked(NamedTuple):
     """In the order in which they were asked for."""
 
 
-_NUMBERS: Final = tuple(name for name in Given.__struct_fields__ if name != "partitions")
+_NUMBERS: Final = tuple(name for name in RawStreamParameters.__struct_fields__ if name != "partitions")
 
 
-def given_by_query(query: Query) -> Given:
+def parse_stream_query(query: Query) -> RawStreamParameters:
     """Read a stream's parameters from a query.
 
     Raises:
@@ -175,22 +175,22 @@ def given_by_query(query: Query) -> Given:
             continue
         digits = text.removeprefix("-")
         if not (digits.isascii() and digits.isdigit() and len(digits) <= 10) or abs(int(text)) > NUMBER_MAX:
-            raise BadParameter(parameter=name, value=shown(text), allowed=f"a whole number, up to {NUMBER_MAX}")
+            raise BadParameter(parameter=name, value=printable(text), allowed=f"a whole number, up to {NUMBER_MAX}")
         found[name] = int(text)
-    return Given(**found)
+    return RawStreamParameters(**found)
 
 
-def given_by_body(body: bytes) -> Given:
+def parse_stream_body(body: bytes) -> RawStreamParameters:
     """Read a stream's parameters from a body, which may be empty.
 
     Raises:
         BadParameter: it is no JSON, or something in it has the wrong type.
     """
-    found: Given = _decoded(body, Given) if body.strip() else Given()
+    found: RawStreamParameters = _decoded(body, RawStreamParameters) if body.strip() else RawStreamParameters()
     return found
 
 
-def asked_of(given: Given, limits: Limits) -> Asked:
+def check_stream_parameters(given: RawStreamParameters, limits: Limits) -> SubscriptionStreamRequest:
     """Check what a stream is asked for, and fill in the defaults.
 
     Raises:
@@ -218,7 +218,7 @@ def asked_of(given: Given, limits: Limits) -> Asked:
         commit_timeout=commit_timeout,
         bytes_max=limits.stream_bytes_max,
     )
-    return Asked(rules, _wanted(given.partitions or [], "partitions"))
+    return SubscriptionStreamRequest(rules, _wanted(given.partitions or [], "partitions"))
 
 
 def parse_cursors(body: bytes) -> GivenCursors:
@@ -253,8 +253,8 @@ def parse_release(body: bytes) -> tuple[tuple[FeedPartition, ...], tuple[FeedPar
     return _wanted(given.keep or [], "keep"), None if given.failed is None else _wanted(given.failed, "failed")
 
 
-def committed_place(
-    given: GivenSubscriptionCursor | None, extents: Callable[[str], Sequence[Extent]], at: str
+def parse_committed(
+    given: GivenSubscriptionCursor | None, extents: Callable[[str], Sequence[PartitionExtent]], at: str
 ) -> tuple[FeedPartition, int]:
     """Return the partition and the offset wanted next of a cursor; *at* is what an error calls it.
 
@@ -267,16 +267,16 @@ def committed_place(
     name = _event_type(given, at)
     assert given is not None
     try:
-        found = place(given, extents(name), at)
+        found = parse_place(given, extents(name), at)
     except UnusableCursor as error:
         known = {name: error.fields[name] for name in ("partition", "offset", "reason")}
         raise UnusableCursor(error.detail, **known) from None
     return (name, found.partition), found.position
 
 
-def reset_place(
+def parse_reset_target(
     given: GivenSubscriptionCursor | None,
-    extents: Callable[[str], Sequence[Extent]],
+    extents: Callable[[str], Sequence[PartitionExtent]],
     since: Callable[[str, str], Sequence[int]],
     at: str,
 ) -> tuple[FeedPartition, int]:
@@ -293,7 +293,7 @@ def reset_place(
     number = partition_number(member(given, at, "partition"), found)
     text = member(given, at, "offset")
     if is_offset(text):
-        return (name, number), readable(given, found, at).position
+        return (name, number), parse_readable_place(given, found, at).position
     if text.upper() == END:
         return (name, number), found[number].next_offset
     try:
@@ -301,10 +301,10 @@ def reset_place(
     except BadParameter:
         form = offset_text(found[number].epoch, 41)
         reason = f"it is neither of the form {form} nor BEGIN, END or a time such as 2026-11-20T10:00:00Z"
-        raise unusable(UnusableCursor, text, number, found[number], reason) from None
+        raise unusable_cursor(UnusableCursor, text, number, found[number], reason) from None
 
 
-class Lines:
+class SubscriptionLines:
     """Writes the lines of one stream."""
 
     def __init__(self, secret: bytes, epoch_of: Callable[[str], int]) -> None:
@@ -333,18 +333,18 @@ def _cursor_before_token(place: FeedPartition, epoch: int, position: int) -> byt
     return b'{"cursor":{%b,"event_type":%b,"cursor_token":' % (members, msgspec.json.encode(name))
 
 
-def position_shown(place: FeedPartition, epoch: int, offset: int) -> dict[str, str]:
+def position_object(place: FeedPartition, epoch: int, offset: int) -> dict[str, str]:
     """Return where a subscription stands in a partition, as it is shown: behind the last event consumed."""
     name, partition = place
     return {"partition": str(partition), "offset": offset_text(epoch, offset - 1), "event_type": name}
 
 
-def cursor_shown(place: FeedPartition, epoch: int, offset: int, token: str) -> dict[str, str]:
+def subscription_cursor_object(place: FeedPartition, epoch: int, offset: int, token: str) -> dict[str, str]:
     """Return a cursor of a subscription as it is shown."""
-    return position_shown(place, epoch, offset) | {"cursor_token": token}
+    return position_object(place, epoch, offset) | {"cursor_token": token}
 
 
-def results_shown(given: Sequence[GivenSubscriptionCursor | None], moved: Sequence[bool]) -> Mapping[str, Any]:
+def commit_results(given: Sequence[GivenSubscriptionCursor | None], moved: Sequence[bool]) -> Mapping[str, Any]:
     """Return what has become of the cursors that were committed, in their order."""
     return {
         "items": [

@@ -1,8 +1,7 @@
-"""What the synchronous and the asynchronous client share below HTTP.
+"""Adapter between exchanges, which do no I/O, and HTTP clients with the interface of httpx.
 
-`Closing` and `AsyncClosing` close a client at the end of a `with` block. `Steps` walks through an exchange and does no
-I/O. The rest are the settings, headers and waits of our own HTTP clients, and the meaning of their exceptions, which
-are recognized by the names of their classes, so that a user may hand in any client of httpx's kind, older ones too.
+`ExchangeSteps` steps through an exchange. The functions build the library's requests and translate its exceptions,
+which are recognized by the names of their classes, so that a user may pass any such client, older versions too.
 """
 
 import logging
@@ -14,7 +13,7 @@ from penstock import __version__
 from penstock.client.http.proxies import Proxy, connection_failure
 from penstock.client.http.proxy_transport import PROXY
 from penstock.errors import ConnectionLost, PenstockError, Unavailable
-from penstock.wire.http import Exchange, Head, Pause, Request, T
+from penstock.wire.http import Exchange, HttpRequest, Pause, ResponseHead, T
 
 SETTINGS: Final[dict[str, Any]] = {
     # Packing and unpacking costs more than the bytes do where hub and reader are near each other.
@@ -35,7 +34,7 @@ _MISUSED: Final = frozenset({"UnsupportedProtocol", "LocalProtocolError"})
 _log: Final = logging.getLogger("penstock.client")
 
 
-def build(http: Any, request: Request) -> Any:
+def build_request(http: Any, request: HttpRequest) -> Any:
     """Return *request* as the library of the client *http* has it."""
     built = http.build_request(request.method, request.url, headers=dict(request.headers), content=request.body)
     timeout = built.extensions.get("timeout", {})
@@ -51,15 +50,15 @@ def build(http: Any, request: Request) -> Any:
     return built
 
 
-def head(response: Any) -> Head:
+def head_of(response: Any) -> ResponseHead:
     """Return the head of the library's *response*."""
-    return Head(response.status_code, {name.lower(): value for name, value in response.headers.items()})
+    return ResponseHead(response.status_code, {name.lower(): value for name, value in response.headers.items()})
 
 
-def failure(error: Exception, url: str) -> Unavailable | None:
+def failure_of(error: Exception, url: str) -> Unavailable | None:
     """Return what *error* means for the request to *url*; None when it is no failure of the connection.
 
-    >>> type(failure(httpx2.ConnectError("refused"), "http://hub")).__name__
+    >>> type(failure_of(httpx2.ConnectError("refused"), "http://hub")).__name__
     'Unreachable'
     """
     names = {kind.__name__ for kind in type(error).__mro__}
@@ -77,13 +76,13 @@ def _proxy_of(error: Exception) -> Proxy | None:
     return None if request is None else request.extensions.get(PROXY)
 
 
-def log(pause: Pause) -> None:
+def log_pause(pause: Pause) -> None:
     """Tell the log what a pause is for, where something has failed."""
     if pause.because is not None:
         _log.warning("%s; trying again in %.1f s", pause.because.detail, pause.seconds)
 
 
-class Steps(Generic[T]):
+class ExchangeSteps(Generic[T]):
     """An exchange under way.
 
     An interruption (a cancelled task, Ctrl-C) is raised to whoever interrupted; should they come back for the next
@@ -99,7 +98,7 @@ class Steps(Generic[T]):
         self._lost: PenstockError | None = None
         self._url = ""
 
-    def following(self) -> Any:
+    def next_effect(self) -> Any:
         """Return the next effect; None when the exchange has ended.
 
         Raises:
@@ -112,17 +111,17 @@ class Steps(Generic[T]):
         except StopIteration as stop:
             self.outcome = stop.value
             return None
-        if isinstance(effect, Request):
+        if isinstance(effect, HttpRequest):
             self._url = effect.url
         return effect
 
-    def done(self, result: Any) -> None:
+    def succeed(self, result: Any) -> None:
         """Take note of what came of the effect."""
         self._result = result
 
-    def failed(self, error: BaseException) -> None:
+    def fail(self, error: BaseException) -> None:
         """Take note that a request or the reading of its answer has failed; raise what is no such failure."""
-        self._lost = failure(error, self._url) if isinstance(error, Exception) else None
+        self._lost = failure_of(error, self._url) if isinstance(error, Exception) else None
         if self._lost is None:
             self._lost = ConnectionLost(url=self._url, reason="the reader was interrupted")
             raise error

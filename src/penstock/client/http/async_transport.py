@@ -7,9 +7,9 @@ import httpx2
 
 from penstock.client.concurrency import AsyncEvents, async_each, async_shielded, async_sleep
 from penstock.client.http import adapter
-from penstock.client.http.adapter import Steps
-from penstock.client.http.proxy_transport import AsyncRoutes
-from penstock.wire.http import END, Exchange, Handed, Head, Pause, Request, T, Take
+from penstock.client.http.adapter import ExchangeSteps
+from penstock.client.http.proxy_transport import AsyncProxyTransport
+from penstock.wire.http import END, Exchange, HttpRequest, Pause, ReaderItem, ResponseHead, T, TakeEvent
 
 
 class AsyncTransport:
@@ -20,16 +20,16 @@ class AsyncTransport:
         log: Tells of pauses.
     """
 
-    def __init__(self, http: Any = None, *, log: Callable[[Pause], None] = adapter.log) -> None:
+    def __init__(self, http: Any = None, *, log: Callable[[Pause], None] = adapter.log_pause) -> None:
         self._log = log
         self._own: httpx2.AsyncClient | None = None
         if http is None:
-            self._own = httpx2.AsyncClient(**adapter.SETTINGS, transport=AsyncRoutes(adapter.LIMITS))
+            self._own = httpx2.AsyncClient(**adapter.SETTINGS, transport=AsyncProxyTransport(adapter.LIMITS))
         self.http: Any = http if self._own is None else self._own
 
     async def carry_out(self, exchange: Exchange[T], events: AsyncEvents = ()) -> T:
         """Carry out *exchange* to its end, publishing *events* where it takes them; return what it comes to."""
-        talk = AsyncTalk(self.http, exchange, events, log=self._log)
+        talk = AsyncExchangeRun(self.http, exchange, events, log=self._log)
         try:
             while await talk.advance() is not None:
                 pass
@@ -43,7 +43,7 @@ class AsyncTransport:
             await self._own.aclose()
 
 
-class AsyncTalk(Generic[T]):
+class AsyncExchangeRun(Generic[T]):
     """One exchange that is being carried out; one task at a time may advance it.
 
     Args:
@@ -61,7 +61,7 @@ class AsyncTalk(Generic[T]):
         exchange: Exchange[T],
         events: AsyncEvents = (),
         *,
-        log: Callable[[Pause], None] = adapter.log,
+        log: Callable[[Pause], None] = adapter.log_pause,
         sleep: Callable[[float], Awaitable[object]] = async_sleep,
         is_over: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -69,7 +69,7 @@ class AsyncTalk(Generic[T]):
         self._log = log
         self._sleep = sleep
         self._is_over = is_over
-        self._steps = Steps(exchange)
+        self._steps = ExchangeSteps(exchange)
         self._events = async_each(events)
         self._chunks: AsyncIterator[bytes] = async_each(())
         self.response: Any = None
@@ -82,15 +82,15 @@ class AsyncTalk(Generic[T]):
 
     async def advance(self) -> Any:
         """Go on to what is handed to the reader next and return it; None when the exchange has ended or is to stop."""
-        while not self._is_over() and (effect := self._steps.following()) is not None:
-            if isinstance(effect, Handed):
+        while not self._is_over() and (effect := self._steps.next_effect()) is not None:
+            if isinstance(effect, ReaderItem):
                 return effect
-            self._steps.done(await self._perform(effect))
+            self._steps.succeed(await self._perform(effect))
         return None
 
     async def aclose(self) -> None:
         """Give up what is open."""
-        await self._hang_up()
+        await self._close_response()
         self._steps.close()
 
     async def _perform(self, effect: Any) -> Any:
@@ -99,28 +99,28 @@ class AsyncTalk(Generic[T]):
                 self._log(effect)
                 await self._sleep(effect.seconds)
                 return None
-            case Take():
+            case TakeEvent():
                 return await anext(self._events, END)
         try:
-            return await (self._open(effect) if isinstance(effect, Request) else self._more())
+            return await (self._open(effect) if isinstance(effect, HttpRequest) else self._read_chunk())
         except BaseException as error:  # noqa: BLE001 - it raises again what is no failure of the connection
-            await self._hang_up()
-            self._steps.failed(error)
+            await self._close_response()
+            self._steps.fail(error)
             return None
 
-    async def _open(self, request: Request) -> Head:
-        await self._hang_up()
-        self.response = await self._http.send(adapter.build(self._http, request), stream=True)
+    async def _open(self, request: HttpRequest) -> ResponseHead:
+        await self._close_response()
+        self.response = await self._http.send(adapter.build_request(self._http, request), stream=True)
         self._chunks = self.response.aiter_bytes()
-        return adapter.head(self.response)
+        return adapter.head_of(self.response)
 
-    async def _more(self) -> bytes:
+    async def _read_chunk(self) -> bytes:
         async for chunk in self._chunks:
             if chunk:
                 return chunk
         return b""
 
-    async def _hang_up(self) -> None:
+    async def _close_response(self) -> None:
         if self.response is not None:
             response, self.response = self.response, None
             with async_shielded():  # Whoever is cancelled must still give the connection back.

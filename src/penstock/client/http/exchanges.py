@@ -9,7 +9,16 @@ from typing import Any, Final
 import msgspec
 
 from penstock.errors import BadParameter, PenstockError
-from penstock.wire.http import Answer, Exchange, Request, fetch, is_page, malformed, patiently, refusal
+from penstock.wire.http import (
+    Exchange,
+    HttpRequest,
+    HttpResponse,
+    error_of,
+    fetch,
+    is_page,
+    malformed_answer,
+    retry_until,
+)
 
 _log: Final = logging.getLogger("penstock.client")
 _WARNING: Final = re.compile(r'299 \S+ "([^"]*)"')
@@ -44,25 +53,27 @@ class JsonExchange:
         self._retry_timeout = retry_timeout
         self._clock = clock
 
-    def done(self, request: Request, repeatable: Callable[[PenstockError], bool], *expected: int) -> Exchange[Answer]:
+    def send(
+        self, request: HttpRequest, repeatable: Callable[[PenstockError], bool], *expected: int
+    ) -> Exchange[HttpResponse]:
         """Return the answer to *request*, whose status is *expected*; what is *repeatable* is asked for again.
 
         Raises:
             PenstockError: the hub has refused it, or cannot be reached.
         """
 
-        def attempt() -> Exchange[Answer]:
+        def attempt() -> Exchange[HttpResponse]:
             answer = yield from fetch(request)
             if answer.status not in expected:
-                raise refusal(answer)
+                raise error_of(answer)
             for text in _WARNING.findall(answer.headers.get("warning", "")):
                 _log.log(logging.INFO if _GUIDELINE.match(text) else logging.WARNING, "%s", text)
             return answer
 
-        return (yield from patiently(attempt, repeatable, self._retry_timeout, self._clock))
+        return (yield from retry_until(attempt, repeatable, self._retry_timeout, self._clock))
 
 
-def decoded(answer: Answer, kind: Any) -> Any:
+def decode_response(answer: HttpResponse, kind: Any) -> Any:
     """Return what *answer* holds, as a *kind*.
 
     Raises:
@@ -70,8 +81,8 @@ def decoded(answer: Answer, kind: Any) -> Any:
         MalformedAnswer: it is nothing of that kind.
     """
     if is_page(answer):
-        raise refusal(answer)
+        raise error_of(answer)
     try:
         return msgspec.json.decode(answer.body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise malformed(answer.url, f"{answer.body[:200]!r} ({error})") from error
+        raise malformed_answer(answer.url, f"{answer.body[:200]!r} ({error})") from error

@@ -17,7 +17,7 @@ PROXY: Final = "penstock.proxy"
 Way = TypeVar("Way")
 
 
-class Routes(httpx2.BaseTransport):
+class ProxyTransport(httpx2.BaseTransport):
     """Sends each request on its way.
 
     Args:
@@ -25,7 +25,7 @@ class Routes(httpx2.BaseTransport):
     """
 
     def __init__(self, limits: httpx2.Limits) -> None:
-        self._ways = _Ways(lambda proxy: httpx2.HTTPTransport(verify=tls(), limits=limits, proxy=proxy))
+        self._ways = _Connections(lambda proxy: httpx2.HTTPTransport(verify=tls_context(), limits=limits, proxy=proxy))
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send *request*.
@@ -41,14 +41,16 @@ class Routes(httpx2.BaseTransport):
             way.close()
 
 
-class AsyncRoutes(httpx2.AsyncBaseTransport):
-    """Sends each request on its way, asynchronously; see `Routes`."""
+class AsyncProxyTransport(httpx2.AsyncBaseTransport):
+    """Sends each request on its way, asynchronously; see `ProxyTransport`."""
 
     def __init__(self, limits: httpx2.Limits) -> None:
-        self._ways = _Ways(lambda proxy: httpx2.AsyncHTTPTransport(verify=tls(), limits=limits, proxy=proxy))
+        self._ways = _Connections(
+            lambda proxy: httpx2.AsyncHTTPTransport(verify=tls_context(), limits=limits, proxy=proxy)
+        )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send *request*; see `Routes`."""
+        """Send *request*; see `ProxyTransport`."""
         return await self._ways.of(request).handle_async_request(request)
 
     async def aclose(self) -> None:
@@ -58,7 +60,7 @@ class AsyncRoutes(httpx2.AsyncBaseTransport):
 
 
 @cache
-def tls() -> ssl.SSLContext:
+def tls_context() -> ssl.SSLContext:
     """Return the TLS settings that all clients of this process share.
 
     To load the certificate authorities takes 25 ms of processor time, each time.
@@ -66,7 +68,7 @@ def tls() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-class _Ways(Generic[Way]):
+class _Connections(Generic[Way]):
     """The ways that requests have taken; the environment is read once for each server."""
 
     def __init__(self, make: Callable[[str | None], Way]) -> None:

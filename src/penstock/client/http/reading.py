@@ -1,4 +1,4 @@
-"""Readers of an exchange that another thread or task can end: `Reading` for threads, `AsyncReading` for tasks."""
+"""Readers of an exchange that another thread, or another task, can end."""
 
 import socket
 import threading
@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import anyio
 
-from penstock.client.http.async_transport import AsyncTalk
-from penstock.client.http.transport import Talk
+from penstock.client.http.async_transport import AsyncExchangeRun
+from penstock.client.http.transport import ExchangeRun
 from penstock.errors import PenstockError
 from penstock.wire.http import Exchange
 
@@ -16,7 +16,7 @@ INTERRUPTED_SECONDS: Final = 1.0
 """For so long a reading that is closed waits for a thread that was interrupted."""
 
 
-class Reading:
+class ExchangeReader:
     """What an exchange brings, one thing after the other.
 
     An interruption such as Ctrl-C loses nothing: the next `advance` goes on. All but `advance` may be called from other
@@ -30,7 +30,7 @@ class Reading:
     def __init__(self, http: Any, exchange: Exchange[None]) -> None:
         self._over = threading.Event()
         self._turn = threading.Lock()
-        self._talk = Talk(http, exchange, sleep=self._over.wait, is_over=self._over.is_set)
+        self._talk = ExchangeRun(http, exchange, sleep=self._over.wait, is_over=self._over.is_set)
         self._is_stopped = False
 
     def advance(self) -> Any:
@@ -76,7 +76,7 @@ class Reading:
                 self._turn.release()
 
 
-class AsyncReading:
+class AsyncExchangeReader:
     """What an exchange brings, one thing after the other.
 
     A cancellation takes effect at once and loses nothing: the next `advance` goes on. All but `advance` may be called
@@ -88,7 +88,7 @@ class AsyncReading:
     """
 
     def __init__(self, http: Any, exchange: Exchange[None]) -> None:
-        self._talk = AsyncTalk(http, exchange)
+        self._talk = AsyncExchangeRun(http, exchange)
         self._under_way: anyio.CancelScope | None = None
         self._is_over = False
 

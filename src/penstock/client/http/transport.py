@@ -8,9 +8,9 @@ import httpx2
 
 from penstock.client.concurrency import Events, each, shielded, sleep
 from penstock.client.http import adapter
-from penstock.client.http.adapter import Steps
-from penstock.client.http.proxy_transport import Routes
-from penstock.wire.http import END, Exchange, Handed, Head, Pause, Request, T, Take
+from penstock.client.http.adapter import ExchangeSteps
+from penstock.client.http.proxy_transport import ProxyTransport
+from penstock.wire.http import END, Exchange, HttpRequest, Pause, ReaderItem, ResponseHead, T, TakeEvent
 
 
 class Transport:
@@ -21,16 +21,16 @@ class Transport:
         log: Tells of pauses.
     """
 
-    def __init__(self, http: Any = None, *, log: Callable[[Pause], None] = adapter.log) -> None:
+    def __init__(self, http: Any = None, *, log: Callable[[Pause], None] = adapter.log_pause) -> None:
         self._log = log
         self._own: httpx2.Client | None = None
         if http is None:
-            self._own = httpx2.Client(**adapter.SETTINGS, transport=Routes(adapter.LIMITS))
+            self._own = httpx2.Client(**adapter.SETTINGS, transport=ProxyTransport(adapter.LIMITS))
         self.http: Any = http if self._own is None else self._own
 
     def carry_out(self, exchange: Exchange[T], events: Events = ()) -> T:
         """Carry out *exchange* to its end, publishing *events* where it takes them; return what it comes to."""
-        talk = Talk(self.http, exchange, events, log=self._log)
+        talk = ExchangeRun(self.http, exchange, events, log=self._log)
         try:
             while talk.advance() is not None:
                 pass
@@ -44,7 +44,7 @@ class Transport:
             self._own.close()
 
 
-class Talk(Generic[T]):
+class ExchangeRun(Generic[T]):
     """One exchange that is being carried out; one thread at a time may advance it.
 
     Args:
@@ -62,7 +62,7 @@ class Talk(Generic[T]):
         exchange: Exchange[T],
         events: Events = (),
         *,
-        log: Callable[[Pause], None] = adapter.log,
+        log: Callable[[Pause], None] = adapter.log_pause,
         sleep: Callable[[float], object] = sleep,
         is_over: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -70,7 +70,7 @@ class Talk(Generic[T]):
         self._log = log
         self._sleep = sleep
         self._is_over = is_over
-        self._steps = Steps(exchange)
+        self._steps = ExchangeSteps(exchange)
         self._events = each(events)
         self._chunks: Iterator[bytes] = each(())
         self.response: Any = None
@@ -83,15 +83,15 @@ class Talk(Generic[T]):
 
     def advance(self) -> Any:
         """Go on to what is handed to the reader next and return it; None when the exchange has ended or is to stop."""
-        while not self._is_over() and (effect := self._steps.following()) is not None:
-            if isinstance(effect, Handed):
+        while not self._is_over() and (effect := self._steps.next_effect()) is not None:
+            if isinstance(effect, ReaderItem):
                 return effect
-            self._steps.done(self._perform(effect))
+            self._steps.succeed(self._perform(effect))
         return None
 
     def close(self) -> None:
         """Give up what is open."""
-        self._hang_up()
+        self._close_response()
         self._steps.close()
 
     def _perform(self, effect: Any) -> Any:
@@ -100,28 +100,28 @@ class Talk(Generic[T]):
                 self._log(effect)
                 self._sleep(effect.seconds)
                 return None
-            case Take():
+            case TakeEvent():
                 return next(self._events, END)
         try:
-            return self._open(effect) if isinstance(effect, Request) else self._more()
+            return self._open(effect) if isinstance(effect, HttpRequest) else self._read_chunk()
         except BaseException as error:  # noqa: BLE001 - it raises again what is no failure of the connection
-            self._hang_up()
-            self._steps.failed(error)
+            self._close_response()
+            self._steps.fail(error)
             return None
 
-    def _open(self, request: Request) -> Head:
-        self._hang_up()
-        self.response = self._http.send(adapter.build(self._http, request), stream=True)
+    def _open(self, request: HttpRequest) -> ResponseHead:
+        self._close_response()
+        self.response = self._http.send(adapter.build_request(self._http, request), stream=True)
         self._chunks = self.response.iter_bytes()
-        return adapter.head(self.response)
+        return adapter.head_of(self.response)
 
-    def _more(self) -> bytes:
+    def _read_chunk(self) -> bytes:
         for chunk in self._chunks:
             if chunk:
                 return chunk
         return b""
 
-    def _hang_up(self) -> None:
+    def _close_response(self) -> None:
         if self.response is not None:
             response, self.response = self.response, None
             with shielded():  # Whoever is cancelled must still give the connection back.

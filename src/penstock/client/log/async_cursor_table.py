@@ -7,7 +7,14 @@ once, whatever is killed in between.
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.client.log.cursor_statements import ASYNC_CONNECTIONS, TABLE, Statements, decoded, moves, plain
+from penstock.client.log.cursor_statements import (
+    ASYNC_CONNECTIONS,
+    TABLE,
+    CursorStatements,
+    decode_row,
+    moved_partitions,
+    use_plain_rows,
+)
 from penstock.errors import CursorMoved
 from penstock.wire.log.reader.pages import Page
 
@@ -28,7 +35,7 @@ class AsyncCursorTable:
 
     def __init__(self, connection: Any, *, table: str = TABLE) -> None:
         self._connection = connection
-        self._statements = Statements(connection, ASYNC_CONNECTIONS, table)
+        self._statements = CursorStatements(connection, ASYNC_CONNECTIONS, table)
 
     async def create(self) -> None:
         """Create the table if it is not there. Consumers whose migrations create it need not call this."""
@@ -37,7 +44,7 @@ class AsyncCursorTable:
     async def load(self, feed: str, consumer: str) -> dict[int, str]:
         """Return the cursors that *consumer* has stored for *feed*, partition to cursor; empty at first."""
         found = await self._run(self._statements.load, feed, consumer)
-        return dict(map(decoded, await found.fetchall()))
+        return dict(map(decode_row, await found.fetchall()))
 
     async def store(self, feed: str, consumer: str, cursors: Mapping[int, str]) -> None:
         """Store *cursors*. Those of other partitions stay, so that several workers can share a consumer's name."""
@@ -53,12 +60,12 @@ class AsyncCursorTable:
         Raises:
             CursorMoved: another process has stored another cursor meanwhile.
         """
-        for partition, cursor, expected in moves(page):
+        for partition, cursor, expected in moved_partitions(page):
             done = await self._run(self._statements.advance, feed, consumer, partition, cursor, expected)
             if not done.rowcount:
                 raise CursorMoved(feed=feed, consumer=consumer, partition=partition, expected=expected)
 
     async def _run(self, statement: str, *values: object) -> Any:
-        cursor = plain(self._connection.cursor())
+        cursor = use_plain_rows(self._connection.cursor())
         await cursor.execute(statement, values)
         return cursor

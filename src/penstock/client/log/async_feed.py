@@ -7,13 +7,13 @@ from typing import Any, Generic, Self, Unpack
 
 from penstock.client.concurrency import AsyncClosing
 from penstock.client.http.async_transport import AsyncTransport
-from penstock.client.http.reading import AsyncReading
-from penstock.client.log.following import FOLLOW_WAIT_SECONDS, POLL_INTERVAL, RETRY_TIMEOUT, Following
+from penstock.client.http.reading import AsyncExchangeReader
+from penstock.client.log.following import FOLLOW_WAIT_SECONDS, POLL_INTERVAL, RETRY_TIMEOUT, FollowProtocol
 from penstock.core.log.cursor import FIRST
 from penstock.wire.http import check_address
 from penstock.wire.log.reader.pages import Data, Page
 from penstock.wire.log.reader.partitions import Discovery
-from penstock.wire.log.reader.protocol import FeedProtocol, Options, wish
+from penstock.wire.log.reader.protocol import FeedProtocol, ReadOptions, read_parameters
 
 
 class AsyncFeed(AsyncClosing, Generic[Data]):
@@ -79,16 +79,16 @@ class AsyncFeed(AsyncClosing, Generic[Data]):
             BadParameter: it speaks ZeroEventHub, and partition_count was not given.
             ServerError: the server refused.
         """
-        return await self._transport.carry_out(self._protocol.discover_patiently(afresh=True))
+        return await self._transport.carry_out(self._protocol.discover_with_retries(afresh=True))
 
     async def cursors(self, start: str = FIRST, *, partitions: Collection[int] | None = None) -> dict[int, str]:
         """Return cursors to begin with: *start* (FIRST or LAST) for all partitions, or for those given."""
         if partitions is None:
-            discovery = await self._transport.carry_out(self._protocol.discover_patiently())
+            discovery = await self._transport.carry_out(self._protocol.discover_with_retries())
             partitions = discovery.ids
         return dict.fromkeys(partitions, start)
 
-    async def read(self, cursors: Mapping[int, str], **options: Unpack[Options]) -> Page[Data]:
+    async def read(self, cursors: Mapping[int, str], **options: Unpack[ReadOptions]) -> Page[Data]:
         """Read one page of the partitions that *cursors* names.
 
         Store what you make of its events together with its cursors, and hand those back for the next page. Where
@@ -106,10 +106,10 @@ class AsyncFeed(AsyncClosing, Generic[Data]):
             ServerError: the server refused with an error that is none of Penstock's.
             MalformedAnswer: the answer breaks the protocol.
         """
-        return await self._transport.carry_out(self._protocol.read(cursors, wish(options)))
+        return await self._transport.carry_out(self._protocol.read(cursors, read_parameters(options)))
 
     async def resume(
-        self, cursor_set: str, /, *, partitions: Collection[int] | None = None, **options: Unpack[Options]
+        self, cursor_set: str, /, *, partitions: Collection[int] | None = None, **options: Unpack[ReadOptions]
     ) -> Page[Data]:
         """Read one page from the cursors that the server keeps under the name *cursor_set*.
 
@@ -120,7 +120,7 @@ class AsyncFeed(AsyncClosing, Generic[Data]):
         """
         options["cursor_set"] = cursor_set
         numbers = None if partitions is None else sorted(partitions)
-        return await self._transport.carry_out(self._protocol.resume(wish(options), numbers))
+        return await self._transport.carry_out(self._protocol.resume(read_parameters(options), numbers))
 
     async def store(self, cursor_set: str, cursors: Mapping[int, str]) -> None:
         """Have the server keep *cursors* under the name *cursor_set*: all before them has been dealt with."""
@@ -133,7 +133,7 @@ class AsyncFeed(AsyncClosing, Generic[Data]):
         partitions: Collection[int] | None = None,
         start: str = FIRST,
         poll_interval: float = POLL_INTERVAL,
-        **options: Unpack[Options],
+        **options: Unpack[ReadOptions],
     ) -> "AsyncFollow[Data]":
         """Follow the feed for ever: iterate over what this returns, page by page.
 
@@ -151,12 +151,12 @@ class AsyncFeed(AsyncClosing, Generic[Data]):
                 server's are used.
         """
         options.setdefault("wait_seconds", FOLLOW_WAIT_SECONDS)
-        following = Following(
+        following = FollowProtocol(
             self._protocol,
             cursors or {},
             chosen=partitions,
             start=start,
-            wish=wish(options),
+            parameters=read_parameters(options),
             poll_interval=poll_interval,
         )
         return AsyncFollow(self._transport, following)
@@ -172,8 +172,8 @@ class AsyncFollow(AsyncClosing, Generic[Data]):
     A cancellation such as `asyncio.timeout` loses nothing: the iterator can go on afterwards.
     """
 
-    def __init__(self, transport: AsyncTransport, following: Following) -> None:
-        self._reading = AsyncReading(transport.http, following.run())
+    def __init__(self, transport: AsyncTransport, following: FollowProtocol) -> None:
+        self._reading = AsyncExchangeReader(transport.http, following.run())
 
     def __aiter__(self) -> Self:
         return self

@@ -31,7 +31,7 @@ def parameter_mark(connection: Any, kinds: Mapping[str, str]) -> str:
     raise TypeError(f"a {wanted} is wanted, not a {type(connection).__module__}.{type(connection).__qualname__}")
 
 
-def plain(cursor: Any) -> Any:
+def use_plain_rows(cursor: Any) -> Any:
     """Have *cursor* give rows as they come, whatever the connection's row factory makes of them."""
     cursor.row_factory = None if type(cursor).__module__.startswith("sqlite3") else lambda _: tuple
     return cursor
@@ -65,7 +65,7 @@ ON CONFLICT (feed, consumer, "partition") DO UPDATE SET cursor = excluded.cursor
 """
 
 
-class Statements:
+class CursorStatements:
     """The table's statements as one kind of connection wants them."""
 
     def __init__(self, connection: Any, kinds: Mapping[str, str], table: str) -> None:
@@ -77,7 +77,7 @@ class Statements:
         )
 
 
-def moves(page: Page) -> Iterator[tuple[int, str, str]]:
+def moved_partitions(page: Page) -> Iterator[tuple[int, str, str]]:
     """Yield each partition in which *page* moves its reader, with the cursor after it and the one before."""
     for partition, cursor in page.cursors.items():
         expected = page.since.get(partition, cursor)
@@ -85,7 +85,7 @@ def moves(page: Page) -> Iterator[tuple[int, str, str]]:
             yield partition, cursor, expected
 
 
-def decoded(row: tuple[Any, Any]) -> tuple[int, str]:
+def decode_row(row: tuple[Any, Any]) -> tuple[int, str]:
     """Return the partition and the cursor of *row*; a connection may give text as bytes."""
     partition, cursor = row
     return partition, cursor.decode() if isinstance(cursor, bytes) else cursor

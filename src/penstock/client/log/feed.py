@@ -7,14 +7,14 @@ from types import UnionType
 from typing import Any, Generic, Self, Unpack
 
 from penstock.client.concurrency import Closing
-from penstock.client.http.reading import Reading
+from penstock.client.http.reading import ExchangeReader
 from penstock.client.http.transport import Transport
-from penstock.client.log.following import FOLLOW_WAIT_SECONDS, POLL_INTERVAL, RETRY_TIMEOUT, Following
+from penstock.client.log.following import FOLLOW_WAIT_SECONDS, POLL_INTERVAL, RETRY_TIMEOUT, FollowProtocol
 from penstock.core.log.cursor import FIRST
 from penstock.wire.http import check_address
 from penstock.wire.log.reader.pages import Data, Page
 from penstock.wire.log.reader.partitions import Discovery
-from penstock.wire.log.reader.protocol import FeedProtocol, Options, wish
+from penstock.wire.log.reader.protocol import FeedProtocol, ReadOptions, read_parameters
 
 
 class Feed(Closing, Generic[Data]):
@@ -78,16 +78,16 @@ class Feed(Closing, Generic[Data]):
             BadParameter: it speaks ZeroEventHub, and partition_count was not given.
             ServerError: the server refused.
         """
-        return self._transport.carry_out(self._protocol.discover_patiently(afresh=True))
+        return self._transport.carry_out(self._protocol.discover_with_retries(afresh=True))
 
     def cursors(self, start: str = FIRST, *, partitions: Collection[int] | None = None) -> dict[int, str]:
         """Return cursors to begin with: *start* (FIRST or LAST) for all partitions, or for those given."""
         if partitions is None:
-            discovery = self._transport.carry_out(self._protocol.discover_patiently())
+            discovery = self._transport.carry_out(self._protocol.discover_with_retries())
             partitions = discovery.ids
         return dict.fromkeys(partitions, start)
 
-    def read(self, cursors: Mapping[int, str], **options: Unpack[Options]) -> Page[Data]:
+    def read(self, cursors: Mapping[int, str], **options: Unpack[ReadOptions]) -> Page[Data]:
         """Read one page of the partitions that *cursors* names.
 
         Store what you make of its events together with its cursors, and hand those back for the next page. Where
@@ -105,10 +105,10 @@ class Feed(Closing, Generic[Data]):
             ServerError: the server refused with an error that is none of Penstock's.
             MalformedAnswer: the answer breaks the protocol.
         """
-        return self._transport.carry_out(self._protocol.read(cursors, wish(options)))
+        return self._transport.carry_out(self._protocol.read(cursors, read_parameters(options)))
 
     def resume(
-        self, cursor_set: str, /, *, partitions: Collection[int] | None = None, **options: Unpack[Options]
+        self, cursor_set: str, /, *, partitions: Collection[int] | None = None, **options: Unpack[ReadOptions]
     ) -> Page[Data]:
         """Read one page from the cursors that the server keeps under the name *cursor_set*.
 
@@ -119,7 +119,7 @@ class Feed(Closing, Generic[Data]):
         """
         options["cursor_set"] = cursor_set
         numbers = None if partitions is None else sorted(partitions)
-        return self._transport.carry_out(self._protocol.resume(wish(options), numbers))
+        return self._transport.carry_out(self._protocol.resume(read_parameters(options), numbers))
 
     def store(self, cursor_set: str, cursors: Mapping[int, str]) -> None:
         """Have the server keep *cursors* under the name *cursor_set*: all before them has been dealt with."""
@@ -132,7 +132,7 @@ class Feed(Closing, Generic[Data]):
         partitions: Collection[int] | None = None,
         start: str = FIRST,
         poll_interval: float = POLL_INTERVAL,
-        **options: Unpack[Options],
+        **options: Unpack[ReadOptions],
     ) -> "Follow[Data]":
         """Follow the feed for ever: iterate over what this returns, page by page.
 
@@ -150,12 +150,12 @@ class Feed(Closing, Generic[Data]):
                 server's are used.
         """
         options.setdefault("wait_seconds", FOLLOW_WAIT_SECONDS)
-        following = Following(
+        following = FollowProtocol(
             self._protocol,
             cursors or {},
             chosen=partitions,
             start=start,
-            wish=wish(options),
+            parameters=read_parameters(options),
             poll_interval=poll_interval,
         )
         return Follow(self._transport, following)
@@ -171,8 +171,8 @@ class Follow(Closing, Generic[Data]):
     An interruption such as Ctrl-C loses nothing: the iterator can go on afterwards.
     """
 
-    def __init__(self, transport: Transport, following: Following) -> None:
-        self._reading = Reading(transport.http, following.run())
+    def __init__(self, transport: Transport, following: FollowProtocol) -> None:
+        self._reading = ExchangeReader(transport.http, following.run())
 
     def __iter__(self) -> Self:
         return self

@@ -6,10 +6,10 @@ from typing import Final
 
 from penstock.core.log.cursor import LAST
 from penstock.errors import CursorSetNotFound, NotFound, PenstockError, ServerError
-from penstock.wire.http import DELAY_SECONDS_MAX, Backoff, Exchange, Pause, is_passing
+from penstock.wire.http import DELAY_SECONDS_MAX, Exchange, Pause, RetryBackoff, is_transient
 from penstock.wire.log.reader.pages import Page
-from penstock.wire.log.reader.partitions import Course
-from penstock.wire.log.reader.protocol import FeedProtocol, Wish, refuse_until, turns
+from penstock.wire.log.reader.partitions import ReadState
+from penstock.wire.log.reader.protocol import FeedProtocol, ReadParameters, check_no_until, plan_round
 
 RETRY_TIMEOUT: Final = 30.0
 """For so long a call is tried again, unless something else is asked for."""
@@ -21,7 +21,7 @@ CLOSED_PAUSE_SECONDS: Final = 10.0
 """How often a feed whose partitions are all read and closed is asked for new ones."""
 
 
-class Following:
+class FollowProtocol:
     """One reader that follows a feed. It yields a Page effect whenever something came: events, or another cursor.
 
     Args:
@@ -40,36 +40,36 @@ class Following:
         *,
         chosen: Collection[int] | None,
         start: str,
-        wish: Wish,
+        parameters: ReadParameters,
         poll_interval: float,
     ) -> None:
-        refuse_until(wish)
+        check_no_until(parameters)
         self._feed = feed
         self._cursors = dict(cursors)
         self._chosen = chosen
         self._start = start
-        self._wish = wish
+        self._wish = parameters
         self._poll_interval = poll_interval
-        self._backoff = Backoff(DELAY_SECONDS_MAX)
+        self._backoff = RetryBackoff(DELAY_SECONDS_MAX)
         self._turn = 0
 
     def run(self) -> Exchange[None]:
         """Follow the feed. It ends only by an error that cannot pass, which it raises."""
-        course: Course | None = None
+        state: ReadState | None = None
         while True:
             try:
-                if course is None:
-                    course = yield from self._begin()
-                yield from self._round(course)
+                if state is None:
+                    state = yield from self._begin()
+                yield from self._round(state)
             except PenstockError as error:
-                if not is_passing(error):
+                if not is_transient(error):
                     raise
                 pause = Pause(self._backoff.delay(error), error)
             else:
                 continue
             yield pause
 
-    def _begin(self) -> Exchange[Course]:
+    def _begin(self) -> Exchange[ReadState]:
         if self._wish.cursor_set is not None and not self._cursors:
             chosen = None if self._chosen is None else sorted(self._chosen)
             try:
@@ -80,28 +80,28 @@ class Following:
             else:
                 self._cursors = dict(page.cursors)
                 yield page
-        return (yield from self._feed.course(self._cursors, self._chosen, self._start))
+        return (yield from self._feed.read_state(self._cursors, self._chosen, self._start))
 
-    def _round(self, course: Course) -> Exchange[None]:
+    def _round(self, state: ReadState) -> Exchange[None]:
         feed, started = self._feed, self._feed.clock()
-        groups = feed.groups(course, self._wish)
+        groups = feed.groups(state, self._wish)
         brought = advanced = False
-        for group, wait_seconds in turns(groups, self._wish.wait_seconds, self._turn):
-            before = dict(course.cursors)
+        for group, wait_seconds in plan_round(groups, self._wish.wait_seconds, self._turn):
+            before = dict(state.cursors)
             # A place comes before a wait: were the connection to break in the wait, `_last` would mean a later end.
             is_placed = all(before[number] != LAST for number in group)
-            page = yield from feed.step(course, group, self._wish, wait_seconds if is_placed else 0.0)
+            page = yield from feed.step(state, group, self._wish, wait_seconds if is_placed else 0.0)
             self._backoff.reset()
             if page is None:
                 return
             brought = brought or bool(page.events)
-            if page.events or course.cursors != before:
+            if page.events or state.cursors != before:
                 advanced = True
-                yield Page(page.events, dict(course.cursors), before)
+                yield Page(page.events, dict(state.cursors), before)
         self._turn = 0 if brought else self._turn + 1
         if not groups:
             yield Pause(CLOSED_PAUSE_SECONDS)
-            course.meet((yield from feed.discovery(afresh=True)))
+            state.update_partitions((yield from feed.discovery(afresh=True)))
         elif not brought:
             least = ADVANCE_PAUSE_SECONDS if advanced else self._poll_interval
             yield Pause(max(0.0, started + least - feed.clock()))

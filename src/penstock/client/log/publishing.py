@@ -30,7 +30,7 @@ from penstock.errors import (
     PenstockError,
     ServerError,
 )
-from penstock.wire.http import END, TAKE, Exchange, Request, fetch, is_undone, patiently, refusal
+from penstock.wire.http import END, TAKE, Exchange, HttpRequest, error_of, fetch, is_not_applied, retry_until
 from penstock.wire.log.zeroeventhub import NDJSON
 
 BATCH_EVENTS: Final = 1_000
@@ -53,7 +53,7 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batching:
+class BatchLimits:
     """How events are packed into requests; one request is one transaction of the hub."""
 
     event_count: int = BATCH_EVENTS
@@ -65,7 +65,7 @@ class Batching:
                 raise BadParameter(parameter=name, value=value, allowed="a whole number, 1 or more")
 
 
-class Publishing:
+class PublishProtocol:
     """The protocol side of publishing to one hub.
 
     Args:
@@ -95,7 +95,7 @@ class Publishing:
         self._new_id = new_id
 
     def publish(
-        self, event_type: str, key: Key, batching: Batching, progress: Callable[[Published], object] | None
+        self, event_type: str, key: Key, batching: BatchLimits, progress: Callable[[Published], object] | None
     ) -> Exchange[Published]:
         """Take events and publish them until there are no more.
 
@@ -128,7 +128,7 @@ class Publishing:
     def line(self, event: Any, key: Key, has_metadata: bool) -> bytes:
         """Return the line that publishes *event*; one that *has_metadata* gets an id and a time where it has none."""
         given = event if isinstance(event, NewEvent) else None
-        raw = raw_of(event if given is None else given.data)
+        raw = encode_payload(event if given is None else given.data)
         own_key = given.key if given is not None else None
         if own_key is None:
             own_key = key(event) if callable(key) else key
@@ -139,20 +139,20 @@ class Publishing:
         if has_metadata:
             raw = fill_metadata(raw, eid=self._new_id, occurred_at=self._now)
             check_size(raw)
-        return feed_line(raw, key, given)
+        return encode_line(raw, key, given)
 
     def _publish_batch(
         self, event_type: str, lines: list[bytes], done: Published, progress: Callable[[Published], object] | None
     ) -> Exchange[Published]:
         body = b"".join(lines)
-        request = Request(
+        request = HttpRequest(
             method="POST",
             url=hub_address(self._url, "feeds", event_type),
             headers={"content-type": NDJSON, "accept": "application/json"},
             body=body,
         )
         try:
-            answer = yield from patiently(lambda: _send(request), is_undone, self._retry_timeout, self._clock)
+            answer = yield from retry_until(lambda: _send(request), is_not_applied, self._retry_timeout, self._clock)
         except PenstockError as error:
             self._event_types.forget(event_type)
             raise _after(error, done, len(lines)) from error.__cause__
@@ -183,10 +183,10 @@ class _Receipt(msgspec.Struct):
     cursors: dict[int, str] = {}
 
 
-def feed_line(raw: bytes, key: str | None = None, given: NewEvent | None = None) -> bytes:
+def encode_line(raw: bytes, key: str | None = None, given: NewEvent | None = None) -> bytes:
     r"""Return the line that publishes the event *raw*, with what accompanies it.
 
-    >>> feed_line(b'{"a":1}', "k")
+    >>> encode_line(b'{"a":1}', "k")
     b'{"data":{"a":1},"key":"k"}\n'
     """
     rest: dict[str, Any] = {}
@@ -200,7 +200,7 @@ def feed_line(raw: bytes, key: str | None = None, given: NewEvent | None = None)
     return b'{"data":%b%b\n' % (raw, tail)
 
 
-def raw_of(event: Any) -> bytes:
+def encode_payload(event: Any) -> bytes:
     """Return what an event holds as it is published, on one line.
 
     Raises:
@@ -216,7 +216,7 @@ def raw_of(event: Any) -> bytes:
     return raw
 
 
-def _send(request: Request) -> Exchange[_Receipt]:
+def _send(request: HttpRequest) -> Exchange[_Receipt]:
     try:
         answer = yield from fetch(request)
     except ConnectionLost as error:
@@ -226,8 +226,8 @@ def _send(request: Request) -> Exchange[_Receipt]:
             return msgspec.json.decode(answer.body, type=_Receipt)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise OutcomeUnknown(reason=f"{request.url} gave no receipt but {answer.body[:200]!r}") from error
-    refused = refusal(answer)
-    if type(refused) is ServerError and answer.status >= 500 and not is_undone(refused):
+    refused = error_of(answer)
+    if type(refused) is ServerError and answer.status >= 500 and not is_not_applied(refused):
         raise OutcomeUnknown(reason=str(refused)) from refused
     raise refused
 
@@ -246,7 +246,7 @@ def _after(error: PenstockError, done: Published, batch_count: int) -> PenstockE
 
 
 Make: TypeAlias = Callable[[bytes, str | None, NewEvent | None, bool], bytes]
-"""See `Publishing.line_of`."""
+"""See `PublishProtocol.line_of`."""
 
 
 class Publication(NamedTuple):
@@ -322,7 +322,7 @@ class Event:
     def line(self, has_metadata: bool, make: Make) -> bytes:
         """Return the line that publishes it, which *make* makes once: one that *has_metadata*, or one without."""
         if self._line is None or self._line[0] != has_metadata:
-            self._raw, given = raw_of(self.data), None
+            self._raw, given = encode_payload(self.data), None
             if self.headers or self._wanted is not None:
                 given = NewEvent.of(self._raw, headers=self.headers, partition=self._wanted)
             self._line = has_metadata, make(self._raw, self.key, given, has_metadata)
@@ -333,11 +333,11 @@ class Event:
         if (self.key, self.headers, self._wanted) != (other.key, other.headers, other._wanted):
             return False
         try:
-            return raw_of(other.data) == self._raw
+            return encode_payload(other.data) == self._raw
         except (PenstockError, TypeError):  # It cannot even be sent by now.
             return False
 
-    def published(self, publication: Publication) -> None:
+    def mark_published(self, publication: Publication) -> None:
         """Take note that it is stored."""
         self._publication = publication
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from penstock.client.async_client import AsyncClient
 from penstock.client.concurrency import AsyncCancel, AsyncClosing, check_async_cancel
-from penstock.client.http.async_transport import AsyncTalk
+from penstock.client.http.async_transport import AsyncExchangeRun
 from penstock.client.http.exchanges import RetryPolicy
 from penstock.client.producers.event_batch import EventBatch
 from penstock.client.producers.options import (
@@ -16,16 +16,16 @@ from penstock.client.producers.options import (
     PublishResult,
     Resolution,
 )
-from penstock.client.producers.partition_state import Lane, Operation
+from penstock.client.producers.partition_state import PartitionState, ProducerCall
 from penstock.client.producers.partitions import (
     ATTEMPT_TIMEOUT,
     BATCH_BYTES,
     CANCEL_GRACE_SECONDS,
     DELIVERY_TIMEOUT,
-    Lanes,
+    ProducerPartitions,
     check_client,
 )
-from penstock.client.producers.turns import AsyncGuard, async_is_free, async_pause, async_publish, async_turn
+from penstock.client.producers.turns import AsyncTurnLock, async_pause, async_publish, async_turn, async_wait_until_free
 from penstock.client.registry import PublishingProperties
 from penstock.wire.http import Exchange
 
@@ -84,10 +84,10 @@ class AsyncIdempotentProducer(AsyncClosing):
     ) -> None:
         check_client(client, AsyncClient, "an IdempotentProducer is made")
         protocol, self._transport = client.parts()
-        self._lanes = Lanes(
+        self._partitions = ProducerPartitions(
             protocol,
             event_type,
-            AsyncGuard,
+            AsyncTurnLock,
             group=producer_group,
             options=partition_options or {},
             retry=retry,
@@ -98,17 +98,17 @@ class AsyncIdempotentProducer(AsyncClosing):
             cancel_grace_seconds=cancel_grace_seconds,
             on_resolution=on_resolution,
         )
-        self._naming = AsyncGuard()
+        self._group_lock = AsyncTurnLock()
 
     @property
     def event_type(self) -> str:
         """Where it publishes to."""
-        return self._lanes.producing.event_type
+        return self._partitions.protocol.event_type
 
     @property
     def producer_group(self) -> str | None:
         """Its producer group; None: it has not got one yet."""
-        return self._lanes.producing.group
+        return self._partitions.protocol.group
 
     async def send(
         self,
@@ -144,18 +144,18 @@ class AsyncIdempotentProducer(AsyncClosing):
             ClaimRefused, EpochExhausted: the epoch that it is to begin with cannot be had.
         """
         check_async_cancel(cancel)
-        lane, values = self._lanes.given(events, partition)
+        state, values = self._partitions.resolve_target(events, partition)
         if not values:
-            return self._lanes.nothing(lane)
-        operation = self._lanes.operation(timeout, cancel.is_set if cancel else None, values)
+            return self._partitions.empty_result(state)
+        call = self._partitions.begin_call(timeout, cancel.is_set if cancel else None, values)
 
         async def work() -> None:
-            await self._begin(lane, operation, cancel)
-            await self._carry_out(self._lanes.producing.send(lane, values, operation), cancel)
+            await self._begin(state, call, cancel)
+            await self._carry_out(self._partitions.protocol.send(state, values, call), cancel)
 
-        with self._lanes.marked(events, operation), self._lanes.told(lane, operation):
-            entered = self._entered(lane, operation)
-            return await async_publish(work, entered, cancel, lanes=self._lanes, lane=lane, operation=operation)
+        with self._partitions.lock_batch(events, call), self._partitions.annotate_errors(state, call):
+            entered = self._turn(state, call)
+            return await async_publish(work, entered, cancel, partitions=self._partitions, state=state, call=call)
 
     async def create_batch(self, partition: int, max_bytes: int = BATCH_BYTES) -> EventBatch:
         """Return an empty batch for *partition*, which takes events up to *max_bytes*.
@@ -163,10 +163,10 @@ class AsyncIdempotentProducer(AsyncClosing):
         Raises:
             EventTypeNotFound: there is no such event type.
         """
-        lane, operation = self._lanes.lane(partition), self._lanes.operation(None)
-        with self._lanes.told(lane, operation):
-            category = await self._transport.carry_out(self._lanes.producing.category(operation))
-        return self._lanes.batch(lane, max_bytes, category)
+        state, call = self._partitions.state(partition), self._partitions.begin_call(None)
+        with self._partitions.annotate_errors(state, call):
+            category = await self._transport.carry_out(self._partitions.protocol.category(call))
+        return self._partitions.new_batch(state, max_bytes, category)
 
     async def get_publishing_properties(self, partition: int, *, refresh: bool = False) -> PublishingProperties:
         """Return how far it has come in a partition, in which it begins if it has not; *refresh*: by what the hub says.
@@ -175,12 +175,12 @@ class AsyncIdempotentProducer(AsyncClosing):
             ClaimRefused, EpochExhausted: the epoch that it is to begin with cannot be had.
             ProducerNotFound: the hub knows nothing of it any more.
         """
-        lane, operation = self._lanes.lane(partition), self._lanes.operation(None)
-        async with self._entered(lane, operation):
-            await self._begin(lane, operation)
+        state, call = self._partitions.state(partition), self._partitions.begin_call(None)
+        async with self._turn(state, call):
+            await self._begin(state, call)
             if refresh:
-                return await self._transport.carry_out(self._lanes.producing.properties(lane, operation))
-        return self._lanes.properties(lane)
+                return await self._transport.carry_out(self._partitions.protocol.properties(state, call))
+        return self._partitions.properties(state)
 
     async def resolve(self, partition: int) -> Resolution | None:
         """Find out, once and for all, whether the last batch is stored; None: that is known.
@@ -188,9 +188,9 @@ class AsyncIdempotentProducer(AsyncClosing):
         Raises:
             ProducerUnsafe: somebody else has taken over, or the hub has lost something.
         """
-        lane, operation = self._lanes.lane(partition), self._lanes.operation(None)
-        async with self._entered(lane, operation):
-            return await self._transport.carry_out(self._lanes.producing.resolve(lane, operation))
+        state, call = self._partitions.state(partition), self._partitions.begin_call(None)
+        async with self._turn(state, call):
+            return await self._transport.carry_out(self._partitions.protocol.resolve(state, call))
 
     async def aclose(self, timeout: float | None = None) -> CloseReport:  # noqa: ASYNC109 - it interrupts nothing
         """Publish nothing more, wait for what is being published, and return what is left open.
@@ -198,24 +198,24 @@ class AsyncIdempotentProducer(AsyncClosing):
         Args:
             timeout: Seconds to wait; None: as long as the calls last.
         """
-        operation = self._lanes.closed(timeout)
-        lanes = [(lane.partition, self._lanes.guard(lane)) for lane in self._lanes.all()]
-        unfinished = [partition for partition, guard in lanes if not await async_is_free(guard, operation)]
-        return self._lanes.report(unfinished)
+        call = self._partitions.close(timeout)
+        partitions = [(state.partition, self._partitions.lock(state)) for state in self._partitions.states()]
+        unfinished = [partition for partition, lock in partitions if not await async_wait_until_free(lock, call)]
+        return self._partitions.report(unfinished)
 
     def __repr__(self) -> str:
-        return self._lanes.shown(self)
+        return self._partitions.describe(self)
 
-    async def _begin(self, lane: Lane, operation: Operation, cancel: AsyncCancel | None = None) -> None:
+    async def _begin(self, state: PartitionState, call: ProducerCall, cancel: AsyncCancel | None = None) -> None:
         """Begin in a partition; one at a time as long as there is no group, so that all have the same."""
         if self.producer_group is None:
-            async with async_turn(self._naming, self._lanes, lane, operation):
-                await self._carry_out(self._lanes.producing.begin(lane, operation), cancel)
+            async with async_turn(self._group_lock, self._partitions, state, call):
+                await self._carry_out(self._partitions.protocol.begin(state, call), cancel)
         else:
-            await self._carry_out(self._lanes.producing.begin(lane, operation), cancel)
+            await self._carry_out(self._partitions.protocol.begin(state, call), cancel)
 
     async def _carry_out(self, exchange: Exchange[T], cancel: AsyncCancel | None) -> T:
-        talk = AsyncTalk(self._transport.http, exchange, sleep=async_pause(cancel))
+        talk = AsyncExchangeRun(self._transport.http, exchange, sleep=async_pause(cancel))
         try:
             while await talk.advance() is not None:
                 pass
@@ -224,7 +224,7 @@ class AsyncIdempotentProducer(AsyncClosing):
             await talk.aclose()
 
     @asynccontextmanager
-    async def _entered(self, lane: Lane, operation: Operation) -> AsyncIterator[None]:
-        async with async_turn(self._lanes.guard(lane), self._lanes, lane, operation):
-            self._lanes.check_open()
+    async def _turn(self, state: PartitionState, call: ProducerCall) -> AsyncIterator[None]:
+        async with async_turn(self._partitions.lock(state), self._partitions, state, call):
+            self._partitions.check_open()
             yield

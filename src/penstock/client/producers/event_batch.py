@@ -81,7 +81,7 @@ class EventBatch:
         if self._result is not None:
             raise AlreadyPublished(partition=self.partition, sequence=self._result.first_sequence)
 
-    def sending(self) -> None:
+    def begin_sending(self) -> None:
         """Take no more events.
 
         Raises:
@@ -94,7 +94,7 @@ class EventBatch:
     def __repr__(self) -> str:
         return f"EventBatch({self.event_type!r}, partition={self.partition}, count={self.count})"
 
-    def sent(self, result: PublishResult | None) -> None:
+    def end_sending(self, result: PublishResult | None) -> None:
         """Take note of what came of it; None: it has failed, and may take more events."""
         self._sending = False
         self._result = result

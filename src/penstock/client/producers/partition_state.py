@@ -31,8 +31,8 @@ from penstock.errors import (
     TooManyProducers,
 )
 from penstock.wire import producers as wire
-from penstock.wire.http import is_passing, is_undone
-from penstock.wire.producers import Shown
+from penstock.wire.http import is_not_applied, is_transient
+from penstock.wire.producers import ProducerProperties
 
 VALUES_MAX: Final = 100_000
 """So many are remembered; of more, the oldest are forgotten."""
@@ -90,10 +90,10 @@ class PlainValues:
 
 LAST_SECONDS: Final = 0.1
 """A last attempt has so much time at least."""
-Standing: TypeAlias = Literal["new", "ready", "unresolved", "poisoned"]
+Status: TypeAlias = Literal["new", "ready", "unresolved", "failed"]
 
 
-class Numbered(NamedTuple):
+class NumberedBatch(NamedTuple):
     """Events with their numbers, as they are sent: the same bytes, however often."""
 
     epoch: int
@@ -106,7 +106,7 @@ class AbandonedError(Exception):
     """Nobody waits for what comes of an operation any longer: it ends where it is."""
 
 
-class Operation:
+class ProducerCall:
     """One call of an idempotent producer; only while somebody waits for it may it change what is known."""
 
     def __init__(
@@ -115,14 +115,14 @@ class Operation:
         is_cancelled: Callable[[], bool] = lambda: False,
         values: Sequence[Any] = (),
         *,
-        lasts: tuple[str, float] = ("delivery_timeout", 0.0),
+        limit: tuple[str, float] = ("delivery_timeout", 0.0),
     ) -> None:
         """Begin one that may last until *deadline*, on the monotonic clock, unless it is cancelled before.
 
-        *values* are what it is to publish. *lasts* is for how many seconds it may last, and who says so.
+        *values* are what it is to publish. *limit* is for how many seconds it may last, and who says so.
         """
         self.deadline = deadline
-        self.lasts = lasts
+        self.limit = limit
         self.is_cancelled = is_cancelled
         self.values = values
         self.events: Sequence[Event] = ()
@@ -138,7 +138,7 @@ class Operation:
         self._guard = threading.Lock()
 
     @contextmanager
-    def holding(self) -> Iterator[None]:
+    def hold(self) -> Iterator[None]:
         """Keep whoever waits for it waiting while the block runs; raise AbandonedError where nobody does."""
         with self._guard:
             if self._over:
@@ -160,13 +160,13 @@ class Operation:
             self._over = True
 
 
-class Lane:
+class PartitionState:
     """One partition of an idempotent producer. One operation at a time is in it."""
 
     def __init__(self, partition: int, options: PartitionPublishingOptions) -> None:
         self.partition = partition
         self.options = options
-        self.standing: Standing = "new"
+        self.status: Status = "new"
         self.group = ""
         self.epoch = 0
         self.begun = 0
@@ -181,7 +181,7 @@ class Lane:
         """The number of the last event; None: there is none in this epoch."""
         self.claim_id = new_claim_id()
         """Of the next claim, until that is granted: so it can be made again."""
-        self.doubtful: Numbered | None = None
+        self.unresolved: NumberedBatch | None = None
         """What was sent last, while it is not known whether it is stored."""
         self.error: ProducerUnsafe | None = None
         """Why nothing more is published."""
@@ -190,7 +190,7 @@ class Lane:
         self.plain = PlainValues()
         """What those events were handed in as that were handed in as something else."""
 
-    def adopt(self, shown: Shown) -> None:
+    def adopt(self, shown: ProducerProperties) -> None:
         """Go on in the epoch that was granted."""
         assert shown.next_sequence is not None
         self.group, self.epoch, self.next = shown.producer_group, shown.epoch, shown.next_sequence
@@ -199,76 +199,76 @@ class Lane:
         self.modulus = shown.sequence_modulus
         self.last_offset, self.last_published = shown.last_offset, shown.last_published_sequence
         self.claim_id = new_claim_id()
-        self.clear()
+        self.mark_ready()
 
     def advance(self, count: int, ranges: Sequence[OffsetRange]) -> None:
         """Take note that the next *count* events are stored."""
         self.next = (self.next + count) % self.modulus
         self.last_offset = ranges[-1].last
         self.last_published = (self.next - 1) % self.modulus
-        self.clear()
+        self.mark_ready()
 
-    def doubt(self, numbered: Numbered) -> None:
-        """Take note that it is not known whether *numbered* is stored."""
-        self.doubtful = numbered
-        self.standing = "unresolved"
+    def mark_unresolved(self, batch: NumberedBatch) -> None:
+        """Take note that it is not known whether *batch* is stored."""
+        self.unresolved = batch
+        self.status = "unresolved"
 
-    def clear(self) -> None:
+    def mark_ready(self) -> None:
         """Take note that nothing is in doubt."""
-        self.doubtful = None
-        self.standing = "ready"
+        self.unresolved = None
+        self.status = "ready"
 
-    def poison(self, error: ProducerUnsafe) -> ProducerUnsafe:
+    def fail(self, error: ProducerUnsafe) -> ProducerUnsafe:
         """Publish nothing more, and say why each time."""
-        self.standing, self.error = "poisoned", error
+        self.status, self.error = "failed", error
         return error
 
     def check(self) -> None:
         """Raise what has poisoned it, if anything has: what became of that batch says nothing of others."""
         if self.error is not None:
-            error = again(self.error)
+            error = copy_error(self.error)
             error.fields.pop("outcome", None)
             raise error
 
-    def outcome(self, operation: Operation) -> Outcome:
+    def outcome(self, call: ProducerCall) -> Outcome:
         """Return whether anything of what an operation is to publish may be stored, now that it has failed."""
-        if operation.is_ambiguous:
+        if call.is_ambiguous:
             return "unknown"
-        open_ = set(map(id, self.doubtful.events)) if self.doubtful else set()
-        is_open = any(id(each) in open_ for each in self.plain.events(operation.values))
-        return "unknown" if is_open or self.has_settled(operation) else "not_stored"
+        open_ = set(map(id, self.unresolved.events)) if self.unresolved else set()
+        is_open = any(id(each) in open_ for each in self.plain.events(call.values))
+        return "unknown" if is_open or self.has_settled(call) else "not_stored"
 
-    def has_settled(self, operation: Operation) -> bool:
+    def has_settled(self, call: ProducerCall) -> bool:
         """Tell whether anything of what an operation is to publish was found to be stored, and nobody was told so."""
-        return any(each in self.settled for each in self.plain.events(operation.values))
+        return any(each in self.settled for each in self.plain.events(call.values))
 
-    def settle(self, numbered: Numbered, ranges: Sequence[OffsetRange]) -> None:
-        """Take note that *numbered* is stored, though its user was told that this is not known."""
-        self.settled.update(zip(numbered.events, self.publications(numbered, ranges), strict=True))
+    def settle(self, batch: NumberedBatch, ranges: Sequence[OffsetRange]) -> None:
+        """Take note that *batch* is stored, though its user was told that this is not known."""
+        self.settled.update(zip(batch.events, self.publications(batch, ranges), strict=True))
         self.plain.drop_oldest()
 
-    def known(self, events: Sequence[Event]) -> bool:
+    def are_settled(self, events: Sequence[Event]) -> bool:
         """Tell whether all of *events* were found to be stored."""
         return all(event in self.settled for event in events)
 
-    def tell(self, events: Sequence[Event]) -> None:
+    def confirm(self, events: Sequence[Event]) -> None:
         """Let *events* know where they are stored, those too that were found to be: it is told now."""
         for event in events if self.settled else ():
             if (found := self.settled.pop(event, None)) is not None:
-                event.published(found)
+                event.mark_published(found)
         self.plain.drop(events)
 
-    def publications(self, numbered: Numbered, ranges: Sequence[OffsetRange]) -> list[Publication]:
+    def publications(self, batch: NumberedBatch, ranges: Sequence[OffsetRange]) -> list[Publication]:
         """Return under which number, and where, each of these events is stored."""
         offsets = (offset for each in ranges for offset in range(each.first, each.last + 1))
-        numbers = ((numbered.first + at) % self.modulus for at in range(len(numbered.events)))
+        numbers = ((batch.first + at) % self.modulus for at in range(len(batch.events)))
         return [
-            Publication(self.group, self.partition, numbered.epoch, number, offset)
+            Publication(self.group, self.partition, batch.epoch, number, offset)
             for number, offset in zip(numbers, offsets, strict=True)
         ]
 
 
-def again(error: PenstockError) -> PenstockError:
+def copy_error(error: PenstockError) -> PenstockError:
     """Return an error that says the same, to be raised another time."""
     return type(error)(error.detail, **error.fields)
 
@@ -278,80 +278,80 @@ def new_claim_id() -> str:
     return uuid4().hex
 
 
-def is_transient(error: PenstockError) -> bool:
+def is_retryable(error: PenstockError) -> bool:
     """Say whether the same request, sent again unchanged, may succeed."""
-    return is_passing(error) or isinstance(error, MalformedAnswer | OutcomeUnknown | TooManyProducers)
+    return is_transient(error) or isinstance(error, MalformedAnswer | OutcomeUnknown | TooManyProducers)
 
 
 def may_be_stored(error: PenstockError) -> bool:
     """Say whether the batch that failed with *error* may be stored all the same."""
-    return is_transient(error) and not is_undone(error) and not isinstance(error, TooManyProducers)
+    return is_retryable(error) and not is_not_applied(error) and not isinstance(error, TooManyProducers)
 
 
-def regressed(lane: Lane, numbered: Numbered, error: ProducerUnsafe) -> ServerStateRegressed | None:
+def regression_error(state: PartitionState, batch: NumberedBatch, error: ProducerUnsafe) -> ServerStateRegressed | None:
     """Return the error that *error* stands for where the hub knows less than it has acknowledged."""
     if not isinstance(error, SequenceGap):
         return None
     expected = error.expected
-    missing = (numbered.first - expected) % lane.modulus
-    if not 0 < missing < lane.modulus / 2:
+    missing = (batch.first - expected) % state.modulus
+    if not 0 < missing < state.modulus / 2:
         return None
-    return lost(lane, numbered, expected, missing)
+    return lost_events_error(state, batch, expected, missing)
 
 
-def lost(lane: Lane, numbered: Numbered, expected: int, missing: int) -> ServerStateRegressed:
-    """Return the error that tells of *missing* events, from the number *expected* on, before *numbered*."""
+def lost_events_error(state: PartitionState, batch: NumberedBatch, expected: int, missing: int) -> ServerStateRegressed:
+    """Return the error that tells of *missing* events, from the number *expected* on, before *batch*."""
     return ServerStateRegressed(
-        producer_group=lane.group,
-        partition=lane.partition,
-        current_epoch=numbered.epoch,
+        producer_group=state.group,
+        partition=state.partition,
+        current_epoch=batch.epoch,
         expected=expected,
-        received=numbered.first,
+        received=batch.first,
         missing=missing,
         outcome="not_stored",
     )
 
 
-def told(error: PenstockError, lane: Lane, operation: Operation) -> PenstockError:
+def add_outcome(error: PenstockError, state: PartitionState, call: ProducerCall) -> PenstockError:
     """Say in *error* where it was, and whether anything may be stored all the same."""
-    error.fields["partition"] = lane.partition
-    error.outcome = lane.outcome(operation)
+    error.fields["partition"] = state.partition
+    error.outcome = state.outcome(call)
     return error
 
 
-def exhausted(reason: PenstockError | str, lane: Lane, operation: Operation) -> RetriesExhausted:
+def exhausted_error(reason: PenstockError | str, state: PartitionState, call: ProducerCall) -> RetriesExhausted:
     """Return the error of a call that has failed too often, or for too long."""
-    fields = {"partition": lane.partition, "attempts": operation.attempts, "outcome": lane.outcome(operation)}
+    fields = {"partition": state.partition, "attempts": call.attempts, "outcome": state.outcome(call)}
     return RetriesExhausted(**fields, reason=str(reason))
 
 
-def status(error: PenstockError) -> int | None:
+def http_status(error: PenstockError) -> int | None:
     """Return the status of an answer that was none of ours."""
     return error.status if isinstance(error, ServerError) else None
 
 
-def poisoned(
-    lane: Lane, numbered: Numbered, error: ProducerUnsafe, operation: Operation, *, is_open: bool
+def fail_partition(
+    state: PartitionState, batch: NumberedBatch, error: ProducerUnsafe, call: ProducerCall, *, is_open: bool
 ) -> ProducerUnsafe:
     """Let nothing more be published, since *error* was told of a batch; return what is to be raised.
 
     Where the hub does not know what became of it, *is_open* says whether an attempt before may have stored it. Of what
-    the *operation* is to publish, some may have been found to be stored before, and not be in the batch.
+    the *call* is to publish, some may have been found to be stored before, and not be in the batch.
     """
-    found = regressed(lane, numbered, error) or error
+    found = regression_error(state, batch, error) or error
     is_unknown = error.fields.get("committed", False) is None and (is_open or isinstance(error, SequenceTooOld))
-    is_in_part = bool(error.ranges) or lane.has_settled(operation)
+    is_in_part = bool(error.ranges) or state.has_settled(call)
     found.outcome = "unknown" if is_unknown or is_in_part else "not_stored"
     if not is_unknown:
-        lane.clear()
-    return lane.poison(found)
+        state.mark_ready()
+    return state.fail(found)
 
 
-def ranges_in(found: wire.Result) -> list[OffsetRange]:
+def stored_ranges(found: wire.PublishedBatch) -> list[OffsetRange]:
     """Return where the events of a batch are."""
     return [OffsetRange(each.first, each.last) for each in ([found.offsets] if found.offsets else found.ranges)]
 
 
-def ranges_told(error: ProducerUnsafe) -> list[OffsetRange]:
+def error_ranges(error: ProducerUnsafe) -> list[OffsetRange]:
     """Return where what is stored of a batch is, as *error* says."""
     return [OffsetRange(**each) for each in error.ranges or []]

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from penstock.client.client import Client
 from penstock.client.concurrency import Cancel, Closing, check_cancel
 from penstock.client.http.exchanges import RetryPolicy
-from penstock.client.http.transport import Talk
+from penstock.client.http.transport import ExchangeRun
 from penstock.client.producers.event_batch import EventBatch
 from penstock.client.producers.options import (
     CloseReport,
@@ -17,16 +17,16 @@ from penstock.client.producers.options import (
     PublishResult,
     Resolution,
 )
-from penstock.client.producers.partition_state import Lane, Operation
+from penstock.client.producers.partition_state import PartitionState, ProducerCall
 from penstock.client.producers.partitions import (
     ATTEMPT_TIMEOUT,
     BATCH_BYTES,
     CANCEL_GRACE_SECONDS,
     DELIVERY_TIMEOUT,
-    Lanes,
+    ProducerPartitions,
     check_client,
 )
-from penstock.client.producers.turns import Guard, is_free, pause, publish, turn
+from penstock.client.producers.turns import TurnLock, pause, publish, turn, wait_until_free
 from penstock.client.registry import PublishingProperties
 from penstock.wire.http import Exchange
 
@@ -82,10 +82,10 @@ class IdempotentProducer(Closing):
     ) -> None:
         check_client(client, Client, "an AsyncIdempotentProducer is made")
         protocol, self._transport = client.parts()
-        self._lanes = Lanes(
+        self._partitions = ProducerPartitions(
             protocol,
             event_type,
-            Guard,
+            TurnLock,
             group=producer_group,
             options=partition_options or {},
             retry=retry,
@@ -96,17 +96,17 @@ class IdempotentProducer(Closing):
             cancel_grace_seconds=cancel_grace_seconds,
             on_resolution=on_resolution,
         )
-        self._naming = Guard()
+        self._group_lock = TurnLock()
 
     @property
     def event_type(self) -> str:
         """Where it publishes to."""
-        return self._lanes.producing.event_type
+        return self._partitions.protocol.event_type
 
     @property
     def producer_group(self) -> str | None:
         """Its producer group; None: it has not got one yet."""
-        return self._lanes.producing.group
+        return self._partitions.protocol.group
 
     def send(
         self,
@@ -141,18 +141,18 @@ class IdempotentProducer(Closing):
             ClaimRefused, EpochExhausted: the epoch that it is to begin with cannot be had.
         """
         check_cancel(cancel)
-        lane, values = self._lanes.given(events, partition)
+        state, values = self._partitions.resolve_target(events, partition)
         if not values:
-            return self._lanes.nothing(lane)
-        operation = self._lanes.operation(timeout, cancel.is_set if cancel else None, values)
+            return self._partitions.empty_result(state)
+        call = self._partitions.begin_call(timeout, cancel.is_set if cancel else None, values)
 
         def work() -> None:
-            self._begin(lane, operation, cancel)
-            self._carry_out(self._lanes.producing.send(lane, values, operation), cancel)
+            self._begin(state, call, cancel)
+            self._carry_out(self._partitions.protocol.send(state, values, call), cancel)
 
-        with self._lanes.marked(events, operation), self._lanes.told(lane, operation):
-            entered = self._entered(lane, operation)
-            return publish(work, entered, cancel, lanes=self._lanes, lane=lane, operation=operation)
+        with self._partitions.lock_batch(events, call), self._partitions.annotate_errors(state, call):
+            entered = self._turn(state, call)
+            return publish(work, entered, cancel, partitions=self._partitions, state=state, call=call)
 
     def create_batch(self, partition: int, max_bytes: int = BATCH_BYTES) -> EventBatch:
         """Return an empty batch for *partition*, which takes events up to *max_bytes*.
@@ -160,10 +160,10 @@ class IdempotentProducer(Closing):
         Raises:
             EventTypeNotFound: there is no such event type.
         """
-        lane, operation = self._lanes.lane(partition), self._lanes.operation(None)
-        with self._lanes.told(lane, operation):
-            category = self._transport.carry_out(self._lanes.producing.category(operation))
-        return self._lanes.batch(lane, max_bytes, category)
+        state, call = self._partitions.state(partition), self._partitions.begin_call(None)
+        with self._partitions.annotate_errors(state, call):
+            category = self._transport.carry_out(self._partitions.protocol.category(call))
+        return self._partitions.new_batch(state, max_bytes, category)
 
     def get_publishing_properties(self, partition: int, *, refresh: bool = False) -> PublishingProperties:
         """Return how far it has come in a partition, in which it begins if it has not; *refresh*: by what the hub says.
@@ -172,12 +172,12 @@ class IdempotentProducer(Closing):
             ClaimRefused, EpochExhausted: the epoch that it is to begin with cannot be had.
             ProducerNotFound: the hub knows nothing of it any more.
         """
-        lane, operation = self._lanes.lane(partition), self._lanes.operation(None)
-        with self._entered(lane, operation):
-            self._begin(lane, operation)
+        state, call = self._partitions.state(partition), self._partitions.begin_call(None)
+        with self._turn(state, call):
+            self._begin(state, call)
             if refresh:
-                return self._transport.carry_out(self._lanes.producing.properties(lane, operation))
-        return self._lanes.properties(lane)
+                return self._transport.carry_out(self._partitions.protocol.properties(state, call))
+        return self._partitions.properties(state)
 
     def resolve(self, partition: int) -> Resolution | None:
         """Find out, once and for all, whether the last batch is stored; None: that is known.
@@ -185,9 +185,9 @@ class IdempotentProducer(Closing):
         Raises:
             ProducerUnsafe: somebody else has taken over, or the hub has lost something.
         """
-        lane, operation = self._lanes.lane(partition), self._lanes.operation(None)
-        with self._entered(lane, operation):
-            return self._transport.carry_out(self._lanes.producing.resolve(lane, operation))
+        state, call = self._partitions.state(partition), self._partitions.begin_call(None)
+        with self._turn(state, call):
+            return self._transport.carry_out(self._partitions.protocol.resolve(state, call))
 
     def close(self, timeout: float | None = None) -> CloseReport:
         """Publish nothing more, wait for what is being published, and return what is left open.
@@ -195,24 +195,24 @@ class IdempotentProducer(Closing):
         Args:
             timeout: Seconds to wait; None: as long as the calls last.
         """
-        operation = self._lanes.closed(timeout)
-        lanes = [(lane.partition, self._lanes.guard(lane)) for lane in self._lanes.all()]
-        unfinished = [partition for partition, guard in lanes if not is_free(guard, operation)]
-        return self._lanes.report(unfinished)
+        call = self._partitions.close(timeout)
+        partitions = [(state.partition, self._partitions.lock(state)) for state in self._partitions.states()]
+        unfinished = [partition for partition, lock in partitions if not wait_until_free(lock, call)]
+        return self._partitions.report(unfinished)
 
     def __repr__(self) -> str:
-        return self._lanes.shown(self)
+        return self._partitions.describe(self)
 
-    def _begin(self, lane: Lane, operation: Operation, cancel: Cancel | None = None) -> None:
+    def _begin(self, state: PartitionState, call: ProducerCall, cancel: Cancel | None = None) -> None:
         """Begin in a partition; one at a time as long as there is no group, so that all have the same."""
         if self.producer_group is None:
-            with turn(self._naming, self._lanes, lane, operation):
-                self._carry_out(self._lanes.producing.begin(lane, operation), cancel)
+            with turn(self._group_lock, self._partitions, state, call):
+                self._carry_out(self._partitions.protocol.begin(state, call), cancel)
         else:
-            self._carry_out(self._lanes.producing.begin(lane, operation), cancel)
+            self._carry_out(self._partitions.protocol.begin(state, call), cancel)
 
     def _carry_out(self, exchange: Exchange[T], cancel: Cancel | None) -> T:
-        talk = Talk(self._transport.http, exchange, sleep=pause(cancel))
+        talk = ExchangeRun(self._transport.http, exchange, sleep=pause(cancel))
         try:
             while talk.advance() is not None:
                 pass
@@ -221,7 +221,7 @@ class IdempotentProducer(Closing):
             talk.close()
 
     @contextmanager
-    def _entered(self, lane: Lane, operation: Operation) -> Iterator[None]:
-        with turn(self._lanes.guard(lane), self._lanes, lane, operation):
-            self._lanes.check_open()
+    def _turn(self, state: PartitionState, call: ProducerCall) -> Iterator[None]:
+        with turn(self._partitions.lock(state), self._partitions, state, call):
+            self._partitions.check_open()
             yield

@@ -61,7 +61,7 @@ class Replayed:
     """Bytes of the events that were sent."""
 
 
-class _Track:
+class _PartitionProgress:
     """A partition: how much of the series it has, and what is to come."""
 
     def __init__(self, partition: int, properties: PublishingProperties | None) -> None:
@@ -133,12 +133,12 @@ class Replay:
             each.partition: PartitionPublishingOptions(epoch=_EPOCH, starting_sequence=each.stored) for each in tracks
         }
         unseen, held = sum(each.stored > 0 for each in tracks), 0
-        with self._alone(), self._producer(options) as to:
+        with self._report_rivals(), self._producer(options) as to:
             for ordinal, event in enumerate(events, 1):
                 track = tracks[_partition(choice, event, ordinal)]
                 track.seen += 1
                 if track.seen <= track.stored:
-                    unseen -= self._passed_over(track, ordinal, event)
+                    unseen -= self._skip(track, ordinal, event)
                     continue
                 track.wait(ordinal, event)
                 held += 1
@@ -158,39 +158,39 @@ class Replay:
         given = self._client, self._event_type
         return IdempotentProducer(*given, producer_group=self._group, partition_options=options, pinned=True)
 
-    def _track(self, partition: int) -> _Track:
+    def _track(self, partition: int) -> _PartitionProgress:
         try:
             properties = self._client.publishing_properties(self._event_type, partition, self._group)
         except ProducerStateExpired as error:
             reason = "the hub has been told to forget how far it had come, or the time for which it remembers is over"
-            raise self._differs(partition, reason) from error
+            raise self._difference(partition, reason) from error
         if properties is not None and properties.epoch != _EPOCH:
             reason = f"somebody else has claimed epoch {properties.epoch} of it, so its numbers are no places here"
-            raise self._differs(partition, reason)
-        return _Track(partition, properties)
+            raise self._difference(partition, reason)
+        return _PartitionProgress(partition, properties)
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _report_rivals(self) -> Iterator[None]:
         """Say so where somebody else publishes under that group meanwhile."""
         try:
             yield
         except ProducerFenced as error:
-            raise self._differs(error.partition, "somebody else has claimed it meanwhile") from error
+            raise self._difference(error.partition, "somebody else has claimed it meanwhile") from error
         except (ClaimRefused, SequenceGap, SequenceOverlap) as error:
             told = f"somebody else publishes to {self._event_type!r} as {self._group!r} just now; wait for that to end"
             raise Conflict(told) from error
 
-    def _is_full(self, track: _Track) -> bool:
+    def _is_full(self, track: _PartitionProgress) -> bool:
         return len(track.waiting) >= self._batch_events or track.waiting_bytes >= self._batch_bytes
 
-    def _passed_over(self, track: _Track, ordinal: int, event: NewEvent) -> bool:
+    def _skip(self, track: _PartitionProgress, ordinal: int, event: NewEvent) -> bool:
         """Take note of an event that is stored; tell whether it is the last one, which is looked at."""
-        self._note(stored=1, skipped=1)
+        self._add(stored=1, skipped=1)
         if track.seen < track.stored:
             return False
         if track.last_offset is not None and self._is_another(track.partition, track.last_offset, event):
             reason = f"the one that the hub has under number {track.stored - 1} is another"
-            raise self._differs(track.partition, reason, event=ordinal)
+            raise self._difference(track.partition, reason, event=ordinal)
         return True
 
     def _is_another(self, partition: int, offset: int, event: NewEvent) -> bool:
@@ -206,7 +206,7 @@ class Replay:
             return True
         return not _is_beside(page.events[0].headers, event)
 
-    def _flush(self, to: IdempotentProducer, track: _Track) -> None:
+    def _flush(self, to: IdempotentProducer, track: _PartitionProgress) -> None:
         while track.waiting:
             taken = track.take(self._fitting(track))
             try:
@@ -214,26 +214,26 @@ class Replay:
             except (InvalidEvent, EventTooLarge, PartitionRefused) as error:
                 error.line = taken[(error.line or 1) - 1][0]
                 raise
-            self._note(stored=len(taken), sent=sum(len(event.data) for _, event in taken))
+            self._add(stored=len(taken), sent=sum(len(event.data) for _, event in taken))
 
-    def _fitting(self, track: _Track) -> int:
+    def _fitting(self, track: _PartitionProgress) -> int:
         """Return how many of those that wait go into one batch."""
         if track.waiting_bytes <= self._batch_bytes:
             return self._batch_events
         sizes = accumulate(len(event.data) for _, event in track.waiting[: self._batch_events])
         return max(1, sum(size <= self._batch_bytes for size in sizes))
 
-    def _check_whole(self, tracks: Iterable[_Track]) -> None:
+    def _check_whole(self, tracks: Iterable[_PartitionProgress]) -> None:
         for track in tracks:
             if track.seen < track.stored:
                 reason = f"the hub has {track.stored} of that group there, and these are {track.seen}"
-                raise self._differs(track.partition, reason)
+                raise self._difference(track.partition, reason)
 
-    def _differs(self, partition: int, reason: str, **place: int) -> ReplayDiffers:
+    def _difference(self, partition: int, reason: str, **place: int) -> ReplayDiffers:
         told = {"event_type": self._event_type, "partition": partition, "producer_group": self._group}
         return ReplayDiffers(**told, **place, reason=reason)
 
-    def _note(self, *, stored: int, skipped: int = 0, sent: int = 0) -> None:
+    def _add(self, *, stored: int, skipped: int = 0, sent: int = 0) -> None:
         done = self.done
         self.done = Replayed(done.count + stored, done.skipped + skipped, done.byte_count + sent)
         if not skipped or self.done.skipped % PROGRESS_EVENTS == 0:

@@ -21,8 +21,8 @@ import anyio
 
 from penstock.client.concurrency import AsyncCancel, Cancel, async_sleep
 from penstock.client.producers.options import PublishResult
-from penstock.client.producers.partition_state import AbandonedError, Lane, Operation
-from penstock.client.producers.partitions import Lanes
+from penstock.client.producers.partition_state import AbandonedError, PartitionState, ProducerCall
+from penstock.client.producers.partitions import ProducerPartitions
 
 LOOK_INTERVAL: Final = 0.02
 """How often who waits looks whether it is still worth it."""
@@ -71,8 +71,8 @@ class FifoLock:
             return True
 
 
-Guard: TypeAlias = FifoLock
-AsyncGuard: TypeAlias = anyio.Lock
+TurnLock: TypeAlias = FifoLock
+AsyncTurnLock: TypeAlias = anyio.Lock
 
 
 def pause(cancel: Cancel | None) -> Callable[[float], object]:
@@ -81,23 +81,25 @@ def pause(cancel: Cancel | None) -> Callable[[float], object]:
 
 
 @contextmanager
-def turn(guard: Guard, lanes: Lanes[Guard], lane: Lane, operation: Operation) -> Iterator[None]:
+def turn(
+    lock: TurnLock, partitions: ProducerPartitions[TurnLock], state: PartitionState, call: ProducerCall
+) -> Iterator[None]:
     """Wait for a turn, for as long as the operation may last, and have it within the block."""
-    if not guard.acquire(lambda: operation.is_cancelled() or time.monotonic() > operation.deadline):
-        raise lanes.gave_up_waiting(lane, operation)
+    if not lock.acquire(lambda: call.is_cancelled() or time.monotonic() > call.deadline):
+        raise partitions.turn_error(state, call)
     try:
-        if operation.is_cancelled():
-            raise lanes.gave_up_waiting(lane, operation)
+        if call.is_cancelled():
+            raise partitions.turn_error(state, call)
         yield
     finally:
-        guard.release()
+        lock.release()
 
 
-def is_free(guard: Guard, operation: Operation) -> bool:
-    """Wait until nobody has *guard*, for as long as the operation may last; return whether that is so."""
-    if not guard.acquire(lambda: time.monotonic() > operation.deadline):
+def wait_until_free(lock: TurnLock, call: ProducerCall) -> bool:
+    """Wait until nobody has *lock*, for as long as the operation may last; return whether that is so."""
+    if not lock.acquire(lambda: time.monotonic() > call.deadline):
         return False
-    guard.release()
+    lock.release()
     return True
 
 
@@ -106,9 +108,9 @@ def publish(
     entered: AbstractContextManager[None],
     cancel: Cancel | None,
     *,
-    lanes: Lanes[Guard],
-    lane: Lane,
-    operation: Operation,
+    partitions: ProducerPartitions[TurnLock],
+    state: PartitionState,
+    call: ProducerCall,
 ) -> PublishResult:
     """Have *work* done in the turn *entered*, or as much of it as *cancel* lets be; return what has come of it.
 
@@ -121,13 +123,13 @@ def publish(
         if cancel is None:
             work()
         else:
-            _work_apart(work, operation, cancel, lanes.cancel_grace_seconds)
-        if operation.result is None:
-            raise lanes.cancelled(lane, operation)
-        return operation.result
+            _run_in_thread(work, call, cancel, partitions.cancel_grace_seconds)
+        if call.result is None:
+            raise partitions.cancelled_error(state, call)
+        return call.result
 
 
-def _work_apart(work: Callable[[], object], operation: Operation, cancel: Cancel, grace_seconds: float) -> None:
+def _run_in_thread(work: Callable[[], object], call: ProducerCall, cancel: Cancel, grace_seconds: float) -> None:
     """Have *work* done in a thread of its own, which is left to itself where the call is cancelled meanwhile."""
     done: Future[object] = Future()
 
@@ -141,11 +143,11 @@ def _work_apart(work: Callable[[], object], operation: Operation, cancel: Cancel
     try:
         while not wait([done], LOOK_INTERVAL).done and not cancel.is_set():
             pass
-        if not done.done() and operation.in_flight:
+        if not done.done() and call.in_flight:
             wait([done], grace_seconds)
     finally:  # Ctrl-C too ends it: the next call finds out what became of this one.
-        operation.abandon()
-    if operation.result is None and done.done():
+        call.abandon()
+    if call.result is None and done.done():
         with suppress(AbandonedError):
             done.result()
 
@@ -157,24 +159,24 @@ def async_pause(cancel: AsyncCancel | None) -> Callable[[float], Awaitable[objec
 
 @asynccontextmanager
 async def async_turn(
-    guard: AsyncGuard, lanes: Lanes[AsyncGuard], lane: Lane, operation: Operation
+    lock: AsyncTurnLock, partitions: ProducerPartitions[AsyncTurnLock], state: PartitionState, call: ProducerCall
 ) -> AsyncIterator[None]:
     """Wait for a turn, for as long as the operation may last, and have it within the block."""
-    with anyio.move_on_after(operation.deadline - time.monotonic()) as scope:
-        await guard.acquire()
+    with anyio.move_on_after(call.deadline - time.monotonic()) as scope:
+        await lock.acquire()
     if scope.cancelled_caught:
-        raise lanes.gave_up_waiting(lane, operation)
+        raise partitions.turn_error(state, call)
     try:
         yield
     finally:
-        guard.release()
+        lock.release()
 
 
-async def async_is_free(guard: AsyncGuard, operation: Operation) -> bool:
-    """Wait until nobody has *guard*, for as long as the operation may last; return whether that is so."""
-    with anyio.move_on_after(operation.deadline - time.monotonic()) as scope:
-        if guard.locked():  # Else there is nothing to wait for, not even where there is no time for it.
-            async with guard:
+async def async_wait_until_free(lock: AsyncTurnLock, call: ProducerCall) -> bool:
+    """Wait until nobody has *lock*, for as long as the operation may last; return whether that is so."""
+    with anyio.move_on_after(call.deadline - time.monotonic()) as scope:
+        if lock.locked():  # Else there is nothing to wait for, not even where there is no time for it.
+            async with lock:
                 pass
     return not scope.cancelled_caught
 
@@ -184,9 +186,9 @@ async def async_publish(
     entered: AbstractAsyncContextManager[None],
     cancel: AsyncCancel | None,
     *,
-    lanes: Lanes[AsyncGuard],
-    lane: Lane,
-    operation: Operation,
+    partitions: ProducerPartitions[AsyncTurnLock],
+    state: PartitionState,
+    call: ProducerCall,
 ) -> PublishResult:
     """Have *work* done in the turn *entered*, or as much of it as *cancel* lets be; return what has come of it.
 
@@ -198,18 +200,18 @@ async def async_publish(
         async with entered:
             await work()
 
-    await _Cancellable(work_in_turn, operation, lanes.cancel_grace_seconds).run(cancel)
-    if operation.result is None:
-        raise lanes.cancelled(lane, operation)
-    return operation.result
+    await _Cancellable(work_in_turn, call, partitions.cancel_grace_seconds).run(cancel)
+    if call.result is None:
+        raise partitions.cancelled_error(state, call)
+    return call.result
 
 
 class _Cancellable:
     """Work that is ended where it stands when it is cancelled, but for a batch in flight: its answer is waited for."""
 
-    def __init__(self, work: Callable[[], Awaitable[None]], operation: Operation, grace_seconds: float) -> None:
+    def __init__(self, work: Callable[[], Awaitable[None]], call: ProducerCall, grace_seconds: float) -> None:
         self._work = work
-        self._operation = operation
+        self._operation = call
         self._grace_seconds = grace_seconds
         self._ended = anyio.Event()
         self._scope = anyio.CancelScope(shield=True)

@@ -8,12 +8,12 @@ from typing import Any, Generic, Self
 from penstock.client.concurrency import AsyncClosing, async_shielded
 from penstock.client.http.async_transport import AsyncTransport
 from penstock.client.http.exchanges import RetryPolicy
-from penstock.client.http.reading import AsyncReading
+from penstock.client.http.reading import AsyncExchangeReader
 from penstock.client.subscriptions.stream_protocol import (
     StreamBegan,
     StreamEnded,
-    Streaming,
-    StreamWish,
+    StreamParameters,
+    StreamProtocol,
     SubscriptionBatch,
 )
 from penstock.core.events.decoding import EventDecoder
@@ -55,22 +55,22 @@ class AsyncSubscriptionStream(AsyncClosing, Generic[Data]):
         transport: AsyncTransport,
         url: str,
         subscription: str | Mapping[str, Any],
-        wish: StreamWish,
+        parameters: StreamParameters,
         *,
         retry: RetryPolicy,
         retry_timeout: float,
         reconnect: bool,
         kind: Any,
     ) -> None:
-        self.protocol = Streaming(
-            url, subscription, wish, retry=retry, retry_timeout=retry_timeout, clock=time.monotonic, kind=kind,
+        self.protocol = StreamProtocol(
+            url, subscription, parameters, retry=retry, retry_timeout=retry_timeout, clock=time.monotonic, kind=kind,
             make=partial(AsyncUncommittedBatch, self),
         )  # fmt: skip
         self._transport = transport
         self._is_given_back = False
         self.reason: str | None = None
         """Why the last stream has ended, as the hub says it; None: none has ended yet."""
-        self.reading = AsyncReading(transport.http, self.protocol.run(reconnect=reconnect))
+        self.reading = AsyncExchangeReader(transport.http, self.protocol.run(reconnect=reconnect))
 
     @property
     def id(self) -> str | None:
@@ -117,7 +117,7 @@ class AsyncSubscriptionStream(AsyncClosing, Generic[Data]):
 
     def end(self, stream_id: str) -> None:
         """Read no more of a stream; from another task. The next one begins where it does not end for good."""
-        self.protocol.unwant(stream_id)
+        self.protocol.abandon(stream_id)
         if self.stream_id == stream_id:
             self.reading.interrupt()
 
@@ -136,4 +136,4 @@ class AsyncSubscriptionStream(AsyncClosing, Generic[Data]):
             await self.reading.aclose()
             if self.stream_id is not None and not self._is_given_back:
                 self._is_given_back = True
-                await self._transport.carry_out(self.protocol.leave(self.stream_id))
+                await self._transport.carry_out(self.protocol.release_quietly(self.stream_id))

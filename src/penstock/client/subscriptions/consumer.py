@@ -23,16 +23,16 @@ from penstock.client.http.transport import Transport
 from penstock.client.subscriptions.async_stream import AsyncSubscriptionStream
 from penstock.client.subscriptions.consumer_state import (
     AsyncConsumerOptions,
-    Commit,
+    CommitBatches,
     Consumed,
     ConsumerOptions,
-    Consuming,
-    End,
-    Over,
+    ConsumerState,
+    EndStream,
+    Finished,
     Step,
     Wait,
     check_callable,
-    consumer_wish,
+    consumer_parameters,
     exchange_of,
 )
 from penstock.client.subscriptions.stream import SubscriptionStream
@@ -60,14 +60,14 @@ def interrupts(call: Callable[[], None]) -> Iterator[None]:
         return
     came = False
 
-    def heed(number: int, frame: Any) -> None:
+    def handle(number: int, frame: Any) -> None:
         nonlocal came
         if came:
             signal.default_int_handler(number, frame)
         came = True
         call()
 
-    signal.signal(signal.SIGINT, heed)
+    signal.signal(signal.SIGINT, handle)
     try:
         yield
     finally:
@@ -106,32 +106,32 @@ class Consumer:
         *,
         retry_timeout: float,
     ) -> None:
-        wish, stream = consumer_wish(options)
+        parameters, stream = consumer_parameters(options)
         check_callable("handler", handler)
-        check_cancel(wish.cancel)
+        check_cancel(parameters.cancel)
         self._transport = transport
         self._stream: SubscriptionStream[Any] = SubscriptionStream(
             transport,
             url,
             subscription,
             stream,
-            retry=wish.retry,
+            retry=parameters.retry,
             retry_timeout=retry_timeout,
             reconnect=True,
-            kind=wish.type,
+            kind=parameters.type,
         )
-        self._consuming = Consuming(
+        self._state = ConsumerState(
             commit_timeout=stream.commit_timeout,
-            grace_seconds=wish.grace_seconds,
+            grace_seconds=parameters.grace_seconds,
             retry_timeout=retry_timeout,
-            delay_seconds_max=wish.retry.max_delay_seconds,
+            delay_seconds_max=parameters.retry.max_delay_seconds,
             clock=time.monotonic,
         )
         self._handler = handler
-        self._workers = wish.workers
-        self._cancel: Cancel | None = wish.cancel
-        self._on_error = wish.on_error
-        self._progress = wish.progress
+        self._workers = parameters.workers
+        self._cancel: Cancel | None = parameters.cancel
+        self._on_error = parameters.on_error
+        self._progress = parameters.progress
         self._changed = threading.Condition()
         self._is_interrupted = False
         self._ends = False
@@ -144,17 +144,17 @@ class Consumer:
     @property
     def consumed(self) -> Consumed:
         """How far it has come."""
-        return self._consuming.consumed
+        return self._state.consumed
 
     @property
     def is_stopping(self) -> bool:
         """Whether no handler is begun any more."""
-        return self._consuming.is_stopping
+        return self._state.is_stopping
 
     def stop(self) -> None:
         """Have it end, from another thread or from the handler: see `run`."""
         with self._changed:
-            self._consuming.stop("stopped")
+            self._state.stop("stopped")
             self._changed.notify_all()
 
     def run(self) -> Consumed:
@@ -181,15 +181,15 @@ class Consumer:
                     pass
             finally:
                 with self._changed:
-                    self._consuming.stop("interrupted")
+                    self._state.stop("interrupted")
                     self._ends = True
                     self._changed.notify_all()
                 self._stream.stop()
                 if reader.ident is not None:
                     reader.join(1.0)
-        if self._consuming.error is not None:
-            raise self._consuming.error
-        return self._consuming.consumed
+        if self._state.error is not None:
+            raise self._state.error
+        return self._state.consumed
 
     # The thread that calls `run`
 
@@ -203,43 +203,43 @@ class Consumer:
         """Do the next step; tell whether it was the last."""
         with self._changed:
             if self._cancel is not None and self._cancel.is_set():
-                self._consuming.stop("cancelled")
+                self._state.stop("cancelled")
             if self._is_interrupted:
-                self._consuming.stop("interrupted")
-            step = self._consuming.step()
-            if self._consuming.is_stopping:
+                self._state.stop("interrupted")
+            step = self._state.next_step()
+            if self._state.is_stopping:
                 self._changed.notify_all()
             if isinstance(step, Wait):
                 self._changed.wait(self._look_seconds(step))
                 return False
-        if isinstance(step, Over):
+        if isinstance(step, Finished):
             return True
-        if isinstance(step, End):
+        if isinstance(step, EndStream):
             self._stop_reading(step.stream_id)
         else:
-            self._ask(step)
+            self._perform(step)
         return False
 
     def _look_seconds(self, wait: Wait) -> float:
-        looks = LOOK_INTERVAL if self._cancel is None or self._consuming.is_stopping else CANCELLED_INTERVAL
+        looks = LOOK_INTERVAL if self._cancel is None or self._state.is_stopping else CANCELLED_INTERVAL
         return looks if wait.seconds is None else min(looks, wait.seconds)
 
     def _stop_reading(self, stream_id: str) -> None:
-        if self._consuming.is_stopping:
+        if self._state.is_stopping:
             self._stream.stop()
         self._stream.end(stream_id)
 
-    def _ask(self, step: Step) -> None:
+    def _perform(self, step: Step) -> None:
         try:
             self._transport.carry_out(exchange_of(step, self._stream.protocol))
         except PenstockError as error:
             with self._changed:
-                self._consuming.undone(step, error)
+                self._state.fail_step(step, error)
             return
         with self._changed:
-            self._consuming.done(step)
-            consumed = self._consuming.consumed
-        if isinstance(step, Commit) and self._progress is not None:
+            self._state.complete_step(step)
+            consumed = self._state.consumed
+        if isinstance(step, CommitBatches) and self._progress is not None:
             try:
                 self._progress(consumed)
             except Exception as error:  # noqa: BLE001 - it is raised when all has been brought to an end
@@ -247,7 +247,7 @@ class Consumer:
 
     def _fail(self, error: BaseException) -> None:
         with self._changed:
-            self._consuming.fail(error)
+            self._state.fail(error)
             self._changed.notify_all()
 
     # The thread that reads
@@ -257,17 +257,17 @@ class Consumer:
             while (news := self._stream.advance()) is not None:
                 with self._changed:
                     if isinstance(news, StreamBegan):
-                        self._consuming.began(news.stream_id)
+                        self._state.begin_stream(news.stream_id)
                     elif isinstance(news, StreamEnded):
-                        self._consuming.ended(news.stream_id)
+                        self._state.end_stream(news.stream_id)
                     else:
-                        self._consuming.arrived(news)
+                        self._state.add_batch(news)
                     self._changed.notify_all()
         except BaseException as error:  # noqa: BLE001 - it is raised when all has been brought to an end
             self._fail(error)
         finally:
             with self._changed:
-                self._consuming.read_all()
+                self._state.end_all_streams()
                 self._changed.notify_all()
 
     # The threads that handle
@@ -279,21 +279,21 @@ class Consumer:
                 self._check(self._handler(batch))
             except Exception as failure:  # noqa: BLE001 - whatever it is, the batch comes again
                 error = failure
-                self._tell(batch, failure)
+                self._report_failure(batch, failure)
             except BaseException as failure:  # noqa: BLE001 - it is raised when all has been brought to an end
                 error = failure
                 self._fail(failure)
             with self._changed:
                 if error is None:
-                    self._consuming.handled(batch)
+                    self._state.finish_batch(batch)
                 else:
-                    self._consuming.failed(batch)
+                    self._state.fail_batch(batch)
                 self._changed.notify_all()
 
     def _take(self) -> SubscriptionBatch[Any] | None:
         with self._changed:
-            while (batch := self._consuming.next()) is None:
-                if self._consuming.is_stopping or self._ends:
+            while (batch := self._state.next()) is None:
+                if self._state.is_stopping or self._ends:
                     return None
                 self._changed.wait()
             return batch
@@ -306,7 +306,7 @@ class Consumer:
                 returned.close()
             raise TypeError("it has not been called")
 
-    def _tell(self, batch: SubscriptionBatch[Any], error: Exception) -> None:
+    def _report_failure(self, batch: SubscriptionBatch[Any], error: Exception) -> None:
         try:
             self._on_error(batch, error)
         except BaseException as raised:  # noqa: BLE001 - so whoever consumes says that it is to end
@@ -334,32 +334,32 @@ class AsyncConsumer:
         *,
         retry_timeout: float,
     ) -> None:
-        wish, stream = consumer_wish(options)
+        parameters, stream = consumer_parameters(options)
         check_callable("handler", handler)
-        check_async_cancel(wish.cancel)
+        check_async_cancel(parameters.cancel)
         self._transport = transport
         self._stream: AsyncSubscriptionStream[Any] = AsyncSubscriptionStream(
             transport,
             url,
             subscription,
             stream,
-            retry=wish.retry,
+            retry=parameters.retry,
             retry_timeout=retry_timeout,
             reconnect=True,
-            kind=wish.type,
+            kind=parameters.type,
         )
-        self._consuming = Consuming(
+        self._state = ConsumerState(
             commit_timeout=stream.commit_timeout,
-            grace_seconds=wish.grace_seconds,
+            grace_seconds=parameters.grace_seconds,
             retry_timeout=retry_timeout,
-            delay_seconds_max=wish.retry.max_delay_seconds,
+            delay_seconds_max=parameters.retry.max_delay_seconds,
             clock=time.monotonic,
         )
         self._handler = handler
-        self._workers = wish.workers
-        self._cancel: AsyncCancel | None = wish.cancel
-        self._on_error = wish.on_error
-        self._progress = wish.progress
+        self._workers = parameters.workers
+        self._cancel: AsyncCancel | None = parameters.cancel
+        self._on_error = parameters.on_error
+        self._progress = parameters.progress
         self._changed: anyio.Event | None = None
 
     @property
@@ -370,16 +370,16 @@ class AsyncConsumer:
     @property
     def consumed(self) -> Consumed:
         """How far it has come."""
-        return self._consuming.consumed
+        return self._state.consumed
 
     @property
     def is_stopping(self) -> bool:
         """Whether no handler is begun any more."""
-        return self._consuming.is_stopping
+        return self._state.is_stopping
 
     def stop(self) -> None:
         """Have it end, from another task or from the handler; see `Consumer.stop`."""
-        self._consuming.stop("stopped")
+        self._state.stop("stopped")
         self._notify()
 
     async def run(self) -> Consumed:
@@ -391,53 +391,53 @@ class AsyncConsumer:
                 for _ in range(self._workers):
                     tasks.start_soon(self._work)
                 if self._cancel is not None:
-                    tasks.start_soon(self._heed, self._cancel)
+                    tasks.start_soon(self._watch_cancel, self._cancel)
                 await self._drive()
             except anyio.get_cancelled_exc_class():
                 tasks.cancel_scope.cancel()
                 await self._cut_off()
                 raise
             tasks.cancel_scope.cancel()
-        if self._consuming.error is not None:
-            raise self._consuming.error
-        return self._consuming.consumed
+        if self._state.error is not None:
+            raise self._state.error
+        return self._state.consumed
 
     # The task that calls `run`
 
     async def _drive(self) -> None:
-        while not isinstance(step := self._consuming.step(), Over):
+        while not isinstance(step := self._state.next_step(), Finished):
             if isinstance(step, Wait):
                 with anyio.move_on_after(step.seconds):
                     assert self._changed is not None
                     await self._changed.wait()
-            elif isinstance(step, End):
-                if self._consuming.is_stopping:
+            elif isinstance(step, EndStream):
+                if self._state.is_stopping:
                     self._stream.stop()
                 self._stream.end(step.stream_id)
             else:
-                await self._ask(step)
+                await self._perform(step)
 
-    async def _ask(self, step: Step) -> None:
+    async def _perform(self, step: Step) -> None:
         try:
             await self._transport.carry_out(exchange_of(step, self._stream.protocol))
         except PenstockError as error:
-            self._consuming.undone(step, error)
+            self._state.fail_step(step, error)
             return
-        self._consuming.done(step)
-        if isinstance(step, Commit) and self._progress is not None:
+        self._state.complete_step(step)
+        if isinstance(step, CommitBatches) and self._progress is not None:
             try:
-                await _awaited(self._progress(self._consuming.consumed))
+                await _await_if_needed(self._progress(self._state.consumed))
             except Exception as error:  # noqa: BLE001 - it is raised when all has been brought to an end
                 self._fail(error)
 
     async def _cut_off(self) -> None:
         """Commit what was handled, and give the partitions back, although the task is cancelled."""
-        self._consuming.stop("cancelled", grace_seconds=0.0)
+        self._state.stop("cancelled", grace_seconds=0.0)
         with anyio.CancelScope(shield=True), anyio.move_on_after(CUT_OFF_TIMEOUT):
             await self._drive()
 
     def _fail(self, error: BaseException) -> None:
-        self._consuming.fail(error)
+        self._state.fail(error)
         self._notify()
 
     def _notify(self) -> None:
@@ -445,9 +445,9 @@ class AsyncConsumer:
             self._changed.set()
             self._changed = anyio.Event()
 
-    async def _heed(self, cancel: AsyncCancel) -> None:
+    async def _watch_cancel(self, cancel: AsyncCancel) -> None:
         await cancel.wait()
-        self._consuming.stop("cancelled")
+        self._state.stop("cancelled")
         self._notify()
 
     # The task that reads
@@ -456,11 +456,11 @@ class AsyncConsumer:
         try:
             while (news := await self._stream.advance()) is not None:
                 if isinstance(news, StreamBegan):
-                    self._consuming.began(news.stream_id)
+                    self._state.begin_stream(news.stream_id)
                 elif isinstance(news, StreamEnded):
-                    self._consuming.ended(news.stream_id)
+                    self._state.end_stream(news.stream_id)
                 else:
-                    self._consuming.arrived(news)
+                    self._state.add_batch(news)
                 self._notify()
         except Exception as error:  # noqa: BLE001 - it is raised when all has been brought to an end
             self._fail(error)
@@ -468,7 +468,7 @@ class AsyncConsumer:
             self._stream.stop()
             with anyio.CancelScope(shield=True):
                 await self._stream.reading.aclose()
-            self._consuming.read_all()
+            self._state.end_all_streams()
             self._notify()
 
     # The tasks that handle
@@ -476,32 +476,32 @@ class AsyncConsumer:
     async def _work(self) -> None:
         while (batch := await self._take()) is not None:
             try:
-                await _checked(self._handler(batch))
+                await _check_awaitable(self._handler(batch))
             except _NotAsyncError as error:
                 self._fail(error)
-                self._consuming.handled(batch)
+                self._state.finish_batch(batch)
             except BaseException as error:
                 if not isinstance(error, Exception | asyncio.CancelledError) or is_cancelled():
-                    self._consuming.abandoned(batch)
+                    self._state.abandon_batch(batch)
                     self._notify()
                     raise
-                await self._tell(batch, _as_exception(error))  # Whatever it is, the batch comes again.
-                self._consuming.failed(batch)
+                await self._report_failure(batch, _as_exception(error))  # Whatever it is, the batch comes again.
+                self._state.fail_batch(batch)
             else:
-                self._consuming.handled(batch)
+                self._state.finish_batch(batch)
             self._notify()
 
     async def _take(self) -> SubscriptionBatch[Any] | None:
-        while (batch := self._consuming.next()) is None:
-            if self._consuming.is_stopping:
+        while (batch := self._state.next()) is None:
+            if self._state.is_stopping:
                 return None
             assert self._changed is not None
             await self._changed.wait()
         return batch
 
-    async def _tell(self, batch: SubscriptionBatch[Any], error: Exception) -> None:
+    async def _report_failure(self, batch: SubscriptionBatch[Any], error: Exception) -> None:
         try:
-            await _awaited(self._on_error(batch, error))
+            await _await_if_needed(self._on_error(batch, error))
         except Exception as raised:  # noqa: BLE001 - so whoever consumes says that it is to end
             self._fail(raised)
 
@@ -510,7 +510,7 @@ class _NotAsyncError(TypeError):
     pass
 
 
-def _checked(returned: Awaitable[object]) -> Awaitable[object]:
+def _check_awaitable(returned: Awaitable[object]) -> Awaitable[object]:
     if not inspect.isawaitable(returned):
         raise _NotAsyncError("the handler is not async: have a Client consume")
     return returned
@@ -524,6 +524,6 @@ def _as_exception(error: Exception | asyncio.CancelledError) -> Exception:
     return cancelled
 
 
-async def _awaited(found: object) -> None:
+async def _await_if_needed(found: object) -> None:
     if inspect.isawaitable(found):
         await found

@@ -18,7 +18,7 @@ from typing import Any, Final, Generic, TypedDict
 
 import msgspec
 
-from penstock.client.http.exchanges import JsonExchange, RetryPolicy, decoded
+from penstock.client.http.exchanges import JsonExchange, RetryPolicy, decode_response
 from penstock.client.subscriptions.protocol import subscription_address
 from penstock.core.events.decoding import EventDecoder
 from penstock.core.subscriptions.assignment import FeedPartition
@@ -34,18 +34,18 @@ from penstock.errors import (
 from penstock.wire.http import (
     ERROR_BYTES_MAX,
     MORE,
-    Answer,
-    Backoff,
     Exchange,
-    Handed,
-    Head,
+    HttpRequest,
+    HttpResponse,
     Pause,
-    Request,
-    address,
-    is_passing,
-    malformed,
-    refusal,
-    rest,
+    ReaderItem,
+    ResponseHead,
+    RetryBackoff,
+    error_of,
+    is_transient,
+    join_url,
+    malformed_answer,
+    read_body,
 )
 from penstock.wire.log.nakadi import parse_offset
 from penstock.wire.log.reader.pages import Data, FeedEvent, LineReader, TypedEvent
@@ -58,7 +58,7 @@ ALONE_TIMES: Final = 2
 
 
 class StreamOptions(TypedDict, total=False):
-    """Options of a subscription's streams; see `StreamWish`."""
+    """Options of a subscription's streams; see `StreamParameters`."""
 
     batch_limit: int
     batch_flush_timeout: int
@@ -71,7 +71,7 @@ class StreamOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamWish:
+class StreamParameters:
     """How a consumer wants its events. Times are seconds."""
 
     batch_limit: int = 100
@@ -109,7 +109,7 @@ class StreamWish:
     def members(self) -> dict[str, Any]:
         """Return what a hub is asked for.
 
-        >>> StreamWish(batch_limit=5, partitions=[("a.b", 3)]).members()["partitions"]
+        >>> StreamParameters(batch_limit=5, partitions=[("a.b", 3)]).members()["partitions"]
         [{'event_type': 'a.b', 'partition': '3'}]
         """
         found = {each.name: getattr(self, each.name) for each in fields(self)}
@@ -120,14 +120,14 @@ class StreamWish:
         return {name: value for name, value in found.items() if value}
 
 
-def stream_wish(options: StreamOptions) -> StreamWish:
+def stream_parameters(options: StreamOptions) -> StreamParameters:
     """Return how events are wanted.
 
     Raises:
         TypeError: one of them is no option, and probably mistyped.
         BadParameter: a number makes no sense.
 
-    >>> stream_wish({"batch_limit": 10}).batch_limit
+    >>> stream_parameters({"batch_limit": 10}).batch_limit
     10
     """
     known = StreamOptions.__annotations__
@@ -135,13 +135,13 @@ def stream_wish(options: StreamOptions) -> StreamWish:
         close = get_close_matches(stranger, known, 1)
         asks = f"; did you mean {close[0]!r}?" if close else f", which has {', '.join(known)}"
         raise TypeError(f"{stranger!r} is no option of a subscription's stream{asks}")
-    return StreamWish(**options)
+    return StreamParameters(**options)
 
 
 _PARKED: Final = "parked-"
 
 
-class SubscriptionBatch(Handed, Generic[Data]):
+class SubscriptionBatch(ReaderItem, Generic[Data]):
     """Events of one partition, in their order. They are decoded when they are asked for.
 
     Args:
@@ -253,14 +253,14 @@ _LINES: Final = {"content-type": "application/json", "accept": "application/x-js
 
 
 @dataclass(frozen=True, slots=True)
-class StreamBegan(Handed):
+class StreamBegan(ReaderItem):
     """A stream has begun."""
 
     stream_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class StreamEnded(Handed):
+class StreamEnded(ReaderItem):
     """A stream has ended."""
 
     stream_id: str
@@ -274,7 +274,7 @@ class _Made(msgspec.Struct):
     id: str
 
 
-class Streaming:
+class StreamProtocol:
     """The streams of one subscription for one consumer, one after the other.
 
     Args:
@@ -292,7 +292,7 @@ class Streaming:
         self,
         url: str,
         subscription: str | Mapping[str, Any],
-        wish: StreamWish,
+        parameters: StreamParameters,
         *,
         retry: RetryPolicy,
         retry_timeout: float,
@@ -307,26 +307,26 @@ class Streaming:
         self._url = url
         self.id = subscription if isinstance(subscription, str) else None
         self._definition = None if isinstance(subscription, str) else dict(subscription)
-        self.wish = wish
+        self.parameters = parameters
         self.retry = retry
         self.retry_timeout = retry_timeout
         self._json = JsonExchange(retry_timeout, clock)
         self._once = JsonExchange(0.0, clock)
         self._decoder = None if kind is None else EventDecoder(kind, "a subscription")
         self._make = make
-        self._unwanted: set[str] = set()
-        self._in_hand: dict[FeedPartition, str] = {}
+        self._abandoned: set[str] = set()
+        self._uncommitted: dict[FeedPartition, str] = {}
         """Up to where the stream's batches were handed on, in partitions of which that is not committed."""
         self.stream_id: str | None = None
         """The stream that was begun last."""
 
-    def find(self) -> Exchange[str]:
+    def find_subscription(self) -> Exchange[str]:
         """Return the subscription's id; it is created where it is missing."""
         if self.id is None:
             body = msgspec.json.encode(self._definition)
-            request = Request(method="POST", url=address(self._url, "subscriptions"), headers=_JSON, body=body)
-            answer = yield from self._json.done(request, is_passing, HTTPStatus.OK, HTTPStatus.CREATED)
-            self.id = decoded(answer, _Made).id
+            request = HttpRequest(method="POST", url=join_url(self._url, "subscriptions"), headers=_JSON, body=body)
+            answer = yield from self._json.send(request, is_transient, HTTPStatus.OK, HTTPStatus.CREATED)
+            self.id = decode_response(answer, _Made).id
         return self.id
 
     def run(self, *, reconnect: bool) -> Exchange[None]:
@@ -335,7 +335,7 @@ class Streaming:
         Raises:
             PenstockError: a stream cannot be had, and trying again does not help, or was tried often enough.
         """
-        backoff, failures = Backoff(self.retry.max_delay_seconds), 0
+        backoff, failures = RetryBackoff(self.retry.max_delay_seconds), 0
         while True:
             brought = 0
             try:
@@ -353,7 +353,7 @@ class Streaming:
                 if ended.reason == GIVEN_BACK:
                     continue
             if brought:
-                backoff, failures = Backoff(self.retry.max_delay_seconds), 0
+                backoff, failures = RetryBackoff(self.retry.max_delay_seconds), 0
                 if is_orderly:
                     continue
             failures = 0 if is_orderly else failures + 1  # A feed may be quiet for any number of streams.
@@ -361,40 +361,40 @@ class Streaming:
                 raise failed
             yield Pause(backoff.delay(failed), None if is_orderly else failed)
 
-    def unwant(self, stream_id: str) -> None:
+    def abandon(self, stream_id: str) -> None:
         """Have nothing more of a stream handed on; whoever reads it has to be interrupted."""
-        self._unwanted.add(stream_id)
+        self._abandoned.add(stream_id)
 
-    def commit(self, batches: Sequence[SubscriptionBatch[Any]], *, patiently: bool = True) -> Exchange[None]:
+    def commit(self, batches: Sequence[SubscriptionBatch[Any]], *, retries: bool = True) -> Exchange[None]:
         """Commit *batches*, with one request for each stream that was sent some of them.
 
         Raises:
             StreamNotFound, CommitRefused: the hub does not take them any more.
         """
         for stream_id, cursors in cursors_of(batches).items():
-            request = Request(
+            request = HttpRequest(
                 method="POST",
-                url=subscription_address(self._url, (yield from self.find()), "cursors"),
+                url=subscription_address(self._url, (yield from self.find_subscription()), "cursors"),
                 headers={**_JSON, STREAM_ID: stream_id},
                 body=msgspec.json.encode({"items": cursors}),
             )
-            asks = self._json if patiently else self._once
-            yield from asks.done(request, is_passing, HTTPStatus.OK, HTTPStatus.NO_CONTENT)
+            asks = self._json if retries else self._once
+            yield from asks.send(request, is_transient, HTTPStatus.OK, HTTPStatus.NO_CONTENT)
         for batch in batches:
-            is_whole = self._in_hand.get(batch.place, "") <= batch.offset
+            is_whole = self._uncommitted.get(batch.place, "") <= batch.offset
             if batch.stream_id == self.stream_id and is_whole and not batch.is_parked:
-                self._in_hand.pop(batch.place, None)
+                self._uncommitted.pop(batch.place, None)
 
-    def extend(self, stream_id: str, *, patiently: bool = True) -> Exchange[None]:
+    def extend(self, stream_id: str, *, retries: bool = True) -> Exchange[None]:
         """Begin anew the time in which a stream has to commit what it was sent.
 
         Raises:
             StreamNotFound: it is over.
         """
-        request = Request(method="POST", url=(yield from self._of_stream(stream_id, "lease")), headers=_JSON)
-        yield from (self._json if patiently else self._once).done(request, is_passing, HTTPStatus.NO_CONTENT)
+        request = HttpRequest(method="POST", url=(yield from self._of_stream(stream_id, "lease")), headers=_JSON)
+        yield from (self._json if retries else self._once).send(request, is_transient, HTTPStatus.NO_CONTENT)
 
-    def give_back(
+    def release(
         self, stream_id: str, keep: Collection[FeedPartition] = (), failed: Collection[FeedPartition] | None = None
     ) -> Exchange[None]:
         """End a stream, and let others have at once what it was sent and has not committed, but for *keep*.
@@ -405,62 +405,64 @@ class Streaming:
             StreamsInTheWay: the hub has not ended it in time; ask again.
             StreamNotFound: it is over, and has nothing any more.
         """
-        body = {"keep": _shown(keep)} | ({} if failed is None else {"failed": _shown(failed)})
+        body = {"keep": _partition_objects(keep)} | ({} if failed is None else {"failed": _partition_objects(failed)})
         url = yield from self._of_stream(stream_id, "release")
-        request = Request(method="POST", url=url, headers=_JSON, body=msgspec.json.encode(body))
-        yield from self._once.done(request, is_passing, HTTPStatus.NO_CONTENT)
+        request = HttpRequest(method="POST", url=url, headers=_JSON, body=msgspec.json.encode(body))
+        yield from self._once.send(request, is_transient, HTTPStatus.NO_CONTENT)
 
-    def leave(self, stream_id: str) -> Exchange[None]:
+    def release_quietly(self, stream_id: str) -> Exchange[None]:
         """Give back all that a stream has; if that fails, it has nothing once its time to commit is over.
 
         What was handed on of it and is not committed counts as a failure; what nobody has seen yet does not.
         """
         with suppress(PenstockError):
-            yield from self.give_back(stream_id, failed=list(self._in_hand))
+            yield from self.release(stream_id, failed=list(self._uncommitted))
 
-    def _handed(self, batch: SubscriptionBatch[Any]) -> SubscriptionBatch[Any]:
+    def _note_uncommitted(self, batch: SubscriptionBatch[Any]) -> SubscriptionBatch[Any]:
         if not batch.is_parked:
-            self._in_hand[batch.place] = batch.offset
+            self._uncommitted[batch.place] = batch.offset
         return batch
 
     def _of_stream(self, stream_id: str, path: str) -> Exchange[str]:
-        return subscription_address(self._url, (yield from self.find()), "streams", stream_id, path)
+        return subscription_address(self._url, (yield from self.find_subscription()), "streams", stream_id, path)
 
     def _stream(self) -> Exchange[tuple[StreamEnded, int]]:
         """Have a stream to its end; return why it ended, and how many batches it brought."""
-        url = subscription_address(self._url, (yield from self.find()), "events")
-        body = msgspec.json.encode(self.wish.members())
-        head: Head = yield Request(method="POST", url=url, headers=_LINES, body=body, wait_seconds=self.wish.silence)
+        url = subscription_address(self._url, (yield from self.find_subscription()), "events")
+        body = msgspec.json.encode(self.parameters.members())
+        head: ResponseHead = yield HttpRequest(
+            method="POST", url=url, headers=_LINES, body=body, wait_seconds=self.parameters.silence
+        )
         if head.status != HTTPStatus.OK:
-            raise refusal(Answer(url, head.status, head.headers, (yield from rest(ERROR_BYTES_MAX))))
+            raise error_of(HttpResponse(url, head.status, head.headers, (yield from read_body(ERROR_BYTES_MAX))))
         stream_id = self.stream_id = head.headers.get(STREAM_ID.lower())
         if stream_id is None:
-            raise malformed(url, f"it has no {STREAM_ID}")
-        self._in_hand.clear()
+            raise malformed_answer(url, f"it has no {STREAM_ID}")
+        self._uncommitted.clear()
         yield StreamBegan(stream_id)
         reader, brought, reason = LineReader(url, BATCHES), 0, ""
         try:
-            while stream_id not in self._unwanted and (chunk := (yield MORE)):
+            while stream_id not in self._abandoned and (chunk := (yield MORE)):
                 for line in reader.feed(chunk):
                     if line.events:
                         brought, reason = brought + 1, ""
-                        yield self._handed(self._make(stream_id, line, self._decoder))
+                        yield self._note_uncommitted(self._make(stream_id, line, self._decoder))
                     elif line.reason:
                         reason = line.reason
-            if stream_id not in self._unwanted:
+            if stream_id not in self._abandoned:
                 reader.finish()
         except ConnectionLost as error:
-            if stream_id not in self._unwanted:
+            if stream_id not in self._abandoned:
                 return StreamEnded(stream_id, f"The connection was lost: {error.reason}", error), brought
-        if stream_id in self._unwanted:
-            self._unwanted.discard(stream_id)
+        if stream_id in self._abandoned:
+            self._abandoned.discard(stream_id)
             reason = GIVEN_BACK
         return StreamEnded(stream_id, reason or "The hub did not say why"), brought
 
 
 def _may_be_had(error: PenstockError) -> bool:
     """Tell whether a stream that is refused with *error* may be had later."""
-    return is_passing(error) or isinstance(error, NoFreeSlots | PartitionsTaken | ResetUnderWay)
+    return is_transient(error) or isinstance(error, NoFreeSlots | PartitionsTaken | ResetUnderWay)
 
 
 def is_over(error: PenstockError) -> bool:
@@ -468,5 +470,5 @@ def is_over(error: PenstockError) -> bool:
     return isinstance(error, StreamNotFound)
 
 
-def _shown(places: Collection[FeedPartition]) -> list[dict[str, str]]:
+def _partition_objects(places: Collection[FeedPartition]) -> list[dict[str, str]]:
     return [{"event_type": name, "partition": str(partition)} for name, partition in sorted(places)]

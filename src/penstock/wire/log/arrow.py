@@ -31,7 +31,7 @@ SCHEMA: Final = pa.schema(
 """`kind` and `headers` are null where the event says none; `headers` is a JSON object."""
 
 
-class Joined(Protocol):
+class JoinedColumns(Protocol):
     """Events by column; keys, kinds and headers are the rows' values joined by LF, None where there are none."""
 
     @property
@@ -64,7 +64,7 @@ class Joined(Protocol):
 
 
 def record_batch(
-    partition: int, start: int, joined: Joined, null: bytes, kept: list[bool] | None = None
+    partition: int, start: int, joined: JoinedColumns, null: bytes, kept: list[bool] | None = None
 ) -> pa.RecordBatch:
     """Return a batch of events with dense offsets from *start*.
 
@@ -85,7 +85,7 @@ def record_batch(
     return batch if kept is None else batch.filter(pa.array(kept, pa.bool_()))
 
 
-class Stream:
+class ArrowStream:
     """An IPC stream as it is written: its bytes come in parts, and the columns of a batch are among them uncopied."""
 
     def __init__(self) -> None:
@@ -122,7 +122,7 @@ class _Parts(RawIOBase):
         return taken
 
 
-def _data(joined: Joined) -> pa.Array:
+def _data(joined: JoinedColumns) -> pa.Array:
     sizes = _filled(pa.int32(), joined.rows + 1, struct.pack("=i", 0) + joined.sizes)
     ends = pc.cumulative_sum(sizes)
     assert ends[-1].as_py() == len(joined.data), "the sizes of the events are not those of their data"

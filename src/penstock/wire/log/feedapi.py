@@ -9,7 +9,7 @@ import msgspec
 
 from penstock.errors import BadParameter, StaleToken
 from penstock.wire.log.zeroeventhub import WAIT_SECONDS_MAX, page_size
-from penstock.wire.query import HeaderChoice, Query, headers_of, kinds_of, refuse_until, shown
+from penstock.wire.query import HeaderChoice, Query, parse_headers, parse_kinds, printable, refuse_until
 
 ARROW: Final = "application/vnd.apache.arrow.stream"
 """The media type of Arrow pages. They need PyArrow, the extra `arrow`; their names are known without it."""
@@ -20,7 +20,7 @@ LEFT_OUT_HEADER: Final = "Penstock-Left-Out"
 _encode: Final = msgspec.json.encode
 
 
-class ReadRequest(NamedTuple):
+class FeedApiRead(NamedTuple):
     """What a v2 reader asks for."""
 
     token: str
@@ -34,7 +34,7 @@ class ReadRequest(NamedTuple):
     wait_seconds: float
 
 
-def parse_read(query: Query) -> ReadRequest:
+def parse_read(query: Query) -> FeedApiRead:
     """Read a v2 request. Unknown parameters are ignored but for those that start with `until`.
 
     Raises:
@@ -49,14 +49,14 @@ def parse_read(query: Query) -> ReadRequest:
         raise BadParameter(parameter="cursor", value=None, allowed="a cursor, _first or _last")
     allowed = "until, since a request reads one partition; until0 and the like belong to version 1"
     refuse_until(query, known="until", allowed=allowed)
-    return ReadRequest(
+    return FeedApiRead(
         token=token,
         partition=query.integer("partition", None, low=0, high=32_767),
         cursor=cursor,
         until=query.cursor("until"),
         page_size=page_size(query),
-        headers=headers_of(query),
-        kinds=kinds_of(query),
+        headers=parse_headers(query),
+        kinds=parse_kinds(query),
         wait_seconds=query.seconds("wait", cut_at=WAIT_SECONDS_MAX),
     )
 
@@ -73,7 +73,7 @@ def feed_token(epoch: int, partition_count: int) -> str:
 def check_token(given: str, epoch: int, partition_count: int) -> None:
     """Raise StaleToken unless *given* is the feed's token."""
     if given != feed_token(epoch, partition_count):
-        raise StaleToken(given=shown(given), current=feed_token(epoch, partition_count))
+        raise StaleToken(given=printable(given), current=feed_token(epoch, partition_count))
 
 
 def discovery(epoch: int, partition_count: int, exactly_once: bool) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from penstock.errors import (
     UnusableStart,
 )
 from penstock.schema.json_text import BOM, decode, why_malformed
-from penstock.wire.query import UNTIL_ELSEWHERE, Query, refuse_until, shown
+from penstock.wire.query import UNTIL_ELSEWHERE, Query, printable, refuse_until
 
 SCHEMAS_MAX: Final = 1_000
 """How many versions of a schema one answer has at most."""
@@ -64,7 +64,7 @@ def parse_offset(text: str) -> tuple[int, int]:
     match = _OFFSET.fullmatch(text)
     if match is None:
         raise BadCursor(
-            parameter="offset", value=shown(text), reason="it is not of the form 001-0001-000000000000000041"
+            parameter="offset", value=printable(text), reason="it is not of the form 001-0001-000000000000000041"
         )
     return int(match[1], 16), int(match[2])
 
@@ -182,7 +182,7 @@ _Text = str | _Integer | None
 Given = TypeVar("Given")
 
 
-class Extent(NamedTuple):
+class PartitionExtent(NamedTuple):
     """What a partition has."""
 
     epoch: int
@@ -192,7 +192,7 @@ class Extent(NamedTuple):
     """Where the partition ends."""
 
 
-class Place(NamedTuple):
+class CursorPlace(NamedTuple):
     """Where a cursor stands."""
 
     partition: int
@@ -232,7 +232,7 @@ def parse_header(text: str) -> list[GivenCursor]:
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         allowed = f"a JSON array such as {_EXAMPLE}"
         detail = f"incorrect syntax of {HEADER} header"
-        raise BadParameter(detail, parameter=HEADER, value=shown(text), allowed=allowed) from None
+        raise BadParameter(detail, parameter=HEADER, value=printable(text), allowed=allowed) from None
     return [_there(each, f"[{index}]", UnusableStart) for index, each in enumerate(given)]
 
 
@@ -265,22 +265,22 @@ def parse_body(body: bytes, type: type[Given]) -> list[Given]:
     return [_there(each, f"[{index}]") for index, each in enumerate(given)]
 
 
-def place(
-    given: GivenCursor, extents: Sequence[Extent], at: str = "", *, kind: type[UnusableCursor] = UnusableCursor
-) -> Place:
+def parse_place(
+    given: GivenCursor, extents: Sequence[PartitionExtent], at: str = "", *, kind: type[UnusableCursor] = UnusableCursor
+) -> CursorPlace:
     """Return where a cursor stands in a feed whose partitions are *extents*; *at* is what an error calls it.
 
-    It need not be a place from which can be read: see `readable`.
+    It need not be a place from which can be read: see `parse_readable_place`.
 
     Raises:
         UnusableCursor, of the *kind* given: there is no such partition, or the offset is none of this feed.
 
-    >>> place(GivenCursor("0", "001-0001-000000000000000041"), [Extent(1, 0, 99)])
-    Place(partition=0, position=42)
+    >>> parse_place(GivenCursor("0", "001-0001-000000000000000041"), [PartitionExtent(1, 0, 99)])
+    CursorPlace(partition=0, position=42)
     """
     partition = partition_number(member(given, at, "partition", kind), extents, kind)
     text, extent = member(given, at, "offset", kind), extents[partition]
-    return Place(partition, _position(text, partition, extent, kind))
+    return CursorPlace(partition, _position(text, partition, extent, kind))
 
 
 def is_offset(text: str) -> bool:
@@ -292,7 +292,7 @@ def is_offset(text: str) -> bool:
     return text.upper() == BEGIN or bool(_VERSIONED.fullmatch(text) or _PLAIN.fullmatch(text))
 
 
-def partition_number(text: str, extents: Sequence[Extent], kind: type[UnusableCursor] = UnusableCursor) -> int:
+def partition_number(text: str, extents: Sequence[PartitionExtent], kind: type[UnusableCursor] = UnusableCursor) -> int:
     """Return the number of a partition.
 
     Raises:
@@ -300,31 +300,31 @@ def partition_number(text: str, extents: Sequence[Extent], kind: type[UnusableCu
     """
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else None
     if number is None or str(number) != text or number >= len(extents):
-        name, last = shown(text), len(extents) - 1
+        name, last = printable(text), len(extents) - 1
         reason = f"partitions are numbered from 0 to {last}"
         raise kind(f"non existing partition {name}", partition=name, offset=None, reason=reason)
     return number
 
 
-def readable(
-    given: GivenCursor, extents: Sequence[Extent], at: str = "", *, kind: type[UnusableCursor] = UnusableCursor
-) -> Place:
+def parse_readable_place(
+    given: GivenCursor, extents: Sequence[PartitionExtent], at: str = "", *, kind: type[UnusableCursor] = UnusableCursor
+) -> CursorPlace:
     """Return where a cursor stands from which all that follows is still there.
 
     Raises:
-        UnusableCursor, of the *kind* given: as `place`; or retention has removed events after it, or it lies beyond
-            the newest event.
+        UnusableCursor, of the *kind* given: as `parse_place`; or retention has removed events after it, or it lies
+            beyond the newest event.
     """
-    found = place(given, extents, at, kind=kind)
+    found = parse_place(given, extents, at, kind=kind)
     extent = extents[found.partition]
     if extent.floor <= found.position <= extent.next_offset:
         return found
     lost, text = extent.floor - found.position, str(given.offset)
     reason = f"retention has removed {lost} events after it" if lost > 0 else "it is beyond the newest event"
-    raise unusable(kind, text, found.partition, extent, reason)
+    raise unusable_cursor(kind, text, found.partition, extent, reason)
 
 
-def check_distinct(places: Sequence[Place], kind: type[UnusableCursor] = UnusableCursor) -> None:
+def check_distinct(places: Sequence[CursorPlace], kind: type[UnusableCursor] = UnusableCursor) -> None:
     """Raise UnusableCursor, of the *kind* given, where two cursors are of one partition."""
     seen: set[int] = set()
     for partition, _ in places:
@@ -355,24 +355,26 @@ def parse_time(text: str | None, parameter: str, advice: str = "") -> int:
     try:
         at = msgspec.convert(text, _Time)
     except (msgspec.ValidationError, UnicodeError):
-        value = None if text is None else shown(text)
+        value = None if text is None else printable(text)
         allowed = f"a time as RFC 3339 has it, such as 2026-11-20T10:00:00Z{advice}"
         raise BadParameter(parameter=parameter, value=value, allowed=allowed) from None
     return (at - _BEGINNING) // timedelta(microseconds=1)
 
 
-def cursor_object(epoch: int, place: Place) -> dict[str, str]:
+def cursor_object(epoch: int, place: CursorPlace) -> dict[str, str]:
     """Return a cursor as it is shown."""
     return {"partition": str(place.partition), "offset": offset_text(epoch, place.position - 1)}
 
 
-def partition_shown(extent: Extent, partition: int, position: int | None = None) -> dict[str, str | int]:
+def partition_extent_object(
+    extent: PartitionExtent, partition: int, position: int | None = None
+) -> dict[str, str | int]:
     """Return a partition as it is shown; with a consumer's *position*, how many events that has not consumed."""
     found: dict[str, str | int] = {**partition_object(extent.epoch, partition, extent.floor, extent.next_offset)}
     return found if position is None else found | {"unconsumed_events": extent.next_offset - position}
 
 
-def distance(given: GivenPair, extents: Sequence[Extent], at: str) -> dict[str, Any]:
+def distance(given: GivenPair, extents: Sequence[PartitionExtent], at: str) -> dict[str, Any]:
     """Return two cursors and how many events lie between them, less than 0 where the final one is the earlier.
 
     Raises:
@@ -380,7 +382,7 @@ def distance(given: GivenPair, extents: Sequence[Extent], at: str) -> dict[str, 
     """
     ends = {"initial_cursor": given.initial_cursor, "final_cursor": given.final_cursor}
     known = {name: _there(cursor, f"{at}.{name}") for name, cursor in ends.items()}
-    initial, final = (place(cursor, extents, f"{at}.{name}") for name, cursor in known.items())
+    initial, final = (parse_place(cursor, extents, f"{at}.{name}") for name, cursor in known.items())
     if initial.partition != final.partition:
         reason = "the two cursors are of different partitions"
         partition, offset = str(final.partition), str(known["final_cursor"].offset)
@@ -389,18 +391,18 @@ def distance(given: GivenPair, extents: Sequence[Extent], at: str) -> dict[str, 
     return {**shapes, "distance": final.position - initial.position}
 
 
-def shifted(given: GivenShift, extents: Sequence[Extent], at: str) -> dict[str, str]:
+def shift_cursor(given: GivenShift, extents: Sequence[PartitionExtent], at: str) -> dict[str, str]:
     """Return the cursor so many events further on, or back: beyond the newest event, too.
 
     Raises:
         UnusableCursor: it is none of this feed, or would lie before the first event that there ever was.
     """
-    start = place(given, extents, at)
+    start = parse_place(given, extents, at)
     position = start.position + (given.shift or 0)
     if not 0 <= position <= OFFSET_MAX + 1:
         reason = f"{given.shift} events from it there is no offset"
-        raise unusable(UnusableCursor, str(given.offset), start.partition, extents[start.partition], reason)
-    return cursor_object(extents[start.partition].epoch, Place(start.partition, position))
+        raise unusable_cursor(UnusableCursor, str(given.offset), start.partition, extents[start.partition], reason)
+    return cursor_object(extents[start.partition].epoch, CursorPlace(start.partition, position))
 
 
 _EXAMPLE: Final = '[{"partition":"0","offset":"BEGIN"}]'
@@ -428,7 +430,7 @@ def _null(at: str, kind: type[UnusableCursor]) -> UnusableCursor:
     return kind(f'Field "{at}" may not be null', partition=None, offset=None, reason=f"{at} is null")
 
 
-def _position(text: str, partition: int, extent: Extent, kind: type[UnusableCursor]) -> int:
+def _position(text: str, partition: int, extent: PartitionExtent, kind: type[UnusableCursor]) -> int:
     if text.upper() == BEGIN:
         return extent.floor
     if match := _VERSIONED.fullmatch(text):
@@ -437,17 +439,19 @@ def _position(text: str, partition: int, extent: Extent, kind: type[UnusableCurs
         epoch, number = _FIRST_TIMELINE, int(text)
     else:
         reason = f"it is neither of the form {offset_text(extent.epoch, 41)} nor {BEGIN}"
-        raise unusable(kind, text, partition, extent, reason)
+        raise unusable_cursor(kind, text, partition, extent, reason)
     if epoch != extent.epoch:
         reason = f"it is of the feed's epoch {epoch}, which is now {extent.epoch}"
-        raise unusable(kind, text, partition, extent, reason)
+        raise unusable_cursor(kind, text, partition, extent, reason)
     return number + 1
 
 
-def unusable(kind: type[UnusableCursor], text: str, partition: int, extent: Extent, reason: str) -> UnusableCursor:
+def unusable_cursor(
+    kind: type[UnusableCursor], text: str, partition: int, extent: PartitionExtent, reason: str
+) -> UnusableCursor:
     """Return the error, of the *kind* given, of a cursor whose offset is *text*; it tells which offsets there are."""
     known = partition_object(extent.epoch, partition, extent.floor, extent.next_offset)
-    return kind(**known | {"partition": str(partition)}, offset=shown(text), reason=reason)
+    return kind(**known | {"partition": str(partition)}, offset=printable(text), reason=reason)
 
 
 MEDIA_TYPE: Final = "application/x-json-stream"
@@ -460,7 +464,7 @@ PART_BYTES: Final = 256 << 10
 _NUMBER: Final = re.compile(r"-?\d{1,10}", re.ASCII)
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class StreamRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What a stream is asked for, checked, with the defaults filled in. Times are seconds."""
 
     batch_limit: int
@@ -473,7 +477,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """0: none."""
 
 
-def parse_stream(query: Query) -> Asked:
+def parse_stream(query: Query) -> StreamRequest:
     """Read a stream's parameters.
 
     Raises:
@@ -494,7 +498,7 @@ def parse_stream(query: Query) -> Asked:
     is_chosen = 0 < timeout <= TIMEOUT_SECONDS_MAX
     if is_chosen:
         _check_least("stream_timeout", timeout, flush, "batch_flush_timeout")
-    return Asked(
+    return StreamRequest(
         batch_limit=batch_limit,
         stream_limit=stream_limit,
         batch_flush_timeout=flush,
@@ -503,7 +507,7 @@ def parse_stream(query: Query) -> Asked:
     )
 
 
-class Lines:
+class StreamLines:
     """Writes the lines of one stream."""
 
     def __init__(self, epoch: int) -> None:
@@ -512,9 +516,9 @@ class Lines:
     def parts(self, batches: Iterable[FeedBatch]) -> Iterator[bytes]:
         r"""Return the lines of *batches*, a keep-alive for one without events, in parts of about `PART_BYTES`.
 
-        >>> b"".join(Lines(1).parts([FeedBatch(0, 2, [b'{"n":0}', b'{"n":1}'])]))
+        >>> b"".join(StreamLines(1).parts([FeedBatch(0, 2, [b'{"n":0}', b'{"n":1}'])]))
         b'{"cursor":{"partition":"0","offset":"001-0001-000000000000000001"},"events":[{"n":0},{"n":1}]}\n'
-        >>> b"".join(Lines(1).parts([FeedBatch(0, 0, [])]))
+        >>> b"".join(StreamLines(1).parts([FeedBatch(0, 0, [])]))
         b'{"cursor":{"partition":"0","offset":"001-0001--1"}}\n'
         """
         return in_parts(
@@ -575,7 +579,7 @@ def _number(query: Query, name: str, default: int) -> int:
     if text is None:
         return default
     if not _NUMBER.fullmatch(text) or abs(int(text)) > NUMBER_MAX:
-        raise BadParameter(parameter=name, value=shown(text), allowed=f"a whole number, up to {NUMBER_MAX}")
+        raise BadParameter(parameter=name, value=printable(text), allowed=f"a whole number, up to {NUMBER_MAX}")
     return int(text)
 
 

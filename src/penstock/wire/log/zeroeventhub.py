@@ -14,7 +14,7 @@ from penstock.core.events.event import EVENT_BYTES_MAX, EVENTS_MAX, NewEvent
 from penstock.core.log.cursor import VIEW_PARTITIONS_MAX
 from penstock.errors import BadParameter, BadPartitionCount, InvalidEvent, TooManyEvents
 from penstock.schema.json_text import refuse_duplicate_keys, why_malformed
-from penstock.wire.query import WHOLE_NUMBER_MAX, HeaderChoice, Query, headers_of, kinds_of, shown
+from penstock.wire.query import WHOLE_NUMBER_MAX, HeaderChoice, Query, parse_headers, parse_kinds, printable
 
 NDJSON: Final = "application/x-ndjson"
 PAGE_SIZE: Final = 1_000
@@ -29,7 +29,7 @@ _EXTENSIONS: Final = frozenset({"cursorset"})
 _encode: Final = msgspec.json.encode
 
 
-class ReadRequest(NamedTuple):
+class ZeroEventHubRead(NamedTuple):
     """What a v1 reader asks for."""
 
     n: int
@@ -45,7 +45,7 @@ class ReadRequest(NamedTuple):
     wait_seconds: float
 
 
-def parse_read(query: Query) -> ReadRequest:
+def parse_read(query: Query) -> ZeroEventHubRead:
     """Read a v1 request. Unknown parameters are ignored but for those that start with `cursor` or `until`.
 
     Raises:
@@ -62,14 +62,14 @@ def parse_read(query: Query) -> ReadRequest:
         )
     if query.flag("store_cursor") and (cursorset is None or not cursors):  # They are kept whatever it says.
         raise BadParameter(parameter="store_cursor", value="1", allowed="it goes with cursorset and cursors")
-    return ReadRequest(
+    return ZeroEventHubRead(
         n=n,
         cursors=cursors,
         resume=resume,
         until=_until(query, n, {*cursors, *resume}),
         page_size=page_size(query),
-        headers=headers_of(query),
-        kinds=kinds_of(query),
+        headers=parse_headers(query),
+        kinds=parse_kinds(query),
         cursorset=cursorset,
         wait_seconds=query.seconds("wait", cut_at=WAIT_SECONDS_MAX),
     )
@@ -201,7 +201,7 @@ def _refuse_strange(line: bytes, event: NewEvent, number: int) -> None:
         refuse_duplicate_keys(line, number)
 
 
-def published(count: int, cursors: dict[int, str]) -> dict[str, Any]:
+def publish_response(count: int, cursors: dict[int, str]) -> dict[str, Any]:
     """Return the answer to a publish: how many, and by partition the cursor just after."""
     return {"count": count, "cursors": {str(partition): cursor for partition, cursor in sorted(cursors.items())}}
 
@@ -220,8 +220,10 @@ def _cursors(query: Query, n: int) -> dict[int, str]:
             continue
         match = _CURSOR_NAME.fullmatch(name)
         if match is None or int(match[1]) >= n:
-            value = shown(query.text(name) or "")
-            raise BadParameter(parameter=shown(name), value=value, allowed=f"cursor0 to cursor{n - 1}, as n={n}", n=n)
+            value = printable(query.text(name) or "")
+            raise BadParameter(
+                parameter=printable(name), value=value, allowed=f"cursor0 to cursor{n - 1}, as n={n}", n=n
+            )
         text = query.cursor(name)
         assert text is not None
         cursors[int(match[1])] = text
@@ -235,8 +237,11 @@ def _until(query: Query, n: int, partitions: Collection[int]) -> dict[int, str]:
             continue
         match = _UNTIL_NAME.fullmatch(name)
         if match is None or int(match[1]) not in partitions:
-            value, allowed = shown(query.text(name) or ""), "until and the number of a partition that is read: until0"
-            raise BadParameter(parameter=shown(name), value=value, allowed=allowed, n=n)
+            value, allowed = (
+                printable(query.text(name) or ""),
+                "until and the number of a partition that is read: until0",
+            )
+            raise BadParameter(parameter=printable(name), value=value, allowed=allowed, n=n)
         text = query.cursor(name)
         assert text is not None
         found[int(match[1])] = text
@@ -248,7 +253,7 @@ def _cursorset(query: Query) -> str | None:
     if name is None or (0 < len(name) <= CURSORSET_CHARS_MAX and name.isascii() and name.isprintable()):
         return name
     allowed = f"1 to {CURSORSET_CHARS_MAX} characters of printable ASCII"
-    raise BadParameter(parameter="cursorset", value=shown(name), allowed=allowed)
+    raise BadParameter(parameter="cursorset", value=printable(name), allowed=allowed)
 
 
 def _resume(query: Query, n: int, cursorset: str | None, has_cursors: bool) -> tuple[int, ...]:
@@ -256,10 +261,12 @@ def _resume(query: Query, n: int, cursorset: str | None, has_cursors: bool) -> t
     if text is None:
         return ()
     if cursorset is None or has_cursors:
-        raise BadParameter(parameter="resume", value=shown(text), allowed="it goes with cursorset, and without cursors")
+        raise BadParameter(
+            parameter="resume", value=printable(text), allowed="it goes with cursorset, and without cursors"
+        )
     parts = text.split(",")
     if not all(part.isascii() and part.isdigit() and len(part) <= 5 and int(part) < n for part in parts):
         raise BadParameter(
-            parameter="resume", value=shown(text), allowed=f"partitions from 0 to {n - 1}, separated by commas", n=n
+            parameter="resume", value=printable(text), allowed=f"partitions from 0 to {n - 1}, separated by commas", n=n
         )
     return tuple(sorted({int(part) for part in parts}))

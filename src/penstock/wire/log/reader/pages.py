@@ -18,7 +18,7 @@ import msgspec
 
 from penstock.core.events.decoding import EventDecoder
 from penstock.errors import ConnectionLost, EventUnfit
-from penstock.wire.http import Handed, malformed
+from penstock.wire.http import ReaderItem, malformed_answer
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -34,7 +34,7 @@ _MISSING: Final = msgspec.Raw(b"")
 _BOM: Final = b"\xef\xbb\xbf"
 
 
-class Line(msgspec.Struct, gc=False):
+class FeedLine(msgspec.Struct, gc=False):
     """One line. Only `data` and `cursor` say what it is; a line that has neither is of a kind that is not known."""
 
     # Any: whatever these hold on a line of an unknown kind must not stop the feed.
@@ -50,7 +50,7 @@ class Line(msgspec.Struct, gc=False):
 
 
 AnyLine = TypeVar("AnyLine")
-OF_FEED: Final = msgspec.json.Decoder(Line)
+OF_FEED: Final = msgspec.json.Decoder(FeedLine)
 
 
 class LineReader(Generic[AnyLine]):
@@ -112,7 +112,9 @@ class LineReader(Generic[AnyLine]):
                 if line.strip():
                     self._decoder.decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                raise malformed(self._url, f"line {number} is not a JSON object: {line[:80]!r} ({error})") from error
+                raise malformed_answer(
+                    self._url, f"line {number} is not a JSON object: {line[:80]!r} ({error})"
+                ) from error
 
 
 class _Beside(msgspec.Struct, gc=False):
@@ -227,7 +229,7 @@ class TypedEvent(FeedEvent[Data]):
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Handed, Generic[Data]):
+class Page(ReaderItem, Generic[Data]):
     """One answer to a read."""
 
     events: Sequence[FeedEvent[Data]] = ()
@@ -310,7 +312,7 @@ class PageReader:
         """
         events = self._covered() if self._open else self._events
         if self._events and not events:
-            raise malformed(self._url, f"{len(self._events)} events, but no cursor after any of them")
+            raise malformed_answer(self._url, f"{len(self._events)} events, but no cursor after any of them")
         return Page(events, self.cursors, self.since)
 
     def up_to(self, error: ConnectionLost) -> Page:
@@ -324,7 +326,7 @@ class PageReader:
             raise error
         return self.cut()
 
-    def _take(self, lines: list[Line]) -> None:
+    def _take(self, lines: list[FeedLine]) -> None:
         decoder, opened, keep = self._decoder, self._open, self._events.append
         for line in lines:
             if line.is_event:
@@ -338,21 +340,23 @@ class PageReader:
             if line.cursor is not None:
                 partition = self._partition_of(line)
                 if not isinstance(line.cursor, str):
-                    raise malformed(self._url, f"a cursor is text, not {line.cursor!r}")
+                    raise malformed_answer(self._url, f"a cursor is text, not {line.cursor!r}")
                 self.cursors[partition] = line.cursor
                 self._open.pop(partition, None)
 
-    def _partition_of(self, line: Line) -> int:
+    def _partition_of(self, line: FeedLine) -> int:
         if self._partition is not None:
             return self._partition
         if type(line.partition) is not int or line.partition not in self._asked:
-            raise malformed(self._url, f"a line is of partition {line.partition!r}, asked were {sorted(self._asked)}")
+            raise malformed_answer(
+                self._url, f"a line is of partition {line.partition!r}, asked were {sorted(self._asked)}"
+            )
         return line.partition
 
-    def _headers_of(self, line: Line) -> Mapping[str, str] | None:
+    def _headers_of(self, line: FeedLine) -> Mapping[str, str] | None:
         if line.headers is None or isinstance(line.headers, dict):
             return line.headers
-        raise malformed(self._url, f"an event's headers are an object, not {line.headers!r}")
+        raise malformed_answer(self._url, f"an event's headers are an object, not {line.headers!r}")
 
     def _covered(self) -> list[FeedEvent]:
         left = dict(self._open)

@@ -19,7 +19,17 @@ import msgspec
 
 from penstock.core.log.cursor import FIRST
 from penstock.errors import BadParameter, WrongAddress
-from penstock.wire.http import FEED, Answer, Exchange, Request, address, fetch, is_page, malformed, refusal
+from penstock.wire.http import (
+    FEED,
+    Exchange,
+    HttpRequest,
+    HttpResponse,
+    error_of,
+    fetch,
+    is_page,
+    join_url,
+    malformed_answer,
+)
 from penstock.wire.log.reader.pages import Page
 
 PARTITION_MAX: Final = 32_767
@@ -68,10 +78,10 @@ class Discovery(msgspec.Struct, frozen=True):
         )
 
 
-def version_one(partition_count: int) -> Discovery:
+def zeroeventhub_discovery(partition_count: int) -> Discovery:
     """Return what is known of a ZeroEventHub feed: the partition count that its consumer chose.
 
-    >>> version_one(2).ids
+    >>> zeroeventhub_discovery(2).ids
     [0, 1]
     """
     if type(partition_count) is not int or not 1 <= partition_count <= PARTITION_MAX + 1:
@@ -86,7 +96,7 @@ def discover(url: str, partition_count: int | None = None) -> Exchange[Discovery
         BadParameter: it speaks ZeroEventHub, and *partition_count* was not given.
         WrongAddress, MalformedAnswer: it is neither.
     """
-    answer = yield from fetch(Request(method="GET", url=address(url), headers={"accept": "application/json"}))
+    answer = yield from fetch(HttpRequest(method="GET", url=join_url(url), headers={"accept": "application/json"}))
     if answer.status == 400:
         if partition_count is None and is_page(answer):
             raise WrongAddress(status=400, url=url, body=answer.body[:200].decode(errors="replace"), wanted=FEED)
@@ -96,9 +106,9 @@ def discover(url: str, partition_count: int | None = None) -> Exchange[Discovery
                 "the number that its publisher documents",
                 parameter="partition_count",
             )
-        return version_one(partition_count)
+        return zeroeventhub_discovery(partition_count)
     if answer.status != 200 or is_page(answer):
-        raise refusal(answer, FEED)
+        raise error_of(answer, FEED)
     return parse_discovery(answer)
 
 
@@ -118,7 +128,7 @@ class _WireDiscovery(msgspec.Struct):
     exactly_once: bool | None = msgspec.field(name="exactlyOnce", default=None)
 
 
-def parse_discovery(answer: Answer) -> Discovery:
+def parse_discovery(answer: HttpResponse) -> Discovery:
     """Read FeedAPI's discovery document.
 
     Raises:
@@ -129,9 +139,9 @@ def parse_discovery(answer: Answer) -> Discovery:
         partitions = tuple(map(_partition, wire.partitions))
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
         reason = f"this is not FeedAPI's discovery: {answer.body[:200]!r} ({error})"
-        raise malformed(answer.url, reason) from error
+        raise malformed_answer(answer.url, reason) from error
     if len({partition.id for partition in partitions}) != len(partitions) or not partitions:
-        raise malformed(answer.url, f"a feed has partitions, each of its own number: {answer.body[:200]!r}")
+        raise malformed_answer(answer.url, f"a feed has partitions, each of its own number: {answer.body[:200]!r}")
     return Discovery(2, partitions, wire.token, bool(wire.exactly_once))
 
 
@@ -168,7 +178,7 @@ def share(partition_count: int, workers: int, worker: int) -> range:
     return range(partition_count * worker // workers, partition_count * (worker + 1) // workers)
 
 
-class Course:
+class ReadState:
     """What one reader reads next.
 
     Args:
@@ -193,7 +203,7 @@ class Course:
         self._ends = ends
         self._partitions: dict[int, Partition] = {}
 
-    def meet(self, discovery: Discovery) -> None:
+    def update_partitions(self, discovery: Discovery) -> None:
         """Take over cursors from partitions that are gone, and take up those that are new.
 
         Raises:
@@ -203,7 +213,7 @@ class Course:
         self.discovery = discovery
         self._partitions = {partition.id: partition for partition in discovery.partitions}
         self.cursors = {}
-        self._choose_heirs(discovery)
+        self._choose_successors(discovery)
         for partition in discovery.partitions:
             if cursor := self._cursor_for(partition, before):
                 self.cursors[partition.id] = cursor
@@ -226,7 +236,7 @@ class Course:
             if self._partitions[number].closed and page.cursors.get(number) == cursor:
                 self._ends[number] = cursor
 
-    def _choose_heirs(self, discovery: Discovery) -> None:
+    def _choose_successors(self, discovery: Discovery) -> None:
         """Add to what was chosen all that follows from it."""
         if self._chosen is None:
             return
