@@ -1,4 +1,4 @@
-"""A hub's consumer groups, from afar."""
+"""Protocol of a hub's consumer groups."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
@@ -26,10 +26,10 @@ Item = TypeVar("Item")
 
 
 def group_address(url: str, name: str, *path: str) -> str:
-    """Return where *path* is of the consumer group of that name.
+    """Return the address of *path* of the consumer group *name*.
 
     Raises:
-        GroupNotFound: none can be called so, and a hub would take it for another path.
+        GroupNotFound: The name is not valid, and would lead to another path.
     """
     if name in ("", ".", ".."):
         raise GroupNotFound(group=name)
@@ -37,14 +37,14 @@ def group_address(url: str, name: str, *path: str) -> str:
 
 
 class ConsumerGroups:
-    """The protocol side of a hub's consumer groups."""
+    """Protocol of a hub's consumer groups."""
 
     def __init__(self, url: str, *, retry_timeout: float, clock: Callable[[], float]) -> None:
         self._url = url
         self._json = JsonExchange(retry_timeout, clock)
 
     def all(self, event_type: str | None, kind: str | None) -> Exchange[list[ConsumerGroup]]:
-        """Return the groups of an event type, and of that kind; None: of any. All pages are asked for."""
+        """Return the groups of an event type and a kind; None means any. All pages are requested."""
         asked = {"event_type": event_type, "kind": kind, "limit": GROUPS_MAX}
         found: list[ConsumerGroup] = []
         while True:
@@ -64,7 +64,7 @@ class ConsumerGroups:
     def commit(
         self, name: str, positions: Iterable[NewPosition], kind: str | None
     ) -> Exchange[list[CommittedPosition]]:
-        """Store positions, all or none; where something is expected to stand there, they are not sent twice."""
+        """Store positions, all or none. Positions with `expected` are not sent twice."""
         items = list(positions)
         blindly = all(each.expected is msgspec.UNSET for each in items)
         body = {"items": items} | ({} if kind is None else {"kind": kind})
@@ -97,7 +97,7 @@ class ConsumerGroups:
         return found
 
     def history(self, name: str, limit: int | None) -> Exchange[list[GroupIntervention]]:
-        """Return up to *limit* of what was done to a group, the newest first; None: all of it."""
+        """Return up to *limit* resets of a group, newest first; None returns all."""
         asked: dict[str, Any] = {}
         found: list[GroupIntervention] = []
         while limit is None or len(found) < limit:
@@ -111,7 +111,7 @@ class ConsumerGroups:
         return found
 
     def forget(self, name: str) -> Exchange[None]:
-        """Forget a group with its positions."""
+        """Delete a group with its positions."""
         request = HttpRequest(method="DELETE", url=group_address(self._url, name))
         yield from self._json.send(request, is_not_applied, 204)
 

@@ -1,6 +1,6 @@
-"""The HTTP contract of idempotent publishing: headers, envelopes, claims and answers.
+"""The HTTP contract of idempotent publishing: headers, envelopes, claims and responses.
 
-docs/http.md documents it, docs/decisions/idempotent-producers.md has the rules behind it.
+docs/http.md documents it; docs/decisions/idempotent-producers.md explains the rules.
 """
 
 import re
@@ -29,14 +29,14 @@ OVERLAP: Final = "Producer-Overlap"
 DEADLINE: Final = "Producer-Deadline-Ms"
 NEXT: Final = "Producer-Next-Sequence"
 ENVELOPE: Final = "application/vnd.penstock.producer+json"
-"""The media type of a body that says itself who publishes it, for those who cannot set headers."""
+"""Media type of a body that contains the producer's headers, for clients that cannot set headers."""
 GROUP_PATTERN: Final = rf"(?!\.\.?$)[A-Za-z0-9._:~-]{{1,{GROUP_CHARS_MAX}}}"
-"""A dot or two alone would be lost from an address."""
+"""Pattern of a producer group. One or two dots alone would disappear from an address."""
 PRODUCERS_MAX: Final = 1_000
-"""How many producers one answer lists at most."""
+"""Maximum number of producers in one response."""
 DEADLINE_MS_MAX: Final = 3_600_000
 NUMBER_MAX: Final = EPOCH_MAX
-"""Epochs and sequence numbers are integers that every JSON library can tell exactly."""
+"""Maximum epoch and sequence number: the largest integer that every JSON library represents exactly."""
 _GROUP: Final = re.compile(GROUP_PATTERN)
 _NUMBER: Final = re.compile("0|[1-9][0-9]{0,15}")
 _GROUP_ALLOWED: Final = f"1 to {GROUP_CHARS_MAX} characters of A-Z, a-z, 0-9 and . _ : ~ -, but neither . nor .. alone"
@@ -44,7 +44,7 @@ _NUMBER_ALLOWED: Final = f"a whole number from 0 to {NUMBER_MAX} in decimal digi
 
 
 class ProducerHeaders(msgspec.Struct, frozen=True):
-    """What a request says of who publishes it."""
+    """The producer headers of a request."""
 
     group: str
     stamp: ProducerStamp
@@ -53,10 +53,10 @@ class ProducerHeaders(msgspec.Struct, frozen=True):
 
 
 def parse_headers(headers: Mapping[str, str], values: Callable[[str], list[str]]) -> ProducerHeaders | None:
-    """Return what *headers* say, None where none of the three is there; *values* gives all of one name.
+    """Return the producer headers; None if there are none. *values* returns all values of a header.
 
     Raises:
-        BadProducerHeaders: one is missing, there twice, or malformed.
+        BadProducerHeaders: A header is missing, repeated or malformed.
     """
     if GROUP not in headers and EPOCH not in headers and SEQUENCE not in headers:
         for name in (OVERLAP, DEADLINE):
@@ -73,16 +73,16 @@ def parse_headers(headers: Mapping[str, str], values: Callable[[str], list[str]]
 
 
 def refuse_numbers(headers: Mapping[str, str], name: str) -> None:
-    """Raise PartitionRequired where somebody publishes idempotently to no partition in particular."""
+    """Raise PartitionRequired if a request with producer headers names no partition."""
     if any(each in headers for each in (GROUP, EPOCH, SEQUENCE, OVERLAP, DEADLINE)):
         raise PartitionRequired(event_type=name)
 
 
 def check_group(text: str, parameter: str = "group", kind: type[BadParameter] = BadParameter) -> str:
-    """Return *text*, which is given as *parameter*, if it can name a producer group.
+    """Return *text*, the value of *parameter*, if it is a valid producer group.
 
     Raises:
-        BadParameter: it cannot, or whatever *kind* of it.
+        BadParameter: It is not valid; *kind* is the class of the error.
     """
     if _GROUP.fullmatch(text):
         return text
@@ -90,10 +90,10 @@ def check_group(text: str, parameter: str = "group", kind: type[BadParameter] = 
 
 
 def parse_after(text: str | None) -> str:
-    """Return the group after which a list begins; nothing where it begins with the first.
+    """Return the group after which a list begins; empty for the first page.
 
     Raises:
-        BadParameter: *text* cannot name a group.
+        BadParameter: *text* is not a valid producer group.
     """
     if text is None or _GROUP.fullmatch(text):
         return text or ""
@@ -112,10 +112,10 @@ def _only(values: Sequence[str], name: str, default: str | None = None) -> str:
 
 
 def parse_number(text: str, name: str) -> int:
-    """Return an epoch or a sequence number of the parameter *name*.
+    """Return the epoch or sequence number in the parameter *name*.
 
     Raises:
-        BadParameter: it is none.
+        BadParameter: The value is not a valid number.
     """
     if not _NUMBER.fullmatch(text) or int(text) > NUMBER_MAX:
         raise BadParameter(parameter=name, value=printable(text), allowed=_NUMBER_ALLOWED)
@@ -154,12 +154,12 @@ _decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def parse_envelope(body: bytes) -> tuple[ProducerHeaders, list[NewEvent]]:
-    """Return what a body in an envelope says of who publishes it, and its events, none of them decoded.
+    """Return the producer headers in an envelope, and its events, which are not decoded.
 
     Raises:
-        BadProducerHeaders: what it says of its producer is malformed.
-        TooManyEvents: it has more than `EVENTS_MAX`.
-        MalformedBatch: it is none.
+        BadProducerHeaders: The producer's members are malformed.
+        TooManyEvents: There are more than `EVENTS_MAX` events.
+        MalformedBatch: The body is not an envelope.
     """
     try:
         found = _decode_envelope(body)
@@ -197,10 +197,10 @@ class _ClaimBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def parse_claim(body: bytes) -> EpochClaim:
-    """Return the claim of a body; an empty one claims the next epoch.
+    """Return the claim in a body; an empty body claims the next epoch.
 
     Raises:
-        BadParameter: a member is none that there is, or malformed.
+        BadParameter: A member is unknown or malformed.
     """
     try:
         given = msgspec.convert(_decode_once(body) if body.strip() else {}, _ClaimBody)
@@ -227,14 +227,14 @@ def parse_claim(body: bytes) -> EpochClaim:
 
 
 def _decode_once(body: bytes) -> Any:
-    """Decode what says nothing twice, of which readers would keep different ones."""
+    """Decode JSON without repeated members, which parsers interpret differently."""
     found = decode(body)
     refuse_duplicate_keys(body, line=1)
     return found
 
 
 class EpochEnd(msgspec.Struct, frozen=True):
-    """What the epoch before has ended with."""
+    """The state at the end of the previous epoch."""
 
     epoch: int
     next_sequence: int
@@ -242,21 +242,21 @@ class EpochEnd(msgspec.Struct, frozen=True):
 
 
 class KnownRange(msgspec.Struct, frozen=True):
-    """How far back the batches of the current epoch are known."""
+    """The first batch of the current epoch that the hub remembers."""
 
     batches: int
     oldest_sequence: int | None = None
 
 
 class ProducerProperties(msgspec.Struct, frozen=True, kw_only=True):
-    """A producer as it is shown."""
+    """The state of a producer in a partition."""
 
     producer_group: str
     partition: int
     epoch: int
     last_published_sequence: int | None
     next_sequence: int | None
-    """None: it has expired."""
+    """The next sequence number; None if the state has expired."""
     last_offset: int | None
     previous: EpochEnd | None
     window: KnownRange | None = None
@@ -265,12 +265,12 @@ class ProducerProperties(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: str
     expires_at: str | None
     expires_after_seconds: float
-    """How long a producer is kept of which nothing is heard."""
+    """Seconds of inactivity after which the state expires."""
     sequence_modulus: int
 
 
 class SequenceRange(msgspec.Struct, frozen=True):
-    """The numbers of a batch, and the one after them."""
+    """The sequence numbers of a batch, and the next one."""
 
     first: int
     last: int
@@ -278,27 +278,27 @@ class SequenceRange(msgspec.Struct, frozen=True):
 
 
 class OffsetRange(msgspec.Struct, frozen=True):
-    """Offsets that follow each other."""
+    """A contiguous range of offsets."""
 
     first: int
     last: int
 
 
 class PublishedBatch(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What has become of a batch: all of it is stored, once."""
+    """The response to a batch: all of it is stored, once."""
 
     outcome: Literal["appended", "duplicate", "trimmed"]
     epoch: int
     sequence: SequenceRange
     offsets: OffsetRange | None = None
     ranges: list[OffsetRange] = []
-    """In place of `offsets` where those do not follow each other."""
+    """The ranges of offsets, instead of `offsets`, if they are not contiguous."""
 
 
 class BatchOutcome(msgspec.Struct, frozen=True):
-    """What is known of a batch."""
+    """The outcome of a batch."""
 
     epoch: int
     stored: bool | None
-    """Whether all of it is stored; None: that is not known any more."""
+    """Whether the whole batch is stored; None if the hub has forgotten it."""
     ranges: list[OffsetRange]

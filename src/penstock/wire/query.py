@@ -1,4 +1,4 @@
-"""Reads the parameters of a request: each is named, with its value and what is allowed, when it is wrong."""
+"""Parse the query parameters of a request. Errors name the parameter, its value and the allowed values."""
 
 import math
 import re
@@ -18,7 +18,7 @@ _NO_KIND: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 def printable(text: str) -> str:
-    r"""Return *text* as an error shows it: not too long, and as UTF-8 whatever bytes it came in.
+    r"""Return *text* shortened for an error message, and as valid UTF-8.
 
     >>> printable("n\udcff"), printable("grün")
     ('n\\udcff', 'grün')
@@ -27,10 +27,10 @@ def printable(text: str) -> str:
 
 
 class Query:
-    """The parameters of one request."""
+    """The query parameters of one request."""
 
     def __init__(self, raw: bytes) -> None:
-        """Take the query string as it came; bytes that are not UTF-8 are kept and refused where they are used."""
+        """Parse the raw query string. Bytes that are not UTF-8 are kept, and refused when they are used."""
         self._pairs = parse_qsl(
             raw.decode("ascii", "surrogateescape"), keep_blank_values=True, errors="surrogateescape"
         )
@@ -39,14 +39,14 @@ class Query:
         return bool(self._pairs)
 
     def names(self) -> Iterable[str]:
-        """Return the names in their order, repeats included."""
+        """Return the names in their order, including repeats."""
         return [name for name, _ in self._pairs]
 
     def text(self, name: str) -> str | None:
-        """Return the value of *name*, None when it is not there.
+        """Return the value of *name*; None if it is missing.
 
         Raises:
-            BadParameter: it is given more than once.
+            BadParameter: The parameter is repeated.
         """
         values = self.texts(name)
         if len(values) > 1:
@@ -54,14 +54,14 @@ class Query:
         return values[0] if values else None
 
     def texts(self, name: str) -> list[str]:
-        """Return every value of *name*, in their order."""
+        """Return all values of *name* in their order."""
         return [value for given, value in self._pairs if given == name]
 
     def integer(self, name: str, default: int | None, *, low: int, high: int) -> int:
-        """Return the whole number *name*; *default* when it is not there, None meaning that it must be.
+        """Return the integer *name*, or *default* if it is missing; without a default it is required.
 
         Raises:
-            BadParameter: missing, no whole number, or outside *low* to *high*.
+            BadParameter: The parameter is missing, not an integer, or outside of *low* to *high*.
         """
         text = self.text(name)
         if text is None and default is not None:
@@ -73,10 +73,10 @@ class Query:
         return int(text)
 
     def seconds(self, name: str, *, cut_at: float) -> float:
-        """Return the seconds of *name*, cut at *cut_at*; 0 when it is not there.
+        """Return the seconds of *name*, at most *cut_at*; 0 if it is missing.
 
         Raises:
-            BadParameter: it is no finite number of seconds.
+            BadParameter: The value is not a finite number of seconds.
         """
         text = self.text(name)
         if text is None:
@@ -87,10 +87,10 @@ class Query:
         return min(value, cut_at)
 
     def flag(self, name: str) -> bool:
-        """Return whether *name* is set to 1 or true.
+        """Return whether *name* is 1 or true.
 
         Raises:
-            BadParameter: it is anything else than 0, 1, false or true.
+            BadParameter: The value is not one of 0, 1, false and true.
         """
         text = self.text(name)
         if text is None or text.lower() in ("0", "false"):
@@ -100,10 +100,10 @@ class Query:
         raise BadParameter(parameter=name, value=printable(text), allowed="0, 1, false or true")
 
     def cursor(self, name: str) -> str | None:
-        """Return the cursor *name*, None when it is not there.
+        """Return the cursor *name*; None if it is missing.
 
         Raises:
-            BadCursor: longer than any cursor is, or not printable ASCII.
+            BadCursor: The value is too long, or not printable ASCII.
         """
         text = self.text(name)
         if text is not None and (len(text) > TEXT_CHARS_MAX or not (text.isascii() and text.isprintable()) or not text):
@@ -123,10 +123,10 @@ def refuse_until(query: Query, *, allowed: str, known: str = "") -> None:
 
 
 def parse_kinds(query: Query) -> tuple[frozenset[str], bool] | None:
-    """Return the kinds that a read keeps, or, with True, skips; None when it takes all (FeedAPI, `event-types`).
+    """Return the kinds to keep, or, with True, to skip; None if the read is not filtered (FeedAPI, `event-types`).
 
     Raises:
-        BadParameter: both ways are asked for at once, or no kind is named.
+        BadParameter: Both filters are given, or one is empty.
     """
     keep, skip = query.text("event-types"), query.text("skip-event-types")
     if keep is not None and skip is not None:
@@ -143,7 +143,7 @@ def parse_kinds(query: Query) -> tuple[frozenset[str], bool] | None:
 
 
 def parse_headers(query: Query) -> "HeaderChoice | None":
-    """Return which headers a read wants, None when none."""
+    """Return the requested headers; None if there are none."""
     text = query.text("headers")
     if text is None:
         return None
@@ -152,12 +152,12 @@ def parse_headers(query: Query) -> "HeaderChoice | None":
 
 
 class HeaderChoice:
-    """The headers that a reader wants to see."""
+    """The headers that a reader requests."""
 
     def __init__(self, everything: bool, names: frozenset[str]) -> None:
         self.everything = everything
         self.names = names
 
     def of(self, headers: dict[str, str]) -> dict[str, str]:
-        """Return those of *headers* that are wanted."""
+        """Return the requested ones of *headers*."""
         return headers if self.everything else {name: headers[name] for name in headers if name in self.names}

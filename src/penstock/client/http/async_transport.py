@@ -1,4 +1,4 @@
-"""Does the I/O that protocol code asks for, with an asynchronous HTTP client."""
+"""Carries out exchanges with an asynchronous HTTP client."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Generic
@@ -13,11 +13,11 @@ from penstock.wire.http import END, Exchange, HttpRequest, Pause, ReaderItem, Re
 
 
 class AsyncTransport:
-    """An HTTP client, by which any number of exchanges are carried out, from several tasks too.
+    """An HTTP client that carries out any number of exchanges, from several tasks too.
 
     Args:
-        http: The user's client; None for one of our own, which `aclose` closes.
-        log: Tells of pauses.
+        http: The user's client; None creates one, which `aclose` closes.
+        log: Called with each pause.
     """
 
     def __init__(self, http: Any = None, *, log: Callable[[Pause], None] = adapter.log_pause) -> None:
@@ -28,7 +28,7 @@ class AsyncTransport:
         self.http: Any = http if self._own is None else self._own
 
     async def carry_out(self, exchange: Exchange[T], events: AsyncEvents = ()) -> T:
-        """Carry out *exchange* to its end, publishing *events* where it takes them; return what it comes to."""
+        """Carry out *exchange* and return its result. It takes the events to publish from *events*."""
         talk = AsyncExchangeRun(self.http, exchange, events, log=self._log)
         try:
             while await talk.advance() is not None:
@@ -38,21 +38,21 @@ class AsyncTransport:
             await talk.aclose()
 
     async def aclose(self) -> None:
-        """Close the HTTP client, if it is our own."""
+        """Close the HTTP client, unless it is the user's."""
         if self._own is not None:
             await self._own.aclose()
 
 
 class AsyncExchangeRun(Generic[T]):
-    """One exchange that is being carried out; one task at a time may advance it.
+    """A run of one exchange; one task at a time may advance it.
 
     Args:
         http: The HTTP client.
-        exchange: The protocol code.
-        events: What it publishes.
-        log: Tells of pauses.
-        sleep: Lets time pass.
-        is_over: Says whether to stop before the next step.
+        exchange: The exchange.
+        events: The events that it publishes.
+        log: Called with each pause.
+        sleep: Wait for a number of seconds.
+        is_over: Return whether to stop before the next step.
     """
 
     def __init__(
@@ -73,15 +73,15 @@ class AsyncExchangeRun(Generic[T]):
         self._events = async_each(events)
         self._chunks: AsyncIterator[bytes] = async_each(())
         self.response: Any = None
-        """The HTTP client's answer that is being read; None between two requests."""
+        """The response of the HTTP library that is being read; None between two requests."""
 
     @property
     def outcome(self) -> T:
-        """What the exchange came to, once it has ended."""
+        """The result of the exchange, once it has ended."""
         return self._steps.outcome
 
     async def advance(self) -> Any:
-        """Go on to what is handed to the reader next and return it; None when the exchange has ended or is to stop."""
+        """Run to the next item for the reader and return it; None when the exchange has ended or is to stop."""
         while not self._is_over() and (effect := self._steps.next_effect()) is not None:
             if isinstance(effect, ReaderItem):
                 return effect
@@ -89,7 +89,7 @@ class AsyncExchangeRun(Generic[T]):
         return None
 
     async def aclose(self) -> None:
-        """Give up what is open."""
+        """Abort the exchange and close its response."""
         await self._close_response()
         self._steps.close()
 

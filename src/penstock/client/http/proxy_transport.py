@@ -1,4 +1,4 @@
-"""Ways of our own HTTP clients to a server: directly, or through the proxy that the environment names."""
+"""Transports for httpx that choose the proxy of each request from the environment; see `proxies`."""
 
 import ssl
 import threading
@@ -13,15 +13,15 @@ from penstock.client.http.proxies import Proxy, proxy_for
 from penstock.errors import BadParameter, RequirementMissing
 
 PROXY: Final = "penstock.proxy"
-"""The extension of a request that holds the proxy which it went through."""
+"""Request extension with the proxy that the request used."""
 Way = TypeVar("Way")
 
 
 class ProxyTransport(httpx2.BaseTransport):
-    """Sends each request on its way.
+    """Sends each request directly or through its proxy.
 
     Args:
-        limits: Of the connections of each way.
+        limits: Connection limits of each proxy.
     """
 
     def __init__(self, limits: httpx2.Limits) -> None:
@@ -31,7 +31,7 @@ class ProxyTransport(httpx2.BaseTransport):
         """Send *request*.
 
         Raises:
-            BadParameter, RequirementMissing: its proxy cannot be used; names the variable.
+            BadParameter, RequirementMissing: The proxy cannot be used; the error names its environment variable.
         """
         return self._ways.of(request).handle_request(request)
 
@@ -42,7 +42,7 @@ class ProxyTransport(httpx2.BaseTransport):
 
 
 class AsyncProxyTransport(httpx2.AsyncBaseTransport):
-    """Sends each request on its way, asynchronously; see `ProxyTransport`."""
+    """Sends each request directly or through its proxy; see `ProxyTransport`."""
 
     def __init__(self, limits: httpx2.Limits) -> None:
         self._ways = _Connections(
@@ -61,15 +61,15 @@ class AsyncProxyTransport(httpx2.AsyncBaseTransport):
 
 @cache
 def tls_context() -> ssl.SSLContext:
-    """Return the TLS settings that all clients of this process share.
+    """Return the TLS settings, shared by all clients of this process.
 
-    To load the certificate authorities takes 25 ms of processor time, each time.
+    Loading the certificate authorities takes 25 ms of processor time.
     """
     return httpx2.create_ssl_context()
 
 
 class _Connections(Generic[Way]):
-    """The ways that requests have taken; the environment is read once for each server."""
+    """The transports in use, one for each proxy; the environment is read once for each server."""
 
     def __init__(self, make: Callable[[str | None], Way]) -> None:
         self._make = make
@@ -96,10 +96,10 @@ class _Connections(Generic[Way]):
 
 
 def _usable(proxy: Proxy | None, host: str) -> Proxy | None:
-    """Return *proxy*, through which *host* is asked.
+    """Return *proxy*, if it can be used for requests to *host*.
 
     Raises:
-        BadParameter, RequirementMissing: it cannot be used; names its variable.
+        BadParameter, RequirementMissing: It cannot be used; the error names its environment variable.
     """
     if proxy is None:
         return None

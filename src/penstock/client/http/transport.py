@@ -1,5 +1,5 @@
 # Generated from async_transport.py by scripts/generate_sync_clients.py: do not edit.
-"""Does the I/O that protocol code asks for, with a synchronous HTTP client."""
+"""Carries out exchanges with a synchronous HTTP client."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Generic
@@ -14,11 +14,11 @@ from penstock.wire.http import END, Exchange, HttpRequest, Pause, ReaderItem, Re
 
 
 class Transport:
-    """An HTTP client, by which any number of exchanges are carried out, from several threads too.
+    """An HTTP client that carries out any number of exchanges, from several threads too.
 
     Args:
-        http: The user's client; None for one of our own, which `close` closes.
-        log: Tells of pauses.
+        http: The user's client; None creates one, which `close` closes.
+        log: Called with each pause.
     """
 
     def __init__(self, http: Any = None, *, log: Callable[[Pause], None] = adapter.log_pause) -> None:
@@ -29,7 +29,7 @@ class Transport:
         self.http: Any = http if self._own is None else self._own
 
     def carry_out(self, exchange: Exchange[T], events: Events = ()) -> T:
-        """Carry out *exchange* to its end, publishing *events* where it takes them; return what it comes to."""
+        """Carry out *exchange* and return its result. It takes the events to publish from *events*."""
         talk = ExchangeRun(self.http, exchange, events, log=self._log)
         try:
             while talk.advance() is not None:
@@ -39,21 +39,21 @@ class Transport:
             talk.close()
 
     def close(self) -> None:
-        """Close the HTTP client, if it is our own."""
+        """Close the HTTP client, unless it is the user's."""
         if self._own is not None:
             self._own.close()
 
 
 class ExchangeRun(Generic[T]):
-    """One exchange that is being carried out; one thread at a time may advance it.
+    """A run of one exchange; one thread at a time may advance it.
 
     Args:
         http: The HTTP client.
-        exchange: The protocol code.
-        events: What it publishes.
-        log: Tells of pauses.
-        sleep: Lets time pass.
-        is_over: Says whether to stop before the next step.
+        exchange: The exchange.
+        events: The events that it publishes.
+        log: Called with each pause.
+        sleep: Wait for a number of seconds.
+        is_over: Return whether to stop before the next step.
     """
 
     def __init__(
@@ -74,15 +74,15 @@ class ExchangeRun(Generic[T]):
         self._events = each(events)
         self._chunks: Iterator[bytes] = each(())
         self.response: Any = None
-        """The HTTP client's answer that is being read; None between two requests."""
+        """The response of the HTTP library that is being read; None between two requests."""
 
     @property
     def outcome(self) -> T:
-        """What the exchange came to, once it has ended."""
+        """The result of the exchange, once it has ended."""
         return self._steps.outcome
 
     def advance(self) -> Any:
-        """Go on to what is handed to the reader next and return it; None when the exchange has ended or is to stop."""
+        """Run to the next item for the reader and return it; None when the exchange has ended or is to stop."""
         while not self._is_over() and (effect := self._steps.next_effect()) is not None:
             if isinstance(effect, ReaderItem):
                 return effect
@@ -90,7 +90,7 @@ class ExchangeRun(Generic[T]):
         return None
 
     def close(self) -> None:
-        """Give up what is open."""
+        """Abort the exchange and close its response."""
         self._close_response()
         self._steps.close()
 

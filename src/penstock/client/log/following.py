@@ -1,4 +1,4 @@
-"""Follows a feed for ever: page after page, waiting where there is nothing, reconnecting where something failed."""
+"""Protocol of following a feed: read page after page, wait while there are no events, reconnect after failures."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -12,25 +12,25 @@ from penstock.wire.log.reader.partitions import ReadState
 from penstock.wire.log.reader.protocol import FeedProtocol, ReadParameters, check_no_until, plan_round
 
 RETRY_TIMEOUT: Final = 30.0
-"""For so long a call is tried again, unless something else is asked for."""
+"""Default number of seconds for which a call is retried."""
 FOLLOW_WAIT_SECONDS: Final = 10.0
 POLL_INTERVAL: Final = 1.0
 ADVANCE_PAUSE_SECONDS: Final = 0.1
-"""The least time between two answers that bring no event but another cursor."""
+"""Minimum seconds between two responses that contain no events but other cursors."""
 CLOSED_PAUSE_SECONDS: Final = 10.0
-"""How often a feed whose partitions are all read and closed is asked for new ones."""
+"""Seconds between two discoveries of a feed whose partitions are all closed and read to their end."""
 
 
 class FollowProtocol:
-    """One reader that follows a feed. It yields a Page effect whenever something came: events, or another cursor.
+    """Protocol of one reader that follows a feed. It yields a Page for each response with events or other cursors.
 
     Args:
         feed: The feed.
-        cursors: Where the reader has come to; empty: from *start*.
-        chosen: The partitions that it reads; None for all.
-        start: The cursor to begin at where there are no cursors.
-        wish: What is asked for with every page.
-        poll_interval: Seconds between two fruitless answers of a server that does not wait.
+        cursors: Cursors to continue from; empty starts at *start*.
+        chosen: The partitions to read; None reads all.
+        start: The initial cursor if there are no cursors.
+        parameters: The parameters of each read.
+        poll_interval: Seconds between two empty responses of a server that does not support `wait`.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class FollowProtocol:
         self._turn = 0
 
     def run(self) -> Exchange[None]:
-        """Follow the feed. It ends only by an error that cannot pass, which it raises."""
+        """Follow the feed. It ends only with a permanent error, which it raises."""
         state: ReadState | None = None
         while True:
             try:
@@ -108,7 +108,7 @@ class FollowProtocol:
 
 
 def _says_nothing_is_kept(error: NotFound | ServerError) -> bool:
-    """Tell whether *error* is that of a cursor set which nothing is kept for; not all servers say more than 404."""
+    """Return whether *error* says that no cursors are stored under the name; some servers only answer 404."""
     if isinstance(error, ServerError):
         return bool(error.fields["status"] == 404)
     return type(error) in (CursorSetNotFound, NotFound)

@@ -1,4 +1,4 @@
-"""What both kinds of idempotent producers have in common: their partitions, and what is checked beforehand."""
+"""The common part of both producers: their partitions, checks of arguments, and errors."""
 
 import os
 import time
@@ -39,7 +39,7 @@ Lock = TypeVar("Lock")
 
 
 class ProducerPartitions(Generic[Lock]):
-    """The partitions of one producer, each with a guard that one operation at a time has."""
+    """The partitions of one producer, each with a lock that admits one call at a time."""
 
     def __init__(
         self,
@@ -83,10 +83,10 @@ class ProducerPartitions(Generic[Lock]):
         self._closed = False
 
     def state(self, partition: int) -> PartitionState:
-        """Return a partition.
+        """Return the state of a partition.
 
         Raises:
-            BadParameter: it can be none.
+            BadParameter: *partition* is not a partition number.
         """
         self.check_open()
         if type(partition) is not int or partition < 0:
@@ -95,36 +95,36 @@ class ProducerPartitions(Generic[Lock]):
         return self._partitions.setdefault(partition, (PartitionState(partition, options), self._make_lock()))[0]
 
     def lock(self, state: PartitionState) -> Lock:
-        """Return what lets one operation at a time into a partition."""
+        """Return the lock of a partition."""
         return self._partitions[state.partition][1]
 
     def states(self) -> Sequence[PartitionState]:
-        """Return the partitions that were used."""
+        """Return the partitions in use."""
         return [state for state, _ in list(self._partitions.values())]
 
     def begin_call(
         self, timeout: float | None, is_cancelled: Callable[[], bool] | None = None, values: Sequence[Any] = ()
     ) -> ProducerCall:
-        """Begin an operation that may last for *timeout* seconds, as long as any by default, and publishes *values*."""
+        """Return a call that publishes *values* and ends after *timeout* seconds or the delivery timeout."""
         if timeout is not None:
             _check_seconds(timeout=timeout)
         limit = ("delivery_timeout", self._delivery_timeout) if timeout is None else ("timeout", timeout)
         return ProducerCall(time.monotonic() + limit[1], is_cancelled or (lambda: False), values, limit=limit)
 
     def check_open(self) -> None:
-        """Raise Conflict where the producer is closed, or of another process, which gives the same numbers."""
+        """Raise Conflict if the producer is closed, or belongs to another process, which would use the same numbers."""
         if self._closed:
             raise Conflict("this producer is closed: make another one")
         if self._process != os.getpid():
             raise Conflict("this producer was made before the process forked: make one of its own in each process")
 
     def resolve_target(self, events: Any, partition: int | None) -> tuple[PartitionState, list[Any]]:
-        """Return where events go, and each of them.
+        """Return the state of the partition to publish to, and the events.
 
         Raises:
-            PartitionRequired: that is not said.
-            AlreadyPublished: one of them is known to be published.
-            BadParameter: the batch is for another partition, or an Event is there twice.
+            PartitionRequired: *partition* is missing.
+            AlreadyPublished: One of the events is known to be published.
+            BadParameter: The batch is for another partition or event type, or contains an Event twice.
         """
         if isinstance(events, EventBatch):
             if partition not in (None, events.partition):
@@ -146,7 +146,7 @@ class ProducerPartitions(Generic[Lock]):
 
     @contextmanager
     def lock_batch(self, events: Any, call: ProducerCall) -> Iterator[None]:
-        """Keep a batch from being changed while it is sent; however that ends, it is told what has come of it."""
+        """Lock an EventBatch while it is sent, and record its result."""
         if not isinstance(events, EventBatch):
             yield
             return
@@ -158,7 +158,7 @@ class ProducerPartitions(Generic[Lock]):
 
     @contextmanager
     def annotate_errors(self, state: PartitionState, call: ProducerCall) -> Iterator[None]:
-        """Say in every error where it was, and whether anything of the call may be stored all the same."""
+        """Add partition and outcome to every error that the block raises."""
         try:
             yield
         except PenstockError as error:
@@ -169,11 +169,11 @@ class ProducerPartitions(Generic[Lock]):
             raise add_outcome(error, state, call) from error.__cause__
 
     def empty_result(self, state: PartitionState) -> PublishResult:
-        """Return what comes of publishing nothing."""
+        """Return the result of publishing no events."""
         return PublishResult(state.partition, state.epoch, state.next, 0, (), duplicate=False, attempts=0)
 
     def new_batch(self, state: PartitionState, max_bytes: int, category: str) -> EventBatch:
-        """Return an empty batch for the events of a *category*."""
+        """Return an empty batch for events of *category*."""
         if max_bytes < 1:
             raise BadParameter(parameter="max_bytes", value=max_bytes, allowed="1 or more")
         line = partial(self.protocol.line, category=category)
@@ -181,40 +181,40 @@ class ProducerPartitions(Generic[Lock]):
         return EventBatch(event_type, state.partition, max_bytes, line=line, count_max=EVENTS_MAX)
 
     def describe(self, producer: object) -> str:
-        """Return *producer*, whose partitions these are, in short."""
+        """Return the representation of *producer*."""
         return f"{type(producer).__name__}({self.protocol.event_type!r}, producer_group={self.protocol.group!r})"
 
     def properties(self, state: PartitionState) -> PublishingProperties:
-        """Return how far it has come in a partition, as far as it knows itself."""
+        """Return the producer's own state in a partition."""
         return PublishingProperties(
             state.partition, state.group, state.epoch, state.last_published, state.next, state.last_offset
         )
 
     def cancelled_error(self, state: PartitionState, call: ProducerCall) -> PublishCancelled:
-        """Return the error of a call that was cancelled."""
+        """Return the error of a cancelled call."""
         return PublishCancelled(partition=state.partition, outcome=state.outcome(call))
 
     def turn_error(self, state: PartitionState, call: ProducerCall) -> PublishCancelled | RetriesExhausted:
-        """Return the error of a call that had no turn in its time."""
+        """Return the error of a call that did not get the lock in time."""
         if call.is_cancelled():
             return self.cancelled_error(state, call)
         return exhausted_error("calls that came before this one took all of its time", state, call)
 
     def close(self, timeout: float | None) -> ProducerCall:
-        """Publish nothing more; return what waits for what is being published."""
+        """Refuse further calls; return a call with the deadline for waiting."""
         if timeout is not None and timeout < 0:
             raise BadParameter(parameter="timeout", value=timeout, allowed="seconds, 0 or more")
         self._closed = True
         return ProducerCall(float("inf") if timeout is None else time.monotonic() + timeout)
 
     def report(self, unfinished: Iterable[int]) -> CloseReport:
-        """Return what is left open."""
+        """Return the report of a closed producer."""
         unresolved = sorted(state.partition for state in self.states() if state.unresolved is not None)
         return CloseReport(unresolved, sorted(unfinished))
 
 
 def check_client(client: object, kind: type, instead: str) -> None:
-    """Raise BadParameter where *client* is of another kind than the producer, of which there is one *instead*."""
+    """Raise BadParameter unless *client* is of type *kind*; *instead* names the other producer."""
     if not isinstance(client, kind):
         allowed = f"one of {kind.__name__}; with others {instead}"
         raise BadParameter(parameter="client", value=type(client).__name__, allowed=allowed)

@@ -1,14 +1,14 @@
-"""The protocol side of an idempotent producer, without I/O.
+"""Protocol of an idempotent producer; it does no I/O.
 
 It sends batches, and finds out whether a batch of unknown outcome is stored: docs/decisions/idempotent-producers.md.
-Every request to the hub can be repeated without harm.
+Every request can be repeated safely.
 
 Invariants:
-    A retry sends the same bytes with the same numbers.
-    A number is used for other events only if the events sent under it before are certainly not stored.
+    A retry sends the same bytes with the same sequence numbers.
+    A sequence number is reused for other events only if the first ones are certainly not stored.
     While the outcome of a batch is unknown, nothing else is sent to its partition.
-    A verdict on a batch is final: it is given once no copy of the batch can be stored any more.
-    A verdict is what the hub has found by comparing the batch with what it has stored.
+    The outcome of a batch is final: it is reported once no copy of the batch can be stored any more.
+    The outcome is determined by the hub, which compares the batch with the stored events.
 """
 
 import time
@@ -76,7 +76,7 @@ class _EventType(msgspec.Struct):
 
 
 class ProducerRequests:
-    """Asks about the producers of one event type, as long as an operation lasts, and as often as *retry* says."""
+    """Requests about the producers of one event type, retried until the call's deadline as *retry* allows."""
 
     def __init__(
         self, url: str, event_type: str, retry: RetryPolicy, attempt_timeout: float, clock: Callable[[], float]
@@ -90,10 +90,10 @@ class ProducerRequests:
     def claim(
         self, state: PartitionState, group: str | None, wanted: Mapping[str, Any], call: ProducerCall
     ) -> Exchange[wire.ProducerProperties]:
-        """Claim an epoch; of a new group, where none is named.
+        """Claim an epoch, in a new producer group if *group* is None.
 
         Raises:
-            ClaimRefused, EpochExhausted: it cannot be had.
+            ClaimRefused, EpochExhausted: The hub refused the claim.
         """
         url = self._address(state, "producers") if group is None else self._address(state, "producers", group)
         body = msgspec.json.encode({**wanted, "claim_id": state.claim_id})
@@ -105,7 +105,7 @@ class ProducerRequests:
         )
 
     def show(self, state: PartitionState, call: ProducerCall) -> Exchange[wire.ProducerProperties | None]:
-        """Ask how far a producer has come; None: the hub knows nothing of it."""
+        """Return the state of a producer at the hub; None if the hub does not know it."""
         request = HttpRequest(method="GET", url=self._address(state, "producers", state.group), headers=_ACCEPTED)
         try:
             return (yield from self._fetch(request, call, wire.ProducerProperties))
@@ -116,7 +116,7 @@ class ProducerRequests:
         """Return the category of the event type.
 
         Raises:
-            EventTypeNotFound: there is none such.
+            EventTypeNotFound: The event type does not exist.
         """
         request = HttpRequest(
             method="GET", url=hub_address(self._url, "event-types", self._event_type), headers=_ACCEPTED
@@ -124,7 +124,7 @@ class ProducerRequests:
         return (yield from self._fetch(request, call, _EventType)).category
 
     def publish_request(self, state: PartitionState, batch: NumberedBatch, call: ProducerCall) -> HttpRequest:
-        """Return the request that publishes a batch, the same each time."""
+        """Return the request that publishes *batch*; it is the same each time."""
         numbers = {wire.GROUP: state.group, wire.EPOCH: str(batch.epoch), wire.SEQUENCE: str(batch.first)}
         return HttpRequest(
             method="POST",
@@ -135,15 +135,15 @@ class ProducerRequests:
         )
 
     def repeat(self, state: PartitionState, batch: NumberedBatch, call: ProducerCall) -> Exchange[wire.PublishedBatch]:
-        """Publish a batch again, to see what has become of it.
+        """Publish a batch again, to find out whether it is stored.
 
         Raises:
-            ProducerUnsafe: its numbers are not given to it any more; says whether it is stored.
+            ProducerUnsafe: The batch is refused; the error says whether it is stored.
         """
         return (yield from self._fetch(self.publish_request(state, batch, call), call, wire.PublishedBatch))
 
     def _fetch(self, request: HttpRequest, call: ProducerCall, shape: type[Shape]) -> Exchange[Shape]:
-        """Ask what can be asked again without harm."""
+        """Send a request that can be repeated safely."""
 
         def attempt() -> Exchange[Shape]:
             call.check()
@@ -160,15 +160,15 @@ class ProducerRequests:
         )  # fmt: skip
 
     def _address(self, state: PartitionState, *path: str) -> str:
-        """Return the address of something that belongs to the partition."""
+        """Return the address of *path* of the partition."""
         return hub_address(self._url, "event-types", self._event_type, "partitions", str(state.partition), *path)
 
 
 def decode_response(answer: HttpResponse, shape: type[Shape]) -> Shape:
-    """Return what an answer says.
+    """Return the JSON body of a response.
 
     Raises:
-        MalformedAnswer: it is no such thing.
+        MalformedAnswer: The body is not of that type.
     """
     try:
         return msgspec.json.decode(answer.body, type=shape)
@@ -177,13 +177,13 @@ def decode_response(answer: HttpResponse, shape: type[Shape]) -> Shape:
 
 
 class OutcomeResolver:
-    """What one producer does about what is in doubt.
+    """Resolves batches of unknown outcome, for one producer.
 
     Args:
-        asking: By which the hub is asked.
-        claims: What each claim asks for besides.
-        on_unknown: Whether it is found out, or only seen to that it is not stored from here on.
-        on_resolution: Is told what was found out.
+        requests: The requests to the hub.
+        claims: Additional members of each claim.
+        on_unknown: Whether to resolve the outcome, or only to make sure that the batch is not stored later.
+        on_resolution: Called with each outcome.
     """
 
     def __init__(
@@ -199,13 +199,13 @@ class OutcomeResolver:
         self._on_resolution = on_resolution
 
     def resolve(self, state: PartitionState, call: ProducerCall) -> Exchange[Resolution | None]:
-        """Find out, once and for all, whether what is doubtful is stored; None: nothing is doubtful.
+        """Find out whether the unresolved batch is stored; return None if there is none.
 
-        Where asking leaves it open, the next epoch is claimed, so that nothing which is still on its way can be stored
-        any more: then what the epoch before has ended with says it.
+        If the hub's state leaves it open, the next epoch is claimed, so that no copy of the batch that is still on its
+        way can be stored. The state at the end of the previous epoch then gives the outcome.
 
         Raises:
-            ProducerUnsafe: somebody else has taken over, or the hub has lost something.
+            ProducerUnsafe: Another producer has fenced this one, or the hub has lost events.
         """
         batch = state.unresolved
         if batch is None:
@@ -238,10 +238,10 @@ class OutcomeResolver:
     def _find_outcome(
         self, state: PartitionState, batch: NumberedBatch, call: ProducerCall
     ) -> Exchange[tuple[bool | None, Sequence[OffsetRange]]]:
-        """Find out whether a batch is stored, and where, once it is either past or shut out; None: nobody knows.
+        """Return whether an acknowledged or fenced batch is stored, and where; None if the hub has forgotten.
 
-        Handed in once more it is not stored twice, and the hub compares it with what it has under its numbers: that may
-        be another's, who has the same group and the same epoch.
+        Sending it again does not store it twice: the hub compares it with the events stored under its numbers, which
+        another producer of the same group and epoch may have written.
         """
         try:
             found = yield from self._requests.repeat(state, batch, call)
@@ -253,7 +253,7 @@ class OutcomeResolver:
         return True, stored_ranges(found)
 
     def _fence(self, state: PartitionState, batch: NumberedBatch, call: ProducerCall) -> Exchange[bool]:
-        """Claim the epoch after ours, so that nothing of ours is stored any more; tell whether anything may be."""
+        """Claim the next epoch to fence this producer's own copies; return whether the batch may be stored."""
         begun, is_behind = state.begun, False
         try:
             try:
@@ -280,7 +280,7 @@ class OutcomeResolver:
     def _resolve_fenced(
         self, state: PartitionState, batch: NumberedBatch, call: ProducerCall, error: ClaimRefused
     ) -> Exchange[NoReturn]:
-        """Find out what has become of a batch, since somebody else has shut it out; then publish nothing more."""
+        """Find out the outcome of a batch that another producer has fenced; then refuse further batches."""
         current = error.current_epoch
         fields = {"producer_group": state.group, "partition": state.partition, "current_epoch": current}
         if self._on_unknown == "republish":
@@ -299,7 +299,7 @@ class OutcomeResolver:
 
 
 def _is_past(shown: wire.ProducerProperties | None, batch: NumberedBatch) -> bool:
-    """Tell whether a producer has come past a batch, in the epoch of that."""
+    """Return whether the producer has advanced past *batch*, in the batch's epoch."""
     if shown is None or shown.next_sequence is None or shown.epoch != batch.epoch:
         return False
     ahead = (shown.next_sequence - batch.first) % shown.sequence_modulus
@@ -309,7 +309,7 @@ def _is_past(shown: wire.ProducerProperties | None, batch: NumberedBatch) -> boo
 def _check_kept(
     state: PartitionState, batch: NumberedBatch, shown: wire.ProducerProperties | None, call: ProducerCall
 ) -> None:
-    """Raise ServerStateRegressed where the hub knows less than it has acknowledged."""
+    """Raise ServerStateRegressed if the hub has lost acknowledged events."""
     if shown is not None and shown.epoch > batch.epoch:
         return
     if shown is not None and shown.expired:
@@ -324,7 +324,7 @@ def _check_kept(
 
 
 def _is_behind(error: ClaimRefused, epoch: int) -> bool:
-    """Tell whether the hub has never heard of *epoch*, or not any more."""
+    """Return whether the hub has never seen *epoch*, or has forgotten it."""
     current = error.current_epoch
     return current is None or current < epoch
 
@@ -332,7 +332,7 @@ def _is_behind(error: ClaimRefused, epoch: int) -> bool:
 def _record_resolution(
     state: PartitionState, batch: NumberedBatch, stored: bool | None, ranges: Sequence[OffsetRange]
 ) -> Resolution:
-    """Take note of what was found out, unless that is nothing."""
+    """Record the outcome in *state* and return it."""
     if stored:
         state.settle(batch, ranges)
     elif stored is not None:
@@ -343,7 +343,7 @@ def _record_resolution(
 
 
 class ProducerProtocol:
-    """One idempotent producer, as far as no I/O is needed."""
+    """Protocol of one idempotent producer."""
 
     def __init__(
         self,
@@ -369,12 +369,13 @@ class ProducerProtocol:
         self.clock = clock
 
     def send(self, state: PartitionState, values: Sequence[Any], call: ProducerCall) -> Exchange[PublishResult]:
-        """Publish *values*, those of them excepted that an earlier call has published without being told so.
+        """Publish *values*, except those found to be stored by an earlier call.
 
         Raises:
-            RetriesExhausted: they could not be published in the time there was.
-            ProducerUnsafe: their numbers do not fit what is stored; the partition takes no more of this producer.
-            PenstockError: they were refused.
+            RetriesExhausted: The events could not be published in time.
+            ProducerUnsafe: The sequence numbers do not match the stored events; the partition accepts no more batches
+                of this producer.
+            PenstockError: The events were refused.
         """
         try:
             state.check()
@@ -398,10 +399,10 @@ class ProducerProtocol:
         return call.result
 
     def begin(self, state: PartitionState, call: ProducerCall) -> Exchange[None]:
-        """Claim an epoch in a partition, if that has not been done.
+        """Claim an epoch in a partition, if the producer has none.
 
         Raises:
-            ClaimRefused, EpochExhausted: it cannot be had.
+            ClaimRefused, EpochExhausted: The hub refused the claim.
         """
         if state.status != "new":
             _check_time(call, state.remembered_seconds)
@@ -416,14 +417,14 @@ class ProducerProtocol:
             state.adopt(shown)
 
     def resolve(self, state: PartitionState, call: ProducerCall) -> Exchange[Resolution | None]:
-        """Find out whether what is doubtful is stored: see `OutcomeResolver.resolve`."""
+        """Find out the outcome of the unresolved batch; see `OutcomeResolver.resolve`."""
         return (yield from self._resolving.resolve(state, call))
 
     def properties(self, state: PartitionState, call: ProducerCall) -> Exchange[PublishingProperties]:
-        """Ask the hub how far the producer has come in a partition.
+        """Return the state of the producer at the hub.
 
         Raises:
-            ProducerNotFound, ProducerStateExpired: the hub knows nothing of it any more.
+            ProducerNotFound, ProducerStateExpired: The hub has forgotten the producer.
         """
         shown = yield from self._requests.show(state, call)
         if shown is None:
@@ -432,24 +433,24 @@ class ProducerProtocol:
         return properties_of(shown)
 
     def category(self, call: ProducerCall) -> Exchange[str]:
-        """Return the category of the event type, asked for once, and again when a batch was refused."""
+        """Return the category of the event type. It is cached until a batch is refused."""
         if self._category is None:
             self._category = yield from self._requests.category(call)
         return self._category
 
     def line(self, event: Event, category: str) -> bytes:
-        """Return the line that publishes *event*: the same each time."""
+        """Return the feed line of *event*; it is the same each time."""
         return event.line(category != "undefined", self._hub.publishing.line_of)
 
     def _is_settled(self, state: PartitionState, values: Sequence[Any], call: ProducerCall) -> bool:
-        """Take up what is to be published; tell whether all of it was found to be stored."""
+        """Convert the call's values to events; return whether all of them are stored already."""
         with call.hold():
             call.events = events = state.plain.events(values)
             check_unpublished(events)  # Two calls may have had them, one of which has waited for the other.
             return state.are_settled(events)
 
     def _number_events(self, state: PartitionState, call: ProducerCall) -> Exchange[NumberedBatch]:
-        """Give numbers to those events that were not found to be stored."""
+        """Assign sequence numbers to the events that are not stored yet."""
         category = yield from self.category(call)
         fresh, lines = [], []
         for number, event in enumerate(call.events, 1):
@@ -465,7 +466,7 @@ class ProducerProtocol:
             return NumberedBatch(state.epoch, state.next, fresh, b"".join(lines))
 
     def _publish(self, state: PartitionState, batch: NumberedBatch, call: ProducerCall) -> Exchange[None]:
-        """Send a batch again and again, as long as it may only have failed for now."""
+        """Send a batch until it is stored, refused, or out of attempts or time."""
         backoff = RetryBackoff(self._retry.max_delay_seconds)
         was_unauthorized = False
         while True:
@@ -523,7 +524,7 @@ class ProducerProtocol:
             call.result = _result(call, ranges if is_whole else None, duplicate=duplicate)
 
     def _finish(self, state: PartitionState, call: ProducerCall) -> PublishResult:
-        """Let the caller know what was found out: nothing is to be sent."""
+        """Report the events that were found to be stored; nothing is sent."""
         with call.hold():
             state.confirm(call.events)
             call.result = _result(call, duplicate=True)
@@ -532,7 +533,7 @@ class ProducerProtocol:
     def _handle_unsafe(
         self, state: PartitionState, batch: NumberedBatch, call: ProducerCall, error: ProducerUnsafe
     ) -> None:
-        """Publish nothing more; but where the hub says that this very batch is stored, that has succeeded."""
+        """Refuse further batches. If the hub says that this very batch is stored, the call has succeeded."""
         if error.committed is True and regression_error(state, batch, error) is None:
             self._record_stored(state, batch, call, error_ranges(error), duplicate=True)
             with call.hold():
@@ -544,7 +545,7 @@ class ProducerProtocol:
 
 
 def _check_time(call: ProducerCall, remembered_seconds: float) -> None:
-    """Raise BadParameter where the hub may forget a producer while it still tries."""
+    """Raise BadParameter if the hub may forget the producer during the call."""
     parameter, seconds = call.limit
     if 2 * seconds > remembered_seconds:
         allowed = f"at most {remembered_seconds / 2:g}: half of the time for which the hub remembers a producer"
@@ -552,7 +553,7 @@ def _check_time(call: ProducerCall, remembered_seconds: float) -> None:
 
 
 def _renumber_line(error: PenstockError, batch: NumberedBatch, call: ProducerCall) -> PenstockError:
-    """Let *error*, which calls an event by its place in what was sent, call it by its place in what was handed in."""
+    """Return *error* with its line counted among the events passed in, rather than those sent."""
     line = error.fields.get("line")
     if type(line) is not int or len(batch.events) == len(call.events):
         return error
@@ -561,7 +562,7 @@ def _renumber_line(error: PenstockError, batch: NumberedBatch, call: ProducerCal
 
 
 def _result(call: ProducerCall, ranges: Sequence[OffsetRange] | None = None, *, duplicate: bool) -> PublishResult:
-    """Return what came of events that are published, at *ranges* where that is known."""
+    """Return the result of a call whose events are stored, at *ranges* if known."""
     first = call.events[0]
     assert first.published_epoch is not None and first.published_sequence is not None
     assert first.published_partition is not None

@@ -25,11 +25,11 @@ from penstock.client.producers.partition_state import AbandonedError, PartitionS
 from penstock.client.producers.partitions import ProducerPartitions
 
 LOOK_INTERVAL: Final = 0.02
-"""How often who waits looks whether it is still worth it."""
+"""Seconds between two checks of a waiting thread whether to give up."""
 
 
 class FifoLock:
-    """A lock for one thread at a time; who gives up waiting leaves the queue."""
+    """A lock for threads, acquired in the order of the requests. A thread that gives up leaves the queue."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -37,7 +37,7 @@ class FifoLock:
         self._held = False
 
     def acquire(self, gives_up: Callable[[], bool] = lambda: False) -> bool:
-        """Wait for the lock until it is had, or *gives_up*; tell whether it is had."""
+        """Wait for the lock until *gives_up* returns True. Return whether the lock is acquired."""
         turn = threading.Event()
         with self._guard:
             if not self._held:
@@ -55,7 +55,7 @@ class FifoLock:
         return True
 
     def release(self) -> None:
-        """Hand it to whoever has waited longest."""
+        """Pass the lock to the thread that has waited longest."""
         with self._guard:
             if self._queue:
                 self._queue.popleft().set()
@@ -63,7 +63,7 @@ class FifoLock:
                 self._held = False
 
     def _left(self, turn: threading.Event) -> bool:
-        """Leave the queue; tell whether that was before the lock was had."""
+        """Leave the queue; return whether that was before the lock was acquired."""
         with self._guard:
             if turn.is_set():
                 return False
@@ -76,7 +76,7 @@ AsyncTurnLock: TypeAlias = anyio.Lock
 
 
 def pause(cancel: Cancel | None) -> Callable[[float], object]:
-    """Return how a call waits that *cancel* can end."""
+    """Return a function that sleeps until *cancel* is set."""
     return cancel.wait if cancel else time.sleep
 
 
@@ -84,7 +84,7 @@ def pause(cancel: Cancel | None) -> Callable[[float], object]:
 def turn(
     lock: TurnLock, partitions: ProducerPartitions[TurnLock], state: PartitionState, call: ProducerCall
 ) -> Iterator[None]:
-    """Wait for a turn, for as long as the operation may last, and have it within the block."""
+    """Hold *lock* during the block, after waiting for it until the call's deadline."""
     if not lock.acquire(lambda: call.is_cancelled() or time.monotonic() > call.deadline):
         raise partitions.turn_error(state, call)
     try:
@@ -96,7 +96,7 @@ def turn(
 
 
 def wait_until_free(lock: TurnLock, call: ProducerCall) -> bool:
-    """Wait until nobody has *lock*, for as long as the operation may last; return whether that is so."""
+    """Wait until *lock* is free or the call's deadline; return whether it is free."""
     if not lock.acquire(lambda: time.monotonic() > call.deadline):
         return False
     lock.release()
@@ -112,12 +112,12 @@ def publish(
     state: PartitionState,
     call: ProducerCall,
 ) -> PublishResult:
-    """Have *work* done in the turn *entered*, or as much of it as *cancel* lets be; return what has come of it.
+    """Run *work* in the block *entered* until it ends or *cancel* is set. Return the result of the call.
 
-    The turn ends with the call: the next call on the partition does not wait for a thread that was left to itself.
+    The lock is released with the call: the next call on the partition does not wait for an abandoned thread.
 
     Raises:
-        PublishCancelled: it was cancelled, and nothing has come of it.
+        PublishCancelled: The call was cancelled before it had a result.
     """
     with entered:
         if cancel is None:
@@ -130,7 +130,7 @@ def publish(
 
 
 def _run_in_thread(work: Callable[[], object], call: ProducerCall, cancel: Cancel, grace_seconds: float) -> None:
-    """Have *work* done in a thread of its own, which is left to itself where the call is cancelled meanwhile."""
+    """Run *work* in a thread, which is abandoned if the call is cancelled."""
     done: Future[object] = Future()
 
     def run() -> None:
@@ -153,7 +153,7 @@ def _run_in_thread(work: Callable[[], object], call: ProducerCall, cancel: Cance
 
 
 def async_pause(cancel: AsyncCancel | None) -> Callable[[float], Awaitable[object]]:  # noqa: ARG001 - as of `pause`
-    """Return how a call waits that *cancel* can end: it ends the task that waits."""
+    """Return a function that sleeps; *cancel* cancels the sleeping task itself."""
     return async_sleep
 
 
@@ -161,7 +161,7 @@ def async_pause(cancel: AsyncCancel | None) -> Callable[[float], Awaitable[objec
 async def async_turn(
     lock: AsyncTurnLock, partitions: ProducerPartitions[AsyncTurnLock], state: PartitionState, call: ProducerCall
 ) -> AsyncIterator[None]:
-    """Wait for a turn, for as long as the operation may last, and have it within the block."""
+    """Hold *lock* during the block, after waiting for it until the call's deadline."""
     with anyio.move_on_after(call.deadline - time.monotonic()) as scope:
         await lock.acquire()
     if scope.cancelled_caught:
@@ -173,7 +173,7 @@ async def async_turn(
 
 
 async def async_wait_until_free(lock: AsyncTurnLock, call: ProducerCall) -> bool:
-    """Wait until nobody has *lock*, for as long as the operation may last; return whether that is so."""
+    """Wait until *lock* is free or the call's deadline; return whether it is free."""
     with anyio.move_on_after(call.deadline - time.monotonic()) as scope:
         if lock.locked():  # Else there is nothing to wait for, not even where there is no time for it.
             async with lock:
@@ -190,10 +190,10 @@ async def async_publish(
     state: PartitionState,
     call: ProducerCall,
 ) -> PublishResult:
-    """Have *work* done in the turn *entered*, or as much of it as *cancel* lets be; return what has come of it.
+    """Run *work* in the block *entered* until it ends or *cancel* is set. Return the result of the call.
 
     Raises:
-        PublishCancelled: it was cancelled, and nothing has come of it.
+        PublishCancelled: The call was cancelled before it had a result.
     """
 
     async def work_in_turn() -> None:
@@ -207,7 +207,7 @@ async def async_publish(
 
 
 class _Cancellable:
-    """Work that is ended where it stands when it is cancelled, but for a batch in flight: its answer is waited for."""
+    """Work that a cancellation ends at once, except while a batch is in flight: its response is awaited."""
 
     def __init__(self, work: Callable[[], Awaitable[None]], call: ProducerCall, grace_seconds: float) -> None:
         self._work = work
@@ -218,7 +218,7 @@ class _Cancellable:
         self._failed: Exception | None = None
 
     async def run(self, cancel: AsyncCancel | None) -> None:
-        """Have it done, or as much of it as *cancel* lets be."""
+        """Run the work until it ends or *cancel* is set."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._do)
             try:
@@ -231,7 +231,7 @@ class _Cancellable:
             raise self._failed
 
     async def _do(self) -> None:
-        """Do it where no cancellation reaches, and keep what has come of it: a group of tasks would wrap an error."""
+        """Run the work shielded from cancellation, and keep its error, which a task group would wrap."""
         try:
             with self._scope:
                 await self._work()

@@ -49,10 +49,10 @@ CUT_OFF_TIMEOUT: Final = 5.0
 
 @contextmanager
 def interrupts(call: Callable[[], None]) -> Iterator[None]:
-    """Within the block, have the first Ctrl-C *call*, between any two steps of the thread that is in the block.
+    """Call *call* on the first Ctrl-C within the block, between any two steps of the main thread.
 
-    Further ones raise `KeyboardInterrupt` as ever. Nothing changes in threads other than the main one, which Ctrl-C
-    does not reach, and where SIGINT has a handler of somebody else, who has decided what it does (as `asyncio.run`).
+    Later ones raise `KeyboardInterrupt` as usual. The block changes nothing in other threads, which Ctrl-C does not
+    reach, or if SIGINT has another handler, such as that of `asyncio.run`.
     """
     is_ours = threading.current_thread() is threading.main_thread()
     if not is_ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
@@ -75,24 +75,25 @@ def interrupts(call: Callable[[], None]) -> Iterator[None]:
 
 
 class Consumer:
-    """Has a handler called with each batch of a subscription, and commits what it has handled.
+    """Calls a handler with each batch of a subscription, and commits the batches that it has handled.
 
-    - Up to *workers* partitions are handled at a time, each in a thread. Batches of one partition are handled one after
-      the other, in their order, across streams too: never two at once.
-    - A batch is committed when its handler has returned; what is handled meanwhile goes with one request.
-    - While handlers are busy the stream's lease is extended, so a slow handler loses nothing.
-    - A handler that raises: its batch is not committed, and what was handled before it is. The stream is given back,
-      and the next one begins at once: other partitions go on there, or finish what they were sent before. The partition
-      that failed comes again after a pause, which doubles from 0.1 s to `retry.max_delay_seconds`. The hub counts it:
-      where the subscription has the annotation `penstock/park-after-attempts`, the batch comes event by event after so
-      many failures, and the key of the one that goes on failing is parked; without, it comes again for ever.
-    - Parked events that are sent again come as batches of their own (`is_parked`).
-    - Streams that end and connections that are lost are replaced, as `retry` says.
+    - Up to *workers* partitions are handled at a time, each in a thread. Batches of one partition are handled one at a
+      time and in order, across streams too.
+    - A batch is committed when its handler has returned. Batches that are handled meanwhile are committed together.
+    - While handlers run, the stream's lease is extended, so slow handlers do not lose it.
+    - If a handler raises, its batch is not committed, but the batches before it are. The stream is released and the
+      next one begins at once: other partitions continue. The failed partition continues after a delay, which doubles
+      from 0.1 seconds to `retry.max_delay_seconds`. The hub counts the failure: with the annotation
+      `penstock/park-after-attempts` the subscription then sends the batch event by event, and parks the key of the
+      event that keeps failing. Without it the batch is sent again without limit.
+    - Parked events that are sent again arrive in batches of their own (`is_parked`).
+    - Streams that end and connections that are lost are replaced, as `retry` allows.
 
-    Every event is handled at least once: a crash, or a hub that is gone while a handler runs, has events handled again.
+    Every event is handled at least once: after a crash, or if the hub is unreachable while a handler runs, events are
+    handled again.
 
     Args:
-        transport, url, retry_timeout: Of the client.
+        transport, url, retry_timeout: The client's.
         subscription, handler, options: As for `Client.consumer`.
     """
 
@@ -138,35 +139,35 @@ class Consumer:
 
     @property
     def subscription_id(self) -> str | None:
-        """The subscription's id; None: it is to be created, and has not been asked for yet."""
+        """The subscription's id; None until a subscription to be created is requested."""
         return self._stream.id
 
     @property
     def consumed(self) -> Consumed:
-        """How far it has come."""
+        """The totals so far."""
         return self._state.consumed
 
     @property
     def is_stopping(self) -> bool:
-        """Whether no handler is begun any more."""
+        """True once the consumer is stopping and calls no further handlers."""
         return self._state.is_stopping
 
     def stop(self) -> None:
-        """Have it end, from another thread or from the handler: see `run`."""
+        """Stop the consumer, from another thread, from the handler or from a signal handler."""
         with self._changed:
             self._state.stop("stopped")
             self._changed.notify_all()
 
     def run(self) -> Consumed:
-        """Handle batches until it is stopped; return how far it has come.
+        """Handle batches until the consumer is stopped; return the totals.
 
-        No handler is begun then, those that run may end within `grace_seconds`, what was handled is committed, and
-        others have the partitions at once. Ctrl-C stops it so, too, where SIGINT has no handler of yours; a second one
-        ends it where it is.
+        After a stop no further handlers are called, running ones get the grace period to finish, handled batches are
+        committed, and other consumers get the partitions at once. Ctrl-C stops the consumer in the same way, unless
+        SIGINT has a handler of yours; a second Ctrl-C interrupts it at once.
 
         Raises:
-            PenstockError: the subscription cannot be read or committed, and to try again does not help.
-            Exception: what `on_error` or `progress` has raised.
+            PenstockError: The subscription cannot be read or committed, and retrying does not help.
+            Exception: An error that `on_error` or `progress` raised.
         """
         reader = threading.Thread(target=self._read, name="penstock-stream", daemon=True)
         workers = [
@@ -194,13 +195,13 @@ class Consumer:
     # The thread that calls `run`
 
     def _interrupt(self) -> None:
-        """Note that it is to stop: what is half done just now in this thread goes on first."""
+        """Record the interruption; the step that runs in this thread completes first."""
         self._is_interrupted = True
         with self._changed:  # A condition may be used again by the thread that has it.
             self._changed.notify_all()
 
     def _advance(self) -> bool:
-        """Do the next step; tell whether it was the last."""
+        """Do the next step; return whether it was the last."""
         with self._changed:
             if self._cancel is not None and self._cancel.is_set():
                 self._state.stop("cancelled")
@@ -299,7 +300,7 @@ class Consumer:
             return batch
 
     def _check(self, returned: object) -> None:
-        """Refuse what an async function returns: were it committed, its events would never be handled."""
+        """Fail if the handler returned an awaitable: its events would be committed without being handled."""
         if isawaitable(returned):
             self._fail(TypeError("the handler is async: have an AsyncClient consume"))
             if iscoroutine(returned):
@@ -314,13 +315,13 @@ class Consumer:
 
 
 class AsyncConsumer:
-    """Has an async handler called with each batch of a subscription, and commits what it has handled; see `Consumer`.
+    """Calls an async handler with each batch of a subscription, and commits the handled batches; see `Consumer`.
 
-    Handlers are tasks. Where the task that runs it is cancelled, so are they; what was handled is committed all the
-    same, and the partitions are given back.
+    Handlers run in tasks. If the task that calls `run` is cancelled, so are they; handled batches are committed and the
+    partitions are released.
 
     Args:
-        transport, url, retry_timeout: Of the client.
+        transport, url, retry_timeout: The client's.
         subscription, handler, options: As for `AsyncClient.consumer`.
     """
 
@@ -364,26 +365,26 @@ class AsyncConsumer:
 
     @property
     def subscription_id(self) -> str | None:
-        """The subscription's id; None: it is to be created, and has not been asked for yet."""
+        """The subscription's id; None until a subscription to be created is requested."""
         return self._stream.id
 
     @property
     def consumed(self) -> Consumed:
-        """How far it has come."""
+        """The totals so far."""
         return self._state.consumed
 
     @property
     def is_stopping(self) -> bool:
-        """Whether no handler is begun any more."""
+        """True once the consumer is stopping and calls no further handlers."""
         return self._state.is_stopping
 
     def stop(self) -> None:
-        """Have it end, from another task or from the handler; see `Consumer.stop`."""
+        """Stop the consumer, from another task or from the handler; see `Consumer.stop`."""
         self._state.stop("stopped")
         self._notify()
 
     async def run(self) -> Consumed:
-        """Handle batches until it is stopped; return how far it has come; see `Consumer.run`."""
+        """Handle batches until the consumer is stopped; return the totals. See `Consumer.run`."""
         self._changed = anyio.Event()
         async with anyio.create_task_group() as tasks:
             try:
@@ -431,7 +432,7 @@ class AsyncConsumer:
                 self._fail(error)
 
     async def _cut_off(self) -> None:
-        """Commit what was handled, and give the partitions back, although the task is cancelled."""
+        """Commit the handled batches and release the partitions although the task is cancelled."""
         self._state.stop("cancelled", grace_seconds=0.0)
         with anyio.CancelScope(shield=True), anyio.move_on_after(CUT_OFF_TIMEOUT):
             await self._drive()

@@ -1,9 +1,4 @@
-"""A subscription as a hub shows it: what it is, how far it has come, which keys are parked.
-
-Reckons where a reset of a subscription moves its cursors. Does no I/O.
-
-A hub's subscriptions, from afar: the protocol side of those who look after them.
-"""
+"""Protocol of the administration of subscriptions, including the plan of a reset."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -47,10 +42,10 @@ from penstock.wire.log.nakadi import parse_offset
 
 
 class PartitionReset(NamedTuple):
-    """A partition that is to be moved, and where to."""
+    """A partition to reset, and the item that requests it."""
 
     item: int
-    """The number of what asks for it, from 0."""
+    """Index of the item."""
     asked: PositionReset
     partition: PartitionOffsets
 
@@ -58,11 +53,11 @@ class PartitionReset(NamedTuple):
 def check_resets(
     event_types: Sequence[str], items: Iterable[PositionReset] | None, to: str | None, at: str | None
 ) -> list[PositionReset]:
-    """Return what is to be reset of a subscription to *event_types*; without *items*, all of it.
+    """Return the requested resets of a subscription to *event_types*; without *items* of all of them.
 
     Raises:
-        TypeError: it is not said where to, or in more than one way.
-        UnusablePosition: an item is of an event type that the subscription does not read.
+        TypeError: The target of a reset is missing or ambiguous.
+        UnusablePosition: The subscription does not read an item's event type.
     """
     if items is None:
         items = [PositionReset(each, to=to, at=at) for each in event_types]  # type: ignore[arg-type]
@@ -83,10 +78,10 @@ def check_resets(
 def partition_resets(
     resets: Sequence[PositionReset], partitions: Mapping[str, Sequence[PartitionOffsets]]
 ) -> list[PartitionReset]:
-    """Return the partitions that are meant; each may be meant once.
+    """Return the partitions to reset, each at most once.
 
     Raises:
-        UnusablePosition: there is no such partition, or it is meant twice.
+        UnusablePosition: A partition does not exist, or is reset twice.
     """
     found: dict[tuple[str, int], PartitionReset] = {}
     for item, reset in enumerate(resets):
@@ -103,15 +98,15 @@ def plan_resets(
     since: Mapping[tuple[str, str], Mapping[int, int]],
     cursors: Iterable[SubscriptionCursor],
 ) -> list[ResetPosition]:
-    """Return where each goal leads from where the subscription is.
+    """Return the old and new position of each partition to reset.
 
     Args:
-        goals: What is to be moved.
-        since: By event type and time, the offset of what came then or later, by partition; none: all that is there did.
-        cursors: Where the subscription stands; none where it has not begun.
+        goals: The partitions to reset.
+        since: By event type and time, the first offset at or after that time by partition; absent if there is none.
+        cursors: The subscription's cursors; empty if it has not begun.
 
     Raises:
-        UnusablePosition: an offset is not among those that are there.
+        UnusablePosition: An offset is not available.
     """
     stand = {(each.event_type, each.partition): each for each in cursors}
     found = []
@@ -153,13 +148,13 @@ def _unusable(goal: PartitionReset, reason: str) -> UnusablePosition:
 
 
 SUBSCRIPTIONS_MAX: Final = 1_000
-"""How many are asked for at one time."""
+"""Number of subscriptions in one request."""
 RESET_TIMEOUT: Final = 30.0
-"""So long a hub may take to have the streams end that are in the way of a reset."""
+"""Seconds that a hub may take to end the streams before a reset."""
 NEW: Final = "new"
-"""What a list begins after."""
+"""The token of the first page of a list."""
 BEGIN: Final = "BEGIN"
-"""The offset that is before all that is there."""
+"""The offset before the first available event."""
 _ACCEPTED: Final = {"accept": "application/json"}
 _JSON: Final = {"content-type": "application/json", **_ACCEPTED}
 _SHOWN_ALONE: Final = ("id", "created_at", "updated_at", "status")
@@ -169,10 +164,10 @@ GivenCursors: TypeAlias = Iterable[SubscriptionCursor | Mapping[str, Any]]
 
 
 def subscription_address(url: str, id: str, *path: str) -> str:
-    """Return where *path* is of the subscription of that id.
+    """Return the address of *path* of the subscription *id*.
 
     Raises:
-        SubscriptionNotFound: none can be called so, and a hub would take it for another path.
+        SubscriptionNotFound: The id is not valid, and would lead to another path.
     """
     if id in ("", ".", ".."):
         raise SubscriptionNotFound(subscription=id)
@@ -180,7 +175,7 @@ def subscription_address(url: str, id: str, *path: str) -> str:
 
 
 class SubscriptionProtocol:
-    """What can be asked of the subscriptions of the hub at *url*."""
+    """Protocol of the administration of subscriptions of the hub at *url*."""
 
     def __init__(self, url: str, event_types: EventTypes, *, retry_timeout: float, clock: Callable[[], float]) -> None:
         self._url = url
@@ -190,7 +185,7 @@ class SubscriptionProtocol:
     def create(
         self, event_types: Iterable[str], initial_cursors: GivenCursors, members: Mapping[str, Any]
     ) -> Exchange[tuple[Subscription, bool]]:
-        """Create a subscription, or find the one that there is; tell which."""
+        """Create a subscription or find the existing one; return it and whether it was created."""
         given = {name: value for name, value in members.items() if value is not None}
         given["event_types"] = _check_names(event_types)
         if cursors := as_wire(initial_cursors):
@@ -203,7 +198,7 @@ class SubscriptionProtocol:
     def all(
         self, owning_application: str | None, event_types: Iterable[str], reader: str | None, *, status: bool
     ) -> Exchange[list[Subscription]]:
-        """Return all subscriptions that are such, the newest first; all pages are asked for."""
+        """Return all matching subscriptions, newest first. All pages are requested."""
         asked: list[tuple[str, object]] = [("event_type", each) for each in _check_names(event_types)]
         given = {"owning_application": owning_application, "reader": reader, "show_status": "true" if status else None}
         asked += [(name, value) for name, value in given.items() if value is not None]
@@ -224,7 +219,7 @@ class SubscriptionProtocol:
         return _convert(answer, dict[str, Any], subscription_of)
 
     def update(self, id: str, changes: Mapping[str, Any]) -> Exchange[None]:
-        """Let members of a subscription be others; what is not said stays."""
+        """Replace members of a subscription; members that are None stay."""
         url = subscription_address(self._url, id)
         shown: dict[str, Any] = decode_response((yield from self._get(url)), dict[str, Any])
         stays = {name: value for name, value in shown.items() if name not in _SHOWN_ALONE}
@@ -238,12 +233,12 @@ class SubscriptionProtocol:
         )
 
     def stats(self, id: str, *, lag: bool) -> Exchange[list[SubscribedPartition]]:
-        """Return who has each partition, and how far behind it is."""
+        """Return the stream and the lag of each partition."""
         url = join_url(subscription_address(self._url, id, "stats"), query=[("show_time_lag", str(lag).lower())])
         return _convert((yield from self._get(url)), WireStats, lambda shown: partitions_of(shown.items))
 
     def cursors(self, id: str) -> Exchange[list[SubscriptionCursor]]:
-        """Return how far each partition is committed."""
+        """Return the committed cursor of each partition."""
         answer = yield from self._get(subscription_address(self._url, id, "cursors"))
         return _convert(answer, WireCursors, cursors_of)
 
@@ -283,7 +278,7 @@ class SubscriptionProtocol:
         return _convert((yield from self._get(url)), WireParked, parked_details_of)
 
     def retry_parked(self, id: str, parked_id: str | None) -> Exchange[int]:
-        """Have a parked key, or all, sent again; return how many."""
+        """Send a parked key, or all, again; return the number of keys."""
         if parked_id is not None:
             url = self._parked(id, parked_id, "retry")
             yield from self._json.send(HttpRequest(method="POST", url=url, headers=_ACCEPTED), is_not_applied, 204)
@@ -293,13 +288,13 @@ class SubscriptionProtocol:
         return _convert(answer, _Retried, lambda shown: shown.retried)
 
     def skip_parked(self, id: str, parked_id: str, reason: str) -> Exchange[None]:
-        """Let the events of a parked key wait no longer."""
+        """Drop the events of a parked key."""
         body = msgspec.json.encode({"reason": reason})
         url = self._parked(id, parked_id, "skip")
         yield from self._json.send(HttpRequest(method="POST", url=url, headers=_JSON, body=body), is_not_applied, 204)
 
     def extend_lease(self, id: str, stream_id: str) -> Exchange[None]:
-        """Begin anew the time in which a stream has to commit."""
+        """Extend the lease of a stream: restart the time in which it has to commit."""
         url = subscription_address(self._url, id, "streams", stream_id, "lease")
         yield from self._json.send(HttpRequest(method="POST", url=url, headers=_ACCEPTED), is_transient, 204)
 
@@ -318,7 +313,7 @@ class SubscriptionProtocol:
         return plan_resets(wanted, since, (yield from self.cursors(id)))
 
     def _since(self, event_type: str, time: str) -> Exchange[Mapping[int, int]]:
-        """Return by partition the first offset that came at *time* or later."""
+        """Return the first offset at or after *time*, by partition."""
         answer = yield from self._get(join_url(self._url, "event-types", event_type, "cursors", query=[("at", time)]))
         return _convert(answer, list[WireCursor], _offsets)
 
@@ -332,10 +327,10 @@ class SubscriptionProtocol:
 
 
 def _convert(answer: HttpResponse, shape: type[Shape], make: Callable[[Shape], Made]) -> Made:
-    """Return what is made of what an answer holds.
+    """Return the result of *make* for the body of a response.
 
     Raises:
-        MalformedAnswer: it is nothing of that kind.
+        MalformedAnswer: The body is malformed.
     """
     shown = decode_response(answer, shape)
     try:
@@ -357,7 +352,7 @@ def _check_names(event_types: Iterable[str]) -> list[str]:
     """Return the names of event types as a list.
 
     Raises:
-        TypeError: one name was given in place of several; it would be taken letter by letter.
+        TypeError: *event_types* is a string, which would be read letter by letter.
 
     >>> _check_names("order.placed")
     Traceback (most recent call last):
@@ -369,5 +364,5 @@ def _check_names(event_types: Iterable[str]) -> list[str]:
 
 
 def _offsets(rows: Iterable[WireCursor]) -> Mapping[int, int]:
-    """Return by partition the offset after each cursor; none where it is before all that is there."""
+    """Return the offset after each cursor by partition; absent if it is before the first available event."""
     return {int(row.partition): parse_offset(row.offset)[1] + 1 for row in rows if row.offset != BEGIN}

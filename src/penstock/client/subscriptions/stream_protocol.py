@@ -1,12 +1,8 @@
-"""How a consumer wants the events of a subscription: the parameters of its streams.
-
-A batch of a subscription: events of one partition, and the cursor that is committed once they are dealt with.
-
-The protocol side of whoever is sent a subscription's events.
+"""Protocol of a subscription's streams, and the batches that they bring.
 
 Invariants:
-    A stream that has begun is told, and so is its end, with why; then the next one begins.
-    What is committed is committed with the stream that was sent it, as long as the hub takes that.
+    The reader gets the beginning and the end of each stream, with the reason; then the next stream begins.
+    A batch is committed with the stream that sent it, as long as the hub accepts it.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -52,9 +48,9 @@ from penstock.wire.log.reader.pages import Data, FeedEvent, LineReader, TypedEve
 from penstock.wire.subscriptions import BATCHES, BatchLine
 
 BATCHES_AHEAD: Final = 10
-"""So many whole batches may be sent ahead of what is committed, unless it is said otherwise."""
+"""Default number of whole batches sent ahead of the committed ones."""
 ALONE_TIMES: Final = 2
-"""A stream without a partition says nothing for so many commit timeouts."""
+"""Number of commit timeouts for which a stream without partitions is silent."""
 
 
 class StreamOptions(TypedDict, total=False):
@@ -72,24 +68,24 @@ class StreamOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamParameters:
-    """How a consumer wants its events. Times are seconds."""
+    """How a subscription's streams send events. Times are in seconds."""
 
     batch_limit: int = 100
-    """How many events make a batch; …"""
+    """Maximum number of events in a batch."""
     batch_flush_timeout: int = 1
-    """… a smaller one comes after so long. With a batch_limit of 1 each event comes at once."""
+    """Seconds after which a smaller batch is sent. With a batch_limit of 1 each event is sent at once."""
     batch_timespan: int = 0
-    """A batch spans no more than so long a time in which its events were received; 0: any."""
+    """Maximum difference between the receive times of a batch's events; 0 is unlimited."""
     max_uncommitted_events: int = 0
-    """How far what is sent may be ahead of what is committed, over all partitions; 0: ten whole batches."""
+    """Maximum number of events sent but not committed, over all partitions; 0 is ten whole batches."""
     partitions: Collection[FeedPartition] = ()
-    """The partitions that it wants for itself, as pairs of event type and number; none: its share of the rest."""
+    """The partitions to read, as pairs of event type and number; empty is an equal share of the remaining ones."""
     commit_timeout: int = 60
-    """So long after the last commit a stream ends of which anything is uncommitted, unless its lease is extended."""
+    """Seconds without a commit after which a stream with uncommitted events ends, unless its lease is extended."""
     stream_timeout: int = 0
-    """A stream ends after so long; 0: after about an hour."""
+    """Seconds after which a stream ends; 0 is about an hour."""
     stream_limit: int = 0
-    """A stream ends once so many events are sent and committed; 0: it does not."""
+    """Number of events after which a stream ends, once they are committed; 0 is unlimited."""
 
     def __post_init__(self) -> None:
         for name, least in (("batch_limit", 1), ("batch_flush_timeout", 1), ("commit_timeout", 1)):
@@ -103,11 +99,11 @@ class StreamParameters:
 
     @property
     def silence(self) -> float:
-        """How long a stream that is alive may say nothing."""
+        """Maximum seconds between two lines of a live stream."""
         return float(max(self.batch_flush_timeout, ALONE_TIMES * self.commit_timeout))
 
     def members(self) -> dict[str, Any]:
-        """Return what a hub is asked for.
+        """Return the members of the request.
 
         >>> StreamParameters(batch_limit=5, partitions=[("a.b", 3)]).members()["partitions"]
         [{'event_type': 'a.b', 'partition': '3'}]
@@ -121,11 +117,11 @@ class StreamParameters:
 
 
 def stream_parameters(options: StreamOptions) -> StreamParameters:
-    """Return how events are wanted.
+    """Return the parameters for *options*.
 
     Raises:
-        TypeError: one of them is no option, and probably mistyped.
-        BadParameter: a number makes no sense.
+        TypeError: An option is unknown. The error suggests a similar name.
+        BadParameter: The value of an option is invalid.
 
     >>> stream_parameters({"batch_limit": 10}).batch_limit
     10
@@ -142,12 +138,12 @@ _PARKED: Final = "parked-"
 
 
 class SubscriptionBatch(ReaderItem, Generic[Data]):
-    """Events of one partition, in their order. They are decoded when they are asked for.
+    """Events of one partition, in their order. Each is decoded on first access.
 
     Args:
-        stream_id: The stream that was sent it.
-        line: The line that it came in.
-        decoder: Decodes the events into a type; without it they are what JSON makes of them.
+        stream_id: The stream that sent it.
+        line: The line that it was sent in.
+        decoder: Decodes events into a type; None decodes JSON into dicts and lists.
     """
 
     __slots__ = ("_decoder", "_events", "_line", "partition", "stream_id")
@@ -155,14 +151,14 @@ class SubscriptionBatch(ReaderItem, Generic[Data]):
 
     def __init__(self, stream_id: str, line: BatchLine, decoder: EventDecoder | None = None) -> None:
         self.stream_id = stream_id
-        """The stream that was sent it, with which it is committed."""
+        """The stream that sent the batch, with which it is committed."""
         self.partition = int(line.cursor.partition)
         self._line = line
         self._decoder = decoder
 
     @property
     def event_type(self) -> str:
-        """What its events are of."""
+        """The event type."""
         return self._line.cursor.event_type
 
     @property
@@ -172,15 +168,15 @@ class SubscriptionBatch(ReaderItem, Generic[Data]):
 
     @property
     def offset(self) -> str:
-        """That of its last event, as the hub writes it."""
+        """The offset of the last event, in Nakadi's format."""
         return self._line.cursor.offset
 
     @property
     def offsets(self) -> Sequence[int]:
-        """Those of its events in their partition, as whole numbers.
+        """The offsets of the events in their partition, as integers.
 
-        Where events were left out, since their keys are parked, the hub says which are there. Another server that
-        leaves some out is taken to have left them out before the first.
+        If the hub omitted events of parked keys, it sends the offsets of the others. Other servers do not: for them the
+        omitted events are taken to precede the first one.
         """
         said = None if self._line.info is None else self._line.info.offsets
         if said is not None and len(said) == len(self):
@@ -190,18 +186,18 @@ class SubscriptionBatch(ReaderItem, Generic[Data]):
 
     @property
     def cursor(self) -> Mapping[str, str]:
-        """What is committed once its events are dealt with, as the hub takes it."""
+        """The cursor that commits the batch, in the hub's format."""
         found: dict[str, str] = msgspec.to_builtins(self._line.cursor)
         return found
 
     @property
     def debug(self) -> str | None:
-        """What the hub says beside it, such as that it begins to stream."""
+        """The hub's debug message, such as that the stream has begun."""
         return self._line.debug
 
     @property
     def is_parked(self) -> bool:
-        """Whether these are events of a parked key, sent again: to commit them moves no position."""
+        """True for events of a parked key that are sent again: committing them moves no position."""
         return self._line.cursor.cursor_token.startswith(_PARKED)
 
     @property
@@ -211,7 +207,7 @@ class SubscriptionBatch(ReaderItem, Generic[Data]):
 
     @property
     def events(self) -> Sequence[FeedEvent[Data]]:
-        """Its events; each is decoded when its `data` is asked for."""
+        """The events; each is decoded when its `data` is accessed."""
         try:
             return self._events
         except AttributeError:
@@ -235,7 +231,7 @@ MakeBatch = Callable[[str, BatchLine, EventDecoder | None], SubscriptionBatch[An
 
 
 def cursors_of(batches: Sequence[SubscriptionBatch[Any]]) -> Mapping[str, Sequence[Mapping[str, str]]]:
-    """Return the cursors with which *batches* are committed, by stream: of each partition the last is enough."""
+    """Return the cursors that commit *batches*, by stream: the last one of each partition."""
     found: dict[str, dict[object, Mapping[str, str]]] = {}
     for each in batches:
         cursors = found.setdefault(each.stream_id, {})
@@ -254,20 +250,20 @@ _LINES: Final = {"content-type": "application/json", "accept": "application/x-js
 
 @dataclass(frozen=True, slots=True)
 class StreamBegan(ReaderItem):
-    """A stream has begun."""
+    """The beginning of a stream."""
 
     stream_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class StreamEnded(ReaderItem):
-    """A stream has ended."""
+    """The end of a stream."""
 
     stream_id: str
     reason: str
-    """Why, as the hub says it, or as it was seen from here."""
+    """Why it ended, in the hub's words or as observed by the client."""
     error: PenstockError | None = None
-    """What the connection was lost by; None: the hub has ended the stream, or it was given back."""
+    """The error of a lost connection; None if the hub ended the stream or it was released."""
 
 
 class _Made(msgspec.Struct):
@@ -275,17 +271,17 @@ class _Made(msgspec.Struct):
 
 
 class StreamProtocol:
-    """The streams of one subscription for one consumer, one after the other.
+    """Protocol of one subscription's streams, which follow one another.
 
     Args:
         url: The hub's address.
-        subscription: Its id, or what to create where it is missing, in Nakadi's shape.
-        wish: How the events are wanted.
-        retry: How often, and after which pauses, a stream is asked for that cannot be had.
-        retry_timeout: Seconds for which anything else is asked for.
-        clock: Tells seconds.
-        kind: What the data of the events is to be.
-        make: Makes a batch of its line.
+        subscription: The id, or a definition in Nakadi's format, which is created if it does not exist.
+        parameters: How the streams send events.
+        retry: Retries of a stream that cannot be opened.
+        retry_timeout: Seconds for which other requests are retried.
+        clock: Return the time in seconds.
+        kind: The type of the events' data.
+        make: Create a batch from its line.
     """
 
     def __init__(
@@ -316,12 +312,12 @@ class StreamProtocol:
         self._make = make
         self._abandoned: set[str] = set()
         self._uncommitted: dict[FeedPartition, str] = {}
-        """Up to where the stream's batches were handed on, in partitions of which that is not committed."""
+        """The offset of the last batch handed to the reader, by partition, until it is committed."""
         self.stream_id: str | None = None
-        """The stream that was begun last."""
+        """The last stream."""
 
     def find_subscription(self) -> Exchange[str]:
-        """Return the subscription's id; it is created where it is missing."""
+        """Return the subscription's id; create the subscription if it does not exist."""
         if self.id is None:
             body = msgspec.json.encode(self._definition)
             request = HttpRequest(method="POST", url=join_url(self._url, "subscriptions"), headers=_JSON, body=body)
@@ -330,10 +326,10 @@ class StreamProtocol:
         return self.id
 
     def run(self, *, reconnect: bool) -> Exchange[None]:
-        """Hand on batches, stream after stream if it is to *reconnect*; else until the first ends.
+        """Yield batches of one stream, or with *reconnect* of one stream after another.
 
         Raises:
-            PenstockError: a stream cannot be had, and trying again does not help, or was tried often enough.
+            PenstockError: A stream cannot be opened, and retrying does not help or was tried often enough.
         """
         backoff, failures = RetryBackoff(self.retry.max_delay_seconds), 0
         while True:
@@ -362,14 +358,14 @@ class StreamProtocol:
             yield Pause(backoff.delay(failed), None if is_orderly else failed)
 
     def abandon(self, stream_id: str) -> None:
-        """Have nothing more of a stream handed on; whoever reads it has to be interrupted."""
+        """Yield nothing more of a stream; its reader has to be interrupted."""
         self._abandoned.add(stream_id)
 
     def commit(self, batches: Sequence[SubscriptionBatch[Any]], *, retries: bool = True) -> Exchange[None]:
-        """Commit *batches*, with one request for each stream that was sent some of them.
+        """Commit *batches*, with one request for each stream that sent some of them.
 
         Raises:
-            StreamNotFound, CommitRefused: the hub does not take them any more.
+            StreamNotFound, CommitRefused: The hub no longer accepts them.
         """
         for stream_id, cursors in cursors_of(batches).items():
             request = HttpRequest(
@@ -386,10 +382,10 @@ class StreamProtocol:
                 self._uncommitted.pop(batch.place, None)
 
     def extend(self, stream_id: str, *, retries: bool = True) -> Exchange[None]:
-        """Begin anew the time in which a stream has to commit what it was sent.
+        """Extend the lease of a stream: restart the time in which it has to commit.
 
         Raises:
-            StreamNotFound: it is over.
+            StreamNotFound: The stream has ended.
         """
         request = HttpRequest(method="POST", url=(yield from self._of_stream(stream_id, "lease")), headers=_JSON)
         yield from (self._json if retries else self._once).send(request, is_transient, HTTPStatus.NO_CONTENT)
@@ -397,13 +393,16 @@ class StreamProtocol:
     def release(
         self, stream_id: str, keep: Collection[FeedPartition] = (), failed: Collection[FeedPartition] | None = None
     ) -> Exchange[None]:
-        """End a stream, and let others have at once what it was sent and has not committed, but for *keep*.
+        """End a stream: its uncommitted events are sent to other consumers at once, except those of *keep*.
 
-        *failed*: the partitions of which it is counted as a failure; None: all that it has.
+        Args:
+            stream_id: The stream.
+            keep: Partitions whose events are still being handled.
+            failed: Partitions that count as failed; None counts all.
 
         Raises:
-            StreamsInTheWay: the hub has not ended it in time; ask again.
-            StreamNotFound: it is over, and has nothing any more.
+            StreamsInTheWay: The hub did not end it in time; try again.
+            StreamNotFound: The stream has ended, and has no partitions any more.
         """
         body = {"keep": _partition_objects(keep)} | ({} if failed is None else {"failed": _partition_objects(failed)})
         url = yield from self._of_stream(stream_id, "release")
@@ -411,9 +410,9 @@ class StreamProtocol:
         yield from self._once.send(request, is_transient, HTTPStatus.NO_CONTENT)
 
     def release_quietly(self, stream_id: str) -> Exchange[None]:
-        """Give back all that a stream has; if that fails, it has nothing once its time to commit is over.
+        """Release a stream. If that fails, it ends when its commit timeout is over.
 
-        What was handed on of it and is not committed counts as a failure; what nobody has seen yet does not.
+        Batches handed to the reader and not committed count as failures; others do not.
         """
         with suppress(PenstockError):
             yield from self.release(stream_id, failed=list(self._uncommitted))
@@ -427,7 +426,7 @@ class StreamProtocol:
         return subscription_address(self._url, (yield from self.find_subscription()), "streams", stream_id, path)
 
     def _stream(self) -> Exchange[tuple[StreamEnded, int]]:
-        """Have a stream to its end; return why it ended, and how many batches it brought."""
+        """Read one stream to its end; return its end and its number of batches."""
         url = subscription_address(self._url, (yield from self.find_subscription()), "events")
         body = msgspec.json.encode(self.parameters.members())
         head: ResponseHead = yield HttpRequest(
@@ -461,7 +460,7 @@ class StreamProtocol:
 
 
 def _may_be_had(error: PenstockError) -> bool:
-    """Tell whether a stream that is refused with *error* may be had later."""
+    """Return whether a stream that was refused with *error* may be opened later."""
     return is_transient(error) or isinstance(error, NoFreeSlots | PartitionsTaken | ResetUnderWay)
 
 

@@ -1,6 +1,6 @@
 """FeedAPI v2: discovery, its query and its lines.
 
-Source: https://github.com/vippsas/feedapi-spec; docs/decisions/feed-extensions.md has what it leaves open.
+Source: https://github.com/vippsas/feedapi-spec, and docs/decisions/feed-extensions.md where it is silent.
 """
 
 from typing import Any, Final, NamedTuple
@@ -12,22 +12,22 @@ from penstock.wire.log.zeroeventhub import WAIT_SECONDS_MAX, page_size
 from penstock.wire.query import HeaderChoice, Query, parse_headers, parse_kinds, printable, refuse_until
 
 ARROW: Final = "application/vnd.apache.arrow.stream"
-"""The media type of Arrow pages. They need PyArrow, the extra `arrow`; their names are known without it."""
+"""Media type of Arrow pages, which require PyArrow, the extra `arrow`."""
 ARROW_COLUMNS: Final = ("partition", "offset", "key", "kind", "headers", "data", "received_at")
 CURSOR_HEADER: Final = "Penstock-Cursor"
 LEFT_OUT_HEADER: Final = "Penstock-Left-Out"
-"""Of an Arrow page: the cursor just after it, which has no line to stand on."""
+"""Header of an Arrow page with the cursor just after it, since the page has no lines."""
 _encode: Final = msgspec.json.encode
 
 
 class FeedApiRead(NamedTuple):
-    """What a v2 reader asks for."""
+    """A v2 read request."""
 
     token: str
     partition: int
     cursor: str
     until: str | None
-    """Stop at this cursor: the page has no event at or after it."""
+    """Cursor to stop at: the page has no event at or after it."""
     page_size: int
     headers: HeaderChoice | None
     kinds: tuple[frozenset[str], bool] | None
@@ -35,10 +35,10 @@ class FeedApiRead(NamedTuple):
 
 
 def parse_read(query: Query) -> FeedApiRead:
-    """Read a v2 request. Unknown parameters are ignored but for those that start with `until`.
+    """Parse a v2 read request. Unknown parameters are ignored unless they begin with `until`.
 
     Raises:
-        BadParameter, BadCursor: names the parameter, its value and what is allowed.
+        BadParameter, BadCursor: A parameter is invalid. The error has its name, its value and the allowed values.
     """
     token, cursor = query.text("token"), query.cursor("cursor")
     if token is None:
@@ -62,7 +62,7 @@ def parse_read(query: Query) -> FeedApiRead:
 
 
 def feed_token(epoch: int, partition_count: int) -> str:
-    """Return the token that changes whenever consumers have to discover the feed again.
+    """Return the token of the feed, which changes when consumers have to discover it again.
 
     >>> feed_token(1, 4)
     '1-4'
@@ -77,7 +77,7 @@ def check_token(given: str, epoch: int, partition_count: int) -> None:
 
 
 def discovery(epoch: int, partition_count: int, exactly_once: bool) -> dict[str, Any]:
-    """Return the answer to a GET without arguments."""
+    """Return the response to a GET without arguments."""
     return {
         "token": feed_token(epoch, partition_count),
         "partitions": [{"id": str(partition)} for partition in range(partition_count)],
@@ -86,11 +86,11 @@ def discovery(epoch: int, partition_count: int, exactly_once: bool) -> dict[str,
 
 
 LINE_FRAME: Final = ('{"data":', '}\n{"data":', "}\n")
-"""What stands before, between and after the events of a page on their lines."""
+"""The text before, between and after the events of a page in their lines."""
 
 
 def event_line(headers: dict[str, str], data: bytes) -> bytes:
-    """Return the line of one event with its headers, which are left out when empty."""
+    """Return the line of one event, with its headers unless they are empty."""
     if not headers:
         return b'{"data":%b}\n' % data
     return b'{"headers":%b,"data":%b}\n' % (_encode(headers), data)

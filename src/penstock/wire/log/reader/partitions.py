@@ -1,15 +1,13 @@
-"""Discovery: which protocol a feed speaks, and which partitions it has.
-
-Which partitions a reader reads: its share of them, and its course as they close, split and take over.
+"""Partitions of a feed: their discovery, a worker's share, and a reader's cursors while partitions split and close.
 
 FeedAPI has two ways to change the partitions of a feed that is being read:
 
-    startsAfterPartition    the parent is closed; its children begin where it ends, so it is read to its end first
-    cursorFromPartitions    the parent is gone; its children hold its history too, and its cursor is good for each
+    startsAfterPartition    the parent is closed and its children continue it: read the parent to its end first
+    cursorFromPartitions    the parent is gone and its children contain its history: its cursor is valid in each
 
 Invariants:
-    A child that starts after a partition of the same reader is not read before that one's end.
-    A cursor that was handed in is dropped only when its partition is no longer there, and after its heirs have it.
+    A child that starts after a partition of the same reader is not read before the end of that partition.
+    A cursor of the reader is dropped only when its partition is gone and its successors have taken it over.
 """
 
 from collections.abc import Collection, Mapping
@@ -33,7 +31,7 @@ from penstock.wire.http import (
 from penstock.wire.log.reader.pages import Page
 
 PARTITION_MAX: Final = 32_767
-"""As FeedAPI bounds a partition's id."""
+"""FeedAPI's maximum id of a partition."""
 
 
 class Partition(msgspec.Struct, frozen=True):
@@ -41,27 +39,27 @@ class Partition(msgspec.Struct, frozen=True):
 
     id: int
     closed: bool = False
-    """Nothing will ever be added to it."""
+    """Whether the partition gets no more events."""
     starts_after: int | None = None
-    """The partition that is to be read to its end before this one is begun, so that the order is kept."""
+    """The partition to read to its end before this one, to keep the order."""
     cursor_from: tuple[int, ...] = ()
-    """The partitions whose cursors are good here too, the nearest ancestor first."""
+    """The partitions whose cursors are valid in this one, nearest ancestor first."""
 
 
 class Discovery(msgspec.Struct, frozen=True):
-    """What is known of a feed before it is read."""
+    """The protocol and the partitions of a feed."""
 
     version: int
     """1: ZeroEventHub; 2: FeedAPI."""
     partitions: tuple[Partition, ...]
     token: str | None = None
-    """FeedAPI's mark of this state of the partitions; it is handed back with each read."""
+    """FeedAPI's token for this state of the partitions, which is sent with each read."""
     exactly_once: bool = False
-    """Whether the publisher promises that no event comes twice in the feed."""
+    """Whether the publisher guarantees that no event is in the feed twice."""
 
     @property
     def partition_count(self) -> int:
-        """How many partitions there are."""
+        """Number of partitions."""
         return len(self.partitions)
 
     @property
@@ -71,7 +69,7 @@ class Discovery(msgspec.Struct, frozen=True):
 
     @property
     def is_static(self) -> bool:
-        """Whether the partitions are numbered from 0 and none is closed or takes over from another."""
+        """True if the partitions are numbered from 0, and none is closed or a successor of another."""
         return self.ids == list(range(self.partition_count)) and not any(
             partition.closed or partition.cursor_from or partition.starts_after is not None
             for partition in self.partitions
@@ -79,7 +77,7 @@ class Discovery(msgspec.Struct, frozen=True):
 
 
 def zeroeventhub_discovery(partition_count: int) -> Discovery:
-    """Return what is known of a ZeroEventHub feed: the partition count that its consumer chose.
+    """Return the discovery of a ZeroEventHub feed with the partition count that its consumer chose.
 
     >>> zeroeventhub_discovery(2).ids
     [0, 1]
@@ -90,11 +88,13 @@ def zeroeventhub_discovery(partition_count: int) -> Discovery:
 
 
 def discover(url: str, partition_count: int | None = None) -> Exchange[Discovery]:
-    """Find out what the feed at *url* speaks, as FeedAPI says: a GET without arguments; 400 means ZeroEventHub.
+    """Return the protocol and partitions of the feed at *url*.
+
+    FeedAPI defines how: to a GET without arguments a ZeroEventHub server responds 400.
 
     Raises:
-        BadParameter: it speaks ZeroEventHub, and *partition_count* was not given.
-        WrongAddress, MalformedAnswer: it is neither.
+        BadParameter: The feed speaks ZeroEventHub, and *partition_count* is missing.
+        WrongAddress, MalformedAnswer: It speaks neither protocol.
     """
     answer = yield from fetch(HttpRequest(method="GET", url=join_url(url), headers={"accept": "application/json"}))
     if answer.status == 400:
@@ -129,10 +129,10 @@ class _WireDiscovery(msgspec.Struct):
 
 
 def parse_discovery(answer: HttpResponse) -> Discovery:
-    """Read FeedAPI's discovery document.
+    """Parse FeedAPI's discovery document.
 
     Raises:
-        MalformedAnswer: it is none.
+        MalformedAnswer: The document is malformed.
     """
     try:
         wire = msgspec.json.decode(answer.body, type=_WireDiscovery)
@@ -165,8 +165,8 @@ def _number(text: str | int) -> int:
 def share(partition_count: int, workers: int, worker: int) -> range:
     """Return the contiguous range of partitions that *worker*, counted from 0, reads of *partition_count*.
 
-    The ranges of all workers cover each partition once. They are of equal size where the count allows it, and differ by
-    one otherwise; publishers can make such reads cheap.
+    The ranges of all workers cover each partition once and differ in size by at most one. Publishers can optimize reads
+    of contiguous ranges.
 
     >>> [list(share(8, 4, worker)) for worker in range(4)]
     [[0, 1], [2, 3], [4, 5], [6, 7]]
@@ -179,35 +179,35 @@ def share(partition_count: int, workers: int, worker: int) -> range:
 
 
 class ReadState:
-    """What one reader reads next.
+    """The cursors of one reader, and the partitions that it can read.
 
     Args:
-        cursors: Where it has come to, by partition.
-        chosen: The partitions that it reads, with all that follow from them; None for the whole feed.
-        start: The cursor of a partition that it reads for the first time, when *cursors* is empty; a partition that
-            appears later is read from its beginning.
-        ends: Partition to the cursor at which it is known to end, shared by the readers of one feed.
+        cursors: The initial cursors, by partition.
+        chosen: The partitions to read, with their successors; None reads the whole feed.
+        start: The cursor of partitions without one, if *cursors* is empty; partitions that appear later are read from
+            their beginning.
+        ends: The last cursor of closed partitions, shared by the readers of one feed.
     """
 
     discovery: Discovery
-    """The state of the partitions that it has met last."""
+    """The last known state of the partitions."""
 
     def __init__(
         self, cursors: Mapping[int, str], chosen: Collection[int] | None, start: str, ends: dict[int, str]
     ) -> None:
         self.cursors = dict(cursors)
         self.stale_count = 0
-        """How often in a row the partitions had changed when they were read."""
+        """Number of consecutive reads that found the partitions changed."""
         self._chosen = None if chosen is None else set(chosen)
         self._start = start if not cursors else FIRST
         self._ends = ends
         self._partitions: dict[int, Partition] = {}
 
     def update_partitions(self, discovery: Discovery) -> None:
-        """Take over cursors from partitions that are gone, and take up those that are new.
+        """Adopt a new state of the partitions: successors inherit cursors, and new partitions are added.
 
         Raises:
-            BadParameter: nothing of what was chosen is there.
+            BadParameter: None of the chosen partitions exists.
         """
         before = self.cursors
         self.discovery = discovery
@@ -223,11 +223,11 @@ class ReadState:
         self._start = FIRST
 
     def readable(self) -> list[int]:
-        """Return the partitions that can bring something now, in the feed's order."""
+        """Return the partitions that may have events now, in the feed's order."""
         return [number for number in self.cursors if not self._has_ended(number) and not self._waits(number)]
 
     def record(self, asked: Mapping[int, str], page: Page) -> None:
-        """Take note of what came of reading with the cursors *asked*."""
+        """Record the result of a read with the cursors *asked*."""
         self.cursors.update(page.cursors)
         if page.events:
             return
@@ -237,7 +237,7 @@ class ReadState:
                 self._ends[number] = cursor
 
     def _choose_successors(self, discovery: Discovery) -> None:
-        """Add to what was chosen all that follows from it."""
+        """Add the successors of chosen partitions to the chosen ones."""
         if self._chosen is None:
             return
         size = -1

@@ -1,10 +1,8 @@
-"""What a reader asks for, and how each protocol spells it.
+"""Protocol of reading a feed, for ZeroEventHub and FeedAPI servers.
 
-Reads pages of a feed, whichever of the protocols its server speaks.
-
-ZeroEventHub (version 1) brings any number of partitions in one answer; FeedAPI (version 2) one partition an answer, and
-says with 409 that the partitions have changed. A Penstock hub speaks both at one address: there a single partition is
-read by version 2, several are merged by version 1.
+ZeroEventHub (version 1) returns any number of partitions in one response. FeedAPI (version 2) returns one partition,
+and responds 409 if the partitions have changed. A Penstock hub speaks both at one address: a single partition is read
+with version 2, several with version 1.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -52,22 +50,22 @@ Query = list[tuple[str, object]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadParameters:
-    """What is asked for with every page, beside the cursors."""
+    """Parameters of a read, other than its cursors."""
 
     page_size_hint: int | None = None
-    """Events; the server may send more or fewer. None: the server's default. 0: cursors only."""
+    """Number of events; the server may return more or fewer. None is the server's default; 0 returns cursors only."""
     wait_seconds: float = 0.0
-    """Seconds that a server which knows how waits for an event where there is none."""
+    """Seconds that the server waits for an event if there is none, if it supports that."""
     headers: str | Sequence[str] = ()
-    """Names of headers that are to come with the events; ALL_HEADERS for all."""
+    """Names of headers to return with the events; ALL_HEADERS returns all."""
     event_types: Sequence[str] = ()
-    """Kinds of events wanted; empty: all. A server may disregard it."""
+    """Kinds of events to return; empty returns all. A server may ignore it."""
     skip_event_types: Sequence[str] = ()
-    """Kinds of events not wanted."""
+    """Kinds of events to omit."""
     cursor_set: str | None = None
-    """The name under which the server keeps the cursors that it is given."""
+    """The name under which the server stores the cursors of the request."""
     until: Mapping[int, str] | None = None
-    """Cursors to stop at, by partition. Only a Penstock hub knows them, and it does not wait then."""
+    """Cursors to stop at, by partition. Only supported by a Penstock hub, which does not wait then."""
 
     def __post_init__(self) -> None:
         if self.page_size_hint is not None and self.page_size_hint < 0:
@@ -84,7 +82,7 @@ class ReadParameters:
 
 
 class ReadOptions(TypedDict, total=False):
-    """The fields of `ReadParameters`, as a feed's methods take them by keyword."""
+    """The fields of `ReadParameters`, as keyword arguments of a feed's methods."""
 
     page_size_hint: int | None
     wait_seconds: float
@@ -96,10 +94,10 @@ class ReadOptions(TypedDict, total=False):
 
 
 def read_parameters(options: ReadOptions) -> ReadParameters:
-    """Return what *options* ask for.
+    """Return the parameters for *options*.
 
     Raises:
-        TypeError: one of them is none, and probably mistyped.
+        TypeError: An option is unknown. The error suggests a similar name.
 
     >>> read_parameters({"page_size_hint": 10}).page_size_hint
     10
@@ -112,7 +110,7 @@ def read_parameters(options: ReadOptions) -> ReadParameters:
 
 
 def version_one_query(parameters: ReadParameters, n: int, cursors: Mapping[int, str], wait_seconds: float) -> Query:
-    """Return ZeroEventHub's parameters of one read.
+    """Return ZeroEventHub's query of one read.
 
     >>> version_one_query(ReadParameters(page_size_hint=10), 4, {2: "_first"}, 0)
     [('n', 4), ('cursor2', '_first'), ('pagesizehint', 10)]
@@ -129,7 +127,7 @@ def version_one_query(parameters: ReadParameters, n: int, cursors: Mapping[int, 
 
 
 def resume_query(parameters: ReadParameters, n: int, partitions: Sequence[int]) -> Query:
-    """Return ZeroEventHub's parameters for reading on from the cursors that the server keeps."""
+    """Return ZeroEventHub's query for reading from the cursors that the server stores."""
     numbers = ",".join(map(str, partitions))
     return [
         ("n", n),
@@ -140,7 +138,7 @@ def resume_query(parameters: ReadParameters, n: int, partitions: Sequence[int]) 
 
 
 def store_query(cursor_set: str, n: int, cursors: Mapping[int, str]) -> Query:
-    """Return ZeroEventHub's parameters for storing cursors without reading."""
+    """Return ZeroEventHub's query for storing cursors without reading."""
     query = version_one_query(ReadParameters(cursor_set=cursor_set, page_size_hint=0), n, cursors, 0)
     return [*query, ("store_cursor", 1)]
 
@@ -148,7 +146,7 @@ def store_query(cursor_set: str, n: int, cursors: Mapping[int, str]) -> Query:
 def version_two_query(
     parameters: ReadParameters, token: str, partition: int, cursor: str, wait_seconds: float
 ) -> Query:
-    """Return FeedAPI's parameters of one read.
+    """Return FeedAPI's query of one read.
 
     >>> version_two_query(ReadParameters(event_types=["a", "b"]), "1-4", 0, "_first", 20)
     [('token', '1-4'), ('partition', 0), ('cursor', '_first'), ('wait', '20'), ('event-types', 'a;b')]
@@ -181,26 +179,26 @@ def _is_name(text: str) -> bool:
 
 
 PAGE_BYTES_MAX: Final = 64 * 1024 * 1024
-"""A longer answer is left at its next cursor, so that a server that never ends its answers cannot fill the memory."""
+"""A longer response is cut at its next cursor, so that an endless response cannot exhaust the memory."""
 PAGE_EVENTS_MAX: Final = 200_000
-"""So is one of more events, unless more than half as many were asked for."""
+"""A response with more events is cut too, unless more than half of this number was requested."""
 TURN_WAIT_SECONDS: Final = 1.0
-"""FeedAPI can wait for one partition alone: where several are read, each wait is cut to this."""
+"""FeedAPI waits for one partition only: when several are read, each wait is limited to this."""
 STALE_MAX: Final = 3
-"""How often in a row the partitions may have changed before the server is given a pause."""
+"""Number of consecutive changes of the partitions after which the reader waits."""
 
 
 class FeedProtocol:
-    """The protocol side of one feed: what is known of it, and how it is read. May be shared by readers.
+    """Protocol of one feed. Several readers may share it.
 
     Args:
         url: The feed's address.
-        partition_count: The n of ZeroEventHub; not used where the server speaks FeedAPI.
-        version: 1 or 2 when the protocol is known, so that it need not be negotiated; None otherwise.
-        merged: The server speaks both at this address, as a Penstock hub does.
-        retry_timeout: Seconds for which a single read is tried again where the failure can pass.
-        clock: Seconds that never go back.
-        kind: The type into which events are decoded; None for none.
+        partition_count: The n of ZeroEventHub; ignored if the server speaks FeedAPI.
+        version: 1 or 2 to skip the negotiation.
+        merged: The server speaks both protocols at this address, as a Penstock hub does.
+        retry_timeout: Seconds for which a single read retries temporary failures.
+        clock: Return the time in seconds.
+        kind: The type of the events' data, if any.
     """
 
     def __init__(
@@ -232,23 +230,23 @@ class FeedProtocol:
         self._decoder = None if kind is None else EventDecoder(kind, url)
 
     def discovery(self, *, afresh: bool = False) -> Exchange[Discovery]:
-        """Return what is known of the feed; ask for it the first time, or *afresh*."""
+        """Return the feed's discovery; request it at first use, or again with *afresh*."""
         if self._discovery is None or (afresh and self._discovery.version == 2):
             self._discovery = yield from discover(self.url, self._partition_count)
         return self._discovery
 
     def discover_with_retries(self, *, afresh: bool = False) -> Exchange[Discovery]:
-        """Do the same, again where the failure can pass."""
+        """Return the feed's discovery as `discovery` does, with retries."""
         return (yield from self._retry(lambda: self.discovery(afresh=afresh)))
 
     def read_state(self, cursors: Mapping[int, str], chosen: Collection[int] | None, start: str) -> Exchange[ReadState]:
-        """Return a reader's course, begun at *cursors*."""
+        """Return the state of a reader that begins at *cursors*."""
         state = ReadState(cursors, chosen, start, self._ends)
         state.update_partitions((yield from self.discovery()))
         return state
 
     def groups(self, state: ReadState, parameters: ReadParameters) -> list[list[int]]:
-        """Return the partitions that can be read now, those together that one request brings."""
+        """Return the readable partitions, grouped by request."""
         readable = state.readable()
         merges = readable and self._merges(state.discovery, parameters, len(readable))
         return [readable] if merges else [[number] for number in readable]
@@ -256,7 +254,7 @@ class FeedProtocol:
     def step(
         self, state: ReadState, group: Sequence[int], parameters: ReadParameters, wait_seconds: float
     ) -> Exchange[Page | None]:
-        """Read a page of the partitions in *group* and note it in *state*; None when the partitions have changed."""
+        """Read a page of the partitions in *group* and record it in *state*; None if the partitions have changed."""
         asked = {number: state.cursors[number] for number in group}
         try:
             page = yield from self.page(state.discovery, asked, parameters, wait_seconds)
@@ -276,10 +274,10 @@ class FeedProtocol:
     def page(
         self, discovery: Discovery, asked: Mapping[int, str], parameters: ReadParameters, wait_seconds: float
     ) -> Exchange[Page]:
-        """Read a page from the cursors *asked* for, once: of all partitions of a group, as `groups` returns them.
+        """Read a page once, from the cursors *asked*, of the partitions of one group.
 
         Raises:
-            StaleToken: the partitions have changed since *discovery*.
+            StaleToken: The partitions have changed since *discovery*.
         """
         if self._merges(discovery, parameters, len(asked)):
             n = discovery.partition_count
@@ -298,7 +296,7 @@ class FeedProtocol:
         return (yield from self._answer(url, reader, parameters, wait_seconds, token))
 
     def read(self, cursors: Mapping[int, str], parameters: ReadParameters) -> Exchange[Page]:
-        """Read one page of the partitions that *cursors* names, and of those that follow from them."""
+        """Read one page of the partitions in *cursors* and of their successors."""
         if not cursors:
             raise BadParameter(parameter="cursors", value=cursors, allowed="one cursor for each partition to read")
         if parameters.until is not None:
@@ -309,12 +307,12 @@ class FeedProtocol:
         return (yield from self._retry(lambda: self._read(cursors, parameters)))
 
     def resume(self, parameters: ReadParameters, partitions: Sequence[int] | None) -> Exchange[Page]:
-        """Read one page from where the cursors stand that the server keeps under the wish's cursor set."""
+        """Read one page from the cursors that the server stores under the cursor set."""
         check_no_until(parameters)
         return (yield from self._retry(lambda: self.resume_once(parameters, partitions)))
 
     def resume_once(self, parameters: ReadParameters, partitions: Sequence[int] | None) -> Exchange[Page]:
-        """Do the same, once."""
+        """Read as `resume` does, without retries."""
         n = yield from self._version_one_count()
         numbers = sorted(range(n) if partitions is None else partitions)
         url = join_url(self.url, query=resume_query(parameters, n, numbers))
@@ -326,7 +324,7 @@ class FeedProtocol:
         return page
 
     def store(self, cursor_set: str, cursors: Mapping[int, str]) -> Exchange[None]:
-        """Have the server keep *cursors* under the name *cursor_set*, without reading."""
+        """Store *cursors* at the server under the name *cursor_set*, without reading."""
 
         def attempt() -> Exchange[None]:
             n = yield from self._version_one_count()
@@ -389,7 +387,7 @@ class FeedProtocol:
             raise BadParameter(parameter="until", value=sorted(strangers), allowed="partitions that cursors has")
 
     def _merges(self, discovery: Discovery, parameters: ReadParameters, count: int) -> bool:
-        """Say whether *count* partitions are read by version 1."""
+        """Return whether *count* partitions are read with version 1."""
         if discovery.version == 1:
             return True
         return self.merged and discovery.is_static and (count > 1 or parameters.cursor_set is not None)
@@ -402,13 +400,13 @@ class FeedProtocol:
 
 
 def check_no_until(parameters: ReadParameters) -> None:
-    """Raise BadParameter where *parameters* has `until`: only a read from given cursors can stop at others."""
+    """Raise BadParameter if *parameters* have `until`: only `read` can stop at cursors."""
     if parameters.until is not None:
         raise BadParameter(parameter="until", value=parameters.until, allowed="it goes with read alone")
 
 
 def plan_round(groups: Sequence[Sequence[int]], wait_seconds: float, turn: int) -> list[tuple[Sequence[int], float]]:
-    """Return in which order the *groups* are read and how long each may wait, after *turn* fruitless rounds.
+    """Return the order in which to read *groups*, and how long each read may wait, after *turn* empty rounds.
 
     >>> plan_round([[0, 1]], 10, 0), plan_round([[0], [1]], 10, 0), plan_round([[0], [1]], 10, 1)
     ([([0, 1], 10)], [([0], 0.0), ([1], 0.0)], [([1], 1.0), ([0], 0.0)])
@@ -424,7 +422,7 @@ def plan_round(groups: Sequence[Sequence[int]], wait_seconds: float, turn: int) 
 
 
 def _split(parameters: ReadParameters, count: int) -> ReadParameters:
-    """Spread the page size over *count* requests."""
+    """Divide the page size among *count* requests."""
     if not parameters.page_size_hint or count < 2:
         return parameters
     return replace(parameters, page_size_hint=max(1, parameters.page_size_hint // count))
