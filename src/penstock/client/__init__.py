@@ -1,4 +1,4 @@
-"""Clients of a hub, and readers of feeds of any ZeroEventHub or FeedAPI server."""
+"""The hub from afar: clients that publish and read, and feeds of any ZeroEventHub or FeedAPI server."""
 
 from typing import TYPE_CHECKING
 

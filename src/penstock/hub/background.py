@@ -1,7 +1,4 @@
-"""Time as the log keeps it.
-
-The hub's own threads: each is started once, and ends when what it runs does.
-"""
+"""The clock of the log, and the hub's background threads."""
 
 import threading
 import time
@@ -9,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 Clock = Callable[[], int]
-"""Gives microseconds since 1970, UTC."""
+"""Returns microseconds since 1970, UTC."""
 
 
 def system_clock() -> int:
@@ -18,12 +15,12 @@ def system_clock() -> int:
 
 
 def uptime() -> float:
-    """Return seconds that do not go back, and go on while the machine sleeps, where it tells that."""
+    """Return seconds of a monotonic clock that also counts while the machine sleeps, where there is one."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 def rfc3339(at: int) -> str:
-    """Return *at* as people and Nakadi write it: UTC, milliseconds.
+    """Return *at*, microseconds since 1970, as RFC 3339 in UTC with milliseconds, as Nakadi writes it.
 
     >>> rfc3339(1_474_644_913_273_000)
     '2016-09-23T15:35:13.273Z'
@@ -32,7 +29,7 @@ def rfc3339(at: int) -> str:
 
 
 class Background:
-    """A thread that runs *run* once it is started; a process that ends does not wait for it."""
+    """A daemon thread that calls *run* once; the process does not wait for it at exit."""
 
     def __init__(self, name: str, run: Callable[[], object]) -> None:
         self._thread = threading.Thread(target=run, name=name, daemon=True)
@@ -40,7 +37,7 @@ class Background:
 
     @property
     def started(self) -> bool:
-        """Whether it has been, be it over or not."""
+        """Whether it was ever started."""
         return self._thread.ident is not None
 
     def start(self) -> None:
@@ -50,7 +47,7 @@ class Background:
                 self._thread.start()
 
     def ended(self, timeout: float | None = None) -> bool:
-        """Wait for its end; tell whether that came within *timeout*. One that was never started has ended."""
+        """Wait for its end; return whether that came within *timeout*. One that was never started has ended."""
         if not self.started:
             return True
         self._thread.join(timeout)

@@ -30,12 +30,12 @@ from penstock.hub.log.request import Published, Request, Result, append_rows, is
 from penstock.hub.producers.sequencing import (
     StaleError,
     Verdict,
-    _appended,
-    _batch,
-    _Judge,
-    _recorded,
+    batch_row,
     counts_toward_limit,
     find_excess,
+    judge_batch,
+    record_producer,
+    result_of,
 )
 from penstock.storage.opening import Opening
 from penstock.storage.producers import ProducerKey
@@ -43,12 +43,12 @@ from penstock.storage.store import Store, Tx
 
 
 def judge(tx: Tx, requests: Sequence[Request], moved: Iterable[Prepared], modulus: int = MODULUS) -> Sequence[Verdict]:
-    """Return what becomes of each of *requests*, having locked the batches and the producers of those that have some.
+    """Decide about each of *requests*, after locking their staged batches and producers.
 
-    *moved* goes into the log with them: where any has, the event types of all are locked before that.
+    The outbox rows *moved* are appended in the same transaction. Event types are locked before batches and producers.
 
     Raises:
-        StaleError: the event types of some are not what they were.
+        StaleError: the event types of some requests have changed.
     """
     keys = [request.producer_key for request in requests]
     wanted = sorted(key for key in keys if key is not None)
@@ -62,17 +62,17 @@ def judge(tx: Tx, requests: Sequence[Request], moved: Iterable[Prepared], modulu
     missed = [request for request, key in zip(requests, keys, strict=True) if key and key not in producers]
     if missed:
         raise StaleError(missed)
-    begun: Counter[int] = Counter()
+    new_producers: Counter[int] = Counter()
     verdicts = []
     for request, key in zip(requests, keys, strict=True):
         if key is None:
             verdicts.append(_plain(request, turns))
             continue
-        verdict = _Judge(tx, request, key, producers[key], modulus).verdict()
-        if verdict.taking is not None and not counts_toward_limit(producers[key]):
-            error = find_excess(tx, verdict.taking.stamped.who, key[0], begun[key[0]])
-            verdict = Verdict(request, told=error) if error else verdict
-            begun[key[0]] += 1
+        verdict = judge_batch(tx, request, key, producers[key], modulus)
+        if verdict.reservation is not None and not counts_toward_limit(producers[key]):
+            error = find_excess(tx, verdict.reservation.stamped.who, key[0], new_producers[key[0]])
+            verdict = Verdict(request, result=error) if error else verdict
+            new_producers[key[0]] += 1
         verdicts.append(verdict)
     return verdicts
 
@@ -80,40 +80,39 @@ def judge(tx: Tx, requests: Sequence[Request], moved: Iterable[Prepared], modulu
 def record(
     tx: Tx, verdicts: Iterable[Verdict], results: Iterable[Published | None], now: int, modulus: int = MODULUS
 ) -> list[Result]:
-    """Record what was appended, with *results*, of producers and of staged batches; return what each publisher is told.
+    """Record the appended batches of producers and of uploads; return the result of each request.
 
     Raises:
-        StaleError: another hub has heard of a producer first.
+        StaleError: another hub has inserted a producer first.
     """
-    told: list[Result] = []
+    answers: list[Result] = []
     batches = []
     for verdict, published in zip(verdicts, results, strict=True):
-        if verdict.taking is None or published is None:
+        if verdict.reservation is None or published is None:
             if verdict.request.piece is not None and verdict.appends is not None and published is not None:
                 record_piece(tx, verdict.request.piece, verdict.appends, published, now)
-            told.append(published or verdict.told)
+            answers.append(published or verdict.result)
             continue
-        producer_id = _recorded(tx, verdict.taking, now)
+        producer_id = record_producer(tx, verdict.reservation, now)
         if producer_id is None:
             raise StaleError([verdict.request])
-        batches.append(_batch(producer_id, verdict.taking, published))
-        told.append(published._replace(produced=_appended(verdict.taking, published, modulus)))
+        batches.append(batch_row(producer_id, verdict.reservation, published))
+        answers.append(published._replace(produced=result_of(verdict.reservation, published, modulus)))
     if batches:
         tx.producers.append(batches, now)
-    return told
+    return answers
 
 
 def _plain(request: Request, turns: BatchTurns) -> Verdict:
-    """Return what becomes of one that is not stamped."""
+    """Decide about a request without sequence numbers."""
     if request.piece is not None and not turns.take(request.piece):
         return Verdict(request)
     if isinstance(request.ready, Unpublishable):
-        return Verdict(request, told=request.ready.error)
+        return Verdict(request, result=request.ready.error)
     return Verdict(request, request.ready)
 
 
 def _appendable(request: Request) -> Prepared | None:
-    """Return what is to be appended of one that is not stamped."""
     assert not isinstance(request.ready, Unpublishable)
     return request.ready
 
@@ -125,14 +124,14 @@ _STOPPED: Final = "the hub was stopped in the middle of a commit"
 
 
 class _FullError(Exception):
-    """The transaction was filled by the outbox of one event type, of which more waits; nothing else was appended."""
+    """The outbox of one event type has filled the transaction, and more rows wait; nothing else was appended."""
 
     def __init__(self, left: Backlog) -> None:
         self.left = left
 
 
 class Committer:
-    """Appends for one process, up to *group_events_max* events in one transaction; one request is never divided."""
+    """Appends for one process: up to *group_events_max* events a transaction; a request is never divided."""
 
     def __init__(
         self,
@@ -144,9 +143,10 @@ class Committer:
         group_events_max: int = GROUP_EVENTS_MAX,
         modulus: int = MODULUS,
     ) -> None:
-        """Make a committer; *load* looks an event type up, *appended* is told the next offsets after each commit.
+        """Make a committer.
 
-        The numbers of idempotent producers are counted modulo *modulus*.
+        *load* returns the current definition of an event type. *appended* is called with the next offsets by partition
+        id after each commit. Sequence numbers of idempotent producers are counted modulo *modulus*.
         """
         self._store = store
         self._clock = clock
@@ -177,10 +177,10 @@ class Committer:
         return request.future
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Append what is queued, then end; tell whether it has ended.
+        """Append all queued requests, then end; return whether the thread has ended.
 
-        When *timeout* is over, all who wait are told that the hub has stopped, and nothing of theirs will be stored;
-        only what is in the middle of its commit is told that nobody knows. None waits for as long as it takes.
+        When *timeout* is over, queued requests fail with HubStopped and will not be stored;
+        requests in the middle of a commit fail with OutcomeUnknown. None waits without limit.
         """
         with self._wake:
             self._stopping = True
@@ -212,7 +212,7 @@ class Committer:
             producers: set[ProducerKey] = set()
             while self._queue and events < self._group_events_max and self._queue[0].producer_key not in producers:
                 request = self._queue.popleft()
-                if request.take_up():
+                if request.start():
                     group.append(request)
                     events += len(request.handed.events)
                     producers.update(key for key in [request.producer_key] if key)
@@ -220,10 +220,10 @@ class Committer:
             return group
 
     def _proceed(self, *, committing: bool) -> None:
-        """Note how far the group is, unless it was told already that nothing of it will be stored.
+        """Record whether the group is committing; raise HubStopped if `stop` has already failed its requests.
 
-        It counts as committing until the next one begins, so that between its commit and the telling nobody is told
-        otherwise.
+        The group counts as committing until the next one begins, so that a group that has committed is never reported
+        as not stored.
         """
         with self._wake:
             if self._given_up:
@@ -231,12 +231,14 @@ class Committer:
             self._committing = committing
 
     def _commit(self, requests: Iterable[Request]) -> None:
-        group = [request for request in requests if not request.future.done()]  # Who was told is not stored after that.
+        group = [
+            request for request in requests if not request.future.done()
+        ]  # A request that has failed is not stored later.
         if not group:
             return
         try:
             results = self._settled(group)
-        except _FullError as full:  # Nobody waits for another event type's outbox.
+        except _FullError as full:  # Other event types do not wait for this outbox.
             waits = [request.name == full.left.name and not request.moved for request in group]
             self._commit(request for request, waiting in zip(group, waits, strict=True) if not waiting)
             self._put_off(compress(group, waits), full.left)
@@ -245,7 +247,7 @@ class Committer:
             self._commit(request for request in group if not request.direct)
         except (Unavailable, OutcomeUnknown) as error:
             _fail(group, error)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is handed to the request that it concerns
+        except Exception as error:  # noqa: BLE001 - it fails the request that it concerns
             if len(group) == 1:
                 group[0].fail(error)
                 return
@@ -253,12 +255,12 @@ class Committer:
                 self._commit([request])
         else:
             for request, result in results:
-                request.tell(result)
+                request.resolve(result)
 
     def _put_off(self, group: Iterable[Request], left: Backlog) -> None:
-        """Queue requests again: more of what their outbox had before them has to be moved first.
+        """Queue requests again, because outbox rows that precede them have to be moved first.
 
-        They go behind those of other event types, and before those of their own, which came after them.
+        They go after the requests of other event types, and before later requests of their own event type.
         """
         now = time.monotonic()
         again = []
@@ -276,7 +278,7 @@ class Committer:
             self._queue = deque([*others, *again, *behind])
 
     def _settled(self, group: list[Request]) -> list[tuple[Request, Result]]:
-        """Append *group* in one transaction, preparing again what its event type has left behind meanwhile."""
+        """Append *group* in one transaction; prepare requests again whose event type has changed meanwhile."""
         for _ in range(STALE_MAX):
             try:
                 results = self._append(group)
@@ -290,7 +292,7 @@ class Committer:
         raise Unavailable(reason="the event type keeps changing", retry_after=1)
 
     def _append(self, group: list[Request]) -> list[Result] | None:
-        """Append in one transaction; None when the log refused what was to be moved with it, which was moved first."""
+        """Append in one transaction; return None if the log refused an outbox row, which was then moved separately."""
         names = sorted({request.name for request in group if not request.moved})
         moved_any = False
         self._proceed(committing=False)
@@ -308,7 +310,7 @@ class Committer:
                     raise StaleError(stale)
                 now = self._clock()
                 results = append_rows(tx, batches, heads, now)[len(moved.batches) :]
-                told = record(tx, verdicts, results, now, self._modulus)
+                answers = record(tx, verdicts, results, now, self._modulus)
                 self._proceed(committing=True)
         except (StaleError, Unavailable, InsideTransaction, OutcomeUnknown):
             raise
@@ -320,23 +322,23 @@ class Committer:
         self._appended({partition_id: head.next_offset for partition_id, head in heads.items()})
         if moved.left:
             raise _FullError(moved.left)
-        return told
+        return answers
 
     def _move_apart(self, names: Sequence[str]) -> None:
-        """Move about a transaction's worth of rows, fewer at a time until the one at fault is alone, and reject it."""
+        """Move up to `MOVE_ROWS` outbox rows in ever smaller transactions, until the faulty row is alone; reject it."""
         left, rows_max = MOVE_ROWS, MOVE_ROWS // 2
-        for _ in range(MOVE_ROWS):  # Where all are at fault, too, others have their turn some time.
+        for _ in range(MOVE_ROWS):  # Bounded, so that other event types get their turn even if every row is faulty.
             with self._store.read() as tx:
                 waiting = sorted(tx.outbox.waiting(names))
             if not waiting or left <= 0:
                 return
-            with suppress(StaleError, RowGoneError):  # Another hub was there between two looks: look again.
+            with suppress(StaleError, RowGoneError):  # Another hub has moved rows meanwhile: look again.
                 moved = self._move_some(waiting[0], rows_max)
                 left -= moved
                 rows_max = min(MOVE_ROWS, 2 * rows_max) if moved else max(1, rows_max // 2)
 
     def _move_some(self, name: str, rows_max: int) -> int:
-        """Move up to *rows_max* rows; return how many, 0 where the log refused them: a single one is rejected then."""
+        """Move up to *rows_max* rows and return how many; if the log refused them return 0, and reject a single row."""
         moved = MovedRows([], None, [])
         try:
             with self._store.write() as tx:
@@ -358,7 +360,7 @@ class Committer:
         return max(1, len(moved.row_ids))
 
     def _refreshed(self, group: list[Request], stale: Iterable[Request]) -> list[Request]:
-        """Make the stale ones ready again by what the event types are now; those that no longer fit are told so."""
+        """Prepare *stale* requests again with the current event types; fail those that are no longer valid."""
         left = list(group)
         for request in stale:
             try:
@@ -377,7 +379,7 @@ class Committer:
 
 
 def _opening(names: Sequence[str], group: Sequence[Request]) -> Opening | None:
-    """Return what is asked for first to append *group*; None: it locks other things before the heads."""
+    """Return the opening of a transaction that appends *group*; None if it has other locks to take first."""
     prepared = [request.ready for request in group if isinstance(request.ready, Prepared) and not request.is_exact]
     if len(prepared) < len(group):
         return None

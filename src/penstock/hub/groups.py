@@ -42,29 +42,29 @@ from penstock.storage.store import Head, Position, Store, Tx
 
 
 class _FeedHeads(NamedTuple):
-    """A feed, and what its partitions had at one look."""
+    """A feed and the heads of its partitions at one time."""
 
     feed: StoredFeed
     heads: Mapping[int, Head]
 
 
 class Extents:
-    """What the partitions of feeds have; each feed is looked at once, when it is first named."""
+    """The extents of partitions; each feed is looked up once, when it is first named."""
 
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
         self._seen: dict[str, _FeedHeads | None] = {}
 
     def count(self, name: str) -> int:
-        """Return how many partitions a feed has; 0: there is none of that name."""
+        """Return the number of partitions of a feed; 0 if there is no such feed."""
         seen = self._look(name)
         return seen.feed.partition_count if seen else 0
 
     def at(self, name: str, partition: int, item: int) -> PartitionExtent:
-        """Return what a partition has.
+        """Return the extent of a partition.
 
         Raises:
-            UnusablePosition: there is none such.
+            UnusablePosition: there is no such partition.
         """
         seen = self._look(name)
         if seen is None or not 0 <= partition < seen.feed.partition_count:
@@ -75,7 +75,7 @@ class Extents:
         return PartitionExtent(seen.feed.epoch, head.floor, head.next_offset)
 
     def since(self, at: int, places: Iterable[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
-        """Return, by partition, the offset of the first event that was received at *at* or later, else its end."""
+        """Return, by partition, the offset of the first event received at *at* or later, or its end."""
         ids: dict[int, tuple[str, int]] = {}
         ranges = {}
         for name, partition in places:
@@ -90,7 +90,7 @@ class Extents:
         if name not in self._seen:
             feed = self._tx.feeds.find(name) if is_name(name) else None
             heads = self._tx.events.heads(feed.partition_ids) if feed else {}
-            is_there = feed is not None and len(heads) == feed.partition_count  # Else it was dropped between the looks.
+            is_there = feed is not None and len(heads) == feed.partition_count  # Else dropped between the queries.
             self._seen[name] = _FeedHeads(feed, heads) if feed and is_there else None
         return self._seen[name]
 
@@ -100,13 +100,13 @@ class ResetPosition(NamedTuple):
 
     place: Place
     came_from: int | None
-    """The offset that was wanted next before; None: there was none of this epoch."""
+    """The next offset before the reset; None if the group had no position of this epoch."""
     extent: PartitionExtent
-    """What the partition has."""
+    """The extent of the partition."""
 
 
 class Target(NamedTuple):
-    """One position that is to be reset, by the item that asks for it."""
+    """One position to reset, and the item of the request that asks for it."""
 
     item: int
     source: str
@@ -116,7 +116,7 @@ class Target(NamedTuple):
 
 
 class ResetPlan:
-    """What is to be moved of one group, and where to."""
+    """Resolves the resets of one group to positions."""
 
     def __init__(self, tx: Tx, kind: str, standings: Sequence[GroupProgress]) -> None:
         self._extents = Extents(tx)
@@ -124,10 +124,10 @@ class ResetPlan:
         self._stands = {(each.source, each.slice, each.tranche): each for each in standings}
 
     def moved(self, resets: Sequence[GroupReset]) -> Sequence[ResetPosition]:
-        """Return the positions that *resets* mean, as they are to be; sorted.
+        """Return the positions that *resets* mean, sorted.
 
         Raises:
-            UnusablePosition: one of them cannot be had.
+            UnusablePosition: a position does not exist or cannot be used.
         """
         targets: dict[tuple[str, str, int], Target] = {}
         for item, reset in enumerate(resets):
@@ -157,7 +157,7 @@ class ResetPlan:
 
     def _in_source(self, item: int, reset: GroupReset, source: str) -> list[Target]:
         count = self._extents.count(source)
-        if not count:  # What is gone stays as it is.
+        if not count:  # The positions of dropped event types stay.
             return []
         found = []
         for part in self._slices(reset, source):
@@ -170,7 +170,7 @@ class ResetPlan:
         return found
 
     def _slices(self, reset: GroupReset, source: str) -> Sequence[str]:
-        """Return the slices that are meant: those that there are, unless it is said; what is whole has one."""
+        """Return the slices that a reset means: the one it names, else all; a group without slices has one."""
         if reset.slice is not None:
             return [reset.slice] if is_slice(reset.slice) else []
         found = sorted({part for known, part, _ in self._stands if known == source})
@@ -206,11 +206,11 @@ def _unusable(target: Target, reason: str) -> UnusablePosition:
 
 
 RESET: Final = "reset"
-"""The kind of what is recorded of a reset."""
+"""The kind of an intervention that records a reset."""
 
 
 def _checked(group: str, held: str | None, kind: str | None) -> str:
-    """Return of which kind the group is to which somebody commits."""
+    """Return the kind of a group that receives commits."""
     if held is None:
         allowed = "processor, spark or cursorset: there is no group of that name yet"
         raise BadParameter(parameter="kind", value=None, allowed=allowed)
@@ -249,7 +249,7 @@ def _why_unusable(commit: PositionCommit, kind: str, count: int, extent: Partiti
 
 
 def _check_expected(tx: Tx, group: str, commits: Sequence[PositionCommit], places: Sequence[Place]) -> None:
-    """Raise PositionMoved unless all stands as is expected; the group is locked."""
+    """Raise PositionMoved unless the stored positions are the expected ones; the group is locked."""
     compared = [(each, place) for each, place in zip(commits, places, strict=True) if each.is_conditional]
     slices = {(each.event_type, each.slice) for each, _ in compared}
     stands = {at: tx.positions.find(group, *at) for at in slices}
@@ -274,15 +274,15 @@ def _intervention(moved: ResetPosition, reason: str | None, at: int) -> Interven
 
 
 class GroupLag(NamedTuple):
-    """A consumer group, and how far it is behind."""
+    """A consumer group and its lag."""
 
     listed: Listed
     behind: TotalLag | None
-    """None: it is a subscription that has not begun."""
+    """None for a subscription that has not begun."""
     standings: Sequence[GroupProgress]
     """Sorted by source, slice and tranche."""
     at: int
-    """When that was so."""
+    """The time of measurement, in microseconds since 1970, UTC."""
 
 
 class Groups:
@@ -293,11 +293,11 @@ class Groups:
         self._clock = clock
 
     def store_cursors(self, feed: StoredFeed, name: str, cursors: Sequence[tuple[FeedView, Mapping[int, int]]]) -> None:
-        """Keep, decoded, what a read was asked with: the places of everything before it have been processed.
+        """Store the cursors that a read began with: everything before them has been processed.
 
         Raises:
-            GroupKindDiffers: the name is that of a consumer group of another kind.
-            DatabaseUnavailable: they may have been kept all the same; to keep them again does no harm.
+            GroupKindDiffers: a consumer group of another kind has the name.
+            DatabaseUnavailable: they may have been stored; storing them again does no harm.
         """
         now = self._clock()
         places = sorted(((slice_of(view), offsets) for view, offsets in cursors), key=itemgetter(0))
@@ -312,10 +312,10 @@ class Groups:
             raise DatabaseUnavailable(reason=error.reason, retry_after=1) from error
 
     def resume(self, event_type: str, name: str, n: int, partitions: Sequence[int]) -> dict[int, str]:
-        """Return the cursors that were last stored under *name*, by partition of the view at *n*.
+        """Return the cursors last stored under *name*, by partition of the view at *n*.
 
         Raises:
-            EventTypeNotFound, BadPartitionCount: there is no such feed, or it cannot be seen so.
+            EventTypeNotFound, BadPartitionCount: there is no such feed, or no such view of it.
             CursorSetNotFound: nothing is stored for one of the partitions.
         """
         with self._store.read() as tx:
@@ -331,10 +331,10 @@ class Groups:
         return found
 
     def list(self, which: Which, limit: int) -> Sequence[Listed]:
-        """Return up to *limit* groups that are such, sorted by name.
+        """Return up to *limit* groups selected by *which*, sorted by name.
 
         Raises:
-            EventTypeNotFound: their event type is none.
+            EventTypeNotFound: *which* names an unknown event type.
         """
         with self._store.read() as tx:
             if which.source is not None:
@@ -355,7 +355,7 @@ class Groups:
         raise GroupNotFound(group=name)
 
     def look(self, groups: Sequence[Listed]) -> Sequence[GroupLag]:
-        """Return how far each is behind, in one query however many they are; what the outbox holds does not count."""
+        """Measure the lag of *groups* in one query; events that wait in the outbox do not count."""
         with self._store.read() as tx:
             found = tx.groups.standings([each.name for each in groups])
         now = self._clock()
@@ -363,15 +363,15 @@ class Groups:
         return [_known(each, standings.get(each.name, []), now) for each in groups]
 
     def commit(self, group: str, kind: str | None, commits: Sequence[PositionCommit]) -> Sequence[Place]:
-        """Store positions, all or none, and return them sorted; a group that there is not is made one of that *kind*.
+        """Store positions, all or none, and return them sorted; a new group is created with *kind*.
 
         Raises:
-            BadParameter: the group has to be made, and cannot be called so, or *kind* is missing.
+            BadParameter: the group is new, and its name is not allowed or *kind* is missing.
             GroupKindDiffers: the group is of another kind, or a subscription.
-            UnusablePosition: one of them cannot be had.
-            PositionMoved: something else stands there than was expected.
-            DatabaseUnavailable: they may have been stored; to store them again does no harm.
-            OutcomeUnknown: the same, where something was expected to stand there.
+            UnusablePosition: a position does not exist or cannot be used.
+            PositionMoved: a stored position is not the expected one.
+            DatabaseUnavailable: they may have been stored; storing them again does no harm.
+            OutcomeUnknown: the same, for commits that expect a stored position.
         """
         if not is_path_name(group):
             raise BadParameter(parameter="group", value=group[:80], allowed=PATH_NAME_ALLOWED)
@@ -391,12 +391,12 @@ class Groups:
     def reset(
         self, group: str, resets: Sequence[GroupReset], reason: str | None, *, dry_run: bool
     ) -> Sequence[ResetPosition]:
-        """Move positions, all or none, and record it; return what was moved, sorted. A dry run tells what would be.
+        """Reset positions, all or none, and record it; return the reset positions, sorted. A dry run changes nothing.
 
         Raises:
-            GroupNotFound: there is none.
-            GroupKindDiffers: it is a subscription, whose streams have to be told first.
-            UnusablePosition: one of them cannot be moved there.
+            GroupNotFound: there is no such group.
+            GroupKindDiffers: the group is a subscription, whose streams have to end first.
+            UnusablePosition: a position cannot be reset there.
         """
         if not is_group_name(group):
             raise GroupNotFound(group=group)
@@ -415,21 +415,21 @@ class Groups:
         return moved
 
     def history(self, name: str, *, before: int | None, limit: int) -> Sequence[Intervention]:
-        """Return up to *limit* of what was done to a group, the newest first: what came before the one of that id.
+        """Return up to *limit* interventions in a group, newest first, older than the one with the id *before*.
 
         Raises:
-            GroupNotFound: there is none.
+            GroupNotFound: there is no such group.
         """
         self.find(name)
         with self._store.read() as tx:
             return tx.groups.history(name, before=before, limit=limit)
 
     def delete(self, name: str) -> None:
-        """Forget a group with its positions.
+        """Delete a group with its positions.
 
         Raises:
-            GroupNotFound: there is none.
-            GroupKindDiffers: it is a subscription, and deleted as such.
+            GroupNotFound: there is no such group.
+            GroupKindDiffers: the group is a subscription, which is deleted as such.
         """
         self.find(name)
         with self._store.write() as tx:

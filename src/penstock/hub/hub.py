@@ -72,7 +72,7 @@ class Hub:
         self._watch = Watch(
             store,
             lambda name: self.log.move(name),  # noqa: PLW0108 - it is made below
-            settings.look,
+            settings.refresh,
             lambda tx: self.subscriptions.streams.live.look(tx),  # noqa: PLW0108 - it is made below
         )
         self._committer = Committer(

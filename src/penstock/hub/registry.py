@@ -1,4 +1,4 @@
-"""Event types: created, changed, listed, dropped; and remembered, so that a publish need not ask the database."""
+"""The registry of event types: create, change, list and drop them, and remember them for publishing."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -35,27 +35,27 @@ LATEST: Final = "latest"
 
 
 class Comparison(NamedTuple):
-    """What giving an event type another schema would be."""
+    """The comparison of an event type with a proposed schema."""
 
     compared: EventType
-    """The event type as it is, with the schema that was compared with."""
+    """The event type, with the schema version that was compared."""
     version: str
-    """Which version the schema would be; where it is refused or says the same, that which there is."""
+    """The version that the schema would get; the current version if it is refused or means the same."""
     producers: bool
-    """Whether it is certain that producers could stay as they are."""
+    """Whether existing producers are certain to stay compatible."""
     consumers: bool
-    """Whether it is certain that consumers could."""
+    """Whether existing consumers are certain to stay compatible."""
     changes: Sequence[dict[str, Any]]
     """As they are `describe_changes`."""
     refused: PenstockError | None
-    """Why it could not be."""
+    """The error that a change to this schema would raise, or None."""
 
 
 class Registry:
     """The event types of one store.
 
-    What it remembers may be out of date, since other processes change event types too: an append notices by the
-    revision, a read looks anew.
+    Remembered event types may be out of date, because other processes change them too: an append notices by their
+    revision, a read always asks the store.
     """
 
     def __init__(
@@ -94,14 +94,15 @@ class Registry:
             tx.feeds.insert(_dated(event_type, now), now)
 
     def replace(self, name: str, definition: Any, *, allow_reordering: bool = False) -> EvolutionVerdict | None:
-        """Let the event type be what *definition* says; return what that means for its schema, None if that stays.
+        """Replace the definition of an event type; return the verdict on its schema, None if the schema stays.
 
-        Unless it is to *allow_reordering*, events of one key keep their order: see `replace_definition`.
+        Changes that lose the order of the events of a key need *allow_reordering*: see `replaced`.
 
         Raises:
             EventTypeNotFound: there is none.
-            InvalidEventType, IncompatibleSchema: it cannot become that: see `replace_definition`.
-            GuidelinesBroken: it would break guidelines, and this hub takes none that does.
+            InvalidEventType, IncompatibleSchema: the change is not allowed: see `replaced`.
+            GuidelinesBroken: it would break guidelines, and this hub refuses event types that do.
+            ChangesSwitchedOff: an operator has switched this off.
         """
 
         def change(old: EventType, _: StoredFeed) -> Replacement:
@@ -111,13 +112,13 @@ class Registry:
         return self._change(name, change).verdict
 
     def grow(self, name: str, count: Any) -> None:
-        """Give the event type partitions until it has *count*; harmless where it has so many.
+        """Add partitions to an event type until it has *count*; harmless if it has that many.
 
-        From then on keys may fall in other partitions, so the order of a key's events is lost across this moment.
+        Keys may be assigned to other partitions from then on, so the order of a key's events is lost at this moment.
 
         Raises:
             EventTypeNotFound: there is none.
-            MalformedEventType, InvalidEventType: *count* is no number, fewer than there are, or more than may be.
+            MalformedEventType, InvalidEventType: *count* is no integer, below the current number, or above the limit.
         """
 
         def grown(old: EventType, feed: StoredFeed) -> Replacement:
@@ -183,7 +184,7 @@ class Registry:
         self._sweep()
 
     def _deleted(self, name: str, *, with_subscriptions: bool) -> bool:
-        """Drop the event type; False: somebody has subscribed to it meanwhile, nothing was done."""
+        """Drop the event type; return False, having done nothing, if somebody has subscribed to it meanwhile."""
         with self._store.write() as tx:
             readers = lock_readers(tx, name)
             if tx.feeds.lock(name) is None:
@@ -214,10 +215,10 @@ class Registry:
         return self.remember(name, feed)
 
     def remember(self, name: str, feed: StoredFeed | None) -> StoredFeed:
-        """Take note of what a look has found under *name*, and return it.
+        """Remember *feed* as the current definition of *name*, and return it.
 
         Raises:
-            EventTypeNotFound: the look has found nothing.
+            EventTypeNotFound: *feed* is None.
         """
         if feed is None:
             self._known.pop(name, None)
@@ -233,15 +234,18 @@ class Registry:
         return self.knows(name) and self.recall(name).event_type.is_light(size)
 
     def recall(self, name: str) -> StoredFeed:
-        """Return the feed as it was when last seen; `load` it if it never was."""
+        """Return the remembered feed; `load` it if it is not remembered."""
         return self._known.get(name) or self.load(name)
 
     def knows(self, name: str) -> bool:
-        """Tell whether `recall` would answer without asking the store."""
+        """Return whether `recall` answers without a query."""
         return name in self._known
 
     def restored(self) -> int:
-        """Raise every feed's epoch, so that no cursor into what the backup did not have is taken; return how many."""
+        """Raise the epoch of every feed after a backup was restored; return the number of feeds.
+
+        Cursors that point behind the end of the backup are refused from then on.
+        """
         self._known.clear()
         with self._store.write() as tx:
             return tx.feeds.raise_epochs()
@@ -249,7 +253,7 @@ class Registry:
     # Schemas
 
     def schemas(self, name: str, *, limit: int, offset: int) -> Sequence[Definition]:
-        """Return versions of its schema, newest first, without the newest *offset*.
+        """Return up to *limit* versions of an event type's schema, newest first, without the newest *offset*.
 
         Raises:
             EventTypeNotFound: there is none.
@@ -258,20 +262,20 @@ class Registry:
             return tx.schemas.list(existing_feed(tx, name), limit=limit, offset=offset)
 
     def schema(self, name: str, version: str) -> Definition:
-        """Return one version of its schema, by its number or as `latest`.
+        """Return one version of an event type's schema, by its number or as `latest`.
 
         Raises:
-            BadParameter: that is no version.
+            BadParameter: *version* is not a version number.
             EventTypeNotFound, SchemaVersionNotFound: there is none.
         """
         with self._store.read() as tx:
             return _version(tx, existing_feed(tx, name), version)
 
     def schema_like(self, name: str, given: Any) -> Definition:
-        """Return the newest version that says the same as *given*, `{"type": …, "schema": …}`.
+        """Return the newest schema version that means the same as *given*, `{"type": …, "schema": …}`.
 
         Raises:
-            InvalidEventType: it is no schema.
+            InvalidEventType: *given* is no schema.
             EventTypeNotFound, SchemaVersionNotFound: there is none.
         """
         wanted = parse_schema(read_schema_member(given, within="")["schema"])
@@ -284,12 +288,13 @@ class Registry:
         raise SchemaVersionNotFound(f"no schema version of {name!r} says the same", event_type=name, version=None)
 
     def add_schema(self, name: str, given: Any) -> EvolutionVerdict | None:
-        """Give the event type another schema, as `replace` does.
+        """Replace the schema of an event type, with the same checks as `replace`.
 
         Raises:
             EventTypeNotFound: there is none.
-            InvalidEventType, IncompatibleSchema: it cannot have that.
-            GuidelinesBroken: it would break guidelines, and this hub takes none that does.
+            InvalidEventType, IncompatibleSchema: the schema is not allowed.
+            GuidelinesBroken: it would break guidelines, and this hub refuses event types that do.
+            ChangesSwitchedOff: an operator has switched this off.
         """
         schema = read_schema_member(given, within="")
 
@@ -300,13 +305,13 @@ class Registry:
         return self._change(name, change).verdict
 
     def compare(self, name: str, version: str, given: Any) -> "Comparison":
-        """Tell what giving the event type the schema *given* would be, if *version* were what it has; nothing is done.
+        """Compare the schema *given*, `{"type": …, "schema": …}`, with the schema *version* of an event type.
 
-        It is `{"type": …, "schema": …}`, where the type may be left out.
+        The type may be left out. Nothing is changed.
 
         Raises:
             BadParameter, EventTypeNotFound, SchemaVersionNotFound: there is no such version.
-            InvalidEventType, UnsupportedMediaType: that is no JSON Schema in a text.
+            InvalidEventType, UnsupportedMediaType: *given* is no JSON Schema in a string.
         """
         with self._store.read() as tx:
             feed = existing_feed(tx, name)
@@ -342,7 +347,7 @@ class Registry:
         )
 
     def _earlier(self, event_type: EventType) -> Iterator[Definition]:
-        """Yield the versions of a schema before the one that it has, with the same major number, newest first."""
+        """Yield the earlier versions of a schema with the same major number, newest first."""
         last = _numbers(event_type.schema_version)
         seen = 0
         while versions := self.schemas(event_type.name, limit=_AT_ONCE, offset=seen):
@@ -370,10 +375,10 @@ class Registry:
             raise GuidelinesBroken(event_type=event_type.name, broken=[str(each) for each in broken])
 
     def _change(self, name: str, change: Callable[[EventType, StoredFeed], Replacement]) -> Replacement:
-        """Let the event type be what *change* makes of it.
+        """Replace an event type by the result of *change*.
 
-        A schema may take a second to look at, and until a transaction ends nobody else can write: so what an event type
-        becomes is made before, and made again where it has been changed meanwhile.
+        *change* runs before the transaction, because comparing schemas may take a second, and other writers wait for
+        the transaction. It runs again if the event type has changed meanwhile.
         """
         while True:
             feed = self.load(name)
@@ -386,7 +391,7 @@ class Registry:
                 readers = lock_readers(tx, name) if grows else {}
                 locked = tx.feeds.lock(name)
                 if grows and not readers.keys() >= set(tx.subscriptions.readers(name)):
-                    continue  # Somebody has subscribed meanwhile, whom it is too late to lock.
+                    continue  # A new subscription can no longer be locked in the right order: start again.
                 if locked is not None and (locked.id, locked.revision) == (feed.id, feed.revision):
                     if done.verdict is not None:
                         tx.schemas.add(feed, done.event_type.definition["schema"])
@@ -399,7 +404,7 @@ class Registry:
 
 
 _AT_ONCE: Final = 20
-"""So many versions of a schema, of up to 1 MiB each, are in memory."""
+"""The number of schema versions, of up to 1 MiB each, that are in memory at once."""
 
 
 def _dated(event_type: EventType, now: int) -> EventType:
@@ -423,7 +428,7 @@ def _version(tx: Tx, feed: StoredFeed, version: str) -> Definition:
 
 
 def is_version(text: str) -> bool:
-    """Tell whether *text* can be a schema's version.
+    """Return whether *text* has the form of a schema version.
 
     >>> is_version("1.0.0"), is_version("1.0")
     (True, False)

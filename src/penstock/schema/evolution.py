@@ -119,7 +119,7 @@ def describe_changes(verdict: EvolutionVerdict, rules: EvolutionRules) -> list[d
         {
             "pointer": change.pointer,
             "rule": change.kind.name,
-            "says": change.describe(rules),
+            "says": change.message(rules),
             "level": change.level(rules).name,
             "old": _shorten(change.old),
             "new": _shorten(change.new),

@@ -20,7 +20,7 @@ from penstock.hub.background import rfc3339
 from penstock.server.http.requests import parsed, read_body
 from penstock.server.http.responses import json_response, warn
 from penstock.server.state import State, event_type_of, state_of
-from penstock.wire.query import printable
+from penstock.wire.query import shown
 
 SETTING_BYTES_MAX: Final = 256 * 1024
 
@@ -28,7 +28,7 @@ SETTING_BYTES_MAX: Final = 256 * 1024
 async def show_administrators(request: Request) -> Response:
     """GET /settings/admins: show who administers the hub, who may look, and who may change any event type."""
     state = state_of(request)
-    named = state.hub.admin.settings.now().administration
+    named = state.hub.admin.settings.current().administration
     return json_response({name: named[name] for name in LISTS})
 
 
@@ -36,14 +36,14 @@ async def replace_administrators(request: Request) -> Response:
     """POST /settings/admins: replace all three lists."""
     state = state_of(request)
     body = await read_body(request, state, SETTING_BYTES_MAX)
-    await state.run(lambda: state.hub.admin.settings.administer(parsed(body)))
+    await state.run(lambda: state.hub.admin.settings.replace_administrators(parsed(body)))
     return warn(Response(status_code=200), [ADMINISTRATORS])
 
 
 async def show_blacklist(request: Request) -> Response:
     """GET /settings/blacklist: show which applications and event types are blocked."""
     state = state_of(request)
-    blocked = state.hub.admin.settings.now().blocked
+    blocked = state.hub.admin.settings.current().blocked
     return json_response(
         {
             side: {
@@ -72,7 +72,7 @@ async def unblock(request: Request) -> Response:
 async def show_features(request: Request) -> Response:
     """GET /settings/features: show which features there are, and which are on."""
     state = state_of(request)
-    on = state.hub.admin.settings.now().features
+    on = state.hub.admin.settings.current().features
     return json_response({"items": [{"feature": feature, "enabled": feature in on} for feature in FEATURES]})
 
 
@@ -95,7 +95,7 @@ def _switch(body: Any) -> tuple[str, bool]:
     for member in body:
         if member not in ("feature", "enabled"):
             raise BadParameter(
-                f"there is no member {printable(member)!r}", parameter=printable(member), allowed="feature, enabled"
+                f"there is no member {shown(member)!r}", parameter=shown(member), allowed="feature, enabled"
             )
     feature, enabled = body.get("feature"), body.get("enabled")
     if not isinstance(feature, str) or feature not in FEATURES:
@@ -157,7 +157,7 @@ async def add_timeline(request: Request) -> Response:
 
 def _check_storage(request: Request) -> None:
     if (given := request.path_params["id"]) != STORAGE:
-        raise StorageNotFound(storage=printable(given), existing=STORAGE)
+        raise StorageNotFound(storage=shown(given), existing=STORAGE)
 
 
 def _storage(state: State) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The HTTP contract of staged and direct batches."""
+"""The contract of staged publishing over HTTP: what is asked, and what is answered."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,12 +9,12 @@ import msgspec
 from penstock.errors import BadParameter, MalformedEvent
 from penstock.schema.json_text import refuse_duplicate_keys, why_malformed
 from penstock.wire.producers import NUMBER_MAX, check_group
-from penstock.wire.query import printable
+from penstock.wire.query import shown
 
 CHUNK_EVENTS_MAX: Final = 5_000
-"""Maximum number of lines in a chunk."""
+"""How many lines a chunk has at most."""
 UPLOADS_MAX: Final = 10_000
-"""Maximum number of uploads in a batch."""
+"""How many uploads a batch has at most."""
 QUERY_CHARS_MAX: Final = 200
 UPLOAD_PATTERN: Final = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 DIGEST_PATTERN: Final = "[0-9a-f]{32}"
@@ -24,112 +24,112 @@ _QUERY: Final = re.compile(rf"[!-~]{{1,{QUERY_CHARS_MAX}}}")
 
 
 class OpenUpload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Request to open an upload for a batch."""
+    """What an upload is for."""
 
     producer_group: str
     batch: int
     query: str
-    """The publisher of the batch, such as the id of a Spark query."""
+    """Who publishes the batch, such as the id of a Spark query."""
 
 
-class OpenedUpload(msgspec.Struct, frozen=True):
-    """An upload that accepts chunks."""
+class Upload(msgspec.Struct, frozen=True):
+    """An upload that takes chunks."""
 
     upload: str
     expires_after_seconds: float
-    """Seconds without a chunk or a publish after which the upload expires."""
+    """So long it waits for its next chunk, or to be published."""
 
 
-class RejectedLine(msgspec.Struct, frozen=True):
-    """A line that is not a valid event."""
+class Rejected(msgspec.Struct, frozen=True):
+    """A line that is no valid event."""
 
     line: int
     reason: str
 
 
-class StoredChunk(msgspec.Struct, frozen=True):
-    """A chunk as it is stored."""
+class Chunk(msgspec.Struct, frozen=True):
+    """A chunk as it is kept."""
 
     chunk: int
     events: int
-    """Number of valid events."""
+    """How many of its lines are valid events."""
     digest: str
     """BLAKE2b of the body, 16 bytes in hexadecimal digits."""
-    rejected: Sequence[RejectedLine] = ()
+    rejected: Sequence[Rejected] = ()
 
 
-class UploadPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An upload in a batch."""
+class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An upload as a batch names it."""
 
     upload: str
     chunks: int
     events: int
     digest: str
-    """BLAKE2b of the concatenated digests of its chunks, 16 bytes in hexadecimal digits."""
+    """BLAKE2b of its chunks' digests one after the other, 16 bytes in hexadecimal digits."""
 
 
 class PublishBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Request to publish a batch: its uploads in order."""
+    """What a batch is made of, in its order."""
 
     query: str
-    uploads: Sequence[UploadPart]
+    uploads: Sequence[Part]
 
 
 class BeginBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Request to begin a batch that tasks publish directly."""
+    """Whose batch it is that tasks are to publish directly."""
 
     query: str
 
 
 class CompleteBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Request to complete a batch that tasks have published directly."""
+    """What the tasks of a batch have published."""
 
     query: str
     events: Mapping[str, int]
-    """Number of events by partition."""
+    """How many, by partition."""
 
 
-class BatchStatus(msgspec.Struct, frozen=True):
-    """The progress of a batch."""
+class Batch(msgspec.Struct, frozen=True):
+    """A batch, and how far it is published."""
 
     producer_group: str
     batch: int
     query: str
     mode: str
-    """`staged`: made of uploads; `direct`: published by tasks."""
+    """`staged`: of uploads; or `direct`: by its tasks."""
     state: str
-    """`published`, or `publishing` while it is incomplete."""
+    """`published`, or `publishing`: begun, and not at its end."""
     events: int
-    """Number of events in the feed."""
+    """How many are in the feed."""
     rejected: int
-    """Number of invalid lines, which are stored among the rejected events."""
+    """How many lines were no valid events: they stand among the rejected."""
     offsets: Mapping[str, Sequence[Sequence[int]]]
-    """Ranges of first and last offset, by partition."""
+    """Where they are: by partition, ranges of the first and the last."""
     begun_at: str
     updated_at: str
     partitions: int | None = None
-    """Number of partitions into which tasks divide a direct batch."""
+    """Into how many the tasks of a direct batch divide it."""
     epoch: int | None = None
-    """The epoch in which the tasks publish."""
+    """In which they publish."""
 
 
-class BatchList(msgspec.Struct, frozen=True):
+class Batches(msgspec.Struct, frozen=True):
     """The newest batches of a producer group."""
 
-    items: Sequence[BatchStatus]
+    items: Sequence[Batch]
 
 
-class ForgottenBatches(msgspec.Struct, frozen=True):
-    """Number of batches that were forgotten."""
+class Forgotten(msgspec.Struct, frozen=True):
+    """How many batches were forgotten."""
 
     forgotten: int
 
 
 def parse_open(body: bytes) -> OpenUpload:
-    """Parse the request to open an upload.
+    """Read what an upload is for.
 
     Raises:
-        BadParameter: A member is missing, unknown or invalid.
+        BadParameter: a member is missing, unknown or wrong.
     """
     found = _parsed(body, OpenUpload)
     check_group(found.producer_group, "producer_group")
@@ -139,10 +139,10 @@ def parse_open(body: bytes) -> OpenUpload:
 
 
 def parse_publish(body: bytes) -> PublishBatch:
-    """Parse the request to publish a batch.
+    """Read what a batch is made of.
 
     Raises:
-        BadParameter: A member is missing, unknown or invalid.
+        BadParameter: a member is missing, unknown or wrong.
     """
     found = _parsed(body, PublishBatch)
     _check_query(found.query)
@@ -152,15 +152,15 @@ def parse_publish(body: bytes) -> PublishBatch:
         _check_number("chunks", part.chunks)
         _check_number("events", part.events)
         if not _DIGEST.fullmatch(part.digest):
-            raise BadParameter(parameter="digest", value=printable(part.digest), allowed="32 hexadecimal digits")
+            raise BadParameter(parameter="digest", value=shown(part.digest), allowed="32 hexadecimal digits")
     return found
 
 
 def parse_begin(body: bytes) -> BeginBatch:
-    """Parse the request to begin a direct batch.
+    """Read whose batch is to be begun.
 
     Raises:
-        BadParameter: A member is missing, unknown or invalid.
+        BadParameter: a member is missing, unknown or wrong.
     """
     found = _parsed(body, BeginBatch)
     _check_query(found.query)
@@ -168,16 +168,16 @@ def parse_begin(body: bytes) -> BeginBatch:
 
 
 def parse_complete(body: bytes) -> tuple[str, Mapping[int, int]]:
-    """Parse the request to complete a direct batch: its query, and the number of events by partition.
+    """Read whose batch is complete, and how many events its tasks have published by partition.
 
     Raises:
-        BadParameter: A member is missing, unknown or invalid.
+        BadParameter: a member is missing, unknown or wrong.
     """
     found = _parsed(body, CompleteBatch)
     _check_query(found.query)
     for partition, events in found.events.items():
         if not _PARTITION.fullmatch(partition):
-            raise BadParameter(parameter="events", value=printable(partition), allowed="partitions as names, such as 0")
+            raise BadParameter(parameter="events", value=shown(partition), allowed="partitions as names, such as 0")
         _check_number("events", events)
     return found.query, {int(partition): events for partition, events in found.events.items()}
 
@@ -190,7 +190,7 @@ def _check_number(name: str, number: int) -> None:
 def _check_query(query: str) -> None:
     if not _QUERY.fullmatch(query):
         allowed = f"1 to {QUERY_CHARS_MAX} printable characters of ASCII without spaces"
-        raise BadParameter(parameter="query", value=printable(query), allowed=allowed)
+        raise BadParameter(parameter="query", value=shown(query), allowed=allowed)
 
 
 Body = TypeVar("Body", bound=msgspec.Struct)

@@ -47,7 +47,7 @@ def asking(*answers: bool) -> tuple[Wanted, list[bool]]:
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "LOOK_INTERVAL", 0.01)
+    monkeypatch.setattr(waiting, "REFRESH_INTERVAL", 0.01)
 
 
 @pytest.mark.parametrize("sent", [True, False])

@@ -1,4 +1,4 @@
-"""Transports for httpx that choose the proxy of each request from the environment; see `proxies`."""
+"""Ways of our own HTTP clients to a server: directly, or through the proxy that the environment names."""
 
 import ssl
 import threading
@@ -13,25 +13,25 @@ from penstock.client.http.proxies import Proxy, proxy_for
 from penstock.errors import BadParameter, RequirementMissing
 
 PROXY: Final = "penstock.proxy"
-"""Request extension with the proxy that the request used."""
+"""The extension of a request that holds the proxy which it went through."""
 Way = TypeVar("Way")
 
 
-class ProxyTransport(httpx2.BaseTransport):
-    """Sends each request directly or through its proxy.
+class Routes(httpx2.BaseTransport):
+    """Sends each request on its way.
 
     Args:
-        limits: Connection limits of each proxy.
+        limits: Of the connections of each way.
     """
 
     def __init__(self, limits: httpx2.Limits) -> None:
-        self._ways = _Connections(lambda proxy: httpx2.HTTPTransport(verify=tls_context(), limits=limits, proxy=proxy))
+        self._ways = _Ways(lambda proxy: httpx2.HTTPTransport(verify=tls(), limits=limits, proxy=proxy))
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send *request*.
 
         Raises:
-            BadParameter, RequirementMissing: The proxy cannot be used; the error names its environment variable.
+            BadParameter, RequirementMissing: its proxy cannot be used; names the variable.
         """
         return self._ways.of(request).handle_request(request)
 
@@ -41,16 +41,14 @@ class ProxyTransport(httpx2.BaseTransport):
             way.close()
 
 
-class AsyncProxyTransport(httpx2.AsyncBaseTransport):
-    """Sends each request directly or through its proxy; see `ProxyTransport`."""
+class AsyncRoutes(httpx2.AsyncBaseTransport):
+    """Sends each request on its way, asynchronously; see `Routes`."""
 
     def __init__(self, limits: httpx2.Limits) -> None:
-        self._ways = _Connections(
-            lambda proxy: httpx2.AsyncHTTPTransport(verify=tls_context(), limits=limits, proxy=proxy)
-        )
+        self._ways = _Ways(lambda proxy: httpx2.AsyncHTTPTransport(verify=tls(), limits=limits, proxy=proxy))
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send *request*; see `ProxyTransport`."""
+        """Send *request*; see `Routes`."""
         return await self._ways.of(request).handle_async_request(request)
 
     async def aclose(self) -> None:
@@ -60,16 +58,16 @@ class AsyncProxyTransport(httpx2.AsyncBaseTransport):
 
 
 @cache
-def tls_context() -> ssl.SSLContext:
-    """Return the TLS settings, shared by all clients of this process.
+def tls() -> ssl.SSLContext:
+    """Return the TLS settings that all clients of this process share.
 
-    Loading the certificate authorities takes 25 ms of processor time.
+    To load the certificate authorities takes 25 ms of processor time, each time.
     """
     return httpx2.create_ssl_context()
 
 
-class _Connections(Generic[Way]):
-    """The transports in use, one for each proxy; the environment is read once for each server."""
+class _Ways(Generic[Way]):
+    """The ways that requests have taken; the environment is read once for each server."""
 
     def __init__(self, make: Callable[[str | None], Way]) -> None:
         self._make = make
@@ -96,10 +94,10 @@ class _Connections(Generic[Way]):
 
 
 def _usable(proxy: Proxy | None, host: str) -> Proxy | None:
-    """Return *proxy*, if it can be used for requests to *host*.
+    """Return *proxy*, through which *host* is asked.
 
     Raises:
-        BadParameter, RequirementMissing: It cannot be used; the error names its environment variable.
+        BadParameter, RequirementMissing: it cannot be used; names its variable.
     """
     if proxy is None:
         return None

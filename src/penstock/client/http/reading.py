@@ -1,4 +1,4 @@
-"""Readers of an exchange that another thread, or another task, can end."""
+"""Readers of an exchange that another thread or task can end: `Reading` for threads, `AsyncReading` for tasks."""
 
 import socket
 import threading
@@ -7,34 +7,34 @@ from typing import Any, Final
 
 import anyio
 
-from penstock.client.http.async_transport import AsyncExchangeRun
-from penstock.client.http.transport import ExchangeRun
+from penstock.client.http.async_transport import AsyncTalk
+from penstock.client.http.transport import Talk
 from penstock.errors import PenstockError
 from penstock.wire.http import Exchange
 
 INTERRUPTED_SECONDS: Final = 1.0
-"""Seconds that `close` waits for a thread that was interrupted."""
+"""For so long a reading that is closed waits for a thread that was interrupted."""
 
 
-class ExchangeReader:
-    """Reads the items of an exchange one by one.
+class Reading:
+    """What an exchange brings, one thing after the other.
 
-    An interruption such as Ctrl-C loses no items: the next `advance` continues. All methods except `advance` may be
-    called from other threads than the reading one, and from a signal handler.
+    An interruption such as Ctrl-C loses nothing: the next `advance` goes on. All but `advance` may be called from other
+    threads than the one that reads, and from a signal handler.
 
     Args:
         http: The HTTP client.
-        exchange: The exchange.
+        exchange: The protocol code.
     """
 
     def __init__(self, http: Any, exchange: Exchange[None]) -> None:
         self._over = threading.Event()
         self._turn = threading.Lock()
-        self._talk = ExchangeRun(http, exchange, sleep=self._over.wait, is_over=self._over.is_set)
+        self._talk = Talk(http, exchange, sleep=self._over.wait, is_over=self._over.is_set)
         self._is_stopped = False
 
     def advance(self) -> Any:
-        """Return the next item; None at the end, or if the reader was ended."""
+        """Return what comes next; None: nothing follows, or it was ended."""
         with self._turn:
             try:
                 news = self._talk.advance()
@@ -46,9 +46,9 @@ class ExchangeReader:
             return news
 
     def interrupt(self) -> None:
-        """Break off the response that is being read: the exchange gets a lost connection.
+        """Break off the answer that is being read: to the exchange its connection is lost.
 
-        It does nothing if no response is being read, or if the HTTP client does not expose its socket.
+        Harmless where nothing is being read, and without effect where the HTTP client does not say what it reads from.
         """
         response = self._talk.response
         stream = None if response is None else response.extensions.get("network_stream")
@@ -58,17 +58,17 @@ class ExchangeReader:
                 connection.shutdown(socket.SHUT_RDWR)
 
     def end(self) -> None:
-        """End after the current request, which is not interrupted."""
+        """Bring nothing more; a request under way lasts as long as it lasts."""
         self._over.set()
 
     def stop(self) -> None:
-        """End, and break off the response that is being read."""
+        """Bring nothing more, and break off the answer that is being read."""
         self._is_stopped = True
         self._over.set()
         self.interrupt()
 
     def close(self) -> None:
-        """Release the connection; a thread that is still reading releases it itself."""
+        """Let go of the connection; a thread that still reads does so itself."""
         if self._turn.acquire(timeout=INTERRUPTED_SECONDS if self._is_stopped else 0.0):
             try:
                 self._talk.close()
@@ -76,24 +76,24 @@ class ExchangeReader:
                 self._turn.release()
 
 
-class AsyncExchangeReader:
-    """Reads the items of an exchange one by one.
+class AsyncReading:
+    """What an exchange brings, one thing after the other.
 
-    A cancellation takes effect at once and loses no items: the next `advance` continues. All methods except `advance`
-    may be called from other tasks than the reading one.
+    A cancellation takes effect at once and loses nothing: the next `advance` goes on. All but `advance` may be called
+    from other tasks than the one that reads.
 
     Args:
         http: The HTTP client.
-        exchange: The exchange.
+        exchange: The protocol code.
     """
 
     def __init__(self, http: Any, exchange: Exchange[None]) -> None:
-        self._talk = AsyncExchangeRun(http, exchange)
+        self._talk = AsyncTalk(http, exchange)
         self._under_way: anyio.CancelScope | None = None
         self._is_over = False
 
     async def advance(self) -> Any:
-        """Return the next item; None at the end, or if the reader was ended."""
+        """Return what comes next; None: nothing follows, or it was ended."""
         news = None
         interrupted = True
         try:
@@ -111,20 +111,20 @@ class AsyncExchangeReader:
         return news
 
     def interrupt(self) -> None:
-        """Break off the response that is being read: the exchange gets a lost connection."""
+        """Break off the answer that is being read: to the exchange its connection is lost."""
         if self._under_way is not None:
             self._under_way.cancel()
 
     def end(self) -> None:
-        """End, and break off the current request."""
+        """Bring nothing more."""
         self._is_over = True
         self.interrupt()
 
     def stop(self) -> None:
-        """End, and break off the response that is being read."""
+        """Bring nothing more, and break off the answer that is being read."""
         self.end()
 
     async def aclose(self) -> None:
-        """Release the connection; a task that is still reading releases it itself."""
+        """Let go of the connection; a task that still reads does so itself."""
         if self._under_way is None:
             await self._talk.aclose()

@@ -1,1 +1,1 @@
-"""Publish events and read feeds over HTTP."""
+"""Publish events and read feeds from afar."""

@@ -1,10 +1,12 @@
-"""Publish events as lines of a feed, in batches; `Event` is an event of an idempotent producer.
+"""Publishes events as feed lines, in batches, each sent again only where nothing can be done twice.
 
 Invariants:
-    Each event is encoded once: a retry sends the same bytes, with the same eid and occurred_at.
-    A batch is sent again only if the server has certainly not stored it: nothing was sent, or the response was 503 with
-        Retry-After.
-    A batch whose outcome is uncertain is reported as OutcomeUnknown.
+    An event is turned into bytes once; what is sent again is the same bytes, with the same eid and occurred_at.
+    A batch is sent again only when the server has surely not taken it: nothing was sent, or the answer was 503 with
+    Retry-After.
+    A batch of which that is not sure is reported as OutcomeUnknown.
+
+An event on its way out, which knows afterwards where it has come to.
 """
 
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
@@ -28,31 +30,31 @@ from penstock.errors import (
     PenstockError,
     ServerError,
 )
-from penstock.wire.http import END, TAKE, Exchange, HttpRequest, error_of, fetch, is_not_applied, retry_until
+from penstock.wire.http import END, TAKE, Exchange, Request, fetch, is_undone, patiently, refusal
 from penstock.wire.log.zeroeventhub import NDJSON
 
 BATCH_EVENTS: Final = 1_000
 BATCH_BYTES: Final = 4_000_000
 
 Key: TypeAlias = str | Callable[[Any], str | None] | None
-"""The key of all events, or a function that returns the key of an event as it was passed in."""
+"""The key of all events, or how to find each one's from the event as it was handed in."""
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The totals of one call of `publish`."""
+    """What has been published by one call."""
 
     count: int = 0
-    """Number of events that are durably stored."""
+    """Events that are durably in the feed."""
     byte_count: int = 0
     """Bytes that were sent for them."""
     cursors: Mapping[int, str] = field(default_factory=dict)
-    """Cursor just after the last published event, by partition: read from there to get later events."""
+    """Partition to the cursor just after the last of them: read from there to see what follows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchLimits:
-    """Maximum size of a batch, which is one request and one transaction of the hub."""
+class Batching:
+    """How events are packed into requests; one request is one transaction of the hub."""
 
     event_count: int = BATCH_EVENTS
     byte_count: int = BATCH_BYTES
@@ -63,16 +65,16 @@ class BatchLimits:
                 raise BadParameter(parameter=name, value=value, allowed="a whole number, 1 or more")
 
 
-class PublishProtocol:
-    """Protocol of publishing to one hub.
+class Publishing:
+    """The protocol side of publishing to one hub.
 
     Args:
         url: The hub's address.
-        event_types: The hub's event types, for their categories.
-        retry_timeout: Seconds for which a batch is retried, where that is safe.
-        clock: Monotonic time in seconds.
-        now: The current time, for `occurred_at`.
-        new_id: Return a new id, for `eid`.
+        event_types: Where the category of an event type is looked up.
+        retry_timeout: Seconds for which a batch is tried again where that is safe.
+        clock: Seconds that never go back.
+        now: The time of day, for `occurred_at`.
+        new_id: A fresh id, for `eid`.
     """
 
     def __init__(
@@ -93,13 +95,13 @@ class PublishProtocol:
         self._new_id = new_id
 
     def publish(
-        self, event_type: str, key: Key, batching: BatchLimits, progress: Callable[[Published], object] | None
+        self, event_type: str, key: Key, batching: Batching, progress: Callable[[Published], object] | None
     ) -> Exchange[Published]:
-        """Publish events until there are no more; return the totals.
+        """Take events and publish them until there are no more.
 
         Raises:
-            OutcomeUnknown: The batch may or may not be stored; the batches before it are.
-            PenstockError: The batch was refused. Field `published` has the number of events stored before it.
+            OutcomeUnknown: it is not known whether the batch was published; those before it were.
+            PenstockError: the batch was not published; those before it were: `published` events.
         """
         category = yield from self._event_types.category(event_type)
         done = Published()
@@ -124,33 +126,33 @@ class PublishProtocol:
         return done
 
     def line(self, event: Any, key: Key, has_metadata: bool) -> bytes:
-        """Return the feed line of *event*. With *has_metadata* the event gets an eid and a time if it has none."""
+        """Return the line that publishes *event*; one that *has_metadata* gets an id and a time where it has none."""
         given = event if isinstance(event, NewEvent) else None
-        raw = encode_payload(event if given is None else given.data)
+        raw = raw_of(event if given is None else given.data)
         own_key = given.key if given is not None else None
         if own_key is None:
             own_key = key(event) if callable(key) else key
         return self.line_of(raw, own_key, given, has_metadata)
 
     def line_of(self, raw: bytes, key: str | None, given: NewEvent | None, has_metadata: bool) -> bytes:
-        """Return the feed line of the encoded event *raw*; see `line`."""
+        """Return the line that publishes *raw*, with what accompanies it: see `line`."""
         if has_metadata:
             raw = fill_metadata(raw, eid=self._new_id, occurred_at=self._now)
             check_size(raw)
-        return encode_line(raw, key, given)
+        return feed_line(raw, key, given)
 
     def _publish_batch(
         self, event_type: str, lines: list[bytes], done: Published, progress: Callable[[Published], object] | None
     ) -> Exchange[Published]:
         body = b"".join(lines)
-        request = HttpRequest(
+        request = Request(
             method="POST",
             url=hub_address(self._url, "feeds", event_type),
             headers={"content-type": NDJSON, "accept": "application/json"},
             body=body,
         )
         try:
-            answer = yield from retry_until(lambda: _send(request), is_not_applied, self._retry_timeout, self._clock)
+            answer = yield from patiently(lambda: _send(request), is_undone, self._retry_timeout, self._clock)
         except PenstockError as error:
             self._event_types.forget(event_type)
             raise _after(error, done, len(lines)) from error.__cause__
@@ -161,17 +163,17 @@ class PublishProtocol:
 
 
 def each_event(events: Any) -> Iterable[Any]:
-    """Return an iterable of the events in *events*: the one event itself, or its items."""
+    """Return the events of which *events* consists: itself, or each that it yields."""
     return (events,) if is_one_event(events) or not isinstance(events, Iterable) else events
 
 
 def async_each_event(events: Any) -> Iterable[Any] | AsyncIterable[Any]:
-    """Return an iterable of the events in *events*, as `each_event` does, or an asynchronous iterable as it is."""
+    """Return the events of which *events* consists, as `each_event`; those that an async iterable yields, too."""
     return events if isinstance(events, AsyncIterable) else each_event(events)
 
 
 def new_event(event: Any, key: str | None = None) -> NewEvent:
-    """Return *event* as a NewEvent, with *key* if it has no key."""
+    """Return what a producer calls an event as it is handed in; with *key*, where it has none of its own."""
     given = event if isinstance(event, NewEvent) else NewEvent.of(encode_event(event))
     return given if given.key is not None or key is None else msgspec.structs.replace(given, key=key)
 
@@ -181,10 +183,10 @@ class _Receipt(msgspec.Struct):
     cursors: dict[int, str] = {}
 
 
-def encode_line(raw: bytes, key: str | None = None, given: NewEvent | None = None) -> bytes:
-    r"""Return the feed line of the encoded event *raw* with its key, headers and partition.
+def feed_line(raw: bytes, key: str | None = None, given: NewEvent | None = None) -> bytes:
+    r"""Return the line that publishes the event *raw*, with what accompanies it.
 
-    >>> encode_line(b'{"a":1}', "k")
+    >>> feed_line(b'{"a":1}', "k")
     b'{"data":{"a":1},"key":"k"}\n'
     """
     rest: dict[str, Any] = {}
@@ -198,12 +200,11 @@ def encode_line(raw: bytes, key: str | None = None, given: NewEvent | None = Non
     return b'{"data":%b%b\n' % (raw, tail)
 
 
-def encode_payload(event: Any) -> bytes:
-    """Return *event* as JSON on one line.
+def raw_of(event: Any) -> bytes:
+    """Return what an event holds as it is published, on one line.
 
     Raises:
-        InvalidEvent: *event* is not a JSON object.
-        EventTooLarge: *event* exceeds the maximum size.
+        InvalidEvent, EventTooLarge: it is none.
     """
     raw = encode_event(event)
     if isinstance(event, str | bytes | bytearray | memoryview | msgspec.Raw) or b"\n" in raw or b"\r" in raw:
@@ -215,7 +216,7 @@ def encode_payload(event: Any) -> bytes:
     return raw
 
 
-def _send(request: HttpRequest) -> Exchange[_Receipt]:
+def _send(request: Request) -> Exchange[_Receipt]:
     try:
         answer = yield from fetch(request)
     except ConnectionLost as error:
@@ -225,14 +226,14 @@ def _send(request: HttpRequest) -> Exchange[_Receipt]:
             return msgspec.json.decode(answer.body, type=_Receipt)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise OutcomeUnknown(reason=f"{request.url} gave no receipt but {answer.body[:200]!r}") from error
-    refused = error_of(answer)
-    if type(refused) is ServerError and answer.status >= 500 and not is_not_applied(refused):
+    refused = refusal(answer)
+    if type(refused) is ServerError and answer.status >= 500 and not is_undone(refused):
         raise OutcomeUnknown(reason=str(refused)) from refused
     raise refused
 
 
 def _after(error: PenstockError, done: Published, batch_count: int) -> PenstockError:
-    """Return *error* with the number of events published before it, and lines counted over the whole call."""
+    """Say in *error* what the call had published before it, and count lines from the call's first event."""
     error.published = done.count
     if isinstance(error, OutcomeUnknown):
         error.doubtful = batch_count
@@ -245,11 +246,11 @@ def _after(error: PenstockError, done: Published, batch_count: int) -> PenstockE
 
 
 Make: TypeAlias = Callable[[bytes, str | None, NewEvent | None, bool], bytes]
-"""The signature of `PublishProtocol.line_of`."""
+"""See `Publishing.line_of`."""
 
 
 class Publication(NamedTuple):
-    """Where an event is stored: its producer group, partition, epoch, sequence number and offset."""
+    """Under which number, and where, an event is stored."""
 
     group: str
     partition: int
@@ -259,15 +260,16 @@ class Publication(NamedTuple):
 
 
 class Event:
-    """An event for an idempotent producer, which publishes it once.
+    """An event that an idempotent producer is to publish, once.
 
-    The data is encoded when it is first sent, together with its `eid` and `occurred_at`; retries send the same bytes.
+    What it holds is turned into bytes when it is first sent, with its `eid` and `occurred_at`: however often it is sent
+    again, they are the same.
 
     Args:
-        data: A mapping, a dataclass, a msgspec Struct, a pydantic model, a DataChange of one of these, or JSON text or
-            bytes.
-        key: The key, to override the event type's partition key fields.
-        headers: The event's own headers.
+        data: A mapping, a dataclass, a msgspec Struct or a pydantic model; a DataChange of one of them; the bytes or
+            the text of a JSON object.
+        key: Its key, where it is to have another one than its event type's partition key fields give.
+        headers: Its own headers.
     """
 
     __slots__ = ("__weakref__", "_line", "_publication", "_raw", "_wanted", "data", "headers", "key")
@@ -283,7 +285,7 @@ class Event:
 
     @classmethod
     def of(cls, value: Any) -> "Event":
-        """Return *value* as an Event; an Event is returned as it is."""
+        """Return *value* as an event: itself, if it is one."""
         if isinstance(value, Event):
             return value
         if not isinstance(value, NewEvent):
@@ -294,49 +296,49 @@ class Event:
 
     @property
     def published_sequence(self) -> int | None:
-        """The sequence number; None if it is not known to be published."""
+        """Its number; None: it is not known to be published."""
         return None if self._publication is None else self._publication.sequence
 
     @property
     def published_epoch(self) -> int | None:
-        """The epoch; None if it is not known to be published."""
+        """The epoch that it was published with; None: it is not known to be published."""
         return None if self._publication is None else self._publication.epoch
 
     @property
     def published_group(self) -> str | None:
-        """The producer group; None if it is not known to be published."""
+        """The producer group that it was published by; None: it is not known to be published."""
         return None if self._publication is None else self._publication.group
 
     @property
     def published_partition(self) -> int | None:
-        """The partition; None if it is not known to be published."""
+        """Where it was published to; None: it is not known to be published."""
         return None if self._publication is None else self._publication.partition
 
     @property
     def published_offset(self) -> int | None:
-        """The offset in the partition; None if it is not known to be published."""
+        """Its offset there; None: it is not known to be published."""
         return None if self._publication is None else self._publication.offset
 
     def line(self, has_metadata: bool, make: Make) -> bytes:
-        """Return the feed line, which *make* encodes once for each value of *has_metadata*."""
+        """Return the line that publishes it, which *make* makes once: one that *has_metadata*, or one without."""
         if self._line is None or self._line[0] != has_metadata:
-            self._raw, given = encode_payload(self.data), None
+            self._raw, given = raw_of(self.data), None
             if self.headers or self._wanted is not None:
                 given = NewEvent.of(self._raw, headers=self.headers, partition=self._wanted)
             self._line = has_metadata, make(self._raw, self.key, given, has_metadata)
         return self._line[1]
 
     def is_like(self, other: "Event") -> bool:
-        """Return whether *other*, made from the same object, still has the content that this event was sent with."""
+        """Tell whether *other*, of the same object, still holds what this one has been sent with."""
         if (self.key, self.headers, self._wanted) != (other.key, other.headers, other._wanted):
             return False
         try:
-            return encode_payload(other.data) == self._raw
+            return raw_of(other.data) == self._raw
         except (PenstockError, TypeError):  # It cannot even be sent by now.
             return False
 
-    def mark_published(self, publication: Publication) -> None:
-        """Record where the event is stored."""
+    def published(self, publication: Publication) -> None:
+        """Take note that it is stored."""
         self._publication = publication
 
     def __repr__(self) -> str:
@@ -345,7 +347,7 @@ class Event:
 
 
 def check_unpublished(events: Iterable[Event]) -> None:
-    """Raise AlreadyPublished if one of *events* is known to be published."""
+    """Raise AlreadyPublished where one of *events* is known to be published."""
     for event in events:
         if event.published_sequence is not None:
             raise AlreadyPublished(partition=event.published_partition, sequence=event.published_sequence)

@@ -1,1 +1,1 @@
-"""Idempotent producers over HTTP."""
+"""Publish each event once, from afar."""

@@ -1,4 +1,4 @@
-"""Options and results of idempotent producers."""
+"""What an idempotent producer is told when it is made, and what it tells."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ Outcome: TypeAlias = Literal["not_stored", "unknown"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionPublishingOptions:
-    """The first epoch and sequence number of a producer in a partition."""
+    """With what a producer begins in a partition."""
 
     epoch: int | None = None
-    """The epoch; None claims the next one, which fences the producer of the current epoch."""
+    """The epoch; None: the next one, which shuts out whoever has the current one."""
     starting_sequence: int | None = None
-    """The sequence number of the first event; None is 0. In the current epoch it must be the next number."""
+    """The number of the first event; None: 0. With the current epoch it has to be the number that comes next."""
 
     def __post_init__(self) -> None:
         for name, value in (("epoch", self.epoch), ("starting_sequence", self.starting_sequence)):
@@ -28,45 +28,43 @@ class PartitionPublishingOptions:
 
 @dataclass(frozen=True, slots=True)
 class PublishResult:
-    """The result of a call: all its events are stored exactly once."""
+    """All events of a call are stored, each once."""
 
     partition: int
     epoch: int
-    """The epoch of the first event."""
+    """Of the first of them."""
     first_sequence: int
-    """The sequence number of the first event. The others follow, unless some were stored before: each Event knows its
-    own.
-    """
+    """The number of the first of them. The others follow, unless some of them were stored before: each Event knows."""
     count: int
-    """Number of events."""
+    """How many events."""
     offsets: Sequence[OffsetRange]
-    """The ranges of offsets at which the events are stored, in the order of the events."""
+    """Where they are, in their order."""
     duplicate: bool
-    """Whether an earlier attempt had stored the events."""
+    """Whether they, or those of them that were sent now, were stored by an attempt of which no answer had come."""
     attempts: int
-    """Number of times that the call sent the batch."""
+    """How often they were sent by this call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """The outcome of a batch that was unknown."""
+    """What was found out of a batch of whose fate nothing was known."""
 
     partition: int
     epoch: int
     first_sequence: int
-    """The sequence number of the batch's first event."""
+    """The number that its first event had."""
     count: int
     stored: bool | None
-    """Whether the whole batch is stored, which is final; None if the hub has forgotten it."""
+    """Whether all of it is stored, which is final; None: the hub does not know any more."""
     offsets: Sequence[OffsetRange]
-    """The ranges of offsets at which it is stored."""
+    """Where it is stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class CloseReport:
-    """The partitions that a closed producer leaves in an uncertain state."""
+    """What a producer leaves behind."""
 
     unresolved: Sequence[int]
-    """Partitions whose last batch has an unknown outcome."""
+    """The partitions of which it is not known whether the last batch is stored."""
     unfinished: Sequence[int]
-    """Partitions with calls that had not ended."""
+    """The partitions to which something was still being published."""

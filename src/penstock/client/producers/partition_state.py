@@ -1,6 +1,8 @@
-"""State of an idempotent producer in one partition: its epoch, its next sequence number, and its unresolved batch.
+"""Knows values again that were handed in as something else than events, and of which it is not told what became.
 
-`PlainValues` recognizes values that were passed in without an Event. The functions classify the errors of an attempt.
+What an idempotent producer knows of one partition: who it is there, which number is next, and what is in doubt.
+
+What an attempt to publish idempotently has come to, by the error that it ended with.
 """
 
 import math
@@ -29,23 +31,23 @@ from penstock.errors import (
     TooManyProducers,
 )
 from penstock.wire import producers as wire
-from penstock.wire.http import is_not_applied, is_transient
-from penstock.wire.producers import ProducerProperties
+from penstock.wire.http import is_passing, is_undone
+from penstock.wire.producers import Shown
 
 VALUES_MAX: Final = 100_000
-"""Maximum number of remembered values; the oldest are forgotten first."""
+"""So many are remembered; of more, the oldest are forgotten."""
 
 
 class PlainValues:
-    """Values whose outcome is not reported yet, and their events; recognized by identity and content."""
+    """Values, each with the event that was made of it. The same value is the same object, with the same content."""
 
     def __init__(self) -> None:
         self._kept: dict[int, list[Event]] = {}
 
     def events(self, values: Sequence[Any]) -> list[Event]:
-        """Return *values* as events, with the remembered event for each remembered value.
+        """Return *values* as events: those that are remembered as the same ones.
 
-        An object that occurs several times counts as several events.
+        An object that is there more than once is as many events.
         """
         if not self._kept:
             return [Event.of(value) for value in values]
@@ -53,7 +55,7 @@ class PlainValues:
         return [self._event(value, seen) for value in values]
 
     def keep(self, events: Sequence[Event], values: Sequence[Any]) -> None:
-        """Remember the *events*, already encoded, that were made of *values*."""
+        """Remember which of *events*, whose lines are made, were made of *values*."""
         for event, value in zip(events, values, strict=True):
             if event is value:
                 continue
@@ -62,7 +64,7 @@ class PlainValues:
                 kept.append(event)
 
     def drop(self, events: Sequence[Event]) -> None:
-        """Forget *events*: their outcome is reported."""
+        """Forget those of *events* that were made of values: it is told what became of them."""
         for event in events if self._kept else ():
             kept = self._kept.get(id(event.data), [])
             kept[:] = [each for each in kept if each is not event]
@@ -70,7 +72,7 @@ class PlainValues:
                 self._kept.pop(id(event.data), None)
 
     def drop_oldest(self) -> None:
-        """Forget the oldest values above the maximum."""
+        """Forget the oldest where there are too many."""
         for oldest in list(self._kept)[: max(0, len(self._kept) - VALUES_MAX)]:
             del self._kept[oldest]
 
@@ -87,12 +89,12 @@ class PlainValues:
 
 
 LAST_SECONDS: Final = 0.1
-"""Minimum timeout of the last attempt, in seconds."""
-Status: TypeAlias = Literal["new", "ready", "unresolved", "failed"]
+"""A last attempt has so much time at least."""
+Standing: TypeAlias = Literal["new", "ready", "unresolved", "poisoned"]
 
 
-class NumberedBatch(NamedTuple):
-    """Events with sequence numbers, and their encoded body, which is the same in each attempt."""
+class Numbered(NamedTuple):
+    """Events with their numbers, as they are sent: the same bytes, however often."""
 
     epoch: int
     first: int
@@ -101,11 +103,11 @@ class NumberedBatch(NamedTuple):
 
 
 class AbandonedError(Exception):
-    """The caller no longer waits for the call, which must not change any state."""
+    """Nobody waits for what comes of an operation any longer: it ends where it is."""
 
 
-class ProducerCall:
-    """One call of an idempotent producer. It may change state only while its caller waits for it."""
+class Operation:
+    """One call of an idempotent producer; only while somebody waits for it may it change what is known."""
 
     def __init__(
         self,
@@ -113,87 +115,83 @@ class ProducerCall:
         is_cancelled: Callable[[], bool] = lambda: False,
         values: Sequence[Any] = (),
         *,
-        limit: tuple[str, float] = ("delivery_timeout", 0.0),
+        lasts: tuple[str, float] = ("delivery_timeout", 0.0),
     ) -> None:
-        """Begin a call.
+        """Begin one that may last until *deadline*, on the monotonic clock, unless it is cancelled before.
 
-        Args:
-            deadline: The time at which it fails, on the monotonic clock.
-            is_cancelled: Return whether the call is cancelled.
-            values: The values to publish.
-            limit: The parameter that determines the deadline, and its seconds.
+        *values* are what it is to publish. *lasts* is for how many seconds it may last, and who says so.
         """
         self.deadline = deadline
-        self.limit = limit
+        self.lasts = lasts
         self.is_cancelled = is_cancelled
         self.values = values
         self.events: Sequence[Event] = ()
-        """The values as events, once they are converted."""
+        """The same as events, once they are that."""
         self.attempts = 0
         self.is_ambiguous = False
-        """Whether an attempt has an unknown outcome."""
+        """Whether something was sent of which it is not known what became of it."""
         self.in_flight = False
-        """Whether a batch was sent whose response has not arrived."""
+        """Whether a batch has been sent to which no answer has come yet."""
         self.result: PublishResult | None = None
-        """The result, as soon as the events are known to be stored."""
+        """What has come of it, as soon as its events are known to be stored, whoever is told so."""
         self._over = False
         self._guard = threading.Lock()
 
     @contextmanager
-    def hold(self) -> Iterator[None]:
-        """Keep the caller waiting during the block; raise AbandonedError if it no longer waits."""
+    def holding(self) -> Iterator[None]:
+        """Keep whoever waits for it waiting while the block runs; raise AbandonedError where nobody does."""
         with self._guard:
             if self._over:
                 raise AbandonedError
             yield
 
     def within(self, seconds: float) -> float:
-        """Return *seconds*, or the time to the deadline if that is shorter, but at least `LAST_SECONDS`."""
+        """Return *seconds*, or how many are left; not so few that nothing could be done at all."""
         return min(seconds, max(LAST_SECONDS, self.deadline - time.monotonic()))
 
     def check(self) -> None:
-        """Raise AbandonedError if the call is cancelled or abandoned."""
+        """Raise AbandonedError where it is not to go on."""
         if self._over or self.is_cancelled():
             raise AbandonedError
 
     def abandon(self) -> None:
-        """Stop waiting for the call: from here on it changes nothing."""
+        """Wait for it no longer: from here on it changes nothing."""
         with self._guard:
             self._over = True
 
 
-class PartitionState:
-    """The state of an idempotent producer in one partition. One call at a time uses it."""
+class Lane:
+    """One partition of an idempotent producer. One operation at a time is in it."""
 
     def __init__(self, partition: int, options: PartitionPublishingOptions) -> None:
         self.partition = partition
         self.options = options
-        self.status: Status = "new"
+        self.standing: Standing = "new"
         self.group = ""
         self.epoch = 0
         self.begun = 0
-        """The first sequence number of this epoch that is known to be stored."""
+        """The number from which on the events of this epoch are known to have been stored."""
         self.next = 0
-        """The next sequence number."""
+        """The number of the next event."""
         self.remembered_seconds = math.inf
-        """Seconds for which the hub remembers an inactive producer."""
+        """For how long the hub remembers that it has heard of it."""
         self.modulus = MODULUS
         self.last_offset: int | None = None
         self.last_published: int | None = None
-        """The sequence number of the last event; None if there is none in this epoch."""
+        """The number of the last event; None: there is none in this epoch."""
         self.claim_id = new_claim_id()
-        """Id of the next claim until it is granted, so that it can be retried."""
-        self.unresolved: NumberedBatch | None = None
-        """The last batch sent, while its outcome is unknown."""
+        """Of the next claim, until that is granted: so it can be made again."""
+        self.doubtful: Numbered | None = None
+        """What was sent last, while it is not known whether it is stored."""
         self.error: ProducerUnsafe | None = None
-        """The error after which the producer publishes no more to this partition."""
+        """Why nothing more is published."""
         self.settled: WeakKeyDictionary[Event, Publication] = WeakKeyDictionary()
-        """Stored events whose call has failed, so that its caller does not know."""
+        """Events that are stored, though publishing them has failed as far as their user knows."""
         self.plain = PlainValues()
-        """The values of those events that were not passed in as Event."""
+        """What those events were handed in as that were handed in as something else."""
 
-    def adopt(self, shown: ProducerProperties) -> None:
-        """Continue in the epoch that was granted."""
+    def adopt(self, shown: Shown) -> None:
+        """Go on in the epoch that was granted."""
         assert shown.next_sequence is not None
         self.group, self.epoch, self.next = shown.producer_group, shown.epoch, shown.next_sequence
         self.begun = 0 if shown.last_offset is not None else self.next
@@ -201,159 +199,159 @@ class PartitionState:
         self.modulus = shown.sequence_modulus
         self.last_offset, self.last_published = shown.last_offset, shown.last_published_sequence
         self.claim_id = new_claim_id()
-        self.mark_ready()
+        self.clear()
 
     def advance(self, count: int, ranges: Sequence[OffsetRange]) -> None:
-        """Record that the next *count* events are stored."""
+        """Take note that the next *count* events are stored."""
         self.next = (self.next + count) % self.modulus
         self.last_offset = ranges[-1].last
         self.last_published = (self.next - 1) % self.modulus
-        self.mark_ready()
+        self.clear()
 
-    def mark_unresolved(self, batch: NumberedBatch) -> None:
-        """Record that the outcome of *batch* is unknown."""
-        self.unresolved = batch
-        self.status = "unresolved"
+    def doubt(self, numbered: Numbered) -> None:
+        """Take note that it is not known whether *numbered* is stored."""
+        self.doubtful = numbered
+        self.standing = "unresolved"
 
-    def mark_ready(self) -> None:
-        """Record that no outcome is unknown."""
-        self.unresolved = None
-        self.status = "ready"
+    def clear(self) -> None:
+        """Take note that nothing is in doubt."""
+        self.doubtful = None
+        self.standing = "ready"
 
-    def fail(self, error: ProducerUnsafe) -> ProducerUnsafe:
-        """Refuse further batches with *error*; return *error*."""
-        self.status, self.error = "failed", error
+    def poison(self, error: ProducerUnsafe) -> ProducerUnsafe:
+        """Publish nothing more, and say why each time."""
+        self.standing, self.error = "poisoned", error
         return error
 
     def check(self) -> None:
-        """Raise the error after which the partition was closed, without the outcome of its batch."""
+        """Raise what has poisoned it, if anything has: what became of that batch says nothing of others."""
         if self.error is not None:
-            error = copy_error(self.error)
+            error = again(self.error)
             error.fields.pop("outcome", None)
             raise error
 
-    def outcome(self, call: ProducerCall) -> Outcome:
-        """Return whether any event of a failed call may be stored."""
-        if call.is_ambiguous:
+    def outcome(self, operation: Operation) -> Outcome:
+        """Return whether anything of what an operation is to publish may be stored, now that it has failed."""
+        if operation.is_ambiguous:
             return "unknown"
-        open_ = set(map(id, self.unresolved.events)) if self.unresolved else set()
-        is_open = any(id(each) in open_ for each in self.plain.events(call.values))
-        return "unknown" if is_open or self.has_settled(call) else "not_stored"
+        open_ = set(map(id, self.doubtful.events)) if self.doubtful else set()
+        is_open = any(id(each) in open_ for each in self.plain.events(operation.values))
+        return "unknown" if is_open or self.has_settled(operation) else "not_stored"
 
-    def has_settled(self, call: ProducerCall) -> bool:
-        """Return whether any event of the call was found to be stored without its caller knowing."""
-        return any(each in self.settled for each in self.plain.events(call.values))
+    def has_settled(self, operation: Operation) -> bool:
+        """Tell whether anything of what an operation is to publish was found to be stored, and nobody was told so."""
+        return any(each in self.settled for each in self.plain.events(operation.values))
 
-    def settle(self, batch: NumberedBatch, ranges: Sequence[OffsetRange]) -> None:
-        """Record that *batch* is stored, although its caller got an unknown outcome."""
-        self.settled.update(zip(batch.events, self.publications(batch, ranges), strict=True))
+    def settle(self, numbered: Numbered, ranges: Sequence[OffsetRange]) -> None:
+        """Take note that *numbered* is stored, though its user was told that this is not known."""
+        self.settled.update(zip(numbered.events, self.publications(numbered, ranges), strict=True))
         self.plain.drop_oldest()
 
-    def are_settled(self, events: Sequence[Event]) -> bool:
-        """Return whether all of *events* were found to be stored."""
+    def known(self, events: Sequence[Event]) -> bool:
+        """Tell whether all of *events* were found to be stored."""
         return all(event in self.settled for event in events)
 
-    def confirm(self, events: Sequence[Event]) -> None:
-        """Report to *events* where they are stored, including those found to be stored earlier."""
+    def tell(self, events: Sequence[Event]) -> None:
+        """Let *events* know where they are stored, those too that were found to be: it is told now."""
         for event in events if self.settled else ():
             if (found := self.settled.pop(event, None)) is not None:
-                event.mark_published(found)
+                event.published(found)
         self.plain.drop(events)
 
-    def publications(self, batch: NumberedBatch, ranges: Sequence[OffsetRange]) -> list[Publication]:
-        """Return the sequence number and offset of each event of *batch*."""
+    def publications(self, numbered: Numbered, ranges: Sequence[OffsetRange]) -> list[Publication]:
+        """Return under which number, and where, each of these events is stored."""
         offsets = (offset for each in ranges for offset in range(each.first, each.last + 1))
-        numbers = ((batch.first + at) % self.modulus for at in range(len(batch.events)))
+        numbers = ((numbered.first + at) % self.modulus for at in range(len(numbered.events)))
         return [
-            Publication(self.group, self.partition, batch.epoch, number, offset)
+            Publication(self.group, self.partition, numbered.epoch, number, offset)
             for number, offset in zip(numbers, offsets, strict=True)
         ]
 
 
-def copy_error(error: PenstockError) -> PenstockError:
-    """Return a copy of *error*, to be raised again."""
+def again(error: PenstockError) -> PenstockError:
+    """Return an error that says the same, to be raised another time."""
     return type(error)(error.detail, **error.fields)
 
 
 def new_claim_id() -> str:
-    """Return an id by which the hub recognizes a repeated claim."""
+    """Return an id by which a claim is known that is made again."""
     return uuid4().hex
 
 
-def is_retryable(error: PenstockError) -> bool:
-    """Return whether the same request may succeed when sent again."""
-    return is_transient(error) or isinstance(error, MalformedAnswer | OutcomeUnknown | TooManyProducers)
+def is_transient(error: PenstockError) -> bool:
+    """Say whether the same request, sent again unchanged, may succeed."""
+    return is_passing(error) or isinstance(error, MalformedAnswer | OutcomeUnknown | TooManyProducers)
 
 
 def may_be_stored(error: PenstockError) -> bool:
-    """Return whether a batch that failed with *error* may be stored."""
-    return is_retryable(error) and not is_not_applied(error) and not isinstance(error, TooManyProducers)
+    """Say whether the batch that failed with *error* may be stored all the same."""
+    return is_transient(error) and not is_undone(error) and not isinstance(error, TooManyProducers)
 
 
-def regression_error(state: PartitionState, batch: NumberedBatch, error: ProducerUnsafe) -> ServerStateRegressed | None:
-    """Return ServerStateRegressed if *error* means that the hub has lost acknowledged events, else None."""
+def regressed(lane: Lane, numbered: Numbered, error: ProducerUnsafe) -> ServerStateRegressed | None:
+    """Return the error that *error* stands for where the hub knows less than it has acknowledged."""
     if not isinstance(error, SequenceGap):
         return None
     expected = error.expected
-    missing = (batch.first - expected) % state.modulus
-    if not 0 < missing < state.modulus / 2:
+    missing = (numbered.first - expected) % lane.modulus
+    if not 0 < missing < lane.modulus / 2:
         return None
-    return lost_events_error(state, batch, expected, missing)
+    return lost(lane, numbered, expected, missing)
 
 
-def lost_events_error(state: PartitionState, batch: NumberedBatch, expected: int, missing: int) -> ServerStateRegressed:
-    """Return the error for *missing* lost events before *batch*, from the sequence number *expected* on."""
+def lost(lane: Lane, numbered: Numbered, expected: int, missing: int) -> ServerStateRegressed:
+    """Return the error that tells of *missing* events, from the number *expected* on, before *numbered*."""
     return ServerStateRegressed(
-        producer_group=state.group,
-        partition=state.partition,
-        current_epoch=batch.epoch,
+        producer_group=lane.group,
+        partition=lane.partition,
+        current_epoch=numbered.epoch,
         expected=expected,
-        received=batch.first,
+        received=numbered.first,
         missing=missing,
         outcome="not_stored",
     )
 
 
-def add_outcome(error: PenstockError, state: PartitionState, call: ProducerCall) -> PenstockError:
-    """Add the partition and the outcome of the call to *error*; return *error*."""
-    error.fields["partition"] = state.partition
-    error.outcome = state.outcome(call)
+def told(error: PenstockError, lane: Lane, operation: Operation) -> PenstockError:
+    """Say in *error* where it was, and whether anything may be stored all the same."""
+    error.fields["partition"] = lane.partition
+    error.outcome = lane.outcome(operation)
     return error
 
 
-def exhausted_error(reason: PenstockError | str, state: PartitionState, call: ProducerCall) -> RetriesExhausted:
-    """Return the error of a call whose attempts or time are used up."""
-    fields = {"partition": state.partition, "attempts": call.attempts, "outcome": state.outcome(call)}
+def exhausted(reason: PenstockError | str, lane: Lane, operation: Operation) -> RetriesExhausted:
+    """Return the error of a call that has failed too often, or for too long."""
+    fields = {"partition": lane.partition, "attempts": operation.attempts, "outcome": lane.outcome(operation)}
     return RetriesExhausted(**fields, reason=str(reason))
 
 
-def http_status(error: PenstockError) -> int | None:
-    """Return the status of a response that did not come from a hub."""
+def status(error: PenstockError) -> int | None:
+    """Return the status of an answer that was none of ours."""
     return error.status if isinstance(error, ServerError) else None
 
 
-def fail_partition(
-    state: PartitionState, batch: NumberedBatch, error: ProducerUnsafe, call: ProducerCall, *, is_open: bool
+def poisoned(
+    lane: Lane, numbered: Numbered, error: ProducerUnsafe, operation: Operation, *, is_open: bool
 ) -> ProducerUnsafe:
-    """Refuse further batches after *error* for *batch*; return the error to raise.
+    """Let nothing more be published, since *error* was told of a batch; return what is to be raised.
 
-    If the hub does not know the outcome of the batch, *is_open* says whether an earlier attempt may have stored it.
-    Events of the *call* that were stored earlier are not in the batch.
+    Where the hub does not know what became of it, *is_open* says whether an attempt before may have stored it. Of what
+    the *operation* is to publish, some may have been found to be stored before, and not be in the batch.
     """
-    found = regression_error(state, batch, error) or error
+    found = regressed(lane, numbered, error) or error
     is_unknown = error.fields.get("committed", False) is None and (is_open or isinstance(error, SequenceTooOld))
-    is_in_part = bool(error.ranges) or state.has_settled(call)
+    is_in_part = bool(error.ranges) or lane.has_settled(operation)
     found.outcome = "unknown" if is_unknown or is_in_part else "not_stored"
     if not is_unknown:
-        state.mark_ready()
-    return state.fail(found)
+        lane.clear()
+    return lane.poison(found)
 
 
-def stored_ranges(found: wire.PublishedBatch) -> list[OffsetRange]:
-    """Return the ranges of offsets of a batch."""
+def ranges_in(found: wire.Result) -> list[OffsetRange]:
+    """Return where the events of a batch are."""
     return [OffsetRange(each.first, each.last) for each in ([found.offsets] if found.offsets else found.ranges)]
 
 
-def error_ranges(error: ProducerUnsafe) -> list[OffsetRange]:
-    """Return the ranges of offsets of the stored part of a batch, from *error*."""
+def ranges_told(error: ProducerUnsafe) -> list[OffsetRange]:
+    """Return where what is stored of a batch is, as *error* says."""
     return [OffsetRange(**each) for each in error.ranges or []]

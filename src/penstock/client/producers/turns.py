@@ -21,15 +21,15 @@ import anyio
 
 from penstock.client.concurrency import AsyncCancel, Cancel, async_sleep
 from penstock.client.producers.options import PublishResult
-from penstock.client.producers.partition_state import AbandonedError, PartitionState, ProducerCall
-from penstock.client.producers.partitions import ProducerPartitions
+from penstock.client.producers.partition_state import AbandonedError, Lane, Operation
+from penstock.client.producers.partitions import Lanes
 
 LOOK_INTERVAL: Final = 0.02
-"""Seconds between two checks of a waiting thread whether to give up."""
+"""How often who waits looks whether it is still worth it."""
 
 
 class FifoLock:
-    """A lock for threads, acquired in the order of the requests. A thread that gives up leaves the queue."""
+    """A lock for one thread at a time; who gives up waiting leaves the queue."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -37,7 +37,7 @@ class FifoLock:
         self._held = False
 
     def acquire(self, gives_up: Callable[[], bool] = lambda: False) -> bool:
-        """Wait for the lock until *gives_up* returns True. Return whether the lock is acquired."""
+        """Wait for the lock until it is had, or *gives_up*; tell whether it is had."""
         turn = threading.Event()
         with self._guard:
             if not self._held:
@@ -55,7 +55,7 @@ class FifoLock:
         return True
 
     def release(self) -> None:
-        """Pass the lock to the thread that has waited longest."""
+        """Hand it to whoever has waited longest."""
         with self._guard:
             if self._queue:
                 self._queue.popleft().set()
@@ -63,7 +63,7 @@ class FifoLock:
                 self._held = False
 
     def _left(self, turn: threading.Event) -> bool:
-        """Leave the queue; return whether that was before the lock was acquired."""
+        """Leave the queue; tell whether that was before the lock was had."""
         with self._guard:
             if turn.is_set():
                 return False
@@ -71,35 +71,33 @@ class FifoLock:
             return True
 
 
-TurnLock: TypeAlias = FifoLock
-AsyncTurnLock: TypeAlias = anyio.Lock
+Guard: TypeAlias = FifoLock
+AsyncGuard: TypeAlias = anyio.Lock
 
 
 def pause(cancel: Cancel | None) -> Callable[[float], object]:
-    """Return a function that sleeps until *cancel* is set."""
+    """Return how a call waits that *cancel* can end."""
     return cancel.wait if cancel else time.sleep
 
 
 @contextmanager
-def turn(
-    lock: TurnLock, partitions: ProducerPartitions[TurnLock], state: PartitionState, call: ProducerCall
-) -> Iterator[None]:
-    """Hold *lock* during the block, after waiting for it until the call's deadline."""
-    if not lock.acquire(lambda: call.is_cancelled() or time.monotonic() > call.deadline):
-        raise partitions.turn_error(state, call)
+def turn(guard: Guard, lanes: Lanes[Guard], lane: Lane, operation: Operation) -> Iterator[None]:
+    """Wait for a turn, for as long as the operation may last, and have it within the block."""
+    if not guard.acquire(lambda: operation.is_cancelled() or time.monotonic() > operation.deadline):
+        raise lanes.gave_up_waiting(lane, operation)
     try:
-        if call.is_cancelled():
-            raise partitions.turn_error(state, call)
+        if operation.is_cancelled():
+            raise lanes.gave_up_waiting(lane, operation)
         yield
     finally:
-        lock.release()
+        guard.release()
 
 
-def wait_until_free(lock: TurnLock, call: ProducerCall) -> bool:
-    """Wait until *lock* is free or the call's deadline; return whether it is free."""
-    if not lock.acquire(lambda: time.monotonic() > call.deadline):
+def is_free(guard: Guard, operation: Operation) -> bool:
+    """Wait until nobody has *guard*, for as long as the operation may last; return whether that is so."""
+    if not guard.acquire(lambda: time.monotonic() > operation.deadline):
         return False
-    lock.release()
+    guard.release()
     return True
 
 
@@ -108,29 +106,29 @@ def publish(
     entered: AbstractContextManager[None],
     cancel: Cancel | None,
     *,
-    partitions: ProducerPartitions[TurnLock],
-    state: PartitionState,
-    call: ProducerCall,
+    lanes: Lanes[Guard],
+    lane: Lane,
+    operation: Operation,
 ) -> PublishResult:
-    """Run *work* in the block *entered* until it ends or *cancel* is set. Return the result of the call.
+    """Have *work* done in the turn *entered*, or as much of it as *cancel* lets be; return what has come of it.
 
-    The lock is released with the call: the next call on the partition does not wait for an abandoned thread.
+    The turn ends with the call: the next call on the partition does not wait for a thread that was left to itself.
 
     Raises:
-        PublishCancelled: The call was cancelled before it had a result.
+        PublishCancelled: it was cancelled, and nothing has come of it.
     """
     with entered:
         if cancel is None:
             work()
         else:
-            _run_in_thread(work, call, cancel, partitions.cancel_grace_seconds)
-        if call.result is None:
-            raise partitions.cancelled_error(state, call)
-        return call.result
+            _work_apart(work, operation, cancel, lanes.cancel_grace_seconds)
+        if operation.result is None:
+            raise lanes.cancelled(lane, operation)
+        return operation.result
 
 
-def _run_in_thread(work: Callable[[], object], call: ProducerCall, cancel: Cancel, grace_seconds: float) -> None:
-    """Run *work* in a thread, which is abandoned if the call is cancelled."""
+def _work_apart(work: Callable[[], object], operation: Operation, cancel: Cancel, grace_seconds: float) -> None:
+    """Have *work* done in a thread of its own, which is left to itself where the call is cancelled meanwhile."""
     done: Future[object] = Future()
 
     def run() -> None:
@@ -143,40 +141,40 @@ def _run_in_thread(work: Callable[[], object], call: ProducerCall, cancel: Cance
     try:
         while not wait([done], LOOK_INTERVAL).done and not cancel.is_set():
             pass
-        if not done.done() and call.in_flight:
+        if not done.done() and operation.in_flight:
             wait([done], grace_seconds)
     finally:  # Ctrl-C too ends it: the next call finds out what became of this one.
-        call.abandon()
-    if call.result is None and done.done():
+        operation.abandon()
+    if operation.result is None and done.done():
         with suppress(AbandonedError):
             done.result()
 
 
 def async_pause(cancel: AsyncCancel | None) -> Callable[[float], Awaitable[object]]:  # noqa: ARG001 - as of `pause`
-    """Return a function that sleeps; *cancel* cancels the sleeping task itself."""
+    """Return how a call waits that *cancel* can end: it ends the task that waits."""
     return async_sleep
 
 
 @asynccontextmanager
 async def async_turn(
-    lock: AsyncTurnLock, partitions: ProducerPartitions[AsyncTurnLock], state: PartitionState, call: ProducerCall
+    guard: AsyncGuard, lanes: Lanes[AsyncGuard], lane: Lane, operation: Operation
 ) -> AsyncIterator[None]:
-    """Hold *lock* during the block, after waiting for it until the call's deadline."""
-    with anyio.move_on_after(call.deadline - time.monotonic()) as scope:
-        await lock.acquire()
+    """Wait for a turn, for as long as the operation may last, and have it within the block."""
+    with anyio.move_on_after(operation.deadline - time.monotonic()) as scope:
+        await guard.acquire()
     if scope.cancelled_caught:
-        raise partitions.turn_error(state, call)
+        raise lanes.gave_up_waiting(lane, operation)
     try:
         yield
     finally:
-        lock.release()
+        guard.release()
 
 
-async def async_wait_until_free(lock: AsyncTurnLock, call: ProducerCall) -> bool:
-    """Wait until *lock* is free or the call's deadline; return whether it is free."""
-    with anyio.move_on_after(call.deadline - time.monotonic()) as scope:
-        if lock.locked():  # Else there is nothing to wait for, not even where there is no time for it.
-            async with lock:
+async def async_is_free(guard: AsyncGuard, operation: Operation) -> bool:
+    """Wait until nobody has *guard*, for as long as the operation may last; return whether that is so."""
+    with anyio.move_on_after(operation.deadline - time.monotonic()) as scope:
+        if guard.locked():  # Else there is nothing to wait for, not even where there is no time for it.
+            async with guard:
                 pass
     return not scope.cancelled_caught
 
@@ -186,39 +184,39 @@ async def async_publish(
     entered: AbstractAsyncContextManager[None],
     cancel: AsyncCancel | None,
     *,
-    partitions: ProducerPartitions[AsyncTurnLock],
-    state: PartitionState,
-    call: ProducerCall,
+    lanes: Lanes[AsyncGuard],
+    lane: Lane,
+    operation: Operation,
 ) -> PublishResult:
-    """Run *work* in the block *entered* until it ends or *cancel* is set. Return the result of the call.
+    """Have *work* done in the turn *entered*, or as much of it as *cancel* lets be; return what has come of it.
 
     Raises:
-        PublishCancelled: The call was cancelled before it had a result.
+        PublishCancelled: it was cancelled, and nothing has come of it.
     """
 
     async def work_in_turn() -> None:
         async with entered:
             await work()
 
-    await _Cancellable(work_in_turn, call, partitions.cancel_grace_seconds).run(cancel)
-    if call.result is None:
-        raise partitions.cancelled_error(state, call)
-    return call.result
+    await _Cancellable(work_in_turn, operation, lanes.cancel_grace_seconds).run(cancel)
+    if operation.result is None:
+        raise lanes.cancelled(lane, operation)
+    return operation.result
 
 
 class _Cancellable:
-    """Work that a cancellation ends at once, except while a batch is in flight: its response is awaited."""
+    """Work that is ended where it stands when it is cancelled, but for a batch in flight: its answer is waited for."""
 
-    def __init__(self, work: Callable[[], Awaitable[None]], call: ProducerCall, grace_seconds: float) -> None:
+    def __init__(self, work: Callable[[], Awaitable[None]], operation: Operation, grace_seconds: float) -> None:
         self._work = work
-        self._operation = call
+        self._operation = operation
         self._grace_seconds = grace_seconds
         self._ended = anyio.Event()
         self._scope = anyio.CancelScope(shield=True)
         self._failed: Exception | None = None
 
     async def run(self, cancel: AsyncCancel | None) -> None:
-        """Run the work until it ends or *cancel* is set."""
+        """Have it done, or as much of it as *cancel* lets be."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._do)
             try:
@@ -231,7 +229,7 @@ class _Cancellable:
             raise self._failed
 
     async def _do(self) -> None:
-        """Run the work shielded from cancellation, and keep its error, which a task group would wrap."""
+        """Do it where no cancellation reaches, and keep what has come of it: a group of tasks would wrap an error."""
         try:
             with self._scope:
                 await self._work()

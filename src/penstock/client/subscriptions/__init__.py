@@ -1,1 +1,1 @@
-"""Consume and administer subscriptions over HTTP."""
+"""Consume subscriptions from afar."""

@@ -1,9 +1,7 @@
-"""What operators have told the hub: who administers it, who is blocked, which features are on.
+"""The settings of operators: administrators, blocked applications and event types, features; and permissions.
 
-Every hub process remembers all of it, so that nothing that is asked of a hub costs a query more: what this process
-changes holds at once, what another one changes within `watch.REFRESH_INTERVAL` and the time that two looks take.
-
-May they? The one place where that is asked, whoever asks and whatever for.
+Every hub process keeps all settings in memory, so that no request costs a query for them. A change holds at once in
+the process that makes it, and in others within `watch.REFRESH_INTERVAL` and two polls.
 """
 
 import threading
@@ -25,7 +23,7 @@ from penstock.errors import (
 from penstock.storage.store import Setting, Store
 
 BlockKind = Literal["CONSUMER_APP", "CONSUMER_ET", "PRODUCER_APP", "PRODUCER_ET"]
-"""Whether an application or an event type is blocked, for consumers or for producers; written as in Nakadi."""
+"""The kinds of blocks: an application or an event type, as consumer or as producer, in Nakadi's spelling."""
 Feature = Literal[
     "delete_event_type_with_subscriptions",
     "disable_db_write_operations",
@@ -34,44 +32,44 @@ Feature = Literal[
     "disable_subscription_creation",
     "return_body_on_create_update_event_type",
 ]
-"""Those of Nakadi's features (7) that mean something here."""
+"""The features of Nakadi (section 7 of its manual) that have a meaning here."""
 
 BLOCK_KINDS: Final[tuple[str, ...]] = get_args(BlockKind)
 FEATURES: Final[tuple[str, ...]] = get_args(Feature)
 LISTS: Final = ("admins", "readers", "writers")
 NAME_CHARS_MAX: Final = 255
-LOOK_INTERVAL: Final = 0.5
-"""For so long a hub that was not started knows what others have changed."""
+REFRESH_INTERVAL: Final = 0.5
+"""A hub that was not started refreshes its settings after this long."""
 KEPT_SECONDS_MAX: Final = 300.0
-"""For so long what was last seen holds while the database cannot be asked."""
+"""Settings stay valid this long while the database is unavailable."""
 _ADMINISTRATION: Final = "administration"
 _FEATURE: Final = "feature"
 _ON: Final = "on"
 
 
 class Attribute(msgspec.Struct, frozen=True, order=True):
-    """Whom a list names, as Nakadi writes it: `{"data_type": "service", "value": "billing"}`."""
+    """A member of a list, in Nakadi's shape: `{"data_type": "service", "value": "billing"}`."""
 
     data_type: str
     value: str
 
 
 Administration = Mapping[str, tuple[Attribute, ...]]
-"""By each of `LISTS`, whom it names."""
+"""By list of `LISTS`: its members."""
 
 
 class SettingsSnapshot(NamedTuple):
-    """All settings as they were at one look."""
+    """All settings at one time."""
 
     administration: Administration
     blocked: frozenset[tuple[str, str]]
-    """Kind and name of what is blocked."""
+    """The blocks, by kind and name."""
     features: frozenset[str]
-    """Those that are on."""
+    """The features that are on."""
 
     @classmethod
     def of(cls, settings: Collection[Setting]) -> "SettingsSnapshot":
-        """Make sense of what is stored; what only another version knows is passed over."""
+        """Decode stored settings; skip those of other versions."""
         lists = {each.name: each.value for each in settings if each.kind == _ADMINISTRATION}
         decode = msgspec.json.Decoder(tuple[Attribute, ...]).decode
         return cls(
@@ -84,83 +82,82 @@ class SettingsSnapshot(NamedTuple):
 class Settings:
     """The settings of one store. Safe to use from many threads.
 
-    Until it is started there is nobody to look for what others change: whoever asks does, when it is time. After that
-    somebody else has to, again and again.
+    A hub that is not started refreshes them when they are used; after `start` the watch calls `refresh`.
     """
 
     def __init__(
         self, store: Store, changed: Callable[[], Any], monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        """*changed* is called, from any thread, whenever a look has found something else than the one before."""
+        """*changed* is called, from any thread, when a refresh has found changes."""
         self._store = store
         self._changed = changed
         self._monotonic = monotonic
-        self._looking = threading.Lock()
-        self._picture: SettingsSnapshot | None = None
-        self._looked_at = self._seen_at = float("-inf")
+        self._refreshing = threading.Lock()
+        self._snapshot: SettingsSnapshot | None = None
+        self._refreshed_at = self._seen_at = float("-inf")
         self._started = False
 
     def start(self) -> None:
-        """Look for the first time, and from here on only when `look` is called; harmless when repeated.
+        """Read the settings, and from here on only when `refresh` is called; harmless when repeated.
 
         Raises:
-            DatabaseUnavailable: the database cannot be asked.
+            DatabaseUnavailable: the database cannot be reached.
         """
-        self.look()
+        self.refresh()
         self._started = True
 
-    def look(self) -> None:
-        """See what others have changed, and tell if it is anything.
+    def refresh(self) -> None:
+        """Read the settings, and call *changed* if another process has changed them.
 
         Raises:
-            DatabaseUnavailable: the database cannot be asked; what was last seen holds.
+            DatabaseUnavailable: the database cannot be reached; the last settings stay valid.
         """
-        with self._looking:  # One after the other: none puts an older picture in the place of a newer one.
-            self._looked_at = self._monotonic()
+        with self._refreshing:  # One at a time, so that an older snapshot never replaces a newer one.
+            self._refreshed_at = self._monotonic()
             with self._store.read() as tx:
                 found = SettingsSnapshot.of(tx.settings.all())
-            before, self._picture = self._picture, found
+            before, self._snapshot = self._snapshot, found
             self._seen_at = self._monotonic()
         if before is not None and before != found:
             self._changed()
 
-    def now(self) -> SettingsSnapshot:
-        """Return all settings; those of a hub that was started without asking the database.
+    def current(self) -> SettingsSnapshot:
+        """Return all settings; read them first in a hub that was not started.
 
         Raises:
-            DatabaseUnavailable: it could not be asked for longer than `KEPT_SECONDS_MAX`, or has never been.
+            DatabaseUnavailable: they could not be read for longer than `KEPT_SECONDS_MAX`, or never.
         """
         now = self._monotonic()
-        if self._picture is None or (not self._started and now - self._looked_at > LOOK_INTERVAL):
+        if self._snapshot is None or (not self._started and now - self._refreshed_at > REFRESH_INTERVAL):
             try:
-                self.look()
+                self.refresh()
             except DatabaseUnavailable:
                 if now - self._seen_at > KEPT_SECONDS_MAX:
                     raise
         if now - self._seen_at > KEPT_SECONDS_MAX:
             reason = f"the hub's settings could not be read for {KEPT_SECONDS_MAX:g} s"
             raise DatabaseUnavailable(reason=reason, retry_after=1)
-        assert self._picture is not None
-        return self._picture
+        assert self._snapshot is not None
+        return self._snapshot
 
     def is_on(self, feature: Feature) -> bool:
-        """Tell whether *feature* is on: see `now`."""
-        return feature in self.now().features
+        """Return whether *feature* is on: see `current`."""
+        return feature in self.current().features
 
     def is_blocked(self, kind: BlockKind, name: str) -> bool:
-        """Tell whether *name* is blocked: see `now`."""
-        return (kind, name) in self.now().blocked
+        """Return whether *name* is blocked: see `current`."""
+        return (kind, name) in self.current().blocked
 
     def check_changes(self) -> None:
-        """Raise ChangesSwitchedOff where event types, and settings other than features, must stay as they are."""
+        """Raise ChangesSwitchedOff if an operator has switched off changes to event types and settings."""
         if self.is_on("disable_db_write_operations"):
             raise ChangesSwitchedOff(retry_after=30)
 
     def block(self, kind: str, name: str) -> None:
-        """Block an application or an event type, whether there is one of that name or not; harmless when repeated.
+        """Block an application or an event type, which need not exist; harmless when repeated.
 
         Raises:
-            BadParameter: there is no such kind, or nothing can have that name.
+            BadParameter: the kind or the name is not allowed.
             ChangesSwitchedOff: see `check_changes`.
             DatabaseUnavailable: it may have been done all the same.
         """
@@ -169,16 +166,16 @@ class Settings:
         self._change([Setting(kind, name, _ON)])
 
     def unblock(self, kind: str, name: str) -> None:
-        """Lift a block, if there is one; raises what `block` does."""
+        """Remove a block, if there is one; raise the same errors as `block`."""
         _check_block(kind, name)
         self.check_changes()
         self._change([], without=[(kind, name)])
 
-    def administer(self, lists: Any) -> None:
-        """Replace the three lists of those who administer the hub by *lists*, as they are written in JSON.
+    def replace_administrators(self, lists: Any) -> None:
+        """Replace the lists of administrators by *lists*, in the JSON shape of the wire.
 
         Raises:
-            InvalidSetting: a list is missing or empty, or names somebody in another way than it should.
+            InvalidSetting: a list is missing or empty, or a member is malformed.
             ChangesSwitchedOff: see `check_changes`.
             DatabaseUnavailable: it may have been done all the same.
         """
@@ -208,21 +205,21 @@ class Settings:
                     tx.settings.put(*each)
                 for kind, name in without:
                     tx.settings.remove(kind, name)
-        except OutcomeUnknown as error:  # To do it again does no harm.
+        except OutcomeUnknown as error:  # Repeating it does no harm.
             raise DatabaseUnavailable(reason=error.reason, retry_after=1) from error
-        self.look()
+        self.refresh()
 
 
 def _check_block(kind: str, name: str) -> None:
     if kind not in BLOCK_KINDS:
         raise BadParameter(parameter="type", value=kind, allowed=f"one of {', '.join(BLOCK_KINDS)}")
-    if not (1 <= len(name) <= NAME_CHARS_MAX and name.isprintable()) or "\ufffd" in name:  # What was no UTF-8.
+    if not (1 <= len(name) <= NAME_CHARS_MAX and name.isprintable()) or "\ufffd" in name:  # Of no UTF-8.
         allowed = f"1 to {NAME_CHARS_MAX} printable characters, in UTF-8"
         raise BadParameter(parameter="name", value=name[:NAME_CHARS_MAX], allowed=allowed)
 
 
 def _lists(given: Any) -> dict[str, tuple[Attribute, ...]]:
-    """Read the lists as they are written in JSON: what is missing is another mistake than what is of a wrong type."""
+    """Parse the lists of a JSON object; a missing list is another error than one of a wrong type."""
     if not isinstance(given, dict):
         raise _mistyped("", given, f"an object of {', '.join(LISTS)}")
     return {name: _list(name, given.get(name)) for name in LISTS}
@@ -255,18 +252,17 @@ def _mistyped(field: str, value: Any, right: str) -> BadParameter:
 
 
 Permission = Literal["read", "write", "admin", "view", "administer"]
-"""What somebody wants to do: read an event type's events, write some, change or drop it, look at its definition; or
-administer the hub itself."""
+"""An operation on an event type (read or write its events, change it, look at it), or on the hub (administer)."""
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who asks."""
+    """The sender of a request."""
 
     application: str
 
 
 UNAUTHENTICATED: Final = Caller("unauthenticated")
-"""Everybody, as long as nobody is asked who they are; Nakadi calls them so too."""
+"""Everybody, as long as the hub does not authenticate callers; Nakadi uses the same name."""
 
 _BLOCKED_BY: Final[dict[str, tuple[BlockKind, BlockKind]]] = {
     "read": ("CONSUMER_APP", "CONSUMER_ET"),
@@ -275,27 +271,26 @@ _BLOCKED_BY: Final[dict[str, tuple[BlockKind, BlockKind]]] = {
 
 
 class Permissions:
-    """Decides who may do what.
+    """Decides who may do what; no other place does.
 
-    So far only the blacklist says no: nobody is asked who they are, and an event type's `authorization` is kept and
-    shown but not looked at, as in Nakadi with its default plugin, under which everybody administers everything. Who
-    may do what by `authorization`, and who administers the hub, is to be decided here too, and nowhere else.
+    So far only blocks refuse anything: callers are not authenticated, and the `authorization` of an event type is kept
+    and shown but has no effect, as in Nakadi with its default plugin.
     """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
     def check(self, caller: Caller, permission: Permission, event_type: str | None = None) -> None:
-        """Return if *caller* may; *event_type* is the one concerned, None where it is the hub as a whole.
+        """Return if *caller* may do *permission* on *event_type*, or on the hub if that is None.
 
-        It costs no query, and can be asked on an event loop. What it says changes while somebody reads: those who
-        wait are woken by the hub's watch then, and have to ask again.
+        It costs no query and may be called on an event loop. The answer may change while a reader waits: the watch
+        wakes readers when settings change, and they have to check again.
 
         Raises:
             Blocked: an operator has blocked the application or the event type.
-            DatabaseUnavailable: see `Settings.now`.
+            DatabaseUnavailable: see `Settings.current`.
         """
-        blocked = self._settings.now().blocked
+        blocked = self._settings.current().blocked
         if not blocked or permission not in _BLOCKED_BY:
             return
         by_application, by_event_type = _BLOCKED_BY[permission]

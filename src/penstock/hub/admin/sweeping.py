@@ -1,4 +1,4 @@
-"""The one that deletes: removes what belongs to nobody any more, in small transactions that let others go between."""
+"""Removes dropped and expired data, in small transactions, so that other writers get their turn."""
 
 import threading
 from typing import Final
@@ -14,24 +14,24 @@ SWEEP_PRODUCERS: Final = 500
 SWEEP_UPLOADS: Final = 500
 SWEEP_CHUNKS: Final = 50
 UPLOAD_SECONDS: Final = 86_400.0
-"""So long an upload waits to be published, or for its next chunk."""
+"""An upload expires after this long without a publish or another chunk."""
 STAGED_KEPT: Final = 100
-"""The newest batches of a producer group that are known after they were published: a query repeats its last alone."""
+"""The number of published batches of a producer group that stay known; a query repeats only its last one."""
 SWEEP_INTERVAL: Final = 600.0
-"""How often it is looked for producers that have expired."""
+"""The interval at which producers are expired."""
 RETRY_INTERVAL: Final = 5.0
 _log: Final = structlog.get_logger("penstock.sweep")
 
 
 class Sweeper:
-    """Removes events of dropped event types, idempotent producers that have expired, and uploads that nobody wants."""
+    """Removes events of dropped event types, expired idempotent producers and expired uploads."""
 
     def __init__(self, store: Store, clock: Clock = system_clock, expiry: Expiry = Expiry()) -> None:  # noqa: B008 - immutable
         self._store = store
         self._clock = clock
         self._expiry = expiry
         self._wanted = threading.Event()
-        self._wanted.set()  # A hub that was killed may have left something.
+        self._wanted.set()  # A killed hub may have left rows to remove.
         self._stopping = False
         self._thread = Background("penstock-sweeper", self._run)
 
@@ -40,11 +40,11 @@ class Sweeper:
         self._thread.start()
 
     def sweep(self) -> None:
-        """Look for something to remove, soon."""
+        """Start a sweep soon."""
         self._wanted.set()
 
     def stop(self, timeout: float | None = None) -> bool:
-        """End after the transaction at hand; tell whether that was within *timeout*."""
+        """End after the current transaction; return whether that was within *timeout*."""
         self._stopping = True
         self._wanted.set()
         return self._thread.ended(timeout)
@@ -66,15 +66,15 @@ class Sweeper:
                 removed = self._clear_staging(tx)
                 removed += tx.producers.forget(self._since(self._expiry.floor_seconds))
                 return removed + tx.feeds.purge(SWEEP_ROWS) > 0
-        except Exception as error:  # noqa: BLE001 - whatever it is: were this thread to end, nothing would be removed
+        except Exception as error:  # noqa: BLE001 - if this thread ended, nothing would be removed
             _log.warning("sweep failed, trying again", error=str(error))
             again = threading.Timer(RETRY_INTERVAL, self._wanted.set)
-            again.daemon = True  # It shall not hold up a process that ends meanwhile.
+            again.daemon = True  # The process does not wait for it at exit.
             again.start()
             return False
 
     def _expire_some(self) -> bool:
-        """Let some producers expire of which nothing was heard for too long, even while they were looked for."""
+        """Expire some idle producers; return whether there were any."""
         since = self._since(self._expiry.idle_seconds)
         with self._store.read() as tx:
             idle = tx.producers.idle(since, SWEEP_PRODUCERS)
@@ -96,7 +96,7 @@ class Sweeper:
         return bool(gone)
 
     def _clear_staging(self, tx: Tx) -> int:
-        """Remove some of the uploads that nobody has published, and of the batches that need not be known any more."""
+        """Remove some expired uploads and some batches beyond `STAGED_KEPT`; return the number of removed rows."""
         expire = tx.staging.expire(self._since(UPLOAD_SECONDS), SWEEP_UPLOADS)
         forgotten = tx.staging.forget_old(STAGED_KEPT, SWEEP_ROWS)
         return expire + forgotten + tx.staging.remove(SWEEP_UPLOADS, SWEEP_CHUNKS)

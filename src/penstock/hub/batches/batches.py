@@ -53,7 +53,7 @@ _WRONG = (Invalid, TooLarge, NotFound)
 
 
 class InvalidLine(msgspec.Struct, frozen=True):
-    """A line that is no valid event."""
+    """A line that is not a valid event."""
 
     line: int
     reason: str
@@ -64,7 +64,7 @@ class InvalidLine(msgspec.Struct, frozen=True):
 
 
 def separate_invalid(feed: StoredFeed, handed: NewEvents, now: int) -> tuple[NewEvents, Sequence[InvalidLine]]:
-    """Return those events that are valid, and the others; looked at one by one only where there is one of these."""
+    """Separate valid events from invalid ones; check them one by one only if there is an invalid one."""
     try:
         prepare(feed, handed, now)
     except _WRONG:
@@ -90,7 +90,7 @@ def _reason(error: PenstockError) -> str:
 
 
 UPLOADS_MAX: Final = 10_000
-"""How many uploads of an event type may wait."""
+"""The limit of uploads that wait, for each event type."""
 CHUNKS_LOOKED_AT: Final = 64
 ATTEMPTS_MAX: Final = 10
 _Row = tuple[bytes, str | None, dict[str, str] | None, int | None]
@@ -100,26 +100,26 @@ _rejects: Final = msgspec.json.Decoder(list[InvalidLine]).decode
 
 
 class UploadManifest(NamedTuple):
-    """An upload, as the task that has handed it in describes it."""
+    """An upload as the task that sent it describes it."""
 
     name: str
     chunks: int
     events: int
-    """How many of them are valid."""
+    """The number of valid events."""
     digest: bytes
-    """Of the digests of its chunks, one after the other."""
+    """The digest of the digests of its chunks, one after the other."""
 
 
 class BatchOutcome(NamedTuple):
-    """A batch that was published."""
+    """The outcome of publishing a batch."""
 
     batch: Batch
     appended: int
-    """How many of its events were appended just now: none where it was published before."""
+    """The number of events appended by this call; 0 if the batch was published before."""
 
 
 def digest_of(data: bytes) -> bytes:
-    """Return the digest by which a chunk's body is known, or a row of chunks' digests."""
+    """Return the digest of a chunk's body, or of the digests of chunks."""
     return blake2b(data, digest_size=DIGEST_BYTES).digest()
 
 
@@ -141,12 +141,12 @@ class Batches:
         self.direct = DirectBatches(store, clock)
 
     def open(self, name: BatchName, query: str) -> str | Batch:
-        """Begin an upload for a batch and return its name; or the batch, where it was begun already.
+        """Begin an upload for a batch and return its name; return the batch if it was begun already.
 
         Raises:
-            EventTypeNotFound: there is none of that name.
-            BatchOfAnotherQuery, BatchOfAnotherMode, BatchSuperseded, BatchUnfinished: see `ledger.begun`.
-            TooManyUploads: too many wait.
+            EventTypeNotFound: there is no such event type.
+            BatchOfAnotherQuery, BatchOfAnotherMode, BatchSuperseded, BatchUnfinished: see `ledger.find_batch`.
+            TooManyUploads: too many uploads wait.
         """
         feed = self._load(name.event_type)
         with self._store.read() as tx:
@@ -164,15 +164,15 @@ class Batches:
     def add(
         self, event_type: str, name: str, number: int, handed: NewEvents, digest: bytes, *, rejects: bool
     ) -> tuple[Kept, Sequence[InvalidLine]]:
-        """Keep a chunk of an upload and return it; the same one again is kept once.
+        """Store a chunk of an upload and return it; repeating the call stores nothing more.
 
-        Lines that are no valid events are set apart where whoever publishes *rejects* them, and returned.
+        With *rejects*, invalid lines are set apart and returned instead of refusing the chunk.
 
         Raises:
-            EventTypeNotFound, UploadNotFound: there is none such.
+            EventTypeNotFound, UploadNotFound: there is no such event type or upload.
             InvalidEvent, EventTooLarge, PartitionRefused, PartitionNotFound: an event is not valid.
-            UploadTaken: it is part of a batch, and complete.
-            ChunkDiffers: a chunk of that number has other lines.
+            UploadTaken: the upload is already part of a batch.
+            ChunkDiffers: another chunk is stored under this number.
         """
         feed, upload = self._load(event_type), self._found(event_type, name)
         rejected: Sequence[InvalidLine] = ()
@@ -191,27 +191,27 @@ class Batches:
         return kept, _rejects(kept.rejected) if kept.rejected else ()
 
     def drop(self, event_type: str, name: str) -> None:
-        """Forget an upload, unless it is part of a batch.
+        """Delete an upload, unless it is part of a batch.
 
         Raises:
-            UploadNotFound: there is none of that name.
+            UploadNotFound: there is no such upload.
         """
         upload = self._found(event_type, name)
         with self._store.write() as tx:
             tx.staging.drop(upload)
 
     def publish(self, name: BatchName, query: str, parts: Sequence[UploadManifest]) -> BatchOutcome:
-        """Publish a batch, of *parts* unless it was begun with others before; each event of it once.
+        """Publish a batch of the uploads *parts*, or of those with which it was begun before; store each event once.
 
         Up to the store's `batch_events_max` events become visible at once, a larger batch piece by piece. Safe to
-        repeat, also while it goes on.
+        repeat, also concurrently.
 
         Raises:
-            EventTypeNotFound, UploadNotFound: there is none such.
-            BatchOfAnotherQuery, BatchOfAnotherMode, BatchSuperseded, BatchUnfinished: see `ledger.begun`.
-            UploadIncomplete: an upload is not what its part says.
-            PartitionRefused: the event type has another partition strategy by now, which does not take an event.
-            DatabaseUnavailable, HubStopped: it is not known to be published to its end; to be repeated.
+            EventTypeNotFound, UploadNotFound: there is no such event type or upload.
+            BatchOfAnotherQuery, BatchOfAnotherMode, BatchSuperseded, BatchUnfinished: see `ledger.find_batch`.
+            UploadIncomplete: an upload differs from its description.
+            PartitionRefused: the partition strategy has changed, and the new one refuses an event.
+            DatabaseUnavailable, HubStopped: the batch may not be complete; repeat the call.
         """
         try:
             batch = self._begun(name, query, parts)
@@ -220,7 +220,7 @@ class Batches:
         attempts = appended = 0
         while not batch.is_done:
             if attempts == ATTEMPTS_MAX:
-                raise DatabaseUnavailable(reason="a batch does not get any further", retry_after=1)
+                raise DatabaseUnavailable(reason="the batch makes no progress", retry_after=1)
             before = batch
             batch, events = self._further(name, batch)
             appended += events
@@ -228,33 +228,33 @@ class Batches:
         return BatchOutcome(batch, appended)
 
     def batch(self, name: BatchName) -> Batch:
-        """Return a batch as the ledger has it.
+        """Return a batch from the ledger.
 
         Raises:
-            EventTypeNotFound, BatchNotFound: there is none such.
+            EventTypeNotFound, BatchNotFound: there is no such event type or batch.
         """
         feed = self._load(name.event_type)
         with self._store.read() as tx:
             return require_batch(tx.staging.batch(feed.id, name.group, name.number), name)
 
     def batches(self, event_type: str, group: str, limit: int) -> Sequence[Batch]:
-        """Return the newest batches of a producer group, the newest first.
+        """Return up to *limit* batches of a producer group, newest first.
 
         Raises:
-            EventTypeNotFound: there is none of that name.
+            EventTypeNotFound: there is no such event type.
         """
         feed = self._load(event_type)
         with self._store.read() as tx:
             return tx.staging.batches(feed.id, group, limit)
 
     def forget(self, event_type: str, group: str, *, unfinished: bool = False) -> int:
-        """Forget a group's batches that are published, so that another query may go on as it; return how many.
+        """Delete the published batches of a group, so that another query may use the group; return their number.
 
-        With *unfinished* also the one that tasks have published a part of: what is of it in the feed stays there, and
-        what is published under its number next is another batch.
+        With *unfinished*, also delete a direct batch that tasks have published in part. Its events stay in the feed,
+        and the next batch of that number is another one.
 
         Raises:
-            EventTypeNotFound: there is none of that name.
+            EventTypeNotFound: there is no such event type.
         """
         feed = self._load(event_type)
         with self._store.write() as tx:
@@ -281,7 +281,7 @@ class Batches:
             return require_batch(tx.staging.batch(locked.id, name.group, name.number), name)
 
     def _further(self, name: BatchName, batch: Batch) -> BatchOutcome:
-        """Have the next piece of a batch appended, by whomever, and return the batch as it is then."""
+        """Append the next piece of a batch, unless another publisher does, and return the state of the batch."""
         feed = self._load(name.event_type)
         with self._store.read() as tx:
             current = require_batch(tx.staging.batch(feed.id, name.group, name.number), name)
@@ -289,12 +289,12 @@ class Batches:
         if request is None:
             return BatchOutcome(current, 0)
         published = None
-        with suppress(OutcomeUnknown):  # What the ledger says is so.
+        with suppress(OutcomeUnknown):  # The ledger knows the outcome.
             published = self._submit(request).result()
         return BatchOutcome(self.batch(name), published.events if published else 0)
 
     def _request(self, tx: Tx, feed: StoredFeed, batch: Batch) -> Request | None:
-        """Return the next piece of a batch, ready for the log; None where another one has taken it meanwhile."""
+        """Return a request for the next piece of a batch; None if another publisher has appended it meanwhile."""
         waiting = tx.staging.next(batch.id, CHUNKS_LOOKED_AT)
         totals = accumulate(chunk.events for chunk in waiting)
         chunks = [each for each, total in zip(waiting, totals, strict=True) if total <= self._store.batch_events_max]
@@ -327,7 +327,7 @@ def _rejected(feed: StoredFeed, reject: InvalidLine, batch: Batch) -> OutboxRow:
 
 
 def _complete(tx: Tx, event_type: str, key: BatchKey, parts: Sequence[UploadManifest]) -> Sequence[int]:
-    """Return the ids of the uploads of *parts*, having looked whether they are what these say, and holding them."""
+    """Check the uploads of *parts* against their descriptions, lock them, and return their ids."""
     held = tx.staging.hold(key, [part.name for part in parts])
     chunks: defaultdict[int, list[Kept]] = defaultdict(list)
     for kept in tx.staging.chunks(held.values()):
@@ -343,7 +343,7 @@ def _complete(tx: Tx, event_type: str, key: BatchKey, parts: Sequence[UploadMani
 
 
 def _differs(part: UploadManifest, chunks: Sequence[Kept]) -> str | None:
-    """Tell why an upload is not what *part* says; None: it is."""
+    """Return the difference between an upload and its description *part*, or None."""
     numbers = [each.number for each in chunks]
     if numbers != list(range(part.chunks)):
         return f"it has the chunks {numbers[:20]}, and there should be {part.chunks}, counted from 0"

@@ -37,24 +37,24 @@ from penstock.storage.store import Store, Tx
 
 RACES_MAX: Final = 10
 NUMBERS_AT_ONCE: Final = 100_000
-"""Of so many events the digests are read at once, to see where they lie."""
+"""The number of events whose digests are read at once to locate them."""
 
 
 class DirectBatches:
-    """The batches of one store that their tasks publish themselves."""
+    """The direct batches of one store."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
 
     def begin(self, name: BatchName, query: str) -> Batch:
-        """Begin a batch, where it was not, and return it: its manifest is that of whoever was first.
+        """Begin a batch and return it; the manifest of the first call stays.
 
         Raises:
-            EventTypeNotFound: there is none of that name.
+            EventTypeNotFound: there is no such event type.
             BatchOfAnotherQuery, BatchOfAnotherMode, BatchSuperseded, BatchUnfinished: see `find_batch`.
-            TooManyProducers: the event type has too many producer groups.
-            DatabaseUnavailable, Unavailable: it may have been begun; to be repeated.
+            TooManyProducers: a partition has too many producer groups.
+            DatabaseUnavailable, Unavailable: the batch may have begun; repeat the call.
         """
         try:
             for _ in range(RACES_MAX):
@@ -67,16 +67,16 @@ class DirectBatches:
         raise Unavailable(f"others keep publishing as {name.group!r}", retry_after=1)
 
     def complete(self, name: BatchName, query: str, counts: Mapping[int, int]) -> Batch:
-        """Let a batch be published, of which the tasks have counted so many events by partition; return it.
+        """Complete a batch whose tasks have counted *counts* events by partition; return it.
 
-        Safe to repeat: a batch that is published stays as it is.
+        Safe to repeat: a complete batch stays as it is.
 
         Raises:
-            EventTypeNotFound, BatchNotFound: there is none such.
+            EventTypeNotFound, BatchNotFound: there is no such event type or batch.
             BatchOfAnotherQuery, BatchOfAnotherMode, BatchSuperseded, BatchUnfinished: see `find_batch`.
-            BatchIncomplete: something else is stored than was counted.
-            ProducerFenced: somebody else publishes as the group by now.
-            DatabaseUnavailable: it may be complete; to be repeated.
+            BatchIncomplete: a partition does not hold as many events as were counted.
+            ProducerFenced: another producer has taken over the group.
+            DatabaseUnavailable: the batch may be complete; repeat the call.
         """
         try:
             with self._store.write() as tx:
@@ -87,7 +87,7 @@ class DirectBatches:
             raise DatabaseUnavailable(reason=error.reason, retry_after=1) from error
 
     def place(self, handed: NewEvents, stamped: NumberedBatch, found: Preparation) -> tuple[NewEvents, Preparation]:
-        """Return what was *found* of a part of a batch, by its manifest: there may be more partitions than then."""
+        """Prepare a part of a batch again by the partition count of its manifest, if the current count refused it."""
         if isinstance(found, Prepared) or not isinstance(found.error, PartitionRefused):
             return handed, found
         with self._store.read() as tx:
@@ -98,7 +98,7 @@ class DirectBatches:
         return handed, prepare_or_refuse(found.feed, handed, self._clock(), exact=True)
 
     def _begun(self, tx: Tx, name: BatchName, query: str) -> Batch | None:
-        """Return the batch; None where somebody has come between, and it is to be tried again."""
+        """Return the batch; None if another producer of the group came first, and the call has to be repeated."""
         feed = _locked(tx, name)
         batch = find_batch(tx, feed, name, query, is_direct=True)
         if batch is not None:
@@ -112,10 +112,10 @@ class DirectBatches:
         return require_batch(tx.staging.batch(feed.id, name.group, name.number), name)
 
     def _claimed(self, tx: Tx, feed: StoredFeed, producers: Mapping[ProducerKey, Producer | None], epoch: int) -> bool:
-        """Have a group publish in that epoch to all partitions; False: somebody else has begun to, meanwhile."""
+        """Claim *epoch* for the group in all partitions; return False if another hub has inserted a producer first."""
         new = sorted(key for key, producer in producers.items() if not counts_toward_limit(producer))
         if new:
-            tx.events.lock_heads([partition_id for partition_id, _ in new])  # So that no two are the last.
+            tx.events.lock_heads([partition_id for partition_id, _ in new])  # Two claims at once could exceed it.
         for partition_id, group in new:
             who = ProducerName(feed.name, feed.partition_ids.index(partition_id), group)
             if (error := find_excess(tx, who, partition_id)) is not None:
@@ -131,7 +131,7 @@ class DirectBatches:
         return True
 
     def _raise(self, tx: Tx, producer: Producer, epoch: int) -> None:
-        """Have a producer, which is locked, go on in that epoch, and never expire."""
+        """Raise the epoch of a locked producer and pin it."""
         state = producer.state
         if state.epoch != epoch or not producer.is_pinned:
             state = state if state.epoch == epoch else state.after(epoch)
@@ -161,10 +161,7 @@ class DirectBatches:
 
 
 def next_epoch(producers: Iterable[Producer | None]) -> int:
-    """Return the lowest epoch in which none of *producers* has published, and that none has left behind.
-
-    That is the highest that any is in, unless it has published in that one already.
-    """
+    """Return the lowest epoch that is unused by all *producers* and not below any of their epochs."""
     states = [producer.state for producer in producers if producer is not None]
     highest = max((state.epoch for state in states), default=0)
     is_used = any(state.epoch == highest and (state.next != 0 or state.is_expired) for state in states)
@@ -187,10 +184,10 @@ def _producers(tx: Tx, keys: Sequence[ProducerKey]) -> Mapping[ProducerKey, Prod
 
 
 def _stored(group: str, partition: int, epoch: int, producer: Producer | None) -> int:
-    """Return how many events of *epoch* a producer has stored.
+    """Return the number of events of *epoch* that a producer has stored.
 
     Raises:
-        ProducerFenced: another one has taken over.
+        ProducerFenced: the producer has another epoch.
     """
     if producer is None:
         return 0
@@ -201,12 +198,12 @@ def _stored(group: str, partition: int, epoch: int, producer: Producer | None) -
 
 
 def _ranges(tx: Tx, producer: Producer) -> Sequence[OffsetRange]:
-    """Return where the events of a producer's epoch lie; ranges that touch are one."""
+    """Return the offsets of the events of a producer's epoch; adjacent ranges become one."""
     found: list[OffsetRange] = []
     for first in range(0, producer.state.next, NUMBERS_AT_ONCE):
         numbers = range(first, min(first + NUMBERS_AT_ONCE, producer.state.next))
         part = locate(tx.producers.batches(producer.id, producer.state.epoch, numbers.start, numbers.stop), numbers)
-        if isinstance(part, ForgottenSequences):  # Removed by their age: there is nothing to point to any more.
+        if isinstance(part, ForgottenSequences):  # Retention has removed these events.
             continue
         if found and part and found[-1].last + 1 == part[0].first:
             part[0] = OffsetRange(found.pop().first, part[0].last)

@@ -15,15 +15,15 @@ from penstock.storage.staging import Batch, BatchKey
 from penstock.storage.store import Tx
 
 Offsets = Mapping[str, Sequence[Sequence[int]]]
-"""By partition: ranges, each its first and its last offset."""
+"""By partition: ranges of offsets, each with its first and last."""
 
 
 def find_batch(tx: Tx, feed: StoredFeed, name: BatchName, query: str, *, is_direct: bool) -> Batch | None:
-    """Return the batch as it was begun; None: it was not, and it may be.
+    """Return a batch that was begun before; None if this one may begin.
 
     Raises:
-        BatchOfAnotherQuery, BatchOfAnotherMode: it, or the one before, is somebody else's, or was begun otherwise.
-        BatchSuperseded, BatchUnfinished: there can be no such batch any more, or not yet.
+        BatchOfAnotherQuery, BatchOfAnotherMode: this or the last batch belongs to another query, or has another mode.
+        BatchSuperseded, BatchUnfinished: a later batch was begun, or the one before is not complete.
     """
     told = {"event_type": feed.name, "producer_group": name.group, "batch": name.number}
     newest = tx.staging.batch(feed.id, name.group)
@@ -51,26 +51,26 @@ def require_batch(batch: Batch | None, name: BatchName) -> Batch:
 
 
 def key_of(feed: StoredFeed, name: BatchName, query: str) -> BatchKey:
-    """Return by what the ledger knows a batch."""
+    """Return the key of a batch in the ledger."""
     return BatchKey(feed.id, name.group, name.number, query)
 
 
 class BatchTurns:
-    """Says of pieces whose turn it is, having locked their batches."""
+    """Decides which pieces are next in their batches, after locking the batches."""
 
     def __init__(self, tx: Tx, pieces: Iterable[BatchPiece], partition_ids: Sequence[int]) -> None:
-        """Lock the batches of *pieces*; *partition_ids* are all that something is appended to."""
+        """Lock the batches of *pieces*; *partition_ids* are all partitions that the transaction appends to."""
         ids = sorted({piece.batch.id for piece in pieces})
         self._batches = dict(tx.staging.lock(ids, partition_ids)) if ids else {}
 
     def take(self, piece: BatchPiece) -> bool:
-        """Tell whether a piece is the next of its batch: not where it, or another one, was there first."""
+        """Return whether *piece* is the next of its batch; False if it or another piece was appended first."""
         batch = self._batches.pop(piece.batch.id, None)
         return batch is not None and batch.done == piece.batch.done
 
 
 def record_piece(tx: Tx, piece: BatchPiece, appended: Prepared, published: Published, now: int) -> None:
-    """Note that a *piece* was *appended*, and what of it could not be."""
+    """Record that *piece* was *appended*, and record its invalid lines as rejected."""
     batch = piece.batch
     if piece.rejected:
         tx.rejected.add(piece.rejected, now)
@@ -84,7 +84,7 @@ def record_piece(tx: Tx, piece: BatchPiece, appended: Prepared, published: Publi
 
 
 def _extended(offsets: Offsets, appended: Prepared, published: Published) -> Offsets:
-    """Return *offsets* with those of what was appended; ranges that touch are one."""
+    """Return *offsets* with the offsets of the appended events; adjacent ranges become one."""
     found = {partition: [list(each) for each in ranges] for partition, ranges in offsets.items()}
     for number, rows in appended.rows.items():
         stop = published.next_offsets[number]

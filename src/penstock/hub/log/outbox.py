@@ -1,7 +1,7 @@
-"""The mover: takes what services have committed to their outbox and makes it ready for the log.
+"""Moves outbox rows into the log, inside the committer's append transactions.
 
-It runs inside the committer's append transactions, so a row leaves the outbox in the very transaction in which its
-event enters the log.
+A row leaves the outbox in the same transaction in which its event enters the log
+(docs/decisions/outbox-snapshots.md).
 """
 
 from collections.abc import Sequence
@@ -19,11 +19,11 @@ from penstock.storage.store import Tx
 
 MOVE_ROWS: Final = 5_000
 MOVE_BYTES: Final = 16 << 20
-"""The most that one transaction moves: a service beside the hub does not wait longer than that takes."""
+"""The limits of one transaction, which bound how long a service beside the hub waits for its locks."""
 
 
 class Backlog(NamedTuple):
-    """What a transaction had to leave in the outbox of one event type."""
+    """The rows of one event type that a transaction left in the outbox."""
 
     name: str
     moved_to: int
@@ -33,11 +33,11 @@ class Backlog(NamedTuple):
 
 
 class MovedRows(NamedTuple):
-    """What one transaction takes out of the outbox."""
+    """The rows that one transaction takes out of the outbox."""
 
     batches: list[Prepared]
     left: Backlog | None
-    """Where it has taken as much as it may, and more waits."""
+    """The rest, if the transaction has reached its limits."""
     row_ids: list[int]
 
 
@@ -45,11 +45,11 @@ NONE_MOVED: Final = MovedRows([], None, [])
 
 
 class RowGoneError(Exception):
-    """The row is not the first that waits any more: another hub has moved it."""
+    """The row is no longer the first one waiting, because another hub has moved it."""
 
 
 def take_rows(tx: Tx, names: Sequence[str], clock: Clock, rows_max: int = MOVE_ROWS) -> MovedRows:
-    """Take up to *rows_max* rows of the event types *names*; what cannot be published is recorded as rejected."""
+    """Take up to *rows_max* rows of the event types *names*; record rows that cannot be published as rejected."""
     batches: list[Prepared] = []
     row_ids: list[int] = []
     bytes_max = MOVE_BYTES
@@ -65,10 +65,10 @@ def take_rows(tx: Tx, names: Sequence[str], clock: Clock, rows_max: int = MOVE_R
 
 
 def reject_row(tx: Tx, name: str, row_id: int, reason: str, clock: Clock) -> None:
-    """Record the row *row_id*, the first of *name* that waits, as rejected: the log would not take it.
+    """Record the row *row_id*, the first waiting row of *name*, as rejected, because the log refused it.
 
     Raises:
-        RowGoneError: it is not the first; the transaction has to be undone.
+        RowGoneError: it is not the first any more; the transaction has to be rolled back.
     """
     rows = tx.outbox.take(name, 1, 1).rows
     if [row.id for row in rows] != [row_id]:
@@ -84,7 +84,7 @@ def _ready(tx: Tx, name: str, rows: Sequence[OutboxRow], now: int) -> list[Prepa
         return []
     try:
         return [_prepared(feed, rows, now)] if rows else []
-    except Exception:  # noqa: BLE001 - any language may have inserted anything: each row is looked at alone
+    except Exception:  # noqa: BLE001 - any program may have inserted anything: each row is prepared alone
         return _ready_alone(tx, feed, rows, now)
 
 
@@ -94,7 +94,7 @@ def _ready_alone(tx: Tx, feed: StoredFeed, rows: Sequence[OutboxRow], now: int) 
     for row in rows:
         try:
             batches.append(_prepared(feed, [row], now))
-        except Exception as error:  # noqa: BLE001 - it is recorded beside the row that it concerns
+        except Exception as error:  # noqa: BLE001 - it is recorded with its row
             rejected.append((row, _reason(error)))
     tx.rejected.add(rejected, now)
     return batches

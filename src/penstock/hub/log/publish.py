@@ -1,4 +1,4 @@
-"""Makes events ready for the log: validate, partition, enrich. All of it is done before the transaction."""
+"""Prepares events for the log before the transaction: parse, validate, partition, enrich."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, TypeAlias, TypedDict
@@ -25,30 +25,30 @@ from penstock.storage.store import DELETION
 
 
 class NewEvents(NamedTuple):
-    """What a producer hands in at once; all of it is published, or nothing."""
+    """Events of one publish: all of them are published, or none."""
 
     events: Sequence[NewEvent] = ()
     lines: Sequence[int] | None = None
-    """The numbers by which errors call the events; by default counted from 1."""
+    """The numbers by which errors name the events; counted from 1 by default."""
     flow_id: str | None = None
-    """For the metadata of those events that have none."""
+    """The flow id for events whose metadata has none."""
     strict: bool = False
-    """Whether metadata that holds what only a hub writes is refused, as Nakadi does; else that is replaced."""
+    """Whether to refuse metadata members that only a hub may write, as Nakadi does, instead of replacing them."""
     deletes: bool = False
-    """Whether these are marks that the earlier events of their keys are to be forgotten."""
+    """Whether these are tombstones, which delete the earlier events of their keys."""
     partition: int | None = None
-    """Where all of them are to go; where the event type's strategy says otherwise of one, that is refused."""
+    """The partition of all events; an event that the partition strategy assigns elsewhere is refused."""
     among: int | None = None
-    """How many partitions there were when theirs were chosen; None: as many as there are."""
+    """The number of partitions when theirs were chosen; None for the current number."""
     validated: bool = False
-    """Whether they were valid when they were handed in, which is not looked at again."""
+    """Whether they were validated when they were uploaded, so that validation is skipped."""
 
 
 NOTHING: Final = NewEvents()
 
 
 class PublishOptions(TypedDict, total=False):
-    """The members of `NewEvents` that say how events are handed in."""
+    """The members of `NewEvents` that callers may set."""
 
     flow_id: str | None
     strict: bool
@@ -61,23 +61,23 @@ class Prepared(NamedTuple):
 
     feed: StoredFeed
     events: int
-    """How many."""
+    """The number of events."""
     rows: dict[int, list[Row]]
-    """By partition, in the order in which they came."""
+    """By partition number, in publishing order."""
 
     @property
     def partition_ids(self) -> list[int]:
-        """The store's numbers of the partitions that they go to."""
+        """The ids of their partitions in the store."""
         return [self.feed.partition_ids[partition] for partition in self.rows]
 
     def without_first(self, count: int) -> "Prepared":
-        """Return these events, all of one partition, without the first *count* of them."""
+        """Return these events, all of one partition, without the first *count*."""
         [(partition, rows)] = self.rows.items()
         return self._replace(events=self.events - count, rows={partition: rows[count:]})
 
 
 class Unpublishable(NamedTuple):
-    """Events that cannot be appended, as of one revision of their event type."""
+    """The reason why events cannot be appended, as of one revision of their event type."""
 
     feed: StoredFeed
     error: PenstockError
@@ -88,19 +88,18 @@ Preparation: TypeAlias = Prepared | Unpublishable
 
 
 def prepare(feed: StoredFeed, handed: NewEvents, now: int, *, tells: bool = True) -> Prepared:
-    """Return what was handed in, ready for the log of *feed*; all of it or none.
+    """Return the events of *handed* ready for the log of *feed*, all of them or none.
 
-    Unless it *tells*, what is wrong with an event that the schema does not allow is not looked for, which can take much
-    longer than to find that it is not allowed.
-
-    All events are parsed, then validated, then partitioned, then enriched, as in Nakadi. The first failure ends it.
+    All events are parsed, then validated, then partitioned, then enriched, as in Nakadi; the first failure ends it.
+    With *tells* False the error does not explain a violation of the schema, because finding the explanation can take
+    much longer than finding the violation.
 
     Raises:
-        MalformedEvent: it cannot be read; nothing was looked at but that.
-        InvalidEvent, EventTooLarge: it is not valid.
-        PartitionRefused: it has no partition, or no key, or another partition than was asked for.
+        MalformedEvent: an event cannot be parsed.
+        InvalidEvent, EventTooLarge: an event is not valid.
+        PartitionRefused: an event has no partition or no key, or belongs to another partition than the requested one.
         PartitionNotFound: there is no such partition.
-        UndeletableEvents: the event type does not take deletions.
+        UndeletableEvents: the event type is not compacted, so it takes no tombstones.
     """
     if handed.partition is not None and handed.partition >= feed.partition_count:
         told = {"event_type": feed.name, "partition": handed.partition, "partition_count": feed.partition_count}
@@ -131,7 +130,7 @@ def prepare(feed: StoredFeed, handed: NewEvents, now: int, *, tells: bool = True
 
 
 def _check_metadata(feed: StoredFeed, batch: ParsedBatch) -> None:
-    """Raise InvalidEvent for an event without metadata: it was validated while its event type needed none."""
+    """Raise InvalidEvent for an event without metadata, validated while its event type required none."""
     for event, line in zip(batch.decoded, batch.lines, strict=True):
         if type(event.get("metadata")) is not dict:
             reason = f"it has no metadata, which events of the category {feed.event_type.category} need"
@@ -141,12 +140,12 @@ def _check_metadata(feed: StoredFeed, batch: ParsedBatch) -> None:
 def prepare_or_refuse(
     feed: StoredFeed, handed: NewEvents, now: int, *, exact: bool = False, tells: bool = True
 ) -> Preparation:
-    """Return what was handed in, ready for the log, or what keeps it out of that: see `prepare`.
+    """Return events ready for the log, or the reason why they cannot be appended: see `prepare`.
 
-    Unless it is *exact*, it is looked at whether a plain publish, which may store an event twice, is ruled out.
+    Unless they are *exact* (of an idempotent producer, or of a batch), the event type has to accept plain publishes.
 
     Raises:
-        MalformedEvent: it cannot be read.
+        MalformedEvent: an event cannot be parsed.
     """
     try:
         if not exact:
@@ -159,9 +158,9 @@ def prepare_or_refuse(
 
 
 def find_refusal(found: Preparation, *, exact: bool) -> PenstockError | None:
-    """Return why what is *ready* is not looked at any further; None where it is.
+    """Return the error that ends a request before the transaction, or None.
 
-    What is *exact* may be in the log, however unfit it is by now.
+    An *exact* request goes on even if its events are unpublishable by now: they may already be in the log.
     """
     if isinstance(found, Prepared) or (exact and not isinstance(found.error, PartitionNotFound)):
         return None
@@ -169,7 +168,7 @@ def find_refusal(found: Preparation, *, exact: bool) -> PenstockError | None:
 
 
 def _prepare_deletions(feed: StoredFeed, batch: ParsedBatch, partitioner: Partitioner) -> Prepared:
-    """Return marks of deletion: their size counts, their partition and their key; nothing else is looked at."""
+    """Prepare tombstones: only their size, partition and key are checked."""
     if not feed.event_type.is_compacted:
         raise UndeletableEvents(event_type=feed.name)
     check_sizes(batch.raws, batch.lines)
@@ -188,13 +187,13 @@ def _by_partition(partitions: Sequence[int], rows: Iterable[Row]) -> dict[int, l
 
 
 def check_plain(feed: StoredFeed) -> None:
-    """Raise PublishingRestricted where a plain publish, which may store an event twice, is ruled out."""
+    """Raise PublishingRestricted if the event type refuses plain publishes, which may store an event twice."""
     if feed.event_type.is_exactly_once:
         raise PublishingRestricted(event_type=feed.name)
 
 
 def parse_headers(text: str | None) -> dict[str, str] | None:
-    """Read headers that an outbox row holds as JSON; raise InvalidEvent unless it is an object of strings."""
+    """Parse the headers of an outbox row, JSON; raise InvalidEvent unless they are an object of strings."""
     if text is None:
         return None
     try:

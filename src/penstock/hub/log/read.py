@@ -1,11 +1,10 @@
-"""Reads feeds: cursors in, chunks of events out. A page is never decoded, and no transaction outlives a chunk.
+"""Reads feeds: resolves cursors, and reads pages chunk by chunk.
 
 Invariants:
-    A chunk is bounded in rows and, but for a single larger event, in bytes; so is what a reader holds.
+    A page is never decoded, and no transaction outlives a chunk.
+    A chunk is bounded in rows and, unless a single event is larger, in bytes; so is the memory of a reader.
     Reading a range again gives the same events.
-    What retention removes between two chunks is an error, never a silent gap.
-
-A chunk's events one by one, for those who must look at each.
+    Events that retention removes between two chunks are an error, never a silent gap.
 """
 
 from array import array
@@ -35,32 +34,32 @@ from penstock.storage.store import CHUNK_BYTES, DELETION, NONE, Columns, Frame, 
 CHUNK_ROWS: Final = 4_096
 CHUNK_ROWS_MAX: Final = 16_384
 SCAN_ROWS: Final = 10_000
-"""A filtered or sliced read gives a cursor at least this often …"""
+"""The interval of cursors of a filtered or sliced read, in events scanned."""
 SCAN_ROWS_MAX: Final = 100_000
-"""… and ends after so many events looked at."""
+"""The end of a filtered or sliced page, in events scanned."""
 SHARED_ROWS: Final = 64
 SHARED_BYTES: Final = 32 << 10
 SHARED_CHUNKS: Final = 256
-"""Small chunks are kept for those who wait at the same place: woken together, they read the same. 8 MiB in all."""
+"""The limits of shared chunks: readers that wait at one place wake together and read the same. 8 MiB in all."""
 EVENTS: Final = Frame("", "\n", "")
-"""Around events that are read one by one: none holds a line break."""
+"""The frame of events that are read one by one: no event holds a line break."""
 
 
 class WantedPartition(NamedTuple):
-    """One partition that a reader wants, as it named it."""
+    """One partition that a reader asks for."""
 
     parameter: str
-    """What an error calls its cursor."""
+    """The name of its cursor in errors."""
     partition: int
     cursor: str
     until: str | None = None
-    """A cursor to stop at."""
+    """The cursor to stop at, or None."""
     until_parameter: str = "until"
     """The name of *until* in errors."""
 
 
 class Range(NamedTuple):
-    """What is read next of one physical partition."""
+    """The next range to read of one physical partition."""
 
     physical: int
     partition_id: int
@@ -69,7 +68,7 @@ class Range(NamedTuple):
 
 
 class LineChunk(NamedTuple):
-    """Events as one value, ready to be sent."""
+    """Events joined to one value, ready to be sent."""
 
     scanned: int
     kept: int
@@ -84,7 +83,7 @@ class ColumnChunk(NamedTuple):
 
 
 class Track:
-    """One partition of a reader's view on its way through a page."""
+    """The progress of a page in one partition of a reader's view."""
 
     def __init__(
         self,
@@ -111,12 +110,12 @@ class Track:
 
     @property
     def cursor(self) -> str:
-        """The cursor just after what has been read."""
+        """The cursor just after the events that have been read."""
         places = tuple(self.offsets[physical] for physical in self.view.physical)
         return FeedCursor(feed_mark(self._feed.name), self._feed.epoch, self.view, places).encode()
 
     def cursor_after(self, *, whole: bool) -> str:
-        """Return the cursor just after the page: once it is read *whole*, or beforehand where nothing is sifted."""
+        """Return the cursor just after the page; unless the page is read *whole*, only an unfiltered page knows it."""
         if whole:
             return self.cursor
         places = tuple(self.offsets[physical] + self.quotas[physical] for physical in self.view.physical)
@@ -124,13 +123,13 @@ class Track:
 
     @property
     def waits_at(self) -> dict[int, int]:
-        """By partition id: the offset whose arrival gives this track something to read."""
+        """By partition id: the offset that this track waits for."""
         return {self._feed.partition_ids[physical]: offset for physical, offset in self.offsets.items()}
 
     def reaches_head(self, scan_max: int | None = None) -> bool:
-        """Tell whether the page would come to the end of what there is.
+        """Return whether the page would reach the end of the feed.
 
-        A sifted one looks at up to *scan_max* events of each partition to find those that it is to have.
+        A filtered page scans up to *scan_max* events of each partition.
         """
         return any(self._reach(physical, scan_max) >= head for physical, head in self._heads.items())
 
@@ -140,9 +139,9 @@ class Track:
         return min(self.stops[physical], self.offsets[physical] + rows)
 
     def next_range(self, rows_max: int) -> Range | None:
-        """Return what to read next, None when the page is full or nothing is left.
+        """Return the next range to read; None if the page is full or nothing is left.
 
-        Of a sifted page it is as much as promises to fill it, by what has been found so far.
+        A filtered page reads as many events as are likely to fill it, by the share that was kept so far.
         """
         for physical in self.view.physical:
             start, quota = self.offsets[physical], self.quotas[physical]
@@ -153,12 +152,12 @@ class Track:
         return None
 
     def measure(self, rows: int, size: int) -> None:
-        """Learn from a chunk how many rows the next one can have."""
+        """Adapt the number of rows of the next chunk to the size of this one."""
         if rows:
             self.rows_per_chunk = max(1, min(CHUNK_ROWS_MAX, CHUNK_BYTES * rows // max(size, 1)))
 
     def advance(self, done: Range, kept: int) -> None:
-        """Record that *done* has been read, of which *kept* events count."""
+        """Record that *done* has been read, and that *kept* of its events count."""
         self.offsets[done.physical] = done.stop
         self.quotas[done.physical] -= kept
         self.kept += kept
@@ -166,36 +165,36 @@ class Track:
 
 
 class Reading(NamedTuple):
-    """A page being read."""
+    """A page that is being read."""
 
     feed: StoredFeed
     tracks: Sequence[Track]
     kinds: KindFilter | None
     scan_max: int
-    """How many events a sifted page may look at in each partition."""
+    """The number of events that a filtered page may scan in each partition."""
 
     def next_range(self, track: Track) -> Range | None:
-        """Return what to read next of *track*, None when its part of the page is full or nothing is left."""
-        if not self.sifted:
+        """Return the next range to read of *track*; None if its share of the page is full or nothing is left."""
+        if not self.is_filtered:
             return track.next_range(track.rows_per_chunk)
         return track.next_range(min(SCAN_ROWS, self.scan_max - track.scanned))
 
     @property
-    def sifted(self) -> bool:
-        """Whether events are left out: by kind, or because they belong to another slice."""
+    def is_filtered(self) -> bool:
+        """Whether the page leaves out events, by kind or because they belong to another slice."""
         return self.kinds is not None or any(track.view.slices > 1 for track in self.tracks)
 
     @property
     def reaches_head(self) -> bool:
-        """Whether the page would come to the end of what there is."""
-        scan_max = self.scan_max if self.sifted else None
+        """Whether the page would reach the end of the feed."""
+        scan_max = self.scan_max if self.is_filtered else None
         return any(track.reaches_head(scan_max) for track in self.tracks)
 
     @property
     def waits_at(self) -> dict[int, int]:
-        """By partition id: the offsets whose arrival gives this page something to read."""
+        """By partition id: the offset that this page waits for."""
         first: dict[int, int] = {}
-        for track in self.tracks:  # Two slices of one partition may have come to different places.
+        for track in self.tracks:  # Two slices of one partition may be at different offsets.
             for partition_id, offset in track.waits_at.items():
                 first[partition_id] = min(offset, first.get(partition_id, offset))
         return first
@@ -216,11 +215,11 @@ class Reader:
         page_size: int,
         kinds: KindFilter | None = None,
     ) -> Reading:
-        """Resolve cursors and see what there is to read; *n* None stands for the physical count.
+        """Open a page: resolve cursors and find the range to read; *n* None stands for the physical partition count.
 
         Raises:
             EventTypeNotFound, BadPartitionCount, BadCursor, StaleSplit: the request cannot be served.
-            CursorExpired: events are gone that the reader has not seen.
+            CursorExpired: retention has removed events after a cursor.
         """
         with self._store.read() as tx:
             feed = existing_feed(tx, name)
@@ -229,14 +228,14 @@ class Reader:
             views = [_view(feed, n, each) for each in wanted]
             heads = tx.events.heads(sorted({feed.partition_ids[p] for view in views for p in view.physical}))
         if any(feed.partition_ids[p] not in heads for view in views for p in view.physical):
-            raise EventTypeNotFound(event_type=name)  # Dropped between the two looks.
+            raise EventTypeNotFound(event_type=name)  # Dropped between the two queries.
         tracks = [_track(feed, heads, view, each) for view, each in zip(views, wanted, strict=True)]
         share_page(tracks, page_size)
         busy = sum(any(track.quotas.values()) for track in tracks)
         return Reading(feed, tracks, _shown(feed, kinds), scan_max=max(1, SCAN_ROWS_MAX // max(1, busy)))
 
     def onward(self, feed: StoredFeed, partition: int, start: int, stop: int, rows_max: int) -> Reading:
-        """Begin to read a partition up to *stop*, which the caller knows to be there: no look is needed."""
+        """Open a page of one partition up to *stop*, which the caller knows to exist, without a query."""
         view = FeedView(feed.partition_count, partition, feed.partition_count)
         head = Head(feed.revision, 0, stop, 0)
         track = Track(feed, view, {partition: start}, {feed.partition_ids[partition]: head}, {})
@@ -244,7 +243,7 @@ class Reader:
         return Reading(feed, [track], _shown(feed, None), SCAN_ROWS_MAX)
 
     def shared(self, feed: StoredFeed, partition: int, start: int, stop: int) -> LineChunk | None:
-        """Return these events of a partition if somebody else has just read the same, for the same `Frame` EVENTS."""
+        """Return this range of a partition if another reader has just read it as events (`EVENTS`), else None."""
         wanted = Range(partition, feed.partition_ids[partition], start, stop)
         return None if _shown(feed, None) else self._shared.find((wanted, feed.epoch, EVENTS, None))
 
@@ -259,9 +258,9 @@ class Reader:
             return feed, tx.events.heads(feed.partition_ids)
 
     def since(self, name: str, at: int) -> tuple[StoredFeed, list[int]]:
-        """Return the feed and, by partition, the first offset that is there and was received at *at* or later.
+        """Return the feed and, by partition, the first retained offset received at *at* or later.
 
-        It is where the partition ends, if there is none. *at* are microseconds since 1970, UTC.
+        A partition without such an event gives its end. *at* are microseconds since 1970, UTC.
 
         Raises:
             EventTypeNotFound: there is no such feed.
@@ -271,14 +270,14 @@ class Reader:
             heads = tx.events.heads(feed.partition_ids)
             found = tx.events.since({each: (head.floor, head.next_offset) for each, head in heads.items()}, at)
         if len(found) < feed.partition_count:
-            raise EventTypeNotFound(event_type=name)  # Dropped between the two looks.
+            raise EventTypeNotFound(event_type=name)  # Dropped between the two queries.
         return feed, [found[partition_id] for partition_id in feed.partition_ids]
 
     def next_lines(self, reading: Reading, track: Track, frame: Frame) -> LineChunk | None:
-        """Read the next chunk as lines; None at the end. For whole partitions alone: a slice is read by column.
+        """Read the next chunk as lines; return None at the end. Slices are read by column instead.
 
         Raises:
-            CursorExpired: retention has removed what would be read.
+            CursorExpired: retention has removed the range.
         """
         wanted = reading.next_range(track)
         if wanted is None:
@@ -293,10 +292,10 @@ class Reader:
         return chunk
 
     def next_columns(self, reading: Reading, track: Track) -> ColumnChunk | None:
-        """Read the next chunk by column; None at the end. The caller sifts, and calls `track.advance`.
+        """Read the next chunk by column; return None at the end. The caller filters, and calls `track.advance`.
 
         Raises:
-            CursorExpired: retention has removed what would be read.
+            CursorExpired: retention has removed the range.
         """
         wanted = reading.next_range(track)
         if wanted is None:
@@ -323,7 +322,7 @@ class Reader:
 
 
 def _shown(feed: StoredFeed, kinds: KindFilter | None) -> KindFilter | None:
-    """Return what a reader that asks for *kinds* is shown: never a mark of deletion, where there can be any."""
+    """Return the filter of a reader that asks for *kinds*; in compacted feeds it always skips tombstones."""
     if not feed.event_type.is_compacted or (kinds and not kinds.skip):
         return kinds
     skipped = kinds.kinds if kinds else frozenset()
@@ -349,7 +348,7 @@ class _SharedChunks:
 
 
 def share_page(tracks: Sequence[Track], page_size: int) -> None:
-    """Share *page_size* events evenly among the partitions that have any; what one does not need goes to the others."""
+    """Share *page_size* events evenly among the partitions that have any; pass on what a partition does not need."""
     needs = sorted(
         (track.stops[p] - track.offsets[p], i, p) for i, track in enumerate(tracks) for p in track.view.physical
     )
@@ -361,11 +360,11 @@ def share_page(tracks: Sequence[Track], page_size: int) -> None:
 
 
 def resolve(feed: StoredFeed, heads: Mapping[int, Head], view: FeedView, text: str, parameter: str) -> dict[int, int]:
-    """Return the offset wanted next of each physical partition of *view*, as the cursor *text* says.
+    """Return the next offset of each physical partition of *view*, by the cursor *text*.
 
     Raises:
-        BadCursor, StaleSplit: it cannot be used here.
-        CursorExpired: events are gone that it has not seen.
+        BadCursor, StaleSplit: the cursor cannot be used here.
+        CursorExpired: retention has removed events after the cursor.
     """
     by_number = {physical: heads[feed.partition_ids[physical]] for physical in view.physical}
     if text == FIRST:
@@ -423,7 +422,7 @@ def _gone(feed: StoredFeed, wanted: Range) -> CursorExpired:
 
 
 class Reads(Protocol):
-    """What reads a page chunk by chunk."""
+    """Reads a page chunk by chunk."""
 
     def next_lines(self, reading: Reading, track: Track, frame: Frame) -> LineChunk | None:
         """See `Reader.next_lines`."""
@@ -433,7 +432,7 @@ class Reads(Protocol):
 
 
 class Rows:
-    """A chunk's rows one by one, for reads that must look at each."""
+    """The rows of a chunk one by one, for reads that filter or decode them."""
 
     def __init__(self, chunk: ColumnChunk) -> None:
         count, columns = chunk.columns.rows, chunk.columns
@@ -446,11 +445,11 @@ class Rows:
         self._runs = columns.received
 
     def tuples(self) -> Iterator[tuple[bytes | None, bytes | None, bytes | None, bytes]]:
-        """Return key, kind, own headers and data of each."""
+        """Yield key, kind, own headers and data of each row."""
         return zip(self._keys, self._kinds, self._headers, self._data, strict=True)
 
     def kept(self, reading: Reading, track: Track) -> list[bool]:
-        """Tell of each row whether it belongs to the track's slice and is of a kind that the reader takes."""
+        """Return for each row whether it belongs to the track's slice and passes the filter."""
         slices, own = track.view.slices, track.view.slice
         kept = [True] * len(self._data)
         if slices > 1:
@@ -474,7 +473,7 @@ class Rows:
 
     @property
     def received(self) -> Sequence[float]:
-        """When each was received, in seconds since 1970."""
+        """The time at which each row was received, in seconds since 1970."""
         ends = [0, *map(int, self._runs.ends.split(b"\n"))]
         times = [int(each) / 1e6 for each in self._runs.times.split(b"\n")]
         runs = zip(times, pairwise(ends), strict=True)
@@ -482,10 +481,10 @@ class Rows:
 
 
 def next_events(reads: Reads, reading: Reading, track: Track) -> EventChunk | None:
-    """Read the next chunk as events, those that are not shown left out; None at the end."""
+    """Read the next chunk as events without those that the reader filters out; return None at the end."""
     (physical,) = track.view.physical
     start = track.offsets[physical]
-    if not reading.sifted:
+    if not reading.is_filtered:
         lines = reads.next_lines(reading, track, EVENTS)
         stop = track.offsets[physical]
         return EventChunk(JoinedEvents(lines.body, lines.kept), range(start, stop), stop) if lines else None
@@ -500,7 +499,7 @@ def next_events(reads: Reads, reading: Reading, track: Track) -> EventChunk | No
 def take_events(
     chunk: ColumnChunk, rows: Rows, track: Track, kept: Sequence[bool], *, timed: bool = False
 ) -> EventChunk:
-    """Return those events of a chunk that are *kept*, and let the track go on behind it."""
+    """Return the events of a chunk that are *kept*, and advance the track past the chunk."""
     events = list(compress(rows.data, kept))
     offsets = list(compress(range(chunk.range.start, chunk.range.stop), kept))
     received = list(compress(rows.received, kept)) if timed else ()

@@ -1,8 +1,7 @@
 """One publish on its way into the log: from the producer, through the committer's queue, into the append.
 
-`Request` carries what a producer hands in: events, a numbered batch of an idempotent producer, or a piece of a staged
-batch. `lock_heads` and `append_rows` are the bare write: the offsets are assigned once the heads are locked
-(docs/decisions/head-rows.md).
+`Request` carries events, a numbered batch of an idempotent producer, or a piece of a staged batch. `lock_heads` and
+`append_rows` are the bare write: the offsets are assigned once the heads are locked (docs/decisions/head-rows.md).
 """
 
 import time
@@ -25,24 +24,24 @@ from penstock.storage.store import Block, Head, Tx
 
 
 class BatchName(NamedTuple):
-    """A batch as who publishes it calls it."""
+    """The name of a batch: event type, producer group and number."""
 
     event_type: str
     group: str
     """The producer group."""
     number: int
-    """It grows from one batch of the group to the next."""
+    """Increases from one batch of the group to the next."""
 
 
 class BatchPiece(NamedTuple):
     """Chunks of a batch that go into the log in one transaction."""
 
     batch: Batch
-    """As it is before."""
+    """The batch before this piece is appended."""
     chunks: Sequence[Chunk]
-    """The first that are not in the log."""
+    """The first chunks that are not in the log."""
     rejected: Sequence[tuple[OutboxRow, str]]
-    """What of them is no valid event, and why."""
+    """The invalid lines of these chunks, each with the reason."""
 
 
 Outcome: TypeAlias = Literal["appended", "duplicate", "trimmed"]
@@ -57,55 +56,55 @@ class ProducerName(NamedTuple):
 
 
 class NumberedBatch(NamedTuple):
-    """Who publishes a batch, and with which numbers."""
+    """A batch of an idempotent producer, with its sequence numbers."""
 
     who: ProducerName
     stamp: ProducerStamp
     digests: bytes
-    """Of its events, one after the other."""
+    """The digests of its events, one after the other."""
     trims: bool = False
-    """Whether what is not stored is appended, where the beginning is; else nothing is, and that is an error."""
+    """Whether to append the rest of a batch whose beginning is stored; otherwise that is an error."""
 
     deadline: float | None = None
-    """When it is no use to begin any more, on the monotonic clock; None: it always is."""
+    """The latest start, in seconds of the monotonic clock; None for no limit."""
 
     @property
     def events(self) -> int:
-        """How many events it has."""
+        """The number of events."""
         return len(self.digests) // DIGEST_BYTES
 
 
 class ProducerResult(NamedTuple):
-    """What has become of a batch: all of it is stored, once."""
+    """The result of a numbered batch, all of which is stored once."""
 
     outcome: Outcome
     epoch: int
     first: int
-    """The number of its first event."""
+    """The sequence number of its first event."""
     last: int
     next: int
-    """The number of the producer's next event."""
+    """The sequence number of the producer's next event."""
     ranges: Sequence[OffsetRange]
     """The offsets of its events, in their order."""
 
 
 def digest_input(event: NewEvent) -> bytes:
-    """Return the bytes that an event's digest covers: the event as it was handed in, its key and its headers."""
+    """Return the bytes that an event's digest covers: the event as it was published, its key and its headers."""
     if event.key is None and event.headers is None:
         return bytes(event.data)
     return bytes(event.data) + b"\n" + msgspec.json.encode([event.key, event.headers], order="sorted")
 
 
 class Published(NamedTuple):
-    """What a publish has stored."""
+    """The result of a publish."""
 
     feed: StoredFeed
     events: int
     """How many."""
     next_offsets: dict[int, int]
-    """By partition number: the offset just after."""
+    """By partition number: the offset just after the last event."""
     produced: ProducerResult | None = None
-    """Of a batch that said who publishes it: what became of it."""
+    """The result of a numbered batch; None for other requests."""
 
 
 def lock_heads(tx: Tx, batches: Iterable[Prepared | None]) -> dict[int, Head]:
@@ -115,13 +114,13 @@ def lock_heads(tx: Tx, batches: Iterable[Prepared | None]) -> dict[int, Head]:
 
 
 def is_stale(prepared: Prepared, heads: dict[int, Head]) -> bool:
-    """Tell whether the event type is another by now than the one that *prepared* was made for."""
+    """Return whether the event type has changed since *prepared* was made."""
     revision = prepared.feed.revision
     return any(each not in heads or heads[each].revision != revision for each in prepared.partition_ids)
 
 
 def append_rows(tx: Tx, batches: Sequence[Prepared | None], heads: dict[int, Head], now: int) -> list[Published | None]:
-    """Append *batches* in their order, moving *heads* on; return what each has stored."""
+    """Append *batches* in their order and advance *heads*; return the result of each."""
     blocks: dict[int, Block] = {}
     results: list[Published | None] = []
     for batch in batches:
@@ -144,11 +143,11 @@ def append_rows(tx: Tx, batches: Sequence[Prepared | None], heads: dict[int, Hea
 
 
 Result: TypeAlias = Published | PenstockError | None
-"""What a publisher is told: what was stored, or why nothing was; None where there was nothing to store."""
+"""The result of a request: what was stored, or why nothing was; None if there was nothing to store."""
 
 
 class Request:
-    """One publish on its way into the log; without events it only moves the outbox of its event type."""
+    """One publish; without events it only moves the outbox of its event type."""
 
     def __init__(
         self,
@@ -160,9 +159,10 @@ class Request:
         stamped: NumberedBatch | None = None,
         piece: BatchPiece | None = None,
     ) -> None:
-        """Make a request; a *direct* one comes from a caller who may hold the database in a transaction of its own.
+        """Make a request.
 
-        Only one that is exact can be unfit to be appended: it may be there. A *piece* is one of a staged batch.
+        A *direct* request comes from a caller that may hold the database in a transaction of its own. Only an exact
+        request may carry `Unpublishable` events, because they may already be stored.
         """
         self.name = name
         self.handed = handed
@@ -171,28 +171,28 @@ class Request:
         self.stamped = stamped
         self.piece = piece
         self.moves_to: int | None = None
-        """The last row that the outbox of its event type had when it was put off, None before: it waits for that."""
+        """The id of the last outbox row that has to be moved before this request; None while it is not known."""
         self.moves_until = 0.0
-        """How long it waits for that at most."""
+        """The time, on the monotonic clock, after which it fails instead of waiting for the outbox."""
         self.moved = False
-        """Whether all that was in the outbox before it is in the log."""
+        """Whether all outbox rows that precede it are in the log."""
         self.future: Future[Published | None] = Future()
 
     @property
     def is_exact(self) -> bool:
-        """Whether it is known if it was appended before."""
+        """Whether the hub can tell if it was appended before: numbered batches and pieces of batches."""
         return self.stamped is not None or self.piece is not None
 
     @property
     def producer_key(self) -> ProducerKey | None:
-        """Which producer it is of, where it says that."""
+        """The key of its producer; None for requests without sequence numbers."""
         if self.stamped is None:
             return None
         assert self.ready is not None
         return self.ready.feed.partition_ids[self.stamped.who.partition], self.stamped.who.group
 
-    def take_up(self) -> bool:
-        """Tell whether it is to be carried out: not where its publisher has given up, or was told something already."""
+    def start(self) -> bool:
+        """Mark it as running; return False if its publisher has given up, its deadline is over, or it has failed."""
         if self.future.done():
             return False
         deadline = self.stamped.deadline if self.stamped else None
@@ -201,15 +201,15 @@ class Request:
             return False
         return self.future.running() or self.future.set_running_or_notify_cancel()
 
-    def tell(self, told: Result) -> None:
-        """Tell the publisher what was stored, or why nothing was."""
-        if isinstance(told, PenstockError):
-            self.fail(told)
+    def resolve(self, result: Result) -> None:
+        """Set the result of the future, or fail it if *result* is an error."""
+        if isinstance(result, PenstockError):
+            self.fail(result)
             return
-        with suppress(InvalidStateError):  # It was told already that nobody could wait for it any longer.
-            self.future.set_result(told)
+        with suppress(InvalidStateError):  # It has failed already, when the hub stopped.
+            self.future.set_result(result)
 
     def fail(self, error: BaseException) -> None:
-        """Tell the publisher that nothing of it was stored, or what else *error* says."""
+        """Fail the future with *error*, unless it is done."""
         with suppress(InvalidStateError):
             self.future.set_exception(error)

@@ -1,6 +1,6 @@
-"""Wakes those who wait for events: one poller a process, no connection and no thread for each who waits.
+"""Wakes readers that wait for events: one poller a process, without a connection or a thread for each reader.
 
-Since it knows when anything has changed in the database, it also says when the hub's settings may have.
+The poller also starts moving the outbox and refreshing the settings, because it knows when the database has changed.
 """
 
 import threading
@@ -17,33 +17,33 @@ from penstock.hub.background import Background
 from penstock.storage.store import Store, Tx, Watcher
 
 RETRY_INTERVAL_MAX: Final = 1.0
-"""How long the poller waits at most while the database cannot be asked."""
-IDLE_SECONDS: Final = 0.250
-"""How often the poller looks while nobody waits: often enough for the outbox."""
+"""The longest pause of the poller while the database is unavailable."""
+IDLE_INTERVAL: Final = 0.250
+"""The interval of the poller while no reader waits: often enough for the outbox."""
 CALM_SECONDS: Final = 1.0
-"""After so long a time in which nothing was found, the poller looks less often."""
+"""The poller polls less often after this long without news."""
 REFRESH_INTERVAL: Final = 0.5
-"""How soon after another the settings are looked at again, when anything has changed in the database."""
+"""The shortest interval between two refreshes of the settings, while the database changes."""
 REFRESH_INTERVAL_MAX: Final = 60.0
-"""When they are, though nothing has: so it is known that they can be."""
+"""The longest interval between two refreshes: it shows that the database still answers."""
 _log: Final = structlog.get_logger("penstock.watch")
 
 
 class Waiter:
-    """One who waits."""
+    """A reader that waits."""
 
     def __init__(self, offsets: Mapping[int, int], wake: Callable[[], None]) -> None:
         self.offsets = dict(offsets)
         self.wake = wake
         self.found: dict[int, int] = {}
-        """By partition id: where those end for which it was woken, as far as it has been told."""
+        """By partition id: the next offset of the partitions for which it was woken."""
 
 
 class Watch:
-    """Knows who waits at which offset, and looks for what they wait for.
+    """Wakes waiting readers when the offsets that they wait for exist.
 
-    Commits of this process are told to it; the poller finds those of others, and what services have put into the
-    outbox.
+    The committer reports commits of this process to `appended`; the poller finds those of other processes, and rows in
+    the outbox.
     """
 
     def __init__(
@@ -53,9 +53,10 @@ class Watch:
         refresh: Callable[[], object] = lambda: None,
         look_too: Callable[[Tx], bool] = lambda _: False,
     ) -> None:
-        """*move* has an outbox moved. *refresh* looks at the settings, and raises where it cannot.
+        """Make a watch.
 
-        *look_too* looks for something of its own whenever there may be anything new, and tells whether there was.
+        *move* starts moving the outbox of an event type. *refresh* reads the settings and raises if it cannot.
+        *look_too* is called at every poll that may find news, and returns whether it has found some.
         """
         self._refresh = refresh
         self._look_too = look_too
@@ -77,7 +78,7 @@ class Watch:
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
+        """The number of waiting readers."""
         return len(self._all)
 
     def start(self) -> None:
@@ -85,10 +86,10 @@ class Watch:
         self._thread.start()
 
     def wait(self, offsets: Mapping[int, int], wake: Callable[[], None]) -> Waiter:
-        """Have *wake* called, from any thread, once one of these partitions has the offset given; `cancel` afterwards.
+        """Call *wake*, from any thread, once one of these partitions has its offset; `cancel` the waiter afterwards.
 
-        It is called too when the event type of one is dropped, when settings change, so that who waits asks again
-        whether it may, and when the hub is stopping.
+        *wake* is also called when an event type is dropped, when settings change, so that readers check their
+        permission again, and when the hub stops.
         """
         ticket = Waiter(offsets, wake)
         with self._guard:
@@ -96,7 +97,7 @@ class Watch:
                 for partition_id in offsets:
                     self._tickets[partition_id].add(ticket)
                 self._all.add(ticket)
-                self._look = True  # What was committed between the waiter's read and this call wakes nobody else.
+                self._look = True  # A commit between the reader's read and this call wakes no other.
         if waits:
             self._fresh.set()
         else:
@@ -104,7 +105,7 @@ class Watch:
         return ticket
 
     def cancel(self, ticket: Waiter) -> None:
-        """Forget one who waits; harmless when repeated."""
+        """Remove a waiter; harmless when repeated."""
         with self._guard:
             self._all.discard(ticket)
             for partition_id in ticket.offsets:
@@ -114,7 +115,7 @@ class Watch:
                         del self._tickets[partition_id]
 
     def appended(self, next_offsets: Mapping[int, int]) -> int:
-        """Wake those who wait for events below these next offsets; return how many they are."""
+        """Wake the readers that wait for events below these next offsets; return their number."""
         with self._guard:
             woken = {
                 ticket
@@ -129,32 +130,32 @@ class Watch:
         return len(woken)
 
     def dropped(self, partition_ids: Iterable[int]) -> None:
-        """Wake those who wait for events of partitions that are no more."""
+        """Wake the readers that wait for events of dropped partitions."""
         with self._guard:
             woken = {ticket for partition_id in partition_ids for ticket in self._tickets.get(partition_id, ())}
         for ticket in woken:
             ticket.wake()
 
     def wake_all(self) -> None:
-        """Wake everybody, once, though there is nothing new to read: something else has changed that concerns them."""
+        """Wake all readers once, so that they check anew whether they may read."""
         with self._guard:
             woken = set(self._all)
         for ticket in woken:
             ticket.wake()
 
     def drain(self) -> None:
-        """Wake everybody, and from here on let nobody wait."""
+        """Wake all readers, and end every later wait at once."""
         with self._guard:
             self._draining = True
         self.wake_all()
 
     @property
     def draining(self) -> bool:
-        """Whether waits end at once."""
+        """Whether every wait ends at once."""
         return self._draining
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Wake everybody and end the poller; tell whether it has ended within *timeout*."""
+        """Wake all readers and end the poller; return whether it has ended within *timeout*."""
         self.drain()
         self._stopping = True
         self._fresh.set()
@@ -169,12 +170,12 @@ class Watch:
                 changed = watcher.changed()
                 self._stale |= changed
                 if changed or self._look or self._tries_again():
-                    self._look_around()
+                    self._poll()
                 self._refresh_if_due()
                 failures = 0
-            except Exception as error:  # noqa: BLE001 - whatever it is: were this thread to end, waiters would wait in vain
+            except Exception as error:  # noqa: BLE001 - if this thread ended, readers would wait for ever
                 failures += 1
-                if failures & (failures - 1) == 0:  # The 1st, 2nd, 4th, 8th … time: an outage fills no log.
+                if failures & (failures - 1) == 0:  # The 1st, 2nd, 4th, 8th … time, to keep the log short.
                     _log.warning("watch failed, looking again", error=str(error), times=failures)
                 with suppress(Exception):
                     if watcher is not None:
@@ -196,10 +197,10 @@ class Watch:
             is_calm = time.monotonic() - self._found_at > CALM_SECONDS
             time.sleep(self._store.calm_poll_interval if is_calm else self._store.poll_interval)
         else:
-            self._fresh.wait(IDLE_SECONDS)
+            self._fresh.wait(IDLE_INTERVAL)
             self._fresh.clear()
 
-    def _look_around(self) -> None:
+    def _poll(self) -> None:
         with self._guard:
             self._look = False
             watched: Sequence[int] = list(self._tickets)
@@ -213,7 +214,7 @@ class Watch:
             self._found_at = time.monotonic()
 
     def _move_each(self, names: Iterable[str]) -> None:
-        """Have the outbox of each moved, unless that is under way already."""
+        """Start moving the outbox of each event type, unless it is being moved."""
         self._moving = {name: moving for name, moving in self._moving.items() if not moving.done()}
         for name in names:
             if name not in self._moving:
@@ -225,7 +226,7 @@ class Watch:
             self._try_again_at = time.monotonic() + RETRY_INTERVAL_MAX
 
     def _tries_again(self) -> bool:
-        """Tell, once, that a while has passed since an outbox could not be moved."""
+        """Return True once when it is time to move an outbox again that could not be moved."""
         due = self._try_again_at is not None and time.monotonic() >= self._try_again_at
         if due:
             self._try_again_at = None

@@ -42,19 +42,19 @@ from penstock.storage.store import Store, Tx
 
 DAY_SECONDS: Final = 86_400
 IDLE_SECONDS_MIN: Final = 240
-"""Twice the two minutes for which a client sends a batch again unless told otherwise."""
+"""Twice the default time for which clients retry a batch."""
 BATCHES_KEPT: Final = 16
-"""The newest batches of a producer are known even after retention has removed their events."""
+"""The number of batches of a producer that stay known after retention has removed their events."""
 
 
 class Expiry(NamedTuple):
-    """When a producer of which nothing is heard expires, and when even its epoch is forgotten."""
+    """The idle times after which a producer expires, and after which its epoch is forgotten, in seconds."""
 
     idle_seconds: float = 7 * DAY_SECONDS
     floor_seconds: float = 30 * DAY_SECONDS
 
     def check(self) -> "Expiry":
-        """Return it, or raise InvalidSetting where a producer could expire while its last batch is still being sent."""
+        """Return self; raise InvalidSetting if a producer could expire while a client retries its last batch."""
         if self.idle_seconds < IDLE_SECONDS_MIN:
             least = f"{IDLE_SECONDS_MIN} or more, twice what a client may send a batch for"
             reason = f"is {self.idle_seconds:g} s; it has to be {least}"
@@ -62,7 +62,7 @@ class Expiry(NamedTuple):
         return self
 
     def expires_at(self, producer: Producer) -> int | None:
-        """Return when *producer* expires if nothing more is heard of it; None: never, or it has."""
+        """Return the time at which *producer* expires if it stays idle; None if it is pinned or has expired."""
         if producer.is_pinned or producer.state.is_expired:
             return None
         return producer.updated_at + int(self.idle_seconds * 1_000_000)
@@ -74,19 +74,19 @@ _LETTERS: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 class ProducerStatus(NamedTuple):
-    """A producer, and how long what is known of it lasts."""
+    """A producer with its window and expiry."""
 
     producer: Producer
     window: Window | None
     expires_at: int | None
-    """When it is forgotten if nothing more is heard of it; None: never."""
+    """The time at which it expires if it stays idle, in microseconds since 1970; None for never."""
 
 
 class Prepare(Protocol):
-    """Makes events ready for the log: see `penstock.hub.log.log.Log.prepare`."""
+    """Prepares events for the log: see `penstock.hub.log.log.Log.prepare`."""
 
     def __call__(self, name: str, handed: NewEvents, *, exact: bool = False, looks: bool = True) -> Preparation:
-        """Return events ready for the log, or why they are refused."""
+        """Return events ready for the log, or the reason why they cannot be appended."""
 
 
 class Producers:
@@ -151,20 +151,20 @@ class Producers:
         return self._enqueue(Request(who.event_type, handed, found, stamped=stamped))
 
     def find(self, who: ProducerName) -> ProducerStatus:
-        """Return how far a producer has come.
+        """Return the status of a producer.
 
         Raises:
-            EventTypeNotFound, PartitionNotFound, ProducerNotFound: there is none such.
+            EventTypeNotFound, PartitionNotFound, ProducerNotFound: there is no such producer.
         """
         with self._store.read() as tx:
             producer = _existing(who, tx.producers.look([key := _key(tx, who)]).get(key))
             return self._standing(producer, tx.producers.window(producer.id, producer.state.epoch))
 
     def list(self, event_type: str, partition: int, *, after: str, limit: int) -> Sequence[ProducerStatus]:
-        """Return up to *limit* producers of a partition whose groups come after *after*, sorted.
+        """Return up to *limit* producers of a partition with names after *after*, sorted by name.
 
         Raises:
-            EventTypeNotFound, PartitionNotFound: there is none such.
+            EventTypeNotFound, PartitionNotFound: there is no such partition.
         """
         with self._store.read() as tx:
             partition_id, _ = _key(tx, ProducerName(event_type, partition, ""))
@@ -174,10 +174,10 @@ class Producers:
     def committed(
         self, who: ProducerName, sequence: int, events: int, epoch: int | None = None
     ) -> tuple[int, BatchPresence]:
-        """Return what of a batch of so many *events* is stored, and of which *epoch*: the current one if none is named.
+        """Return whether a batch of *events* events is stored, and its epoch, by default the current one.
 
         Raises:
-            EventTypeNotFound, PartitionNotFound, ProducerNotFound: there is none such.
+            EventTypeNotFound, PartitionNotFound, ProducerNotFound: there is no such producer.
         """
         with self._store.read() as tx:
             producer = _existing(who, tx.producers.look([key := _key(tx, who)]).get(key))
@@ -185,12 +185,12 @@ class Producers:
             return stamp.epoch, find_committed(tx, producer, stamp, events, self.modulus)
 
     def claim(self, who: ProducerName, claim: EpochClaim) -> ProducerStatus:
-        """Give whoever asks an epoch, which shuts out all that have a lower one.
+        """Grant an epoch to a producer, which fences all producers with a lower epoch.
 
         Raises:
-            EventTypeNotFound, PartitionNotFound: there is none such.
-            ClaimRefused, EpochExhausted, TooManyProducers: it cannot be had.
-            DatabaseUnavailable: it may have been given; a claim with an id can be made again.
+            EventTypeNotFound, PartitionNotFound: there is no such partition.
+            ClaimRefused, EpochExhausted, TooManyProducers: the claim cannot be granted.
+            DatabaseUnavailable: it may have been granted; repeat a claim that has an id.
         """
         for _ in range(RACES_MAX):
             try:
@@ -203,10 +203,10 @@ class Producers:
         raise Unavailable(f"others keep claiming {who.group!r}", retry_after=1)
 
     def forget(self, who: ProducerName) -> None:
-        """Let a producer expire now: nothing of its epoch is taken any more.
+        """Expire a producer now: batches of its epoch are refused from then on.
 
         Raises:
-            EventTypeNotFound, PartitionNotFound, ProducerNotFound: there is none such.
+            EventTypeNotFound, PartitionNotFound, ProducerNotFound: there is no such producer.
         """
         with self._store.write() as tx:
             key = _key(tx, who)
@@ -215,7 +215,7 @@ class Producers:
                 tx.producers.update(expire(producer, self._clock()))
 
     def _claimed(self, tx: Tx, who: ProducerName, claim: EpochClaim) -> Producer | None:
-        """Return the producer with its epoch; None where another one came between, and it is to be asked for again."""
+        """Return the producer with its epoch; None if another claim came first, and the call has to be repeated."""
         key = _key(tx, who)
         locked = tx.producers.lock([key], [key[0]])
         if key not in locked:
@@ -223,7 +223,7 @@ class Producers:
         producer = locked[key]
         state = self._granted(who, producer, claim)
         if not counts_toward_limit(producer):
-            tx.events.lock_heads([key[0]])  # One after the other, so that no two are the last.
+            tx.events.lock_heads([key[0]])  # Two claims at once could exceed the limit.
             if (error := find_excess(tx, who, key[0])) is not None:
                 raise error
         if producer is None:
@@ -274,15 +274,15 @@ def _existing(who: ProducerName, producer: Producer | None) -> Producer:
 
 
 def expire(producer: Producer, now: int) -> Producer:
-    """Return what is left of a producer: its epoch, above which another one has to begin."""
+    """Return *producer* expired: only its epoch is left, above which the next one has to begin."""
     state = ProducerState(producer.state.epoch, 0, 0, is_expired=True)
     return producer._replace(state=state, claim_id=None, is_pinned=False, updated_at=now)
 
 
 def new_group(claim_id: str | None = None) -> str:
-    """Return a name that nobody has: a ULID (github.com/ulid/spec), the milliseconds of now and 80 bits of chance.
+    """Return a new unique name: a ULID (github.com/ulid/spec), of the current milliseconds and 80 random bits.
 
-    Of a *claim_id* it is made of that alone, so that a claim which is made again is of the same group.
+    With *claim_id* the name is derived from it alone, so that a repeated claim names the same group.
     """
     if claim_id is None:
         number = (time.time_ns() // 1_000_000 << 80) + int.from_bytes(os.urandom(10))

@@ -1,11 +1,11 @@
-"""Judges numbered batches inside the append transaction, and finds out whether a batch is stored, of whatever epoch.
+"""Judges numbered batches inside the append transaction, and looks up whether a batch of any epoch is stored.
 
 The rules are those of `penstock.core.producers`; docs/decisions/idempotent-producers.md explains them.
 
 Invariants:
     A producer is locked before it is judged, and before the heads of partitions are locked.
-    A refused batch stores nothing and uses up no number.
-    A refusal says what of the batch is stored.
+    A refused batch stores nothing and uses no sequence number.
+    A refusal says which part of the batch is stored.
 """
 
 from collections.abc import Sequence
@@ -48,30 +48,30 @@ from penstock.storage.store import Tx
 
 
 class BatchPresence(NamedTuple):
-    """What is known of a batch."""
+    """Whether a batch is stored, as far as the hub still knows."""
 
     whole: bool | None
-    """Whether all of it is stored; None: that is not known any more."""
+    """Whether the whole batch is stored; None if the hub no longer knows."""
     ranges: Sequence[OffsetRange] = ()
-    """The offsets of what of it is stored."""
+    """The offsets of the events of the batch that are stored."""
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Return it as the fields of an error have it."""
+        """The fields of an error."""
         return {"committed": self.whole, "ranges": ranges_as_json(self.ranges)}
 
 
 def ranges_as_json(ranges: Sequence[OffsetRange]) -> list[dict[str, int]]:
-    """Return *ranges* as they are told."""
+    """Return *ranges* in the JSON shape of the wire."""
     return [each._asdict() for each in ranges]
 
 
 def find_committed(
     tx: Tx, producer: Producer, stamp: ProducerStamp, events: int | bytes, modulus: int
 ) -> BatchPresence:
-    """Return what of a batch is stored: of so many *events*, or of those with these digests.
+    """Return which events of a batch are stored; *events* is their number, or their digests one after the other.
 
-    Where digests are known, other events that are stored under its numbers are not it.
+    With digests, other events that are stored under the same sequence numbers do not count.
     """
     digests = events if isinstance(events, bytes) else None
     count = events if isinstance(events, int) else len(events) // DIGEST_BYTES
@@ -105,7 +105,7 @@ def _ending(tx: Tx, producer: Producer, epoch: int) -> EpochEnd | None:
 
 
 def _may_have_been(state: ProducerState, epoch: int) -> bool:
-    """Tell whether there may have been that epoch, of which nothing is known any more."""
+    """Return whether *epoch* may have existed and been forgotten."""
     if epoch > state.epoch or (epoch == state.epoch and not state.is_expired):
         return False
     return state.previous is None or epoch < state.previous.epoch
@@ -116,39 +116,39 @@ PRODUCERS_MAX: Final = 10_000
 
 
 class Reservation(NamedTuple):
-    """The numbers that a batch takes."""
+    """The sequence numbers that a batch is about to use."""
 
     stamped: NumberedBatch
     key: ProducerKey
     producer: Producer | None
-    """As it was locked; None: nobody has heard of it."""
+    """The locked producer; None if it is new."""
     state: ProducerState
-    """In which the batch is appended."""
+    """The producer's state before the batch is appended, in the epoch of the batch."""
     repeated: Sequence[OffsetRange] = ()
-    """Where the beginning of the batch lies already."""
+    """The offsets of the beginning of the batch that is already stored."""
     known: int = 0
-    """How many of its events that are."""
+    """The number of events that are already stored."""
 
 
 class Verdict(NamedTuple):
-    """What becomes of a request: it is appended, or its publisher is *told* what there is to say already."""
+    """The decision about a request: append *appends*, or answer with *result* without appending."""
 
     request: Request
     appends: Prepared | None = None
-    told: Published | PenstockError | None = None
-    taking: Reservation | None = None
-    """Of a stamped batch that is appended."""
+    result: Published | PenstockError | None = None
+    reservation: Reservation | None = None
+    """The sequence numbers of a numbered batch that is appended."""
 
 
 class StaleError(Exception):
-    """Event types or producers are others by now than these requests were made ready for; nothing was written."""
+    """Event types or producers have changed since these requests were prepared; nothing was written."""
 
     def __init__(self, requests: Sequence[Request]) -> None:
         self.requests = requests
 
 
-class _Judge:
-    """Decides about one stamped request, whose producer is locked."""
+class _BatchJudge:
+    """Judges one numbered batch, whose producer is locked."""
 
     def __init__(self, tx: Tx, request: Request, key: ProducerKey, producer: Producer | None, modulus: int) -> None:
         assert request.stamped is not None
@@ -161,8 +161,7 @@ class _Judge:
         self._producer = producer
         self._modulus = modulus
 
-    def verdict(self) -> Verdict:
-        """Return what becomes of it."""
+    def judge(self) -> Verdict:
         producer, stamped = self._producer, self._stamped
         found = decide(producer.state if producer else None, stamped.stamp, stamped.events, self._modulus)
         if isinstance(found, Append):
@@ -177,11 +176,15 @@ class _Judge:
         committed = find_committed(self._tx, producer, stamped.stamp, stamped.digests, self._modulus)
         return self._refused(kind, committed)
 
-    def _append(self, taking: Reservation) -> Verdict:
+    def _append(self, reservation: Reservation) -> Verdict:
         ready = self._ready
         if isinstance(ready, Unpublishable):
-            return Verdict(self._request, told=ready.error)
-        return Verdict(self._request, ready.without_first(taking.known) if taking.known else ready, taking=taking)
+            return Verdict(self._request, result=ready.error)
+        return Verdict(
+            self._request,
+            ready.without_first(reservation.known) if reservation.known else ready,
+            reservation=reservation,
+        )
 
     def _repeated(self, producer: Producer, repeat: Repeat) -> Verdict:
         stamped, known = self._stamped, repeat.known
@@ -193,7 +196,7 @@ class _Judge:
             return self._refused(SequenceTooOld, BatchPresence(None))
         if known == stamped.events:
             told = _produced("duplicate", stamped, repeat.state, found, self._modulus)
-            return Verdict(self._request, told=Published(self._ready.feed, 0, {}, told))
+            return Verdict(self._request, result=Published(self._ready.feed, 0, {}, told))
         if not stamped.trims:
             return self._refused(SequenceOverlap, BatchPresence(False, found))
         return self._append(Reservation(stamped, self._key, producer, repeat.state, found, known))
@@ -208,44 +211,51 @@ class _Judge:
             "current_epoch": state.epoch if state else None,
             "next_sequence": state.next % self._modulus if state and not state.is_expired else None,
         }
-        return Verdict(self._request, told=kind(**told, **more, **committed.fields))
+        return Verdict(self._request, result=kind(**told, **more, **committed.fields))
 
 
 def counts_toward_limit(producer: Producer | None) -> bool:
-    """Tell whether it is one of those that there can only be so many of: one that has expired begins like a new one."""
+    """Return whether *producer* counts toward `PRODUCERS_MAX`; an expired producer starts again like a new one."""
     return producer is not None and not producer.state.is_expired
 
 
+def judge_batch(tx: Tx, request: Request, key: ProducerKey, producer: Producer | None, modulus: int) -> Verdict:
+    """Decide about the numbered batch of *request*, whose *producer* is locked."""
+    return _BatchJudge(tx, request, key, producer, modulus).judge()
+
+
 def find_excess(tx: Tx, who: ProducerName, partition_id: int, begun: int = 0) -> TooManyProducers | None:
-    """Return why none may begin in a partition, so many having *begun* that are not in the table yet; None: it may."""
+    """Return an error if a partition has no room for another producer; *begun* new ones are not in the table yet."""
     if tx.producers.count(partition_id) + begun < PRODUCERS_MAX:
         return None
     return TooManyProducers(event_type=who.event_type, partition=who.partition, limit=PRODUCERS_MAX)
 
 
-def _recorded(tx: Tx, taking: Reservation, now: int) -> int | None:
-    """Return the id of the producer, recorded with the epoch in which it goes on; None: somebody else did."""
-    producer, state = taking.producer, taking.state
+def record_producer(tx: Tx, reservation: Reservation, now: int) -> int | None:
+    """Record the epoch of a producer and return its id; None if another hub has inserted the producer first."""
+    producer, state = reservation.producer, reservation.state
     if producer is None:
-        return tx.producers.insert(taking.key, state, now, claim_id=None, is_pinned=False)
+        return tx.producers.insert(reservation.key, state, now, claim_id=None, is_pinned=False)
     if producer.state.epoch != state.epoch:
         tx.producers.update(producer._replace(state=state, claim_id=None, updated_at=now))
     return producer.id
 
 
-def _batch(producer_id: int, taking: Reservation, published: Published) -> NewBatch:
-    stamped, state = taking.stamped, taking.state
+def batch_row(producer_id: int, reservation: Reservation, published: Published) -> NewBatch:
+    """Return the ledger row of a batch that was just appended."""
+    stamped, state = reservation.stamped, reservation.state
     offset = published.next_offsets[stamped.who.partition] - published.events
     return NewBatch(
-        producer_id, state.epoch, StoredBatch(state.next, offset, stamped.digests[taking.known * DIGEST_BYTES :])
+        producer_id, state.epoch, StoredBatch(state.next, offset, stamped.digests[reservation.known * DIGEST_BYTES :])
     )
 
 
-def _appended(taking: Reservation, published: Published, modulus: int) -> ProducerResult:
-    stop = published.next_offsets[taking.stamped.who.partition]
-    ranges = [*taking.repeated, OffsetRange(stop - published.events, stop - 1)]
-    state = taking.state.with_appended(published.events, stop - 1)
-    return _produced("trimmed" if taking.repeated else "appended", taking.stamped, state, ranges, modulus)
+def result_of(reservation: Reservation, published: Published, modulus: int) -> ProducerResult:
+    """Return the result of a batch that was just appended."""
+    stop = published.next_offsets[reservation.stamped.who.partition]
+    ranges = [*reservation.repeated, OffsetRange(stop - published.events, stop - 1)]
+    state = reservation.state.with_appended(published.events, stop - 1)
+    return _produced("trimmed" if reservation.repeated else "appended", reservation.stamped, state, ranges, modulus)
 
 
 def _produced(

@@ -87,7 +87,7 @@ class _Begun(Coroutine[Any, Any, Result]):
         return self._running
 
 
-LOOK_INTERVAL: Final = 1.0
+REFRESH_INTERVAL: Final = 1.0
 """How often it is asked whether something is still wanted that takes long to be sent."""
 Leaving = asyncio.Future[None]
 """Done once the client has left."""
@@ -112,13 +112,13 @@ async def unless(left: Leaving, sending: Awaitable[Any], seconds: float | None =
 async def while_wanted(left: Leaving, sending: Awaitable[bool], is_wanted: Callable[[], Awaitable[bool]]) -> bool:
     """Await *sending*, which tells whether it has sent something, as `unless` does.
 
-    False, too, once it *is_wanted* no more, which is asked every `LOOK_INTERVAL`.
+    False, too, once it *is_wanted* no more, which is asked every `REFRESH_INTERVAL`.
     """
     task = run_eagerly(sending)
     either: set[asyncio.Future[Any]] = {task, left}
     try:
         while not task.done():
-            await asyncio.wait(either, timeout=LOOK_INTERVAL, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(either, timeout=REFRESH_INTERVAL, return_when=asyncio.FIRST_COMPLETED)
             if not task.done() and (left.done() or not await is_wanted()):
                 break
         return _sent(task, left) and task.result()

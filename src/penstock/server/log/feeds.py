@@ -80,7 +80,7 @@ async def read_feed(request: Request) -> Page:
 
     def headers(reading: Reading, whole: bool) -> dict[str, str]:
         found = {"cache-control": "no-store"} if asked.cursorset else {}
-        if form.media_type == feedapi.ARROW and (whole or not reading.sifted):
+        if form.media_type == feedapi.ARROW and (whole or not reading.is_filtered):
             after = ((track.view.partition, track.cursor_after(whole=whole)) for track in reading.tracks)
             found[feedapi.CURSOR_HEADER] = "&".join(f"cursor{partition}={cursor}" for partition, cursor in after)
         return found
@@ -119,11 +119,11 @@ async def read_partition(request: Request) -> Page:
         return state.hub.log.reader.open(name, None, wanted, asked.page_size, kinds)
 
     def headers(reading: Reading, whole: bool) -> dict[str, str]:
-        if form.media_type != feedapi.ARROW or (reading.sifted and not whole):
+        if form.media_type != feedapi.ARROW or (reading.is_filtered and not whole):
             return {}
         [track] = reading.tracks
         found = {feedapi.CURSOR_HEADER: track.cursor_after(whole=whole)}
-        return found | {feedapi.LEFT_OUT_HEADER: str(track.scanned - track.kept)} if reading.sifted else found
+        return found | {feedapi.LEFT_OUT_HEADER: str(track.scanned - track.kept)} if reading.is_filtered else found
 
     form = _form(request, asked.headers, version=2)
     wait_seconds = asked.wait_seconds if asked.page_size and not asked.until else 0.0
@@ -161,7 +161,7 @@ async def publish(request: Request) -> Response:
         raise told from error.__cause__
     if not stored:
         await state.run(lambda: state.hub.registry.load(name))
-    return json_response(zeroeventhub.publish_response(stored, cursors))
+    return json_response(zeroeventhub.published(stored, cursors))
 
 
 class _Parts:

@@ -34,8 +34,8 @@ if find_spec("pyarrow"):  # Loaded when the hub starts, so that the first page d
 
 HAS_ARROW: Final = find_spec("pyarrow") is not None
 """Whether this hub can send Arrow pages."""
-SIFTED_BYTES: Final = 1 << 20
-"""A sifted Arrow page ends after about so much: it is held whole, since its cursor stands in a header."""
+FILTERED_BYTES: Final = 1 << 20
+"""A filtered Arrow page ends after about so much: it is held whole, since its cursor stands in a header."""
 _decode_headers: Final = msgspec.json.Decoder(dict[str, str]).decode
 
 
@@ -78,7 +78,7 @@ class LineForm:
         while chunk := reader.next_lines(reading, track, frame):
             if chunk.body:
                 yield chunk.body
-            if reading.sifted:
+            if reading.is_filtered:
                 yield self._checkpoint(track)
 
     def _by_column(self, reader: Reader, reading: Reading, track: Track) -> Iterator[bytes]:
@@ -86,7 +86,7 @@ class LineForm:
             lines = list(self._lines(reading, track, chunk))
             track.advance(chunk.range, len(lines))
             yield b"".join(lines)
-            if reading.sifted:
+            if reading.is_filtered:
                 yield self._checkpoint(track)
 
     def _lines(self, reading: Reading, track: Track, chunk: ColumnChunk) -> Iterator[bytes]:
@@ -114,22 +114,22 @@ class ArrowForm:
 
     def pieces(self, reader: Reader, reading: Reading) -> Iterator[bytes]:
         """See `Form.pieces`."""
-        stream, size = arrow.ArrowStream(), 0
+        stream, size = arrow.Stream(), 0
         for parts in self._batches(reader, reading, stream):
             yield from parts
             size += sum(map(len, parts))
-            if reading.sifted and size > SIFTED_BYTES:
+            if reading.is_filtered and size > FILTERED_BYTES:
                 break
         yield from stream.end()
 
     def gathers(self, reading: Reading) -> bool:
         """See `Form.gathers`: where events are left out, the cursor after the page cannot be told from its rows."""
-        return reading.sifted
+        return reading.is_filtered
 
-    def _batches(self, reader: Reader, reading: Reading, stream: "arrow.ArrowStream") -> "Iterator[list[arrow.Part]]":
+    def _batches(self, reader: Reader, reading: Reading, stream: "arrow.Stream") -> "Iterator[list[arrow.Part]]":
         for track in reading.tracks:
             while chunk := reader.next_columns(reading, track):
-                kept = Rows(chunk).kept(reading, track) if reading.sifted else None
+                kept = Rows(chunk).kept(reading, track) if reading.is_filtered else None
                 track.advance(chunk.range, chunk.columns.rows if kept is None else sum(kept))
                 headers = self._joined_headers(reading, chunk) if self._headers else chunk.columns.headers
                 columns = chunk.columns._replace(headers=headers)

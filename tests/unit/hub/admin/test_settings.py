@@ -19,7 +19,7 @@ from penstock.hub.admin.settings import (
     BLOCK_KINDS,
     FEATURES,
     KEPT_SECONDS_MAX,
-    LOOK_INTERVAL,
+    REFRESH_INTERVAL,
     UNAUTHENTICATED,
     Attribute,
     Caller,
@@ -76,7 +76,9 @@ def fail(_: int) -> None:
 
 
 def test_new_hub_has_no_administrators_blocks_or_features(settings: Settings) -> None:
-    assert settings.now() == SettingsSnapshot({"admins": (), "readers": (), "writers": ()}, frozenset(), frozenset())
+    assert settings.current() == SettingsSnapshot(
+        {"admins": (), "readers": (), "writers": ()}, frozenset(), frozenset()
+    )
 
 
 @pytest.mark.parametrize("kind", BLOCK_KINDS)
@@ -89,7 +91,7 @@ def test_block_concerns_one_kind_and_name_until_it_is_lifted(settings: Settings,
 
     for _ in range(2):
         settings.unblock(kind, NAME)
-    assert settings.now().blocked == frozenset()
+    assert settings.current().blocked == frozenset()
 
 
 @pytest.mark.parametrize("feature", FEATURES)
@@ -98,19 +100,19 @@ def test_feature_is_on_alone_until_it_is_switched_off(settings: Settings, featur
     assert {each for each in FEATURES if settings.is_on(each)} == {feature}  # type: ignore[arg-type]
 
     settings.switch(feature, on=False)
-    assert settings.now().features == frozenset()
+    assert settings.current().features == frozenset()
 
 
 def test_administrators_are_kept_in_order_and_once(settings: Settings) -> None:
-    settings.administer(LISTS | {"readers": [BOB, ADA, BOB]})
+    settings.replace_administrators(LISTS | {"readers": [BOB, ADA, BOB]})
 
-    assert settings.now().administration == {
+    assert settings.current().administration == {
         "admins": (Attribute("user", "ada"), Attribute("service", "bob")),
         "readers": (Attribute("service", "bob"), Attribute("user", "ada")),
         "writers": (Attribute("service", "bob"),),
     }
-    settings.administer(LISTS)
-    assert settings.now().administration["readers"] == (Attribute("user", "ada"),)
+    settings.replace_administrators(LISTS)
+    assert settings.current().administration["readers"] == (Attribute("user", "ada"),)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +129,7 @@ def test_incomplete_lists_of_administrators_are_refused_by_field(
     settings: Settings, forwarding: ForwardingStore, lists: Any, field: str, reason: str
 ) -> None:
     with pytest.raises(InvalidSetting) as refused:
-        settings.administer(lists)
+        settings.replace_administrators(lists)
 
     assert refused.value.field == field
     assert reason in refused.value.reason
@@ -147,7 +149,7 @@ def test_incomplete_lists_of_administrators_are_refused_by_field(
 )
 def test_malformed_lists_of_administrators_are_refused(settings: Settings, lists: Any, detail: str) -> None:
     with pytest.raises(BadParameter) as refused:
-        settings.administer(lists)
+        settings.replace_administrators(lists)
 
     assert refused.value.detail.startswith(detail)
 
@@ -184,12 +186,12 @@ def test_only_features_can_be_switched_while_changes_are_switched_off(settings: 
         settings.check_changes,
         lambda: settings.block("PRODUCER_ET", "b"),
         lambda: settings.unblock("PRODUCER_ET", "a"),
-        lambda: settings.administer(LISTS),
+        lambda: settings.replace_administrators(LISTS),
     ):
         with pytest.raises(ChangesSwitchedOff) as refused:
             change()
         assert refused.value.retry_after > 0
-    assert settings.now().blocked == {("PRODUCER_ET", "a")}
+    assert settings.current().blocked == {("PRODUCER_ET", "a")}
 
     settings.switch("disable_db_write_operations", on=False)
     settings.unblock("PRODUCER_ET", "a")
@@ -201,9 +203,9 @@ def test_only_features_can_be_switched_while_changes_are_switched_off(settings: 
 def test_settings_are_looked_up_once_in_a_while(
     settings: Settings, forwarding: ForwardingStore, watching: Watching, elsewhere: Settings
 ) -> None:
-    settings.now()
+    settings.current()
     elsewhere.block("CONSUMER_ET", "a")
-    watching.seconds += LOOK_INTERVAL
+    watching.seconds += REFRESH_INTERVAL
     for _ in range(9):
         assert not settings.is_blocked("CONSUMER_ET", "a")
     assert forwarding.reads == 1
@@ -214,7 +216,7 @@ def test_settings_are_looked_up_once_in_a_while(
 
 
 def test_own_change_holds_at_once_and_readers_are_woken(settings: Settings, watching: Watching) -> None:
-    settings.now()
+    settings.current()
 
     for _ in range(2):  # The second one changes nothing.
         settings.block("CONSUMER_ET", "a")
@@ -226,7 +228,7 @@ def test_look_that_began_before_a_change_does_not_undo_it(
     settings: Settings, forwarding: ForwardingStore, watching: Watching
 ) -> None:
     """It delays the look that follows the change, which then finds the change."""
-    settings.now()
+    settings.current()
     reached, go_on = threading.Event(), threading.Event()
 
     def wait(number: int) -> None:
@@ -237,7 +239,7 @@ def test_look_that_began_before_a_change_does_not_undo_it(
     forwarding.at_read = wait
     watching.seconds += 1
     with ThreadPoolExecutor(2) as threads:
-        slow = threads.submit(settings.now)
+        slow = threads.submit(settings.current)
         assert reached.wait(300)
         change = threads.submit(settings.switch, "disable_event_type_creation", on=True)
         go_on.set()
@@ -251,7 +253,7 @@ def test_last_settings_hold_for_a_while_without_the_database(
     settings: Settings, forwarding: ForwardingStore, watching: Watching
 ) -> None:
     settings.block("CONSUMER_ET", "a")
-    settings.now()
+    settings.current()
     forwarding.at_read = fail
 
     watching.seconds += KEPT_SECONDS_MAX
@@ -259,7 +261,7 @@ def test_last_settings_hold_for_a_while_without_the_database(
 
     watching.seconds += 1
     with pytest.raises(DatabaseUnavailable):
-        settings.now()
+        settings.current()
 
     forwarding.at_read = lambda _: None
     watching.seconds += 1
@@ -270,7 +272,7 @@ def test_hub_that_has_never_seen_its_settings_lets_no_request_pass(
     settings: Settings, forwarding: ForwardingStore
 ) -> None:
     forwarding.at_read = fail
-    for look in (settings.now, settings.now, settings.start):
+    for look in (settings.current, settings.current, settings.start):
         with pytest.raises(DatabaseUnavailable):
             look()
 
@@ -291,7 +293,7 @@ def test_settings_of_another_version_are_ignored(settings: Settings, store: Stor
         for each in (Setting("feature", "of_tomorrow", "on"), Setting("NOBODY", "x", "on")):
             tx.settings.put(*each)
 
-    assert settings.now().features | settings.now().blocked == frozenset()
+    assert settings.current().features | settings.current().blocked == frozenset()
 
 
 def test_started_settings_are_looked_up_by_the_watch_alone(
@@ -306,14 +308,14 @@ def test_started_settings_are_looked_up_by_the_watch_alone(
     assert not settings.is_blocked("PRODUCER_APP", "billing")
     assert forwarding.reads == reads
 
-    settings.look()
+    settings.refresh()
     assert settings.is_blocked("PRODUCER_APP", "billing")
     assert (forwarding.reads, watching.changes) == (reads + 1, 1)
-    settings.look()
+    settings.refresh()
     assert watching.changes == 1
     forwarding.at_read = fail
     with pytest.raises(DatabaseUnavailable):
-        settings.look()
+        settings.refresh()
     assert settings.is_blocked("PRODUCER_APP", "billing")
 
 

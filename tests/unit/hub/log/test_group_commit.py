@@ -81,7 +81,7 @@ def test_request_after_its_deadline_fails_and_is_not_taken_up(log: Log, is_queue
     if is_queued_again:
         request.future.set_running_or_notify_cancel()
 
-    assert not request.take_up()
+    assert not request.start()
 
     error = request.future.exception(0)
     assert isinstance(error, DeadlinePassed)

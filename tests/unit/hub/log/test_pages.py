@@ -190,10 +190,10 @@ def test_filtered_page_reaches_the_head_where_it_may_scan_so_far(events: int, si
     assert not a_reading(KINDS, a_track(500, until={0: 499}, page=10)).reaches_head
 
 
-def test_page_is_sifted_by_kind_or_slice() -> None:
+def test_page_is_filtered_by_kind_or_slice() -> None:
     readings = [(None, a_track(1)), (KINDS, a_track(1)), (None, a_track(1, n=2)), (None, a_track(1, 1, n=1))]
 
-    assert [a_reading(*each).sifted for each in readings] == [False, True, True, False]
+    assert [a_reading(*each).is_filtered for each in readings] == [False, True, True, False]
 
 
 def test_whole_page_is_read_chunk_by_chunk() -> None:
@@ -204,7 +204,7 @@ def test_whole_page_is_read_chunk_by_chunk() -> None:
     assert a_reading(None, track).next_range(track).stop == 7  # type: ignore[union-attr]
 
 
-def test_sifted_page_gives_cursors_between_and_ends_after_its_scan() -> None:
+def test_filtered_page_gives_cursors_between_and_ends_after_its_scan() -> None:
     track = a_track(1_000_000, page=100_000)
     reading, sizes = a_reading(KINDS, track), []
     while wanted := reading.next_range(track):

@@ -354,7 +354,7 @@ def test_no_producer_is_locked_for_requests_without_one() -> None:
 
     [verdict] = judge(nothing, [request], [prepare_events(a_feed(), *make_events("m"))])
 
-    assert (verdict.appends, verdict.told, verdict.taking) == (request.ready, None, None)
+    assert (verdict.appends, verdict.result, verdict.reservation) == (request.ready, None, None)
 
 
 def test_producers_are_locked_sorted_after_all_event_types_of_the_transaction(

@@ -1,11 +1,13 @@
-"""Lines and pages of a feed, as ZeroEventHub and FeedAPI servers send them.
+"""The lines of a feed: events and cursors, as ZeroEventHub and FeedAPI servers send them.
 
-Bytes arrive in chunks of any size. Complete lines are decoded together; an event's `data` is not decoded. Lines of
-unknown kinds are skipped, as FeedAPI requires of clients.
+Bytes come in as the network cuts them. Whole lines are decoded together, each once; an event's `data` is not looked
+into. Lines of kinds that are not known are passed over, as FeedAPI asks of its clients.
+
+A page of a feed: events, and the cursors from which to read on once they are dealt with.
 
 Invariants:
-    A page contains exactly the events before its cursors. Events after the last cursor of their partition are omitted:
-        they are sent again, because there is no cursor after them.
+    A page holds exactly the events that lie before its cursors. An event after the last cursor of its partition is left
+    out: it comes again, because nothing tells how to read on after it.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -16,7 +18,7 @@ import msgspec
 
 from penstock.core.events.decoding import EventDecoder
 from penstock.errors import ConnectionLost, EventUnfit
-from penstock.wire.http import ReaderItem, malformed_answer
+from penstock.wire.http import Handed, malformed
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -32,8 +34,8 @@ _MISSING: Final = msgspec.Raw(b"")
 _BOM: Final = b"\xef\xbb\xbf"
 
 
-class FeedLine(msgspec.Struct, gc=False):
-    """One line of a feed. Only `data` and `cursor` determine its kind; a line without both is of an unknown kind."""
+class Line(msgspec.Struct, gc=False):
+    """One line. Only `data` and `cursor` say what it is; a line that has neither is of a kind that is not known."""
 
     # Any: whatever these hold on a line of an unknown kind must not stop the feed.
     partition: Any = None
@@ -43,18 +45,18 @@ class FeedLine(msgspec.Struct, gc=False):
 
     @property
     def is_event(self) -> bool:
-        """True if the line has an event."""
+        """Whether the line carries an event."""
         return len(memoryview(self.data)) > 0
 
 
 AnyLine = TypeVar("AnyLine")
-OF_FEED: Final = msgspec.json.Decoder(FeedLine)
+OF_FEED: Final = msgspec.json.Decoder(Line)
 
 
 class LineReader(Generic[AnyLine]):
-    """Splits the chunks of one response into lines, and decodes them.
+    """Turns the chunks of one answer into lines.
 
-    It holds at most one incomplete line in memory.
+    Memory: it holds no more than the line that has begun but not ended.
     """
 
     def __init__(self, url: str, decoder: msgspec.json.Decoder[AnyLine]) -> None:
@@ -62,13 +64,13 @@ class LineReader(Generic[AnyLine]):
         self._decoder = decoder
         self._begun: list[bytes] = []
         self._line_count = 0
-        """Number of decoded lines, for error messages."""
+        """Lines that have been decoded, so that an error can name its line."""
 
     def feed(self, chunk: bytes) -> list[AnyLine]:
         """Return the lines that *chunk* completes.
 
         Raises:
-            MalformedAnswer: A line is not a JSON object.
+            MalformedAnswer: a line is not a JSON object.
         """
         end = chunk.rfind(b"\n") + 1
         if not end:
@@ -79,10 +81,10 @@ class LineReader(Generic[AnyLine]):
         return self._decode(block)
 
     def finish(self) -> list[AnyLine]:
-        """Return the last line if no line break followed it.
+        """Return the last line, where no line break ended it.
 
         Raises:
-            ConnectionLost: The response ended in the middle of a line.
+            ConnectionLost: the answer broke off in the middle of a line.
         """
         block, self._begun = b"".join(self._begun), []
         if not block.strip():
@@ -104,15 +106,13 @@ class LineReader(Generic[AnyLine]):
         return lines
 
     def _refuse(self, block: bytes) -> None:
-        """Raise MalformedAnswer for the line that cannot be decoded."""
+        """Find the line that cannot be decoded, and say so."""
         for number, line in enumerate(block.split(b"\n"), self._line_count + 1):
             try:
                 if line.strip():
                     self._decoder.decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                raise malformed_answer(
-                    self._url, f"line {number} is not a JSON object: {line[:80]!r} ({error})"
-                ) from error
+                raise malformed(self._url, f"line {number} is not a JSON object: {line[:80]!r} ({error})") from error
 
 
 class _Beside(msgspec.Struct, gc=False):
@@ -124,16 +124,16 @@ _decode_beside: Final = msgspec.json.Decoder(_Beside).decode
 
 
 class FeedEvent(Generic[Data]):
-    """An event of a feed."""
+    """An event as it was read from a feed."""
 
     __slots__ = ("_data", "_raw", "headers", "partition")
     _data: Data
 
     def __init__(self, partition: int, raw: msgspec.Raw, headers: Mapping[str, str] | None = None) -> None:
         self.partition = partition
-        """The partition that it was read from, as the reader divides the feed."""
+        """The partition that it was read from, as the reader sees the feed."""
         self.headers: Mapping[str, str] = headers or {}
-        """The requested headers."""
+        """The headers that were asked for."""
         self._raw = raw
 
     @property
@@ -143,12 +143,13 @@ class FeedEvent(Generic[Data]):
 
     @property
     def data(self) -> Data:
-        """The event, decoded on first access.
+        """The event, decoded when it is first asked for: an object, or text where a FeedAPI server carries text.
 
-        It is an instance of the feed's type; without a type a dict, or a str from FeedAPI servers with text.
+        Where the feed is read with a type, it is an instance of that.
 
         Raises:
-            EventUnfit: The event does not match the feed's type. To skip it, use `raw` and the page's cursors.
+            EventUnfit: it is not of the feed's type. The page has all that it takes to pass it over: `raw`, and cursors
+                that lead past it.
         """
         try:
             return self._data
@@ -158,7 +159,7 @@ class FeedEvent(Generic[Data]):
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """The event's metadata (eid, occurred_at …), even if the feed's type omits it; empty if the event has none."""
+        """The event's metadata (eid, occurred_at …), whether the feed's type has it or not; empty where it has none."""
         try:
             metadata = _decode_beside(self._raw).metadata
         except (msgspec.DecodeError, UnicodeDecodeError):  # Such as a text, of a FeedAPI server.
@@ -173,9 +174,9 @@ class TypedEvent(FeedEvent[Data]):
     """An event of a feed that is read with a type.
 
     Args:
-        partition, raw, headers: As for FeedEvent.
-        decoder: Decodes the event.
-        at: The last cursor before the event (None if its page had none), and its number after that cursor, from 1.
+        partition, raw, headers: As for a FeedEvent.
+        decoder: Decodes it.
+        at: The last cursor before it (None where its page had none), and its number after that cursor, from 1.
     """
 
     __slots__ = ("_at", "_decoder")
@@ -196,7 +197,7 @@ class TypedEvent(FeedEvent[Data]):
 
     @property
     def data(self) -> Data:
-        """The event as an instance of the feed's type, decoded on first access."""
+        """The event as an instance of the feed's type, decoded when it is first asked for."""
         try:
             return self._data
         except AttributeError:
@@ -226,29 +227,29 @@ class TypedEvent(FeedEvent[Data]):
 
 
 @dataclass(frozen=True, slots=True)
-class Page(ReaderItem, Generic[Data]):
-    """One response to a read."""
+class Page(Handed, Generic[Data]):
+    """One answer to a read."""
 
     events: Sequence[FeedEvent[Data]] = ()
-    """The events in the server's order; events of one partition are in the feed's order."""
+    """In the order in which the server sent them; events of one partition in the feed's order."""
     cursors: Mapping[int, str] = field(default_factory=dict)
-    """Cursor by partition: store them together with the events' effects, and pass them to read the next page.
+    """Partition to cursor: what to store beside the events' effect, and to hand back for the next page.
 
-    They cover all partitions that were read, including those without events in this page.
+    They cover all partitions that are read, those too from which this page brought nothing.
     """
     since: Mapping[int, str] = field(default_factory=dict)
-    """The cursor that the page was read from, by partition."""
+    """Partition to the cursor from which the page was read."""
 
 
 class PageReader:
-    """Collects the page of one response.
+    """Collects the page that one answer brings.
 
     Args:
-        url: The feed's address, for error messages.
-        cursors: The requested cursors.
-        asked: The requested partitions; by default those of *cursors*.
-        partition: The partition of lines that name none (FeedAPI v2).
-        decoder: Decodes events into a type on access; None decodes JSON into dicts and lists.
+        url: Where the answer comes from, for errors.
+        cursors: What was asked for.
+        asked: The partitions that the answer may speak of; without it those of *cursors*.
+        partition: The partition that lines without one are of (FeedAPI v2); None where each line names its own.
+        decoder: Decodes the events into a type, when they are asked for; without it they are what JSON makes of them.
     """
 
     def __init__(
@@ -267,62 +268,63 @@ class PageReader:
         self._lines = LineReader(url, OF_FEED)
         self._events: list[FeedEvent] = []
         self._open: dict[int, int] = {}
-        """Number of events after the last cursor, by partition."""
+        """Of each partition with events after its last cursor: how many."""
         self.since = dict(cursors)
         self.cursors = dict(cursors)
         self.byte_count = 0
 
     @property
     def event_count(self) -> int:
-        """Number of events so far."""
+        """How many events have come."""
         return len(self._events)
 
     @property
     def is_closed(self) -> bool:
-        """True if every event so far precedes a cursor, so that the page could end here."""
+        """Whether every event so far has a cursor after it, so that the page could end here."""
         return not self._open
 
     def feed(self, chunk: bytes) -> None:
-        """Add the next bytes of the response.
+        """Take the next bytes of the answer.
 
         Raises:
-            MalformedAnswer: The bytes are not lines of a feed.
+            MalformedAnswer: they are not a feed's.
         """
         self.byte_count += len(chunk)
         self._take(self._lines.feed(chunk))
 
     def finish(self) -> Page:
-        """Return the page at the end of the response.
+        """Return the page, once the answer has ended.
 
         Raises:
-            MalformedAnswer: There are events, but no cursor after any of them.
-            ConnectionLost: The response ended in the middle of a line.
+            MalformedAnswer: there are events, but no cursor that leads past any of them.
+            ConnectionLost: the answer broke off in the middle of a line.
         """
         self._take(self._lines.finish())
         return self.cut()
 
     def cut(self) -> Page:
-        """Return the page so far, without waiting for the end of the response.
+        """Return the page as it is so far, although the answer goes on.
 
         Raises:
-            MalformedAnswer: There are events, but no cursor after any of them.
+            MalformedAnswer: there are events, but no cursor that leads past any of them.
         """
         events = self._covered() if self._open else self._events
         if self._events and not events:
-            raise malformed_answer(self._url, f"{len(self._events)} events, but no cursor after any of them")
+            raise malformed(self._url, f"{len(self._events)} events, but no cursor after any of them")
         return Page(events, self.cursors, self.since)
 
     def up_to(self, error: ConnectionLost) -> Page:
-        """Return the page up to its last cursors, after the response broke off with *error*.
+        """Return the page up to its last cursors, where the answer broke off with *error* behind them.
 
         Raises:
-            ConnectionLost: No new cursor has arrived, or a requested partition has none.
+            ConnectionLost: *error*, where no cursor has come that leads on, or not one of each partition that is asked
+                for and had none.
         """
         if self.cursors == self.since or not self._asked <= self.cursors.keys():
             raise error
         return self.cut()
 
-    def _take(self, lines: list[FeedLine]) -> None:
+    def _take(self, lines: list[Line]) -> None:
         decoder, opened, keep = self._decoder, self._open, self._events.append
         for line in lines:
             if line.is_event:
@@ -336,23 +338,21 @@ class PageReader:
             if line.cursor is not None:
                 partition = self._partition_of(line)
                 if not isinstance(line.cursor, str):
-                    raise malformed_answer(self._url, f"a cursor is text, not {line.cursor!r}")
+                    raise malformed(self._url, f"a cursor is text, not {line.cursor!r}")
                 self.cursors[partition] = line.cursor
                 self._open.pop(partition, None)
 
-    def _partition_of(self, line: FeedLine) -> int:
+    def _partition_of(self, line: Line) -> int:
         if self._partition is not None:
             return self._partition
         if type(line.partition) is not int or line.partition not in self._asked:
-            raise malformed_answer(
-                self._url, f"a line is of partition {line.partition!r}, asked were {sorted(self._asked)}"
-            )
+            raise malformed(self._url, f"a line is of partition {line.partition!r}, asked were {sorted(self._asked)}")
         return line.partition
 
-    def _headers_of(self, line: FeedLine) -> Mapping[str, str] | None:
+    def _headers_of(self, line: Line) -> Mapping[str, str] | None:
         if line.headers is None or isinstance(line.headers, dict):
             return line.headers
-        raise malformed_answer(self._url, f"an event's headers are an object, not {line.headers!r}")
+        raise malformed(self._url, f"an event's headers are an object, not {line.headers!r}")
 
     def _covered(self) -> list[FeedEvent]:
         left = dict(self._open)
