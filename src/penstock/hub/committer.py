@@ -24,9 +24,9 @@ from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import HubStopped, InsideTransaction, OutboxBacklog, OutcomeUnknown, PenstockError, Unavailable
 from penstock.hub.background import Background, Clock
 from penstock.hub.batches.ledger import BatchTurns, record_piece
-from penstock.hub.log.outbox import MOVE_ROWS, NONE_MOVED, Backlog, MovedRows, RowGoneError, reject_row, take_rows
+from penstock.hub.log.outbox import MOVE_ROWS, NONE_MOVED, MovedRows, RowGoneError, RowsLeft, reject_row, take_rows
 from penstock.hub.log.publish import Prepared, Unpublishable, find_refusal, prepare_or_refuse
-from penstock.hub.log.request import Published, Request, Result, append_rows, is_stale, lock_heads
+from penstock.hub.log.request import PublishRequest, PublishResult, Result, append_rows, is_stale, lock_heads
 from penstock.hub.producers.sequencing import (
     StaleError,
     Verdict,
@@ -42,7 +42,9 @@ from penstock.storage.producers import ProducerKey
 from penstock.storage.store import Store, Tx
 
 
-def judge(tx: Tx, requests: Sequence[Request], moved: Iterable[Prepared], modulus: int = MODULUS) -> Sequence[Verdict]:
+def judge(
+    tx: Tx, requests: Sequence[PublishRequest], moved: Iterable[Prepared], modulus: int = MODULUS
+) -> Sequence[Verdict]:
     """Decide about each of *requests*, after locking their staged batches and producers.
 
     The outbox rows *moved* are appended in the same transaction. Event types are locked before batches and producers.
@@ -78,7 +80,7 @@ def judge(tx: Tx, requests: Sequence[Request], moved: Iterable[Prepared], modulu
 
 
 def record(
-    tx: Tx, verdicts: Iterable[Verdict], results: Iterable[Published | None], now: int, modulus: int = MODULUS
+    tx: Tx, verdicts: Iterable[Verdict], results: Iterable[PublishResult | None], now: int, modulus: int = MODULUS
 ) -> list[Result]:
     """Record the appended batches of producers and of uploads; return the result of each request.
 
@@ -103,7 +105,7 @@ def record(
     return answers
 
 
-def _plain(request: Request, turns: BatchTurns) -> Verdict:
+def _plain(request: PublishRequest, turns: BatchTurns) -> Verdict:
     """Decide about a request without sequence numbers."""
     if request.piece is not None and not turns.take(request.piece):
         return Verdict(request)
@@ -112,7 +114,7 @@ def _plain(request: Request, turns: BatchTurns) -> Verdict:
     return Verdict(request, request.ready)
 
 
-def _appendable(request: Request) -> Prepared | None:
+def _appendable(request: PublishRequest) -> Prepared | None:
     assert not isinstance(request.ready, Unpublishable)
     return request.ready
 
@@ -126,7 +128,7 @@ _STOPPED: Final = "the hub was stopped in the middle of a commit"
 class _FullError(Exception):
     """The outbox of one event type has filled the transaction, and more rows wait; nothing else was appended."""
 
-    def __init__(self, left: Backlog) -> None:
+    def __init__(self, left: RowsLeft) -> None:
         self.left = left
 
 
@@ -154,15 +156,15 @@ class Committer:
         self._appended = appended
         self._group_events_max = group_events_max
         self._modulus = modulus
-        self._queue: deque[Request] = deque()
-        self._group: Sequence[Request] = ()
+        self._queue: deque[PublishRequest] = deque()
+        self._group: Sequence[PublishRequest] = ()
         self._committing = False
         self._wake = threading.Condition()
         self._stopping = False
         self._given_up = False
         self._thread = Background("penstock-committer", self._run)
 
-    def submit(self, request: Request) -> "Future[Published | None]":
+    def submit(self, request: PublishRequest) -> "Future[PublishResult | None]":
         """Queue *request* and return at once.
 
         Raises:
@@ -203,7 +205,7 @@ class Committer:
         while not self._ended:
             self._commit(self._next_group())
 
-    def _next_group(self) -> list[Request]:
+    def _next_group(self) -> list[PublishRequest]:
         with self._wake:
             self._group, self._committing = (), False
             while not self._queue and not self._stopping:
@@ -230,7 +232,7 @@ class Committer:
                 raise HubStopped(retry_after=1)
             self._committing = committing
 
-    def _commit(self, requests: Iterable[Request]) -> None:
+    def _commit(self, requests: Iterable[PublishRequest]) -> None:
         group = [
             request for request in requests if not request.future.done()
         ]  # A request that has failed is not stored later.
@@ -257,7 +259,7 @@ class Committer:
             for request, result in results:
                 request.resolve(result)
 
-    def _put_off(self, group: Iterable[Request], left: Backlog) -> None:
+    def _put_off(self, group: Iterable[PublishRequest], left: RowsLeft) -> None:
         """Queue requests again, because outbox rows that precede them have to be moved first.
 
         They go after the requests of other event types, and before later requests of their own event type.
@@ -277,7 +279,7 @@ class Committer:
             behind = [each for each in self._queue if each.name == left.name]
             self._queue = deque([*others, *again, *behind])
 
-    def _settled(self, group: list[Request]) -> list[tuple[Request, Result]]:
+    def _settled(self, group: list[PublishRequest]) -> list[tuple[PublishRequest, Result]]:
         """Append *group* in one transaction; prepare requests again whose event type has changed meanwhile."""
         for _ in range(STALE_MAX):
             try:
@@ -291,7 +293,7 @@ class Committer:
                 return []
         raise Unavailable(reason="the event type keeps changing", retry_after=1)
 
-    def _append(self, group: list[Request]) -> list[Result] | None:
+    def _append(self, group: list[PublishRequest]) -> list[Result] | None:
         """Append in one transaction; return None if the log refused an outbox row, which was then moved separately."""
         names = sorted({request.name for request in group if not request.moved})
         moved_any = False
@@ -359,7 +361,7 @@ class Committer:
         self._appended({partition_id: head.next_offset for partition_id, head in heads.items()})
         return max(1, len(moved.row_ids))
 
-    def _refreshed(self, group: list[Request], stale: Iterable[Request]) -> list[Request]:
+    def _refreshed(self, group: list[PublishRequest], stale: Iterable[PublishRequest]) -> list[PublishRequest]:
         """Prepare *stale* requests again with the current event types; fail those that are no longer valid."""
         left = list(group)
         for request in stale:
@@ -378,7 +380,7 @@ class Committer:
         return left
 
 
-def _opening(names: Sequence[str], group: Sequence[Request]) -> Opening | None:
+def _opening(names: Sequence[str], group: Sequence[PublishRequest]) -> Opening | None:
     """Return the opening of a transaction that appends *group*; None if it has other locks to take first."""
     prepared = [request.ready for request in group if isinstance(request.ready, Prepared) and not request.is_exact]
     if len(prepared) < len(group):
@@ -386,6 +388,6 @@ def _opening(names: Sequence[str], group: Sequence[Request]) -> Opening | None:
     return Opening(names, sorted({partition_id for each in prepared for partition_id in each.partition_ids}))
 
 
-def _fail(group: Iterable[Request], error: BaseException) -> None:
+def _fail(group: Iterable[PublishRequest], error: BaseException) -> None:
     for request in group:
         request.fail(error)

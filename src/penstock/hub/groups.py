@@ -95,7 +95,7 @@ class Extents:
         return self._seen[name]
 
 
-class ResetPosition(NamedTuple):
+class PositionReset(NamedTuple):
     """A position that was reset."""
 
     place: Place
@@ -105,7 +105,7 @@ class ResetPosition(NamedTuple):
     """The extent of the partition."""
 
 
-class Target(NamedTuple):
+class PositionTarget(NamedTuple):
     """One position to reset, and the item of the request that asks for it."""
 
     item: int
@@ -123,13 +123,13 @@ class ResetPlan:
         self._kind = kind
         self._stands = {(each.source, each.slice, each.tranche): each for each in standings}
 
-    def moved(self, resets: Sequence[GroupReset]) -> Sequence[ResetPosition]:
+    def moved(self, resets: Sequence[GroupReset]) -> Sequence[PositionReset]:
         """Return the positions that *resets* mean, sorted.
 
         Raises:
             UnusablePosition: a position does not exist or cannot be used.
         """
-        targets: dict[tuple[str, str, int], Target] = {}
+        targets: dict[tuple[str, str, int], PositionTarget] = {}
         for item, reset in enumerate(resets):
             for each in self._targets(item, reset):
                 place = each.source, each.slice, each.partition
@@ -143,7 +143,7 @@ class ResetPlan:
         since = {at: self._extents.since(at, places) for at, places in at_times.items()}
         return [self._moved(each, since) for _, each in sorted(targets.items())]
 
-    def _targets(self, item: int, reset: GroupReset) -> list[Target]:
+    def _targets(self, item: int, reset: GroupReset) -> list[PositionTarget]:
         if reset.event_type is None:
             sources = sorted({source for source, _, _ in self._stands})
             return [each for source in sources for each in self._in_source(item, reset, source)]
@@ -155,7 +155,7 @@ class ResetPlan:
             raise UnusablePosition(item=item, event_type=reset.event_type, partition=reset.partition, reason=reason)
         return found
 
-    def _in_source(self, item: int, reset: GroupReset, source: str) -> list[Target]:
+    def _in_source(self, item: int, reset: GroupReset, source: str) -> list[PositionTarget]:
         count = self._extents.count(source)
         if not count:  # The positions of dropped event types stay.
             return []
@@ -166,7 +166,7 @@ class ResetPlan:
             if reset.partition is not None:
                 is_said = reset.slice is not None and self._kind != CURSOR_SET
                 covers = {reset.partition} if is_said else covers & {reset.partition}
-            found += [Target(item, source, part, each, reset.goal) for each in sorted(covers)]
+            found += [PositionTarget(item, source, part, each, reset.goal) for each in sorted(covers)]
         return found
 
     def _slices(self, reset: GroupReset, source: str) -> Sequence[str]:
@@ -176,7 +176,7 @@ class ResetPlan:
         found = sorted({part for known, part, _ in self._stands if known == source})
         return found or ([] if self._kind == CURSOR_SET else [""])
 
-    def _moved(self, target: Target, since: Mapping[int, Mapping[tuple[str, int], int]]) -> ResetPosition:
+    def _moved(self, target: PositionTarget, since: Mapping[int, Mapping[tuple[str, int], int]]) -> PositionReset:
         extent = self._extents.at(target.source, target.partition, target.item)
         offset = self._offset(target, extent, since)
         if offset < 0:
@@ -188,10 +188,10 @@ class ResetPlan:
         stands = self._stands.get((target.source, target.slice, target.partition))
         came_from = stands.offset if stands and stands.epoch == extent.epoch else None
         place = Place(target.source, target.slice, target.partition, extent.epoch, offset)
-        return ResetPosition(place, came_from, extent)
+        return PositionReset(place, came_from, extent)
 
     def _offset(
-        self, target: Target, extent: PartitionExtent, since: Mapping[int, Mapping[tuple[str, int], int]]
+        self, target: PositionTarget, extent: PartitionExtent, since: Mapping[int, Mapping[tuple[str, int], int]]
     ) -> int:
         goal = target.goal
         if goal.at is not None:
@@ -201,7 +201,7 @@ class ResetPlan:
         return extent.floor if goal.to == "begin" else extent.next_offset
 
 
-def _unusable(target: Target, reason: str) -> UnusablePosition:
+def _unusable(target: PositionTarget, reason: str) -> UnusablePosition:
     return UnusablePosition(item=target.item, event_type=target.source, partition=target.partition, reason=reason)
 
 
@@ -268,7 +268,7 @@ def _check_expected(tx: Tx, group: str, commits: Sequence[PositionCommit], place
             )
 
 
-def _intervention(moved: ResetPosition, reason: str | None, at: int) -> Intervention:
+def _intervention(moved: PositionReset, reason: str | None, at: int) -> Intervention:
     source, part, tranche, epoch, offset = moved.place
     return Intervention(source, part, tranche, RESET, epoch, moved.came_from, offset, reason, at)
 
@@ -390,7 +390,7 @@ class Groups:
 
     def reset(
         self, group: str, resets: Sequence[GroupReset], reason: str | None, *, dry_run: bool
-    ) -> Sequence[ResetPosition]:
+    ) -> Sequence[PositionReset]:
         """Reset positions, all or none, and record it; return the reset positions, sorted. A dry run changes nothing.
 
         Raises:

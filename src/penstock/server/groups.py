@@ -11,7 +11,7 @@ from penstock.core.groups import MICROSECONDS, GroupProgress, is_group_name
 from penstock.core.registry.definition import is_name
 from penstock.errors import BadParameter, EventTypeNotFound, GroupNotFound
 from penstock.hub.background import rfc3339
-from penstock.hub.groups import GroupLag, ResetPosition
+from penstock.hub.groups import GroupLag, PositionReset
 from penstock.server.auth import authorize, event_type_named
 from penstock.server.http.links import Pairs, page_links
 from penstock.server.http.requests import parsed, read_body
@@ -182,7 +182,7 @@ def _committed(place: Place) -> wire.CommittedPosition:
     return wire.CommittedPosition(place.source, place.slice, place.tranche, place.epoch, place.offset)
 
 
-def _reset(moved: ResetPosition) -> wire.ResetPosition:
+def _reset(moved: PositionReset) -> wire.ResetPosition:
     source, part, tranche, epoch, offset = moved.place
     head = moved.extent.next_offset
     return wire.ResetPosition(source, part, tranche, epoch, moved.came_from, offset, head, head - offset)

@@ -19,7 +19,7 @@ from penstock.errors import BadProducerHeaders, InvalidEvent, MalformedBatch, Ma
 from penstock.hub.background import rfc3339
 from penstock.hub.hub import Hub
 from penstock.hub.log.publish import PublishOptions
-from penstock.hub.log.request import ProducerName, ProducerResult, Published
+from penstock.hub.log.request import ProducerName, ProducerResult, PublishResult
 from penstock.hub.producers.producers import ProducerStatus, new_group
 from penstock.server.access import access_of
 from penstock.server.http.links import page_links
@@ -177,7 +177,7 @@ async def publish_to_partition(request: Request) -> Response:
     flow_id = access.flow_id if FLOW_ID in request.headers else None
     is_small = len(body) <= INLINE_BYTES and state.hub.registry.is_light(name, len(body))
 
-    def submit(*, looks: bool = True) -> "Future[Published | None]":
+    def submit(*, looks: bool = True) -> "Future[PublishResult | None]":
         batch = _read(body, media_type, by)
         how = PublishOptions(flow_id=flow_id, strict=batch.lines is None, partition=partition)
         return _submit(state.hub, name, batch, how, looks=looks)
@@ -217,7 +217,7 @@ def _read(body: bytes, media_type: str, by: wire.Given | None) -> _Batch:
     return _Batch(by, events, lines)
 
 
-def _submit(hub: Hub, name: str, batch: _Batch, how: PublishOptions, *, looks: bool) -> "Future[Published | None]":
+def _submit(hub: Hub, name: str, batch: _Batch, how: PublishOptions, *, looks: bool) -> "Future[PublishResult | None]":
     by = batch.by
     if by is None:
         return hub.log.submit(name, batch.events, batch.lines, looks=looks, **how)

@@ -5,15 +5,15 @@ from concurrent.futures import Future
 from typing import Any
 
 from penstock.core.producers import OffsetRange
-from penstock.hub.committer import Committer, Request
-from penstock.hub.log.request import Published
+from penstock.hub.committer import Committer, PublishRequest
+from penstock.hub.log.request import PublishResult
 from penstock.storage import Store
 from penstock.testing.clock import VirtualClock
 from tests.unit.hub.feeds import create_feed, find_feed, make_registry, read_data
 from tests.unit.hub.forwarding import ForwardingStore, Gate
 
 GROUP_EVENTS_MAX = 5
-Answer = Future[Published | None]
+Answer = Future[PublishResult | None]
 
 
 class Log:
@@ -32,10 +32,12 @@ class Log:
         load = make_registry(self.forwarding, self.clock).load
         return Committer(self.forwarding, self.clock, load, appended, group_events_max=GROUP_EVENTS_MAX)
 
-    def submit(self, *requests: Request) -> list[Answer]:
+    def submit(self, *requests: PublishRequest) -> list[Answer]:
         return [self.committer.submit(request) for request in requests]
 
-    def queue(self, *requests: Request, at_write: Callable[[int], object] = lambda _number: None) -> list[Answer]:
+    def queue(
+        self, *requests: PublishRequest, at_write: Callable[[int], object] = lambda _number: None
+    ) -> list[Answer]:
         """Submit *requests* while another is being committed; *at_write* hears of later transactions, from 1."""
         gate = Gate()
 
@@ -45,7 +47,7 @@ class Log:
                 at_write(number - 1)
 
         self.forwarding.at_write = interfere
-        self.submit(Request("nobody.s"))
+        self.submit(PublishRequest("nobody.s"))
         gate.await_write()
         answers = self.submit(*requests)
         gate.open()

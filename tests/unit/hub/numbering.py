@@ -9,7 +9,15 @@ from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import InvalidEvent
 from penstock.hub.committer import judge, record
 from penstock.hub.log.publish import NewEvents, Prepared, Unpublishable
-from penstock.hub.log.request import NumberedBatch, ProducerName, Request, Result, append_rows, digest_input, lock_heads
+from penstock.hub.log.request import (
+    NumberedBatch,
+    ProducerName,
+    PublishRequest,
+    Result,
+    append_rows,
+    digest_input,
+    lock_heads,
+)
 from penstock.storage.producers import Batch, Producer
 from penstock.storage.store import Store
 from penstock.testing.clock import START_AT
@@ -24,7 +32,7 @@ def make_events(letters: str, partition: int = 0) -> list[NewEvent]:
     return [a_new_event({"n": letter}, partition=partition) for letter in letters]
 
 
-def a_batch(feed: StoredFeed, epoch: int, sequence: int, letters: str, **others: Any) -> Request:
+def a_batch(feed: StoredFeed, epoch: int, sequence: int, letters: str, **others: Any) -> PublishRequest:
     """Return a request of a producer; *others* are group, partition, trims, deadline, and fits."""
     partition, group = others.get("partition", 0), others.get("group", "g")
     events = make_events(letters, partition)
@@ -36,18 +44,18 @@ def a_batch(feed: StoredFeed, epoch: int, sequence: int, letters: str, **others:
         others.get("deadline"),
     )
     found = prepare_events(feed, *events) if others.get("fits", True) else Unpublishable(feed, UNFIT)
-    return Request(feed.name, NewEvents(events, partition=partition), found, stamped=stamped)
+    return PublishRequest(feed.name, NewEvents(events, partition=partition), found, stamped=stamped)
 
 
-def a_publish(feed: StoredFeed, letters: str, partition: int = 0, **others: Any) -> Request:
+def a_publish(feed: StoredFeed, letters: str, partition: int = 0, **others: Any) -> PublishRequest:
     """Return a request without a producer."""
     events = make_events(letters, partition)
-    return Request(feed.name, NewEvents(events), prepare_events(feed, *events), **others)
+    return PublishRequest(feed.name, NewEvents(events), prepare_events(feed, *events), **others)
 
 
 def settle(
     store: Store,
-    *requests: Request,
+    *requests: PublishRequest,
     moved: Sequence[Prepared] = (),
     at: int = START_AT,
     modulus: int = MODULUS,

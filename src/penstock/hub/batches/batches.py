@@ -44,7 +44,7 @@ from penstock.hub.background import Clock, rfc3339
 from penstock.hub.batches.direct import DirectBatches
 from penstock.hub.batches.ledger import find_batch, key_of, require_batch
 from penstock.hub.log.publish import NewEvents, Prepared, prepare, prepare_or_refuse
-from penstock.hub.log.request import BatchName, BatchPiece, Published, Request
+from penstock.hub.log.request import BatchName, BatchPiece, PublishRequest, PublishResult
 from penstock.storage.outbox import OutboxRow
 from penstock.storage.staging import DIGEST_BYTES, Batch, BatchKey, Chunk, Kept, Upload
 from penstock.storage.store import Store, Tx
@@ -52,7 +52,7 @@ from penstock.storage.store import Store, Tx
 _WRONG = (Invalid, TooLarge, NotFound)
 
 
-class InvalidLine(msgspec.Struct, frozen=True):
+class InvalidUploadLine(msgspec.Struct, frozen=True):
     """A line that is not a valid event."""
 
     line: int
@@ -63,7 +63,7 @@ class InvalidLine(msgspec.Struct, frozen=True):
     partition: int | None = None
 
 
-def separate_invalid(feed: StoredFeed, handed: NewEvents, now: int) -> tuple[NewEvents, Sequence[InvalidLine]]:
+def separate_invalid(feed: StoredFeed, handed: NewEvents, now: int) -> tuple[NewEvents, Sequence[InvalidUploadLine]]:
     """Separate valid events from invalid ones; check them one by one only if there is an invalid one."""
     try:
         prepare(feed, handed, now)
@@ -78,7 +78,7 @@ def separate_invalid(feed: StoredFeed, handed: NewEvents, now: int) -> tuple[New
             prepare(feed, handed._replace(events=[event], lines=[number]), now)
         except _WRONG as error:
             text = bytes(event.data).decode(errors="backslashreplace")
-            rejected.append(InvalidLine(number, _reason(error), text, event.key, event.headers, event.partition))
+            rejected.append(InvalidUploadLine(number, _reason(error), text, event.key, event.headers, event.partition))
         else:
             valid.append((number, event))
     return handed._replace(events=[event for _, event in valid], lines=[number for number, _ in valid]), rejected
@@ -96,7 +96,7 @@ ATTEMPTS_MAX: Final = 10
 _Row = tuple[bytes, str | None, dict[str, str] | None, int | None]
 _pack: Final = msgspec.msgpack.Encoder().encode
 _unpack: Final = msgspec.msgpack.Decoder(list[_Row]).decode
-_rejects: Final = msgspec.json.Decoder(list[InvalidLine]).decode
+_rejects: Final = msgspec.json.Decoder(list[InvalidUploadLine]).decode
 
 
 class UploadManifest(NamedTuple):
@@ -131,7 +131,7 @@ class Batches:
         store: Store,
         clock: Clock,
         load: Callable[[str], StoredFeed],
-        submit: "Callable[[Request], Future[Published | None]]",
+        submit: "Callable[[PublishRequest], Future[PublishResult | None]]",
     ) -> None:
         """*load* returns the current definition of an event type, *submit* queues a request for the committer."""
         self._store = store
@@ -163,7 +163,7 @@ class Batches:
 
     def add(
         self, event_type: str, name: str, number: int, handed: NewEvents, digest: bytes, *, rejects: bool
-    ) -> tuple[Kept, Sequence[InvalidLine]]:
+    ) -> tuple[Kept, Sequence[InvalidUploadLine]]:
         """Store a chunk of an upload and return it; repeating the call stores nothing more.
 
         With *rejects*, invalid lines are set apart and returned instead of refusing the chunk.
@@ -175,7 +175,7 @@ class Batches:
             ChunkDiffers: another chunk is stored under this number.
         """
         feed, upload = self._load(event_type), self._found(event_type, name)
-        rejected: Sequence[InvalidLine] = ()
+        rejected: Sequence[InvalidUploadLine] = ()
         if rejects:
             handed, rejected = separate_invalid(feed, handed, self._clock())
         else:
@@ -293,7 +293,7 @@ class Batches:
             published = self._submit(request).result()
         return BatchOutcome(self.batch(name), published.events if published else 0)
 
-    def _request(self, tx: Tx, feed: StoredFeed, batch: Batch) -> Request | None:
+    def _request(self, tx: Tx, feed: StoredFeed, batch: Batch) -> PublishRequest | None:
         """Return a request for the next piece of a batch; None if another publisher has appended it meanwhile."""
         waiting = tx.staging.next(batch.id, CHUNKS_LOOKED_AT)
         totals = accumulate(chunk.events for chunk in waiting)
@@ -307,7 +307,7 @@ class Batches:
 
 def _piece(
     feed: StoredFeed, batch: Batch, chunks: Sequence[Chunk], found: Iterable[tuple[bytes, str | None]], now: int
-) -> Request:
+) -> PublishRequest:
     events: list[NewEvent] = []
     rejected: list[tuple[OutboxRow, str]] = []
     for body, rejects in found:
@@ -317,10 +317,10 @@ def _piece(
         rejected += [(_rejected(feed, each, batch), each.reason) for each in (_rejects(rejects) if rejects else ())]
     handed = NewEvents(events, validated=True)
     prepared = prepare_or_refuse(feed, handed, now, exact=True) if events else Prepared(feed, 0, {})
-    return Request(feed.name, handed, prepared, piece=BatchPiece(batch, chunks, rejected))
+    return PublishRequest(feed.name, handed, prepared, piece=BatchPiece(batch, chunks, rejected))
 
 
-def _rejected(feed: StoredFeed, reject: InvalidLine, batch: Batch) -> OutboxRow:
+def _rejected(feed: StoredFeed, reject: InvalidUploadLine, batch: Batch) -> OutboxRow:
     headers = None if reject.headers is None else msgspec.json.encode(reject.headers).decode()
     at = rfc3339(batch.begun_at)
     return OutboxRow(0, feed.name, reject.data, reject.key, headers, reject.partition, at)

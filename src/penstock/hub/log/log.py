@@ -21,7 +21,7 @@ from penstock.hub.log.publish import (
     prepare_or_refuse,
 )
 from penstock.hub.log.read import Reader, Reading, WantedPartition
-from penstock.hub.log.request import Published, Request
+from penstock.hub.log.request import PublishRequest, PublishResult
 from penstock.hub.log.watch import Watch
 from penstock.storage.store import Head, KindFilter, Store
 
@@ -29,7 +29,7 @@ SETTLE_SECONDS_MAX: Final = 6.0
 """A read waits at most this long until the outbox has been moved."""
 
 
-class EventTypes(Protocol):
+class EventTypeCatalogue(Protocol):
     """The event types that a hub knows: see `penstock.hub.registry.Registry`."""
 
     def knows(self, name: str) -> bool:
@@ -52,8 +52,8 @@ class Log:
         self,
         store: Store,
         clock: Clock,
-        event_types: EventTypes,
-        submit: "Callable[[Request], Future[Published | None]]",
+        event_types: EventTypeCatalogue,
+        submit: "Callable[[PublishRequest], Future[PublishResult | None]]",
         watch: Watch,
     ) -> None:
         """*submit* queues a request for the committer."""
@@ -74,7 +74,7 @@ class Log:
         *,
         looks: bool = True,
         **how: Unpack[PublishOptions],
-    ) -> "Future[Published | None]":
+    ) -> "Future[PublishResult | None]":
         """Queue *events* for the feed *name*; the future gets its result once all of them are on disk, or none.
 
         *lines* are the numbers by which errors name the events, counted from 1 by default. If the remembered event
@@ -88,7 +88,7 @@ class Log:
         """
         return self._submit(name, NewEvents(events, lines, **how), looks=looks)
 
-    def publish(self, name: str, events: Sequence[NewEvent]) -> Published:
+    def publish(self, name: str, events: Sequence[NewEvent]) -> PublishResult:
         """Publish *events* to the feed *name*, all or none, and return once they are on disk: see `submit`.
 
         Raises:
@@ -118,11 +118,11 @@ class Log:
 
     def _submit(
         self, name: str, handed: NewEvents, *, direct: bool = False, looks: bool = True
-    ) -> "Future[Published | None]":
+    ) -> "Future[PublishResult | None]":
         found = self.prepare(name, handed, looks=looks)
         if error := find_refusal(found, exact=False):
             raise error
-        return self._enqueue(Request(name, handed, found, direct=direct))
+        return self._enqueue(PublishRequest(name, handed, found, direct=direct))
 
     # The outbox
 
@@ -138,12 +138,12 @@ class Log:
         """Return whether the outbox has rows of the event type *name*: see `waiting`."""
         return bool(self.waiting([name]))
 
-    def move(self, name: str) -> "Future[Published | None]":
+    def move(self, name: str) -> "Future[PublishResult | None]":
         """Queue moving the outbox rows of *name* into the log; the future gets its result once they are on disk.
 
         The future fails with OutboxBacklog if more rows wait than can be moved in the time that a read may take.
         """
-        return self._enqueue(Request(name))
+        return self._enqueue(PublishRequest(name))
 
     def settle(self, name: str) -> bool:
         """Move the outbox rows of *name* into the log and wait for it; return whether there were any.

@@ -22,7 +22,7 @@ MOVE_BYTES: Final = 16 << 20
 """The limits of one transaction, which bound how long a service beside the hub waits for its locks."""
 
 
-class Backlog(NamedTuple):
+class RowsLeft(NamedTuple):
     """The rows of one event type that a transaction left in the outbox."""
 
     name: str
@@ -36,7 +36,7 @@ class MovedRows(NamedTuple):
     """The rows that one transaction takes out of the outbox."""
 
     batches: list[Prepared]
-    left: Backlog | None
+    left: RowsLeft | None
     """The rest, if the transaction has reached its limits."""
     row_ids: list[int]
 
@@ -58,7 +58,7 @@ def take_rows(tx: Tx, names: Sequence[str], clock: Clock, rows_max: int = MOVE_R
         row_ids += [row.id for row in taken.rows]
         batches += _ready(tx, name, taken.rows, clock())
         if taken.more:
-            return MovedRows(batches, Backlog(name, row_ids[-1], taken.last), row_ids)
+            return MovedRows(batches, RowsLeft(name, row_ids[-1], taken.last), row_ids)
         rows_max -= len(taken.rows)
         bytes_max -= sum(len(row.data) for row in taken.rows)
     return MovedRows(batches, None, row_ids)

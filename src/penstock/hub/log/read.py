@@ -58,7 +58,7 @@ class WantedPartition(NamedTuple):
     """The name of *until* in errors."""
 
 
-class Range(NamedTuple):
+class ReadRange(NamedTuple):
     """The next range to read of one physical partition."""
 
     physical: int
@@ -78,7 +78,7 @@ class LineChunk(NamedTuple):
 class ColumnChunk(NamedTuple):
     """Events by column."""
 
-    range: Range
+    range: ReadRange
     columns: Columns
 
 
@@ -138,7 +138,7 @@ class Track:
         rows = scan_max if quota and scan_max is not None else quota
         return min(self.stops[physical], self.offsets[physical] + rows)
 
-    def next_range(self, rows_max: int) -> Range | None:
+    def next_range(self, rows_max: int) -> ReadRange | None:
         """Return the next range to read; None if the page is full or nothing is left.
 
         A filtered page reads as many events as are likely to fill it, by the share that was kept so far.
@@ -148,7 +148,7 @@ class Track:
             promising = quota * (self.scanned + 1) // (self.kept + 1)
             stop = min(self.stops[physical], start + min(rows_max, max(quota, promising)))
             if quota > 0 and start < stop:
-                return Range(physical, self._feed.partition_ids[physical], start, stop)
+                return ReadRange(physical, self._feed.partition_ids[physical], start, stop)
         return None
 
     def measure(self, rows: int, size: int) -> None:
@@ -156,7 +156,7 @@ class Track:
         if rows:
             self.rows_per_chunk = max(1, min(CHUNK_ROWS_MAX, CHUNK_BYTES * rows // max(size, 1)))
 
-    def advance(self, done: Range, kept: int) -> None:
+    def advance(self, done: ReadRange, kept: int) -> None:
         """Record that *done* has been read, and that *kept* of its events count."""
         self.offsets[done.physical] = done.stop
         self.quotas[done.physical] -= kept
@@ -173,7 +173,7 @@ class Reading(NamedTuple):
     scan_max: int
     """The number of events that a filtered page may scan in each partition."""
 
-    def next_range(self, track: Track) -> Range | None:
+    def next_range(self, track: Track) -> ReadRange | None:
         """Return the next range to read of *track*; None if its share of the page is full or nothing is left."""
         if not self.is_filtered:
             return track.next_range(track.rows_per_chunk)
@@ -244,7 +244,7 @@ class Reader:
 
     def shared(self, feed: StoredFeed, partition: int, start: int, stop: int) -> LineChunk | None:
         """Return this range of a partition if another reader has just read it as events (`EVENTS`), else None."""
-        wanted = Range(partition, feed.partition_ids[partition], start, stop)
+        wanted = ReadRange(partition, feed.partition_ids[partition], start, stop)
         return None if _shown(feed, None) else self._shared.find((wanted, feed.epoch, EVENTS, None))
 
     def heads(self, name: str) -> tuple[StoredFeed, dict[int, Head]]:
@@ -304,7 +304,7 @@ class Reader:
         track.measure(chunk.columns.rows, len(chunk.columns.data))
         return chunk
 
-    def _read_columns(self, reading: Reading, wanted: Range) -> ColumnChunk:
+    def _read_columns(self, reading: Reading, wanted: ReadRange) -> ColumnChunk:
         with self._store.read() as tx:
             columns = tx.events.columns(wanted.partition_id, wanted.start, wanted.stop)
         wanted = wanted._replace(stop=columns.stop)
@@ -312,7 +312,7 @@ class Reader:
             raise _gone(reading.feed, wanted)
         return ColumnChunk(wanted, columns)
 
-    def _read_lines(self, reading: Reading, wanted: Range, frame: Frame) -> tuple[Range, LineChunk]:
+    def _read_lines(self, reading: Reading, wanted: ReadRange, frame: Frame) -> tuple[ReadRange, LineChunk]:
         with self._store.read() as tx:
             found = tx.events.lines(wanted.partition_id, wanted.start, wanted.stop, frame, reading.kinds)
         wanted = wanted._replace(stop=found.stop)
@@ -409,7 +409,7 @@ def _expired(
     )
 
 
-def _gone(feed: StoredFeed, wanted: Range) -> CursorExpired:
+def _gone(feed: StoredFeed, wanted: ReadRange) -> CursorExpired:
     return CursorExpired(
         parameter="cursor",
         event_type=feed.name,

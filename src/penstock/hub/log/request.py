@@ -1,6 +1,6 @@
 """One publish on its way into the log: from the producer, through the committer's queue, into the append.
 
-`Request` carries events, a numbered batch of an idempotent producer, or a piece of a staged batch. `lock_heads` and
+A request carries events, a numbered batch of an idempotent producer, or a piece of a staged batch. `lock_heads` and
 `append_rows` are the bare write: the offsets are assigned once the heads are locked (docs/decisions/head-rows.md).
 """
 
@@ -95,7 +95,7 @@ def digest_input(event: NewEvent) -> bytes:
     return bytes(event.data) + b"\n" + msgspec.json.encode([event.key, event.headers], order="sorted")
 
 
-class Published(NamedTuple):
+class PublishResult(NamedTuple):
     """The result of a publish."""
 
     feed: StoredFeed
@@ -119,10 +119,12 @@ def is_stale(prepared: Prepared, heads: dict[int, Head]) -> bool:
     return any(each not in heads or heads[each].revision != revision for each in prepared.partition_ids)
 
 
-def append_rows(tx: Tx, batches: Sequence[Prepared | None], heads: dict[int, Head], now: int) -> list[Published | None]:
+def append_rows(
+    tx: Tx, batches: Sequence[Prepared | None], heads: dict[int, Head], now: int
+) -> list[PublishResult | None]:
     """Append *batches* in their order and advance *heads*; return the result of each."""
     blocks: dict[int, Block] = {}
-    results: list[Published | None] = []
+    results: list[PublishResult | None] = []
     for batch in batches:
         if batch is None:
             results.append(None)
@@ -136,17 +138,17 @@ def append_rows(tx: Tx, batches: Sequence[Prepared | None], heads: dict[int, Hea
             block.rows.extend(ready)
             heads[partition_id] = head._replace(next_offset=head.next_offset + len(ready), received_at=received_at)
             next_offsets[number] = heads[partition_id].next_offset
-        results.append(Published(batch.feed, batch.events, next_offsets))
+        results.append(PublishResult(batch.feed, batch.events, next_offsets))
     if blocks:
         tx.events.append(blocks.values())
     return results
 
 
-Result: TypeAlias = Published | PenstockError | None
+Result: TypeAlias = PublishResult | PenstockError | None
 """The result of a request: what was stored, or why nothing was; None if there was nothing to store."""
 
 
-class Request:
+class PublishRequest:
     """One publish; without events it only moves the outbox of its event type."""
 
     def __init__(
@@ -176,7 +178,7 @@ class Request:
         """The time, on the monotonic clock, after which it fails instead of waiting for the outbox."""
         self.moved = False
         """Whether all outbox rows that precede it are in the log."""
-        self.future: Future[Published | None] = Future()
+        self.future: Future[PublishResult | None] = Future()
 
     @property
     def is_exact(self) -> bool:

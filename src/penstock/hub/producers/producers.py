@@ -35,7 +35,7 @@ from penstock.errors import (
 from penstock.hub.background import Clock
 from penstock.hub.feeds import existing_feed
 from penstock.hub.log.publish import NewEvents, Preparation, PublishOptions, find_refusal
-from penstock.hub.log.request import NumberedBatch, ProducerName, Published, Request, digest_input
+from penstock.hub.log.request import NumberedBatch, ProducerName, PublishRequest, PublishResult, digest_input
 from penstock.hub.producers.sequencing import BatchPresence, counts_toward_limit, find_committed, find_excess
 from penstock.storage.producers import Producer, ProducerKey, Window
 from penstock.storage.store import Store, Tx
@@ -100,7 +100,7 @@ class Producers:
         modulus: int,
         *,
         prepare: Prepare,
-        submit: "Callable[[Request], Future[Published | None]]",
+        submit: "Callable[[PublishRequest], Future[PublishResult | None]]",
         place: "Callable[[NewEvents, NumberedBatch, Preparation], tuple[NewEvents, Preparation]]",
     ) -> None:
         """Sequence numbers are counted modulo *modulus*.
@@ -127,7 +127,7 @@ class Producers:
         trims: bool = False,
         deadline: float | None = None,
         **how: Unpack[PublishOptions],
-    ) -> "Future[Published | None]":
+    ) -> "Future[PublishResult | None]":
         """Queue *events* as `Log.submit` does, and store each at most once, by the sequence numbers of *stamp*.
 
         With *trims*, events that follow a stored beginning of the batch are appended. A batch that is still queued at
@@ -148,7 +148,7 @@ class Producers:
         handed, found = self._place(handed, stamped, found)
         if error := find_refusal(found, exact=looks):
             raise error
-        return self._enqueue(Request(who.event_type, handed, found, stamped=stamped))
+        return self._enqueue(PublishRequest(who.event_type, handed, found, stamped=stamped))
 
     def find(self, who: ProducerName) -> ProducerStatus:
         """Return the status of a producer.

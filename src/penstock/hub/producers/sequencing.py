@@ -42,7 +42,7 @@ from penstock.errors import (
     TooManyProducers,
 )
 from penstock.hub.log.publish import Prepared, Unpublishable
-from penstock.hub.log.request import NumberedBatch, Outcome, ProducerName, ProducerResult, Published, Request
+from penstock.hub.log.request import NumberedBatch, Outcome, ProducerName, ProducerResult, PublishRequest, PublishResult
 from penstock.storage.producers import NewBatch, Producer, ProducerKey
 from penstock.storage.store import Tx
 
@@ -133,9 +133,9 @@ class Reservation(NamedTuple):
 class Verdict(NamedTuple):
     """The decision about a request: append *appends*, or answer with *result* without appending."""
 
-    request: Request
+    request: PublishRequest
     appends: Prepared | None = None
-    result: Published | PenstockError | None = None
+    result: PublishResult | PenstockError | None = None
     reservation: Reservation | None = None
     """The sequence numbers of a numbered batch that is appended."""
 
@@ -143,14 +143,16 @@ class Verdict(NamedTuple):
 class StaleError(Exception):
     """Event types or producers have changed since these requests were prepared; nothing was written."""
 
-    def __init__(self, requests: Sequence[Request]) -> None:
+    def __init__(self, requests: Sequence[PublishRequest]) -> None:
         self.requests = requests
 
 
 class _BatchJudge:
     """Judges one numbered batch, whose producer is locked."""
 
-    def __init__(self, tx: Tx, request: Request, key: ProducerKey, producer: Producer | None, modulus: int) -> None:
+    def __init__(
+        self, tx: Tx, request: PublishRequest, key: ProducerKey, producer: Producer | None, modulus: int
+    ) -> None:
         assert request.stamped is not None
         assert request.ready is not None
         self._tx = tx
@@ -196,7 +198,7 @@ class _BatchJudge:
             return self._refused(SequenceTooOld, BatchPresence(None))
         if known == stamped.events:
             told = _produced("duplicate", stamped, repeat.state, found, self._modulus)
-            return Verdict(self._request, result=Published(self._ready.feed, 0, {}, told))
+            return Verdict(self._request, result=PublishResult(self._ready.feed, 0, {}, told))
         if not stamped.trims:
             return self._refused(SequenceOverlap, BatchPresence(False, found))
         return self._append(Reservation(stamped, self._key, producer, repeat.state, found, known))
@@ -219,7 +221,7 @@ def counts_toward_limit(producer: Producer | None) -> bool:
     return producer is not None and not producer.state.is_expired
 
 
-def judge_batch(tx: Tx, request: Request, key: ProducerKey, producer: Producer | None, modulus: int) -> Verdict:
+def judge_batch(tx: Tx, request: PublishRequest, key: ProducerKey, producer: Producer | None, modulus: int) -> Verdict:
     """Decide about the numbered batch of *request*, whose *producer* is locked."""
     return _BatchJudge(tx, request, key, producer, modulus).judge()
 
@@ -241,7 +243,7 @@ def record_producer(tx: Tx, reservation: Reservation, now: int) -> int | None:
     return producer.id
 
 
-def batch_row(producer_id: int, reservation: Reservation, published: Published) -> NewBatch:
+def batch_row(producer_id: int, reservation: Reservation, published: PublishResult) -> NewBatch:
     """Return the ledger row of a batch that was just appended."""
     stamped, state = reservation.stamped, reservation.state
     offset = published.next_offsets[stamped.who.partition] - published.events
@@ -250,7 +252,7 @@ def batch_row(producer_id: int, reservation: Reservation, published: Published) 
     )
 
 
-def result_of(reservation: Reservation, published: Published, modulus: int) -> ProducerResult:
+def result_of(reservation: Reservation, published: PublishResult, modulus: int) -> ProducerResult:
     """Return the result of a batch that was just appended."""
     stop = published.next_offsets[reservation.stamped.who.partition]
     ranges = [*reservation.repeated, OffsetRange(stop - published.events, stop - 1)]

@@ -21,7 +21,7 @@ from penstock.errors import DatabaseUnavailable, Invalid, ParkedNotFound, TooLar
 from penstock.hub.background import Clock, rfc3339
 from penstock.hub.feeds import existing_feed
 from penstock.hub.log.publish import NewEvents, prepare
-from penstock.hub.log.read import CHUNK_ROWS, ColumnChunk, Range, Rows
+from penstock.hub.log.read import CHUNK_ROWS, ColumnChunk, ReadRange, Rows
 from penstock.hub.log.request import append_rows, lock_heads
 from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS, locked_dead_letters
 from penstock.hub.subscriptions.slots import existing
@@ -228,7 +228,7 @@ def _next_event(tx: Tx, subscription_id: str, slot: Slot) -> Found | None:
     stop = min(max(slot.single_until, slot.offset + CHUNK_ROWS), head.next_offset)
     while offset < stop:
         columns = tx.events.columns(partition_id, offset, stop)
-        rows = Rows(ColumnChunk(Range(slot.place[1], partition_id, offset, columns.stop), columns))
+        rows = Rows(ColumnChunk(ReadRange(slot.place[1], partition_id, offset, columns.stop), columns))
         for at, (key, kind, _, data) in enumerate(rows.tuples(), offset):
             text = None if key is None else key.decode()
             if kind == DELETION.encode():

@@ -22,7 +22,7 @@ from penstock.errors import (
 )
 from penstock.hub.hub import Hub
 from penstock.hub.log.read import Reading, WantedPartition
-from penstock.hub.log.request import Published
+from penstock.hub.log.request import PublishResult
 from penstock.server.access import access_of
 from penstock.server.auth import authorize, event_type_named
 from penstock.server.http.encoding import choose_encoding, choose_form
@@ -176,7 +176,7 @@ class _Parts:
         self._read: tuple[Sequence[NewEvent], Sequence[int]] | None = None
         self._at = 0
 
-    def submit(self, *, looks: bool = True) -> "tuple[Future[Published | None] | None, bool]":
+    def submit(self, *, looks: bool = True) -> "tuple[Future[PublishResult | None] | None, bool]":
         """Submit the next part; tell whether another one follows. None: there is no event. See `Hub.submit`."""
         events, lines = self._read = self._read or zeroeventhub.parse_lines(self._body)
         if not events:
@@ -187,7 +187,7 @@ class _Parts:
         return future, part.stop < len(events)
 
 
-def cursors_after(published: Published) -> dict[int, str]:
+def cursors_after(published: PublishResult) -> dict[int, str]:
     """Return the cursor just after what was published, by partition."""
     feed = published.feed
     count, mark = feed.partition_count, feed_mark(feed.name)

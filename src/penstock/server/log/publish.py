@@ -27,7 +27,7 @@ from penstock.errors import (
     UndeletableEvents,
     UnknownConsumer,
 )
-from penstock.hub.log.request import Published
+from penstock.hub.log.request import PublishResult
 from penstock.server.access import access_of
 from penstock.server.http.requests import read_body, refuse_foreign_body
 from penstock.server.http.responses import json_response, warn
@@ -80,7 +80,7 @@ async def _publish(request: Request, *, deletes: bool) -> Response:
     is_small = len(body) <= INLINE_BYTES and state.hub.registry.is_light(name, len(body))
     events: list[NewEvent] = []
 
-    def submit(*, looks: bool = True) -> "Future[Published | None] | None":
+    def submit(*, looks: bool = True) -> "Future[PublishResult | None] | None":
         events[:] = parse_batch(body)
         if not events:
             return None

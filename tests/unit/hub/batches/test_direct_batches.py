@@ -23,7 +23,7 @@ from penstock.errors import (
 )
 from penstock.hub.batches import direct
 from penstock.hub.hub import Hub
-from penstock.hub.log.request import BatchName, ProducerName, Published
+from penstock.hub.log.request import BatchName, ProducerName, PublishResult
 from penstock.hub.producers import sequencing
 from penstock.storage import Store
 from penstock.storage.staging import Batch
@@ -54,7 +54,7 @@ def either_hub(either_store: Store) -> Iterator[Hub]:
     hub.stop()
 
 
-def send(hub: Hub, batch: Batch, partition: int, numbers: range, name: BatchName = FIRST) -> Published:
+def send(hub: Hub, batch: Batch, partition: int, numbers: range, name: BatchName = FIRST) -> PublishResult:
     """Publish events that are *numbers*, under these sequence numbers."""
     assert batch.epoch is not None
     events = [NewEvent.of(b'{"n":%d}' % number) for number in numbers]

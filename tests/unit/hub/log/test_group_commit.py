@@ -15,7 +15,7 @@ from penstock.errors import (
     PartitionRefused,
     Unavailable,
 )
-from penstock.hub.committer import Request
+from penstock.hub.committer import PublishRequest
 from penstock.hub.log.publish import NewEvents
 from penstock.storage import Store
 from penstock.testing.clock import START_AT
@@ -40,7 +40,7 @@ def test_queued_requests_share_transactions_in_their_order_and_none_is_divided(l
 def test_request_of_several_partitions_is_answered_with_the_next_offset_of_each(log: Log, store: Store) -> None:
     feed = create_feed(store, "another", partition_count=3)
     events = [a_new_event({"n": n}, partition=n % 2) for n in range(3)]
-    request = Request(feed.name, NewEvents(events), prepare_events(feed, *events))
+    request = PublishRequest(feed.name, NewEvents(events), prepare_events(feed, *events))
 
     assert read_next_offsets(log.queue(a_publish(feed, "a", partition=1), request)) == [{1: 1}, {0: 2, 1: 2}]
 
@@ -58,12 +58,12 @@ def test_receipt_time_of_a_partition_never_goes_back(log: Log, store: Store) -> 
 
 
 def test_request_without_events_is_answered_with_none(log: Log) -> None:
-    assert read_next_offsets(log.submit(Request("nobody.s"))) == [None]
+    assert read_next_offsets(log.submit(PublishRequest("nobody.s"))) == [None]
 
 
 def test_cancelled_request_is_not_stored(log: Log) -> None:
     gate = log.forwarding.at_write = Gate()
-    log.submit(Request("nobody.s"))
+    log.submit(PublishRequest("nobody.s"))
     gate.await_write()
     cancelled, kept = log.submit(a_publish(log.feed, "a"), a_publish(log.feed, "b"))
     assert cancelled.cancel()
@@ -143,7 +143,7 @@ def test_request_is_prepared_again_after_its_event_type_has_changed(log: Log, st
 def test_request_that_no_longer_fits_is_refused_by_line_and_the_others_are_stored(log: Log, store: Store) -> None:
     feed = create_feed(store, "another", partition_count=2)
     events = [a_new_event(partition=0), a_new_event(partition=1)]
-    unfit = Request("another", NewEvents(events, lines=[3, 8]), prepare_events(feed, *events))
+    unfit = PublishRequest("another", NewEvents(events, lines=[3, 8]), prepare_events(feed, *events))
 
     kept, refused = log.queue(
         a_publish(log.feed, "a"),
@@ -196,7 +196,7 @@ def test_committer_without_requests_stops_at_once(log: Log) -> None:
     assert log.committer.stop(timeout=0)
     assert log.committer.stop()
     with pytest.raises(HubStopped):
-        log.submit(Request("nobody.s"))
+        log.submit(PublishRequest("nobody.s"))
 
 
 def test_stop_with_a_stuck_database_fails_all_requests_and_stores_none_of_them(log: Log) -> None:

@@ -9,7 +9,7 @@ import pytest
 from penstock.core.log.cursor import FIRST
 from penstock.errors import DatabaseUnavailable, OutboxBacklog, OutcomeUnknown
 from penstock.hub import committer as commit
-from penstock.hub.committer import Request
+from penstock.hub.committer import PublishRequest
 from penstock.hub.hub import Hub
 from penstock.hub.log import outbox
 from penstock.hub.log.log import not_settled
@@ -46,7 +46,7 @@ def read_rejected(store: Store) -> list[RejectedRow]:
 def test_waiting_rows_go_before_a_publish_and_do_not_count_in_its_answer(log: Log) -> None:
     into_outbox(log.store, ROWS[:1])
 
-    assert read_next_offsets(log.queue(a_publish(log.feed, "a"), Request(NAME))) == [{0: 2}, None]
+    assert read_next_offsets(log.queue(a_publish(log.feed, "a"), PublishRequest(NAME))) == [{0: 2}, None]
     assert log.letters() == "ua"
 
 

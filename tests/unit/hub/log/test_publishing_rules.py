@@ -18,7 +18,7 @@ from penstock.errors import (
     PublishingRestricted,
     UndeletableEvents,
 )
-from penstock.hub.batches.batches import InvalidLine, separate_invalid
+from penstock.hub.batches.batches import InvalidUploadLine, separate_invalid
 from penstock.hub.log import publish
 from penstock.hub.log.publish import NewEvents, Prepared, Unpublishable, parse_headers
 from penstock.storage.store import DELETION
@@ -416,6 +416,6 @@ def test_sifting_sets_each_bad_event_apart_by_line() -> None:
     assert [(each.line, each.data) for each in rejected] == [
         (1, '{"m":1}'), (4, "7"), (5, '{"n":1}'), (6, "{\\xff}"),
     ]  # fmt: skip
-    assert rejected[0] == InvalidLine(1, rejected[0].reason, '{"m":1}', "k", {"h": "1"}, 0)
+    assert rejected[0] == InvalidUploadLine(1, rejected[0].reason, '{"m":1}', "k", {"h": "1"}, 0)
     assert "required" in rejected[0].reason
     assert all(each.reason for each in rejected)
