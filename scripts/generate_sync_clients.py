@@ -49,38 +49,45 @@ NAMES = {
 
 PHRASES = {
     "End the iteration at once, from another task too.": (
-        "End the iteration. From another thread or a signal handler too: a request under way is waited for.\n\n"
-        "        A request lasts at most as long as `wait`, where the server keeps to it.\n        "
+        "End the iteration. May be called from another thread or a signal handler: a running request is completed.\n\n"
+        "        A request takes at most `wait` seconds if the server respects it.\n        "
     ),
     '>>> import asyncio\n    >>> asyncio.run(AsyncFeed("http://shop/feed", partition_count=4, version=1).cursors())': (
         '>>> Feed("http://shop/feed", partition_count=4, version=1).cursors()'
     ),
-    ", for asyncio: `AsyncFeed`": ": `Feed`",
+    ">>> async with ": ">>> with ",
+    "await client.": "client.",
+    "await producer.": "producer.",
     "A cancellation such as `asyncio.timeout`": "An interruption such as Ctrl-C",
     "an async iterator": "an iterator",
-    "with an asynchronous HTTP client": "with a synchronous HTTP client",
+    "an asynchronous HTTP client": "a synchronous HTTP client",
+    "an asynchronous": "a synchronous",
+    "An asynchronous": "A synchronous",
+    "The asynchronous": "The synchronous",
+    ", which may be asynchronous": "",
     "one task at a time": "one thread at a time",
     "several tasks too": "several threads too",
+    "Several tasks": "Several threads",
     "from another task": "from another thread",
     "from other tasks": "from other threads",
-    "\n    A cancellation takes effect at once and loses nothing: its events are sent again.": "",
+    "\n    A cancellation takes effect at once and loses no events: they are sent again.": "",
     (
-        "\n    A task that is cancelled while it publishes waits for the answer to what it has sent, for"
-        " `cancel_grace_seconds`,\n    before it ends as cancelled: events, and batches, know afterwards whether"
-        " they are published.\n"
+        "\n    A task that is cancelled while it publishes waits up to `cancel_grace_seconds` for the response"
+        " to the batch in\n    flight; then it ends as cancelled. Events and batches know afterwards whether they are"
+        " published.\n"
     ): "",
-    "An `asyncio.Event`, or anyio's,\n                by which": "A `threading.Event` by which",
+    "An `asyncio.Event`, or anyio's,": "A `threading.Event`",
+    "an AsyncIdempotentProducer is made": "an IdempotentProducer is made",
     "an IdempotentProducer is made": "an AsyncIdempotentProducer is made",
     "a `psycopg.AsyncConnection`": "a `sqlite3` or `psycopg` connection",
-    "\n\n        If its task is cancelled, running handlers are cut off; what was handled is committed.\n        ": "",
-    "\n                on_error and progress may be async, too.": "",
-    " for async code": "",
-    "\n                It is async.": "",
-    ", which may be an async one": "",
-    "yours to\n            close.": "yours to close.",
+    (
+        "\n\n        If the task is cancelled, running handlers are cancelled and handled batches are committed."
+        "\n        "
+    ): "",
+    " on_error and progress may be async, too.": "",
     "an `asyncio.Event`": "a `threading.Event`",
+    "An async function": "A function",
     "each in a task": "each in a thread",
-    "several tasks at one time": "several threads",
     ", for asyncio.": ".",
 }
 """Words of docstrings, comments and other strings that differ beyond the names."""

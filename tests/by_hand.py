@@ -22,7 +22,7 @@ from penstock.hub.subscriptions.stream import Parts, Stream
 from penstock.storage import open_store
 from penstock.testing.clock import VirtualClock
 from penstock.testing.factories import an_event_type
-from penstock.wire.subscriptions import Given, asked_of
+from penstock.wire.subscriptions import RawStreamParameters, check_stream_parameters
 
 NAME = "order.placed"
 
@@ -34,7 +34,7 @@ class Play:
         self.scene = scene
         self.now = 1_000.0
         self._told: list[str] = []
-        hub, rules = scene.hub, asked_of(Given(**asked), NAKADI).rules
+        hub, rules = scene.hub, check_stream_parameters(RawStreamParameters(**asked), NAKADI).rules
         hub.subscriptions.streams.live.renew()
         streams = hub.subscriptions.streams
         opened = streams.sessions.open(

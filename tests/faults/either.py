@@ -146,7 +146,7 @@ class Handle:
         return not held
 
     def _guard(self, partition: int) -> Any:
-        return self.inner._lanes.guard(self.inner._lanes.lane(partition))
+        return self.inner._partitions.lock(self.inner._partitions.state(partition))
 
     def close(self, timeout: float | None = None) -> CloseReport:
         close = self.inner.close if self._either.kind == "sync" else self.inner.aclose

@@ -168,7 +168,7 @@ def test_call_cancelled_while_it_claims_or_asks_for_the_category_is_not_stored(
     """The claim may be granted all the same: the next call repeats it with the same id."""
     if which == "category":
         call.mine.properties(0)
-        call.mine.inner._lanes.producing._category = None
+        call.mine.inner._partitions.protocol._category = None
     held = call.hold(
         Held(), to=is_claim if which == "claim" else lambda visit: visit.path == f"/event-types/{scene.name}"
     )

@@ -78,7 +78,7 @@ class Actor:
     def begin(self, faults: list[Fault]) -> None:
         """Set the faults of the next call."""
         self.way.faults = list(faults)
-        doubtful = self.producer._lanes.lane(0).doubtful
+        doubtful = self.producer._partitions.state(0).unresolved
         self.doubtful = [event.data["id"] for event in doubtful.events] if doubtful else []
 
 

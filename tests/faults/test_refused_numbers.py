@@ -21,7 +21,7 @@ OVERLAP = {"received": 0, "next_sequence": 1, "ranges": [{"first": 0, "last": 0}
 
 def set_next(mine: Handle, number: int) -> None:
     """Let a producer go on with another number than the next one of partition 0."""
-    mine.inner._lanes.lane(0).next = number
+    mine.inner._partitions.state(0).next = number
 
 
 def publish_beside(scene: Scene, mine: Handle, *batches: tuple[int, ...]) -> None:

@@ -25,7 +25,7 @@ from penstock.spark.processors.processor import SparkProcessor
 from penstock.spark.projections.database import DatabaseTarget
 from penstock.spark.projections.files import FilesTarget, read
 from penstock.spark.projections.project import Target, project
-from penstock.wire.http import is_passing
+from penstock.wire.http import is_transient
 
 CAUGHT_UP_SECONDS_MAX = 300
 HANGS_SECONDS = 600.0
@@ -161,7 +161,7 @@ def follow(spark: SparkSession, *, url: str, feed: str, targets: list[str], even
             try:
                 project(spark, target(each), url, feed, **rounds)
             except PenstockError as error:  # The hub does not answer: it is begun again.
-                if not is_passing(error):
+                if not is_transient(error):
                     raise
 
 

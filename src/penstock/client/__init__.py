@@ -1,4 +1,4 @@
-"""The hub from afar: clients that publish and read, and feeds of any ZeroEventHub or FeedAPI server."""
+"""Clients of a hub, and readers of feeds of any ZeroEventHub or FeedAPI server."""
 
 from typing import TYPE_CHECKING
 

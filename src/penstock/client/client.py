@@ -1,5 +1,5 @@
 # Generated from async_client.py by scripts/generate_sync_clients.py: do not edit.
-"""The hub from afar."""
+"""The synchronous client of a hub: `Client`."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
@@ -14,7 +14,7 @@ from penstock.client.log.following import RETRY_TIMEOUT
 from penstock.client.log.publishing import (
     BATCH_BYTES,
     BATCH_EVENTS,
-    Batching,
+    BatchLimits,
     Key,
     Published,
     each_event,
@@ -23,17 +23,17 @@ from penstock.client.log.publishing import (
 from penstock.client.protocol import HubProtocol
 from penstock.client.registry import (
     Compatibility,
+    EventTypeOptions,
     PartitionOffsets,
     PublishingProperties,
-    Traits,
-    definition,
+    fill_definition,
+    make_definition,
     schema_text,
-    whole,
 )
 from penstock.client.subscriptions.consumer import Consumer
 from penstock.client.subscriptions.consumer_state import Consumed, ConsumerOptions
 from penstock.client.subscriptions.stream import SubscriptionStream
-from penstock.client.subscriptions.stream_protocol import StreamOptions, SubscriptionBatch, stream_wish
+from penstock.client.subscriptions.stream_protocol import StreamOptions, SubscriptionBatch, stream_parameters
 from penstock.client.subscriptions.subscriptions import Subscriptions
 from penstock.core.events.event import NewEvent
 from penstock.wire.groups import (
@@ -50,15 +50,17 @@ from penstock.wire.log.reader.pages import Data
 
 
 class Client(Closing):
-    """A hub's client. Its methods may be called from several threads.
+    """A synchronous client of a hub. Several threads may call its methods at one time.
 
     Args:
         url: The hub's address, such as `http://localhost:8080`.
-        http: An `httpx2.Client` of your own, with its authentication, proxies and timeouts; it stays yours to close.
-        retry_timeout: Seconds for which a call is tried again where that is safe and the failure can pass; 0: never.
+        http: An `httpx2.Client` with its own authentication, proxies and timeouts. It is not closed with this
+            client.
+        retry_timeout: Seconds for which a call retries failures that are temporary and safe to retry; 0 disables
+            retries.
 
     Raises:
-        BadParameter: *url* is no address. Every method raises WrongAddress where something else than a hub answers.
+        BadParameter: *url* is not an address. All methods raise WrongAddress if the server at *url* is not a hub.
     """
 
     def __init__(self, url: str, *, http: Any = None, retry_timeout: float = RETRY_TIMEOUT) -> None:
@@ -66,84 +68,90 @@ class Client(Closing):
         self._transport = Transport(http)
         self._subscriptions = Subscriptions(self._protocol.subscriptions, self._transport)
 
-    def create_event_type(self, name: str, **traits: Unpack[Traits]) -> None:
-        """Create an event type, whose feed has the same name.
+    def create_event_type(self, name: str, **traits: Unpack[EventTypeOptions]) -> None:
+        """Create an event type, and with it a feed of the same name.
 
         Args:
-            name: Its name, such as `order.placed`.
-            traits: category (`undefined` unless given), partition_count, partition_strategy, partition_key_fields,
-                owning_application, schema, the other members of Nakadi's definition, and `more`: a mapping of any
-                members besides, which are stored and shown.
+            name: The name, such as `order.placed`.
+            traits: Members of the definition: category (`undefined` by default), partition_count, partition_strategy,
+                partition_key_fields, owning_application, schema, the other members of Nakadi's definition, and `more`,
+                a mapping of additional members that the hub stores and shows.
 
         Raises:
-            TypeError: there is no such trait; names the one that was probably meant.
-            EventTypeExists: there is one of that name.
-            InvalidEventType: the definition breaks a rule.
+            TypeError: A member is unknown. The error suggests a similar name.
+            EventTypeExists: An event type of this name exists.
+            InvalidEventType: The definition breaks a rule.
         """
-        self._transport.carry_out(self._protocol.event_types.create(definition(name, traits)))
+        self._transport.carry_out(self._protocol.event_types.create(make_definition(name, traits)))
 
     def event_types(self) -> list[dict[str, Any]]:
-        """Return all event types, as they were defined and with the defaults filled in."""
+        """Return the definitions of all event types, with defaults filled in."""
         return self._transport.carry_out(self._protocol.event_types.all())
 
     def event_type(self, name: str) -> dict[str, Any]:
-        """Return one event type.
+        """Return the definition of one event type, with defaults filled in.
 
         Raises:
-            EventTypeNotFound: there is none of that name.
+            EventTypeNotFound: The event type does not exist.
         """
         return self._transport.carry_out(self._protocol.event_types.show(name))
 
     def replace_event_type(self, definition: Mapping[str, Any], *, allow_reordering: bool = False) -> None:
-        """Let an event type be what *definition* says, in Nakadi's shape: all of it, its name included.
+        """Replace the definition of the event type that *definition* names.
 
-        What it does not say becomes what it is by default; annotations, labels, statistic and retention stay. Without
-        *allow_reordering* a change is refused that takes from the events of a key the order that they have: a change
-        away from the partition strategies `hash` and `user_defined`, and one to other key fields.
+        Members that *definition* omits return to their defaults, except annotations, labels, statistic and retention,
+        which stay. Without *allow_reordering* the hub refuses a change that would break the order of a key's events:
+        leaving the partition strategy `hash` or `user_defined`, or changing the key fields.
+
+        Args:
+            definition: The whole definition in Nakadi's format, including the name.
+            allow_reordering: Allow such a change.
 
         Raises:
-            EventTypeNotFound: there is none of that name.
-            InvalidEventType: the definition breaks a rule, or changes what cannot be changed.
-            IncompatibleSchema: the event type's mode does not allow the change of its schema.
+            EventTypeNotFound: The event type does not exist.
+            InvalidEventType: The definition breaks a rule, or changes an immutable member.
+            IncompatibleSchema: The compatibility mode does not allow the change of the schema.
         """
-        replaces = self._protocol.event_types.replace(whole(definition), allow_reordering=allow_reordering)
+        replaces = self._protocol.event_types.replace(fill_definition(definition), allow_reordering=allow_reordering)
         self._transport.carry_out(replaces)
 
     def check_definition(self, definition: Mapping[str, Any], *, allow_reordering: bool = False) -> None:
-        """Return if the hub would let an event type be what *definition* says, in Nakadi's shape; nothing is changed.
+        """Check whether the hub would accept *definition*, without changing anything.
 
-        It would be created where there is none of that name, else replaced, and given more partitions if it says so.
+        The hub checks what applying it would do: create the event type if it does not exist, otherwise replace it, and
+        add partitions if *definition* has more.
 
         Raises:
-            PenstockError: the hub would refuse that: whatever `create_event_type`, `replace_event_type` or
-                `grow_partitions` would raise, and GuidelinesBroken of a hub that refuses by guidelines.
+            PenstockError: The hub would refuse it, with the error of `create_event_type`, `replace_event_type` or
+                `grow_partitions`, or with GuidelinesBroken.
         """
-        checks = self._protocol.event_types.check(whole(definition), allow_reordering=allow_reordering)
+        checks = self._protocol.event_types.check(fill_definition(definition), allow_reordering=allow_reordering)
         self._transport.carry_out(checks)
 
     def grow_partitions(self, name: str, count: int) -> None:
-        """Give the event type partitions until it has *count*; harmless where it has so many.
+        """Add partitions until the event type has *count*. Does nothing if it has that many.
 
-        From then on keys may fall in other partitions: the order of a key's events is lost across this moment.
+        Keys may map to other partitions afterwards: the order of a key's events is not kept across this change.
 
         Raises:
-            EventTypeNotFound: there is none of that name.
-            InvalidEventType: that is fewer than there are, or more than may be.
+            EventTypeNotFound: The event type does not exist.
+            InvalidEventType: *count* is smaller than the current number of partitions, or above the limit.
         """
         self._transport.carry_out(self._protocol.event_types.grow(name, count))
 
     def check_compatibility(
         self, name: str, schema: str | Mapping[str, Any], *, version: str = "latest"
     ) -> Compatibility:
-        """Tell what giving the event type another JSON Schema would mean; nothing is changed.
+        """Return the effect of changing the event type's JSON Schema to *schema*, without changing anything.
 
         Args:
             name: The event type.
-            schema: The schema, decoded or as text.
-            version: The version of its schema to compare with.
+            schema: The new schema, decoded or as JSON text.
+            version: The version of the current schema to compare with.
 
         Raises:
-            EventTypeNotFound, SchemaVersionNotFound: there is none such.
+            EventTypeNotFound: The event type does not exist.
+            SchemaVersionNotFound: The event type has no schema of this version.
         """
         return self._transport.carry_out(
             self._protocol.event_types.check_compatibility(name, schema_text(schema), version)
@@ -153,15 +161,15 @@ class Client(Closing):
         """Delete an event type and all its events.
 
         Raises:
-            EventTypeNotFound: there is none of that name.
+            EventTypeNotFound: The event type does not exist.
         """
         self._transport.carry_out(self._protocol.event_types.delete(name))
 
     def partitions(self, name: str) -> list[PartitionOffsets]:
-        """Return the offsets of what each partition of the event type holds, in the partitions' order.
+        """Return the first and last available offset of each partition, sorted by partition.
 
         Raises:
-            EventTypeNotFound: there is none of that name.
+            EventTypeNotFound: The event type does not exist.
         """
         return self._transport.carry_out(self._protocol.event_types.partitions(name))
 
@@ -175,32 +183,36 @@ class Client(Closing):
         batch_bytes: int = BATCH_BYTES,
         progress: Callable[[Published], object] | None = None,
     ) -> Published:
-        """Publish one event or any number of them, in their order; return when all are durably in the feed.
+        """Publish one event, or any number of events in their order. Return once all of them are durably stored.
 
-        Events of business and data event types get a `metadata.eid` and a `metadata.occurred_at` where they have none.
-        A long iterable is sent in batches as it goes, each in a transaction of its own.
+        An iterable is sent in batches while it is consumed; each batch is one transaction. Events of business and data
+        event types get a `metadata.eid` and `metadata.occurred_at` if they have none.
 
         Args:
-            event_type: Where to.
-            events: A mapping, a dataclass, a msgspec Struct or a pydantic model; a DataChange of one of them; the bytes
-                or the text of a JSON object; a NewEvent with its own key, headers and partition; or an iterable of
-                these.
-            key: The key of all events that have none of their own, or a function from an event, as handed in, to it.
-            batch_events: Events to send at one time.
-            batch_bytes: Bytes to send at one time.
-            progress: Called after each batch with what has been published so far.
+            event_type: The event type to publish to.
+            events: One event, or an iterable of events. An event is a mapping, a dataclass,
+                a msgspec Struct, a pydantic model, a DataChange of one of these, JSON text or bytes, or a NewEvent with
+                its own key, headers and partition.
+            key: The key of events that have none, or a function that returns the key of an event.
+            batch_events: Maximum number of events in one batch.
+            batch_bytes: Maximum size of one batch, in bytes.
+            progress: Called after each batch with the totals so far.
 
         Raises:
-            OutcomeUnknown: the connection broke while the answer was awaited. The batch may or may not be in the feed;
-                it is not sent again, since that could duplicate it. Fields: published (events before it, which are
-                in), doubtful (events of which it is not known).
-            InvalidEvent, EventTooLarge: an event was refused, and its batch with it. Fields: line (counted from 1 over
-                all events of the call), published.
-            EventTypeNotFound: there is no such event type.
-            Unavailable: the hub could not be reached, or refused, for `retry_timeout`; nothing of the batch
-                is in.
+            OutcomeUnknown: The connection was lost before the response arrived, so the batch may or may not be stored.
+                It is not sent again, since that could store it twice. Fields: `published`, the number of events that
+                are certainly stored, and `doubtful`, the size of the batch.
+            PenstockError: A batch was refused. Field `published` has the number of events stored before it, `line` the
+                position of the refused event, from 1.
+            Unavailable: The hub could not be reached, or refused, until *retry_timeout* was over. Nothing of the batch
+                is stored.
+            TypeError: *events* is neither an event nor an iterable of events.
+
+        >>> client = Client("http://localhost:8080")
+        >>> client.publish("order.placed", {"id": 1}, key="customer-7")  # doctest: +SKIP
+        Published(count=1, byte_count=38, cursors={0: '...'})
         """
-        batching = Batching(event_count=batch_events, byte_count=batch_bytes)
+        batching = BatchLimits(event_count=batch_events, byte_count=batch_bytes)
         exchange = self._protocol.publishing.publish(event_type, key, batching, progress)
         return self._transport.carry_out(exchange, each_event(events))
 
@@ -211,33 +223,33 @@ class Client(Closing):
         partition_count: int | None = None,
         type: type[Data] | UnionType | None = None,
     ) -> Feed[Data]:
-        """Return the event type's feed, over this client's connections.
+        """Return the feed of an event type, which is read over this client's connections.
 
         Args:
-            event_type: Whose feed.
-            partition_count: See the feed as having so many partitions: a divisor of the number it has merges some, a
-                multiple splits them. None: as they are.
-            type: What `data` of each event is to be, such as a dataclass; see `Feed`.
+            event_type: The event type.
+            partition_count: Read the feed as this number of partitions: a divisor of the actual number merges
+                partitions, a multiple splits them. None reads it as it is.
+            type: Type of `data` of each event, such as a dataclass; see `Feed`.
 
         Raises:
-            TypeError: events cannot be read into *type*.
+            TypeError: Events cannot be decoded into *type*.
         """
         options = self._protocol.feed_options(event_type, partition_count)
         return Feed(**options, http=self._transport.http, type=type)
 
     def partition_for(self, event_type: str, event: Any, *, key: str | None = None) -> int | None:
-        """Return in which partition *event* belongs by its event type's strategy; None: any will do.
+        """Return the partition of *event* according to the event type's partition strategy. None means any partition.
 
-        What the event type is is asked for once; with more partitions, keys fall in others.
+        The event type is requested once and then cached: keys map to other partitions if it gets more partitions later.
 
         Args:
-            event_type: Where it is to be published.
-            event: What `publish` takes.
-            key: Its key, where it has none of its own.
+            event_type: The event type that the event is for.
+            event: An event as `publish` accepts it.
+            key: The key, if the event has none.
 
         Raises:
-            EventTypeNotFound: there is none of that name.
-            PartitionRefused: it lacks what would say that.
+            EventTypeNotFound: The event type does not exist.
+            PartitionRefused: The event lacks the fields that determine its partition.
         """
         choice = self._transport.carry_out(self._protocol.event_types.partition_choice(event_type))
         return choice.of(new_event(event, key))
@@ -245,50 +257,51 @@ class Client(Closing):
     def publishing_properties(
         self, event_type: str, partition: int, producer_group: str
     ) -> PublishingProperties | None:
-        """Return how far a producer group has come in a partition; None: nobody has published as that.
+        """Return the state of a producer group in a partition; None if it has not published there.
 
         Raises:
-            ProducerStateExpired: the hub does not know that any more.
+            ProducerStateExpired: The hub has forgotten the producer group.
         """
         exchange = self._protocol.event_types.producer(event_type, partition, producer_group)
         return self._transport.carry_out(exchange)
 
     def consumer_groups(self, event_type: str | None = None, *, kind: str | None = None) -> list[ConsumerGroup]:
-        """Return the consumer groups whose positions the hub keeps, and how far each is behind; sorted by name.
+        """Return all consumer groups and their lag, sorted by name.
 
         Args:
-            event_type: Only those that read it.
-            kind: Only cursor sets (`cursorset`), only those of kind `subscription`, `processor` or `spark`.
+            event_type: Return only groups that read this event type.
+            kind: Return only groups of this kind: `cursorset`, `subscription`, `processor` or `spark`.
 
         Raises:
-            EventTypeNotFound: there is none of that name.
+            EventTypeNotFound: The event type does not exist.
         """
         return self._transport.carry_out(self._protocol.consumer_groups.all(event_type, kind))
 
     def consumer_group(self, name: str) -> ConsumerGroupDetails:
-        """Return a consumer group with all its positions.
+        """Return one consumer group with all its positions.
 
         Raises:
-            GroupNotFound: there is none of that name.
+            GroupNotFound: The group does not exist.
         """
         return self._transport.carry_out(self._protocol.consumer_groups.show(name))
 
     def commit_positions(
         self, group: str, positions: Iterable[NewPosition], *, kind: str | None = None
     ) -> list[CommittedPosition]:
-        """Store positions of a consumer group, all or none, and return them as they are stored.
+        """Store positions of a consumer group, all or none. Return them as stored.
 
         Args:
-            group: Its name.
-            positions: What it wants next in each partition; with `expected` only where that stands there now.
-            kind: What it is where it is new: `processor`, `spark` or `cursorset`.
+            group: The name of the group.
+            positions: The next offset wanted in each partition. A position with `expected` is stored only if the stored
+                one equals it.
+            kind: The kind of a new group: `processor`, `spark` or `cursorset`.
 
         Raises:
-            PositionMoved: something else stands there than was expected; says what.
-            UnusablePosition: a position is none that there is.
-            GroupKindDiffers: it is of another kind, or a subscription.
-            OutcomeUnknown, ConnectionLost: with `expected`, it is not known whether they are stored: look before you
-                commit again. Without, it is tried again.
+            PositionMoved: A stored position differs from `expected`; the error has both.
+            UnusablePosition: A position does not exist.
+            GroupKindDiffers: The group is of another kind, or is a subscription.
+            OutcomeUnknown, ConnectionLost: With `expected`, the positions may or may not be stored: read them before
+                committing again. Without it, the commit is retried.
         """
         return self._transport.carry_out(self._protocol.consumer_groups.commit(group, positions, kind))
 
@@ -302,46 +315,46 @@ class Client(Closing):
         reason: str | None = None,
         dry_run: bool = False,
     ) -> list[ResetPosition]:
-        """Move positions of a consumer group, forward or back, all or none; the hub remembers it.
+        """Move positions of a consumer group forward or back, all or none. The hub records it in the group's history.
 
-        Whoever runs as that group is not told: it is best stopped before. A stream of Spark's hears of it by itself.
+        Running consumers of the group are not notified: stop them first. A Spark stream notices the change by itself.
 
         Args:
-            group: Its name.
-            items: What to move where. Without, all that it reads is moved.
-            to: Without items, where to: `begin` or `end`.
-            at: Without items, the time whose events are wanted first.
-            reason: Why, for those who ask later.
-            dry_run: Only return what would be moved.
+            group: The name of the group.
+            items: The positions to move, and where to. None moves all positions of the group.
+            to: Without *items*: `begin` or `end`.
+            at: Without *items*: move to the first event received at this time or later.
+            reason: A reason for the history.
+            dry_run: Only return the positions that would be moved.
 
         Raises:
-            GroupNotFound: there is none of that name.
-            GroupKindDiffers: it is a subscription, which is reset as such.
-            UnusablePosition: a position is none that there is.
+            GroupNotFound: The group does not exist.
+            GroupKindDiffers: The group is a subscription. Reset it with `subscriptions.reset`.
+            UnusablePosition: A position does not exist.
         """
         exchange = self._protocol.consumer_groups.reset(group, items, to=to, at=at, reason=reason, dry_run=dry_run)
         return self._transport.carry_out(exchange)
 
     def group_history(self, group: str, *, limit: int | None = None) -> list[GroupIntervention]:
-        """Return what was done to a consumer group over its head, the newest first, up to *limit*.
+        """Return the resets of a consumer group, newest first, at most *limit*.
 
         Raises:
-            GroupNotFound: there is none of that name.
+            GroupNotFound: The group does not exist.
         """
         return self._transport.carry_out(self._protocol.consumer_groups.history(group, limit))
 
     def forget_group(self, group: str) -> None:
-        """Forget a consumer group, with its positions and its history.
+        """Delete a consumer group with its positions and its history.
 
         Raises:
-            GroupNotFound: there is none of that name.
-            GroupKindDiffers: it is a subscription, which is deleted as such.
+            GroupNotFound: The group does not exist.
+            GroupKindDiffers: The group is a subscription. Delete it with `subscriptions.delete`.
         """
         self._transport.carry_out(self._protocol.consumer_groups.forget(group))
 
     @property
     def subscriptions(self) -> Subscriptions:
-        """The hub's subscriptions: created, shown, reset, deleted; their statistics, and their parked keys."""
+        """The hub's subscriptions: create, show, reset and delete them, inspect statistics and parked keys."""
         return self._subscriptions
 
     def subscription(
@@ -353,26 +366,28 @@ class Client(Closing):
         type: type[Data] | UnionType | None = None,
         **options: Unpack[StreamOptions],
     ) -> SubscriptionStream[Data]:
-        """Return the batches of a subscription, as a stream of them: iterate, commit what you have dealt with, close.
+        """Return a stream of a subscription's batches: iterate over it, commit processed batches, and close it.
 
-        Where a stream ends or its connection is lost, the next one begins after what is committed. It waits where
-        there is no room for it, since as many consumers as there are partitions have one each.
+        When a stream ends or its connection is lost, the next one begins after the committed events. A subscription has
+        at most one stream per partition; a further consumer waits until there is room.
 
         Args:
-            subscription: Its id; or a mapping in Nakadi's shape (owning_application, event_types, and as it is needed
-                consumer_group, read_from …): that one is created if it is missing.
-            reconnect: Whether another stream begins where one has ended; else the iteration ends: see `reason`.
-            retry: How often, and after which pauses, a stream is asked for that cannot be had.
-            type: What `data` of each event is to be, such as a dataclass; see `Feed`.
-            options: The fields of `StreamWish`: batch_limit (100), batch_flush_timeout (1), max_uncommitted_events (ten
-                batches), partitions (its share), commit_timeout (60), stream_timeout, stream_limit, batch_timespan.
+            subscription: The id; or a mapping in Nakadi's format (owning_application, event_types, optionally
+                consumer_group, read_from …), which is created if it does not exist.
+            reconnect: Begin another stream when one has ended. Otherwise the iteration ends; see `reason`.
+            retry: Retries of a stream that cannot be opened.
+            type: Type of `data` of each event, such as a dataclass; see `Feed`.
+            options: The fields of `StreamParameters`: batch_limit (100), batch_flush_timeout (1),
+                max_uncommitted_events (ten batches), partitions (an equal share), commit_timeout (60), stream_timeout,
+                stream_limit, batch_timespan.
 
         Raises:
-            TypeError, BadParameter: an option is none, or makes no sense; or events cannot be read into *type*.
-            PenstockError: from the iteration, such as SubscriptionNotFound, where trying again does not help.
+            TypeError: An option is unknown, or events cannot be decoded into *type*.
+            BadParameter: The value of an option is invalid.
+            PenstockError: Raised by the iteration for errors that retrying does not fix, such as SubscriptionNotFound.
         """
         return SubscriptionStream(
-            self._transport, self._protocol.url, subscription, stream_wish(options), retry=retry,
+            self._transport, self._protocol.url, subscription, stream_parameters(options), retry=retry,
             retry_timeout=self._protocol.retry_timeout, reconnect=reconnect, kind=type,
         )  # fmt: skip
 
@@ -382,20 +397,21 @@ class Client(Closing):
         handler: Callable[[SubscriptionBatch[Any]], object],
         **options: Unpack[ConsumerOptions],
     ) -> Consumer:
-        """Return who consumes a subscription once it is told to `run`, until it is told to `stop`.
+        """Return a consumer, which calls *handler* with each batch of a subscription from `run` until `stop`.
 
         Args:
             subscription: As for `subscription`.
-            handler: Called with each batch. What it returns does not matter; if it raises, the batch comes again.
-            options: Those of a `subscription`, with room ahead for ten batches for each worker, and these: workers, how
-                many partitions are handled at a time, each in a thread (1). grace_seconds, for which handlers may go on
-                that run when it is stopped (30). retry, as for `subscription`, its pauses also between two attempts to
-                handle a batch. cancel, a `threading.Event` that stops it. on_error, called with batch and error in
-                place of a warning in the log; if it raises, that ends the consumer. progress, called with how far it
-                has come, whenever something was committed. type, as for `subscription`.
+            handler: A function that is called with each batch. Its result is ignored; if it raises, the batch is
+                delivered again.
+            options: The options of `subscription`, with ten batches sent ahead for each worker by default, and these:
+                workers (1), the number of partitions handled at one time, each in a thread. grace_seconds (30), seconds
+                that running handlers get to finish after `stop`. retry, as for `subscription`; its delays apply to
+                failed handlers too. cancel, a `threading.Event` that stops it. on_error, called with the batch and the
+                error instead of logging a warning; if it raises, the consumer ends. progress, called with the totals
+                after each commit. type, as for `subscription`.
 
         Raises:
-            TypeError, BadParameter: as `subscription`.
+            TypeError, BadParameter: As for `subscription`.
         """
         return Consumer(
             self._transport,
@@ -412,13 +428,13 @@ class Client(Closing):
         handler: Callable[[SubscriptionBatch[Any]], object],
         **options: Unpack[ConsumerOptions],
     ) -> Consumed:
-        """Have *handler* called with each batch and commit what it has handled: run a `consumer` to its end."""
+        """Call *handler* with each batch and commit it: run a `consumer` to its end."""
         return self.consumer(subscription, handler, **options).run()
 
     def parts(self) -> tuple[HubProtocol, Transport]:
-        """Return what an IdempotentProducer is made of: what is said to the hub, and the connections for it."""
+        """Return the protocol and the connections, from which an IdempotentProducer is made."""
         return self._protocol, self._transport
 
     def close(self) -> None:
-        """Close the connections, unless they are of a client that was handed in."""
+        """Close the connections, unless they belong to a client that was passed as *http*."""
         self._transport.close()

@@ -1,4 +1,4 @@
-"""A hub's consumer groups, from afar."""
+"""Protocol of a hub's consumer groups."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
@@ -6,7 +6,7 @@ from typing import Any, Final, Generic, Literal, TypeVar
 
 import msgspec
 
-from penstock.client.http.exchanges import JsonExchange, decoded
+from penstock.client.http.exchanges import JsonExchange, decode_response
 from penstock.errors import GroupNotFound
 from penstock.wire.groups import (
     GROUPS_MAX,
@@ -18,7 +18,7 @@ from penstock.wire.groups import (
     PositionReset,
     ResetPosition,
 )
-from penstock.wire.http import Exchange, Request, address, is_passing, is_undone
+from penstock.wire.http import Exchange, HttpRequest, is_not_applied, is_transient, join_url
 
 _JSON: Final = {"content-type": "application/json", "accept": "application/json"}
 _ACCEPTED: Final = {"accept": "application/json"}
@@ -26,29 +26,29 @@ Item = TypeVar("Item")
 
 
 def group_address(url: str, name: str, *path: str) -> str:
-    """Return where *path* is of the consumer group of that name.
+    """Return the address of *path* of the consumer group *name*.
 
     Raises:
-        GroupNotFound: none can be called so, and a hub would take it for another path.
+        GroupNotFound: The name is not valid, and would lead to another path.
     """
     if name in ("", ".", ".."):
         raise GroupNotFound(group=name)
-    return address(url, "groups", name, *path)
+    return join_url(url, "groups", name, *path)
 
 
 class ConsumerGroups:
-    """The protocol side of a hub's consumer groups."""
+    """Protocol of a hub's consumer groups."""
 
     def __init__(self, url: str, *, retry_timeout: float, clock: Callable[[], float]) -> None:
         self._url = url
         self._json = JsonExchange(retry_timeout, clock)
 
     def all(self, event_type: str | None, kind: str | None) -> Exchange[list[ConsumerGroup]]:
-        """Return the groups of an event type, and of that kind; None: of any. All pages are asked for."""
+        """Return the groups of an event type and a kind; None means any. All pages are requested."""
         asked = {"event_type": event_type, "kind": kind, "limit": GROUPS_MAX}
         found: list[ConsumerGroup] = []
         while True:
-            page = yield from self._page(address(self._url, "groups", query=_given(asked)), ConsumerGroup)
+            page = yield from self._page(join_url(self._url, "groups", query=_given(asked)), ConsumerGroup)
             found += page.items
             if not (page.goes_on and page.items):
                 return found
@@ -56,21 +56,21 @@ class ConsumerGroups:
 
     def show(self, name: str) -> Exchange[ConsumerGroupDetails]:
         """Return one group with all its positions."""
-        request = Request(method="GET", url=group_address(self._url, name), headers=_ACCEPTED)
-        answer = yield from self._json.done(request, is_passing, 200)
-        found: ConsumerGroupDetails = decoded(answer, ConsumerGroupDetails)
+        request = HttpRequest(method="GET", url=group_address(self._url, name), headers=_ACCEPTED)
+        answer = yield from self._json.send(request, is_transient, 200)
+        found: ConsumerGroupDetails = decode_response(answer, ConsumerGroupDetails)
         return found
 
     def commit(
         self, name: str, positions: Iterable[NewPosition], kind: str | None
     ) -> Exchange[list[CommittedPosition]]:
-        """Store positions, all or none; where something is expected to stand there, they are not sent twice."""
+        """Store positions, all or none. Positions with `expected` are not sent twice."""
         items = list(positions)
         blindly = all(each.expected is msgspec.UNSET for each in items)
         body = {"items": items} | ({} if kind is None else {"kind": kind})
         request = self._on_positions("POST", name, body)
-        answer = yield from self._json.done(request, is_passing if blindly else is_undone, 200)
-        found: list[CommittedPosition] = decoded(answer, _Committed).items
+        answer = yield from self._json.send(request, is_transient if blindly else is_not_applied, 200)
+        found: list[CommittedPosition] = decode_response(answer, _Committed).items
         return found
 
     def reset(
@@ -92,17 +92,17 @@ class ConsumerGroups:
         }
         given = {member: value for member, value in body.items() if value is not None}
         request = self._on_positions("PATCH", name, given | {"dry_run": dry_run})
-        answer = yield from self._json.done(request, is_passing if dry_run else is_undone, 200)
-        found: list[ResetPosition] = decoded(answer, _Reset).items
+        answer = yield from self._json.send(request, is_transient if dry_run else is_not_applied, 200)
+        found: list[ResetPosition] = decode_response(answer, _Reset).items
         return found
 
     def history(self, name: str, limit: int | None) -> Exchange[list[GroupIntervention]]:
-        """Return up to *limit* of what was done to a group, the newest first; None: all of it."""
+        """Return up to *limit* resets of a group, newest first; None returns all."""
         asked: dict[str, Any] = {}
         found: list[GroupIntervention] = []
         while limit is None or len(found) < limit:
             asked["limit"] = GROUPS_MAX if limit is None else min(GROUPS_MAX, limit - len(found))
-            url = address(group_address(self._url, name, "history"), query=_given(asked))
+            url = join_url(group_address(self._url, name, "history"), query=_given(asked))
             page = yield from self._page(url, GroupIntervention)
             found += page.items
             if not (page.goes_on and page.items):
@@ -111,17 +111,17 @@ class ConsumerGroups:
         return found
 
     def forget(self, name: str) -> Exchange[None]:
-        """Forget a group with its positions."""
-        request = Request(method="DELETE", url=group_address(self._url, name))
-        yield from self._json.done(request, is_undone, 204)
+        """Delete a group with its positions."""
+        request = HttpRequest(method="DELETE", url=group_address(self._url, name))
+        yield from self._json.send(request, is_not_applied, 204)
 
-    def _on_positions(self, method: str, name: str, body: Any) -> Request:
+    def _on_positions(self, method: str, name: str, body: Any) -> HttpRequest:
         url = group_address(self._url, name, "positions")
-        return Request(method=method, url=url, headers=_JSON, body=msgspec.json.encode(body))
+        return HttpRequest(method=method, url=url, headers=_JSON, body=msgspec.json.encode(body))
 
     def _page(self, url: str, item: type[Item]) -> Exchange["_Page[Item]"]:
-        answer = yield from self._json.done(Request(method="GET", url=url, headers=_ACCEPTED), is_passing, 200)
-        found: _Page[Item] = decoded(answer, _Page[item])  # type: ignore[valid-type]
+        answer = yield from self._json.send(HttpRequest(method="GET", url=url, headers=_ACCEPTED), is_transient, 200)
+        found: _Page[Item] = decode_response(answer, _Page[item])  # type: ignore[valid-type]
         return found
 
 

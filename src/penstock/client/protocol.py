@@ -1,4 +1,4 @@
-"""The protocol side of one hub, which both clients carry out."""
+"""Protocol of one hub, which the synchronous and the asynchronous client carry out."""
 
 import time
 from datetime import UTC, datetime
@@ -6,14 +6,19 @@ from typing import Any
 from uuid import uuid4
 
 from penstock.client.groups import ConsumerGroups
-from penstock.client.log.publishing import Publishing
+from penstock.client.log.publishing import PublishProtocol
 from penstock.client.registry import EventTypes, hub_address
 from penstock.client.subscriptions.protocol import SubscriptionProtocol
 from penstock.wire.http import check_retry_timeout
 
 
 class HubProtocol:
-    """What can be asked of the hub at *url*, again for up to *retry_timeout* seconds where that is safe."""
+    """Protocol of the hub at *url*: its event types, consumer groups, subscriptions, and publishing.
+
+    Args:
+        url: The hub's address.
+        retry_timeout: Seconds for which a request is retried, where that is safe.
+    """
 
     def __init__(self, url: str, retry_timeout: float) -> None:
         check_retry_timeout(retry_timeout)
@@ -24,7 +29,7 @@ class HubProtocol:
         self.subscriptions = SubscriptionProtocol(
             url, self.event_types, retry_timeout=retry_timeout, clock=time.monotonic
         )
-        self.publishing = Publishing(
+        self.publishing = PublishProtocol(
             url,
             self.event_types,
             retry_timeout=retry_timeout,
@@ -34,7 +39,7 @@ class HubProtocol:
         )
 
     def feed_options(self, event_type: str, partition_count: int | None) -> dict[str, Any]:
-        """Return how the feed of *event_type* is read: merged, or with a partition count of the reader's own."""
+        """Return the arguments of the feed of *event_type*: merged, or split into *partition_count* partitions."""
         known: dict[str, Any] = {"merged": True} if partition_count is None else {"version": 1}
         return {
             "url": hub_address(self.url, "feeds", event_type),

@@ -1,9 +1,4 @@
-"""What a hub says of giving an event type another schema.
-
-In which partition an event belongs, as its event type says: what the hub goes by, known beforehand.
-
-The hub's event types, from afar.
-"""
+"""Protocol of a hub's event types: their definitions, the compatibility of schemas, and the partition of an event."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +7,7 @@ from typing import Any, Final, TypedDict
 
 import msgspec
 
-from penstock.client.http.exchanges import JsonExchange, decoded
+from penstock.client.http.exchanges import JsonExchange, decode_response
 from penstock.core.events.encoding import describe_mismatch
 from penstock.core.events.event import NewEvent
 from penstock.core.events.partitioning import hash_partition, key_text
@@ -25,59 +20,59 @@ from penstock.errors import (
     ProducerStateExpired,
 )
 from penstock.schema.traversal import Path, key_path
-from penstock.wire.http import Answer, Exchange, Request, address, check_steps, is_passing, is_undone
+from penstock.wire.http import Exchange, HttpRequest, HttpResponse, check_path, is_not_applied, is_transient, join_url
 from penstock.wire.log.nakadi import parse_offset
-from penstock.wire.producers import Shown
+from penstock.wire.producers import ProducerProperties
 
 
 class SchemaChange(msgspec.Struct, frozen=True, kw_only=True):
-    """One difference between the schema that an event type has and another one."""
+    """One difference between an event type's schema and another schema."""
 
     pointer: str
-    """Where, as a JSON pointer into the new schema or, of what is gone, into the old one."""
+    """JSON pointer into the new schema, or into the old one for a removal."""
     rule: str
     """The kind of change, such as `property-removed`."""
     says: str
     level: str
-    """Which number of the version it raises: PATCH, MINOR or MAJOR."""
+    """The part of the version number that the change increments: PATCH, MINOR or MAJOR."""
     refused: bool
-    """Whether the event type's mode of compatibility does not allow it."""
+    """Whether the compatibility mode of the event type forbids the change."""
     instead: str = ""
-    """What to do instead, where it is refused."""
+    """An alternative to a refused change."""
     producers: bool = False
-    """Whether it is certain that producers can stay as they are."""
+    """Whether producers can certainly stay unchanged."""
     consumers: bool = False
-    """Whether it is certain that consumers can stay as they are."""
+    """Whether consumers can certainly stay unchanged."""
     old: Any = None
     new: Any = None
 
 
 class Compatibility(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether an event type could be given a schema, and what that would mean."""
+    """Result of a compatibility check: whether the event type accepts a schema, and the differences."""
 
     compatible: bool
     compatibility_mode: str
-    """The mode by which that is so."""
+    """The compatibility mode that decided."""
     evolution: str = "nakadi"
-    """By whose list the mode `forward` goes: `nakadi`, or `consumers`, that of the event guidelines too."""
+    """The rules of mode `forward`: `nakadi`, or `consumers`, which the event guidelines use too."""
     validated_against_version: str
-    """The version of the schema with which it was compared."""
+    """The version of the schema that was compared."""
     version: str
-    """The version that it would get; where it says the same or is refused, the one that there is."""
+    """The version that the schema would get; the current version if the schema is equal or refused."""
     producers: bool
-    """Whether it is certain that producers can stay as they are."""
+    """Whether producers can certainly stay unchanged."""
     consumers: bool
-    """Whether it is certain that consumers can stay as they are."""
+    """Whether consumers can certainly stay unchanged."""
     changes: list[SchemaChange] = []
     error: str | None = None
-    """Why it could not be given, where that is so."""
+    """The reason for a refusal."""
 
 
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class PartitionChoice:
-    """Chooses for one event type, as it was when it was asked for; with more partitions keys fall in others."""
+    """The partitioner of one event type, as of the time it was requested; adding partitions changes it."""
 
     def __init__(self, definition: Mapping[str, Any]) -> None:
         self.partition_count = int(definition["partition_count"])
@@ -87,10 +82,10 @@ class PartitionChoice:
         self._paths: list[Path] = [key_path(prefix + field) for field in fields]
 
     def of(self, event: NewEvent) -> int | None:
-        """Return the partition of *event*; None: any will do.
+        """Return the partition of *event*; None means any partition.
 
         Raises:
-            PartitionRefused: it lacks what would say that.
+            PartitionRefused: The event lacks the fields that determine its partition.
         """
         if self._strategy == "random":
             return None
@@ -119,23 +114,23 @@ class PartitionChoice:
 
 @dataclass(frozen=True, slots=True)
 class PublishingProperties:
-    """How far a producer has come in a partition."""
+    """The state of a producer group in a partition."""
 
     partition: int
     producer_group: str
     epoch: int
     last_published_sequence: int | None
-    """None: nothing was published with this epoch."""
+    """The sequence number of the last event; None if nothing was published in this epoch."""
     next_sequence: int
     last_offset: int | None
-    """The offset of its last event; None: it has none with this epoch."""
+    """The offset of the last event; None if nothing was published in this epoch."""
 
 
-def properties_of(shown: Shown) -> PublishingProperties:
-    """Return how far a producer has come, as the hub shows it.
+def properties_of(shown: ProducerProperties) -> PublishingProperties:
+    """Return the state of a producer from the hub's response.
 
     Raises:
-        ProducerStateExpired: the hub does not know that any more.
+        ProducerStateExpired: The hub has forgotten the producer's sequence number.
     """
     if shown.next_sequence is None:
         told = {"producer_group": shown.producer_group, "partition": shown.partition}
@@ -151,43 +146,43 @@ def properties_of(shown: Shown) -> PublishingProperties:
 
 
 _SCHEMA_TYPE: Final = "json_schema"
-"""As Nakadi's definition says what its schema is; no type of a JSON Schema is called so."""
+"""The type of a schema in Nakadi's definition; no JSON Schema has a type of this name."""
 _JSON: Final = {"content-type": "application/json"}
 _ACCEPTED: Final = {"accept": "application/json"}
 
 
 class PartitionOffsets(msgspec.Struct, frozen=True):
-    """Which events one partition holds."""
+    """The range of offsets that a partition holds."""
 
     partition: int
     epoch: int
-    """Raised when the feed is created again: offsets of different epochs have nothing to do with each other."""
+    """The epoch of the feed, which increases when it is created again: offsets of different epochs are unrelated."""
     oldest: int
-    """Offset of the first event that is available."""
+    """Offset of the first available event."""
     newest: int
-    """Offset of the last event; -1 when there has been none."""
+    """Offset of the last event; -1 if there has been none."""
 
     @property
     def head(self) -> int:
-        """The offset that the next event will have."""
+        """The offset of the next event."""
         return self.newest + 1
 
 
-class Traits(TypedDict, total=False):
-    """What can be said of an event type when it is created."""
+class EventTypeOptions(TypedDict, total=False):
+    """Members of the definition of a new event type."""
 
     category: str
-    """undefined (any object), business, or data."""
+    """`undefined` (any JSON object), `business` or `data`."""
     partition_count: int
     max_event_bytes: int
-    """The longest feed line that an event may make, in bytes, with all headers."""
+    """Maximum size of an event's feed line in bytes, with all headers."""
     partition_strategy: str
-    """random, hash or user_defined."""
+    """`random`, `hash` or `user_defined`."""
     partition_key_fields: Sequence[str]
-    """Paths into the event; for the hash strategy."""
+    """Paths into the event, for the strategy `hash`."""
     owning_application: str
     schema: str | Mapping[str, Any]
-    """The JSON Schema of its events."""
+    """The JSON Schema of the events."""
     annotations: Mapping[str, str]
     audience: str
     authorization: Mapping[str, Any] | None
@@ -204,31 +199,31 @@ class Traits(TypedDict, total=False):
     """Members that are not named here: they are stored and shown as they are."""
 
 
-def definition(name: str, traits: Traits) -> dict[str, Any]:
-    """Return the definition that creates an event type, in Nakadi's shape.
+def make_definition(name: str, traits: EventTypeOptions) -> dict[str, Any]:
+    """Return the definition of a new event type in Nakadi's format.
 
-    What a hub insists on and *traits* do not say is filled in: no owner, and a schema that lets every event pass.
+    Required members that *traits* omits are filled in: no owner, and a schema that accepts every event.
 
     Raises:
-        TypeError: one of *traits* is none, and probably mistyped.
+        TypeError: A member is unknown. The error suggests a similar name.
 
-    >>> definition("order.placed", {"partition_count": 4})["schema"]
+    >>> make_definition("order.placed", {"partition_count": 4})["schema"]
     {'type': 'json_schema', 'schema': '{}'}
     """
     given: dict[str, Any] = dict(traits)
-    for stranger in given.keys() - Traits.__annotations__.keys():
-        close = get_close_matches(stranger, Traits.__annotations__, 1)
+    for stranger in given.keys() - EventTypeOptions.__annotations__.keys():
+        close = get_close_matches(stranger, EventTypeOptions.__annotations__, 1)
         asks = f"did you mean {close[0]!r}? " if close else ""
         raise TypeError(f"an event type has no {stranger!r}; {asks}Any other members are given with more={{...}}")
     more = given.pop("more", {})
     schema = given.get("schema")
     if schema is not None and not (isinstance(schema, Mapping) and schema.get("type") == _SCHEMA_TYPE):
         given["schema"] = {"type": _SCHEMA_TYPE, "schema": schema_text(schema)}
-    return whole({"name": name, **given, **more})
+    return fill_definition({"name": name, **given, **more})
 
 
 def schema_text(schema: str | Mapping[str, Any]) -> str:
-    """Return a JSON Schema as the text that a hub keeps.
+    """Return a JSON Schema as text, the form that a hub stores.
 
     >>> schema_text({"type": "object"})
     '{"type":"object"}'
@@ -236,10 +231,10 @@ def schema_text(schema: str | Mapping[str, Any]) -> str:
     return schema if isinstance(schema, str) else msgspec.json.encode(dict(schema)).decode()
 
 
-def whole(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a definition with what a hub insists on, where *given* does not say it.
+def fill_definition(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a definition with the members that a hub requires.
 
-    >>> whole({"name": "order.placed", "category": "business"})["enrichment_strategies"]
+    >>> fill_definition({"name": "order.placed", "category": "business"})["enrichment_strategies"]
     ['metadata_enrichment']
     """
     category = given.get("category", "undefined")
@@ -253,20 +248,20 @@ def whole(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def hub_address(url: str, *path: str) -> str:
-    """Return where *path* is at the hub at *url*; its second step, if it has one, names an event type.
+    """Return the address of *path* at the hub at *url*; the second step of the path, if any, names an event type.
 
     Raises:
-        EventTypeNotFound: none can be called so, and a hub would take it for another path.
-        BadParameter: it is no text.
+        EventTypeNotFound: The name is not valid, and would lead to another path.
+        BadParameter: The name is not a string.
     """
-    check_steps(path)
+    check_path(path)
     if len(path) > 1 and not is_name(path[1]):
         raise EventTypeNotFound(event_type=path[1])
-    return address(url, *path)
+    return join_url(url, *path)
 
 
 class EventTypes:
-    """The protocol side of a hub's event types."""
+    """Protocol of a hub's event types."""
 
     def __init__(self, url: str, *, retry_timeout: float, clock: Callable[[], float]) -> None:
         self._url = url
@@ -275,94 +270,94 @@ class EventTypes:
         self._choices: dict[str, PartitionChoice] = {}
 
     def create(self, definition: Mapping[str, Any]) -> Exchange[None]:
-        """Create an event type from *definition*, in Nakadi's shape."""
+        """Create an event type from *definition*, in Nakadi's format."""
         body = msgspec.json.encode(dict(definition))
-        request = Request(method="POST", url=address(self._url, "event-types"), headers=_JSON, body=body)
-        yield from self._json.done(request, is_undone, 201)
+        request = HttpRequest(method="POST", url=join_url(self._url, "event-types"), headers=_JSON, body=body)
+        yield from self._json.send(request, is_not_applied, 201)
 
     def all(self) -> Exchange[list[dict[str, Any]]]:
         """Return all event types."""
-        shown: list[dict[str, Any]] = decoded((yield from self._got("event-types")), list[dict[str, Any]])
+        shown: list[dict[str, Any]] = decode_response((yield from self._get("event-types")), list[dict[str, Any]])
         return shown
 
     def show(self, name: str) -> Exchange[dict[str, Any]]:
         """Return one event type."""
-        shown: dict[str, Any] = decoded((yield from self._got("event-types", name)), dict[str, Any])
+        shown: dict[str, Any] = decode_response((yield from self._get("event-types", name)), dict[str, Any])
         return shown
 
     def replace(self, definition: Mapping[str, Any], *, allow_reordering: bool = False) -> Exchange[None]:
-        """Let the event type of that name be what *definition* says, in Nakadi's shape."""
+        """Replace the definition of the event type that *definition* names."""
         name = _name_in(definition)
         self.forget(name)
         request = self._put(definition, "event-types", name)
         request = replace(request, url=request.url + _asking(allow_reordering=allow_reordering))
-        yield from self._json.done(request, is_undone, 200)
+        yield from self._json.send(request, is_not_applied, 200)
 
     def check(self, definition: Mapping[str, Any], *, allow_reordering: bool = False) -> Exchange[None]:
-        """Ask whether the event type of that name could be what *definition* says, created if there is none."""
+        """Check whether the hub would accept *definition* for a new or existing event type."""
         body = msgspec.json.encode(dict(definition))
         url = hub_address(self._url, "event-types", _name_in(definition), "definition-check")
         url += _asking(allow_reordering=allow_reordering)
-        yield from self._json.done(Request(method="POST", url=url, headers=_JSON, body=body), is_passing, 204)
+        yield from self._json.send(HttpRequest(method="POST", url=url, headers=_JSON, body=body), is_transient, 204)
 
     def grow(self, name: str, count: int) -> Exchange[None]:
-        """Add partitions until there are *count*; harmless where there are so many."""
+        """Add partitions until there are *count*; does nothing if there are."""
         request = self._put({"partition_count": count}, "event-types", name, "partition-count")
-        yield from self._json.done(request, is_passing, 204)
+        yield from self._json.send(request, is_transient, 204)
 
     def check_compatibility(self, name: str, schema: str, version: str) -> Exchange[Compatibility]:
-        """Ask what giving the event type *schema* would mean, if *version* were what it has."""
+        """Return the effect of changing the event type's schema from *version* to *schema*."""
         path = ("event-types", name, "schemas", version, "compatibility-check")
         body = msgspec.json.encode({"schema": schema})
-        request = Request(method="POST", url=hub_address(self._url, *path), headers=_JSON, body=body)
-        found: Compatibility = decoded((yield from self._json.done(request, is_passing, 200)), Compatibility)
+        request = HttpRequest(method="POST", url=hub_address(self._url, *path), headers=_JSON, body=body)
+        found: Compatibility = decode_response((yield from self._json.send(request, is_transient, 200)), Compatibility)
         return found
 
     def delete(self, name: str) -> Exchange[None]:
         """Delete an event type and its feed."""
         self.forget(name)
-        request = Request(method="DELETE", url=hub_address(self._url, "event-types", name))
-        yield from self._json.done(request, is_undone, 200)
+        request = HttpRequest(method="DELETE", url=hub_address(self._url, "event-types", name))
+        yield from self._json.send(request, is_not_applied, 200)
 
     def partitions(self, name: str) -> Exchange[list[PartitionOffsets]]:
-        """Return what each partition of the feed holds."""
-        answer = yield from self._got("event-types", name, "partitions")
-        rows = decoded(answer, list[_WirePartition])
+        """Return the range of offsets of each partition."""
+        answer = yield from self._get("event-types", name, "partitions")
+        rows = decode_response(answer, list[_WirePartition])
         return sorted((_offsets(row) for row in rows), key=lambda row: row.partition)
 
     def partition_choice(self, name: str) -> Exchange[PartitionChoice]:
-        """Return who says where the event type's events belong, asked for once."""
+        """Return the event type's partitioner, which is cached."""
         if name not in self._choices:
             self._choices[name] = PartitionChoice((yield from self.show(name)))
         return self._choices[name]
 
     def producer(self, name: str, partition: int, group: str) -> Exchange[PublishingProperties | None]:
-        """Return how far a producer group has come in a partition; None: nobody has published so."""
+        """Return the state of a producer group in a partition; None if it has not published there."""
         try:
-            answer = yield from self._got("event-types", name, "partitions", str(partition), "producers", group)
+            answer = yield from self._get("event-types", name, "partitions", str(partition), "producers", group)
         except ProducerNotFound:
             return None
-        return properties_of(decoded(answer, Shown))
+        return properties_of(decode_response(answer, ProducerProperties))
 
     def category(self, name: str) -> Exchange[str]:
-        """Return the event type's category, asked for once."""
+        """Return the event type's category, which is cached."""
         if name not in self._categories:
             shown = yield from self.show(name)
             self._categories[name] = str(shown.get("category", "undefined"))
         return self._categories[name]
 
     def forget(self, name: str) -> None:
-        """Ask about it again next time: what is known of it may have changed."""
+        """Remove the event type from the cache, since it may have changed."""
         self._categories.pop(name, None)
         self._choices.pop(name, None)
 
-    def _got(self, *path: str) -> Exchange[Answer]:
-        request = Request(method="GET", url=hub_address(self._url, *path), headers=_ACCEPTED)
-        return (yield from self._json.done(request, is_passing, 200))
+    def _get(self, *path: str) -> Exchange[HttpResponse]:
+        request = HttpRequest(method="GET", url=hub_address(self._url, *path), headers=_ACCEPTED)
+        return (yield from self._json.send(request, is_transient, 200))
 
-    def _put(self, value: Mapping[str, Any], *path: str) -> Request:
+    def _put(self, value: Mapping[str, Any], *path: str) -> HttpRequest:
         body = msgspec.json.encode(dict(value))
-        return Request(method="PUT", url=hub_address(self._url, *path), headers=_JSON, body=body)
+        return HttpRequest(method="PUT", url=hub_address(self._url, *path), headers=_JSON, body=body)
 
 
 def _asking(*, allow_reordering: bool) -> str:

@@ -6,7 +6,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
 
-from penstock.client.log.cursor_statements import plain
+from penstock.client.log.cursor_statements import use_plain_rows
 from penstock.core.database_url import plain_url
 from penstock.errors import BadParameter, DatabaseUnavailable, OutcomeUnknown, RequirementMissing, TableGone
 from penstock.processing.outage import is_passing
@@ -171,7 +171,7 @@ def _begin(connection: sqlite3.Connection) -> None:
     except sqlite3.DatabaseError as error:
         if getattr(error, "sqlite_errorname", "") != "SQLITE_NOTADB":
             raise
-        [(_, _, file), *_] = plain(connection.cursor()).execute("PRAGMA database_list")
+        [(_, _, file), *_] = use_plain_rows(connection.cursor()).execute("PRAGMA database_list")
         reason = f"{file} is not a SQLite database; name another file, or put a backup in its place"
         raise DatabaseUnavailable(reason=reason) from error
 

@@ -12,7 +12,13 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final, NamedTuple, TypeVar
 
-from penstock.client.log.cursor_statements import ASYNC_CONNECTIONS, CONNECTIONS, check_table, parameter_mark, plain
+from penstock.client.log.cursor_statements import (
+    ASYNC_CONNECTIONS,
+    CONNECTIONS,
+    check_table,
+    parameter_mark,
+    use_plain_rows,
+)
 from penstock.errors import OutsideTransaction
 from penstock.outbox.dialects import Dialect, to_numbered, to_pyformat
 
@@ -98,7 +104,7 @@ class Database:
 
     def _run(self, step: Step) -> Rows:
         text, parameters = self._statements.of(step)
-        cursor = plain(self._connection.cursor())
+        cursor = use_plain_rows(self._connection.cursor())
         (cursor.execute if isinstance(step.parameters, Mapping) else cursor.executemany)(text, parameters)
         return list(map(_decoded, cursor.fetchall())) if step.finds else []
 
@@ -128,7 +134,7 @@ class AsyncDatabase:
 
     async def _run(self, step: Step) -> Rows:
         text, parameters = self._statements.of(step)
-        cursor = plain(self._connection.cursor())
+        cursor = use_plain_rows(self._connection.cursor())
         await (cursor.execute if isinstance(step.parameters, Mapping) else cursor.executemany)(text, parameters)
         return list(map(_decoded, await cursor.fetchall())) if step.finds else []
 

@@ -22,7 +22,7 @@ class ChangeKind(NamedTuple):
     """A kind of change."""
 
     name: str
-    message: str
+    text: str
     forward: Level
     """The level in the modes `forward` and `none`; in `none` it only raises the version."""
     compatible: Level
@@ -118,10 +118,10 @@ class SchemaDifference(NamedTuple):
             return Level.MINOR
         return self.kind.compatible if rules == "compatible" else self.kind.forward
 
-    def message(self, rules: EvolutionRules) -> str:
+    def describe(self, rules: EvolutionRules) -> str:
         """Return a description of the change, or the reason for its refusal, by *rules*."""
         listed = rules == "consumers" and self.is_on_consumers_list
-        return _CONSUMERS_LIST[self.kind] if listed else self.kind.message
+        return _CONSUMERS_LIST[self.kind] if listed else self.kind.text
 
     def __str__(self) -> str:
-        return f"{self.pointer}: {self.kind.message}"
+        return f"{self.pointer}: {self.kind.text}"

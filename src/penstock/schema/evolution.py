@@ -119,7 +119,7 @@ def describe_changes(verdict: EvolutionVerdict, rules: EvolutionRules) -> list[d
         {
             "pointer": change.pointer,
             "rule": change.kind.name,
-            "says": change.message(rules),
+            "says": change.describe(rules),
             "level": change.level(rules).name,
             "old": _shorten(change.old),
             "new": _shorten(change.new),

@@ -20,7 +20,7 @@ from penstock.hub.background import rfc3339
 from penstock.server.http.requests import parsed, read_body
 from penstock.server.http.responses import json_response, warn
 from penstock.server.state import State, event_type_of, state_of
-from penstock.wire.query import shown
+from penstock.wire.query import printable
 
 SETTING_BYTES_MAX: Final = 256 * 1024
 
@@ -95,7 +95,7 @@ def _switch(body: Any) -> tuple[str, bool]:
     for member in body:
         if member not in ("feature", "enabled"):
             raise BadParameter(
-                f"there is no member {shown(member)!r}", parameter=shown(member), allowed="feature, enabled"
+                f"there is no member {printable(member)!r}", parameter=printable(member), allowed="feature, enabled"
             )
     feature, enabled = body.get("feature"), body.get("enabled")
     if not isinstance(feature, str) or feature not in FEATURES:
@@ -157,7 +157,7 @@ async def add_timeline(request: Request) -> Response:
 
 def _check_storage(request: Request) -> None:
     if (given := request.path_params["id"]) != STORAGE:
-        raise StorageNotFound(storage=shown(given), existing=STORAGE)
+        raise StorageNotFound(storage=printable(given), existing=STORAGE)
 
 
 def _storage(state: State) -> dict[str, object]:

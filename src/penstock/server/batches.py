@@ -37,7 +37,7 @@ async def open_upload(request: Request) -> Response:
         name = BatchName(event_type, wanted.producer_group, wanted.batch)
         found = state.hub.batches.open(name, wanted.query)
         if isinstance(found, str):
-            return json_response(wire.Upload(found, UPLOAD_SECONDS), 201)
+            return json_response(wire.OpenedUpload(found, UPLOAD_SECONDS), 201)
         return json_response(_shown(name.group, found))
 
     return await state.run(opened)
@@ -67,8 +67,8 @@ async def put_chunk(request: Request) -> Response:
             kept, rejected = state.hub.batches.add(event_type, upload, number, handed, digest, rejects=rejects)
         except MalformedEvent as error:
             raise InvalidEvent(**error.fields) from None
-        told = [wire.Rejected(each.line, each.reason) for each in rejected]
-        return json_response(wire.Chunk(number, kept.events, digest.hex(), told))
+        told = [wire.RejectedLine(each.line, each.reason) for each in rejected]
+        return json_response(wire.StoredChunk(number, kept.events, digest.hex(), told))
 
     return await state.run(added)
 
@@ -138,7 +138,7 @@ async def list_batches(request: Request) -> Response:
 
     def listed() -> Response:
         found = state.hub.batches.batches(event_type, group, limit)
-        return json_response(wire.Batches([_shown(group, each) for each in found]))
+        return json_response(wire.BatchList([_shown(group, each) for each in found]))
 
     return await state.run(listed)
 
@@ -150,7 +150,7 @@ async def forget_batches(request: Request) -> Response:
     unfinished = Query(request.scope["query_string"]).flag("unfinished")
 
     def forgotten() -> Response:
-        return json_response(wire.Forgotten(state.hub.batches.forget(event_type, group, unfinished=unfinished)))
+        return json_response(wire.ForgottenBatches(state.hub.batches.forget(event_type, group, unfinished=unfinished)))
 
     return await state.run(forgotten)
 
@@ -160,8 +160,8 @@ def _name(request: Request, event_type: str) -> BatchName:
     return BatchName(event_type, group, parse_number(request.path_params["batch"], "batch"))
 
 
-def _shown(group: str, batch: Batch) -> wire.Batch:
-    return wire.Batch(
+def _shown(group: str, batch: Batch) -> wire.BatchStatus:
+    return wire.BatchStatus(
         producer_group=group,
         batch=batch.number,
         query=batch.query,

@@ -20,7 +20,7 @@ from penstock.server.log.pages import settle, settle_some
 from penstock.server.state import State, state_of
 from penstock.storage.groups import Intervention, Place, Which
 from penstock.wire import groups as wire
-from penstock.wire.query import Query, shown
+from penstock.wire.query import Query, printable
 
 BODY_BYTES_MAX: Final = 1024 * 1024
 
@@ -33,7 +33,7 @@ async def list_groups(request: Request) -> Response:
     if event_type == "":
         raise BadParameter(parameter="event_type", value="", allowed="the name of an event type")
     if event_type is not None and not is_name(event_type):
-        raise EventTypeNotFound(event_type=shown(event_type))
+        raise EventTypeNotFound(event_type=printable(event_type))
     limit = query.integer("limit", 100, low=1, high=wire.GROUPS_MAX)
     which = Which(event_type, wire.parse_kind(query), wire.parse_after(query))
     if event_type is not None:
@@ -129,7 +129,7 @@ def _group_of(request: Request) -> str:
     """
     name: str = request.path_params["group"]
     if not is_group_name(name):
-        raise GroupNotFound(group=shown(name))
+        raise GroupNotFound(group=printable(name))
     return name
 
 

@@ -30,8 +30,8 @@ from penstock.server.log.publish import INLINE_BYTES, submitted
 from penstock.server.state import State, event_type_of, state_of
 from penstock.wire import producers as wire
 from penstock.wire.log.nakadi import parse_batch
-from penstock.wire.log.zeroeventhub import NDJSON, parse_lines, published
-from penstock.wire.query import Query, shown
+from penstock.wire.log.zeroeventhub import NDJSON, parse_lines, publish_response
+from penstock.wire.query import Query, printable
 
 CLAIM_BYTES_MAX: Final = 1 << 16
 COUNT_MAX: Final = 1_000_000
@@ -109,7 +109,7 @@ async def find_sequence(request: Request) -> Response:
 
     def found() -> Response:
         known, committed = state.hub.producers.committed(who, first, count, number)
-        return json_response(wire.Found(known, committed.whole, offsets_shown(committed.ranges)))
+        return json_response(wire.BatchOutcome(known, committed.whole, offsets_shown(committed.ranges)))
 
     return await state.run(found)
 
@@ -126,12 +126,12 @@ async def partition_of(request: Request, state: State, name: str) -> int:
     if _PARTITION.fullmatch(text):
         return int(text)
     feed = await state.run(lambda: state.hub.registry.load(name))
-    raise PartitionNotFound(event_type=name, partition=shown(text), partition_count=feed.partition_count)
+    raise PartitionNotFound(event_type=name, partition=printable(text), partition_count=feed.partition_count)
 
 
-def offsets_shown(ranges: Sequence[OffsetRange]) -> list[wire.Offsets]:
+def offsets_shown(ranges: Sequence[OffsetRange]) -> list[wire.OffsetRange]:
     """Return *ranges* as they are shown."""
-    return [wire.Offsets(*each) for each in ranges]
+    return [wire.OffsetRange(*each) for each in ranges]
 
 
 def _standing(hub: Hub, partition: int, standing: ProducerStatus, status: int = 200) -> Response:
@@ -142,10 +142,10 @@ def _standing(hub: Hub, partition: int, standing: ProducerStatus, status: int = 
     return answer
 
 
-def _shown(hub: Hub, partition: int, standing: ProducerStatus) -> wire.Shown:
+def _shown(hub: Hub, partition: int, standing: ProducerStatus) -> wire.ProducerProperties:
     producer, state, modulus = standing.producer, standing.producer.state, hub.producers.modulus
     window = standing.window
-    return wire.Shown(
+    return wire.ProducerProperties(
         producer_group=producer.name,
         partition=partition,
         epoch=state.epoch,
@@ -153,8 +153,8 @@ def _shown(hub: Hub, partition: int, standing: ProducerStatus) -> wire.Shown:
         next_sequence=None if state.is_expired else state.next % modulus,
         last_offset=state.last_offset,
         previous=state.previous
-        and wire.Ended(state.previous.epoch, state.previous.next % modulus, state.previous.last_offset),
-        window=window and wire.Known(window.batches, None if window.first is None else window.first % modulus),
+        and wire.EpochEnd(state.previous.epoch, state.previous.next % modulus, state.previous.last_offset),
+        window=window and wire.KnownRange(window.batches, None if window.first is None else window.first % modulus),
         pinned=producer.is_pinned,
         expired=state.is_expired,
         updated_at=rfc3339(producer.updated_at),
@@ -190,17 +190,17 @@ async def publish_to_partition(request: Request) -> Response:
     access.events = found.events
     state.metrics.published.add(name, found.events)
     if found.produced is None:
-        return json_response(published(found.events, cursors_after(found)))
+        return json_response(publish_response(found.events, cursors_after(found)))
     return _answer(found.produced)
 
 
 class _Batch(NamedTuple):
-    by: wire.Given | None
+    by: wire.ProducerHeaders | None
     events: Sequence[NewEvent]
     lines: Sequence[int] | None
 
 
-def _read(body: bytes, media_type: str, by: wire.Given | None) -> _Batch:
+def _read(body: bytes, media_type: str, by: wire.ProducerHeaders | None) -> _Batch:
     """Return the events of a body: lines, an array, or an array in an envelope that says who publishes it."""
     lines: Sequence[int] | None = None
     events: Sequence[NewEvent]
@@ -231,9 +231,9 @@ def _submit(hub: Hub, name: str, batch: _Batch, how: PublishOptions, *, looks: b
 
 def _answer(produced: ProducerResult) -> Response:
     ranges = offsets_shown(produced.ranges)
-    numbers = wire.Numbers(produced.first, produced.last, produced.next)
+    numbers = wire.SequenceRange(produced.first, produced.last, produced.next)
     one = ranges[0] if len(ranges) == 1 else None
-    answer = json_response(wire.Result(produced.outcome, produced.epoch, numbers, one, [] if one else ranges))
+    answer = json_response(wire.PublishedBatch(produced.outcome, produced.epoch, numbers, one, [] if one else ranges))
     answer.headers[wire.EPOCH] = str(produced.epoch)
     answer.headers[wire.NEXT] = str(produced.next)
     return answer

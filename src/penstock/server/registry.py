@@ -23,7 +23,7 @@ from penstock.server.http.requests import parsed, read_body
 from penstock.server.http.responses import json_response, warn, warn_of_no_effect
 from penstock.server.state import event_type_of, state_of
 from penstock.wire.log.nakadi import SCHEMAS_MAX, event_type_object, schema_pages
-from penstock.wire.query import WHOLE_NUMBER_MAX, Query, shown
+from penstock.wire.query import WHOLE_NUMBER_MAX, Query, printable
 
 DEFINITION_BYTES_MAX: Final = 4 << 20
 """A schema of 1 MiB, written as a text within a text, can take several times as much."""
@@ -128,7 +128,7 @@ def _attribute(query: Query, name: str) -> tuple[str, str] | None:
         return None
     kind, colon, value = text.partition(":")
     if not kind or not colon or not value:
-        raise BadParameter(parameter=name, value=shown(text), allowed="a data type and a value, such as user:jane")
+        raise BadParameter(parameter=name, value=printable(text), allowed="a data type and a value, such as user:jane")
     return kind, value
 
 
@@ -189,14 +189,14 @@ async def add_schema(request: Request) -> Response:
 async def show_schema(request: Request) -> Response:
     """GET /event-types/{event_type}/schemas/{version}: show one version of an event type's schema, or the latest."""
     state, name = state_of(request), event_type_of(request)
-    version = shown(request.path_params["version"])
+    version = printable(request.path_params["version"])
     return await state.run(lambda: json_response(state.hub.registry.schema(name, version)))
 
 
 async def compare_schema(request: Request) -> Response:
     """POST /event-types/{event_type}/schemas/{version}/compatibility-check: tell what another schema would mean."""
     state, name = state_of(request), event_type_of(request)
-    version = shown(request.path_params["version"])
+    version = printable(request.path_params["version"])
     body = await read_body(request, state, DEFINITION_BYTES_MAX)
 
     def compared() -> Response:

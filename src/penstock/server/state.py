@@ -21,7 +21,7 @@ from penstock.core.registry.definition import is_name
 from penstock.errors import EventTypeNotFound
 from penstock.hub.hub import Hub
 from penstock.server.metrics import Backlog, Metrics, backlog_of
-from penstock.wire.query import shown
+from penstock.wire.query import printable
 
 _actions: list[Callable[[], object]] = []
 
@@ -153,13 +153,13 @@ def event_type_of(request: Request) -> str:
     """
     name: str = request.path_params["event_type"]
     if not is_name(name):
-        raise EventTypeNotFound(event_type=shown(name))
+        raise EventTypeNotFound(event_type=printable(name))
     return name
 
 
 def subscription_of(request: Request) -> str:
     """Return the id of the subscription that the request's path names, as it can be looked for."""
-    return shown(request.path_params["subscription"]).replace("\0", "")
+    return printable(request.path_params["subscription"]).replace("\0", "")
 
 
 def state_of(request: Request) -> State:

@@ -25,7 +25,7 @@ from penstock.errors import (
 from penstock.spark.layout import Share, shares
 from penstock.spark.publishing import BatchName, HubBatches
 from penstock.spark.rows import SHOWN_CHARS
-from penstock.wire.batches import Batch
+from penstock.wire.batches import BatchStatus
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,7 +50,7 @@ def send(hub: HubBatches, batch: BatchName, rows: "Iterable[pa.RecordBatch]") ->
         PenstockError: what else the hub answers, or that it has not answered for too long.
     """
     counts: Counter[int] = Counter()
-    begun: Batch | None = None
+    begun: BatchStatus | None = None
     for share in shares(rows):
         if begun is None:
             begun = hub.begin(batch)

@@ -10,7 +10,7 @@ from penstock.core.durations import EXAMPLES, parse_duration
 from penstock.core.groups import PATH_NAME_ALLOWED, is_path_name
 from penstock.errors import BadParameter
 from penstock.spark.offsets import MARKS
-from penstock.wire.http import EXAMPLE, is_address, meant
+from penstock.wire.http import EXAMPLE, is_address, suggest_address
 from penstock.wire.log.nakadi import parse_time
 
 Choice = TypeVar("Choice")
@@ -183,7 +183,7 @@ def hub_url(values: Mapping[str, str], called: str = "the hub's address") -> str
         BadParameter: it is missing, or no address of a hub.
     """
     text = values.get("url", "").strip()
-    allowed = f"{called}, such as {meant(text)}"
+    allowed = f"{called}, such as {suggest_address(text)}"
     if not text:
         raise bad_option("url", values.get("url"), allowed)
     if "@" in text:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from penstock.errors import PenstockError
-from penstock.wire.http import Backoff, is_passing
+from penstock.wire.http import RetryBackoff, is_transient
 
 DELAY_SECONDS_MAX: Final = 5.0
 Result = TypeVar("Result")
@@ -31,7 +31,7 @@ def patiently(seconds: float, attempt: Callable[[], Result]) -> Result:
 class Patience:
     """Lets time pass between attempts, for up to *seconds* since something last came.
 
-    Delays are those of `Backoff`, of up to 5 s.
+    Delays are those of `RetryBackoff`, of up to 5 s.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Patience:
         self._seconds = seconds
         self._clock = clock
         self._sleep = sleep
-        self._backoff = Backoff(DELAY_SECONDS_MAX, chance)
+        self._backoff = RetryBackoff(DELAY_SECONDS_MAX, chance)
         self._deadline: float | None = None
 
     def reset(self) -> None:
@@ -55,7 +55,7 @@ class Patience:
 
     def endure(self, error: PenstockError) -> None:
         """Wait after *error*; raise it when it will not pass, or has lasted too long."""
-        if not is_passing(error):
+        if not is_transient(error):
             raise error
         now, delay = self._clock(), self._backoff.delay(error)
         is_first = self._deadline is None

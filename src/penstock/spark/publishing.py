@@ -11,7 +11,16 @@ import msgspec
 from penstock.errors import MalformedAnswer, UploadNotFound
 from penstock.spark.http import asked
 from penstock.spark.patience import patiently
-from penstock.wire.batches import Batch, BeginBatch, Chunk, CompleteBatch, OpenUpload, Part, PublishBatch, Upload
+from penstock.wire.batches import (
+    BatchStatus,
+    BeginBatch,
+    CompleteBatch,
+    OpenedUpload,
+    OpenUpload,
+    PublishBatch,
+    StoredChunk,
+    UploadPart,
+)
 from penstock.wire.log.zeroeventhub import NDJSON
 
 Result = TypeVar("Result", bound=msgspec.Struct)
@@ -62,9 +71,9 @@ class HubBatches:
         """
         wanted = OpenUpload(batch.group, batch.number, batch.query)
         told = self._patiently(partial(asked, self._uploads(batch.event_type), msgspec.to_builtins(wanted)))
-        return self._read(told, Upload).upload if "upload" in told else None
+        return self._read(told, OpenedUpload).upload if "upload" in told else None
 
-    def put(self, event_type: str, upload: str, number: int, body: bytes, *, rejects: bool) -> Chunk:
+    def put(self, event_type: str, upload: str, number: int, body: bytes, *, rejects: bool) -> StoredChunk:
         """Hand in a chunk.
 
         Raises:
@@ -73,9 +82,9 @@ class HubBatches:
         """
         address = f"{self._uploads(event_type)}/{upload}/chunks/{number}{'?reject_invalid=true' if rejects else ''}"
         put = partial(asked, address, body, method="PUT", media_type=NDJSON)
-        return self._read(self._patiently(put), Chunk)
+        return self._read(self._patiently(put), StoredChunk)
 
-    def publish(self, batch: BatchName, parts: Sequence[Part]) -> Batch:
+    def publish(self, batch: BatchName, parts: Sequence[UploadPart]) -> BatchStatus:
         """Publish a batch, of *parts* unless it was begun before, and return it.
 
         Raises:
@@ -83,7 +92,7 @@ class HubBatches:
         """
         return self._put(self._batch(batch), PublishBatch(batch.query, list(parts)))
 
-    def begin(self, batch: BatchName) -> Batch:
+    def begin(self, batch: BatchName) -> BatchStatus:
         """Begin a batch that its tasks publish, where it was not, and return it.
 
         Raises:
@@ -109,7 +118,7 @@ class HubBatches:
         }
         self._patiently(partial(asked, address, lines, media_type=NDJSON, headers=headers))
 
-    def complete(self, batch: BatchName, counts: Mapping[int, int]) -> Batch:
+    def complete(self, batch: BatchName, counts: Mapping[int, int]) -> BatchStatus:
         """Let a batch be published, of which the tasks have counted so many events by partition, and return it.
 
         Raises:
@@ -139,9 +148,9 @@ class HubBatches:
     def _batch(self, batch: BatchName) -> str:
         return f"{self._of(batch.event_type)}/producers/{quote(batch.group, safe='')}/batches/{batch.number}"
 
-    def _put(self, address: str, wanted: msgspec.Struct) -> Batch:
+    def _put(self, address: str, wanted: msgspec.Struct) -> BatchStatus:
         body = msgspec.to_builtins(wanted)
-        return self._read(self._patiently(partial(asked, address, body, method="PUT")), Batch)
+        return self._read(self._patiently(partial(asked, address, body, method="PUT")), BatchStatus)
 
     def _read(self, told: Any, kind: type[Result]) -> Result:
         try:

@@ -16,7 +16,7 @@ from penstock.core.events.event import NewEvent
 from penstock.errors import EventTooLarge, InvalidEvent, InvalidRow, PartitionRefused
 from penstock.spark.publishing import BatchName, HubBatches
 from penstock.spark.rows import SHOWN_CHARS, EventRows
-from penstock.wire.batches import CHUNK_EVENTS_MAX, Part
+from penstock.wire.batches import CHUNK_EVENTS_MAX, UploadPart
 
 CHUNK_BYTES: Final = 4 << 20
 _encode_lines: Final = msgspec.json.Encoder().encode_lines
@@ -29,7 +29,7 @@ class Uploaded(WriterCommitMessage):
     place: int
     """The task's place in the batch."""
     batch: BatchName
-    part: Part | None
+    part: UploadPart | None
     """What it has handed in; None: it had no rows, or the batch was begun before."""
 
 
@@ -42,7 +42,7 @@ class Chunk(NamedTuple):
 
 def upload(
     hub: HubBatches, batch: BatchName, rows: EventRows, batches: Iterable[pa.RecordBatch], *, rejects: bool
-) -> Part | None:
+) -> UploadPart | None:
     """Hand in the rows of one task; None where there are none, or the batch was begun before: what it has is settled.
 
     Raises:
@@ -64,7 +64,7 @@ def upload(
             raise _named(batch.event_type, first, error.fields, error.detail) from error
         digests.append(bytes.fromhex(kept.digest))
         events, number, first = events + kept.events, number + 1, next(chunks, None)
-    return Part(name, number, events, blake2b(b"".join(digests), digest_size=16).hexdigest())
+    return UploadPart(name, number, events, blake2b(b"".join(digests), digest_size=16).hexdigest())
 
 
 def chunks_of(events: Iterable[NewEvent]) -> Iterator[Chunk]:

@@ -16,7 +16,7 @@ from uuid import UUID
 import msgspec
 
 from penstock.client import FeedEvent
-from penstock.client.registry import whole
+from penstock.client.registry import fill_definition
 from penstock.core.events.decoding import EventDecoder
 from penstock.core.events.encoding import encode_event
 from penstock.core.events.event import NewEvent
@@ -35,7 +35,7 @@ def an_event_type(name: str = "order.placed", **definition: Any) -> dict[str, An
     >>> an_event_type(partition_count=4)["partition_count"]
     4
     """
-    return whole({"name": name, "partition_count": 1} | definition)
+    return fill_definition({"name": name, "partition_count": 1} | definition)
 
 
 def an_event(number: int = 1, **members: Any) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""The HTTP contracts, used by server and client alike; no I/O."""
+"""The HTTP contracts, shared by server and client. No I/O."""

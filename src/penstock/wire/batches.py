@@ -1,4 +1,4 @@
-"""The contract of staged publishing over HTTP: what is asked, and what is answered."""
+"""The HTTP contract of staged and direct batches."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,12 +9,12 @@ import msgspec
 from penstock.errors import BadParameter, MalformedEvent
 from penstock.schema.json_text import refuse_duplicate_keys, why_malformed
 from penstock.wire.producers import NUMBER_MAX, check_group
-from penstock.wire.query import shown
+from penstock.wire.query import printable
 
 CHUNK_EVENTS_MAX: Final = 5_000
-"""How many lines a chunk has at most."""
+"""Maximum number of lines in a chunk."""
 UPLOADS_MAX: Final = 10_000
-"""How many uploads a batch has at most."""
+"""Maximum number of uploads in a batch."""
 QUERY_CHARS_MAX: Final = 200
 UPLOAD_PATTERN: Final = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 DIGEST_PATTERN: Final = "[0-9a-f]{32}"
@@ -24,112 +24,112 @@ _QUERY: Final = re.compile(rf"[!-~]{{1,{QUERY_CHARS_MAX}}}")
 
 
 class OpenUpload(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What an upload is for."""
+    """Request to open an upload for a batch."""
 
     producer_group: str
     batch: int
     query: str
-    """Who publishes the batch, such as the id of a Spark query."""
+    """The publisher of the batch, such as the id of a Spark query."""
 
 
-class Upload(msgspec.Struct, frozen=True):
-    """An upload that takes chunks."""
+class OpenedUpload(msgspec.Struct, frozen=True):
+    """An upload that accepts chunks."""
 
     upload: str
     expires_after_seconds: float
-    """So long it waits for its next chunk, or to be published."""
+    """Seconds without a chunk or a publish after which the upload expires."""
 
 
-class Rejected(msgspec.Struct, frozen=True):
-    """A line that is no valid event."""
+class RejectedLine(msgspec.Struct, frozen=True):
+    """A line that is not a valid event."""
 
     line: int
     reason: str
 
 
-class Chunk(msgspec.Struct, frozen=True):
-    """A chunk as it is kept."""
+class StoredChunk(msgspec.Struct, frozen=True):
+    """A chunk as it is stored."""
 
     chunk: int
     events: int
-    """How many of its lines are valid events."""
+    """Number of valid events."""
     digest: str
     """BLAKE2b of the body, 16 bytes in hexadecimal digits."""
-    rejected: Sequence[Rejected] = ()
+    rejected: Sequence[RejectedLine] = ()
 
 
-class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An upload as a batch names it."""
+class UploadPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An upload in a batch."""
 
     upload: str
     chunks: int
     events: int
     digest: str
-    """BLAKE2b of its chunks' digests one after the other, 16 bytes in hexadecimal digits."""
+    """BLAKE2b of the concatenated digests of its chunks, 16 bytes in hexadecimal digits."""
 
 
 class PublishBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a batch is made of, in its order."""
+    """Request to publish a batch: its uploads in order."""
 
     query: str
-    uploads: Sequence[Part]
+    uploads: Sequence[UploadPart]
 
 
 class BeginBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whose batch it is that tasks are to publish directly."""
+    """Request to begin a batch that tasks publish directly."""
 
     query: str
 
 
 class CompleteBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the tasks of a batch have published."""
+    """Request to complete a batch that tasks have published directly."""
 
     query: str
     events: Mapping[str, int]
-    """How many, by partition."""
+    """Number of events by partition."""
 
 
-class Batch(msgspec.Struct, frozen=True):
-    """A batch, and how far it is published."""
+class BatchStatus(msgspec.Struct, frozen=True):
+    """The progress of a batch."""
 
     producer_group: str
     batch: int
     query: str
     mode: str
-    """`staged`: of uploads; or `direct`: by its tasks."""
+    """`staged`: made of uploads; `direct`: published by tasks."""
     state: str
-    """`published`, or `publishing`: begun, and not at its end."""
+    """`published`, or `publishing` while it is incomplete."""
     events: int
-    """How many are in the feed."""
+    """Number of events in the feed."""
     rejected: int
-    """How many lines were no valid events: they stand among the rejected."""
+    """Number of invalid lines, which are stored among the rejected events."""
     offsets: Mapping[str, Sequence[Sequence[int]]]
-    """Where they are: by partition, ranges of the first and the last."""
+    """Ranges of first and last offset, by partition."""
     begun_at: str
     updated_at: str
     partitions: int | None = None
-    """Into how many the tasks of a direct batch divide it."""
+    """Number of partitions into which tasks divide a direct batch."""
     epoch: int | None = None
-    """In which they publish."""
+    """The epoch in which the tasks publish."""
 
 
-class Batches(msgspec.Struct, frozen=True):
+class BatchList(msgspec.Struct, frozen=True):
     """The newest batches of a producer group."""
 
-    items: Sequence[Batch]
+    items: Sequence[BatchStatus]
 
 
-class Forgotten(msgspec.Struct, frozen=True):
-    """How many batches were forgotten."""
+class ForgottenBatches(msgspec.Struct, frozen=True):
+    """Number of batches that were forgotten."""
 
     forgotten: int
 
 
 def parse_open(body: bytes) -> OpenUpload:
-    """Read what an upload is for.
+    """Parse the request to open an upload.
 
     Raises:
-        BadParameter: a member is missing, unknown or wrong.
+        BadParameter: A member is missing, unknown or invalid.
     """
     found = _parsed(body, OpenUpload)
     check_group(found.producer_group, "producer_group")
@@ -139,10 +139,10 @@ def parse_open(body: bytes) -> OpenUpload:
 
 
 def parse_publish(body: bytes) -> PublishBatch:
-    """Read what a batch is made of.
+    """Parse the request to publish a batch.
 
     Raises:
-        BadParameter: a member is missing, unknown or wrong.
+        BadParameter: A member is missing, unknown or invalid.
     """
     found = _parsed(body, PublishBatch)
     _check_query(found.query)
@@ -152,15 +152,15 @@ def parse_publish(body: bytes) -> PublishBatch:
         _check_number("chunks", part.chunks)
         _check_number("events", part.events)
         if not _DIGEST.fullmatch(part.digest):
-            raise BadParameter(parameter="digest", value=shown(part.digest), allowed="32 hexadecimal digits")
+            raise BadParameter(parameter="digest", value=printable(part.digest), allowed="32 hexadecimal digits")
     return found
 
 
 def parse_begin(body: bytes) -> BeginBatch:
-    """Read whose batch is to be begun.
+    """Parse the request to begin a direct batch.
 
     Raises:
-        BadParameter: a member is missing, unknown or wrong.
+        BadParameter: A member is missing, unknown or invalid.
     """
     found = _parsed(body, BeginBatch)
     _check_query(found.query)
@@ -168,16 +168,16 @@ def parse_begin(body: bytes) -> BeginBatch:
 
 
 def parse_complete(body: bytes) -> tuple[str, Mapping[int, int]]:
-    """Read whose batch is complete, and how many events its tasks have published by partition.
+    """Parse the request to complete a direct batch: its query, and the number of events by partition.
 
     Raises:
-        BadParameter: a member is missing, unknown or wrong.
+        BadParameter: A member is missing, unknown or invalid.
     """
     found = _parsed(body, CompleteBatch)
     _check_query(found.query)
     for partition, events in found.events.items():
         if not _PARTITION.fullmatch(partition):
-            raise BadParameter(parameter="events", value=shown(partition), allowed="partitions as names, such as 0")
+            raise BadParameter(parameter="events", value=printable(partition), allowed="partitions as names, such as 0")
         _check_number("events", events)
     return found.query, {int(partition): events for partition, events in found.events.items()}
 
@@ -190,7 +190,7 @@ def _check_number(name: str, number: int) -> None:
 def _check_query(query: str) -> None:
     if not _QUERY.fullmatch(query):
         allowed = f"1 to {QUERY_CHARS_MAX} printable characters of ASCII without spaces"
-        raise BadParameter(parameter="query", value=shown(query), allowed=allowed)
+        raise BadParameter(parameter="query", value=printable(query), allowed=allowed)
 
 
 Body = TypeVar("Body", bound=msgspec.Struct)

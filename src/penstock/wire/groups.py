@@ -1,4 +1,4 @@
-"""The contract of consumer groups over HTTP: how they are shown, and how positions are committed and reset."""
+"""The HTTP contract of consumer groups: their representation, and requests that commit and reset positions."""
 
 from collections.abc import Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeVar
@@ -9,10 +9,10 @@ from msgspec import UNSET, UnsetType
 from penstock.core.groups import KINDS, NAME_CHARS_MAX, GroupReset, Kind, PositionCommit, ResetTarget, is_group_name
 from penstock.errors import BadParameter
 from penstock.wire.log.nakadi import parse_time
-from penstock.wire.query import Query, shown
+from penstock.wire.query import Query, printable
 
 GROUPS_MAX: Final = 1_000
-"""How many groups, or interventions, one answer lists at most."""
+"""Maximum number of groups, or resets, in one response."""
 REASON_CHARS_MAX: Final = 1_000
 _NAME_ALLOWED: Final = f"1 to {NAME_CHARS_MAX} printable characters of ASCII"
 _GOALS: Final = "one of to (begin or end), at (a time) and offset"
@@ -27,44 +27,44 @@ Given = TypeVar("Given", bound=msgspec.Struct)
 
 
 class ConsumerGroup(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A name under which somebody's positions are kept, and how far behind they are."""
+    """A named set of positions, and its lag."""
 
     name: str
     kind: str
-    """What sort of consumer it is: cursorset, subscription, processor or spark."""
+    """The kind of consumer: cursorset, subscription, processor or spark."""
     event_types: list[str]
-    """Those that it reads."""
+    """The event types that it reads."""
     gap: int | None
-    """How many events it has not committed yet; None: it is a subscription that has not begun."""
+    """Number of uncommitted events; None for a subscription that has not begun."""
     lag_seconds: float | None
-    """The age of the oldest of them, 0 when there is none."""
+    """Age of the oldest uncommitted event in seconds; 0 without any."""
     owning_application: str | None = None
-    """Of a subscription."""
+    """The owner of a subscription."""
     consumer_group: str | None = None
-    """Of a subscription: what its owner calls it."""
+    """The name that the owner gave to a subscription."""
 
 
 class GroupPosition(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a consumer group has come in a partition, or in a slice of it."""
+    """The position of a consumer group in a partition or a slice of it."""
 
     event_type: str
     slice: str
-    """Empty, where the partition is not cut; n/partition of a cursor set."""
+    """Empty for a whole partition; n/partition of a cursor set."""
     partition: int
     epoch: int
-    """Of the feed when it was stored: offsets of different epochs have nothing to do with each other."""
+    """The epoch of the feed when it was stored: offsets of different epochs are unrelated."""
     offset: int
-    """The one that is wanted next."""
+    """The next offset wanted."""
     head: int | None
-    """Where the partition ends: the offset that the next event will have. None: it is gone."""
+    """The offset of the partition's next event; None if the partition does not exist any more."""
     gap: int | None
-    """How many events are there that are not committed."""
+    """Number of available uncommitted events."""
     lag_seconds: float
-    """The age of the oldest of them, 0 when there is none."""
+    """Age of the oldest uncommitted event in seconds; 0 without any."""
     lost: int | None
-    """How many events are gone that were not committed; None: that cannot be told."""
+    """Number of uncommitted events that were removed; None if unknown."""
     reason: str | None
-    """Why it cannot go on from there before somebody has decided about that; None: it can."""
+    """Why the group cannot continue from there without an intervention; None if it can."""
     updated_at: str
 
 
@@ -75,7 +75,7 @@ class ConsumerGroupDetails(ConsumerGroup, frozen=True, kw_only=True):
 
 
 class CommittedPosition(msgspec.Struct, frozen=True):
-    """A position as it is stored now."""
+    """A stored position."""
 
     event_type: str
     slice: str
@@ -92,19 +92,19 @@ class ResetPosition(msgspec.Struct, frozen=True):
     partition: int
     epoch: int
     came_from: int | None
-    """The offset that was wanted next before; None: there was none of this epoch."""
+    """The previous offset; None if there was none in this epoch."""
     offset: int
     head: int
     gap: int
 
 
 class GroupIntervention(msgspec.Struct, frozen=True):
-    """Something that was done to a consumer group over its head."""
+    """A reset of a consumer group by an operator."""
 
     id: int
     at: str
     kind: str
-    """What was done: `reset`."""
+    """The kind of intervention: `reset`."""
     event_type: str
     slice: str
     partition: int
@@ -115,17 +115,17 @@ class GroupIntervention(msgspec.Struct, frozen=True):
 
 
 class NewPosition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A position that is to be committed."""
+    """A position to commit."""
 
     event_type: str
     partition: int
     offset: int
-    """The one that is wanted next."""
+    """The next offset wanted."""
     slice: str = ""
     epoch: int | None = None
-    """Of the feed, as it was read: refused where it is another one now."""
+    """The epoch of the feed as it was read; another epoch is refused."""
     expected: int | UnsetType | None = UNSET
-    """Only where this offset stands there; None: only where nothing does. Unless it is given, whatever stands there."""
+    """The offset that must be stored now; None requires that none is. By default any is replaced."""
 
 
 class _Commits(msgspec.Struct, forbid_unknown_fields=True):
@@ -134,17 +134,17 @@ class _Commits(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class PositionReset(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Positions that are to be reset, and where to: *to*, *offset* or *at*."""
+    """A request to reset positions to one of *to*, *offset* and *at*."""
 
     event_type: str
     partition: int | None = None
-    """None: all of them."""
+    """The partition; None resets all."""
     slice: str | None = None
-    """None: all those in which the group has a position."""
+    """The slice; None resets all slices in which the group has a position."""
     to: Literal["begin", "end"] | None = None
     offset: int | None = None
     at: str | None = None
-    """The first event that was received at this time or later; as RFC 3339 writes it."""
+    """The first event received at this time or later; as RFC 3339 writes it."""
 
 
 class _Resets(msgspec.Struct, forbid_unknown_fields=True):
@@ -155,83 +155,83 @@ class _Resets(msgspec.Struct, forbid_unknown_fields=True):
     dry_run: bool = False
 
 
-class Committing(NamedTuple):
-    """What the body of a commit asks for."""
+class CommitRequest(NamedTuple):
+    """A request to commit positions."""
 
     kind: str | None
     commits: Sequence[PositionCommit]
 
 
-class Resetting(NamedTuple):
-    """What the body of a reset asks for."""
+class ResetRequest(NamedTuple):
+    """A request to reset positions."""
 
     resets: Sequence[GroupReset]
     reason: str | None
     dry_run: bool
 
 
-def parse_commit(given: Any) -> Committing:
-    """Return what a commit asks for.
+def parse_commit(given: Any) -> CommitRequest:
+    """Parse the request to commit positions.
 
     Raises:
-        BadParameter: a member is none that there is, missing, or malformed.
+        BadParameter: A member is unknown, missing or malformed.
     """
     body = _read(given, _Commits, _COMMIT_FORM)
     if not body.items:
         raise BadParameter(parameter="items", value="[]", allowed="at least one position")
-    return Committing(body.kind, [_commit(each) for each in body.items])
+    return CommitRequest(body.kind, [_commit(each) for each in body.items])
 
 
-def parse_reset(given: Any) -> Resetting:
-    """Return what a reset asks for.
+def parse_reset(given: Any) -> ResetRequest:
+    """Parse the request to reset positions.
 
     Raises:
-        BadParameter: a member is none that there is, missing, or malformed.
+        BadParameter: A member is unknown, missing or malformed.
     """
     body = _read(given, _Resets, _RESET_FORM)
     check_reason(body.reason)
     if body.items is None:
-        return Resetting([GroupReset(_goal(body.to, None, body.at, ""))], body.reason, body.dry_run)
+        return ResetRequest([GroupReset(_goal(body.to, None, body.at, ""))], body.reason, body.dry_run)
     if not body.items or body.to is not None or body.at is not None:
         allowed = "at least one item and neither to nor at beside them, or no items at all"
         raise BadParameter(parameter="items", value=None, allowed=allowed)
-    return Resetting([_reset(each, at) for at, each in enumerate(body.items)], body.reason, body.dry_run)
+    return ResetRequest([_reset(each, at) for at, each in enumerate(body.items)], body.reason, body.dry_run)
 
 
 def check_reason(reason: str | None) -> None:
-    """Return if that can be why somebody intervened.
+    """Check the reason of an intervention.
 
     Raises:
-        BadParameter: it is too long, or no text that both databases can keep.
+        BadParameter: It is too long, or contains characters that a database cannot store.
     """
     if reason is not None and not (len(reason) <= REASON_CHARS_MAX and reason.isprintable()):
         allowed = f"up to {REASON_CHARS_MAX} printable characters"
-        raise BadParameter(parameter="reason", value=shown(reason), allowed=allowed)
+        raise BadParameter(parameter="reason", value=printable(reason), allowed=allowed)
 
 
 def parse_kind(query: Query) -> Kind | None:
-    """Return of which kind the groups are that a list is of; None: of any.
+    """Return the kind of the listed groups; None for any.
 
     Raises:
-        BadParameter: there is no such kind.
+        BadParameter: The kind is unknown.
     """
     text = query.text("kind")
     for kind in KINDS:
         if text in (None, kind):
             return None if text is None else kind
-    raise BadParameter(parameter="kind", value=shown(text or ""), allowed=f"one of {', '.join(KINDS)}")
+    raise BadParameter(parameter="kind", value=printable(text or ""), allowed=f"one of {', '.join(KINDS)}")
 
 
 def parse_after(query: Query) -> str:
-    """Return the group after which a list begins; nothing where it begins with the first.
+    """Return the group after which a list begins; empty for the first page.
 
     Raises:
-        BadParameter: no group can be called so.
+        BadParameter: The value is not a valid group name.
     """
     text = query.text("after")
     if text is None or is_group_name(text):
         return text or ""
-    raise BadParameter(parameter="after", value=shown(text), allowed=_NAME_ALLOWED)
+    raise BadParameter(parameter="after", value=printable(text), allowed=_NAME_ALLOWED)
 
 
 def _read(given: Any, type: type[Given], allowed: str) -> Given:

@@ -1,24 +1,17 @@
-"""What protocol code asks of whoever does its I/O: the client, or a query of Spark's.
+"""Exchanges: protocol code that does no I/O, and its HTTP requests, responses, errors and retries.
 
-Protocol code does no I/O. It is written as generators that yield one effect at a time and are sent what came of it:
+An exchange is a generator. It yields effects, one at a time, and is sent the result of each:
 
-    Request    send it; send back the answer's Head, as soon as there is one
-    More       read on; send back the next bytes of the body, b"" after the last
-    Pause      let time pass
-    Take       send back the next event that is to be published, END after the last
-    Handed     hand it to the reader: a Page of a feed, a batch of a subscription
+    HttpRequest   send it; the result is the ResponseHead, as soon as it arrives
+    ReadMore      read on; the result is the next bytes of the body, b"" at its end
+    Pause         wait
+    TakeEvent     the result is the next event to publish, END after the last
+    ReaderItem    pass it to the reader: a Page of a feed, a batch of a subscription
 
-What goes wrong on the way is thrown into the generator: Unreachable when nothing was sent, ConnectionLost otherwise.
-In the client, `http/adapter.py` steps through an exchange; `transport.py` and `async_transport.py` do its I/O, and
-nothing else. On Spark's side `spark/zeroeventhub/exchanges.py` does both.
+A failed request is thrown into the generator: Unreachable if nothing was sent, ConnectionLost otherwise.
 
-Addresses of hubs and feeds, checked before anything is sent.
-
-What failures of a request can pass, and how long to wait before the same is asked again.
-
-How long and how often something that failed is tried again.
-
-Turns a server's refusal back into the error that it stands for.
+In the client, `http/adapter.py` steps through an exchange, and `transport.py` and `async_transport.py` do its I/O.
+`spark/zeroeventhub/exchanges.py` does both for Spark.
 """
 
 import random
@@ -42,61 +35,61 @@ from penstock.errors import (
 from penstock.wire.problem import MEDIA_TYPE, strange_error, to_error
 
 ERROR_BYTES_MAX: Final = 65_536
-"""An error's body is read this far."""
+"""Maximum size of an error's body that is read, in bytes."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """One HTTP request."""
+class HttpRequest:
+    """An HTTP request."""
 
     method: str
     url: str
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None
     wait_seconds: float = 0.0
-    """Seconds that the server was asked to wait: the answer may take as much longer."""
+    """Seconds that the server is asked to wait: the response may take as much longer."""
     timeout: float | None = None
-    """Seconds without a sign of the server after which it is given up; None: as the HTTP client has it."""
+    """Seconds without a sign of the server after which the request fails; None uses the HTTP client's timeout."""
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
-    """The beginning of an answer; the names of its headers are in lower case."""
+class ResponseHead:
+    """Status and headers of a response. Header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class More:
-    """The next bytes of the body."""
+class ReadMore:
+    """Effect: read the next bytes of the body."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Time to let pass."""
+    """Effect: wait."""
 
     seconds: float
     because: PenstockError | None = None
-    """What went wrong and is tried again afterwards; None where nothing did."""
+    """The error that is retried afterwards, if any."""
 
 
 @dataclass(frozen=True, slots=True)
-class Take:
-    """The next event that is to be published."""
+class TakeEvent:
+    """Effect: take the next event to publish."""
 
 
-class Handed:
-    """What is handed to whoever reads."""
+class ReaderItem:
+    """Base class of effects that are passed to the reader."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """A whole answer."""
+class HttpResponse:
+    """A complete response."""
 
     url: str
     status: int
@@ -104,23 +97,23 @@ class Answer:
     body: bytes
 
 
-MORE: Final = More()
-TAKE: Final = Take()
+MORE: Final = ReadMore()
+TAKE: Final = TakeEvent()
 END: Final = object()
 
 Exchange: TypeAlias = Generator[Any, Any, T]
-"""Protocol code that comes to a T."""
+"""An exchange with a result of type T."""
 
 
-def fetch(request: Request) -> Exchange[Answer]:
-    """Send *request* and read the whole answer, whatever its status."""
-    head: Head = yield request
-    body = yield from rest(ERROR_BYTES_MAX if head.status >= 400 else None)
-    return Answer(request.url, head.status, head.headers, body)
+def fetch(request: HttpRequest) -> Exchange[HttpResponse]:
+    """Send *request* and read the whole response, whatever its status."""
+    head: ResponseHead = yield request
+    body = yield from read_body(ERROR_BYTES_MAX if head.status >= 400 else None)
+    return HttpResponse(request.url, head.status, head.headers, body)
 
 
-def rest(limit: int | None = None) -> Exchange[bytes]:
-    """Read the body that follows a head, up to about *limit* bytes."""
+def read_body(limit: int | None = None) -> Exchange[bytes]:
+    """Read the body after a head, up to about *limit* bytes."""
     chunks: list[bytes] = []
     size = 0
     while limit is None or size < limit:
@@ -132,16 +125,16 @@ def rest(limit: int | None = None) -> Exchange[bytes]:
     return b"".join(chunks)
 
 
-def address(base: str, *path: str, query: Iterable[tuple[str, object]] = ()) -> str:
-    """Return *base* with *path* and *query* added; a query that *base* has of its own stays.
+def join_url(base: str, *path: str, query: Iterable[tuple[str, object]] = ()) -> str:
+    """Return *base* with *path* and *query* added; the query of *base* is kept.
 
     Raises:
-        BadParameter: a step of the path is no text.
+        BadParameter: A step of the path is not a string.
 
-    >>> address("http://hub/feeds?tenant=7", "order placed", query=[("n", 4)])
+    >>> join_url("http://hub/feeds?tenant=7", "order placed", query=[("n", 4)])
     'http://hub/feeds/order%20placed?tenant=7&n=4'
     """
-    check_steps(path)
+    check_path(path)
     parts = urlsplit(base)
     steps = [quote(step, safe="") for step in path]
     whole = "/".join([parts.path.rstrip("/"), *steps]) if steps else parts.path
@@ -149,28 +142,28 @@ def address(base: str, *path: str, query: Iterable[tuple[str, object]] = ()) -> 
     return urlunsplit(parts._replace(path=whole, query="&".join(filter(None, [parts.query, added])), fragment=""))
 
 
-def check_steps(path: Iterable[Any]) -> None:
-    """Raise BadParameter unless each step of *path* is a text: names and ids that somebody has given are among them."""
+def check_path(path: Iterable[Any]) -> None:
+    """Raise BadParameter unless each step of *path* is a string: they include names and ids from the user."""
     for step in path:
         if not isinstance(step, str):
             raise BadParameter(parameter="name", value=step, allowed="a text, as names and ids are")
 
 
-def malformed(url: str, reason: str) -> MalformedAnswer:
-    """Return the error that says in what way *url* broke its protocol."""
+def malformed_answer(url: str, reason: str) -> MalformedAnswer:
+    """Return the error for a response of *url* that violates its protocol."""
     return MalformedAnswer(url=url, reason=reason)
 
 
 EXAMPLE: Final = "http://localhost:8080"
 CHARS_MAX: Final = 200
-"""What is longer was no address."""
+"""Maximum length of a text for which a similar address is suggested."""
 LABEL_CHARS_MAX: Final = 63
 """RFC 1035, 2.3.4."""
 _NEVER: Final = re.compile(r"[\s\x00-\x1f\x7f]")
 
 
 def is_address(text: str) -> bool:
-    """Tell whether *text* can be asked over HTTP.
+    """Return whether *text* is an HTTP address.
 
     >>> is_address("https://shop.example/hub"), is_address("localhost:8080"), is_address("http://localhost:port")
     (True, False, False)
@@ -184,7 +177,7 @@ def is_address(text: str) -> bool:
 
 
 def _is_host(name: str) -> bool:
-    """Return whether resolvers take *name*: labels of 1 to 63 characters."""
+    """Return whether resolvers accept *name*: labels of 1 to 63 characters."""
     try:
         name = name if name.isascii() else name.encode("idna").decode()
     except UnicodeError:
@@ -192,10 +185,10 @@ def _is_host(name: str) -> bool:
     return all(1 <= len(label) <= LABEL_CHARS_MAX for label in name.removesuffix(".").split("."))
 
 
-def meant(text: str) -> str:
-    """Return the address that *text*, which is none, was probably meant to be; an example where that cannot be told.
+def suggest_address(text: str) -> str:
+    """Return the address that *text* was probably meant to be, or an example.
 
-    >>> meant("localhost:1"), meant("ftp://localhost")
+    >>> suggest_address("localhost:1"), suggest_address("ftp://localhost")
     ('http://localhost:1', 'http://localhost:8080')
     """
     if len(text) > CHARS_MAX:
@@ -205,36 +198,34 @@ def meant(text: str) -> str:
 
 
 def check_address(url: object, *, relative: bool = False) -> str:
-    """Return *url* if it is an address; *relative* allows for one that something else completes.
-
-    White space around it is left out: files that hold an address mostly end in a line break.
+    """Return *url* without surrounding white space; *relative* allows an incomplete address.
 
     Raises:
-        BadParameter: it is none; says what it was probably meant to be.
+        BadParameter: *url* is not an address. The error suggests one.
     """
     url = url.strip() if isinstance(url, str) else url
     if isinstance(url, str) and (is_address(url) or (relative and url[:1] in ("", "/"))):
         return url
     text = url if isinstance(url, str) else ""
-    allowed = f"an address that begins with http:// or https://, such as {meant(text)}"
+    allowed = f"an address that begins with http:// or https://, such as {suggest_address(text)}"
     raise BadParameter(parameter="url", value="(not shown)" if "@" in text else url, allowed=allowed)
 
 
 FIRST_DELAY_SECONDS: Final = 0.1
 
 
-def is_passing(error: PenstockError) -> bool:
-    """Say whether a read that failed with *error* can succeed later, unchanged."""
+def is_transient(error: PenstockError) -> bool:
+    """Return whether a request that failed with *error* may succeed later, unchanged."""
     if isinstance(error, ServerError):
         status = int(error.status)
         return not isinstance(error, WrongAddress) and (status in {408, 425, 429} or status >= 500)
     return error.retryable
 
 
-class Backoff:
-    """Delays that double from 0.1 s to *longest_seconds*, each shortened by up to a half at random to spread clients.
+class RetryBackoff:
+    """Delays that double from 0.1 seconds to a maximum, with jitter of up to a half, so that clients spread.
 
-    What a server asks for with Retry-After is kept to: it is never less than that.
+    A delay is never shorter than the server's Retry-After.
     """
 
     def __init__(self, longest_seconds: float, chance: Callable[[], float] = random.random) -> None:
@@ -243,11 +234,11 @@ class Backoff:
         self._failures = 0
 
     def reset(self) -> None:
-        """Begin again with the shortest delay: something has succeeded."""
+        """Start again with the shortest delay, after a success."""
         self._failures = 0
 
     def delay(self, error: PenstockError) -> float:
-        """Return the seconds to let pass after *error*."""
+        """Return the seconds to wait after *error*."""
         longest = min(self._longest_seconds, FIRST_DELAY_SECONDS * 2.0 ** min(self._failures, 30))
         self._failures += 1
         own = float(longest * (1 - self._chance() / 2))
@@ -258,7 +249,7 @@ class Backoff:
 DELAY_SECONDS_MAX: Final = 30.0
 
 
-def patiently(
+def retry_until(
     attempt: Callable[[], Exchange[T]],
     repeatable: Callable[[PenstockError], bool],
     seconds: float,
@@ -267,14 +258,12 @@ def patiently(
     delay_seconds_max: float = DELAY_SECONDS_MAX,
     attempts_max: int | None = None,
 ) -> Exchange[T]:
-    """Make *attempt*, again and again while it fails with something *repeatable*, for up to *seconds* in all.
-
-    Where *attempts_max* is given, no more often than that.
+    """Run *attempt*, and again while it fails with a *repeatable* error, for up to *seconds* or *attempts_max* times.
 
     Raises:
-        PenstockError: the last attempt's error.
+        PenstockError: The error of the last attempt.
     """
-    backoff = Backoff(delay_seconds_max)
+    backoff = RetryBackoff(delay_seconds_max)
     deadline = clock() + seconds
     attempts = 0
     while True:
@@ -290,7 +279,7 @@ def patiently(
 
 
 def check_retry_timeout(value: Any) -> None:
-    """Raise BadParameter unless *value* is a number of seconds, 0 or more; it may be without end."""
+    """Raise BadParameter unless *value* is a number of seconds, 0 or more; infinity is allowed."""
     if type(value) not in (int, float) or not value >= 0:
         raise BadParameter(parameter="retry_timeout", value=value, allowed="a number of seconds, 0 or more")
 
@@ -299,11 +288,11 @@ HUB: Final = "Penstock hub"
 FEED: Final = "feed"
 
 
-def refusal(answer: Answer, wanted: str = HUB) -> PenstockError:
-    """Return the error that *answer* stands for: one of ours by its code, else ServerError with status and body.
+def error_of(answer: HttpResponse, wanted: str = HUB) -> PenstockError:
+    """Return the error of a refusing response: Penstock's own by its code, otherwise ServerError with status and body.
 
-    WrongAddress, where it is none that *wanted* would give. Its field `retry_after` holds the seconds after which the
-    server wants to be asked again, where it said so.
+    WrongAddress is returned if the response cannot come from a *wanted*. Field `retry_after` has the seconds of the
+    Retry-After header, if any.
     """
     after = retry_after(answer.headers, datetime.now(UTC))
     if answer.headers.get("content-type", "").startswith(MEDIA_TYPE):
@@ -315,18 +304,18 @@ def refusal(answer: Answer, wanted: str = HUB) -> PenstockError:
     return error
 
 
-def is_page(answer: Answer) -> bool:
-    """Say whether *answer* is a page for a browser, or anything else that JSON does not begin like."""
+def is_page(answer: HttpResponse) -> bool:
+    """Return whether *answer* is an HTML page."""
     return answer.body.lstrip()[:1] == b"<"
 
 
-def _led_to(answer: Answer) -> bytes:
+def _led_to(answer: HttpResponse) -> bytes:
     location = answer.headers.get("location")
     return b"" if location is None else f"go to {location}".encode()
 
 
 def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Return the seconds that a Retry-After header asks for, None without a usable one.
+    """Return the seconds of a Retry-After header; None if it is missing or malformed.
 
     >>> from datetime import UTC, datetime
     >>> retry_after({"retry-after": "7"}, datetime(2024, 1, 1, tzinfo=UTC))
@@ -343,9 +332,9 @@ def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
         return None
 
 
-def is_undone(error: PenstockError) -> bool:
-    """Say whether *error* means that nothing was done, and that the same can be tried again: a hub's own word alone.
+def is_not_applied(error: PenstockError) -> bool:
+    """Return whether *error* guarantees that nothing was done, so that the request can be repeated.
 
-    Whoever stands between it and the hub may answer 503 to what the hub has carried out.
+    Only the hub itself can say so: a proxy may respond 503 to a request that the hub has carried out.
     """
     return isinstance(error, Unavailable) and not isinstance(error, ConnectionLost)

@@ -1,4 +1,4 @@
-"""Errors on the wire: problem+json (RFC 9457), with a stable type by which a client finds the same error again."""
+"""Errors as problem+json (RFC 9457), with a stable type from which a client restores the error."""
 
 import re
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ MEDIA_TYPE: Final = "application/problem+json"
 TYPE_PREFIX: Final = "urn:penstock:problem:"
 _FIELDS: Final = "http://httpstatus.es/422"
 _NAKADI_TITLES: Final = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}
-"""Python has come to call them otherwise."""
+"""Titles that Nakadi uses and Python has changed."""
 _NOT_THERE: Final = 'EventType "{event_type}" does not exist.'
-"""What it says of an event type, unless something else is said at that place; clients compare it."""
+"""Nakadi's detail for a missing event type, which clients compare."""
 _NOT_ITS_OWN: Final = "Wrong partitions specified - some partitions don't belong to subscription: "
 _PARTITION: Final = "EventTypePartition{{eventType='{event_type}', partition='{partition}'}}"
-"""What it says of partitions that a stream asks for, and that its subscription does not read."""
+"""Nakadi's text for a partition that the subscription of a stream does not read."""
 _SAID_NOT_THERE: Final = re.compile(r'EventType "([^"]*)" does not exist\.')
 _SAID_OF_FIELD: Final = re.compile(r'Field "([^"]*)" (.*)')
 _NAKADI_MEMBERS: Final = frozenset(["title", "status", "detail"])
@@ -32,15 +32,15 @@ _BY_STATUS: Final[Mapping[int, type[PenstockError]]] = {
     422: errors.Invalid,
     501: errors.NotOffered,
 }
-"""What a problem without a code is. Of those that are not here the status itself is all that can be gone by."""
+"""Errors for problems without a code. Other statuses become ServerError."""
 _NOWHERE: Final = frozenset({404, 405, 501})
-"""What a server says where nothing is; a proxy before the right one has other ways to refuse."""
+"""Statuses of a server that does not have the path; a proxy in front of the right server uses others."""
 _SHOWN_BYTES: Final = 500
 _BY_CODE: Final = {kind.code: kind for kind in errors.ALL if kind is not ServerError}
 
 
 def to_problem(error: PenstockError, status: int, title: str) -> dict[str, Any]:
-    """Return the problem object of *error*: the standard members first, then the error's own fields.
+    """Return the problem object of *error*: the standard members first, then the error's fields.
 
     >>> to_problem(errors.EventTypeNotFound(event_type="x"), 404, "Not Found")["event_type"]
     'x'
@@ -52,9 +52,9 @@ def to_problem(error: PenstockError, status: int, title: str) -> dict[str, Any]:
 
 
 def nakadi_problem(problem: Mapping[str, Any]) -> dict[str, Any]:
-    """Return *problem* with the members alone that Nakadi's problems have.
+    """Return *problem* with the members that Nakadi's problems have.
 
-    What is wrong with the fields of a body is told by a type of its own, a line for each; all else has no type.
+    Violations of fields of a body have a type of their own, with one line for each; all other problems have no type.
 
     >>> nakadi_problem({"type": "urn:x", "title": "Not Found", "status": 404, "detail": "gone", "hint": "look"})
     {'title': 'Not Found', 'status': 404, 'detail': 'gone'}
@@ -72,9 +72,7 @@ def nakadi_problem(problem: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def to_error(status: int, body: bytes, url: str = "", wanted: str = "hub") -> PenstockError:
-    """Return the error that an answer stands for: ours by its code, or by what `nakadi_problem` has left of it.
-
-    Else see `strange_error`.
+    """Return the error of a response: Penstock's by its code or by Nakadi's form, otherwise see `strange_error`.
 
     >>> to_error(404, b'{"type":"urn:penstock:problem:event-type-not-found","detail":"gone","event_type":"x"}').fields
     {'event_type': 'x'}
@@ -95,9 +93,9 @@ def to_error(status: int, body: bytes, url: str = "", wanted: str = "hub") -> Pe
 
 
 def _nakadi_error(status: int, problem: Mapping[str, Any]) -> PenstockError | None:
-    """Return the error of a *problem* in Nakadi's shape, which has no code; None: it is in another shape.
+    """Return the error of a *problem* in Nakadi's form, which has no code; None for other forms.
 
-    By its words, where those are Nakadi's own, else by its status: then it has no fields.
+    Nakadi's texts determine the error, otherwise the status; then it has no fields.
     """
     if problem.keys() - {"type"} != _NAKADI_MEMBERS or problem["status"] != status:
         return None
@@ -113,7 +111,7 @@ def _nakadi_error(status: int, problem: Mapping[str, Any]) -> PenstockError | No
 
 
 def _batch_error(items: list[Any]) -> PenstockError | None:
-    """Return the error of a batch that Nakadi has refused, of each event of which it says something; None: it does not.
+    """Return the error of a batch that Nakadi refused with a list of results; None for other lists.
 
     >>> _batch_error([{"publishing_status": "aborted"}, {"publishing_status": "failed", "detail": "#/n: no integer"}])
     Invalid('event 2 of 2 is refused: #/n: no integer')
@@ -127,7 +125,7 @@ def _batch_error(items: list[Any]) -> PenstockError | None:
 
 
 def strange_error(status: int, body: bytes, url: str, wanted: str) -> ServerError:
-    """Return the error of an answer that is none of Penstock's: WrongAddress, where *wanted* gives no such answer."""
+    """Return the error of a response that is not Penstock's: WrongAddress if a *wanted* never responds so."""
     said = body[:_SHOWN_BYTES].decode(errors="replace").strip() or "(nothing)"
     if status < 400 or status in _NOWHERE:
         return WrongAddress(status=status, url=url, body=said, wanted=wanted)

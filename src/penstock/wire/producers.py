@@ -1,6 +1,6 @@
-"""The HTTP contract of idempotent publishing: headers, envelopes, claims and answers.
+"""The HTTP contract of idempotent publishing: headers, envelopes, claims and responses.
 
-docs/http.md documents it, docs/decisions/idempotent-producers.md has the rules behind it.
+docs/http.md documents it; docs/decisions/idempotent-producers.md explains the rules.
 """
 
 import re
@@ -20,7 +20,7 @@ from penstock.errors import (
     TooManyEvents,
 )
 from penstock.schema.json_text import decode, refuse_duplicate_keys, why_malformed
-from penstock.wire.query import shown
+from penstock.wire.query import printable
 
 GROUP: Final = "Producer-Group"
 EPOCH: Final = "Producer-Epoch"
@@ -29,22 +29,22 @@ OVERLAP: Final = "Producer-Overlap"
 DEADLINE: Final = "Producer-Deadline-Ms"
 NEXT: Final = "Producer-Next-Sequence"
 ENVELOPE: Final = "application/vnd.penstock.producer+json"
-"""The media type of a body that says itself who publishes it, for those who cannot set headers."""
+"""Media type of a body that contains the producer's headers, for clients that cannot set headers."""
 GROUP_PATTERN: Final = rf"(?!\.\.?$)[A-Za-z0-9._:~-]{{1,{GROUP_CHARS_MAX}}}"
-"""A dot or two alone would be lost from an address."""
+"""Pattern of a producer group. One or two dots alone would disappear from an address."""
 PRODUCERS_MAX: Final = 1_000
-"""How many producers one answer lists at most."""
+"""Maximum number of producers in one response."""
 DEADLINE_MS_MAX: Final = 3_600_000
 NUMBER_MAX: Final = EPOCH_MAX
-"""Epochs and sequence numbers are integers that every JSON library can tell exactly."""
+"""Maximum epoch and sequence number: the largest integer that every JSON library represents exactly."""
 _GROUP: Final = re.compile(GROUP_PATTERN)
 _NUMBER: Final = re.compile("0|[1-9][0-9]{0,15}")
 _GROUP_ALLOWED: Final = f"1 to {GROUP_CHARS_MAX} characters of A-Z, a-z, 0-9 and . _ : ~ -, but neither . nor .. alone"
 _NUMBER_ALLOWED: Final = f"a whole number from 0 to {NUMBER_MAX} in decimal digits"
 
 
-class Given(msgspec.Struct, frozen=True):
-    """What a request says of who publishes it."""
+class ProducerHeaders(msgspec.Struct, frozen=True):
+    """The producer headers of a request."""
 
     group: str
     stamp: ProducerStamp
@@ -52,11 +52,11 @@ class Given(msgspec.Struct, frozen=True):
     deadline_ms: int | None = None
 
 
-def parse_headers(headers: Mapping[str, str], values: Callable[[str], list[str]]) -> Given | None:
-    """Return what *headers* say, None where none of the three is there; *values* gives all of one name.
+def parse_headers(headers: Mapping[str, str], values: Callable[[str], list[str]]) -> ProducerHeaders | None:
+    """Return the producer headers; None if there are none. *values* returns all values of a header.
 
     Raises:
-        BadProducerHeaders: one is missing, there twice, or malformed.
+        BadProducerHeaders: A header is missing, repeated or malformed.
     """
     if GROUP not in headers and EPOCH not in headers and SEQUENCE not in headers:
         for name in (OVERLAP, DEADLINE):
@@ -64,7 +64,7 @@ def parse_headers(headers: Mapping[str, str], values: Callable[[str], list[str]]
                 raise BadProducerHeaders(parameter=GROUP, value=None, allowed=f"it, where there is {name}")
         return None
     texts = {name: _only(values(name), name) for name in (GROUP, EPOCH, SEQUENCE)}
-    return Given(
+    return ProducerHeaders(
         check_group(texts[GROUP], GROUP, BadProducerHeaders),
         ProducerStamp(_number(texts[EPOCH], EPOCH), _number(texts[SEQUENCE], SEQUENCE)),
         _overlap(_only(values(OVERLAP), OVERLAP, "reject")),
@@ -73,36 +73,36 @@ def parse_headers(headers: Mapping[str, str], values: Callable[[str], list[str]]
 
 
 def refuse_numbers(headers: Mapping[str, str], name: str) -> None:
-    """Raise PartitionRequired where somebody publishes idempotently to no partition in particular."""
+    """Raise PartitionRequired if a request with producer headers names no partition."""
     if any(each in headers for each in (GROUP, EPOCH, SEQUENCE, OVERLAP, DEADLINE)):
         raise PartitionRequired(event_type=name)
 
 
 def check_group(text: str, parameter: str = "group", kind: type[BadParameter] = BadParameter) -> str:
-    """Return *text*, which is given as *parameter*, if it can name a producer group.
+    """Return *text*, the value of *parameter*, if it is a valid producer group.
 
     Raises:
-        BadParameter: it cannot, or whatever *kind* of it.
+        BadParameter: It is not valid; *kind* is the class of the error.
     """
     if _GROUP.fullmatch(text):
         return text
-    raise kind(parameter=parameter, value=shown(text), allowed=_GROUP_ALLOWED)
+    raise kind(parameter=parameter, value=printable(text), allowed=_GROUP_ALLOWED)
 
 
 def parse_after(text: str | None) -> str:
-    """Return the group after which a list begins; nothing where it begins with the first.
+    """Return the group after which a list begins; empty for the first page.
 
     Raises:
-        BadParameter: *text* cannot name a group.
+        BadParameter: *text* is not a valid producer group.
     """
     if text is None or _GROUP.fullmatch(text):
         return text or ""
-    raise BadParameter(parameter="after", value=shown(text), allowed=_GROUP_ALLOWED)
+    raise BadParameter(parameter="after", value=printable(text), allowed=_GROUP_ALLOWED)
 
 
 def _only(values: Sequence[str], name: str, default: str | None = None) -> str:
     if len(values) > 1:
-        raise BadProducerHeaders(parameter=name, value=shown(values[1]), allowed="one value")
+        raise BadProducerHeaders(parameter=name, value=printable(values[1]), allowed="one value")
     if values:
         return values[0]
     if default is None:
@@ -112,20 +112,20 @@ def _only(values: Sequence[str], name: str, default: str | None = None) -> str:
 
 
 def parse_number(text: str, name: str) -> int:
-    """Return an epoch or a sequence number of the parameter *name*.
+    """Return the epoch or sequence number in the parameter *name*.
 
     Raises:
-        BadParameter: it is none.
+        BadParameter: The value is not a valid number.
     """
     if not _NUMBER.fullmatch(text) or int(text) > NUMBER_MAX:
-        raise BadParameter(parameter=name, value=shown(text), allowed=_NUMBER_ALLOWED)
+        raise BadParameter(parameter=name, value=printable(text), allowed=_NUMBER_ALLOWED)
     return int(text)
 
 
 def _number(text: str, name: str, high: int = NUMBER_MAX) -> int:
     if not _NUMBER.fullmatch(text) or int(text) > high:
         raise BadProducerHeaders(
-            parameter=name, value=shown(text), allowed=_NUMBER_ALLOWED.replace(str(NUMBER_MAX), str(high))
+            parameter=name, value=printable(text), allowed=_NUMBER_ALLOWED.replace(str(NUMBER_MAX), str(high))
         )
     return int(text)
 
@@ -133,7 +133,7 @@ def _number(text: str, name: str, high: int = NUMBER_MAX) -> int:
 def _overlap(text: str) -> bool:
     if text in ("reject", "trim"):
         return text == "trim"
-    raise BadProducerHeaders(parameter=OVERLAP, value=shown(text), allowed="reject or trim")
+    raise BadProducerHeaders(parameter=OVERLAP, value=printable(text), allowed="reject or trim")
 
 
 class _Producer(msgspec.Struct, forbid_unknown_fields=True):
@@ -153,13 +153,13 @@ _decode_envelope: Final = msgspec.json.Decoder(_Envelope).decode
 _decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-def parse_envelope(body: bytes) -> tuple[Given, list[NewEvent]]:
-    """Return what a body in an envelope says of who publishes it, and its events, none of them decoded.
+def parse_envelope(body: bytes) -> tuple[ProducerHeaders, list[NewEvent]]:
+    """Return the producer headers in an envelope, and its events, which are not decoded.
 
     Raises:
-        BadProducerHeaders: what it says of its producer is malformed.
-        TooManyEvents: it has more than `EVENTS_MAX`.
-        MalformedBatch: it is none.
+        BadProducerHeaders: The producer's members are malformed.
+        TooManyEvents: There are more than `EVENTS_MAX` events.
+        MalformedBatch: The body is not an envelope.
     """
     try:
         found = _decode_envelope(body)
@@ -175,9 +175,9 @@ def parse_envelope(body: bytes) -> tuple[Given, list[NewEvent]]:
     by = found.producer
     stamp = ProducerStamp(_within(by.epoch, EPOCH), _within(by.sequence, SEQUENCE))
     deadline_ms = None if by.deadline_ms is None else _within(by.deadline_ms, DEADLINE, DEADLINE_MS_MAX)
-    return Given(check_group(by.group, GROUP, BadProducerHeaders), stamp, by.overlap == "trim", deadline_ms), list(
-        map(NewEvent, found.events)
-    )
+    return ProducerHeaders(
+        check_group(by.group, GROUP, BadProducerHeaders), stamp, by.overlap == "trim", deadline_ms
+    ), list(map(NewEvent, found.events))
 
 
 def _malformed(reason: str) -> MalformedBatch:
@@ -197,10 +197,10 @@ class _ClaimBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def parse_claim(body: bytes) -> EpochClaim:
-    """Return the claim of a body; an empty one claims the next epoch.
+    """Return the claim in a body; an empty body claims the next epoch.
 
     Raises:
-        BadParameter: a member is none that there is, or malformed.
+        BadParameter: A member is unknown or malformed.
     """
     try:
         given = msgspec.convert(_decode_once(body) if body.strip() else {}, _ClaimBody)
@@ -222,83 +222,83 @@ def parse_claim(body: bytes) -> EpochClaim:
         if number is not None and not 0 <= number <= NUMBER_MAX:
             raise BadParameter(parameter=name, value=number, allowed=f"a whole number from 0 to {NUMBER_MAX}")
     if given.claim_id is not None and not _GROUP.fullmatch(given.claim_id):
-        raise BadParameter(parameter="claim_id", value=shown(given.claim_id), allowed=_GROUP_ALLOWED)
+        raise BadParameter(parameter="claim_id", value=printable(given.claim_id), allowed=_GROUP_ALLOWED)
     return EpochClaim(epoch, given.starting_sequence, given.claim_id, given.if_epoch, given.pinned)
 
 
 def _decode_once(body: bytes) -> Any:
-    """Decode what says nothing twice, of which readers would keep different ones."""
+    """Decode JSON without repeated members, which parsers interpret differently."""
     found = decode(body)
     refuse_duplicate_keys(body, line=1)
     return found
 
 
-class Ended(msgspec.Struct, frozen=True):
-    """What the epoch before has ended with."""
+class EpochEnd(msgspec.Struct, frozen=True):
+    """The state at the end of the previous epoch."""
 
     epoch: int
     next_sequence: int
     last_offset: int | None = None
 
 
-class Known(msgspec.Struct, frozen=True):
-    """How far back the batches of the current epoch are known."""
+class KnownRange(msgspec.Struct, frozen=True):
+    """The first batch of the current epoch that the hub remembers."""
 
     batches: int
     oldest_sequence: int | None = None
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """A producer as it is shown."""
+class ProducerProperties(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of a producer in a partition."""
 
     producer_group: str
     partition: int
     epoch: int
     last_published_sequence: int | None
     next_sequence: int | None
-    """None: it has expired."""
+    """The next sequence number; None if the state has expired."""
     last_offset: int | None
-    previous: Ended | None
-    window: Known | None = None
+    previous: EpochEnd | None
+    window: KnownRange | None = None
     pinned: bool
     expired: bool
     updated_at: str
     expires_at: str | None
     expires_after_seconds: float
-    """How long a producer is kept of which nothing is heard."""
+    """Seconds of inactivity after which the state expires."""
     sequence_modulus: int
 
 
-class Numbers(msgspec.Struct, frozen=True):
-    """The numbers of a batch, and the one after them."""
+class SequenceRange(msgspec.Struct, frozen=True):
+    """The sequence numbers of a batch, and the next one."""
 
     first: int
     last: int
     next: int
 
 
-class Offsets(msgspec.Struct, frozen=True):
-    """Offsets that follow each other."""
+class OffsetRange(msgspec.Struct, frozen=True):
+    """A contiguous range of offsets."""
 
     first: int
     last: int
 
 
-class Result(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What has become of a batch: all of it is stored, once."""
+class PublishedBatch(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The response to a batch: all of it is stored, once."""
 
     outcome: Literal["appended", "duplicate", "trimmed"]
     epoch: int
-    sequence: Numbers
-    offsets: Offsets | None = None
-    ranges: list[Offsets] = []
-    """In place of `offsets` where those do not follow each other."""
+    sequence: SequenceRange
+    offsets: OffsetRange | None = None
+    ranges: list[OffsetRange] = []
+    """The ranges of offsets, instead of `offsets`, if they are not contiguous."""
 
 
-class Found(msgspec.Struct, frozen=True):
-    """What is known of a batch."""
+class BatchOutcome(msgspec.Struct, frozen=True):
+    """The outcome of a batch."""
 
     epoch: int
     stored: bool | None
-    """Whether all of it is stored; None: that is not known any more."""
-    ranges: list[Offsets]
+    """Whether the whole batch is stored; None if the hub has forgotten it."""
+    ranges: list[OffsetRange]

@@ -1,4 +1,4 @@
-"""Reads the parameters of a request: each is named, with its value and what is allowed, when it is wrong."""
+"""Parse the query parameters of a request. Errors name the parameter, its value and the allowed values."""
 
 import math
 import re
@@ -17,20 +17,20 @@ _SECONDS: Final = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _NO_KIND: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
-def shown(text: str) -> str:
-    r"""Return *text* as an error shows it: not too long, and as UTF-8 whatever bytes it came in.
+def printable(text: str) -> str:
+    r"""Return *text* shortened for an error message, and as valid UTF-8.
 
-    >>> shown("n\udcff"), shown("grün")
+    >>> printable("n\udcff"), printable("grün")
     ('n\\udcff', 'grün')
     """
     return text[:SHOWN_CHARS].encode(errors="backslashreplace").decode()
 
 
 class Query:
-    """The parameters of one request."""
+    """The query parameters of one request."""
 
     def __init__(self, raw: bytes) -> None:
-        """Take the query string as it came; bytes that are not UTF-8 are kept and refused where they are used."""
+        """Parse the raw query string. Bytes that are not UTF-8 are kept, and refused when they are used."""
         self._pairs = parse_qsl(
             raw.decode("ascii", "surrogateescape"), keep_blank_values=True, errors="surrogateescape"
         )
@@ -39,76 +39,76 @@ class Query:
         return bool(self._pairs)
 
     def names(self) -> Iterable[str]:
-        """Return the names in their order, repeats included."""
+        """Return the names in their order, including repeats."""
         return [name for name, _ in self._pairs]
 
     def text(self, name: str) -> str | None:
-        """Return the value of *name*, None when it is not there.
+        """Return the value of *name*; None if it is missing.
 
         Raises:
-            BadParameter: it is given more than once.
+            BadParameter: The parameter is repeated.
         """
         values = self.texts(name)
         if len(values) > 1:
-            raise BadParameter(parameter=shown(name), value=shown(values[1]), allowed="one value")
+            raise BadParameter(parameter=printable(name), value=printable(values[1]), allowed="one value")
         return values[0] if values else None
 
     def texts(self, name: str) -> list[str]:
-        """Return every value of *name*, in their order."""
+        """Return all values of *name* in their order."""
         return [value for given, value in self._pairs if given == name]
 
     def integer(self, name: str, default: int | None, *, low: int, high: int) -> int:
-        """Return the whole number *name*; *default* when it is not there, None meaning that it must be.
+        """Return the integer *name*, or *default* if it is missing; without a default it is required.
 
         Raises:
-            BadParameter: missing, no whole number, or outside *low* to *high*.
+            BadParameter: The parameter is missing, not an integer, or outside of *low* to *high*.
         """
         text = self.text(name)
         if text is None and default is not None:
             return default
         allowed = f"a whole number from {low} to {high}"
         if text is None or not (text.isascii() and text.isdigit() and len(text) <= 18) or not low <= int(text) <= high:
-            given = None if text is None else shown(text)
+            given = None if text is None else printable(text)
             raise BadParameter(parameter=name, value=given, allowed=allowed)
         return int(text)
 
     def seconds(self, name: str, *, cut_at: float) -> float:
-        """Return the seconds of *name*, cut at *cut_at*; 0 when it is not there.
+        """Return the seconds of *name*, at most *cut_at*; 0 if it is missing.
 
         Raises:
-            BadParameter: it is no finite number of seconds.
+            BadParameter: The value is not a finite number of seconds.
         """
         text = self.text(name)
         if text is None:
             return 0.0
         value = float(text) if _SECONDS.fullmatch(text) else math.inf
         if value == math.inf:
-            raise BadParameter(parameter=name, value=shown(text), allowed=f"seconds, 0 or more (cut at {cut_at:g})")
+            raise BadParameter(parameter=name, value=printable(text), allowed=f"seconds, 0 or more (cut at {cut_at:g})")
         return min(value, cut_at)
 
     def flag(self, name: str) -> bool:
-        """Return whether *name* is set to 1 or true.
+        """Return whether *name* is 1 or true.
 
         Raises:
-            BadParameter: it is anything else than 0, 1, false or true.
+            BadParameter: The value is not one of 0, 1, false and true.
         """
         text = self.text(name)
         if text is None or text.lower() in ("0", "false"):
             return False
         if text.lower() in ("1", "true"):
             return True
-        raise BadParameter(parameter=name, value=shown(text), allowed="0, 1, false or true")
+        raise BadParameter(parameter=name, value=printable(text), allowed="0, 1, false or true")
 
     def cursor(self, name: str) -> str | None:
-        """Return the cursor *name*, None when it is not there.
+        """Return the cursor *name*; None if it is missing.
 
         Raises:
-            BadCursor: longer than any cursor is, or not printable ASCII.
+            BadCursor: The value is too long, or not printable ASCII.
         """
         text = self.text(name)
         if text is not None and (len(text) > TEXT_CHARS_MAX or not (text.isascii() and text.isprintable()) or not text):
             reason = f"a cursor is 1 to {TEXT_CHARS_MAX} characters of printable ASCII"
-            raise BadCursor(parameter=name, value=shown(text), reason=reason)
+            raise BadCursor(parameter=name, value=printable(text), reason=reason)
         return text
 
 
@@ -119,31 +119,31 @@ def refuse_until(query: Query, *, allowed: str, known: str = "") -> None:
     """
     for name in query.names():
         if name.startswith("until") and name != known:
-            raise BadParameter(parameter=shown(name), value=shown(query.text(name) or ""), allowed=allowed)
+            raise BadParameter(parameter=printable(name), value=printable(query.text(name) or ""), allowed=allowed)
 
 
-def kinds_of(query: Query) -> tuple[frozenset[str], bool] | None:
-    """Return the kinds that a read keeps, or, with True, skips; None when it takes all (FeedAPI, `event-types`).
+def parse_kinds(query: Query) -> tuple[frozenset[str], bool] | None:
+    """Return the kinds to keep, or, with True, to skip; None if the read is not filtered (FeedAPI, `event-types`).
 
     Raises:
-        BadParameter: both ways are asked for at once, or no kind is named.
+        BadParameter: Both filters are given, or one is empty.
     """
     keep, skip = query.text("event-types"), query.text("skip-event-types")
     if keep is not None and skip is not None:
         allowed = "either event-types or skip-event-types"
-        raise BadParameter(parameter="skip-event-types", value=shown(skip), allowed=allowed)
+        raise BadParameter(parameter="skip-event-types", value=printable(skip), allowed=allowed)
     given = keep if keep is not None else skip
     if given is None:
         return None
     kinds = frozenset(kind.strip() for kind in given.split(";")) - {""}
     if not kinds or any(_NO_KIND.search(kind) for kind in kinds):
         name = "event-types" if keep is not None else "skip-event-types"
-        raise BadParameter(parameter=name, value=shown(given), allowed="kinds, separated by ;")
+        raise BadParameter(parameter=name, value=printable(given), allowed="kinds, separated by ;")
     return frozenset(map(lower_kind, kinds)), keep is None
 
 
-def headers_of(query: Query) -> "HeaderChoice | None":
-    """Return which headers a read wants, None when none."""
+def parse_headers(query: Query) -> "HeaderChoice | None":
+    """Return the requested headers; None if there are none."""
     text = query.text("headers")
     if text is None:
         return None
@@ -152,12 +152,12 @@ def headers_of(query: Query) -> "HeaderChoice | None":
 
 
 class HeaderChoice:
-    """The headers that a reader wants to see."""
+    """The headers that a reader requests."""
 
     def __init__(self, everything: bool, names: frozenset[str]) -> None:
         self.everything = everything
         self.names = names
 
     def of(self, headers: dict[str, str]) -> dict[str, str]:
-        """Return those of *headers* that are wanted."""
+        """Return the requested ones of *headers*."""
         return headers if self.everything else {name: headers[name] for name in headers if name in self.names}

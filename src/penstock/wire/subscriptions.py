@@ -1,6 +1,6 @@
-"""Nakadi's shapes of subscriptions: stream parameters, the lines of a stream, cursors, and links between list pages.
+"""Nakadi's HTTP contract of subscriptions: stream parameters, the lines of a stream, cursors, and links between pages.
 
-Events are passed on byte for byte, without being decoded.
+Events are passed on byte for byte, without decoding them.
 
 Source: Nakadi's subscription API, https://nakadi.io/manual.html.
 """
@@ -24,26 +24,26 @@ from penstock.wire.log.nakadi import (
     FLUSH_SECONDS,
     NUMBER_MAX,
     TIMEOUT_SECONDS_MAX,
-    Extent,
     GivenCursor,
+    PartitionExtent,
     cursor_members,
     in_parts,
     is_offset,
     member,
     offset_text,
+    parse_place,
+    parse_readable_place,
     partition_number,
-    place,
-    readable,
-    unusable,
+    unusable_cursor,
 )
-from penstock.wire.query import UNTIL_ELSEWHERE, Query, refuse_until, shown
+from penstock.wire.query import UNTIL_ELSEWHERE, Query, printable, refuse_until
 
 _NEWS: Final = ("Stream started", "skipped events")
-"""With these begins what is said at the beginning of a stream, rather than at its end."""
+"""Prefixes of messages at the beginning of a stream, as opposed to its end."""
 
 
 class BatchCursor(msgspec.Struct, gc=False):
-    """A cursor as a server sends it, and as it is given back."""
+    """A cursor as a server sends it, and as a client commits it."""
 
     partition: str
     offset: str
@@ -52,15 +52,15 @@ class BatchCursor(msgspec.Struct, gc=False):
 
 
 class BatchInfo(msgspec.Struct, gc=False, omit_defaults=True):
-    """What a server says beside a batch."""
+    """Additional information about a batch."""
 
     debug: str | None = None
     offsets: list[int] | None = None
-    """Those of the events, where these do not follow each other up to the cursor's: a member of our own."""
+    """The offsets of the events if they are not contiguous; an extension of Penstock."""
 
 
 class BatchLine(msgspec.Struct, gc=False):
-    """One line of a stream: a batch; or, without events, a sign of life, or why the stream ends."""
+    """One line of a stream: a batch, or without events a keep-alive or the reason for the stream's end."""
 
     cursor: BatchCursor
     events: list[msgspec.Raw] | None = None
@@ -68,12 +68,12 @@ class BatchLine(msgspec.Struct, gc=False):
 
     @property
     def debug(self) -> str | None:
-        """What the server says beside it."""
+        """The server's debug message."""
         return None if self.info is None else self.info.debug
 
     @property
     def reason(self) -> str | None:
-        """Why the stream ends, where this line says so.
+        """The reason for the stream's end, if this line has one.
 
         >>> BATCHES.decode(
         ...     b'{"cursor":{"partition":"0","offset":"001-0001--1","event_type":"a"},"info":{"debug":"Time is up"}}'
@@ -90,7 +90,7 @@ STREAM_ID: Final = "X-Nakadi-StreamId"
 MAX_UNCOMMITTED: Final = 10
 COMMIT_SECONDS: Final = 60
 TIMEOUT_SECONDS: Final = (3_000.0, 4_200.0)
-"""When a stream ends that has not said when: at random, so that those that began together do not end together."""
+"""Range of the random timeout of streams without one, so that streams that began together do not end together."""
 END: Final = "END"
 NO_TIME: Final = "no time"
 
@@ -98,14 +98,14 @@ _Number = Annotated[int, msgspec.Meta(ge=-NUMBER_MAX, le=NUMBER_MAX)]
 
 
 class GivenPartition(msgspec.Struct):
-    """A partition that a stream asks for."""
+    """A partition that a client requests."""
 
     event_type: str | None = None
     partition: str | int | None = None
 
 
-class Given(msgspec.Struct, kw_only=True):
-    """What a stream is asked for, as a client gives it. Times are seconds."""
+class RawStreamParameters(msgspec.Struct, kw_only=True):
+    """Parameters of a stream from a client, not yet validated. Times are in seconds."""
 
     max_uncommitted_events: _Number | None = None
     batch_limit: _Number | None = None
@@ -119,20 +119,20 @@ class Given(msgspec.Struct, kw_only=True):
 
 
 class GivenSubscriptionCursor(GivenCursor):
-    """A cursor of a subscription as a client gives it; it is not known yet whether it is one."""
+    """A cursor of a subscription from a client, not yet validated."""
 
     event_type: str | None = None
     cursor_token: str | None = None
 
 
 class GivenCursors(msgspec.Struct):
-    """What a client commits."""
+    """The cursors of a commit."""
 
     items: list[GivenSubscriptionCursor | None] | None = None
 
 
 class GivenReset(msgspec.Struct, forbid_unknown_fields=True):
-    """What somebody resets to."""
+    """The cursors of a reset."""
 
     items: list[GivenSubscriptionCursor | None] | None = None
     reason: str | None = None
@@ -140,32 +140,32 @@ class GivenReset(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class NakadiReset(GivenReset, forbid_unknown_fields=False):
-    """The same, of which members that it does not have are passed over, as Nakadi does."""
+    """The cursors of a reset, with unknown members ignored, as Nakadi does."""
 
 
 class GivenRelease(msgspec.Struct):
-    """What a consumer gives back of a stream."""
+    """The partitions that a consumer keeps when it releases a stream."""
 
     keep: list[GivenPartition] | None = None
     failed: list[GivenPartition] | None = None
 
 
-class Asked(NamedTuple):
-    """What a stream is asked for, checked, with the defaults filled in."""
+class SubscriptionStreamRequest(NamedTuple):
+    """The validated parameters of a stream, with defaults."""
 
     rules: DeliveryRules
     wants: tuple[FeedPartition, ...]
-    """In the order in which they were asked for."""
+    """The requested partitions in their order."""
 
 
-_NUMBERS: Final = tuple(name for name in Given.__struct_fields__ if name != "partitions")
+_NUMBERS: Final = tuple(name for name in RawStreamParameters.__struct_fields__ if name != "partitions")
 
 
-def given_by_query(query: Query) -> Given:
-    """Read a stream's parameters from a query.
+def parse_stream_query(query: Query) -> RawStreamParameters:
+    """Parse a stream's parameters from a query.
 
     Raises:
-        BadParameter: one of them is no whole number, or is given twice; or there is an `until`.
+        BadParameter: A value is not an integer, or is repeated.
     """
     refuse_until(query, allowed=UNTIL_ELSEWHERE)
     found: dict[str, Any] = {}
@@ -175,26 +175,26 @@ def given_by_query(query: Query) -> Given:
             continue
         digits = text.removeprefix("-")
         if not (digits.isascii() and digits.isdigit() and len(digits) <= 10) or abs(int(text)) > NUMBER_MAX:
-            raise BadParameter(parameter=name, value=shown(text), allowed=f"a whole number, up to {NUMBER_MAX}")
+            raise BadParameter(parameter=name, value=printable(text), allowed=f"a whole number, up to {NUMBER_MAX}")
         found[name] = int(text)
-    return Given(**found)
+    return RawStreamParameters(**found)
 
 
-def given_by_body(body: bytes) -> Given:
-    """Read a stream's parameters from a body, which may be empty.
+def parse_stream_body(body: bytes) -> RawStreamParameters:
+    """Parse a stream's parameters from a body, which may be empty.
 
     Raises:
-        BadParameter: it is no JSON, or something in it has the wrong type.
+        BadParameter: The body is not JSON, or a value has the wrong type.
     """
-    found: Given = _decoded(body, Given) if body.strip() else Given()
+    found: RawStreamParameters = _decoded(body, RawStreamParameters) if body.strip() else RawStreamParameters()
     return found
 
 
-def asked_of(given: Given, limits: Limits) -> Asked:
-    """Check what a stream is asked for, and fill in the defaults.
+def check_stream_parameters(given: RawStreamParameters, limits: Limits) -> SubscriptionStreamRequest:
+    """Validate a stream's parameters, and fill in defaults.
 
     Raises:
-        BadStreamParameter: a number makes no sense, or a partition is asked for twice.
+        BadStreamParameter: A number is invalid, or a partition is requested twice.
     """
     least = {"max_uncommitted_events": 1, "batch_limit": 1} | dict.fromkeys(_NUMBERS[2:], 0)
     for name, low in least.items():
@@ -218,24 +218,24 @@ def asked_of(given: Given, limits: Limits) -> Asked:
         commit_timeout=commit_timeout,
         bytes_max=limits.stream_bytes_max,
     )
-    return Asked(rules, _wanted(given.partitions or [], "partitions"))
+    return SubscriptionStreamRequest(rules, _wanted(given.partitions or [], "partitions"))
 
 
 def parse_cursors(body: bytes) -> GivenCursors:
-    """Read the cursors of a body.
+    """Parse the cursors in a body.
 
     Raises:
-        BadParameter: it is no JSON, or something in it has the wrong type.
+        BadParameter: The body is not JSON, or a value has the wrong type.
     """
     found: GivenCursors = _decoded(body, GivenCursors)
     return found
 
 
 def parse_subscription_reset(body: bytes, *, strict: bool = False) -> GivenReset:
-    """Read where a subscription is to be reset to; *strict*: pass over unknown names, as Nakadi does.
+    """Parse a reset; *strict* ignores unknown members, as Nakadi does.
 
     Raises:
-        BadParameter: it is no JSON, or something in it has the wrong type or an unknown name, or the reason is none.
+        BadParameter: The body is not JSON, a value has the wrong type, a member is unknown, or the reason is invalid.
     """
     found: GivenReset = _decoded(body, NakadiReset if strict else GivenReset)
     check_reason(found.reason)
@@ -243,49 +243,49 @@ def parse_subscription_reset(body: bytes, *, strict: bool = False) -> GivenReset
 
 
 def parse_release(body: bytes) -> tuple[tuple[FeedPartition, ...], tuple[FeedPartition, ...] | None]:
-    """Read which partitions a consumer keeps that gives a stream back, and which have failed; None: all of them.
+    """Parse a release: the partitions that the consumer keeps, and those that have failed; None for all.
 
     Raises:
-        BadParameter: it is no JSON, or something in it has the wrong type.
-        BadStreamParameter: something in it is no partition.
+        BadParameter: The body is not JSON, or a value has the wrong type.
+        BadStreamParameter: A value is not a partition.
     """
     given: GivenRelease = _decoded(body, GivenRelease) if body.strip() else GivenRelease()
     return _wanted(given.keep or [], "keep"), None if given.failed is None else _wanted(given.failed, "failed")
 
 
-def committed_place(
-    given: GivenSubscriptionCursor | None, extents: Callable[[str], Sequence[Extent]], at: str
+def parse_committed(
+    given: GivenSubscriptionCursor | None, extents: Callable[[str], Sequence[PartitionExtent]], at: str
 ) -> tuple[FeedPartition, int]:
-    """Return the partition and the offset wanted next of a cursor; *at* is what an error calls it.
+    """Return the partition and the next offset wanted of a committed cursor; *at* names the cursor in errors.
 
-    *extents* says which partitions an event type has, and may raise.
+    *extents* returns the partitions of an event type, and may raise.
 
     Raises:
-        UnusableCursor: it is none of these partitions, or a member is missing. It does not say which offsets there are:
-            nobody has looked, for what counts is what the stream was sent.
+        UnusableCursor: The partition does not exist, or a member is missing. The error does not have the available
+            offsets, since only the stream's offsets matter.
     """
     name = _event_type(given, at)
     assert given is not None
     try:
-        found = place(given, extents(name), at)
+        found = parse_place(given, extents(name), at)
     except UnusableCursor as error:
         known = {name: error.fields[name] for name in ("partition", "offset", "reason")}
         raise UnusableCursor(error.detail, **known) from None
     return (name, found.partition), found.position
 
 
-def reset_place(
+def parse_reset_target(
     given: GivenSubscriptionCursor | None,
-    extents: Callable[[str], Sequence[Extent]],
+    extents: Callable[[str], Sequence[PartitionExtent]],
     since: Callable[[str, str], Sequence[int]],
     at: str,
 ) -> tuple[FeedPartition, int]:
-    """Return the partition and the offset wanted next of a cursor to which somebody resets.
+    """Return the partition and the next offset wanted of a cursor in a reset.
 
-    Its offset is one that can be read from, or `BEGIN`, or `END`, or a time, of which *since* gives the offsets.
+    The offset must be readable, or `BEGIN`, `END`, or a time, whose offsets *since* returns.
 
     Raises:
-        UnusableCursor: it is none of these, or what follows it is not all there.
+        UnusableCursor: The offset is none of these, or events after it have been removed.
     """
     name = _event_type(given, at)
     assert given is not None
@@ -293,7 +293,7 @@ def reset_place(
     number = partition_number(member(given, at, "partition"), found)
     text = member(given, at, "offset")
     if is_offset(text):
-        return (name, number), readable(given, found, at).position
+        return (name, number), parse_readable_place(given, found, at).position
     if text.upper() == END:
         return (name, number), found[number].next_offset
     try:
@@ -301,18 +301,18 @@ def reset_place(
     except BadParameter:
         form = offset_text(found[number].epoch, 41)
         reason = f"it is neither of the form {form} nor BEGIN, END or a time such as 2026-11-20T10:00:00Z"
-        raise unusable(UnusableCursor, text, number, found[number], reason) from None
+        raise unusable_cursor(UnusableCursor, text, number, found[number], reason) from None
 
 
-class Lines:
-    """Writes the lines of one stream."""
+class SubscriptionLines:
+    """Writes the lines of one subscription's stream."""
 
     def __init__(self, secret: bytes, epoch_of: Callable[[str], int]) -> None:
         self._secret = secret
         self._epoch_of = epoch_of
 
     def parts(self, batches: Iterable[DeliveryBatch]) -> Iterator[bytes]:
-        """Return the lines of *batches*, a keep-alive for one without events, in parts of about `PART_BYTES`."""
+        """Return the lines of *batches*, in parts of about `PART_BYTES`; a batch without events is a keep-alive."""
         return in_parts(map(self._line, batches))
 
     def _line(self, batch: DeliveryBatch) -> tuple[bytes, Sequence[bytes], bytes]:
@@ -333,19 +333,19 @@ def _cursor_before_token(place: FeedPartition, epoch: int, position: int) -> byt
     return b'{"cursor":{%b,"event_type":%b,"cursor_token":' % (members, msgspec.json.encode(name))
 
 
-def position_shown(place: FeedPartition, epoch: int, offset: int) -> dict[str, str]:
-    """Return where a subscription stands in a partition, as it is shown: behind the last event consumed."""
+def position_object(place: FeedPartition, epoch: int, offset: int) -> dict[str, str]:
+    """Return the object of a subscription's position: the offset of the last consumed event."""
     name, partition = place
     return {"partition": str(partition), "offset": offset_text(epoch, offset - 1), "event_type": name}
 
 
-def cursor_shown(place: FeedPartition, epoch: int, offset: int, token: str) -> dict[str, str]:
-    """Return a cursor of a subscription as it is shown."""
-    return position_shown(place, epoch, offset) | {"cursor_token": token}
+def subscription_cursor_object(place: FeedPartition, epoch: int, offset: int, token: str) -> dict[str, str]:
+    """Return the object of a subscription's cursor."""
+    return position_object(place, epoch, offset) | {"cursor_token": token}
 
 
-def results_shown(given: Sequence[GivenSubscriptionCursor | None], moved: Sequence[bool]) -> Mapping[str, Any]:
-    """Return what has become of the cursors that were committed, in their order."""
+def commit_results(given: Sequence[GivenSubscriptionCursor | None], moved: Sequence[bool]) -> Mapping[str, Any]:
+    """Return the result of each committed cursor, in their order."""
     return {
         "items": [
             {"cursor": _as_sent(each), "result": "committed" if done else "outdated"}
@@ -403,7 +403,7 @@ def _decoded(body: bytes, type: Any) -> Any:
 def list_pages(
     search: SubscriptionSearch, *, shows: bool, limit: int, offset: int, token: str | None, last: str | None
 ) -> dict[str, list[tuple[str, object]]]:
-    """Return the queries for the pages before and after one; *last* is the id that a full page ends with, else None.
+    """Return the queries of the previous and the next page; *last* is the id at the end of a full page, else None.
 
     >>> list_pages(SubscriptionSearch(reader=("service", "x")), shows=False, limit=2, offset=0, token=None, last="b")
     {'next': [('reader', 'service:x'), ('offset', 2), ('limit', 2)]}

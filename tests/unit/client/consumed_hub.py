@@ -3,7 +3,15 @@
 from random import Random
 from typing import Any
 
-from penstock.client.subscriptions.consumer_state import Commit, Consuming, End, Extend, GiveBack, Over, Wait
+from penstock.client.subscriptions.consumer_state import (
+    CommitBatches,
+    ConsumerState,
+    EndStream,
+    ExtendLease,
+    Finished,
+    ReleaseStream,
+    Wait,
+)
 from penstock.client.subscriptions.stream_protocol import SubscriptionBatch
 from penstock.errors import CommitRefused, ConnectionLost, StreamNotFound
 from tests.unit.client.batches import batch
@@ -17,7 +25,7 @@ class ConsumedHub:
     def __init__(self, seed: int, partitions: int = 3, events: int = 30) -> None:
         self.random = Random(seed)
         self.now = 0.0
-        self.consuming = Consuming(
+        self.consuming = ConsumerState(
             commit_timeout=60.0, grace_seconds=10.0, retry_timeout=5.0, delay_seconds_max=1.0, clock=lambda: self.now
         )
         self.events = events
@@ -55,7 +63,7 @@ class ConsumedHub:
         self.opened += 1
         self.live = f"s{self.opened}"
         self.known.add(self.live)
-        self.consuming.began(self.live)
+        self.consuming.begin_stream(self.live)
 
     def share_out(self) -> None:
         for partition, owner in self.owner.items():
@@ -73,14 +81,14 @@ class ConsumedHub:
             if count > 0:
                 self.sent[self.live, partition] = start + count
                 if self.is_calm or self.random.random() < 0.9:
-                    self.consuming.arrived(batch(self.live, partition, start + count - 1, count))
+                    self.consuming.add_batch(batch(self.live, partition, start + count - 1, count))
                 else:  # It was sent, but never read.
                     self.lose()
 
     def lose(self) -> None:
         if self.live is not None:
             stream, self.live = self.live, None
-            self.consuming.ended(stream)
+            self.consuming.end_stream(stream)
             self.settle(stream)
 
     def settle(self, stream: str) -> None:
@@ -107,21 +115,21 @@ class ConsumedHub:
         if self.running:
             done = self.running.pop(self.random.randrange(len(self.running)))
             self.handled[done.partition] |= {event.data["n"] for event in done.events}
-            self.consuming.handled(done)
+            self.consuming.finish_batch(done)
 
     def fail_handler(self) -> None:
         if self.running:
-            self.consuming.failed(self.running.pop())
+            self.consuming.fail_batch(self.running.pop())
 
     # What the consumer does
 
     def act(self) -> None:
-        while not isinstance(step := self.consuming.step(), Wait | Over):
-            if isinstance(step, End):
+        while not isinstance(step := self.consuming.next_step(), Wait | Finished):
+            if isinstance(step, EndStream):
                 assert step.stream_id == self.live
                 self.lose()
                 continue
-            assert isinstance(step, Commit | Extend | GiveBack)
+            assert isinstance(step, CommitBatches | ExtendLease | ReleaseStream)
             trouble = "" if self.is_calm else self.random.choice(["before", "after", "", "", ""])
             try:
                 if trouble != "before":
@@ -129,19 +137,19 @@ class ConsumedHub:
                 if trouble:
                     raise LOST
             except (StreamNotFound, CommitRefused, ConnectionLost) as error:
-                self.consuming.undone(step, error)
+                self.consuming.fail_step(step, error)
             else:
-                self.consuming.done(step)
+                self.consuming.complete_step(step)
 
-    def take(self, step: Commit | Extend | GiveBack) -> None:
+    def take(self, step: CommitBatches | ExtendLease | ReleaseStream) -> None:
         stream = step.stream_id
         assert stream not in self.gone, "nothing is asked again for a stream that is gone"
         if stream not in self.known:
             self.gone.add(stream)
             raise StreamNotFound(stream=stream)
-        if isinstance(step, Commit):
+        if isinstance(step, CommitBatches):
             self.commit(stream, [(each.partition, int(each.offset[-18:]) + 1) for each in step.batches])
-        elif isinstance(step, GiveBack):
+        elif isinstance(step, ReleaseStream):
             assert stream != self.live, "a stream is ended before it is given back"
             for partition, owner in self.owner.items():
                 if owner == stream and ("a.b", partition) not in step.keep:

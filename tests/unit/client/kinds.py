@@ -6,8 +6,8 @@ from inspect import isawaitable
 from typing import Any, NamedTuple
 
 from penstock.client import AsyncClient, AsyncFeed, Client, Feed
-from penstock.client.http.async_transport import AsyncTalk, AsyncTransport
-from penstock.client.http.transport import Talk, Transport
+from penstock.client.http.async_transport import AsyncExchangeRun, AsyncTransport
+from penstock.client.http.transport import ExchangeRun, Transport
 from tests.unit.client.handler import Handlers
 
 
@@ -21,8 +21,8 @@ class Kind(NamedTuple):
     http: Callable[[Handlers], Any]
 
 
-SYNC = Kind(Client, Feed, Transport, Talk, Handlers.client)
-ASYNC = Kind(AsyncClient, AsyncFeed, AsyncTransport, AsyncTalk, Handlers.async_client)
+SYNC = Kind(Client, Feed, Transport, ExchangeRun, Handlers.client)
+ASYNC = Kind(AsyncClient, AsyncFeed, AsyncTransport, AsyncExchangeRun, Handlers.async_client)
 
 
 async def result(call: Any) -> Any:

@@ -9,8 +9,8 @@ import pytest
 from penstock.client.http.exchanges import RetryPolicy
 from penstock.client.log.publishing import Event
 from penstock.client.producers.options import PartitionPublishingOptions, PublishResult
-from penstock.client.producers.partition_state import Lane, Operation
-from penstock.client.producers.protocol import Producing
+from penstock.client.producers.partition_state import PartitionState, ProducerCall
+from penstock.client.producers.protocol import ProducerProtocol
 from penstock.client.protocol import HubProtocol
 from penstock.errors import ConnectionLost, PenstockError, RetriesExhausted, Unreachable
 from penstock.wire import producers as wire
@@ -22,7 +22,7 @@ FOREVER = 10.0**9
 CATEGORY = Reply(200, b'{"name":"a.b","category":"undefined"}')
 
 
-def shown_producer(**members: Any) -> wire.Shown:
+def shown_producer(**members: Any) -> wire.ProducerProperties:
     """Return the state of a producer as a hub shows it."""
     values: dict[str, Any] = {
         "producer_group": "g",
@@ -39,7 +39,7 @@ def shown_producer(**members: Any) -> wire.Shown:
         "expires_after_seconds": 600.0,
         "sequence_modulus": 16,
     }
-    return wire.Shown(**values | members)
+    return wire.ProducerProperties(**values | members)
 
 
 def producer_reply(epoch: int = 0, next_sequence: int | None = 0, **others: Any) -> Reply:
@@ -63,20 +63,20 @@ class Play:
 
     def __init__(self, *replies: Reply | PenstockError, **traits: Any) -> None:
         self.script = Script(*replies)
-        self.lane = Lane(3, traits.pop("options", PartitionPublishingOptions()))
+        self.state = PartitionState(3, traits.pop("options", PartitionPublishingOptions()))
         given: dict[str, Any] = {"group": "g", "retry": RetryPolicy(max_attempts=3), "pinned": False}
         given |= {"on_unknown": "resolve", "on_resolution": None, "attempt_timeout": 5.0}
         given |= {"clock": self.script.clock}
-        self.producing = Producing("a.b", HubProtocol("http://s", 0.0), **given | traits)
+        self.protocol = ProducerProtocol("a.b", HubProtocol("http://s", 0.0), **given | traits)
 
     @staticmethod
-    def operation(*values: Any, lasts: tuple[str, float] = ("timeout", 0.0)) -> Operation:
-        return Operation(FOREVER, values=values, lasts=lasts)
+    def call(*values: Any, limit: tuple[str, float] = ("timeout", 0.0)) -> ProducerCall:
+        return ProducerCall(FOREVER, values=values, limit=limit)
 
-    def send(self, *values: Any, lasts: tuple[str, float] = ("timeout", 0.0)) -> PublishResult:
-        operation = self.operation(*values, lasts=lasts)
-        result: PublishResult = self.script.play(self.producing.send(self.lane, values, operation))
-        assert result is operation.result
+    def send(self, *values: Any, limit: tuple[str, float] = ("timeout", 0.0)) -> PublishResult:
+        call = self.call(*values, limit=limit)
+        result: PublishResult = self.script.play(self.protocol.send(self.state, values, call))
+        assert result is call.result
         return result
 
     def then(self, *replies: Reply | PenstockError) -> "Play":
@@ -99,5 +99,5 @@ def in_doubt(event: Event, **traits: Any) -> Play:
     play = Play(producer_reply(), CATEGORY, LOST, LOST, LOST, **traits)
     with pytest.raises(RetriesExhausted) as spent:
         play.send(event)
-    assert (spent.value.outcome, play.lane.standing) == ("unknown", "unresolved")
+    assert (spent.value.outcome, play.state.status) == ("unknown", "unresolved")
     return play

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from penstock.client.subscriptions.consumer_state import (
-    Commit,
+    CommitBatches,
     Consumed,
-    Consuming,
-    End,
-    Extend,
-    GiveBack,
-    Over,
+    ConsumerState,
+    EndStream,
+    ExtendLease,
+    Finished,
+    ReleaseStream,
     Step,
     Wait,
 )
@@ -31,14 +31,14 @@ class Play:
 
     def __init__(self) -> None:
         self.now = START
-        self.consuming = Consuming(
+        self.consuming = ConsumerState(
             commit_timeout=60.0, grace_seconds=10.0, retry_timeout=20.0, delay_seconds_max=4.0, clock=lambda: self.now
         )
-        self.consuming.began("s1")
+        self.consuming.begin_stream("s1")
 
     def arrived(self, *batches: SubscriptionBatch[Any]) -> None:
         for each in batches:
-            self.consuming.arrived(each)
+            self.consuming.add_batch(each)
 
     def next(self) -> SubscriptionBatch[Any]:
         found = self.consuming.next()
@@ -50,32 +50,32 @@ class Play:
         for each in batches:
             self.arrived(each)
             assert self.next() is each
-            self.consuming.handled(each)
+            self.consuming.finish_batch(each)
 
     def fails(self, failing: SubscriptionBatch[Any]) -> None:
         self.arrived(failing)
         assert self.next() is failing
-        self.consuming.failed(failing)
+        self.consuming.fail_batch(failing)
 
     def does(self, expected: object) -> None:
         """The next step is *expected*, and succeeds."""
-        step = self.consuming.step()
+        step = self.consuming.next_step()
         assert step == expected
-        self.consuming.done(step)
+        self.consuming.complete_step(step)
 
     def ends_stream(self, keep: set[Any], failed: set[Any]) -> None:
         """The stream is ended, and given back but for the partitions in *keep*."""
-        self.does(End("s1"))
-        self.consuming.ended("s1")
-        self.does(GiveBack("s1", keep, failed))
+        self.does(EndStream("s1"))
+        self.consuming.end_stream("s1")
+        self.does(ReleaseStream("s1", keep, failed))
 
     def fails_to(self, expected: object, error: Any) -> None:
-        step = self.consuming.step()
+        step = self.consuming.next_step()
         assert step == expected
-        self.consuming.undone(step, error)
+        self.consuming.fail_step(step, error)
 
     def waits(self) -> float | None:
-        step = self.consuming.step()
+        step = self.consuming.next_step()
         assert isinstance(step, Wait), step
         return step.seconds
 
@@ -96,7 +96,7 @@ def test_batches_of_a_partition_are_handled_one_by_one_beside_other_partitions(p
     assert play.next() is first
     assert play.next() is other
     assert play.consuming.next() is None
-    play.consuming.handled(first)
+    play.consuming.finish_batch(first)
     assert play.next() is second
 
 
@@ -106,18 +106,18 @@ def test_partitions_are_handled_in_turn(play: Play) -> None:
     play.arrived(*batches)
     for each in batches:
         assert play.next() is each
-        play.consuming.handled(each)
+        play.consuming.finish_batch(each)
 
 
 def test_batches_handled_during_a_commit_are_committed_next(play: Play) -> None:
     first, second, third = batch(last=1, count=2), batch(partition=1), batch(last=2)
     play.handled(first, second)
-    step = play.consuming.step()
+    step = play.consuming.next_step()
     play.handled(third)
 
-    assert step == Commit("s1", (first, second))
-    play.consuming.done(step)
-    play.does(Commit("s1", (third,)))
+    assert step == CommitBatches("s1", (first, second))
+    play.consuming.complete_step(step)
+    play.does(CommitBatches("s1", (third,)))
 
     assert play.waits() is None
     assert play.consumed == Consumed(batches=3, events=4)
@@ -128,11 +128,11 @@ def test_failed_batch_ends_the_stream_after_the_commit_of_handled_ones(play: Pla
     play.handled(before)
     play.fails(failing)
 
-    play.does(Commit("s1", (before,)))
+    play.does(CommitBatches("s1", (before,)))
     play.ends_stream({P0}, {P0})
     assert 0.05 <= (play.waits() or 0) <= 0.1
     play.now += 0.1
-    play.does(GiveBack("s1", set(), {P0}))
+    play.does(ReleaseStream("s1", set(), {P0}))
     assert play.waits() is None
     assert play.consumed == Consumed(batches=1, events=1, failures=1)
 
@@ -141,7 +141,7 @@ def test_batches_behind_a_failed_one_are_not_handled(play: Play) -> None:
     failing, behind, later = batch(last=1), batch(last=2), batch(last=3)
     play.arrived(failing, behind)
     play.next()
-    play.consuming.failed(failing)
+    play.consuming.fail_batch(failing)
     play.arrived(later)
 
     assert play.consuming.next() is None
@@ -152,37 +152,37 @@ def test_other_partitions_continue_after_a_failure_ended_their_stream(play: Play
     play.arrived(failing, other, behind)
     play.next()
     play.next()
-    play.consuming.failed(failing)
-    play.does(End("s1"))
-    play.consuming.ended("s1")
-    play.consuming.began("s2")
-    play.does(GiveBack("s1", {P0, P1}, {P0}))
+    play.consuming.fail_batch(failing)
+    play.does(EndStream("s1"))
+    play.consuming.end_stream("s1")
+    play.consuming.begin_stream("s2")
+    play.does(ReleaseStream("s1", {P0, P1}, {P0}))
     play.now += 0.1
-    play.does(GiveBack("s1", {P1}, {P0}))
+    play.does(ReleaseStream("s1", {P1}, {P0}))
 
-    play.consuming.handled(other)
-    play.does(Commit("s1", (other,)))
+    play.consuming.finish_batch(other)
+    play.does(CommitBatches("s1", (other,)))
     assert play.next() is behind
-    play.consuming.handled(behind)
-    play.does(Commit("s1", (behind,)))
-    play.does(GiveBack("s1", set(), {P0}))
+    play.consuming.finish_batch(behind)
+    play.does(CommitBatches("s1", (behind,)))
+    play.does(ReleaseStream("s1", set(), {P0}))
 
 
 def test_pause_after_failures_doubles_until_a_success(play: Play) -> None:
     pauses = []
     for number in range(1, 9):
         stream = f"f{number}"
-        play.consuming.began(stream)
+        play.consuming.begin_stream(stream)
         play.fails(batch(stream))
-        play.does(End(stream))
-        play.consuming.ended(stream)
-        play.does(GiveBack(stream, {P0}, {P0}))
+        play.does(EndStream(stream))
+        play.consuming.end_stream(stream)
+        play.does(ReleaseStream(stream, {P0}, {P0}))
         pauses.append(play.waits() or 0)
         play.now += pauses[-1]
-        play.does(GiveBack(stream, set(), {P0}))
+        play.does(ReleaseStream(stream, set(), {P0}))
         if number == 7:
             play.handled(batch("s1"))
-            play.consuming.done(play.consuming.step())
+            play.consuming.complete_step(play.consuming.next_step())
 
     for number, pause in enumerate(pauses[:7]):
         longest = min(4.0, 0.1 * 2**number)
@@ -194,7 +194,7 @@ def test_failed_parked_batch_holds_up_no_ordinary_one(play: Play) -> None:
     parked, ordinary = batch(token="parked-1-0-x"), batch(last=5)
     play.arrived(parked, ordinary)
     play.next()
-    play.consuming.failed(parked)
+    play.consuming.fail_batch(parked)
 
     assert play.next() is ordinary
 
@@ -203,7 +203,7 @@ def test_parked_batch_is_committed_beside_others_of_its_partition(play: Play) ->
     ordinary, parked = batch(last=5), batch(last=5, token="parked-1-0-x")
     play.handled(ordinary, parked)
 
-    play.does(Commit("s1", (ordinary, parked)))
+    play.does(CommitBatches("s1", (ordinary, parked)))
 
 
 @pytest.mark.parametrize("has_ended", [False, True], ids=["its stream lasts", "its stream has ended"])
@@ -211,18 +211,18 @@ def test_lease_is_extended_while_a_handler_runs(play: Play, has_ended: bool) -> 
     play.arrived(batch())
     play.next()
     if has_ended:
-        play.consuming.ended("s1")
-        play.does(GiveBack("s1", {P0}, set()))
+        play.consuming.end_stream("s1")
+        play.does(ReleaseStream("s1", {P0}, set()))
 
     for _ in range(3):
         assert play.waits() == 20.0
         play.now += 20.0
-        play.does(Extend("s1"))
+        play.does(ExtendLease("s1"))
 
 
 def test_lease_is_not_extended_without_outstanding_batches(play: Play) -> None:
     play.handled(done := batch())
-    play.does(Commit("s1", (done,)))
+    play.does(CommitBatches("s1", (done,)))
     play.now += 3600.0
 
     assert play.waits() is None
@@ -233,29 +233,29 @@ def test_lease_is_not_extended_without_outstanding_batches(play: Play) -> None:
 def test_lease_extension_is_retried_soon_after_a_failure(play: Play) -> None:
     play.arrived(batch())
     play.now += 20.0
-    play.fails_to(Extend("s1"), AWAY)
+    play.fails_to(ExtendLease("s1"), AWAY)
 
     assert 0.05 <= (play.waits() or 0) <= 0.1
     play.now += 0.1
-    play.does(Extend("s1"))
+    play.does(ExtendLease("s1"))
 
 
 def test_new_streams_batch_waits_for_the_old_streams_handler_of_its_partition(play: Play) -> None:
     old, behind, again = batch(last=1), batch(last=2), batch("s2", last=1)
     play.arrived(old, behind)
     play.next()
-    play.consuming.ended("s1")
-    play.consuming.began("s2")
+    play.consuming.end_stream("s1")
+    play.consuming.begin_stream("s2")
     play.arrived(again)
 
     assert play.consuming.next() is None
-    play.consuming.handled(old)
+    play.consuming.finish_batch(old)
     assert play.next() is again, "what the old stream was sent behind it is sent by the new one"
-    play.fails_to(Commit("s1", (old,)), CommitRefused(event_type="a.b", partition="0", offset=1, reason="other"))
+    play.fails_to(CommitBatches("s1", (old,)), CommitRefused(event_type="a.b", partition="0", offset=1, reason="other"))
     assert play.consumed.too_late == 1
-    play.consuming.handled(again)
-    play.does(GiveBack("s1", set(), set()))
-    play.does(Commit("s2", (again,)))
+    play.consuming.finish_batch(again)
+    play.does(ReleaseStream("s1", set(), set()))
+    play.does(CommitBatches("s2", (again,)))
 
 
 def test_batches_of_a_lost_stream_are_not_handled(play: Play) -> None:
@@ -263,14 +263,14 @@ def test_batches_of_a_lost_stream_are_not_handled(play: Play) -> None:
     play.handled(done)
     play.arrived(running, waiting)
     play.next()
-    play.fails_to(Commit("s1", (done,)), StreamNotFound(stream="s1"))
+    play.fails_to(CommitBatches("s1", (done,)), StreamNotFound(stream="s1"))
 
-    play.consuming.handled(running)
+    play.consuming.finish_batch(running)
     assert play.consuming.next() is None
     play.arrived(batch(last=3))
     assert play.consuming.next() is None
-    play.does(End("s1"))
-    play.consuming.ended("s1")
+    play.does(EndStream("s1"))
+    play.consuming.end_stream("s1")
     assert play.waits() is None
     assert play.consumed == Consumed(too_late=2)
 
@@ -279,9 +279,9 @@ def test_refused_cursor_holds_up_no_other_commit(play: Play) -> None:
     refused, other = batch(), batch(partition=1)
     play.handled(refused, other)
     error = CommitRefused(event_type="a.b", partition="0", offset=0, reason="another stream has it by now")
-    play.fails_to(Commit("s1", (refused, other)), error)
+    play.fails_to(CommitBatches("s1", (refused, other)), error)
 
-    play.does(Commit("s1", (other,)))
+    play.does(CommitBatches("s1", (other,)))
     assert play.consumed == Consumed(batches=1, events=1, too_late=1)
 
 
@@ -289,13 +289,13 @@ def test_commit_is_retried_while_the_hub_is_away(play: Play) -> None:
     done = batch()
     play.handled(done)
     for number in range(8):
-        play.fails_to(Commit("s1", (done,)), AWAY)
+        play.fails_to(CommitBatches("s1", (done,)), AWAY)
         longest = min(4.0, 0.1 * 2**number)
         pause = play.waits() or 0
         assert longest / 2 <= pause <= longest
         play.now += pause
 
-    play.does(Commit("s1", (done,)))
+    play.does(CommitBatches("s1", (done,)))
     assert play.consumed.batches == 1
 
 
@@ -305,12 +305,12 @@ def test_commit_is_retried_while_the_hub_is_away(play: Play) -> None:
 def test_permanent_error_of_a_commit_ends_the_consumer(play: Play, error: Any) -> None:
     done = batch()
     play.handled(done)
-    play.fails_to(Commit("s1", (done,)), error)
+    play.fails_to(CommitBatches("s1", (done,)), error)
 
-    play.does(End("s1"))
-    play.consuming.read_all()
-    play.does(GiveBack("s1", set(), set()))
-    assert play.consuming.step() == Over()
+    play.does(EndStream("s1"))
+    play.consuming.end_all_streams()
+    play.does(ReleaseStream("s1", set(), set()))
+    assert play.consuming.next_step() == Finished()
     assert play.consuming.error is error
     assert play.consumed.reason == "failed"
 
@@ -323,13 +323,13 @@ def test_stopping_waits_for_handlers_commits_and_gives_the_rest_back(play: Play)
     play.consuming.stop("stopped")
 
     assert play.consuming.next() is None
-    play.does(Commit("s1", (done,)))
+    play.does(CommitBatches("s1", (done,)))
     play.ends_stream({P0}, set())
     assert play.waits() == 10.0
-    play.consuming.handled(running)
-    play.does(Commit("s1", (running,)))
-    play.does(GiveBack("s1", set(), set()))
-    assert play.consuming.step() == Over()
+    play.consuming.finish_batch(running)
+    play.does(CommitBatches("s1", (running,)))
+    play.does(ReleaseStream("s1", set(), set()))
+    assert play.consuming.next_step() == Finished()
     assert play.consumed == Consumed(batches=2, events=2, reason="stopped")
 
 
@@ -340,7 +340,7 @@ def test_handler_that_outlasts_the_grace_keeps_its_partition(play: Play) -> None
     play.ends_stream({P0}, set())
     play.now += 10.0
 
-    assert play.consuming.step() == Over()
+    assert play.consuming.next_step() == Finished()
 
 
 def test_batch_that_fails_while_stopping_is_given_back_at_once(play: Play) -> None:
@@ -349,23 +349,23 @@ def test_batch_that_fails_while_stopping_is_given_back_at_once(play: Play) -> No
     play.next()
     play.consuming.stop("stopped")
     play.ends_stream({P0}, set())
-    play.consuming.failed(failing)
+    play.consuming.fail_batch(failing)
 
-    play.does(GiveBack("s1", set(), {P0}))
-    assert play.consuming.step() == Over()
+    play.does(ReleaseStream("s1", set(), {P0}))
+    assert play.consuming.next_step() == Finished()
 
 
 def test_commit_while_stopping_is_retried_until_patience_ends(play: Play) -> None:
     play.handled(done := batch())
 
-    assert stop_while_the_hub_is_away(play) == {Commit("s1", (done,))}
+    assert stop_while_the_hub_is_away(play) == {CommitBatches("s1", (done,))}
     assert play.now == pytest.approx(START + 20.0)
 
 
 def test_stopping_without_commits_waits_5_seconds_for_an_absent_hub(play: Play) -> None:
-    play.consuming.ended("s1")
+    play.consuming.end_stream("s1")
 
-    assert stop_while_the_hub_is_away(play) == {GiveBack("s1", frozenset(), frozenset())}
+    assert stop_while_the_hub_is_away(play) == {ReleaseStream("s1", frozenset(), frozenset())}
     assert play.now == pytest.approx(START + 5.0)
 
 
@@ -375,12 +375,12 @@ def test_patience_starts_with_the_last_handlers_end_and_anew_with_each_success(p
     play.consuming.stop("stopped")
     play.ends_stream({P0}, set())
     play.now += 9.0
-    play.consuming.handled(slow)
-    play.fails_to(Commit("s1", (slow,)), AWAY)
+    play.consuming.finish_batch(slow)
+    play.fails_to(CommitBatches("s1", (slow,)), AWAY)
     play.now += 19.0
-    play.does(Commit("s1", (slow,)))
+    play.does(CommitBatches("s1", (slow,)))
 
-    assert stop_while_the_hub_is_away(play) == {GiveBack("s1", frozenset(), frozenset())}
+    assert stop_while_the_hub_is_away(play) == {ReleaseStream("s1", frozenset(), frozenset())}
     assert play.now == pytest.approx(START + 9.0 + 19.0 + 5.0)
 
 
@@ -388,23 +388,23 @@ def stop_while_the_hub_is_away(play: Play) -> set[Step]:
     """Stop it and have it end while no hub answers; return what it has tried to do."""
     play.consuming.stop("stopped")
     tried: set[Step] = set()
-    while (step := play.consuming.step()) != Over():
+    while (step := play.consuming.next_step()) != Finished():
         if isinstance(step, Wait):
             assert step.seconds
             play.now += step.seconds
         else:
             tried.add(step)
-            play.consuming.undone(step, AWAY)
+            play.consuming.fail_step(step, AWAY)
     return tried
 
 
 def test_hub_without_release_is_asked_once_a_stream(play: Play) -> None:
     play.fails(batch())
-    play.does(End("s1"))
-    play.consuming.ended("s1")
-    play.fails_to(GiveBack("s1", {P0}, {P0}), ServerError(status=404, body="", url="u"))
+    play.does(EndStream("s1"))
+    play.consuming.end_stream("s1")
+    play.fails_to(ReleaseStream("s1", {P0}, {P0}), ServerError(status=404, body="", url="u"))
     play.now += 0.1
-    play.fails_to(GiveBack("s1", set(), {P0}), ServerError(status=404, body="", url="u"))
+    play.fails_to(ReleaseStream("s1", set(), {P0}), ServerError(status=404, body="", url="u"))
 
     assert play.waits() is None
 
@@ -415,17 +415,17 @@ def test_lost_stream_is_not_given_back_again(play: Play, is_first: bool) -> None
     play.arrived(running)
     assert play.next() is running
     play.fails(failing)
-    play.does(End("s1"))
-    play.consuming.ended("s1")
+    play.does(EndStream("s1"))
+    play.consuming.end_stream("s1")
     if not is_first:
-        play.does(GiveBack("s1", {P0, P1}, {P1}))
+        play.does(ReleaseStream("s1", {P0, P1}, {P1}))
         play.now += 0.1
-    play.fails_to(GiveBack("s1", {P0, P1} if is_first else {P0}, {P1}), StreamNotFound(stream="s1"))
+    play.fails_to(ReleaseStream("s1", {P0, P1} if is_first else {P0}, {P1}), StreamNotFound(stream="s1"))
 
     assert play.waits() is None
     play.now += 1000.0
     assert play.waits() is None, "its handler runs, but there is no lease to be extended"
-    play.consuming.handled(running)
+    play.consuming.finish_batch(running)
     assert play.waits() is None
     assert play.consumed == Consumed(failures=1, too_late=1)
 
@@ -435,22 +435,22 @@ def test_lost_stream_keeps_no_consumer_beyond_its_grace(play: Play) -> None:
     play.arrived(running)
     assert play.next() is running
     play.handled(done)
-    play.fails_to(Commit("s1", (done,)), StreamNotFound(stream="s1"))
-    play.does(End("s1"))
-    play.consuming.ended("s1")
+    play.fails_to(CommitBatches("s1", (done,)), StreamNotFound(stream="s1"))
+    play.does(EndStream("s1"))
+    play.consuming.end_stream("s1")
     play.consuming.stop("stopped")
     assert play.waits() == 10.0
 
     play.now += 10.0
 
-    assert play.consuming.step() == Over()
+    assert play.consuming.next_step() == Finished()
 
 
 def test_stream_that_begins_while_stopping_is_ended(play: Play) -> None:
     play.consuming.stop("stopped")
-    play.consuming.began("s2")
-    play.does(End("s1"))
-    play.does(End("s2"))
+    play.consuming.begin_stream("s2")
+    play.does(EndStream("s1"))
+    play.does(EndStream("s2"))
 
 
 def test_consumer_fails_with_its_first_error(play: Play) -> None:
@@ -477,6 +477,6 @@ def test_random_faults_commit_only_handled_events_and_leave_no_partition_owned(s
     hub.consuming.stop("stopped")
     for _ in range(100):
         hub.turn()
-    assert hub.consuming.step() == Over()
+    assert hub.consuming.next_step() == Finished()
     assert not hub.known
     assert set(hub.owner.values()) == {None}

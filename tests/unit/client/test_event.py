@@ -27,7 +27,7 @@ def test_event_has_its_place_once_it_is_published() -> None:
     event = Event({"n": 1})
     assert (place(event), repr(event)) == ((None,) * 5, "Event({'n': 1})")
 
-    event.published(STORED)
+    event.mark_published(STORED)
 
     assert (place(event), repr(event)) == (("shop", 3, 7, 12, 105), "Event({'n': 1}, published_sequence=12)")
     with pytest.raises(AttributeError):
@@ -98,7 +98,7 @@ def test_batch_takes_events_up_to_its_limits() -> None:
 
 def test_batch_refuses_events_that_never_fit_are_in_it_or_are_published() -> None:
     found, event, published = batch(max_bytes=3), Event(b"1"), Event(b"2")
-    published.published(STORED)
+    published.mark_published(STORED)
     assert found.try_add(event)
 
     with pytest.raises(BadParameter) as too_large:
@@ -115,14 +115,14 @@ def test_batch_refuses_events_that_never_fit_are_in_it_or_are_published() -> Non
 def test_batch_stays_as_it_is_while_it_is_sent() -> None:
     found = batch()
     found.try_add(b"1")
-    found.sending()
+    found.begin_sending()
 
     with pytest.raises(Conflict, match="takes no more events"):
         found.try_add(b"2")
     with pytest.raises(Conflict, match="being sent already"):
-        found.sending()
+        found.begin_sending()
 
-    found.sent(None)
+    found.end_sending(None)
     assert found.try_add(b"2")
     assert (found.result, found.starting_published_sequence, list(found.published_sequences)) == (None, None, [])
     found.check_open()
@@ -132,8 +132,8 @@ def test_published_batch_is_closed_and_has_its_numbers_which_wrap_around() -> No
     found, events = batch(), [Event(b"1"), Event(b"2"), Event(b"3")]
     for number, event in zip((14, 15, 0), events, strict=True):
         found.try_add(event)
-        event.published(Publication("g", 2, 0, number, 5))
-    found.sent(RESULT)
+        event.mark_published(Publication("g", 2, 0, number, 5))
+    found.end_sending(RESULT)
 
     assert (found.result, found.starting_published_sequence) == (RESULT, 14)
     assert list(found.published_sequences) == [14, 15, 0]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client.registry import EventTypes, PartitionOffsets, definition, schema_text
+from penstock.client.registry import EventTypes, PartitionOffsets, make_definition, schema_text
 from penstock.errors import (
     EventTypeExists,
     EventTypeNotFound,
@@ -54,7 +54,7 @@ def requests(script: Script) -> list[tuple[str, str, bytes | None]]:
     ids=str,
 )
 def test_definition_completes_the_traits_with_defaults(traits: Any, changed: dict[str, Any]) -> None:
-    assert definition("x", traits) == DEFAULTS | changed
+    assert make_definition("x", traits) == DEFAULTS | changed
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_definition_completes_the_traits_with_defaults(traits: Any, changed: dic
 )
 def test_definition_with_an_unknown_trait_is_refused_with_a_hint(trait: str, hint: str) -> None:
     with pytest.raises(TypeError, match=f"an event type has no '{trait}'; {hint}"):
-        definition("x", {trait: 4})  # type: ignore[misc]
+        make_definition("x", {trait: 4})  # type: ignore[misc]
 
 
 def test_schema_text_is_sent_unchanged_and_a_mapping_as_json() -> None:

@@ -2,19 +2,21 @@
 
 import pytest
 
-from penstock.client.http.exchanges import JsonExchange, decoded
+from penstock.client.http.exchanges import JsonExchange, decode_response
 from penstock.errors import HubStopped, MalformedAnswer, PenstockError, ServerError, WrongAddress
-from penstock.wire.http import Answer, Request, is_undone
+from penstock.wire.http import HttpRequest, HttpResponse, is_not_applied
 from tests.unit.wire.script import Reply, Script, problem
 
-ASKED = Request(method="GET", url="http://s/a")
+ASKED = HttpRequest(method="GET", url="http://s/a")
 STOPPED = problem(503, "hub-stopped", retry_after=1)
 
 
 def test_request_is_repeated_until_one_of_the_expected_statuses_answers() -> None:
     script = Script(STOPPED, Reply(201, b"[1]"))
 
-    assert decoded(script.play(JsonExchange(30.0, script.clock).done(ASKED, is_undone, 200, 201)), list[int]) == [1]
+    assert decode_response(
+        script.play(JsonExchange(30.0, script.clock).send(ASKED, is_not_applied, 200, 201)), list[int]
+    ) == [1]
     assert len(script.requests) == 2
 
 
@@ -27,7 +29,7 @@ def test_request_is_not_repeated(reply: Reply, retry_timeout: float, error: type
     script = Script(reply)
 
     with pytest.raises(error):
-        script.play(JsonExchange(retry_timeout, script.clock).done(ASKED, is_undone, 200))
+        script.play(JsonExchange(retry_timeout, script.clock).send(ASKED, is_not_applied, 200))
 
 
 @pytest.mark.parametrize(
@@ -35,4 +37,4 @@ def test_request_is_not_repeated(reply: Reply, retry_timeout: float, error: type
 )
 def test_body_of_another_kind_is_refused(body: bytes, error: type[Exception]) -> None:
     with pytest.raises(error):
-        decoded(Answer("http://s/a", 200, {}, body), list[int])
+        decode_response(HttpResponse("http://s/a", 200, {}, body), list[int])

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from penstock.client.log.following import Following
+from penstock.client.log.following import FollowProtocol
 from penstock.core.log.cursor import FIRST, LAST
 from penstock.errors import ConnectionLost, CursorExpired, ServerError, Unreachable
-from penstock.wire.log.reader.protocol import Wish
+from penstock.wire.log.reader.protocol import ReadParameters
 from tests.unit.wire.reader.test_protocol import V1, data, discovery, page, protocol
 from tests.unit.wire.script import PROBLEM, Reply, Script, problem
 
@@ -17,10 +17,12 @@ AWAY = Unreachable(url="u", reason="refused")
 
 def follow(
     script: Script, cursors: dict[int, str] | None = None, *, pages: int | None = None, chosen: set[int] | None = None,
-    start: str = FIRST, wish: Wish | None = None, **options: Any,
+    start: str = FIRST, parameters: ReadParameters | None = None, **options: Any,
 ) -> None:  # fmt: skip
-    known, wish = protocol(script, **options), wish or Wish(wait_seconds=10)
-    following = Following(known, cursors or {}, chosen=chosen, start=start, wish=wish, poll_interval=1.0)
+    known, parameters = protocol(script, **options), parameters or ReadParameters(wait_seconds=10)
+    following = FollowProtocol(
+        known, cursors or {}, chosen=chosen, start=start, parameters=parameters, poll_interval=1.0
+    )
     script.play(following.run(), pages=pages)
 
 
@@ -153,7 +155,7 @@ def test_cursor_set_resumes_from_the_servers_cursors() -> None:
         page({"partition": 0, "data": {"n": 2}}, {"partition": 0, "cursor": "c"}),
     )
 
-    follow(script, pages=2, wish=Wish(cursor_set="me", wait_seconds=10), version=1, partition_count=1)
+    follow(script, pages=2, parameters=ReadParameters(cursor_set="me", wait_seconds=10), version=1, partition_count=1)
 
     assert [data(each) for each in script.pages] == [[{"n": 1}], [{"n": 2}]]
     assert script.urls == ["/feed?n=1&cursorset=me&resume=0", "/feed?n=1&cursor0=b&cursorset=me&wait=10"]
@@ -171,8 +173,8 @@ def test_cursor_set_resumes_from_the_servers_cursors() -> None:
 def test_unknown_cursor_set_begins_at_the_start(unknown: Reply) -> None:
     script = Script(unknown, page({"partition": 0, "cursor": "c"}))
 
-    wish = Wish(cursor_set="me", wait_seconds=10)
-    follow(script, pages=1, start=LAST, wish=wish, version=1, partition_count=1)
+    parameters = ReadParameters(cursor_set="me", wait_seconds=10)
+    follow(script, pages=1, start=LAST, parameters=parameters, version=1, partition_count=1)
 
     assert script.urls[-1] == "/feed?n=1&cursor0=_last&cursorset=me"
 

@@ -7,9 +7,9 @@ import httpx
 import httpx2
 import pytest
 
-from penstock.client.http.adapter import build, failure, log
+from penstock.client.http.adapter import build_request, failure_of, log_pause
 from penstock.errors import ConnectionLost, PenstockError, Unavailable, Unreachable
-from penstock.wire.http import Pause, Request
+from penstock.wire.http import HttpRequest, Pause
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ from penstock.wire.http import Pause, Request
 def test_exception_means_that_nothing_or_perhaps_something_was_sent(
     error: Exception, meaning: type[PenstockError] | None
 ) -> None:
-    found = failure(error, "http://s")
+    found = failure_of(error, "http://s")
 
     if meaning is None:
         assert found is None, "a mistake of the caller is no failure of the connection"
@@ -47,16 +47,18 @@ def test_exception_means_that_nothing_or_perhaps_something_was_sent(
 )
 def test_read_timeout_is_extended_by_the_wait_of_the_request(timeout: Any, wait: int, read: Any) -> None:
     with httpx2.Client(timeout=httpx2.Timeout(timeout, connect=1)) as client:
-        timeouts = build(client, Request(method="GET", url="http://s", wait_seconds=wait)).extensions["timeout"]
+        timeouts = build_request(client, HttpRequest(method="GET", url="http://s", wait_seconds=wait)).extensions[
+            "timeout"
+        ]
 
     assert (timeouts["read"], timeouts["connect"]) == (read, 1)
 
 
 def test_log_names_the_failure_that_is_retried(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "penstock.client"):
-        log(Pause(1.25))
-        log(Pause(1.25, Unavailable(reason="busy")))
-        log(Pause(1.25, Unreachable(url="http://s", reason="refused")))
+        log_pause(Pause(1.25))
+        log_pause(Pause(1.25, Unavailable(reason="busy")))
+        log_pause(Pause(1.25, Unreachable(url="http://s", reason="refused")))
 
     assert [record.getMessage() for record in caplog.records] == [
         "not available now: busy; trying again in 1.2 s",

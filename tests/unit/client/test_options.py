@@ -9,14 +9,14 @@ import pytest
 from penstock import AsyncClient, Client
 from penstock.client.http.exchanges import RetryPolicy
 from penstock.client.registry import PublishingProperties, properties_of
-from penstock.client.subscriptions.consumer_state import ConsumerWish, consumer_wish
-from penstock.client.subscriptions.stream_protocol import StreamWish, stream_wish
+from penstock.client.subscriptions.consumer_state import ConsumerParameters, consumer_parameters
+from penstock.client.subscriptions.stream_protocol import StreamParameters, stream_parameters
 from penstock.errors import BadParameter, ProducerStateExpired
 from tests.unit.client.play import shown_producer
 
 
 def test_stream_asks_for_a_window_of_ten_batches_by_default() -> None:
-    assert StreamWish().members() == {
+    assert StreamParameters().members() == {
         "batch_limit": 100,
         "batch_flush_timeout": 1,
         "max_uncommitted_events": 1000,
@@ -35,7 +35,7 @@ def test_stream_asks_for_the_options_that_are_given() -> None:
         "stream_limit": 100,
     }
 
-    asked = stream_wish({**given, "partitions": {("b", 1), ("a", 2)}}).members()
+    asked = stream_parameters({**given, "partitions": {("b", 1), ("a", 2)}}).members()
 
     places = [{"event_type": "a", "partition": "2"}, {"event_type": "b", "partition": "1"}]
     assert asked == {**given, "partitions": places}
@@ -47,29 +47,29 @@ def test_stream_asks_for_the_options_that_are_given() -> None:
     ids=["default", "short", "rarely flushed"],
 )
 def test_live_stream_is_silent_for_two_commit_timeouts_or_one_flush_at_most(options: Any, seconds: float) -> None:
-    assert stream_wish(options).silence == seconds
+    assert stream_parameters(options).silence == seconds
 
 
 def test_consumer_window_grows_with_the_workers_unless_it_is_given() -> None:
-    wish, stream = consumer_wish({"workers": 4, "grace_seconds": 1.5, "batch_limit": 20, "commit_timeout": 5})
+    wish, stream = consumer_parameters({"workers": 4, "grace_seconds": 1.5, "batch_limit": 20, "commit_timeout": 5})
 
     assert (wish.workers, wish.grace_seconds, stream.batch_limit, stream.commit_timeout) == (4, 1.5, 20, 5)
     assert stream.max_uncommitted_events == 800, "ten batches for each worker"
-    assert consumer_wish({"workers": 4, "max_uncommitted_events": 50})[1].max_uncommitted_events == 50
+    assert consumer_parameters({"workers": 4, "max_uncommitted_events": 50})[1].max_uncommitted_events == 50
 
 
 @pytest.mark.parametrize(
     ("made", "options"),
     [
-        *((StreamWish, {name: value}) for name in ("batch_limit", "batch_flush_timeout", "commit_timeout")
+        *((StreamParameters, {name: value}) for name in ("batch_limit", "batch_flush_timeout", "commit_timeout")
           for value in (0, -1, 1.5, True)),
-        *((StreamWish, {name: -1}) for name in (
+        *((StreamParameters, {name: -1}) for name in (
             "batch_timespan", "max_uncommitted_events", "stream_timeout", "stream_limit")),
-        *((ConsumerWish, {"workers": value}) for value in (0, True, 1.5)),
-        (ConsumerWish, {"grace_seconds": -1}),
-        (ConsumerWish, {"retry": 3}),
-        (ConsumerWish, {"on_error": None}),
-        (ConsumerWish, {"progress": 5}),
+        *((ConsumerParameters, {"workers": value}) for value in (0, True, 1.5)),
+        (ConsumerParameters, {"grace_seconds": -1}),
+        (ConsumerParameters, {"retry": 3}),
+        (ConsumerParameters, {"on_error": None}),
+        (ConsumerParameters, {"progress": 5}),
         (RetryPolicy, {"max_attempts": 0}),
         (RetryPolicy, {"max_delay_seconds": 0}),
         (RetryPolicy, {"max_delay_seconds": float("nan")}),
@@ -84,7 +84,7 @@ def test_option_that_makes_no_sense_is_refused_by_name(made: Any, options: Any) 
     assert refused.value.parameter == name
 
 
-@pytest.mark.parametrize("wish", [stream_wish, consumer_wish])
+@pytest.mark.parametrize("wish", [stream_parameters, consumer_parameters])
 def test_unknown_option_is_refused_with_a_suggestion(wish: Any) -> None:
     with pytest.raises(TypeError, match=r"batchlimit.*did you mean 'batch_limit'"):
         wish({"batchlimit": 3})

@@ -11,10 +11,10 @@ from penstock.client.producers.options import PartitionPublishingOptions
 from penstock.client.producers.partition_state import (
     LAST_SECONDS,
     AbandonedError,
-    Lane,
-    Numbered,
-    Operation,
+    NumberedBatch,
+    PartitionState,
     PlainValues,
+    ProducerCall,
 )
 from penstock.client.protocol import HubProtocol
 from penstock.core.events.event import NewEvent
@@ -25,14 +25,14 @@ from tests.unit.client.play import shown_producer
 LINE_OF = HubProtocol("http://s", 0.0).publishing.line_of
 
 
-def lane(next_sequence: int = 0) -> Lane:
-    found = Lane(2, PartitionPublishingOptions())
+def state(next_sequence: int = 0) -> PartitionState:
+    found = PartitionState(2, PartitionPublishingOptions())
     found.adopt(shown_producer(partition=2, epoch=3, next_sequence=next_sequence))
     return found
 
 
-def numbered(*events: Event, first: int = 0) -> Numbered:
-    return Numbered(3, first, events, b"body")
+def batch(*events: Event, first: int = 0) -> NumberedBatch:
+    return NumberedBatch(3, first, events, b"body")
 
 
 def keep(values: list[Any], found: PlainValues | None = None) -> tuple[PlainValues, list[Event]]:
@@ -46,23 +46,23 @@ def keep(values: list[Any], found: PlainValues | None = None) -> tuple[PlainValu
 
 
 def test_claim_has_an_id_until_it_is_granted() -> None:
-    found = Lane(2, PartitionPublishingOptions())
+    found = PartitionState(2, PartitionPublishingOptions())
     first = found.claim_id
 
     found.adopt(shown_producer(partition=2, epoch=3))
 
     assert found.claim_id != first
-    assert (found.standing, found.group, found.epoch, found.next) == ("ready", "g", 3, 0)
+    assert (found.status, found.group, found.epoch, found.next) == ("ready", "g", 3, 0)
 
 
 def test_sequence_numbers_wrap_around_at_the_modulus() -> None:
-    found = lane(next_sequence=14)
+    found = state(next_sequence=14)
 
     found.advance(4, [OffsetRange(5, 6), OffsetRange(9, 10)])
 
     assert (found.next, found.last_published, found.last_offset) == (2, 1, 10)
     publications = found.publications(
-        numbered(*(Event({}) for _ in range(4)), first=14), [OffsetRange(5, 6), OffsetRange(9, 10)]
+        batch(*(Event({}) for _ in range(4)), first=14), [OffsetRange(5, 6), OffsetRange(9, 10)]
     )
     assert [(each.sequence, each.offset) for each in publications] == [(14, 5), (15, 6), (0, 9), (1, 10)]
 
@@ -76,76 +76,76 @@ def test_sequence_numbers_wrap_around_at_the_modulus() -> None:
     ids=["mismatch", "fenced"],
 )
 def test_poisoned_lane_raises_a_new_error_each_time_without_the_outcome(error: Any, fields: dict[str, int]) -> None:
-    found = lane()
+    found = state()
     found.check()
-    poison = found.poison(error)
+    fail = found.fail(error)
 
     for _ in range(2):
         with pytest.raises(type(error)) as again:
             found.check()
         assert again.value.fields == {"producer_group": "g", "partition": 2} | fields
-        assert again.value is not poison
+        assert again.value is not fail
 
 
 def test_settled_events_are_known_until_they_are_told_or_let_go() -> None:
-    found = lane()
+    found = state()
     one, two, three = (Event({"n": number}) for number in range(3))
-    found.settle(numbered(one, two), [OffsetRange(7, 8)])
+    found.settle(batch(one, two), [OffsetRange(7, 8)])
 
-    assert found.known([two, one])
-    assert not found.known([one, three])
-    found.tell([three, two])
+    assert found.are_settled([two, one])
+    assert not found.are_settled([one, three])
+    found.confirm([three, two])
     assert (two.published_offset, two.published_sequence, three.published_offset) == (8, 1, None)
-    assert not found.known([two])
-    assert found.known([one])
+    assert not found.are_settled([two])
+    assert found.are_settled([one])
     del one
     assert len(found.settled) == 0
 
 
 def test_settled_plain_values_are_known_until_they_are_told() -> None:
-    found, value = lane(), {"n": 1}
+    found, value = state(), {"n": 1}
     _, [event] = keep([value], found.plain)
-    found.settle(numbered(event), [OffsetRange(7, 7)])
+    found.settle(batch(event), [OffsetRange(7, 7)])
     assert found.plain.events([value]) == [event]
 
-    found.tell([event])
+    found.confirm([event])
 
     assert found.plain.events([value]) != [event]
     assert event.published_offset == 7
 
 
 def test_outcome_is_unknown_for_the_very_events_in_doubt_or_settled() -> None:
-    found = lane()
+    found = state()
     plain, settled, mine, other = {"n": 1}, Event({}), Event({}), Event({})
     _, [wrapped] = keep([plain], found.plain)
-    found.doubt(numbered(mine, wrapped))
-    found.settled[settled] = found.publications(numbered(settled), [OffsetRange(1, 1)])[0]
+    found.mark_unresolved(batch(mine, wrapped))
+    found.settled[settled] = found.publications(batch(settled), [OffsetRange(1, 1)])[0]
 
     given = [mine, plain, settled, other, {"n": 1}]
-    outcomes = [found.outcome(Operation(0.0, values=[value, Event({})])) for value in given]
+    outcomes = [found.outcome(ProducerCall(0.0, values=[value, Event({})])) for value in given]
 
     assert outcomes == ["unknown", "unknown", "unknown", "not_stored", "not_stored"]
-    found.clear()
-    assert found.outcome(Operation(0.0, values=[mine])) == "not_stored"
+    found.mark_ready()
+    assert found.outcome(ProducerCall(0.0, values=[mine])) == "not_stored"
 
 
 def test_abandoned_operation_does_not_continue() -> None:
-    operation = Operation(0.0)
-    with operation.holding():
+    call = ProducerCall(0.0)
+    with call.hold():
         pass
-    operation.check()
+    call.check()
 
-    operation.abandon()
+    call.abandon()
 
-    with pytest.raises(AbandonedError), operation.holding():
+    with pytest.raises(AbandonedError), call.hold():
         pytest.fail("it may not go on")
-    for abandoned in (operation, Operation(0.0, lambda: True)):
+    for abandoned in (call, ProducerCall(0.0, lambda: True)):
         with pytest.raises(AbandonedError):
             abandoned.check()
 
 
 def test_last_attempt_of_an_operation_has_a_little_time() -> None:
-    assert [Operation(end).within(30.0) for end in (0.0, float("inf"))] == [LAST_SECONDS, 30.0]
+    assert [ProducerCall(end).within(30.0) for end in (0.0, float("inf"))] == [LAST_SECONDS, 30.0]
 
 
 def test_plain_values_are_known_again_by_identity_unless_they_have_changed() -> None:

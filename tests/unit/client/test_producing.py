@@ -39,7 +39,7 @@ def test_producer_claims_its_partition_once_and_publishes() -> None:
         "Producer-Sequence": "0",
     }
     assert batch.headers["content-type"] == "application/x-ndjson"
-    assert (batch.timeout, play.lane.next, play.lane.last_offset) == (5.0, 3, 6)
+    assert (batch.timeout, play.state.next, play.state.last_offset) == (5.0, 3, 6)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_producer_without_a_group_is_given_one() -> None:
 
     play.send({})
 
-    assert (play.asked[0], play.producing.group) == ("POST /partitions/3/producers", "new")
+    assert (play.asked[0], play.protocol.group) == ("POST /partitions/3/producers", "new")
     assert play.script.requests[2].headers[wire.GROUP] == "new"
 
 
@@ -115,7 +115,7 @@ def test_error_says_if_the_batch_may_be_stored(replies: list[Any], kind: type[Pe
 
     assert (failed.value.outcome, failed.value.fields["partition"]) == (outcome, 3)
     assert event.published_sequence is None
-    assert (play.lane.next, play.script.replies) == (0, [])
+    assert (play.state.next, play.script.replies) == (0, [])
 
 
 @pytest.mark.parametrize("replies", [(), (producer_reply(), CATEGORY)], ids=["a claim", "a batch"])
@@ -147,7 +147,7 @@ def test_fenced_producer_learns_that_its_batch_is_stored() -> None:
 
     assert play.send(event).offsets == (OffsetRange(8, 8),)
 
-    assert (event.published_offset, play.lane.standing) == (8, "poisoned")
+    assert (event.published_offset, play.state.status) == (8, "failed")
     with pytest.raises(ProducerFenced):
         play.send({})
 
@@ -156,18 +156,18 @@ def test_delivery_timeout_beyond_the_hubs_memory_is_refused_unless_pinned() -> N
     play = Play(producer_reply(expires_after_seconds=599.0))
 
     with pytest.raises(BadParameter, match=r"at most 299\.5: half of the time"):
-        play.send({}, lasts=("delivery_timeout", 300.0))
+        play.send({}, limit=("delivery_timeout", 300.0))
 
-    assert play.lane.standing == "new"
+    assert play.state.status == "new"
     pinned = Play(producer_reply(expires_after_seconds=599.0, expires_at=None), CATEGORY, stored_reply(0, 0))
-    assert pinned.send({}, lasts=("delivery_timeout", 300.0)).count == 1
+    assert pinned.send({}, limit=("delivery_timeout", 300.0)).count == 1
 
 
 def test_timeout_of_a_call_beyond_the_hubs_memory_is_refused() -> None:
     play = Play(producer_reply(expires_after_seconds=600.0), CATEGORY, stored_reply(0, 0))
-    assert play.send({}, lasts=("timeout", 300.0)).count == 1
+    assert play.send({}, limit=("timeout", 300.0)).count == 1
 
     with pytest.raises(BadParameter) as refused:
-        play.send({}, lasts=("timeout", 300.1))
+        play.send({}, limit=("timeout", 300.1))
 
     assert (refused.value.parameter, refused.value.value) == ("timeout", 300.1)

@@ -12,7 +12,7 @@ from penstock.client.http.proxies import proxy_for
 from penstock.errors import BadParameter, ConnectionLost, ProxyUnreachable, RequirementMissing, Unavailable
 from penstock.spark.http import asked
 from penstock.spark.zeroeventhub.exchanges import carry_out
-from penstock.wire.http import Exchange, Request
+from penstock.wire.http import Exchange, HttpRequest
 from tests.answering import answering
 
 DEAD = "http://127.0.0.1:1"
@@ -46,7 +46,7 @@ def by_spark(url: str) -> Any:
 
 def by_spark_reader(url: str) -> Any:
     def exchange() -> Exchange[list[Any]]:
-        head = yield Request(method="GET", url=f"{url}/event-types")
+        head = yield HttpRequest(method="GET", url=f"{url}/event-types")
         assert head.status == 200
         return []
 

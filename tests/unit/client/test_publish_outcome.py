@@ -5,15 +5,15 @@ import pytest
 from penstock.client.log.publishing import Event
 from penstock.client.producers.options import PartitionPublishingOptions
 from penstock.client.producers.partition_state import (
-    Lane,
-    Numbered,
-    Operation,
-    exhausted,
-    is_transient,
+    NumberedBatch,
+    PartitionState,
+    ProducerCall,
+    add_outcome,
+    exhausted_error,
+    http_status,
+    is_retryable,
     may_be_stored,
-    regressed,
-    status,
-    told,
+    regression_error,
 )
 from penstock.errors import (
     ConnectionLost,
@@ -60,11 +60,11 @@ ERRORS: dict[str, tuple[PenstockError, bool, bool]] = {
 def test_error_says_if_an_attempt_may_be_repeated_and_its_events_stored(
     error: PenstockError, transient: bool, stored: bool
 ) -> None:
-    assert (is_transient(error), may_be_stored(error)) == (transient, stored)
+    assert (is_retryable(error), may_be_stored(error)) == (transient, stored)
 
 
-def lane() -> Lane:
-    found = Lane(3, PartitionPublishingOptions())
+def state() -> PartitionState:
+    found = PartitionState(3, PartitionPublishingOptions())
     found.group, found.epoch, found.modulus = "g", 2, 16
     return found
 
@@ -83,8 +83,8 @@ GAPS: dict[str, tuple[ProducerUnsafe, int, int | None]] = {
 def test_hub_behind_its_own_acknowledgements_has_lost_events(
     error: ProducerUnsafe, first: int, missing: int | None
 ) -> None:
-    batch = Numbered(2, first, [Event({})], b"")
-    found = regressed(lane(), batch, error)
+    batch = NumberedBatch(2, first, [Event({})], b"")
+    found = regression_error(state(), batch, error)
 
     assert (None if found is None else found.missing) == missing
     if found is not None:
@@ -94,11 +94,11 @@ def test_hub_behind_its_own_acknowledgements_has_lost_events(
 
 @pytest.mark.parametrize(("ambiguous", "outcome"), [(False, "not_stored"), (True, "unknown")])
 def test_error_has_the_partition_and_the_outcome(ambiguous: bool, outcome: str) -> None:
-    operation = Operation(0.0)
-    operation.is_ambiguous, operation.attempts = ambiguous, 4
+    call = ProducerCall(0.0)
+    call.is_ambiguous, call.attempts = ambiguous, 4
 
-    refused = told(InvalidEvent(line=1, reason="r"), lane(), operation)
-    spent = exhausted(Unreachable(url="u", reason="r"), lane(), operation)
+    refused = add_outcome(InvalidEvent(line=1, reason="r"), state(), call)
+    spent = exhausted_error(Unreachable(url="u", reason="r"), state(), call)
 
     assert refused.fields == {"line": 1, "reason": "r", "partition": 3, "outcome": outcome}
     assert (spent.partition, spent.attempts, spent.outcome) == (3, 4, outcome)
@@ -106,4 +106,4 @@ def test_error_has_the_partition_and_the_outcome(ambiguous: bool, outcome: str) 
 
 
 def test_status_is_of_an_answer_that_is_no_problem() -> None:
-    assert (status(ServerError(status=401, url="u", body="")), status(Forbidden("no"))) == (401, None)
+    assert (http_status(ServerError(status=401, url="u", body="")), http_status(Forbidden("no"))) == (401, None)

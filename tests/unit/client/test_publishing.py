@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from penstock.client.log.publishing import Batching, Published, Publishing, each_event, feed_line
+from penstock.client.log.publishing import BatchLimits, Published, PublishProtocol, each_event, encode_line
 from penstock.client.registry import EventTypes
 from penstock.core.events.event import NewEvent
 from penstock.errors import (
@@ -36,9 +36,9 @@ def receipt(event_count: int, **cursors: str) -> Reply:
     return Reply(200, json.dumps({"count": event_count, "cursors": {p[1:]: c for p, c in cursors.items()}}).encode())
 
 
-def publisher(script: Script, retry_timeout: float = 30.0) -> Publishing:
+def publisher(script: Script, retry_timeout: float = 30.0) -> PublishProtocol:
     numbers = count(1)
-    return Publishing(
+    return PublishProtocol(
         "http://s",
         EventTypes("http://s", retry_timeout=retry_timeout, clock=script.clock),
         retry_timeout=retry_timeout,
@@ -51,7 +51,7 @@ def publisher(script: Script, retry_timeout: float = 30.0) -> Publishing:
 def publish(script: Script, events: Any, **options: Any) -> Published:
     key, progress = options.pop("key", None), options.pop("progress", None)
     publishing = options.pop("publishing", None) or publisher(script)
-    exchange = publishing.publish("order.placed", key, Batching(**options), progress)
+    exchange = publishing.publish("order.placed", key, BatchLimits(**options), progress)
     result: Published = script.play(exchange, each_event(events))
     return result
 
@@ -234,7 +234,7 @@ def test_event_that_is_too_large_is_refused_before_it_is_sent() -> None:
 
 
 def test_batches_are_limited_by_count_and_bytes() -> None:
-    line = len(feed_line(b'{"n":1}'))
+    line = len(encode_line(b'{"n":1}'))
     script = Script(category(), receipt(3), receipt(2), receipt(2))
     publishing = publisher(script)
 
@@ -307,4 +307,4 @@ def test_malformed_receipt_leaves_the_outcome_unknown() -> None:
 @pytest.mark.parametrize("options", [{"event_count": 0}, {"byte_count": 0}])
 def test_empty_batch_limit_is_refused(options: dict[str, int]) -> None:
     with pytest.raises(BadParameter):
-        Batching(**options)
+        BatchLimits(**options)

@@ -25,7 +25,7 @@ def test_batch_behind_the_hubs_numbers_is_compared_by_sending_it_again() -> None
     assert play.send(event) == PublishResult(3, 0, 0, 1, (OffsetRange(4, 4),), duplicate=True, attempts=0)
 
     assert play.asked == [f"GET {PRODUCER}", EVENTS]
-    assert (event.published_offset, play.lane.next, play.lane.epoch) == (4, 1, 0)
+    assert (event.published_offset, play.state.next, play.state.epoch) == (4, 1, 0)
 
 
 def test_batch_ahead_of_the_hubs_numbers_is_shut_out_by_a_new_epoch_first() -> None:
@@ -77,7 +77,7 @@ def test_batch_of_an_epoch_unknown_to_the_hub_is_shut_out_by_the_epoch_above() -
 
 def test_copy_stored_before_the_shut_out_is_found() -> None:
     event = Event({"n": 1})
-    taken = wire.Ended(0, 1, 4)
+    taken = wire.EpochEnd(0, 1, 4)
     fenced = unsafe(412, "producer-fenced", True, (4, 4), current_epoch=1)
     play = in_doubt(event).then(producer_reply(), behind(None), producer_reply(epoch=1, previous=taken), fenced)
 
@@ -95,13 +95,13 @@ def test_hub_that_lost_acknowledged_events_is_reported_as_regressed(current: int
 
     fields = {name: told.value.fields[name] for name in ("missing", "expected", "received", "outcome")}
     assert fields == {"missing": 2, "expected": 0, "received": 2, "outcome": "not_stored"}
-    assert play.lane.doubtful is None
+    assert play.state.unresolved is None
 
 
 def doubt_in(play: Play, event: Event) -> Event:
     with pytest.raises(PenstockError):
         play.then(*[problem(500, "outcome-unknown")] * 3).send(event)
-    assert play.lane.standing == "unresolved"
+    assert play.state.status == "unresolved"
     return event
 
 
@@ -119,7 +119,7 @@ def test_fenced_producer_reports_the_fate_of_its_batch(is_stored: bool | None) -
 
     assert poisoned.value.current_epoch == 7
     assert resolutions == [Resolution(3, 0, 0, 1, is_stored, tuple(OffsetRange(*each) for each in ranges))]
-    assert (play.lane.doubtful is None) == (is_stored is not None)
+    assert (play.state.unresolved is None) == (is_stored is not None)
 
 
 def test_batch_that_the_hub_forgot_is_reported_as_unknown_once() -> None:
@@ -134,4 +134,4 @@ def test_batch_that_the_hub_forgot_is_reported_as_unknown_once() -> None:
 
     assert resolutions == [Resolution(3, 0, 0, 1, None, ())]
     with pytest.raises(SequenceTooOld):
-        play.script.play(play.producing.resolve(play.lane, play.operation()))
+        play.script.play(play.protocol.resolve(play.state, play.call()))

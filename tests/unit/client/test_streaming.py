@@ -10,8 +10,8 @@ from penstock.client.subscriptions.stream_protocol import (
     GIVEN_BACK,
     StreamBegan,
     StreamEnded,
-    Streaming,
-    StreamWish,
+    StreamParameters,
+    StreamProtocol,
     SubscriptionBatch,
 )
 from penstock.errors import (
@@ -24,7 +24,7 @@ from penstock.errors import (
     SubscriptionNotFound,
     Unreachable,
 )
-from penstock.wire.http import MORE, Head
+from penstock.wire.http import MORE, ResponseHead
 from tests.unit.client.batches import batch, text
 from tests.unit.wire.script import Reply, Script, problem
 
@@ -46,7 +46,7 @@ def play(
     *replies: Reply | PenstockError,
     pages: int | None = None,
     subscription: Any = "x",
-    wish: StreamWish | None = None,
+    wish: StreamParameters | None = None,
     reconnect: bool = True,
     **others: Any,
 ) -> Script:
@@ -56,9 +56,11 @@ def play(
     return script
 
 
-def streaming_of(script: Script, subscription: Any = "x", wish: StreamWish | None = None, **others: Any) -> Streaming:
+def streaming_of(
+    script: Script, subscription: Any = "x", wish: StreamParameters | None = None, **others: Any
+) -> StreamProtocol:
     options: dict[str, Any] = {"retry": RetryPolicy(), "retry_timeout": 0.0, "clock": script.clock} | others
-    return Streaming("http://s", subscription, wish or StreamWish(), **options)
+    return StreamProtocol("http://s", subscription, wish or StreamParameters(), **options)
 
 
 def handed_on(script: Script) -> list[Any]:
@@ -80,7 +82,7 @@ def test_stream_hands_on_its_beginning_its_batches_and_its_end() -> None:
     assert handed_on(script) == [StreamBegan("s1"), [0, 1], [0], StreamEnded("s1", "Time over")]
     [request] = script.requests
     assert (request.method, request.url) == ("POST", "http://s/subscriptions/x/events")
-    assert json.loads(request.body or b"") == StreamWish().members()
+    assert json.loads(request.body or b"") == StreamParameters().members()
     assert request.wait_seconds == 120.0
     assert [each.stream_id for each in script.pages[1:3]] == ["s1", "s1"]
 
@@ -185,15 +187,15 @@ def test_unwanted_stream_hands_on_nothing_more(lost: PenstockError | None) -> No
     streaming = streaming_of(Script())
     exchange = streaming.run(reconnect=True)
     assert next(exchange).method == "POST"
-    assert exchange.send(Head(200, {"x-nakadi-streamid": "s1"})) == StreamBegan("s1")
+    assert exchange.send(ResponseHead(200, {"x-nakadi-streamid": "s1"})) == StreamBegan("s1")
     assert next(exchange) is MORE
     assert exchange.send(text()).partition == 0
     if lost is None:
-        streaming.unwant("s1")
+        streaming.abandon("s1")
         found = next(exchange)
     else:
         assert next(exchange) is MORE
-        streaming.unwant("s1")
+        streaming.abandon("s1")
         found = exchange.throw(lost)
 
     assert found == StreamEnded("s1", GIVEN_BACK)
@@ -220,7 +222,7 @@ def test_commit_is_retried_while_patience_lasts() -> None:
 
     script = Script(LOST)
     with pytest.raises(ConnectionLost):
-        script.play(streaming_of(script, retry_timeout=5.0).commit([batch()], patiently=False))
+        script.play(streaming_of(script, retry_timeout=5.0).commit([batch()], retries=False))
 
 
 @pytest.mark.parametrize(
@@ -248,7 +250,7 @@ def test_stream_is_extended_and_given_back_but_for_the_kept_partitions(failed: A
     streaming = streaming_of(script)
 
     script.play(streaming.extend("s1"))
-    script.play(streaming.give_back("s1", [("a.b", 1)], failed))
+    script.play(streaming.release("s1", [("a.b", 1)], failed))
 
     assert script.urls == ["/subscriptions/x/streams/s1/lease", "/subscriptions/x/streams/s1/release"]
     assert json.loads(script.requests[1].body or b"") == body
@@ -263,7 +265,7 @@ def test_leaving_reports_batches_that_were_handed_on_and_not_committed_as_failed
     script.play(run, pages=len(["begun", 5, "ended", "begun", 0, 1, 2, 3, 0, 1]))
     batches = [each for each in script.pages if isinstance(each, SubscriptionBatch)]
     script.play(streaming.commit([*batches[1:5], batch("s0", 1, last=2), batch("s1", 1, last=9, token="parked-y")]))
-    script.play(streaming.leave("s1"))
+    script.play(streaming.release_quietly("s1"))
 
     assert [each.partition for each in batches] == [5, 0, 1, 2, 3, 0, 1]
     failed = json.loads(script.requests[-1].body or b"")["failed"]
@@ -274,4 +276,4 @@ def test_leaving_reports_batches_that_were_handed_on_and_not_committed_as_failed
 def test_leaving_a_lost_stream_raises_nothing(reply: Reply | PenstockError) -> None:
     script = Script(reply)
 
-    script.play(streaming_of(script).leave("s1"))
+    script.play(streaming_of(script).release_quietly("s1"))

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.client.registry import PartitionOffsets
 from penstock.client.subscriptions.model import SubscriptionCursor
-from penstock.client.subscriptions.protocol import checked_resets, goals, moves
+from penstock.client.subscriptions.protocol import check_resets, partition_resets, plan_resets
 from penstock.errors import UnusablePosition
 from penstock.wire.groups import PositionReset, ResetPosition
 
@@ -20,7 +20,7 @@ Since = dict[tuple[str, str], dict[int, int]]
 
 
 def moves_of(*items: PositionReset, since: Since | None = None) -> list[ResetPosition]:
-    return moves(goals(checked_resets(["a", "b"], items, None, None), ENDS), since or {}, STANDS)
+    return plan_resets(partition_resets(check_resets(["a", "b"], items, None, None), ENDS), since or {}, STANDS)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_partition_moves_to_the_goal_of_its_reset(item: PositionReset, offset: i
 
 
 def test_reset_without_items_moves_all_partitions_of_the_subscription() -> None:
-    found = moves(goals(checked_resets(["b", "a"], None, "end", None), ENDS), {}, STANDS)
+    found = plan_resets(partition_resets(check_resets(["b", "a"], None, "end", None), ENDS), {}, STANDS)
 
     assert [(each.event_type, each.partition, each.came_from, each.offset) for each in found] == [
         ("a", 0, 20, 42),
@@ -95,4 +95,4 @@ def test_reset_to_an_impossible_position_is_refused_by_item(items: list[Position
 )
 def test_reset_without_exactly_one_goal_is_refused(given: dict[str, Any], reason: str) -> None:
     with pytest.raises(TypeError, match=reason):
-        checked_resets(["a"], **given)
+        check_resets(["a"], **given)

@@ -7,17 +7,17 @@ import anyio
 import httpx2
 import pytest
 
-from penstock.client.http.async_transport import AsyncTalk
-from penstock.client.http.transport import Talk
+from penstock.client.http.async_transport import AsyncExchangeRun
+from penstock.client.http.transport import ExchangeRun
 from penstock.errors import ConnectionLost, Unreachable
-from penstock.wire.http import END, MORE, TAKE, Pause, Request, fetch
+from penstock.wire.http import END, MORE, TAKE, HttpRequest, Pause, fetch
 from penstock.wire.log.reader.pages import Page
 from tests.unit.client.handler import Body, Handlers, streamed
 from tests.unit.client.kinds import ASYNC, Kind, result
 
 pytestmark = pytest.mark.anyio
 
-GET = Request(method="GET", url="http://s/feed", headers={"accept": "x/y"})
+GET = HttpRequest(method="GET", url="http://s/feed", headers={"accept": "x/y"})
 Steps = Generator[Any, Any, Any]
 
 
@@ -28,7 +28,7 @@ async def carry_out(kind: Kind, handlers: Handlers, exchange: Steps, *events: An
 async def test_request_is_sent_with_its_method_and_body(kind: Kind) -> None:
     handlers = Handlers(lambda _: httpx2.Response(201, content=b"body", headers={"X-Y": "z"}))
 
-    answer = await carry_out(kind, handlers, fetch(Request(method="POST", url="http://s/a", body=b"{}")))
+    answer = await carry_out(kind, handlers, fetch(HttpRequest(method="POST", url="http://s/a", body=b"{}")))
 
     assert (answer.status, answer.headers["x-y"], answer.body) == (201, "z", b"body")
     assert (handlers.requests[0].method, handlers.requests[0].content) == ("POST", b"{}")
@@ -102,7 +102,7 @@ def lost_once() -> Steps:
 
 def test_interrupted_talk_closes_its_answer_and_can_be_continued() -> None:
     body = Body(b"a", KeyboardInterrupt())
-    talk = Talk(Handlers(streamed(body)).client(), lost_once())
+    talk = ExchangeRun(Handlers(streamed(body)).client(), lost_once())
 
     with pytest.raises(KeyboardInterrupt):
         talk.advance()
@@ -118,7 +118,7 @@ async def test_cancelled_talk_closes_its_answer_and_can_be_continued() -> None:
             await anyio.sleep_forever()
 
     reading, body = anyio.Event(), Endless()
-    talk = AsyncTalk(Handlers(streamed(body)).async_client(), lost_once())
+    talk = AsyncExchangeRun(Handlers(streamed(body)).async_client(), lost_once())
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(talk.advance)
@@ -136,7 +136,7 @@ def test_talk_pauses_and_ends_before_its_next_step_once_it_is_over() -> None:
         raise AssertionError
 
     over = iter([False, True])
-    talk = Talk(None, exchange(), sleep=paused.append, is_over=lambda: next(over))
+    talk = ExchangeRun(None, exchange(), sleep=paused.append, is_over=lambda: next(over))
 
     assert talk.advance() is None
     assert paused == [1.5]

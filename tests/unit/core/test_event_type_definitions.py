@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.client.registry import Traits
+from penstock.client.registry import EventTypeOptions
 from penstock.core.fields import DefinitionReader
 from penstock.core.registry.definition import (
     AUDIENCES,
@@ -506,4 +506,4 @@ def test_members_of_a_definition_are_all_known() -> None:
     assert not list(unknown_members(found))
     assert MEMBERS["default_statistic"] == {*STATISTICS}
     assert found.keys() | {"created_at", "updated_at"} == MEMBERS[""]
-    assert Traits.__annotations__.keys() - MEMBERS[""] == {"more"}
+    assert EventTypeOptions.__annotations__.keys() - MEMBERS[""] == {"more"}

@@ -326,6 +326,6 @@ def test_change_has_a_level_in_each_mode() -> None:
 def test_rules_have_different_names_and_a_hint_wherever_they_refuse() -> None:
     assert len({rule.name for rule in RULES}) == len(RULES) > 20
     for rule in RULES:
-        assert rule.message
+        assert rule.text
         assert (rule.instead != "") == (Level.MAJOR in (rule.forward, rule.compatible)), "None is told by the place"
         assert rule.compatible >= rule.forward

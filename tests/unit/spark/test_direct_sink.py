@@ -17,7 +17,7 @@ from penstock.errors import (
 )
 from penstock.spark.direct_sink import Sent, complete, send
 from penstock.spark.publishing import BatchName, Place
-from penstock.wire.batches import Batch
+from penstock.wire.batches import BatchStatus
 
 BATCH = BatchName("a", "g", 7, "q")
 FENCED = ProducerFenced(
@@ -34,10 +34,10 @@ class Hub:
         self.sent: list[tuple[int, Place, bytes]] = []
         self.counts: dict[int, int] | None = None
 
-    def begin(self, batch: BatchName) -> Batch:
+    def begin(self, batch: BatchName) -> BatchStatus:
         assert batch == BATCH
         state = self._states.pop(0) if len(self._states) > 1 else self._states[0]
-        return Batch("g", 7, "q", "direct", state, 0, 0, {}, "", "", 4, 3)
+        return BatchStatus("g", 7, "q", "direct", state, 0, 0, {}, "", "", 4, 3)
 
     def send(self, batch: BatchName, epoch: int, place: Place, lines: memoryview) -> None:
         assert batch == BATCH

@@ -13,7 +13,7 @@ from penstock.spark import upload as uploading
 from penstock.spark.publishing import BatchName
 from penstock.spark.rows import EventRows
 from penstock.spark.upload import chunks_of, upload
-from penstock.wire.batches import Chunk, Part
+from penstock.wire.batches import StoredChunk, UploadPart
 
 BATCH = BatchName("a", "g", 7, "q")
 ROWS = EventRows(StructType().add("data", StringType()), "a", rejects=False)
@@ -32,12 +32,12 @@ class Hub:
         self.opened += 1
         return self.name
 
-    def put(self, event_type: str, name: str, number: int, body: bytes, *, rejects: bool) -> Chunk:
+    def put(self, event_type: str, name: str, number: int, body: bytes, *, rejects: bool) -> StoredChunk:
         assert (event_type, name, number) == ("a", "u", len(self.bodies))
         if self.refuses:
             raise self.refuses
         self.bodies.append(body)
-        return Chunk(number, body.count(b"\n") - rejects, digest(body).hex())
+        return StoredChunk(number, body.count(b"\n") - rejects, digest(body).hex())
 
 
 def digest(data: bytes) -> bytes:
@@ -48,7 +48,7 @@ def batch_of(*texts: str) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"data": list(texts)}, pa.schema([("data", pa.string())]))
 
 
-def hand_in(hub: Any, *batches: pa.RecordBatch, rejects: bool = False) -> Part | None:
+def hand_in(hub: Any, *batches: pa.RecordBatch, rejects: bool = False) -> UploadPart | None:
     return upload(hub, BATCH, ROWS, batches, rejects=rejects)
 
 
@@ -59,7 +59,7 @@ def test_rows_are_handed_in_by_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     part = hand_in(hub, batch_of('{"a":1}'), batch_of('{"a":2}', '{"a":3}'))
 
     assert hub.bodies == [b'{"data":{"a":1}}\n{"data":{"a":2}}\n', b'{"data":{"a":3}}\n']
-    assert part == Part("u", 2, 3, digest(b"".join(map(digest, hub.bodies))).hex())
+    assert part == UploadPart("u", 2, 3, digest(b"".join(map(digest, hub.bodies))).hex())
 
 
 def test_hub_counts_the_valid_rows_when_others_are_rejected() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock.client.registry import definition
+from penstock.client.registry import make_definition
 from penstock.core.events.event import check_events
 from penstock.core.registry.definition import Category
 from penstock.core.registry.event_type import EventType
@@ -63,7 +63,7 @@ def test_made_event_type_is_valid_for_a_hub_and_a_client() -> None:
     given = an_event_type("shop.opened", category="data", partition_count=3)
 
     assert EventType.parse(given).partition_count == 3
-    assert definition(given.pop("name"), given)["name"] == "shop.opened"
+    assert make_definition(given.pop("name"), given)["name"] == "shop.opened"
 
 
 def test_new_event_has_key_headers_and_partition() -> None:

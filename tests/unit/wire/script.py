@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.errors import PenstockError
-from penstock.wire.http import END, Exchange, Handed, Head, More, Pause, Request, Take
+from penstock.wire.http import END, Exchange, HttpRequest, Pause, ReaderItem, ReadMore, ResponseHead, TakeEvent
 
 NDJSON = {"content-type": "application/x-ndjson"}
 PROBLEM = {"content-type": "application/problem+json"}
@@ -37,7 +37,7 @@ class Script:
 
     def __init__(self, *replies: Reply | PenstockError) -> None:
         self.replies = list(replies)
-        self.requests: list[Request] = []
+        self.requests: list[HttpRequest] = []
         self.pauses: list[Pause] = []
         self.pages: list[Any] = []
         self.now = 1000.0
@@ -66,18 +66,18 @@ class Script:
                 return stop.value
             step = self._sending(exchange, None)
             match effect:
-                case Handed():
+                case ReaderItem():
                     self.pages.append(effect)
                     if len(self.pages) == pages:
                         return exchange.close()
                 case Pause():
                     self.pauses.append(effect)
                     self.now += effect.seconds
-                case Take():
+                case TakeEvent():
                     step = self._sending(exchange, next(source, END))
-                case Request() if not self.replies and pages is None:
+                case HttpRequest() if not self.replies and pages is None:
                     return exchange.close()
-                case Request():
+                case HttpRequest():
                     self.requests.append(effect)
                     reply = self.replies.pop(0)
                     if isinstance(reply, PenstockError):
@@ -85,8 +85,8 @@ class Script:
                     else:
                         self.now += reply.seconds
                         chunks = self._chunks(reply)
-                        step = self._sending(exchange, Head(reply.status, reply.headers))
-                case More():
+                        step = self._sending(exchange, ResponseHead(reply.status, reply.headers))
+                case ReadMore():
                     chunk = next(chunks, b"")
                     throws = isinstance(chunk, PenstockError)
                     step = self._throwing(exchange, chunk) if throws else self._sending(exchange, chunk)

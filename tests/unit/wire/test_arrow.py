@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.wire.log.arrow import RUNS_MAX, SCHEMA, Stream, record_batch
+from penstock.wire.log.arrow import RUNS_MAX, SCHEMA, ArrowStream, record_batch
 
 NULL = b"\x01"
 CELL = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=5)
@@ -62,7 +62,7 @@ def test_joined_columns_become_rows(rows: Rows, start: int, sifted: bool) -> Non
     runs = run_by_run(times)
     columns = Columns(len(rows), *one_by_one(data), joined(keys), joined(kinds), joined(headers), runs)
     batch = record_batch(7, start, columns, NULL, marks if sifted else None)
-    stream = Stream()
+    stream = ArrowStream()
     with pa.ipc.open_stream(b"".join([*stream.add(batch), *stream.end()])) as read:
         found = read.read_all()
     assert found.schema == SCHEMA
@@ -84,7 +84,7 @@ def test_sizes_that_contradict_the_data_are_never_sent(sizes: tuple[int, int]) -
 
 
 def test_stream_without_batches_has_the_schema() -> None:
-    with pa.ipc.open_stream(b"".join(Stream().end())) as read:
+    with pa.ipc.open_stream(b"".join(ArrowStream().end())) as read:
         assert read.schema == SCHEMA
         assert read.read_all().num_rows == 0
 
@@ -93,6 +93,6 @@ def test_data_of_a_batch_is_sent_without_a_copy() -> None:
     data = b"{}" * 10
     columns = Columns(10, data, array("i", [2] * 10).tobytes(), None, None, None, (b"10", b"7"))
 
-    parts = Stream().add(record_batch(0, 0, columns, NULL))
+    parts = ArrowStream().add(record_batch(0, 0, columns, NULL))
 
     assert pa.py_buffer(data).address in [part.address for part in parts if isinstance(part, pa.Buffer)]

@@ -31,9 +31,9 @@ from penstock.wire.log.zeroeventhub import (
     page_size,
     parse_lines,
     parse_read,
-    published,
+    publish_response,
 )
-from penstock.wire.query import Query, headers_of, kinds_of, shown
+from penstock.wire.query import Query, parse_headers, parse_kinds, printable
 
 
 def query(text: str) -> Query:
@@ -48,7 +48,7 @@ READERS: dict[str, Callable[[Query], Any]] = {
     "seconds": lambda query: query.seconds("a", cut_at=60),
     "flag": lambda query: query.flag("a"),
     "cursor": lambda query: query.cursor("a"),
-    "kinds": kinds_of,
+    "kinds": parse_kinds,
 }
 READ: list[tuple[str, str, Any]] = [
     ("text", "a=%25C3%C3%A9+x", "%C3é x"), ("text", "a=", ""), ("text", "b=1", None),
@@ -116,15 +116,15 @@ def test_any_bytes_of_a_query_are_read_or_refused_with_a_writable_error(raw: byt
                 read(name)
             except Invalid as error:
                 json.dumps(error.fields).encode()
-                shown(error.detail).encode()
+                printable(error.detail).encode()
 
 
 def test_headers_are_none_some_or_all() -> None:
     found = {"a": "1", "b": "2"}
 
-    assert [headers_of(query(text)) for text in ("", "headers=", "headers=,%20,")] == [None] * 3
+    assert [parse_headers(query(text)) for text in ("", "headers=", "headers=,%20,")] == [None] * 3
     for text, chosen in (("headers=b,%20x", {"b": "2"}), ("headers=x,_all", found)):
-        choice = headers_of(query(text))
+        choice = parse_headers(query(text))
         assert choice is not None
         assert choice.of(found) == chosen
 
@@ -218,7 +218,7 @@ def test_lines_of_zeroeventhub_are_json() -> None:
     assert line.count(b"\n") == 1
     assert json.loads(line) == {"partition": 1, "headers": {"a": "x\n\u2028"}, "data": {}}
     assert json.loads(checkpoint_line(1, "c")) == {"partition": 1, "cursor": "c"}
-    assert list(published(3, {10: "a", 2: "b"})["cursors"]) == ["2", "10"]
+    assert list(publish_response(3, {10: "a", 2: "b"})["cursors"]) == ["2", "10"]
 
 
 LINES = st.sampled_from(

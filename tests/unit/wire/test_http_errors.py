@@ -38,18 +38,18 @@ from penstock.wire.http import (
     ERROR_BYTES_MAX,
     EXAMPLE,
     FEED,
-    Answer,
-    Backoff,
-    Request,
-    address,
+    HttpRequest,
+    HttpResponse,
+    RetryBackoff,
     check_address,
+    error_of,
     fetch,
-    is_passing,
-    is_undone,
-    meant,
-    patiently,
-    refusal,
+    is_not_applied,
+    is_transient,
+    join_url,
     retry_after,
+    retry_until,
+    suggest_address,
 )
 from penstock.wire.problem import nakadi_problem, to_error, to_problem
 from tests.unit.wire.script import Reply, Script
@@ -111,7 +111,7 @@ def test_wrong_address_is_refused_without_its_password() -> None:
     assert "secret" not in str(refused.value)
     with pytest.raises(BadParameter):
         check_address("localhost:1", relative=True)
-    assert meant("a b") == EXAMPLE
+    assert suggest_address("a b") == EXAMPLE
 
 
 @pytest.mark.parametrize(
@@ -129,11 +129,11 @@ def test_wrong_address_is_refused_without_its_password() -> None:
 def test_path_and_query_are_added_to_an_address_and_escaped(
     base: str, path: tuple[str, ...], query: list[tuple[str, object]], url: str
 ) -> None:
-    assert address(base, *path, query=query) == url
+    assert join_url(base, *path, query=query) == url
 
 
 def test_answer_is_read_whole_and_that_of_an_error_in_part() -> None:
-    get = Request(method="GET", url="http://s/feed")
+    get = HttpRequest(method="GET", url="http://s/feed")
     answer = Script(Reply(200, b"x" * 100_000, {"a": "b"}, chunk_size=999)).play(fetch(get))
     found = (answer.url, answer.status, answer.headers, answer.body)
     assert found == ("http://s/feed", 200, {"a": "b"}, b"x" * 100_000)
@@ -244,23 +244,25 @@ PROBLEM = "application/problem+json; charset=utf-8"
 NOW = datetime(2024, 1, 1, tzinfo=UTC)
 
 
-def answer(status: int, body: bytes, **headers: str) -> Answer:
-    return Answer("http://s/feed", status, {name.replace("_", "-"): value for name, value in headers.items()}, body)
+def answer(status: int, body: bytes, **headers: str) -> HttpResponse:
+    return HttpResponse(
+        "http://s/feed", status, {name.replace("_", "-"): value for name, value in headers.items()}, body
+    )
 
 
 def test_problem_of_penstock_becomes_its_error() -> None:
     body = b'{"type":"urn:penstock:problem:cursor-expired","status":410,"detail":"gone","lost":7,"partition":0}'
 
-    error = refusal(answer(410, body, content_type=PROBLEM))
+    error = error_of(answer(410, body, content_type=PROBLEM))
 
     assert isinstance(error, CursorExpired)
     assert error.fields == {"lost": 7, "partition": 0}
-    other = refusal(answer(404, b'{"type":"not-found"}', content_type="application/json"))
+    other = error_of(answer(404, b'{"type":"not-found"}', content_type="application/json"))
     assert isinstance(other, ServerError)
 
 
 def test_other_answer_shows_its_status_address_and_beginning() -> None:
-    error = refusal(answer(502, b"Bad Gateway" + b"!" * 9999))
+    error = error_of(answer(502, b"Bad Gateway" + b"!" * 9999))
 
     assert isinstance(error, ServerError)
     assert str(error).startswith("http://s/feed answered 502: Bad Gateway!")
@@ -269,7 +271,7 @@ def test_other_answer_shows_its_status_address_and_beginning() -> None:
 
 def test_answer_that_no_hub_gives_is_a_wrong_address() -> None:
     for status in [200, 204, 301, 404, 405, 501]:
-        error = refusal(answer(status, b"<html>welcome</html>", content_type="text/html"))
+        error = error_of(answer(status, b"<html>welcome</html>", content_type="text/html"))
 
         assert type(error) is WrongAddress
         assert error.detail == (
@@ -279,21 +281,21 @@ def test_answer_that_no_hub_gives_is_a_wrong_address() -> None:
 
 
 def test_wrong_address_names_the_feed_or_the_target_of_a_redirect() -> None:
-    assert refusal(answer(404, b""), FEED).detail.startswith("no feed answers at http://s/feed")
-    assert "go to https://hub" in str(refusal(answer(307, b"", location="https://hub")))
+    assert error_of(answer(404, b""), FEED).detail.startswith("no feed answers at http://s/feed")
+    assert "go to https://hub" in str(error_of(answer(307, b"", location="https://hub")))
 
 
 def test_answer_of_a_proxy_is_no_wrong_address() -> None:
     for status in [400, 401, 403, 407, 413, 429, 500, 502, 503]:
-        assert type(refusal(answer(status, b"<html>"))) is ServerError
+        assert type(error_of(answer(status, b"<html>"))) is ServerError
 
 
 # Trying again.
 
 
 def test_retry_after_is_a_field_of_the_error_in_either_form() -> None:
-    assert refusal(answer(503, b"", retry_after="120")).fields["retry_after"] == 120
-    assert "retry_after" not in refusal(answer(503, b"")).fields
+    assert error_of(answer(503, b"", retry_after="120")).fields["retry_after"] == 120
+    assert "retry_after" not in error_of(answer(503, b"")).fields
     found = {
         text: retry_after({"retry-after": text}, NOW)
         for text in ("5", "Mon, 01 Jan 2024 00:01:00 GMT", "Sun, 31 Dec 2023 00:00:00 GMT")
@@ -326,14 +328,14 @@ def server(status: int, **more: Any) -> ServerError:
 def test_request_is_repeated_if_it_can_pass_and_a_write_only_if_nothing_was_done(
     error: PenstockError, can_pass: bool, is_not_done: bool
 ) -> None:
-    assert (is_passing(error), is_undone(error)) == (can_pass, is_not_done)
+    assert (is_transient(error), is_not_applied(error)) == (can_pass, is_not_done)
 
 
 LONGEST_SECONDS = 30.0
 
 
 def test_delays_double_up_to_a_maximum_and_are_shortened_by_chance() -> None:
-    backoff = Backoff(LONGEST_SECONDS, chance=lambda: 0.0)
+    backoff = RetryBackoff(LONGEST_SECONDS, chance=lambda: 0.0)
 
     delays = [backoff.delay(BUSY) for _ in range(12)]
 
@@ -343,11 +345,11 @@ def test_delays_double_up_to_a_maximum_and_are_shortened_by_chance() -> None:
         assert backoff.delay(BUSY) == LONGEST_SECONDS
     backoff.reset()
     assert backoff.delay(BUSY) == 0.1
-    assert Backoff(LONGEST_SECONDS, chance=lambda: 1.0).delay(BUSY) == 0.05
+    assert RetryBackoff(LONGEST_SECONDS, chance=lambda: 1.0).delay(BUSY) == 0.05
 
 
 def test_delay_is_longer_than_the_time_that_a_server_asks_for() -> None:
-    backoff = Backoff(LONGEST_SECONDS, chance=lambda: 1.0)
+    backoff = RetryBackoff(LONGEST_SECONDS, chance=lambda: 1.0)
 
     delays = [backoff.delay(Unavailable(reason="busy", retry_after=60)) for _ in range(10)]
 
@@ -364,7 +366,7 @@ def attempt(script: Script, *errors: PenstockError, timeout: float = 30, **how: 
             raise left.pop(0)
         return "done"
 
-    return script.play(patiently(exchange, lambda error: error.retryable, timeout, script.clock, **how))
+    return script.play(retry_until(exchange, lambda error: error.retryable, timeout, script.clock, **how))
 
 
 def test_exchange_is_repeated_until_it_passes() -> None:

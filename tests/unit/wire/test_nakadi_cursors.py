@@ -10,11 +10,11 @@ from penstock.core.events.event import EVENTS_MAX
 from penstock.errors import BadCursor, BadParameter, MalformedBatch, TooManyEvents, UnusableCursor, UnusableStart
 from penstock.wire.log.nakadi import (
     OFFSET_MAX,
-    Extent,
+    CursorPlace,
     GivenCursor,
     GivenPair,
     GivenShift,
-    Place,
+    PartitionExtent,
     check_distinct,
     cursor_object,
     distance,
@@ -26,16 +26,16 @@ from penstock.wire.log.nakadi import (
     parse_header,
     parse_list,
     parse_offset,
+    parse_place,
+    parse_readable_place,
+    partition_extent_object,
     partition_object,
-    partition_shown,
-    place,
-    readable,
-    shifted,
+    shift_cursor,
 )
 from penstock.wire.query import Query
 
-EXTENTS = [Extent(epoch=1, floor=5, next_offset=42), Extent(epoch=1, floor=0, next_offset=0)]
-SECOND = [Extent(epoch=2, floor=0, next_offset=42)]
+EXTENTS = [PartitionExtent(epoch=1, floor=5, next_offset=42), PartitionExtent(epoch=1, floor=0, next_offset=0)]
+SECOND = [PartitionExtent(epoch=2, floor=0, next_offset=42)]
 OLDEST, NEWEST = "001-0001-000000000000000005", "001-0001-000000000000000041"
 
 
@@ -63,7 +63,7 @@ def test_other_text_is_no_offset() -> None:
             parse_offset(text)
     for offset in (*WRONG, *NOT_BEGIN):
         with pytest.raises(UnusableCursor) as refused:
-            place(cursor(offset), EXTENTS)
+            parse_place(cursor(offset), EXTENTS)
         assert refused.value.reason == f"it is neither of the form {NEWEST} nor BEGIN"
         assert refused.value.offset == str(offset)
 
@@ -77,20 +77,24 @@ OFFSETS: list[tuple[Any, int]] = [
 
 def test_cursor_names_the_last_event_consumed() -> None:
     for offset, position in OFFSETS:
-        assert place(cursor(offset), EXTENTS) == place(cursor(offset, partition=0), EXTENTS) == Place(0, position)
+        assert (
+            parse_place(cursor(offset), EXTENTS)
+            == parse_place(cursor(offset, partition=0), EXTENTS)
+            == CursorPlace(0, position)
+        )
 
 
 @given(st.integers(0, OFFSET_MAX + 1), st.integers(1, 0xFFFF))
 def test_cursor_is_placed_as_it_was_written(position: int, epoch: int) -> None:
-    shown = cursor_object(epoch, Place(0, position))
-    assert place(GivenCursor(**shown), [Extent(epoch, 0, position)]) == Place(0, position)
+    shown = cursor_object(epoch, CursorPlace(0, position))
+    assert parse_place(GivenCursor(**shown), [PartitionExtent(epoch, 0, position)]) == CursorPlace(0, position)
 
 
 def test_offset_of_another_epoch_is_unavailable() -> None:
     rows: list[str] = ["001-0001-000000000000000007", "001-0003-000000000000000007", "7", "-1"]
     for offset in rows:
         with pytest.raises(UnusableCursor) as refused:
-            place(cursor(offset), SECOND)
+            parse_place(cursor(offset), SECOND)
         assert "which is now 2" in refused.value.detail
         assert refused.value.newest_available_offset == "001-0002-000000000000000041"
 
@@ -98,7 +102,7 @@ def test_offset_of_another_epoch_is_unavailable() -> None:
 def test_missing_partition_is_named() -> None:
     for partition in ["2", "-1", "00", "0x0", "a", "", "\u0660", "9" * 99, "\x00", 2, -1]:
         with pytest.raises(UnusableStart) as refused:
-            place(cursor("BEGIN", partition), EXTENTS, kind=UnusableStart)
+            parse_place(cursor("BEGIN", partition), EXTENTS, kind=UnusableStart)
         assert refused.value.detail == f"non existing partition {str(partition)[:80]}"
 
 
@@ -107,15 +111,15 @@ def test_missing_or_null_member_of_a_cursor_is_named(member: str) -> None:
     whole = {"partition": "0", "offset": "BEGIN"}
     for value in ({**whole, member: None}, {name: each for name, each in whole.items() if name != member}):
         with pytest.raises(UnusableCursor) as refused:
-            place(GivenCursor(**value), EXTENTS, "[3]")
+            parse_place(GivenCursor(**value), EXTENTS, "[3]")
         assert refused.value.detail == f'Field "[3].{member}" may not be null'
 
 
 def test_cursor_can_be_read_from_retained_events_up_to_the_end() -> None:
     for offset, position in (("BEGIN", 5), ("4", 5), ("41", 42), ("7", 8)):
-        assert readable(cursor(offset), EXTENTS) == Place(0, position)
+        assert parse_readable_place(cursor(offset), EXTENTS) == CursorPlace(0, position)
     for offset in ("BEGIN", "-1"):
-        assert readable(cursor(offset, "1"), EXTENTS) == Place(1, 0)
+        assert parse_readable_place(cursor(offset, "1"), EXTENTS) == CursorPlace(1, 0)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +133,7 @@ def test_cursor_can_be_read_from_retained_events_up_to_the_end() -> None:
 )
 def test_cursor_cannot_be_read_before_retained_events_or_beyond_the_end(offset: str, reason: str) -> None:
     with pytest.raises(UnusableStart) as refused:
-        readable(cursor(offset), EXTENTS, kind=UnusableStart)
+        parse_readable_place(cursor(offset), EXTENTS, kind=UnusableStart)
     assert refused.value.fields == {
         "partition": "0", "offset": offset, "reason": reason, "oldest_available_offset": OLDEST,
         "newest_available_offset": NEWEST,
@@ -138,9 +142,9 @@ def test_cursor_cannot_be_read_before_retained_events_or_beyond_the_end(offset: 
 
 
 def test_two_cursors_of_one_partition_are_refused() -> None:
-    check_distinct([Place(0, 1), Place(1, 1)])
+    check_distinct([CursorPlace(0, 1), CursorPlace(1, 1)])
     with pytest.raises(UnusableCursor) as refused:
-        check_distinct([Place(0, 1), Place(1, 1), Place(0, 2)])
+        check_distinct([CursorPlace(0, 1), CursorPlace(1, 1), CursorPlace(0, 2)])
     assert refused.value.partition == "0"
 
 
@@ -238,14 +242,14 @@ SHIFTS: list[tuple[str, int | None, int]] = [
 def test_cursor_is_shifted_within_all_possible_offsets() -> None:
     for offset, shift, found in SHIFTS:
         given = GivenShift("0", offset, shift)
-        assert shifted(given, EXTENTS, "[0]") == {"partition": "0", "offset": offset_text(1, found)}
+        assert shift_cursor(given, EXTENTS, "[0]") == {"partition": "0", "offset": offset_text(1, found)}
 
 
 def test_shift_to_an_impossible_offset_is_refused() -> None:
     rows: list[tuple[str, int]] = [("-1", -1), ("7", -9), ("1", OFFSET_MAX), ("0", -(2**63)), ("0", 2**63 - 1)]
     for offset, shift in rows:
         with pytest.raises(UnusableCursor) as refused:
-            shifted(GivenShift("0", offset, shift), EXTENTS, "[0]")
+            shift_cursor(GivenShift("0", offset, shift), EXTENTS, "[0]")
         assert refused.value.reason == f"{shift} events from it there is no offset"
 
 
@@ -275,9 +279,9 @@ def test_other_text_is_no_time() -> None:
 
 def test_partition_shows_its_first_and_last_offset_and_the_unconsumed_events() -> None:
     available = {"oldest_available_offset": OLDEST, "newest_available_offset": NEWEST}
-    assert partition_shown(EXTENTS[0], 0) == {"partition": "0"} | available
-    assert partition_shown(EXTENTS[0], 0, 40)["unconsumed_events"] == 2
-    assert partition_shown(EXTENTS[1], 1, 0)["unconsumed_events"] == 0
+    assert partition_extent_object(EXTENTS[0], 0) == {"partition": "0"} | available
+    assert partition_extent_object(EXTENTS[0], 0, 40)["unconsumed_events"] == 2
+    assert partition_extent_object(EXTENTS[1], 1, 0)["unconsumed_events"] == 0
     assert partition_object(1, 7, 5, 42).items() >= ({"partition": "7"} | available).items()
     assert partition_object(1, 7, 0, 0)["newest_available_offset"] == "001-0001--1"
 

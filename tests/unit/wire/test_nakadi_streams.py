@@ -16,42 +16,44 @@ from penstock.core.subscriptions.definition import SubscriptionSearch
 from penstock.core.subscriptions.delivery import DeliveryBatch
 from penstock.errors import BadParameter, BadStreamParameter, PenstockError, UnusableCursor
 from penstock.wire.log import nakadi as nakadi_stream
-from penstock.wire.log.nakadi import PART_BYTES, Asked, Extent, parse_stream
+from penstock.wire.log.nakadi import PART_BYTES, PartitionExtent, StreamRequest, parse_stream
 from penstock.wire.query import Query
 from penstock.wire.subscriptions import (
     BATCHES,
     TIMEOUT_SECONDS,
     BatchLine,
-    Given,
     GivenSubscriptionCursor,
-    Lines,
-    asked_of,
-    committed_place,
-    cursor_shown,
-    given_by_body,
-    given_by_query,
+    RawStreamParameters,
+    SubscriptionLines,
+    check_stream_parameters,
+    commit_results,
     list_pages,
+    parse_committed,
     parse_cursors,
     parse_release,
+    parse_reset_target,
+    parse_stream_body,
+    parse_stream_query,
     parse_subscription_reset,
-    reset_place,
-    results_shown,
+    subscription_cursor_object,
 )
 
 NAME = "order.placed"
-EXTENTS = [Extent(epoch=1, floor=5, next_offset=42), Extent(epoch=1, floor=0, next_offset=0)]
+EXTENTS = [PartitionExtent(epoch=1, floor=5, next_offset=42), PartitionExtent(epoch=1, floor=0, next_offset=0)]
 SECRET = b"secret"
 NO_NUMBERS = ["", "x", "1.5", "\u0661", "1e3", " 1", "+1", "--1", "9" * 10, "1" * 5000, "2147483648", "-2147483648"]
 
 # Parameters of a stream without a subscription.
 
-DEFAULTS = Asked(batch_limit=1, stream_limit=0, batch_flush_timeout=30, stream_timeout=None, stream_keep_alive_limit=0)
+DEFAULTS = StreamRequest(
+    batch_limit=1, stream_limit=0, batch_flush_timeout=30, stream_timeout=None, stream_keep_alive_limit=0
+)
 
 
 def differences(text: str) -> dict[str, Any]:
     """Return the parameters of a query that differ from the defaults."""
     found = parse_stream(Query(text.encode()))
-    names = Asked.__struct_fields__
+    names = StreamRequest.__struct_fields__
     return {name: getattr(found, name) for name in names if getattr(found, name) != getattr(DEFAULTS, name)}
 
 
@@ -91,14 +93,14 @@ def test_contradictory_parameter_of_a_stream_is_named(text: str, parameter: str,
 
 
 def test_parameter_of_a_stream_that_is_no_number_is_named() -> None:
-    for parameter in Asked.__struct_fields__:
+    for parameter in StreamRequest.__struct_fields__:
         for value in (*NO_NUMBERS, f"1&{parameter}=2"):
             with pytest.raises(BadParameter) as refused:
                 differences(f"{parameter}={value}")
             assert refused.value.parameter == parameter
 
 
-@pytest.mark.parametrize("parse", [parse_stream, given_by_query])
+@pytest.mark.parametrize("parse", [parse_stream, parse_stream_query])
 @pytest.mark.parametrize("name", ["until", "until0"])
 def test_stream_refuses_the_end_that_only_a_page_can_have(parse: Callable[[Query], object], name: str) -> None:
     with pytest.raises(BadParameter, match="GET /feeds: stream_limit and stream_timeout end a stream") as refused:
@@ -110,7 +112,7 @@ def test_stream_refuses_the_end_that_only_a_page_can_have(parse: Callable[[Query
 
 
 def test_defaults_of_a_subscription_stream_are_those_of_nakadi() -> None:
-    rules, wants = asked_of(Given(), PENSTOCK)
+    rules, wants = check_stream_parameters(RawStreamParameters(), PENSTOCK)
 
     assert (rules.max_uncommitted, rules.batch_limit, rules.stream_limit, rules.keep_alive_limit) == (10, 1, 0, 0)
     assert (rules.flush_timeout, rules.timespan_seconds, rules.commit_timeout, rules.bytes_max) == (
@@ -129,28 +131,28 @@ def test_query_and_body_have_the_same_parameters() -> None:
         "max_uncommitted_events": 9, "batch_limit": 8, "stream_limit": 7, "batch_flush_timeout": 6,
         "batch_timespan": 5, "stream_timeout": 4, "stream_keep_alive_limit": 3, "commit_timeout": 2,
     }  # fmt: skip
-    by_query = given_by_query(Query("&".join(f"{name}={value}" for name, value in values.items()).encode()))
+    by_query = parse_stream_query(Query("&".join(f"{name}={value}" for name, value in values.items()).encode()))
 
-    assert by_query == given_by_body(json.dumps(values).encode()) == Given(**values)
-    rules = asked_of(by_query, NAKADI).rules
+    assert by_query == parse_stream_body(json.dumps(values).encode()) == RawStreamParameters(**values)
+    rules = check_stream_parameters(by_query, NAKADI).rules
     assert (rules.max_uncommitted, rules.batch_limit, rules.stream_limit, rules.flush_timeout) == (9, 8, 7, 6)
     assert (rules.timespan_seconds, rules.timeout, rules.keep_alive_limit, rules.commit_timeout) == (5, 4, 3, 2)
 
 
 def test_body_may_be_empty() -> None:
     for body in (b"", b" \n", b"{}", b'{"partitions":[]}', b'{"partitions":null,"x":1}'):
-        assert asked_of(given_by_body(body), PENSTOCK).wants == ()
+        assert check_stream_parameters(parse_stream_body(body), PENSTOCK).wants == ()
 
 
 def test_number_that_cannot_be_read_is_refused() -> None:
     for text in NO_NUMBERS:
         with pytest.raises(BadParameter) as refused:
-            given_by_query(Query(b"batch_limit=" + text.encode()))
+            parse_stream_query(Query(b"batch_limit=" + text.encode()))
         assert refused.value.parameter == "batch_limit"
     numbers = (b'{"batch_limit":"1"}', b'{"batch_limit":1.5}', b'{"batch_limit":2147483648}')
     for body in (b"[]", b"{", *numbers, b"\xff", b'{"partitions":{}}'):
         with pytest.raises(BadParameter):
-            given_by_body(body)
+            parse_stream_body(body)
 
 
 LEAST = {
@@ -161,34 +163,40 @@ LEAST = {
 
 def test_number_below_its_least_value_is_named() -> None:
     for name, least in LEAST.items():
-        asked_of(Given(**{name: least}), PENSTOCK)
+        check_stream_parameters(RawStreamParameters(**{name: least}), PENSTOCK)
         with pytest.raises(BadStreamParameter, match=f"{name} can't be lower than {least}") as refused:
-            asked_of(Given(**{name: least - 1}), PENSTOCK)
+            check_stream_parameters(RawStreamParameters(**{name: least - 1}), PENSTOCK)
         assert (refused.value.parameter, refused.value.value) == (name, least - 1)
 
 
 @pytest.mark.parametrize(("limits", "most"), [(PENSTOCK, 3_600), (NAKADI, 60)], ids=["by default", "strictly"])
 def test_commit_timeout_has_a_maximum(limits: Any, most: int) -> None:
-    assert asked_of(Given(commit_timeout=most), limits).rules.commit_timeout == most
+    assert check_stream_parameters(RawStreamParameters(commit_timeout=most), limits).rules.commit_timeout == most
     with pytest.raises(BadStreamParameter, match=f"can't be higher than {most}"):
-        asked_of(Given(commit_timeout=most + 1), limits)
+        check_stream_parameters(RawStreamParameters(commit_timeout=most + 1), limits)
 
 
 def test_stream_timeout_is_random_unless_it_is_in_range() -> None:
     """Streams that began together do not end together."""
     for timeout in [None, 0, -1, 4_201]:
-        found = {asked_of(Given(stream_timeout=timeout), PENSTOCK).rules.timeout for _ in range(9)}
+        found = {
+            check_stream_parameters(RawStreamParameters(stream_timeout=timeout), PENSTOCK).rules.timeout
+            for _ in range(9)
+        }
 
         assert all(TIMEOUT_SECONDS[0] <= each <= TIMEOUT_SECONDS[1] for each in found)
         assert len(found) > 1
-        assert asked_of(Given(stream_timeout=4_200), PENSTOCK).rules.timeout == 4_200
+        assert check_stream_parameters(RawStreamParameters(stream_timeout=4_200), PENSTOCK).rules.timeout == 4_200
 
 
 def test_partitions_are_requested_by_number_or_text() -> None:
     one, other = b'{"event_type":"a","partition":"1"}', b'{"event_type":"b","partition":0}'
 
     for first, second, wants in ((one, other, (("a", 1), ("b", 0))), (other, one, (("b", 0), ("a", 1)))):
-        assert asked_of(given_by_body(b'{"partitions":[%b,%b]}' % (first, second)), PENSTOCK).wants == wants
+        assert (
+            check_stream_parameters(parse_stream_body(b'{"partitions":[%b,%b]}' % (first, second)), PENSTOCK).wants
+            == wants
+        )
 
 
 def of_a(partition: Any) -> dict[str, Any]:
@@ -204,13 +212,13 @@ NO_PARTITIONS = {
 def test_request_for_wrong_partitions_is_refused() -> None:
     for partitions in NO_PARTITIONS.values():
         with pytest.raises(BadStreamParameter):
-            asked_of(given_by_body(json.dumps({"partitions": partitions}).encode()), PENSTOCK)
+            check_stream_parameters(parse_stream_body(json.dumps({"partitions": partitions}).encode()), PENSTOCK)
 
 
 # Cursors of a subscription.
 
 
-def extents(name: str) -> Sequence[Extent]:
+def extents(name: str) -> Sequence[PartitionExtent]:
     assert name == NAME
     return EXTENTS
 
@@ -232,7 +240,7 @@ COMMITTED = {
 
 def test_cursor_is_committed_by_the_last_event_before_it() -> None:
     for committed, position in COMMITTED.values():
-        assert committed_place(committed, extents, "items[0]") == ((NAME, 0), position)
+        assert parse_committed(committed, extents, "items[0]") == ((NAME, 0), position)
 
 
 NO_CURSORS = {
@@ -244,7 +252,7 @@ NO_CURSORS = {
 
 @pytest.mark.parametrize(("given", "at"), NO_CURSORS.values(), ids=NO_CURSORS)
 def test_wrong_cursor_is_refused_for_a_commit_and_for_a_reset(given: GivenSubscriptionCursor | None, at: str) -> None:
-    for read in (committed_place, lambda *asked: reset_place(*asked[:2], no_time, asked[2])):
+    for read in (parse_committed, lambda *asked: parse_reset_target(*asked[:2], no_time, asked[2])):
         with pytest.raises(UnusableCursor) as refused:
             read(given, extents, "items[0]")
         assert at in str(refused.value)
@@ -253,7 +261,7 @@ def test_wrong_cursor_is_refused_for_a_commit_and_for_a_reset(given: GivenSubscr
 def test_refused_commit_names_no_available_offsets() -> None:
     for offset in ["-5", "END", "001-0007-000000000000000041"]:
         with pytest.raises(UnusableCursor) as refused:
-            committed_place(cursor(offset), extents, "items[0]")
+            parse_committed(cursor(offset), extents, "items[0]")
 
         assert refused.value.fields.keys() == {"partition", "offset", "reason"}
         assert str(refused.value).startswith(f"offset {offset} of partition 0 cannot be used: it is ")
@@ -262,7 +270,7 @@ def test_refused_commit_names_no_available_offsets() -> None:
 def test_refused_reset_names_the_available_offsets_and_forms() -> None:
     for offset in ["-5", "noon", "2026-11-20", "2026-11-20T10:00:00"]:
         with pytest.raises(UnusableCursor) as refused:
-            reset_place(cursor(offset), extents, no_time, "items[0]")
+            parse_reset_target(cursor(offset), extents, no_time, "items[0]")
 
         assert refused.value.fields == {
             "partition": "0",
@@ -287,16 +295,16 @@ def test_reset_goes_to_an_offset_an_end_or_a_time(offset: str, position: int) ->
         assert (name, text) == (NAME, offset)
         return [17, 0]
 
-    assert reset_place(cursor(offset), extents, since, "items[0]") == ((NAME, 0), position)
+    assert parse_reset_target(cursor(offset), extents, since, "items[0]") == ((NAME, 0), position)
 
 
 def test_reset_to_unreadable_offsets_and_missing_partitions_is_refused() -> None:
     for offset in ("3", "42", "10000"):
         with pytest.raises(PenstockError):
-            reset_place(cursor(offset), extents, lambda *_: [], "items[0]")
+            parse_reset_target(cursor(offset), extents, lambda *_: [], "items[0]")
     for offset in ("END", TIME):
         with pytest.raises(UnusableCursor):
-            reset_place(cursor(offset, partition="2"), extents, lambda *_: [1, 2], "items[0]")
+            parse_reset_target(cursor(offset, partition="2"), extents, lambda *_: [1, 2], "items[0]")
 
 
 ITEM = b'{"event_type":"a","partition":"0","offset":"7"}'
@@ -337,10 +345,10 @@ def test_results_are_shown_with_the_cursors_as_they_were_given() -> None:
 
     first = {"partition": "0", "offset": "7", "event_type": "a", "cursor_token": "t"}
     second = {"partition": 0, "offset": "BEGIN", "event_type": "a"}
-    assert results_shown(given, [True, False]) == {
+    assert commit_results(given, [True, False]) == {
         "items": [{"cursor": first, "result": "committed"}, {"cursor": second, "result": "outdated"}]
     }
-    assert cursor_shown((NAME, 3), 1, 0, "t")["offset"] == "001-0001--1"
+    assert subscription_cursor_object((NAME, 3), 1, 0, "t")["offset"] == "001-0001--1"
 
 
 def test_pages_of_subscriptions_link_to_each_other_with_the_search() -> None:
@@ -363,7 +371,7 @@ def test_pages_of_subscriptions_link_to_each_other_with_the_search() -> None:
 
 
 def parts(*batches: batching.FeedBatch, epoch: int = 1) -> list[bytes]:
-    return [*nakadi_stream.Lines(epoch).parts(batches)]
+    return [*nakadi_stream.StreamLines(epoch).parts(batches)]
 
 
 def test_line_of_a_stream_is_written_byte_for_byte() -> None:
@@ -390,7 +398,7 @@ def test_large_line_comes_in_parts_of_limited_size(sizes: list[int]) -> None:
 
 
 def lines(*batches: DeliveryBatch) -> list[dict[str, Any]]:
-    sent = b"".join(Lines(SECRET, lambda _: 2).parts(batches))
+    sent = b"".join(SubscriptionLines(SECRET, lambda _: 2).parts(batches))
     assert sent.endswith(b"\n")
     return [json.loads(line) for line in sent.splitlines()]
 

@@ -14,7 +14,15 @@ from penstock.core.events.event import EVENTS_MAX
 from penstock.core.producers import EpochClaim, ProducerStamp
 from penstock.errors import BadParameter, BadProducerHeaders, Invalid, MalformedBatch, PartitionRequired, TooManyEvents
 from penstock.wire import batches as staging
-from penstock.wire.batches import OpenUpload, Part, PublishBatch, parse_begin, parse_complete, parse_open, parse_publish
+from penstock.wire.batches import (
+    OpenUpload,
+    PublishBatch,
+    UploadPart,
+    parse_begin,
+    parse_complete,
+    parse_open,
+    parse_publish,
+)
 from penstock.wire.producers import (
     DEADLINE,
     DEADLINE_MS_MAX,
@@ -23,11 +31,11 @@ from penstock.wire.producers import (
     NUMBER_MAX,
     OVERLAP,
     SEQUENCE,
-    Found,
-    Given,
-    Numbers,
-    Offsets,
-    Result,
+    BatchOutcome,
+    OffsetRange,
+    ProducerHeaders,
+    PublishedBatch,
+    SequenceRange,
     check_group,
     parse_after,
     parse_claim,
@@ -45,7 +53,7 @@ ALLOWED_NUMBER = "a whole number from 0 to 9007199254740991 in decimal digits"
 ALLOWED_TIME = "a whole number from 0 to 3600000 in decimal digits"
 
 
-def parse(*headers: tuple[str, str]) -> Given | None:
+def parse(*headers: tuple[str, str]) -> ProducerHeaders | None:
     """Read headers, any of which may stand there more than once."""
     values = defaultdict(list)
     for name, value in headers:
@@ -53,19 +61,20 @@ def parse(*headers: tuple[str, str]) -> Given | None:
     return parse_headers(dict(headers), lambda name: values[name])
 
 
-GOOD: dict[str, tuple[dict[str, str], Given | None]] = {
+GOOD: dict[str, tuple[dict[str, str], ProducerHeaders | None]] = {
     "none": ({}, None),
     "others": ({"Producer": "g", "Content-Type": "x"}, None),
-    "the three": (WHOLE, Given("g", AT)),
-    "the smallest numbers": (WHOLE | {EPOCH: "0", SEQUENCE: "0"}, Given("g", ProducerStamp(0, 0))),
+    "the three": (WHOLE, ProducerHeaders("g", AT)),
+    "the smallest numbers": (WHOLE | {EPOCH: "0", SEQUENCE: "0"}, ProducerHeaders("g", ProducerStamp(0, 0))),
     "the largest numbers": (WHOLE | {EPOCH: str(NUMBER_MAX), SEQUENCE: str(NUMBER_MAX)},
-        Given("g", ProducerStamp(2**53 - 1, 2**53 - 1))),
-    "the longest group": (WHOLE | {GROUP: "x" * 128}, Given("x" * 128, AT)),
-    "all that a group may have": (WHOLE | {GROUP: "aZ09._:~-"}, Given("aZ09._:~-", AT)),
-    "overlaps refused": (WHOLE | {OVERLAP: "reject"}, Given("g", AT)),
-    "overlaps trimmed": (WHOLE | {OVERLAP: "trim"}, Given("g", AT, trims=True)),
-    "no time": (WHOLE | {DEADLINE: "0"}, Given("g", AT, deadline_ms=0)),
-    "as much time as there may be": (WHOLE | {DEADLINE: "3600000"}, Given("g", AT, deadline_ms=DEADLINE_MS_MAX)),
+        ProducerHeaders("g", ProducerStamp(2**53 - 1, 2**53 - 1))),
+    "the longest group": (WHOLE | {GROUP: "x" * 128}, ProducerHeaders("x" * 128, AT)),
+    "all that a group may have": (WHOLE | {GROUP: "aZ09._:~-"}, ProducerHeaders("aZ09._:~-", AT)),
+    "overlaps refused": (WHOLE | {OVERLAP: "reject"}, ProducerHeaders("g", AT)),
+    "overlaps trimmed": (WHOLE | {OVERLAP: "trim"}, ProducerHeaders("g", AT, trims=True)),
+    "no time": (WHOLE | {DEADLINE: "0"}, ProducerHeaders("g", AT, deadline_ms=0)),
+    "as much time as there may be": (
+        WHOLE | {DEADLINE: "3600000"}, ProducerHeaders("g", AT, deadline_ms=DEADLINE_MS_MAX)),
 }  # fmt: skip
 
 
@@ -171,11 +180,11 @@ def envelope(producer: Any = BY, events: str = '[{"a":1}]', more: str = "") -> b
 
 def test_envelope_has_a_producer_and_events_byte_for_byte() -> None:
     by, events = parse_envelope(envelope(events='[{"a": 1.50} , {"b":"]"}]'))
-    assert by == Given("g", AT)
+    assert by == ProducerHeaders("g", AT)
     assert [bytes(each.data) for each in events] == [b'{"a": 1.50}', b'{"b":"]"}']
     more = BY | {"overlap": "trim", "deadline_ms": 5}
-    assert parse_envelope(envelope(more))[0] == Given("g", AT, trims=True, deadline_ms=5)
-    assert parse_envelope(envelope(BY | {"deadline_ms": None, "overlap": "reject"}))[0] == Given("g", AT)
+    assert parse_envelope(envelope(more))[0] == ProducerHeaders("g", AT, trims=True, deadline_ms=5)
+    assert parse_envelope(envelope(BY | {"deadline_ms": None, "overlap": "reject"}))[0] == ProducerHeaders("g", AT)
 
 
 def test_events_of_an_envelope_are_not_checked() -> None:
@@ -189,7 +198,7 @@ def test_envelope_has_any_spaces_and_order() -> None:
     for spaces in ["", " ", "\n\t"]:
         text = spaces.join(["{", '"events"', ":", '[{"a":1}]', ',"producer":', json.dumps(BY, indent=2), "}"])
         by, events = parse_envelope(text.encode())
-        assert (by, [bytes(each.data) for each in events]) == (Given("g", AT), [b'{"a":1}'])
+        assert (by, [bytes(each.data) for each in events]) == (ProducerHeaders("g", AT), [b'{"a":1}'])
 
 
 BAD_ENVELOPES: dict[str, tuple[bytes, str]] = {
@@ -325,14 +334,17 @@ def test_malformed_claim_is_refused_with_the_reason(body: bytes, detail: str, al
 
 
 def test_result_has_offsets_or_ranges() -> None:
-    numbers = Numbers(1, 2, 3)
+    numbers = SequenceRange(1, 2, 3)
     one = {"outcome": "appended", "epoch": 0, "sequence": {"first": 1, "last": 2, "next": 3}}
     offsets = one | {"offsets": {"first": 4, "last": 5}}
     ranges = one | {"ranges": [{"first": 4, "last": 4}, {"first": 6, "last": 6}]}
 
-    assert msgspec.to_builtins(Result("appended", 0, numbers, Offsets(4, 5))) == offsets
-    assert msgspec.to_builtins(Result("appended", 0, numbers, None, [Offsets(4, 4), Offsets(6, 6)])) == ranges
-    assert msgspec.json.encode(Found(3, None, [])) == b'{"epoch":3,"stored":null,"ranges":[]}'
+    assert msgspec.to_builtins(PublishedBatch("appended", 0, numbers, OffsetRange(4, 5))) == offsets
+    assert (
+        msgspec.to_builtins(PublishedBatch("appended", 0, numbers, None, [OffsetRange(4, 4), OffsetRange(6, 6)]))
+        == ranges
+    )
+    assert msgspec.json.encode(BatchOutcome(3, None, [])) == b'{"epoch":3,"stored":null,"ranges":[]}'
 
 
 # Staged uploads.
@@ -347,7 +359,9 @@ def encode(body: Any) -> bytes:
 
 def test_requests_of_staged_publishing_are_parsed() -> None:
     assert parse_open(encode(OPEN | {"batch": NUMBER_MAX})) == OpenUpload("g", NUMBER_MAX, "q")
-    assert parse_publish(encode({"query": "q", "uploads": [PART]})) == PublishBatch("q", [Part("u", 2, 9, "0" * 32)])
+    assert parse_publish(encode({"query": "q", "uploads": [PART]})) == PublishBatch(
+        "q", [UploadPart("u", 2, 9, "0" * 32)]
+    )
     assert parse_begin(b'{"query":"q"}').query == "q"
     assert parse_complete(b'{"query":"q","events":{"0":3,"12":0}}') == ("q", {0: 3, 12: 0})
 

@@ -10,7 +10,7 @@ from penstock.client import Client, PartitionOffsets
 from penstock.errors import BadParameter, EventTypeNotFound, PenstockError
 from penstock.processing.sources.feed_pages import FeedPages, pyarrow
 from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche
-from penstock.wire.http import is_passing
+from penstock.wire.http import is_transient
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,7 +44,7 @@ class Gaps:
         try:
             return self._behind(event_type, partition, place)
         except PenstockError as error:
-            if not is_passing(error):
+            if not is_transient(error):
                 raise
             self._is_away = True
             tell(f"gap and lag are not known: {error.detail}", style="yellow")

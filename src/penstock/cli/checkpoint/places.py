@@ -14,7 +14,7 @@ from penstock.client import Client
 from penstock.errors import BadParameter, EventTypeNotFound, PenstockError
 from penstock.processing.sources.feed_pages import FeedPages
 from penstock.processing.sources.feed_position import FeedPosition, decode_tranche, encode_tranche
-from penstock.wire.http import is_passing
+from penstock.wire.http import is_transient
 
 
 class Places:
@@ -107,7 +107,7 @@ def checked_place(url: str, tranche: str, given: str, before: int | str | None) 
             f"the hub at {url} has no feed {event_type!r}", "Is it the right hub? --hub says which."
         ) from None
     except PenstockError as error:
-        if not is_passing(error):
+        if not is_transient(error):
             raise
         tell(f"whether there is such a place is not known: {error.detail}", style="yellow")
         return checked_position(given, before)

@@ -14,7 +14,7 @@ from penstock.cli.definition.document import Document, Place, Unreadable
 from penstock.cli.definition.json_text import json_document
 from penstock.cli.definition.openapi import why_no_schema
 from penstock.cli.definition.yaml_text import yaml_documents
-from penstock.client.registry import whole
+from penstock.client.registry import fill_definition
 from penstock.schema.guidelines.rules import GuidelineFinding
 from penstock.schema.traversal import Pointer
 
@@ -163,7 +163,7 @@ def _definition(value: Any, document: Document, at: Pointer, library: Library) -
         value = value | {"schema": given | {"schema": _as_text(given["schema"])["schema"]}}
     if bundle is None and (reason := why_no_schema(_said(value.get("schema")))):
         raise Unreadable(place, f"the schema {reason}")
-    return Definition(whole(value), document, at, bundle, is_inline)
+    return Definition(fill_definition(value), document, at, bundle, is_inline)
 
 
 def _reference(given: Any) -> str | None:

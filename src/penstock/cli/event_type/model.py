@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from penstock.client.registry import definition
+from penstock.client.registry import make_definition
 from penstock.core.registry.definition import complete_definition
 from penstock.schema.guidelines.draft import find
 from penstock.schema.guidelines.names import words
@@ -74,7 +74,7 @@ def defined(named: str, model: Any, traits: dict[str, Any]) -> tuple[dict[str, A
             reason = f"{named} has no member {field!r}; it has {members}"
             raise typer.BadParameter(reason, param_hint="--partition-key-field")
     name = traits.pop("name", None) or ".".join(words(str(getattr(record or model, "__name__", schema["title"]))))
-    made = definition(name, {"schema": schema, **traits})  # type: ignore[typeddict-item]
+    made = make_definition(name, {"schema": schema, **traits})  # type: ignore[typeddict-item]
     complete_definition(made)
     return {"name": name, **made}, schema
 

@@ -148,16 +148,16 @@ def _again_and_again(ask: "Ask", interval: float) -> "Iterator[Sequence[Subscrib
     """
     from penstock.cli.failures import told
     from penstock.errors import PenstockError
-    from penstock.wire.http import Backoff, is_passing
+    from penstock.wire.http import RetryBackoff, is_transient
 
     yield ask()
-    backoff, is_away = Backoff(AWAY_SECONDS_MAX), False
+    backoff, is_away = RetryBackoff(AWAY_SECONDS_MAX), False
     while True:
         time.sleep(interval)
         try:
             found = ask()
         except PenstockError as error:
-            if not is_passing(error):
+            if not is_transient(error):
                 raise
             if not is_away:
                 # Not by a console: it would write past the display that is on the terminal.

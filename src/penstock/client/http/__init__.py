@@ -1,1 +1,1 @@
-"""HTTP for the clients: requests, proxies, transports."""
+"""HTTP for the clients: exchanges, transports and proxies."""

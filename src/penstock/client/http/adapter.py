@@ -1,8 +1,7 @@
-"""What the synchronous and the asynchronous client share below HTTP.
+"""Adapter between exchanges, which do no I/O, and HTTP clients with the interface of httpx.
 
-`Closing` and `AsyncClosing` close a client at the end of a `with` block. `Steps` walks through an exchange and does no
-I/O. The rest are the settings, headers and waits of our own HTTP clients, and the meaning of their exceptions, which
-are recognized by the names of their classes, so that a user may hand in any client of httpx's kind, older ones too.
+`ExchangeSteps` steps through an exchange. The functions build the library's requests and translate its exceptions,
+which are recognized by the names of their classes, so that a user may pass any such client, older versions too.
 """
 
 import logging
@@ -14,7 +13,7 @@ from penstock import __version__
 from penstock.client.http.proxies import Proxy, connection_failure
 from penstock.client.http.proxy_transport import PROXY
 from penstock.errors import ConnectionLost, PenstockError, Unavailable
-from penstock.wire.http import Exchange, Head, Pause, Request, T
+from penstock.wire.http import Exchange, HttpRequest, Pause, ResponseHead, T
 
 SETTINGS: Final[dict[str, Any]] = {
     # Packing and unpacking costs more than the bytes do where hub and reader are near each other.
@@ -22,12 +21,12 @@ SETTINGS: Final[dict[str, Any]] = {
     "timeout": httpx2.Timeout(60.0, connect=10.0),
     "follow_redirects": True,
 }
-"""Of a client that we make ourselves. A user's client is used as it is."""
+"""Settings of HTTP clients that Penstock creates. A client that the user passes is used as it is."""
 # An idle connection is let go before servers close theirs (uvicorn: 5 s): no publish must run into a closed one.
 LIMITS: Final = httpx2.Limits(max_connections=100, keepalive_expiry=3.0)
-"""Of the connections of such a client."""
+"""Connection limits of these HTTP clients."""
 ANSWER_MARGIN_SECONDS: Final = 15.0
-"""What an answer may take beyond the wait that was asked for."""
+"""Seconds that a response may take beyond the requested `wait`."""
 
 _UNSENT: Final = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError"})
 _FAILED: Final = frozenset({"TransportError", "DecodingError"})
@@ -35,8 +34,8 @@ _MISUSED: Final = frozenset({"UnsupportedProtocol", "LocalProtocolError"})
 _log: Final = logging.getLogger("penstock.client")
 
 
-def build(http: Any, request: Request) -> Any:
-    """Return *request* as the library of the client *http* has it."""
+def build_request(http: Any, request: HttpRequest) -> Any:
+    """Return *request* as a request of the library of the client *http*."""
     built = http.build_request(request.method, request.url, headers=dict(request.headers), content=request.body)
     timeout = built.extensions.get("timeout", {})
     if request.timeout is not None:
@@ -51,15 +50,15 @@ def build(http: Any, request: Request) -> Any:
     return built
 
 
-def head(response: Any) -> Head:
-    """Return the head of the library's *response*."""
-    return Head(response.status_code, {name.lower(): value for name, value in response.headers.items()})
+def head_of(response: Any) -> ResponseHead:
+    """Return the status and headers of the library's *response*."""
+    return ResponseHead(response.status_code, {name.lower(): value for name, value in response.headers.items()})
 
 
-def failure(error: Exception, url: str) -> Unavailable | None:
-    """Return what *error* means for the request to *url*; None when it is no failure of the connection.
+def failure_of(error: Exception, url: str) -> Unavailable | None:
+    """Return the error that the library's *error* means for the request to *url*; None if the connection did not fail.
 
-    >>> type(failure(httpx2.ConnectError("refused"), "http://hub")).__name__
+    >>> type(failure_of(httpx2.ConnectError("refused"), "http://hub")).__name__
     'Unreachable'
     """
     names = {kind.__name__ for kind in type(error).__mro__}
@@ -72,26 +71,26 @@ def failure(error: Exception, url: str) -> Unavailable | None:
 
 
 def _proxy_of(error: Exception) -> Proxy | None:
-    """Return the proxy that a request of a client of our own went through."""
+    """Return the proxy that the failed request used."""
     request = getattr(error, "_request", None)
     return None if request is None else request.extensions.get(PROXY)
 
 
-def log(pause: Pause) -> None:
-    """Tell the log what a pause is for, where something has failed."""
+def log_pause(pause: Pause) -> None:
+    """Log the failure that a pause follows."""
     if pause.because is not None:
         _log.warning("%s; trying again in %.1f s", pause.because.detail, pause.seconds)
 
 
-class Steps(Generic[T]):
-    """An exchange under way.
+class ExchangeSteps(Generic[T]):
+    """The steps of an exchange.
 
-    An interruption (a cancelled task, Ctrl-C) is raised to whoever interrupted; should they come back for the next
-    step, the exchange is told that its answer was lost.
+    An interruption (a cancelled task, Ctrl-C) is raised to the caller. If the caller continues, the exchange gets a
+    lost connection as the result of the interrupted step.
     """
 
     outcome: T
-    """What the exchange came to, once it has ended."""
+    """The result of the exchange, once it has ended."""
 
     def __init__(self, exchange: Exchange[T]) -> None:
         self._exchange = exchange
@@ -99,11 +98,11 @@ class Steps(Generic[T]):
         self._lost: PenstockError | None = None
         self._url = ""
 
-    def following(self) -> Any:
+    def next_effect(self) -> Any:
         """Return the next effect; None when the exchange has ended.
 
         Raises:
-            PenstockError: what the exchange has failed with.
+            PenstockError: The exchange has failed.
         """
         result, lost = self._result, self._lost
         self._result = self._lost = None
@@ -112,21 +111,21 @@ class Steps(Generic[T]):
         except StopIteration as stop:
             self.outcome = stop.value
             return None
-        if isinstance(effect, Request):
+        if isinstance(effect, HttpRequest):
             self._url = effect.url
         return effect
 
-    def done(self, result: Any) -> None:
-        """Take note of what came of the effect."""
+    def succeed(self, result: Any) -> None:
+        """Set the result of the current effect."""
         self._result = result
 
-    def failed(self, error: BaseException) -> None:
-        """Take note that a request or the reading of its answer has failed; raise what is no such failure."""
-        self._lost = failure(error, self._url) if isinstance(error, Exception) else None
+    def fail(self, error: BaseException) -> None:
+        """Set *error* as the failure of a request or of reading its response; raise it if it is not one."""
+        self._lost = failure_of(error, self._url) if isinstance(error, Exception) else None
         if self._lost is None:
             self._lost = ConnectionLost(url=self._url, reason="the reader was interrupted")
             raise error
 
     def close(self) -> None:
-        """Give the exchange up."""
+        """Abort the exchange."""
         self._exchange.close()

@@ -1,4 +1,4 @@
-"""One request to a hub and its answer, tried again where that is safe; answers in JSON are read into a type."""
+"""One request to a hub and its response: retries where they are safe, and JSON decoded into a type."""
 
 import logging
 import re
@@ -9,7 +9,16 @@ from typing import Any, Final
 import msgspec
 
 from penstock.errors import BadParameter, PenstockError
-from penstock.wire.http import Answer, Exchange, Request, fetch, is_page, malformed, patiently, refusal
+from penstock.wire.http import (
+    Exchange,
+    HttpRequest,
+    HttpResponse,
+    error_of,
+    fetch,
+    is_page,
+    malformed_answer,
+    retry_until,
+)
 
 _log: Final = logging.getLogger("penstock.client")
 _WARNING: Final = re.compile(r'299 \S+ "([^"]*)"')
@@ -18,15 +27,15 @@ _GUIDELINE: Final = re.compile("MUST |SHOULD ")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often, and after how long, what failed with something that can pass is tried again.
+    """Limits of the retries after temporary failures.
 
-    That is a batch that is sent, and whatever else is asked of the hub on the way, such as for an epoch.
+    They apply to a batch that is sent, and to all other requests made on the way, such as claiming an epoch.
     """
 
     max_attempts: int | None = None
-    """How often each is tried in all; None: as often as the time of the call allows."""
+    """Maximum number of attempts of each request; None retries until the call's timeout."""
     max_delay_seconds: float = 5.0
-    """The longest pause in seconds; the first is 0.1, each twice the one before, and shortened by chance."""
+    """Maximum delay in seconds. The first delay is 0.1 seconds; each is twice the one before, with jitter."""
 
     def __post_init__(self) -> None:
         if self.max_attempts is not None and (type(self.max_attempts) is not int or self.max_attempts < 1):
@@ -38,40 +47,42 @@ class RetryPolicy:
 
 
 class JsonExchange:
-    """Asks for up to *retry_timeout* seconds in all, and logs what the hub warns of."""
+    """Sends requests, retries them for up to *retry_timeout* seconds, and logs the hub's warnings."""
 
     def __init__(self, retry_timeout: float, clock: Callable[[], float]) -> None:
         self._retry_timeout = retry_timeout
         self._clock = clock
 
-    def done(self, request: Request, repeatable: Callable[[PenstockError], bool], *expected: int) -> Exchange[Answer]:
-        """Return the answer to *request*, whose status is *expected*; what is *repeatable* is asked for again.
+    def send(
+        self, request: HttpRequest, repeatable: Callable[[PenstockError], bool], *expected: int
+    ) -> Exchange[HttpResponse]:
+        """Return the response to *request*, whose status is one of *expected*; retry errors that are *repeatable*.
 
         Raises:
-            PenstockError: the hub has refused it, or cannot be reached.
+            PenstockError: The hub refused the request, or cannot be reached.
         """
 
-        def attempt() -> Exchange[Answer]:
+        def attempt() -> Exchange[HttpResponse]:
             answer = yield from fetch(request)
             if answer.status not in expected:
-                raise refusal(answer)
+                raise error_of(answer)
             for text in _WARNING.findall(answer.headers.get("warning", "")):
                 _log.log(logging.INFO if _GUIDELINE.match(text) else logging.WARNING, "%s", text)
             return answer
 
-        return (yield from patiently(attempt, repeatable, self._retry_timeout, self._clock))
+        return (yield from retry_until(attempt, repeatable, self._retry_timeout, self._clock))
 
 
-def decoded(answer: Answer, kind: Any) -> Any:
-    """Return what *answer* holds, as a *kind*.
+def decode_response(answer: HttpResponse, kind: Any) -> Any:
+    """Return the JSON body of *answer* as a *kind*.
 
     Raises:
-        WrongAddress: it is a page for a browser.
-        MalformedAnswer: it is nothing of that kind.
+        WrongAddress: The body is an HTML page.
+        MalformedAnswer: The body is not of that type.
     """
     if is_page(answer):
-        raise refusal(answer)
+        raise error_of(answer)
     try:
         return msgspec.json.decode(answer.body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise malformed(answer.url, f"{answer.body[:200]!r} ({error})") from error
+        raise malformed_answer(answer.url, f"{answer.body[:200]!r} ({error})") from error

@@ -31,10 +31,10 @@ class Proxy(NamedTuple):
 
 
 def proxy_for(url: str) -> Proxy | None:
-    """Return the proxy through which *url* is asked; None: it is asked directly.
+    """Return the proxy for requests to *url*; None for a direct connection.
 
-    HTTP_PROXY, HTTPS_PROXY and ALL_PROXY name proxies, in lower case too. This machine is always asked directly, and so
-    are the hosts and networks in NO_PROXY.
+    HTTP_PROXY, HTTPS_PROXY and ALL_PROXY name proxies, in lower case too. Connections to this machine, and to hosts and
+    networks in NO_PROXY, are direct.
     """
     parts = urlsplit(url)
     host = (parts.hostname or "").removesuffix(".")
@@ -49,12 +49,12 @@ def proxy_for(url: str) -> Proxy | None:
 
 
 def connection_failure(url: str, reason: str, proxy: Proxy | None, *, is_unsent: bool) -> Unavailable:
-    """Return what the failure of a connection means for a request to *url*, which went through *proxy*.
+    """Return the error for a failed connection of a request to *url*.
 
     Args:
-        url: Of the request.
-        reason: What the HTTP library says.
-        proxy: Which one; None: none.
+        url: The address.
+        reason: The message of the HTTP library.
+        proxy: The proxy that the request used, if any.
         is_unsent: Whether nothing of the request was sent.
     """
     if proxy is None:

@@ -1,4 +1,4 @@
-"""Ways of our own HTTP clients to a server: directly, or through the proxy that the environment names."""
+"""Transports for httpx that choose the proxy of each request from the environment; see `proxies`."""
 
 import ssl
 import threading
@@ -13,25 +13,25 @@ from penstock.client.http.proxies import Proxy, proxy_for
 from penstock.errors import BadParameter, RequirementMissing
 
 PROXY: Final = "penstock.proxy"
-"""The extension of a request that holds the proxy which it went through."""
+"""Request extension with the proxy that the request used."""
 Way = TypeVar("Way")
 
 
-class Routes(httpx2.BaseTransport):
-    """Sends each request on its way.
+class ProxyTransport(httpx2.BaseTransport):
+    """Sends each request directly or through its proxy.
 
     Args:
-        limits: Of the connections of each way.
+        limits: Connection limits of each proxy.
     """
 
     def __init__(self, limits: httpx2.Limits) -> None:
-        self._ways = _Ways(lambda proxy: httpx2.HTTPTransport(verify=tls(), limits=limits, proxy=proxy))
+        self._ways = _Connections(lambda proxy: httpx2.HTTPTransport(verify=tls_context(), limits=limits, proxy=proxy))
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send *request*.
 
         Raises:
-            BadParameter, RequirementMissing: its proxy cannot be used; names the variable.
+            BadParameter, RequirementMissing: The proxy cannot be used; the error names its environment variable.
         """
         return self._ways.of(request).handle_request(request)
 
@@ -41,14 +41,16 @@ class Routes(httpx2.BaseTransport):
             way.close()
 
 
-class AsyncRoutes(httpx2.AsyncBaseTransport):
-    """Sends each request on its way, asynchronously; see `Routes`."""
+class AsyncProxyTransport(httpx2.AsyncBaseTransport):
+    """Sends each request directly or through its proxy; see `ProxyTransport`."""
 
     def __init__(self, limits: httpx2.Limits) -> None:
-        self._ways = _Ways(lambda proxy: httpx2.AsyncHTTPTransport(verify=tls(), limits=limits, proxy=proxy))
+        self._ways = _Connections(
+            lambda proxy: httpx2.AsyncHTTPTransport(verify=tls_context(), limits=limits, proxy=proxy)
+        )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send *request*; see `Routes`."""
+        """Send *request*; see `ProxyTransport`."""
         return await self._ways.of(request).handle_async_request(request)
 
     async def aclose(self) -> None:
@@ -58,16 +60,16 @@ class AsyncRoutes(httpx2.AsyncBaseTransport):
 
 
 @cache
-def tls() -> ssl.SSLContext:
-    """Return the TLS settings that all clients of this process share.
+def tls_context() -> ssl.SSLContext:
+    """Return the TLS settings, shared by all clients of this process.
 
-    To load the certificate authorities takes 25 ms of processor time, each time.
+    Loading the certificate authorities takes 25 ms of processor time.
     """
     return httpx2.create_ssl_context()
 
 
-class _Ways(Generic[Way]):
-    """The ways that requests have taken; the environment is read once for each server."""
+class _Connections(Generic[Way]):
+    """The transports in use, one for each proxy; the environment is read once for each server."""
 
     def __init__(self, make: Callable[[str | None], Way]) -> None:
         self._make = make
@@ -94,10 +96,10 @@ class _Ways(Generic[Way]):
 
 
 def _usable(proxy: Proxy | None, host: str) -> Proxy | None:
-    """Return *proxy*, through which *host* is asked.
+    """Return *proxy*, if it can be used for requests to *host*.
 
     Raises:
-        BadParameter, RequirementMissing: it cannot be used; names its variable.
+        BadParameter, RequirementMissing: It cannot be used; the error names its environment variable.
     """
     if proxy is None:
         return None

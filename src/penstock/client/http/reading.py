@@ -1,4 +1,4 @@
-"""Readers of an exchange that another thread or task can end: `Reading` for threads, `AsyncReading` for tasks."""
+"""Readers of an exchange that another thread, or another task, can end."""
 
 import socket
 import threading
@@ -7,34 +7,34 @@ from typing import Any, Final
 
 import anyio
 
-from penstock.client.http.async_transport import AsyncTalk
-from penstock.client.http.transport import Talk
+from penstock.client.http.async_transport import AsyncExchangeRun
+from penstock.client.http.transport import ExchangeRun
 from penstock.errors import PenstockError
 from penstock.wire.http import Exchange
 
 INTERRUPTED_SECONDS: Final = 1.0
-"""For so long a reading that is closed waits for a thread that was interrupted."""
+"""Seconds that `close` waits for a thread that was interrupted."""
 
 
-class Reading:
-    """What an exchange brings, one thing after the other.
+class ExchangeReader:
+    """Reads the items of an exchange one by one.
 
-    An interruption such as Ctrl-C loses nothing: the next `advance` goes on. All but `advance` may be called from other
-    threads than the one that reads, and from a signal handler.
+    An interruption such as Ctrl-C loses no items: the next `advance` continues. All methods except `advance` may be
+    called from other threads than the reading one, and from a signal handler.
 
     Args:
         http: The HTTP client.
-        exchange: The protocol code.
+        exchange: The exchange.
     """
 
     def __init__(self, http: Any, exchange: Exchange[None]) -> None:
         self._over = threading.Event()
         self._turn = threading.Lock()
-        self._talk = Talk(http, exchange, sleep=self._over.wait, is_over=self._over.is_set)
+        self._talk = ExchangeRun(http, exchange, sleep=self._over.wait, is_over=self._over.is_set)
         self._is_stopped = False
 
     def advance(self) -> Any:
-        """Return what comes next; None: nothing follows, or it was ended."""
+        """Return the next item; None at the end, or if the reader was ended."""
         with self._turn:
             try:
                 news = self._talk.advance()
@@ -46,9 +46,9 @@ class Reading:
             return news
 
     def interrupt(self) -> None:
-        """Break off the answer that is being read: to the exchange its connection is lost.
+        """Break off the response that is being read: the exchange gets a lost connection.
 
-        Harmless where nothing is being read, and without effect where the HTTP client does not say what it reads from.
+        It does nothing if no response is being read, or if the HTTP client does not expose its socket.
         """
         response = self._talk.response
         stream = None if response is None else response.extensions.get("network_stream")
@@ -58,17 +58,17 @@ class Reading:
                 connection.shutdown(socket.SHUT_RDWR)
 
     def end(self) -> None:
-        """Bring nothing more; a request under way lasts as long as it lasts."""
+        """End after the current request, which is not interrupted."""
         self._over.set()
 
     def stop(self) -> None:
-        """Bring nothing more, and break off the answer that is being read."""
+        """End, and break off the response that is being read."""
         self._is_stopped = True
         self._over.set()
         self.interrupt()
 
     def close(self) -> None:
-        """Let go of the connection; a thread that still reads does so itself."""
+        """Release the connection; a thread that is still reading releases it itself."""
         if self._turn.acquire(timeout=INTERRUPTED_SECONDS if self._is_stopped else 0.0):
             try:
                 self._talk.close()
@@ -76,24 +76,24 @@ class Reading:
                 self._turn.release()
 
 
-class AsyncReading:
-    """What an exchange brings, one thing after the other.
+class AsyncExchangeReader:
+    """Reads the items of an exchange one by one.
 
-    A cancellation takes effect at once and loses nothing: the next `advance` goes on. All but `advance` may be called
-    from other tasks than the one that reads.
+    A cancellation takes effect at once and loses no items: the next `advance` continues. All methods except `advance`
+    may be called from other tasks than the reading one.
 
     Args:
         http: The HTTP client.
-        exchange: The protocol code.
+        exchange: The exchange.
     """
 
     def __init__(self, http: Any, exchange: Exchange[None]) -> None:
-        self._talk = AsyncTalk(http, exchange)
+        self._talk = AsyncExchangeRun(http, exchange)
         self._under_way: anyio.CancelScope | None = None
         self._is_over = False
 
     async def advance(self) -> Any:
-        """Return what comes next; None: nothing follows, or it was ended."""
+        """Return the next item; None at the end, or if the reader was ended."""
         news = None
         interrupted = True
         try:
@@ -111,20 +111,20 @@ class AsyncReading:
         return news
 
     def interrupt(self) -> None:
-        """Break off the answer that is being read: to the exchange its connection is lost."""
+        """Break off the response that is being read: the exchange gets a lost connection."""
         if self._under_way is not None:
             self._under_way.cancel()
 
     def end(self) -> None:
-        """Bring nothing more."""
+        """End, and break off the current request."""
         self._is_over = True
         self.interrupt()
 
     def stop(self) -> None:
-        """Bring nothing more, and break off the answer that is being read."""
+        """End, and break off the response that is being read."""
         self.end()
 
     async def aclose(self) -> None:
-        """Let go of the connection; a task that still reads does so itself."""
+        """Release the connection; a task that is still reading releases it itself."""
         if self._under_way is None:
             await self._talk.aclose()

@@ -1,5 +1,5 @@
 # Generated from async_transport.py by scripts/generate_sync_clients.py: do not edit.
-"""Does the I/O that protocol code asks for, with a synchronous HTTP client."""
+"""Carries out exchanges with a synchronous HTTP client."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Generic
@@ -8,29 +8,29 @@ import httpx2
 
 from penstock.client.concurrency import Events, each, shielded, sleep
 from penstock.client.http import adapter
-from penstock.client.http.adapter import Steps
-from penstock.client.http.proxy_transport import Routes
-from penstock.wire.http import END, Exchange, Handed, Head, Pause, Request, T, Take
+from penstock.client.http.adapter import ExchangeSteps
+from penstock.client.http.proxy_transport import ProxyTransport
+from penstock.wire.http import END, Exchange, HttpRequest, Pause, ReaderItem, ResponseHead, T, TakeEvent
 
 
 class Transport:
-    """An HTTP client, by which any number of exchanges are carried out, from several threads too.
+    """An HTTP client that carries out any number of exchanges, from several threads too.
 
     Args:
-        http: The user's client; None for one of our own, which `close` closes.
-        log: Tells of pauses.
+        http: The user's client; None creates one, which `close` closes.
+        log: Called with each pause.
     """
 
-    def __init__(self, http: Any = None, *, log: Callable[[Pause], None] = adapter.log) -> None:
+    def __init__(self, http: Any = None, *, log: Callable[[Pause], None] = adapter.log_pause) -> None:
         self._log = log
         self._own: httpx2.Client | None = None
         if http is None:
-            self._own = httpx2.Client(**adapter.SETTINGS, transport=Routes(adapter.LIMITS))
+            self._own = httpx2.Client(**adapter.SETTINGS, transport=ProxyTransport(adapter.LIMITS))
         self.http: Any = http if self._own is None else self._own
 
     def carry_out(self, exchange: Exchange[T], events: Events = ()) -> T:
-        """Carry out *exchange* to its end, publishing *events* where it takes them; return what it comes to."""
-        talk = Talk(self.http, exchange, events, log=self._log)
+        """Carry out *exchange* and return its result. It takes the events to publish from *events*."""
+        talk = ExchangeRun(self.http, exchange, events, log=self._log)
         try:
             while talk.advance() is not None:
                 pass
@@ -39,21 +39,21 @@ class Transport:
             talk.close()
 
     def close(self) -> None:
-        """Close the HTTP client, if it is our own."""
+        """Close the HTTP client, unless it is the user's."""
         if self._own is not None:
             self._own.close()
 
 
-class Talk(Generic[T]):
-    """One exchange that is being carried out; one thread at a time may advance it.
+class ExchangeRun(Generic[T]):
+    """A run of one exchange; one thread at a time may advance it.
 
     Args:
         http: The HTTP client.
-        exchange: The protocol code.
-        events: What it publishes.
-        log: Tells of pauses.
-        sleep: Lets time pass.
-        is_over: Says whether to stop before the next step.
+        exchange: The exchange.
+        events: The events that it publishes.
+        log: Called with each pause.
+        sleep: Wait for a number of seconds.
+        is_over: Return whether to stop before the next step.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Talk(Generic[T]):
         exchange: Exchange[T],
         events: Events = (),
         *,
-        log: Callable[[Pause], None] = adapter.log,
+        log: Callable[[Pause], None] = adapter.log_pause,
         sleep: Callable[[float], object] = sleep,
         is_over: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -70,28 +70,28 @@ class Talk(Generic[T]):
         self._log = log
         self._sleep = sleep
         self._is_over = is_over
-        self._steps = Steps(exchange)
+        self._steps = ExchangeSteps(exchange)
         self._events = each(events)
         self._chunks: Iterator[bytes] = each(())
         self.response: Any = None
-        """The HTTP client's answer that is being read; None between two requests."""
+        """The response of the HTTP library that is being read; None between two requests."""
 
     @property
     def outcome(self) -> T:
-        """What the exchange came to, once it has ended."""
+        """The result of the exchange, once it has ended."""
         return self._steps.outcome
 
     def advance(self) -> Any:
-        """Go on to what is handed to the reader next and return it; None when the exchange has ended or is to stop."""
-        while not self._is_over() and (effect := self._steps.following()) is not None:
-            if isinstance(effect, Handed):
+        """Run to the next item for the reader and return it; None when the exchange has ended or is to stop."""
+        while not self._is_over() and (effect := self._steps.next_effect()) is not None:
+            if isinstance(effect, ReaderItem):
                 return effect
-            self._steps.done(self._perform(effect))
+            self._steps.succeed(self._perform(effect))
         return None
 
     def close(self) -> None:
-        """Give up what is open."""
-        self._hang_up()
+        """Abort the exchange and close its response."""
+        self._close_response()
         self._steps.close()
 
     def _perform(self, effect: Any) -> Any:
@@ -100,28 +100,28 @@ class Talk(Generic[T]):
                 self._log(effect)
                 self._sleep(effect.seconds)
                 return None
-            case Take():
+            case TakeEvent():
                 return next(self._events, END)
         try:
-            return self._open(effect) if isinstance(effect, Request) else self._more()
+            return self._open(effect) if isinstance(effect, HttpRequest) else self._read_chunk()
         except BaseException as error:  # noqa: BLE001 - it raises again what is no failure of the connection
-            self._hang_up()
-            self._steps.failed(error)
+            self._close_response()
+            self._steps.fail(error)
             return None
 
-    def _open(self, request: Request) -> Head:
-        self._hang_up()
-        self.response = self._http.send(adapter.build(self._http, request), stream=True)
+    def _open(self, request: HttpRequest) -> ResponseHead:
+        self._close_response()
+        self.response = self._http.send(adapter.build_request(self._http, request), stream=True)
         self._chunks = self.response.iter_bytes()
-        return adapter.head(self.response)
+        return adapter.head_of(self.response)
 
-    def _more(self) -> bytes:
+    def _read_chunk(self) -> bytes:
         for chunk in self._chunks:
             if chunk:
                 return chunk
         return b""
 
-    def _hang_up(self) -> None:
+    def _close_response(self) -> None:
         if self.response is not None:
             response, self.response = self.response, None
             with shielded():  # Whoever is cancelled must still give the connection back.

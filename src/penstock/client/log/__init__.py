@@ -1,1 +1,1 @@
-"""Publish events and read feeds from afar."""
+"""Publish events and read feeds over HTTP."""

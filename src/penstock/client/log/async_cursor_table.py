@@ -1,64 +1,71 @@
 """A table of cursors in the consumer's own database, for asyncio.
 
-Store the cursors in the transaction that stores what was made of the events, and each event has its effect exactly
-once, whatever is killed in between.
+A consumer that stores its cursors in the transaction that stores the effects of the events gets each effect exactly
+once, even if it is killed in between.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.client.log.cursor_statements import ASYNC_CONNECTIONS, TABLE, Statements, decoded, moves, plain
+from penstock.client.log.cursor_statements import (
+    ASYNC_CONNECTIONS,
+    TABLE,
+    CursorStatements,
+    decode_row,
+    moved_partitions,
+    use_plain_rows,
+)
 from penstock.errors import CursorMoved
 from penstock.wire.log.reader.pages import Page
 
 
 class AsyncCursorTable:
-    """The cursors that consumers keep in the database of *connection*, a `psycopg.AsyncConnection`.
+    """Cursors of consumers, stored in the database of *connection*, a `psycopg.AsyncConnection`.
 
-    It never commits and never rolls back: what it does is part of the caller's transaction. It does not mind the
-    connection's row, cursor and text factories.
+    It neither commits nor rolls back: its statements are part of the caller's transaction. The connection may have any
+    row, cursor and text factory.
 
     Args:
         connection: The consumer's connection.
-        table: The table's name.
+        table: The name of the table.
 
     Raises:
-        TypeError: the connection is of another kind.
+        TypeError: The connection is of another type.
     """
 
     def __init__(self, connection: Any, *, table: str = TABLE) -> None:
         self._connection = connection
-        self._statements = Statements(connection, ASYNC_CONNECTIONS, table)
+        self._statements = CursorStatements(connection, ASYNC_CONNECTIONS, table)
 
     async def create(self) -> None:
-        """Create the table if it is not there. Consumers whose migrations create it need not call this."""
+        """Create the table if it does not exist. Not needed if the consumer's migrations create it."""
         await self._run(self._statements.create)
 
     async def load(self, feed: str, consumer: str) -> dict[int, str]:
-        """Return the cursors that *consumer* has stored for *feed*, partition to cursor; empty at first."""
+        """Return the stored cursors of *consumer* in *feed* by partition; empty if none are stored."""
         found = await self._run(self._statements.load, feed, consumer)
-        return dict(map(decoded, await found.fetchall()))
+        return dict(map(decode_row, await found.fetchall()))
 
     async def store(self, feed: str, consumer: str, cursors: Mapping[int, str]) -> None:
-        """Store *cursors*. Those of other partitions stay, so that several workers can share a consumer's name."""
+        """Store *cursors*. Cursors of other partitions are kept, so several workers can share a consumer name."""
         for partition, cursor in cursors.items():
             await self._run(self._statements.store, feed, consumer, partition, cursor)
 
     async def advance(self, feed: str, consumer: str, page: Page) -> None:
-        """Store the cursors of *page*, provided that the consumer still stands where the page was read from.
+        """Store the cursors of *page*, if the stored cursors are still those that the page was read from.
 
-        With this, a consumer that runs twice by accident still has each event's effect once: the second to come gets an
-        error, and its transaction must be rolled back.
+        If a consumer runs twice by accident, each event still takes effect once: the second process gets an error, and
+        must roll back its transaction.
 
         Raises:
-            CursorMoved: another process has stored another cursor meanwhile.
+            CursorMoved: Another process has stored another cursor meanwhile.
         """
-        for partition, cursor, expected in moves(page):
+        for partition, cursor, expected in moved_partitions(page):
             done = await self._run(self._statements.advance, feed, consumer, partition, cursor, expected)
             if not done.rowcount:
                 raise CursorMoved(feed=feed, consumer=consumer, partition=partition, expected=expected)
 
     async def _run(self, statement: str, *values: object) -> Any:
-        cursor = plain(self._connection.cursor())
+        cursor = use_plain_rows(self._connection.cursor())
         await cursor.execute(statement, values)
         return cursor

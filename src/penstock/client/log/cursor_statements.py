@@ -1,6 +1,6 @@
-"""The statements of the table of cursors, as a consumer's own connection wants them.
+"""SQL statements of the table of cursors, in the dialect of the consumer's connection.
 
-A connection, of `sqlite3` or `psycopg`, is told by the names of its classes: no driver is imported.
+The kind of a connection, of `sqlite3` or `psycopg`, is recognized by its class name: no driver is imported.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,14 +11,14 @@ from penstock.wire.log.reader.pages import Page
 
 CONNECTIONS: Final = {"sqlite3": "Connection", "psycopg": "Connection"}
 ASYNC_CONNECTIONS: Final = {"psycopg": "AsyncConnection"}
-"""Packages, and what a connection is called in each."""
+"""Class names of supported connections, by package."""
 
 
 def parameter_mark(connection: Any, kinds: Mapping[str, str]) -> str:
-    """Return how *connection* wants a parameter written: `?` (sqlite3 alone), `%s`, or `${0}` for those by number.
+    """Return the parameter style of *connection*: `?` (sqlite3 only), `%s`, or `${0}` for numbered parameters.
 
     Raises:
-        TypeError: *connection* is none of *kinds*; names them.
+        TypeError: *connection* is not of one of *kinds*.
     """
     for kind in type(connection).__mro__:
         package = kind.__module__.partition(".")[0]
@@ -31,14 +31,14 @@ def parameter_mark(connection: Any, kinds: Mapping[str, str]) -> str:
     raise TypeError(f"a {wanted} is wanted, not a {type(connection).__module__}.{type(connection).__qualname__}")
 
 
-def plain(cursor: Any) -> Any:
-    """Have *cursor* give rows as they come, whatever the connection's row factory makes of them."""
+def use_plain_rows(cursor: Any) -> Any:
+    """Make *cursor* return plain tuples, whatever the connection's row factory is. Return *cursor*."""
     cursor.row_factory = None if type(cursor).__module__.startswith("sqlite3") else lambda _: tuple
     return cursor
 
 
 def check_table(table: Any) -> None:
-    """Raise BadParameter unless *table* is the name of a table, with its schema or without: it becomes part of SQL."""
+    """Raise BadParameter unless *table* is a table name with an optional schema: it becomes part of the SQL."""
     if not isinstance(table, str) or not all(part.isidentifier() for part in table.split(".")):
         raise BadParameter(parameter="table", value=table, allowed="a name, or schema.name")
 
@@ -65,8 +65,8 @@ ON CONFLICT (feed, consumer, "partition") DO UPDATE SET cursor = excluded.cursor
 """
 
 
-class Statements:
-    """The table's statements as one kind of connection wants them."""
+class CursorStatements:
+    """The statements of the table for one kind of connection."""
 
     def __init__(self, connection: Any, kinds: Mapping[str, str], table: str) -> None:
         check_table(table)
@@ -77,15 +77,15 @@ class Statements:
         )
 
 
-def moves(page: Page) -> Iterator[tuple[int, str, str]]:
-    """Yield each partition in which *page* moves its reader, with the cursor after it and the one before."""
+def moved_partitions(page: Page) -> Iterator[tuple[int, str, str]]:
+    """Yield for each partition that *page* advances: the partition, its new cursor, and its previous cursor."""
     for partition, cursor in page.cursors.items():
         expected = page.since.get(partition, cursor)
         if expected != cursor:
             yield partition, cursor, expected
 
 
-def decoded(row: tuple[Any, Any]) -> tuple[int, str]:
-    """Return the partition and the cursor of *row*; a connection may give text as bytes."""
+def decode_row(row: tuple[Any, Any]) -> tuple[int, str]:
+    """Return the partition and the cursor of *row*; some connections return text as bytes."""
     partition, cursor = row
     return partition, cursor.decode() if isinstance(cursor, bytes) else cursor

@@ -1,5 +1,5 @@
 # Generated from async_feed.py by scripts/generate_sync_clients.py: do not edit.
-"""A feed from afar: `Feed` reads pages of it, `Follow` follows it for ever."""
+"""The synchronous reader of a feed: `Feed` reads pages, `Follow` iterates over them without end."""
 
 import time
 from collections.abc import Collection, Mapping
@@ -7,38 +7,38 @@ from types import UnionType
 from typing import Any, Generic, Self, Unpack
 
 from penstock.client.concurrency import Closing
-from penstock.client.http.reading import Reading
+from penstock.client.http.reading import ExchangeReader
 from penstock.client.http.transport import Transport
-from penstock.client.log.following import FOLLOW_WAIT_SECONDS, POLL_INTERVAL, RETRY_TIMEOUT, Following
+from penstock.client.log.following import FOLLOW_WAIT_SECONDS, POLL_INTERVAL, RETRY_TIMEOUT, FollowProtocol
 from penstock.core.log.cursor import FIRST
 from penstock.wire.http import check_address
 from penstock.wire.log.reader.pages import Data, Page
 from penstock.wire.log.reader.partitions import Discovery
-from penstock.wire.log.reader.protocol import FeedProtocol, Options, wish
+from penstock.wire.log.reader.protocol import FeedProtocol, ReadOptions, read_parameters
 
 
 class Feed(Closing, Generic[Data]):
-    """A feed of any ZeroEventHub (version 1) or FeedAPI (version 2) server.
+    """A synchronous reader of a feed of any ZeroEventHub (version 1) or FeedAPI (version 2) server.
 
-    Which of them it speaks is found out as FeedAPI says, when the feed is used for the first time. Methods may be
-    called from several threads.
+    The protocol is negotiated at first use, as FeedAPI defines. Several threads may call its methods at one time.
 
     Args:
         url: The feed's address.
-        partition_count: The number of partitions that a ZeroEventHub publisher documents. It is not used where the
-            server speaks FeedAPI, which tells its partitions itself.
-        version: 1 or 2, to do without finding out.
-        merged: The server speaks both at this address, as a Penstock hub does: several partitions are then read with
-            one request.
-        http: An `httpx2.Client` of your own, with its authentication, proxies and timeouts; it stays yours to close.
-        retry_timeout: Seconds for which a call is tried again where the failure can pass. `follow` tries for ever.
-        type: What `data` of each event is to be: a msgspec Struct, a dataclass or a pydantic model that describes the
-            whole event, a union of some, or `DataChange[Order]` for changes of data. Members that it does not know are
-            ignored. None: what JSON makes of them.
+        partition_count: The number of partitions that a ZeroEventHub publisher documents. Ignored if the server speaks
+            FeedAPI, which lists its partitions.
+        version: 1 or 2 to skip the negotiation.
+        merged: The server speaks both protocols at this address, as a Penstock hub does: one request then reads several
+            partitions.
+        http: An `httpx2.Client` with its own authentication, proxies and timeouts. It is not closed with this
+            feed.
+        retry_timeout: Seconds for which a call retries temporary failures. `follow` retries without limit.
+        type: Type of `data` of each event: a msgspec Struct, a dataclass or a pydantic model of the whole event, a
+            union of these, or `DataChange[Order]` for data change events. Unknown members are ignored. None decodes
+            JSON into dicts and lists.
 
     Raises:
-        BadParameter: *url* is no address, or *version* no version.
-        TypeError: events cannot be read into *type*.
+        BadParameter: *url* is not an address, or *version* is neither 1 nor 2.
+        TypeError: Events cannot be decoded into *type*.
 
     >>> Feed("http://shop/feed", partition_count=4, version=1).cursors()
     {0: '_first', 1: '_first', 2: '_first', 3: '_first'}
@@ -72,57 +72,58 @@ class Feed(Closing, Generic[Data]):
         return self._protocol.url
 
     def discover(self) -> Discovery:
-        """Ask which protocol the feed speaks and which partitions it has.
+        """Return the protocol that the feed speaks, and its partitions.
 
         Raises:
-            BadParameter: it speaks ZeroEventHub, and partition_count was not given.
-            ServerError: the server refused.
+            BadParameter: The feed speaks ZeroEventHub, and *partition_count* is missing.
+            ServerError: The server refused the request.
         """
-        return self._transport.carry_out(self._protocol.discover_patiently(afresh=True))
+        return self._transport.carry_out(self._protocol.discover_with_retries(afresh=True))
 
     def cursors(self, start: str = FIRST, *, partitions: Collection[int] | None = None) -> dict[int, str]:
-        """Return cursors to begin with: *start* (FIRST or LAST) for all partitions, or for those given."""
+        """Return initial cursors: *start* (FIRST or LAST) for each of *partitions*, or for all partitions."""
         if partitions is None:
-            discovery = self._transport.carry_out(self._protocol.discover_patiently())
+            discovery = self._transport.carry_out(self._protocol.discover_with_retries())
             partitions = discovery.ids
         return dict.fromkeys(partitions, start)
 
-    def read(self, cursors: Mapping[int, str], **options: Unpack[Options]) -> Page[Data]:
-        """Read one page of the partitions that *cursors* names.
+    def read(self, cursors: Mapping[int, str], **options: Unpack[ReadOptions]) -> Page[Data]:
+        """Read one page of the partitions in *cursors*.
 
-        Store what you make of its events together with its cursors, and hand those back for the next page. Where
-        partitions are split or replaced, they lead on to the new ones by themselves.
+        Store the effect of the page's events together with its cursors, and pass these cursors to read the next page.
+        If partitions are split or replaced, the cursors continue in the new ones.
 
         Args:
-            cursors: Partition to cursor.
-            options: The fields of `Wish`: page_size_hint, wait_seconds, headers, event_types, skip_event_types,
-                cursor_set, and until (of a Penstock hub): a cursor to stop at for each partition.
+            cursors: Cursor by partition.
+            options: The fields of `ReadParameters`: page_size_hint, wait, headers, event_types, skip_event_types,
+                cursor_set and, for a Penstock hub, `until`, the cursors to stop at, by partition.
 
         Raises:
-            CursorExpired: the events after a cursor are gone.
-            BadCursor: a cursor is not one of this feed.
-            Unavailable: the server could not be reached, or did not answer, for `retry_timeout`.
-            ServerError: the server refused with an error that is none of Penstock's.
-            MalformedAnswer: the answer breaks the protocol.
+            CursorExpired: Events after a cursor have been removed.
+            BadCursor: A cursor does not belong to this feed.
+            Unavailable: The server could not be reached, or did not answer, until *retry_timeout* was over.
+            ServerError: The server refused with an error that is not one of Penstock's.
+            MalformedAnswer: The response violates the protocol.
         """
-        return self._transport.carry_out(self._protocol.read(cursors, wish(options)))
+        return self._transport.carry_out(self._protocol.read(cursors, read_parameters(options)))
 
     def resume(
-        self, cursor_set: str, /, *, partitions: Collection[int] | None = None, **options: Unpack[Options]
+        self, cursor_set: str, /, *, partitions: Collection[int] | None = None, **options: Unpack[ReadOptions]
     ) -> Page[Data]:
-        """Read one page from the cursors that the server keeps under the name *cursor_set*.
+        """Read one page from the cursors that the server stores under the name *cursor_set*.
 
-        Those are the cursors of the last read with that name, not the ones that it brought: its page comes again.
+        The server stores the cursors passed with the last read of that name, not those it returned: the last page is
+        read again.
 
         Raises:
-            CursorSetNotFound: nothing is kept under that name (ServerError 404 from other servers).
+            CursorSetNotFound: No cursors are stored under that name. Other servers cause ServerError with status 404.
         """
         options["cursor_set"] = cursor_set
         numbers = None if partitions is None else sorted(partitions)
-        return self._transport.carry_out(self._protocol.resume(wish(options), numbers))
+        return self._transport.carry_out(self._protocol.resume(read_parameters(options), numbers))
 
     def store(self, cursor_set: str, cursors: Mapping[int, str]) -> None:
-        """Have the server keep *cursors* under the name *cursor_set*: all before them has been dealt with."""
+        """Store *cursors* at the server under the name *cursor_set*: all events before them are processed."""
         self._transport.carry_out(self._protocol.store(cursor_set, cursors))
 
     def follow(
@@ -132,47 +133,47 @@ class Feed(Closing, Generic[Data]):
         partitions: Collection[int] | None = None,
         start: str = FIRST,
         poll_interval: float = POLL_INTERVAL,
-        **options: Unpack[Options],
+        **options: Unpack[ReadOptions],
     ) -> "Follow[Data]":
-        """Follow the feed for ever: iterate over what this returns, page by page.
+        """Follow the feed without end: return an iterator over its pages.
 
-        A page comes whenever there are events or another cursor. Connections that fail are made again, with growing
-        delays and as the server's Retry-After says; only what cannot pass is raised, as `read` raises it.
+        A page is returned as soon as there are events or a new cursor. Lost connections are reopened with increasing
+        delays that respect Retry-After. Only permanent errors are raised, as by `read`.
 
         Args:
-            cursors: Where to go on, partition to cursor; cursors of partitions that are not followed do no harm. With
-                none the feed is followed from *start*.
-            partitions: The partitions to follow, with those that will replace them: see `share`. None: all of them,
-                those too that will be added.
+            cursors: Cursor by partition to continue from; cursors of other partitions are ignored. Empty starts at
+                *start*.
+            partitions: The partitions to follow, and those that replace them: see `share`. None follows all partitions,
+                including new ones.
             start: FIRST or LAST.
-            poll_interval: Seconds between two fruitless reads from a server that does not know how to wait.
-            options: As for `read`; the default of `wait_seconds` is 10. With `cursor_set` and no cursors, the
-                server's are used.
+            poll_interval: Seconds between two empty reads from a server that does not support `wait`.
+            options: As for `read`; `wait` is 10 by default. With `cursor_set` and without cursors, the server's cursors
+                are used.
         """
         options.setdefault("wait_seconds", FOLLOW_WAIT_SECONDS)
-        following = Following(
+        following = FollowProtocol(
             self._protocol,
             cursors or {},
             chosen=partitions,
             start=start,
-            wish=wish(options),
+            parameters=read_parameters(options),
             poll_interval=poll_interval,
         )
         return Follow(self._transport, following)
 
     def close(self) -> None:
-        """Close the connections, unless they are of a client that was handed in."""
+        """Close the connections, unless they belong to a client that was passed as *http*."""
         self._transport.close()
 
 
 class Follow(Closing, Generic[Data]):
-    """The pages of a feed that is followed: an iterator, and a context manager that closes it.
+    """The pages of a followed feed: an iterator, and a context manager that closes it.
 
-    An interruption such as Ctrl-C loses nothing: the iterator can go on afterwards.
+    An interruption such as Ctrl-C loses no events: the iteration can be continued.
     """
 
-    def __init__(self, transport: Transport, following: Following) -> None:
-        self._reading = Reading(transport.http, following.run())
+    def __init__(self, transport: Transport, following: FollowProtocol) -> None:
+        self._reading = ExchangeReader(transport.http, following.run())
 
     def __iter__(self) -> Self:
         return self
@@ -184,9 +185,9 @@ class Follow(Closing, Generic[Data]):
         return page
 
     def close(self) -> None:
-        """End the iteration. From another thread or a signal handler too: a request under way is waited for.
+        """End the iteration. May be called from another thread or a signal handler: a running request is completed.
 
-        A request lasts at most as long as `wait`, where the server keeps to it.
+        A request takes at most `wait` seconds if the server respects it.
         """
         self._reading.end()
         self._reading.close()

@@ -1,4 +1,4 @@
-"""Follows a feed for ever: page after page, waiting where there is nothing, reconnecting where something failed."""
+"""Protocol of following a feed: read page after page, wait while there are no events, reconnect after failures."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -6,31 +6,31 @@ from typing import Final
 
 from penstock.core.log.cursor import LAST
 from penstock.errors import CursorSetNotFound, NotFound, PenstockError, ServerError
-from penstock.wire.http import DELAY_SECONDS_MAX, Backoff, Exchange, Pause, is_passing
+from penstock.wire.http import DELAY_SECONDS_MAX, Exchange, Pause, RetryBackoff, is_transient
 from penstock.wire.log.reader.pages import Page
-from penstock.wire.log.reader.partitions import Course
-from penstock.wire.log.reader.protocol import FeedProtocol, Wish, refuse_until, turns
+from penstock.wire.log.reader.partitions import ReadState
+from penstock.wire.log.reader.protocol import FeedProtocol, ReadParameters, check_no_until, plan_round
 
 RETRY_TIMEOUT: Final = 30.0
-"""For so long a call is tried again, unless something else is asked for."""
+"""Default number of seconds for which a call is retried."""
 FOLLOW_WAIT_SECONDS: Final = 10.0
 POLL_INTERVAL: Final = 1.0
 ADVANCE_PAUSE_SECONDS: Final = 0.1
-"""The least time between two answers that bring no event but another cursor."""
+"""Minimum seconds between two responses that contain no events but other cursors."""
 CLOSED_PAUSE_SECONDS: Final = 10.0
-"""How often a feed whose partitions are all read and closed is asked for new ones."""
+"""Seconds between two discoveries of a feed whose partitions are all closed and read to their end."""
 
 
-class Following:
-    """One reader that follows a feed. It yields a Page effect whenever something came: events, or another cursor.
+class FollowProtocol:
+    """Protocol of one reader that follows a feed. It yields a Page for each response with events or other cursors.
 
     Args:
         feed: The feed.
-        cursors: Where the reader has come to; empty: from *start*.
-        chosen: The partitions that it reads; None for all.
-        start: The cursor to begin at where there are no cursors.
-        wish: What is asked for with every page.
-        poll_interval: Seconds between two fruitless answers of a server that does not wait.
+        cursors: Cursors to continue from; empty starts at *start*.
+        chosen: The partitions to read; None reads all.
+        start: The initial cursor if there are no cursors.
+        parameters: The parameters of each read.
+        poll_interval: Seconds between two empty responses of a server that does not support `wait`.
     """
 
     def __init__(
@@ -40,36 +40,36 @@ class Following:
         *,
         chosen: Collection[int] | None,
         start: str,
-        wish: Wish,
+        parameters: ReadParameters,
         poll_interval: float,
     ) -> None:
-        refuse_until(wish)
+        check_no_until(parameters)
         self._feed = feed
         self._cursors = dict(cursors)
         self._chosen = chosen
         self._start = start
-        self._wish = wish
+        self._wish = parameters
         self._poll_interval = poll_interval
-        self._backoff = Backoff(DELAY_SECONDS_MAX)
+        self._backoff = RetryBackoff(DELAY_SECONDS_MAX)
         self._turn = 0
 
     def run(self) -> Exchange[None]:
-        """Follow the feed. It ends only by an error that cannot pass, which it raises."""
-        course: Course | None = None
+        """Follow the feed. It ends only with a permanent error, which it raises."""
+        state: ReadState | None = None
         while True:
             try:
-                if course is None:
-                    course = yield from self._begin()
-                yield from self._round(course)
+                if state is None:
+                    state = yield from self._begin()
+                yield from self._round(state)
             except PenstockError as error:
-                if not is_passing(error):
+                if not is_transient(error):
                     raise
                 pause = Pause(self._backoff.delay(error), error)
             else:
                 continue
             yield pause
 
-    def _begin(self) -> Exchange[Course]:
+    def _begin(self) -> Exchange[ReadState]:
         if self._wish.cursor_set is not None and not self._cursors:
             chosen = None if self._chosen is None else sorted(self._chosen)
             try:
@@ -80,35 +80,35 @@ class Following:
             else:
                 self._cursors = dict(page.cursors)
                 yield page
-        return (yield from self._feed.course(self._cursors, self._chosen, self._start))
+        return (yield from self._feed.read_state(self._cursors, self._chosen, self._start))
 
-    def _round(self, course: Course) -> Exchange[None]:
+    def _round(self, state: ReadState) -> Exchange[None]:
         feed, started = self._feed, self._feed.clock()
-        groups = feed.groups(course, self._wish)
+        groups = feed.groups(state, self._wish)
         brought = advanced = False
-        for group, wait_seconds in turns(groups, self._wish.wait_seconds, self._turn):
-            before = dict(course.cursors)
+        for group, wait_seconds in plan_round(groups, self._wish.wait_seconds, self._turn):
+            before = dict(state.cursors)
             # A place comes before a wait: were the connection to break in the wait, `_last` would mean a later end.
             is_placed = all(before[number] != LAST for number in group)
-            page = yield from feed.step(course, group, self._wish, wait_seconds if is_placed else 0.0)
+            page = yield from feed.step(state, group, self._wish, wait_seconds if is_placed else 0.0)
             self._backoff.reset()
             if page is None:
                 return
             brought = brought or bool(page.events)
-            if page.events or course.cursors != before:
+            if page.events or state.cursors != before:
                 advanced = True
-                yield Page(page.events, dict(course.cursors), before)
+                yield Page(page.events, dict(state.cursors), before)
         self._turn = 0 if brought else self._turn + 1
         if not groups:
             yield Pause(CLOSED_PAUSE_SECONDS)
-            course.meet((yield from feed.discovery(afresh=True)))
+            state.update_partitions((yield from feed.discovery(afresh=True)))
         elif not brought:
             least = ADVANCE_PAUSE_SECONDS if advanced else self._poll_interval
             yield Pause(max(0.0, started + least - feed.clock()))
 
 
 def _says_nothing_is_kept(error: NotFound | ServerError) -> bool:
-    """Tell whether *error* is that of a cursor set which nothing is kept for; not all servers say more than 404."""
+    """Return whether *error* says that no cursors are stored under the name; some servers only answer 404."""
     if isinstance(error, ServerError):
         return bool(error.fields["status"] == 404)
     return type(error) in (CursorSetNotFound, NotFound)

@@ -1,12 +1,10 @@
-"""Publishes events as feed lines, in batches, each sent again only where nothing can be done twice.
+"""Publish events as lines of a feed, in batches; `Event` is an event of an idempotent producer.
 
 Invariants:
-    An event is turned into bytes once; what is sent again is the same bytes, with the same eid and occurred_at.
-    A batch is sent again only when the server has surely not taken it: nothing was sent, or the answer was 503 with
-    Retry-After.
-    A batch of which that is not sure is reported as OutcomeUnknown.
-
-An event on its way out, which knows afterwards where it has come to.
+    Each event is encoded once: a retry sends the same bytes, with the same eid and occurred_at.
+    A batch is sent again only if the server has certainly not stored it: nothing was sent, or the response was 503 with
+        Retry-After.
+    A batch whose outcome is uncertain is reported as OutcomeUnknown.
 """
 
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
@@ -30,31 +28,31 @@ from penstock.errors import (
     PenstockError,
     ServerError,
 )
-from penstock.wire.http import END, TAKE, Exchange, Request, fetch, is_undone, patiently, refusal
+from penstock.wire.http import END, TAKE, Exchange, HttpRequest, error_of, fetch, is_not_applied, retry_until
 from penstock.wire.log.zeroeventhub import NDJSON
 
 BATCH_EVENTS: Final = 1_000
 BATCH_BYTES: Final = 4_000_000
 
 Key: TypeAlias = str | Callable[[Any], str | None] | None
-"""The key of all events, or how to find each one's from the event as it was handed in."""
+"""The key of all events, or a function that returns the key of an event as it was passed in."""
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What has been published by one call."""
+    """The totals of one call of `publish`."""
 
     count: int = 0
-    """Events that are durably in the feed."""
+    """Number of events that are durably stored."""
     byte_count: int = 0
     """Bytes that were sent for them."""
     cursors: Mapping[int, str] = field(default_factory=dict)
-    """Partition to the cursor just after the last of them: read from there to see what follows."""
+    """Cursor just after the last published event, by partition: read from there to get later events."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batching:
-    """How events are packed into requests; one request is one transaction of the hub."""
+class BatchLimits:
+    """Maximum size of a batch, which is one request and one transaction of the hub."""
 
     event_count: int = BATCH_EVENTS
     byte_count: int = BATCH_BYTES
@@ -65,16 +63,16 @@ class Batching:
                 raise BadParameter(parameter=name, value=value, allowed="a whole number, 1 or more")
 
 
-class Publishing:
-    """The protocol side of publishing to one hub.
+class PublishProtocol:
+    """Protocol of publishing to one hub.
 
     Args:
         url: The hub's address.
-        event_types: Where the category of an event type is looked up.
-        retry_timeout: Seconds for which a batch is tried again where that is safe.
-        clock: Seconds that never go back.
-        now: The time of day, for `occurred_at`.
-        new_id: A fresh id, for `eid`.
+        event_types: The hub's event types, for their categories.
+        retry_timeout: Seconds for which a batch is retried, where that is safe.
+        clock: Monotonic time in seconds.
+        now: The current time, for `occurred_at`.
+        new_id: Return a new id, for `eid`.
     """
 
     def __init__(
@@ -95,13 +93,13 @@ class Publishing:
         self._new_id = new_id
 
     def publish(
-        self, event_type: str, key: Key, batching: Batching, progress: Callable[[Published], object] | None
+        self, event_type: str, key: Key, batching: BatchLimits, progress: Callable[[Published], object] | None
     ) -> Exchange[Published]:
-        """Take events and publish them until there are no more.
+        """Publish events until there are no more; return the totals.
 
         Raises:
-            OutcomeUnknown: it is not known whether the batch was published; those before it were.
-            PenstockError: the batch was not published; those before it were: `published` events.
+            OutcomeUnknown: The batch may or may not be stored; the batches before it are.
+            PenstockError: The batch was refused. Field `published` has the number of events stored before it.
         """
         category = yield from self._event_types.category(event_type)
         done = Published()
@@ -126,33 +124,33 @@ class Publishing:
         return done
 
     def line(self, event: Any, key: Key, has_metadata: bool) -> bytes:
-        """Return the line that publishes *event*; one that *has_metadata* gets an id and a time where it has none."""
+        """Return the feed line of *event*. With *has_metadata* the event gets an eid and a time if it has none."""
         given = event if isinstance(event, NewEvent) else None
-        raw = raw_of(event if given is None else given.data)
+        raw = encode_payload(event if given is None else given.data)
         own_key = given.key if given is not None else None
         if own_key is None:
             own_key = key(event) if callable(key) else key
         return self.line_of(raw, own_key, given, has_metadata)
 
     def line_of(self, raw: bytes, key: str | None, given: NewEvent | None, has_metadata: bool) -> bytes:
-        """Return the line that publishes *raw*, with what accompanies it: see `line`."""
+        """Return the feed line of the encoded event *raw*; see `line`."""
         if has_metadata:
             raw = fill_metadata(raw, eid=self._new_id, occurred_at=self._now)
             check_size(raw)
-        return feed_line(raw, key, given)
+        return encode_line(raw, key, given)
 
     def _publish_batch(
         self, event_type: str, lines: list[bytes], done: Published, progress: Callable[[Published], object] | None
     ) -> Exchange[Published]:
         body = b"".join(lines)
-        request = Request(
+        request = HttpRequest(
             method="POST",
             url=hub_address(self._url, "feeds", event_type),
             headers={"content-type": NDJSON, "accept": "application/json"},
             body=body,
         )
         try:
-            answer = yield from patiently(lambda: _send(request), is_undone, self._retry_timeout, self._clock)
+            answer = yield from retry_until(lambda: _send(request), is_not_applied, self._retry_timeout, self._clock)
         except PenstockError as error:
             self._event_types.forget(event_type)
             raise _after(error, done, len(lines)) from error.__cause__
@@ -163,17 +161,17 @@ class Publishing:
 
 
 def each_event(events: Any) -> Iterable[Any]:
-    """Return the events of which *events* consists: itself, or each that it yields."""
+    """Return an iterable of the events in *events*: the one event itself, or its items."""
     return (events,) if is_one_event(events) or not isinstance(events, Iterable) else events
 
 
 def async_each_event(events: Any) -> Iterable[Any] | AsyncIterable[Any]:
-    """Return the events of which *events* consists, as `each_event`; those that an async iterable yields, too."""
+    """Return an iterable of the events in *events*, as `each_event` does, or an asynchronous iterable as it is."""
     return events if isinstance(events, AsyncIterable) else each_event(events)
 
 
 def new_event(event: Any, key: str | None = None) -> NewEvent:
-    """Return what a producer calls an event as it is handed in; with *key*, where it has none of its own."""
+    """Return *event* as a NewEvent, with *key* if it has no key."""
     given = event if isinstance(event, NewEvent) else NewEvent.of(encode_event(event))
     return given if given.key is not None or key is None else msgspec.structs.replace(given, key=key)
 
@@ -183,10 +181,10 @@ class _Receipt(msgspec.Struct):
     cursors: dict[int, str] = {}
 
 
-def feed_line(raw: bytes, key: str | None = None, given: NewEvent | None = None) -> bytes:
-    r"""Return the line that publishes the event *raw*, with what accompanies it.
+def encode_line(raw: bytes, key: str | None = None, given: NewEvent | None = None) -> bytes:
+    r"""Return the feed line of the encoded event *raw* with its key, headers and partition.
 
-    >>> feed_line(b'{"a":1}', "k")
+    >>> encode_line(b'{"a":1}', "k")
     b'{"data":{"a":1},"key":"k"}\n'
     """
     rest: dict[str, Any] = {}
@@ -200,11 +198,12 @@ def feed_line(raw: bytes, key: str | None = None, given: NewEvent | None = None)
     return b'{"data":%b%b\n' % (raw, tail)
 
 
-def raw_of(event: Any) -> bytes:
-    """Return what an event holds as it is published, on one line.
+def encode_payload(event: Any) -> bytes:
+    """Return *event* as JSON on one line.
 
     Raises:
-        InvalidEvent, EventTooLarge: it is none.
+        InvalidEvent: *event* is not a JSON object.
+        EventTooLarge: *event* exceeds the maximum size.
     """
     raw = encode_event(event)
     if isinstance(event, str | bytes | bytearray | memoryview | msgspec.Raw) or b"\n" in raw or b"\r" in raw:
@@ -216,7 +215,7 @@ def raw_of(event: Any) -> bytes:
     return raw
 
 
-def _send(request: Request) -> Exchange[_Receipt]:
+def _send(request: HttpRequest) -> Exchange[_Receipt]:
     try:
         answer = yield from fetch(request)
     except ConnectionLost as error:
@@ -226,14 +225,14 @@ def _send(request: Request) -> Exchange[_Receipt]:
             return msgspec.json.decode(answer.body, type=_Receipt)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise OutcomeUnknown(reason=f"{request.url} gave no receipt but {answer.body[:200]!r}") from error
-    refused = refusal(answer)
-    if type(refused) is ServerError and answer.status >= 500 and not is_undone(refused):
+    refused = error_of(answer)
+    if type(refused) is ServerError and answer.status >= 500 and not is_not_applied(refused):
         raise OutcomeUnknown(reason=str(refused)) from refused
     raise refused
 
 
 def _after(error: PenstockError, done: Published, batch_count: int) -> PenstockError:
-    """Say in *error* what the call had published before it, and count lines from the call's first event."""
+    """Return *error* with the number of events published before it, and lines counted over the whole call."""
     error.published = done.count
     if isinstance(error, OutcomeUnknown):
         error.doubtful = batch_count
@@ -246,11 +245,11 @@ def _after(error: PenstockError, done: Published, batch_count: int) -> PenstockE
 
 
 Make: TypeAlias = Callable[[bytes, str | None, NewEvent | None, bool], bytes]
-"""See `Publishing.line_of`."""
+"""The signature of `PublishProtocol.line_of`."""
 
 
 class Publication(NamedTuple):
-    """Under which number, and where, an event is stored."""
+    """Where an event is stored: its producer group, partition, epoch, sequence number and offset."""
 
     group: str
     partition: int
@@ -260,16 +259,15 @@ class Publication(NamedTuple):
 
 
 class Event:
-    """An event that an idempotent producer is to publish, once.
+    """An event for an idempotent producer, which publishes it once.
 
-    What it holds is turned into bytes when it is first sent, with its `eid` and `occurred_at`: however often it is sent
-    again, they are the same.
+    The data is encoded when it is first sent, together with its `eid` and `occurred_at`; retries send the same bytes.
 
     Args:
-        data: A mapping, a dataclass, a msgspec Struct or a pydantic model; a DataChange of one of them; the bytes or
-            the text of a JSON object.
-        key: Its key, where it is to have another one than its event type's partition key fields give.
-        headers: Its own headers.
+        data: A mapping, a dataclass, a msgspec Struct, a pydantic model, a DataChange of one of these, or JSON text or
+            bytes.
+        key: The key, to override the event type's partition key fields.
+        headers: The event's own headers.
     """
 
     __slots__ = ("__weakref__", "_line", "_publication", "_raw", "_wanted", "data", "headers", "key")
@@ -285,7 +283,7 @@ class Event:
 
     @classmethod
     def of(cls, value: Any) -> "Event":
-        """Return *value* as an event: itself, if it is one."""
+        """Return *value* as an Event; an Event is returned as it is."""
         if isinstance(value, Event):
             return value
         if not isinstance(value, NewEvent):
@@ -296,49 +294,49 @@ class Event:
 
     @property
     def published_sequence(self) -> int | None:
-        """Its number; None: it is not known to be published."""
+        """The sequence number; None if it is not known to be published."""
         return None if self._publication is None else self._publication.sequence
 
     @property
     def published_epoch(self) -> int | None:
-        """The epoch that it was published with; None: it is not known to be published."""
+        """The epoch; None if it is not known to be published."""
         return None if self._publication is None else self._publication.epoch
 
     @property
     def published_group(self) -> str | None:
-        """The producer group that it was published by; None: it is not known to be published."""
+        """The producer group; None if it is not known to be published."""
         return None if self._publication is None else self._publication.group
 
     @property
     def published_partition(self) -> int | None:
-        """Where it was published to; None: it is not known to be published."""
+        """The partition; None if it is not known to be published."""
         return None if self._publication is None else self._publication.partition
 
     @property
     def published_offset(self) -> int | None:
-        """Its offset there; None: it is not known to be published."""
+        """The offset in the partition; None if it is not known to be published."""
         return None if self._publication is None else self._publication.offset
 
     def line(self, has_metadata: bool, make: Make) -> bytes:
-        """Return the line that publishes it, which *make* makes once: one that *has_metadata*, or one without."""
+        """Return the feed line, which *make* encodes once for each value of *has_metadata*."""
         if self._line is None or self._line[0] != has_metadata:
-            self._raw, given = raw_of(self.data), None
+            self._raw, given = encode_payload(self.data), None
             if self.headers or self._wanted is not None:
                 given = NewEvent.of(self._raw, headers=self.headers, partition=self._wanted)
             self._line = has_metadata, make(self._raw, self.key, given, has_metadata)
         return self._line[1]
 
     def is_like(self, other: "Event") -> bool:
-        """Tell whether *other*, of the same object, still holds what this one has been sent with."""
+        """Return whether *other*, made from the same object, still has the content that this event was sent with."""
         if (self.key, self.headers, self._wanted) != (other.key, other.headers, other._wanted):
             return False
         try:
-            return raw_of(other.data) == self._raw
+            return encode_payload(other.data) == self._raw
         except (PenstockError, TypeError):  # It cannot even be sent by now.
             return False
 
-    def published(self, publication: Publication) -> None:
-        """Take note that it is stored."""
+    def mark_published(self, publication: Publication) -> None:
+        """Record where the event is stored."""
         self._publication = publication
 
     def __repr__(self) -> str:
@@ -347,7 +345,7 @@ class Event:
 
 
 def check_unpublished(events: Iterable[Event]) -> None:
-    """Raise AlreadyPublished where one of *events* is known to be published."""
+    """Raise AlreadyPublished if one of *events* is known to be published."""
     for event in events:
         if event.published_sequence is not None:
             raise AlreadyPublished(partition=event.published_partition, sequence=event.published_sequence)

@@ -1,1 +1,1 @@
-"""Publish each event once, from afar."""
+"""Idempotent producers over HTTP."""

@@ -1,4 +1,4 @@
-"""Events that are published together, packed as they come."""
+"""`EventBatch`: events for one partition that are published together."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from penstock.errors import AlreadyPublished, BadParameter, Conflict
 
 
 class EventBatch:
-    """A batch for one partition, made by `create_batch`; it takes events as long as they fit."""
+    """A batch of events for one partition, made by `create_batch`. It accepts events up to a maximum size."""
 
     def __init__(
         self, event_type: str, partition: int, max_bytes: int, *, line: Callable[[Event], bytes], count_max: int
@@ -18,7 +18,7 @@ class EventBatch:
         self.partition = partition
         self.max_bytes = max_bytes
         self.byte_count = 0
-        """Bytes of what it holds, as they are sent."""
+        """Size of the events in bytes, as they are sent."""
         self._line = line
         self._count_max = count_max
         self._events: list[Event] = []
@@ -27,12 +27,12 @@ class EventBatch:
         self._result: PublishResult | None = None
 
     def try_add(self, event: Any) -> bool:
-        """Add *event* if there is room for it; say whether there was.
+        """Add *event* and return True, or return False if the batch has no room for it.
 
         Raises:
-            InvalidEvent, EventTooLarge: it cannot be published at all.
-            BadParameter: not even an empty batch of this size has room for it.
-            AlreadyPublished, Conflict: the batch is published, or is just being sent.
+            InvalidEvent, EventTooLarge: The event is invalid.
+            BadParameter: The event is too large for an empty batch of this size, or is in the batch already.
+            AlreadyPublished, Conflict: The batch is published, or is being sent.
         """
         self.check_open()
         if self._sending:
@@ -53,39 +53,39 @@ class EventBatch:
 
     @property
     def count(self) -> int:
-        """How many events it holds."""
+        """Number of events."""
         return len(self._events)
 
     @property
     def events(self) -> Sequence[Event]:
-        """What it holds."""
+        """The events."""
         return tuple(self._events)
 
     @property
     def result(self) -> PublishResult | None:
-        """What came of publishing it; None: it is not known to be published."""
+        """The result of publishing; None if the batch is not known to be published."""
         return self._result
 
     @property
     def starting_published_sequence(self) -> int | None:
-        """The number of its first event; None: it is not known to be published."""
+        """The sequence number of the first event; None if the batch is not known to be published."""
         return self._events[0].published_sequence if self._result is not None and self._events else None
 
     @property
     def published_sequences(self) -> Iterator[int]:
-        """The numbers of its events, which begin again with 0 after the last there is; none as long as it is not."""
+        """The sequence numbers of the events, which wrap to 0; empty if the batch is not known to be published."""
         return iter([each.published_sequence for each in self._events if each.published_sequence is not None])
 
     def check_open(self) -> None:
-        """Raise AlreadyPublished where it is known to be published."""
+        """Raise AlreadyPublished if the batch is known to be published."""
         if self._result is not None:
             raise AlreadyPublished(partition=self.partition, sequence=self._result.first_sequence)
 
-    def sending(self) -> None:
-        """Take no more events.
+    def begin_sending(self) -> None:
+        """Accept no more events.
 
         Raises:
-            Conflict: it is being sent already.
+            Conflict: The batch is being sent already.
         """
         if self._sending:
             raise Conflict("this batch is being sent already")
@@ -94,7 +94,7 @@ class EventBatch:
     def __repr__(self) -> str:
         return f"EventBatch({self.event_type!r}, partition={self.partition}, count={self.count})"
 
-    def sent(self, result: PublishResult | None) -> None:
-        """Take note of what came of it; None: it has failed, and may take more events."""
+    def end_sending(self, result: PublishResult | None) -> None:
+        """Record the result; None means a failure, after which the batch accepts events again."""
         self._sending = False
         self._result = result

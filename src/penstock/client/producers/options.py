@@ -1,4 +1,4 @@
-"""What an idempotent producer is told when it is made, and what it tells."""
+"""Options and results of idempotent producers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ Outcome: TypeAlias = Literal["not_stored", "unknown"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionPublishingOptions:
-    """With what a producer begins in a partition."""
+    """The first epoch and sequence number of a producer in a partition."""
 
     epoch: int | None = None
-    """The epoch; None: the next one, which shuts out whoever has the current one."""
+    """The epoch; None claims the next one, which fences the producer of the current epoch."""
     starting_sequence: int | None = None
-    """The number of the first event; None: 0. With the current epoch it has to be the number that comes next."""
+    """The sequence number of the first event; None is 0. In the current epoch it must be the next number."""
 
     def __post_init__(self) -> None:
         for name, value in (("epoch", self.epoch), ("starting_sequence", self.starting_sequence)):
@@ -28,43 +28,45 @@ class PartitionPublishingOptions:
 
 @dataclass(frozen=True, slots=True)
 class PublishResult:
-    """All events of a call are stored, each once."""
+    """The result of a call: all its events are stored exactly once."""
 
     partition: int
     epoch: int
-    """Of the first of them."""
+    """The epoch of the first event."""
     first_sequence: int
-    """The number of the first of them. The others follow, unless some of them were stored before: each Event knows."""
+    """The sequence number of the first event. The others follow, unless some were stored before: each Event knows its
+    own.
+    """
     count: int
-    """How many events."""
+    """Number of events."""
     offsets: Sequence[OffsetRange]
-    """Where they are, in their order."""
+    """The ranges of offsets at which the events are stored, in the order of the events."""
     duplicate: bool
-    """Whether they, or those of them that were sent now, were stored by an attempt of which no answer had come."""
+    """Whether an earlier attempt had stored the events."""
     attempts: int
-    """How often they were sent by this call."""
+    """Number of times that the call sent the batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What was found out of a batch of whose fate nothing was known."""
+    """The outcome of a batch that was unknown."""
 
     partition: int
     epoch: int
     first_sequence: int
-    """The number that its first event had."""
+    """The sequence number of the batch's first event."""
     count: int
     stored: bool | None
-    """Whether all of it is stored, which is final; None: the hub does not know any more."""
+    """Whether the whole batch is stored, which is final; None if the hub has forgotten it."""
     offsets: Sequence[OffsetRange]
-    """Where it is stored."""
+    """The ranges of offsets at which it is stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class CloseReport:
-    """What a producer leaves behind."""
+    """The partitions that a closed producer leaves in an uncertain state."""
 
     unresolved: Sequence[int]
-    """The partitions of which it is not known whether the last batch is stored."""
+    """Partitions whose last batch has an unknown outcome."""
     unfinished: Sequence[int]
-    """The partitions to which something was still being published."""
+    """Partitions with calls that had not ended."""

@@ -1,8 +1,6 @@
-"""Knows values again that were handed in as something else than events, and of which it is not told what became.
+"""State of an idempotent producer in one partition: its epoch, its next sequence number, and its unresolved batch.
 
-What an idempotent producer knows of one partition: who it is there, which number is next, and what is in doubt.
-
-What an attempt to publish idempotently has come to, by the error that it ended with.
+`PlainValues` recognizes values that were passed in without an Event. The functions classify the errors of an attempt.
 """
 
 import math
@@ -31,23 +29,23 @@ from penstock.errors import (
     TooManyProducers,
 )
 from penstock.wire import producers as wire
-from penstock.wire.http import is_passing, is_undone
-from penstock.wire.producers import Shown
+from penstock.wire.http import is_not_applied, is_transient
+from penstock.wire.producers import ProducerProperties
 
 VALUES_MAX: Final = 100_000
-"""So many are remembered; of more, the oldest are forgotten."""
+"""Maximum number of remembered values; the oldest are forgotten first."""
 
 
 class PlainValues:
-    """Values, each with the event that was made of it. The same value is the same object, with the same content."""
+    """Values whose outcome is not reported yet, and their events; recognized by identity and content."""
 
     def __init__(self) -> None:
         self._kept: dict[int, list[Event]] = {}
 
     def events(self, values: Sequence[Any]) -> list[Event]:
-        """Return *values* as events: those that are remembered as the same ones.
+        """Return *values* as events, with the remembered event for each remembered value.
 
-        An object that is there more than once is as many events.
+        An object that occurs several times counts as several events.
         """
         if not self._kept:
             return [Event.of(value) for value in values]
@@ -55,7 +53,7 @@ class PlainValues:
         return [self._event(value, seen) for value in values]
 
     def keep(self, events: Sequence[Event], values: Sequence[Any]) -> None:
-        """Remember which of *events*, whose lines are made, were made of *values*."""
+        """Remember the *events*, already encoded, that were made of *values*."""
         for event, value in zip(events, values, strict=True):
             if event is value:
                 continue
@@ -64,7 +62,7 @@ class PlainValues:
                 kept.append(event)
 
     def drop(self, events: Sequence[Event]) -> None:
-        """Forget those of *events* that were made of values: it is told what became of them."""
+        """Forget *events*: their outcome is reported."""
         for event in events if self._kept else ():
             kept = self._kept.get(id(event.data), [])
             kept[:] = [each for each in kept if each is not event]
@@ -72,7 +70,7 @@ class PlainValues:
                 self._kept.pop(id(event.data), None)
 
     def drop_oldest(self) -> None:
-        """Forget the oldest where there are too many."""
+        """Forget the oldest values above the maximum."""
         for oldest in list(self._kept)[: max(0, len(self._kept) - VALUES_MAX)]:
             del self._kept[oldest]
 
@@ -89,12 +87,12 @@ class PlainValues:
 
 
 LAST_SECONDS: Final = 0.1
-"""A last attempt has so much time at least."""
-Standing: TypeAlias = Literal["new", "ready", "unresolved", "poisoned"]
+"""Minimum timeout of the last attempt, in seconds."""
+Status: TypeAlias = Literal["new", "ready", "unresolved", "failed"]
 
 
-class Numbered(NamedTuple):
-    """Events with their numbers, as they are sent: the same bytes, however often."""
+class NumberedBatch(NamedTuple):
+    """Events with sequence numbers, and their encoded body, which is the same in each attempt."""
 
     epoch: int
     first: int
@@ -103,11 +101,11 @@ class Numbered(NamedTuple):
 
 
 class AbandonedError(Exception):
-    """Nobody waits for what comes of an operation any longer: it ends where it is."""
+    """The caller no longer waits for the call, which must not change any state."""
 
 
-class Operation:
-    """One call of an idempotent producer; only while somebody waits for it may it change what is known."""
+class ProducerCall:
+    """One call of an idempotent producer. It may change state only while its caller waits for it."""
 
     def __init__(
         self,
@@ -115,83 +113,87 @@ class Operation:
         is_cancelled: Callable[[], bool] = lambda: False,
         values: Sequence[Any] = (),
         *,
-        lasts: tuple[str, float] = ("delivery_timeout", 0.0),
+        limit: tuple[str, float] = ("delivery_timeout", 0.0),
     ) -> None:
-        """Begin one that may last until *deadline*, on the monotonic clock, unless it is cancelled before.
+        """Begin a call.
 
-        *values* are what it is to publish. *lasts* is for how many seconds it may last, and who says so.
+        Args:
+            deadline: The time at which it fails, on the monotonic clock.
+            is_cancelled: Return whether the call is cancelled.
+            values: The values to publish.
+            limit: The parameter that determines the deadline, and its seconds.
         """
         self.deadline = deadline
-        self.lasts = lasts
+        self.limit = limit
         self.is_cancelled = is_cancelled
         self.values = values
         self.events: Sequence[Event] = ()
-        """The same as events, once they are that."""
+        """The values as events, once they are converted."""
         self.attempts = 0
         self.is_ambiguous = False
-        """Whether something was sent of which it is not known what became of it."""
+        """Whether an attempt has an unknown outcome."""
         self.in_flight = False
-        """Whether a batch has been sent to which no answer has come yet."""
+        """Whether a batch was sent whose response has not arrived."""
         self.result: PublishResult | None = None
-        """What has come of it, as soon as its events are known to be stored, whoever is told so."""
+        """The result, as soon as the events are known to be stored."""
         self._over = False
         self._guard = threading.Lock()
 
     @contextmanager
-    def holding(self) -> Iterator[None]:
-        """Keep whoever waits for it waiting while the block runs; raise AbandonedError where nobody does."""
+    def hold(self) -> Iterator[None]:
+        """Keep the caller waiting during the block; raise AbandonedError if it no longer waits."""
         with self._guard:
             if self._over:
                 raise AbandonedError
             yield
 
     def within(self, seconds: float) -> float:
-        """Return *seconds*, or how many are left; not so few that nothing could be done at all."""
+        """Return *seconds*, or the time to the deadline if that is shorter, but at least `LAST_SECONDS`."""
         return min(seconds, max(LAST_SECONDS, self.deadline - time.monotonic()))
 
     def check(self) -> None:
-        """Raise AbandonedError where it is not to go on."""
+        """Raise AbandonedError if the call is cancelled or abandoned."""
         if self._over or self.is_cancelled():
             raise AbandonedError
 
     def abandon(self) -> None:
-        """Wait for it no longer: from here on it changes nothing."""
+        """Stop waiting for the call: from here on it changes nothing."""
         with self._guard:
             self._over = True
 
 
-class Lane:
-    """One partition of an idempotent producer. One operation at a time is in it."""
+class PartitionState:
+    """The state of an idempotent producer in one partition. One call at a time uses it."""
 
     def __init__(self, partition: int, options: PartitionPublishingOptions) -> None:
         self.partition = partition
         self.options = options
-        self.standing: Standing = "new"
+        self.status: Status = "new"
         self.group = ""
         self.epoch = 0
         self.begun = 0
-        """The number from which on the events of this epoch are known to have been stored."""
+        """The first sequence number of this epoch that is known to be stored."""
         self.next = 0
-        """The number of the next event."""
+        """The next sequence number."""
         self.remembered_seconds = math.inf
-        """For how long the hub remembers that it has heard of it."""
+        """Seconds for which the hub remembers an inactive producer."""
         self.modulus = MODULUS
         self.last_offset: int | None = None
         self.last_published: int | None = None
-        """The number of the last event; None: there is none in this epoch."""
+        """The sequence number of the last event; None if there is none in this epoch."""
         self.claim_id = new_claim_id()
-        """Of the next claim, until that is granted: so it can be made again."""
-        self.doubtful: Numbered | None = None
-        """What was sent last, while it is not known whether it is stored."""
+        """Id of the next claim until it is granted, so that it can be retried."""
+        self.unresolved: NumberedBatch | None = None
+        """The last batch sent, while its outcome is unknown."""
         self.error: ProducerUnsafe | None = None
-        """Why nothing more is published."""
+        """The error after which the producer publishes no more to this partition."""
         self.settled: WeakKeyDictionary[Event, Publication] = WeakKeyDictionary()
-        """Events that are stored, though publishing them has failed as far as their user knows."""
+        """Stored events whose call has failed, so that its caller does not know."""
         self.plain = PlainValues()
-        """What those events were handed in as that were handed in as something else."""
+        """The values of those events that were not passed in as Event."""
 
-    def adopt(self, shown: Shown) -> None:
-        """Go on in the epoch that was granted."""
+    def adopt(self, shown: ProducerProperties) -> None:
+        """Continue in the epoch that was granted."""
         assert shown.next_sequence is not None
         self.group, self.epoch, self.next = shown.producer_group, shown.epoch, shown.next_sequence
         self.begun = 0 if shown.last_offset is not None else self.next
@@ -199,159 +201,159 @@ class Lane:
         self.modulus = shown.sequence_modulus
         self.last_offset, self.last_published = shown.last_offset, shown.last_published_sequence
         self.claim_id = new_claim_id()
-        self.clear()
+        self.mark_ready()
 
     def advance(self, count: int, ranges: Sequence[OffsetRange]) -> None:
-        """Take note that the next *count* events are stored."""
+        """Record that the next *count* events are stored."""
         self.next = (self.next + count) % self.modulus
         self.last_offset = ranges[-1].last
         self.last_published = (self.next - 1) % self.modulus
-        self.clear()
+        self.mark_ready()
 
-    def doubt(self, numbered: Numbered) -> None:
-        """Take note that it is not known whether *numbered* is stored."""
-        self.doubtful = numbered
-        self.standing = "unresolved"
+    def mark_unresolved(self, batch: NumberedBatch) -> None:
+        """Record that the outcome of *batch* is unknown."""
+        self.unresolved = batch
+        self.status = "unresolved"
 
-    def clear(self) -> None:
-        """Take note that nothing is in doubt."""
-        self.doubtful = None
-        self.standing = "ready"
+    def mark_ready(self) -> None:
+        """Record that no outcome is unknown."""
+        self.unresolved = None
+        self.status = "ready"
 
-    def poison(self, error: ProducerUnsafe) -> ProducerUnsafe:
-        """Publish nothing more, and say why each time."""
-        self.standing, self.error = "poisoned", error
+    def fail(self, error: ProducerUnsafe) -> ProducerUnsafe:
+        """Refuse further batches with *error*; return *error*."""
+        self.status, self.error = "failed", error
         return error
 
     def check(self) -> None:
-        """Raise what has poisoned it, if anything has: what became of that batch says nothing of others."""
+        """Raise the error after which the partition was closed, without the outcome of its batch."""
         if self.error is not None:
-            error = again(self.error)
+            error = copy_error(self.error)
             error.fields.pop("outcome", None)
             raise error
 
-    def outcome(self, operation: Operation) -> Outcome:
-        """Return whether anything of what an operation is to publish may be stored, now that it has failed."""
-        if operation.is_ambiguous:
+    def outcome(self, call: ProducerCall) -> Outcome:
+        """Return whether any event of a failed call may be stored."""
+        if call.is_ambiguous:
             return "unknown"
-        open_ = set(map(id, self.doubtful.events)) if self.doubtful else set()
-        is_open = any(id(each) in open_ for each in self.plain.events(operation.values))
-        return "unknown" if is_open or self.has_settled(operation) else "not_stored"
+        open_ = set(map(id, self.unresolved.events)) if self.unresolved else set()
+        is_open = any(id(each) in open_ for each in self.plain.events(call.values))
+        return "unknown" if is_open or self.has_settled(call) else "not_stored"
 
-    def has_settled(self, operation: Operation) -> bool:
-        """Tell whether anything of what an operation is to publish was found to be stored, and nobody was told so."""
-        return any(each in self.settled for each in self.plain.events(operation.values))
+    def has_settled(self, call: ProducerCall) -> bool:
+        """Return whether any event of the call was found to be stored without its caller knowing."""
+        return any(each in self.settled for each in self.plain.events(call.values))
 
-    def settle(self, numbered: Numbered, ranges: Sequence[OffsetRange]) -> None:
-        """Take note that *numbered* is stored, though its user was told that this is not known."""
-        self.settled.update(zip(numbered.events, self.publications(numbered, ranges), strict=True))
+    def settle(self, batch: NumberedBatch, ranges: Sequence[OffsetRange]) -> None:
+        """Record that *batch* is stored, although its caller got an unknown outcome."""
+        self.settled.update(zip(batch.events, self.publications(batch, ranges), strict=True))
         self.plain.drop_oldest()
 
-    def known(self, events: Sequence[Event]) -> bool:
-        """Tell whether all of *events* were found to be stored."""
+    def are_settled(self, events: Sequence[Event]) -> bool:
+        """Return whether all of *events* were found to be stored."""
         return all(event in self.settled for event in events)
 
-    def tell(self, events: Sequence[Event]) -> None:
-        """Let *events* know where they are stored, those too that were found to be: it is told now."""
+    def confirm(self, events: Sequence[Event]) -> None:
+        """Report to *events* where they are stored, including those found to be stored earlier."""
         for event in events if self.settled else ():
             if (found := self.settled.pop(event, None)) is not None:
-                event.published(found)
+                event.mark_published(found)
         self.plain.drop(events)
 
-    def publications(self, numbered: Numbered, ranges: Sequence[OffsetRange]) -> list[Publication]:
-        """Return under which number, and where, each of these events is stored."""
+    def publications(self, batch: NumberedBatch, ranges: Sequence[OffsetRange]) -> list[Publication]:
+        """Return the sequence number and offset of each event of *batch*."""
         offsets = (offset for each in ranges for offset in range(each.first, each.last + 1))
-        numbers = ((numbered.first + at) % self.modulus for at in range(len(numbered.events)))
+        numbers = ((batch.first + at) % self.modulus for at in range(len(batch.events)))
         return [
-            Publication(self.group, self.partition, numbered.epoch, number, offset)
+            Publication(self.group, self.partition, batch.epoch, number, offset)
             for number, offset in zip(numbers, offsets, strict=True)
         ]
 
 
-def again(error: PenstockError) -> PenstockError:
-    """Return an error that says the same, to be raised another time."""
+def copy_error(error: PenstockError) -> PenstockError:
+    """Return a copy of *error*, to be raised again."""
     return type(error)(error.detail, **error.fields)
 
 
 def new_claim_id() -> str:
-    """Return an id by which a claim is known that is made again."""
+    """Return an id by which the hub recognizes a repeated claim."""
     return uuid4().hex
 
 
-def is_transient(error: PenstockError) -> bool:
-    """Say whether the same request, sent again unchanged, may succeed."""
-    return is_passing(error) or isinstance(error, MalformedAnswer | OutcomeUnknown | TooManyProducers)
+def is_retryable(error: PenstockError) -> bool:
+    """Return whether the same request may succeed when sent again."""
+    return is_transient(error) or isinstance(error, MalformedAnswer | OutcomeUnknown | TooManyProducers)
 
 
 def may_be_stored(error: PenstockError) -> bool:
-    """Say whether the batch that failed with *error* may be stored all the same."""
-    return is_transient(error) and not is_undone(error) and not isinstance(error, TooManyProducers)
+    """Return whether a batch that failed with *error* may be stored."""
+    return is_retryable(error) and not is_not_applied(error) and not isinstance(error, TooManyProducers)
 
 
-def regressed(lane: Lane, numbered: Numbered, error: ProducerUnsafe) -> ServerStateRegressed | None:
-    """Return the error that *error* stands for where the hub knows less than it has acknowledged."""
+def regression_error(state: PartitionState, batch: NumberedBatch, error: ProducerUnsafe) -> ServerStateRegressed | None:
+    """Return ServerStateRegressed if *error* means that the hub has lost acknowledged events, else None."""
     if not isinstance(error, SequenceGap):
         return None
     expected = error.expected
-    missing = (numbered.first - expected) % lane.modulus
-    if not 0 < missing < lane.modulus / 2:
+    missing = (batch.first - expected) % state.modulus
+    if not 0 < missing < state.modulus / 2:
         return None
-    return lost(lane, numbered, expected, missing)
+    return lost_events_error(state, batch, expected, missing)
 
 
-def lost(lane: Lane, numbered: Numbered, expected: int, missing: int) -> ServerStateRegressed:
-    """Return the error that tells of *missing* events, from the number *expected* on, before *numbered*."""
+def lost_events_error(state: PartitionState, batch: NumberedBatch, expected: int, missing: int) -> ServerStateRegressed:
+    """Return the error for *missing* lost events before *batch*, from the sequence number *expected* on."""
     return ServerStateRegressed(
-        producer_group=lane.group,
-        partition=lane.partition,
-        current_epoch=numbered.epoch,
+        producer_group=state.group,
+        partition=state.partition,
+        current_epoch=batch.epoch,
         expected=expected,
-        received=numbered.first,
+        received=batch.first,
         missing=missing,
         outcome="not_stored",
     )
 
 
-def told(error: PenstockError, lane: Lane, operation: Operation) -> PenstockError:
-    """Say in *error* where it was, and whether anything may be stored all the same."""
-    error.fields["partition"] = lane.partition
-    error.outcome = lane.outcome(operation)
+def add_outcome(error: PenstockError, state: PartitionState, call: ProducerCall) -> PenstockError:
+    """Add the partition and the outcome of the call to *error*; return *error*."""
+    error.fields["partition"] = state.partition
+    error.outcome = state.outcome(call)
     return error
 
 
-def exhausted(reason: PenstockError | str, lane: Lane, operation: Operation) -> RetriesExhausted:
-    """Return the error of a call that has failed too often, or for too long."""
-    fields = {"partition": lane.partition, "attempts": operation.attempts, "outcome": lane.outcome(operation)}
+def exhausted_error(reason: PenstockError | str, state: PartitionState, call: ProducerCall) -> RetriesExhausted:
+    """Return the error of a call whose attempts or time are used up."""
+    fields = {"partition": state.partition, "attempts": call.attempts, "outcome": state.outcome(call)}
     return RetriesExhausted(**fields, reason=str(reason))
 
 
-def status(error: PenstockError) -> int | None:
-    """Return the status of an answer that was none of ours."""
+def http_status(error: PenstockError) -> int | None:
+    """Return the status of a response that did not come from a hub."""
     return error.status if isinstance(error, ServerError) else None
 
 
-def poisoned(
-    lane: Lane, numbered: Numbered, error: ProducerUnsafe, operation: Operation, *, is_open: bool
+def fail_partition(
+    state: PartitionState, batch: NumberedBatch, error: ProducerUnsafe, call: ProducerCall, *, is_open: bool
 ) -> ProducerUnsafe:
-    """Let nothing more be published, since *error* was told of a batch; return what is to be raised.
+    """Refuse further batches after *error* for *batch*; return the error to raise.
 
-    Where the hub does not know what became of it, *is_open* says whether an attempt before may have stored it. Of what
-    the *operation* is to publish, some may have been found to be stored before, and not be in the batch.
+    If the hub does not know the outcome of the batch, *is_open* says whether an earlier attempt may have stored it.
+    Events of the *call* that were stored earlier are not in the batch.
     """
-    found = regressed(lane, numbered, error) or error
+    found = regression_error(state, batch, error) or error
     is_unknown = error.fields.get("committed", False) is None and (is_open or isinstance(error, SequenceTooOld))
-    is_in_part = bool(error.ranges) or lane.has_settled(operation)
+    is_in_part = bool(error.ranges) or state.has_settled(call)
     found.outcome = "unknown" if is_unknown or is_in_part else "not_stored"
     if not is_unknown:
-        lane.clear()
-    return lane.poison(found)
+        state.mark_ready()
+    return state.fail(found)
 
 
-def ranges_in(found: wire.Result) -> list[OffsetRange]:
-    """Return where the events of a batch are."""
+def stored_ranges(found: wire.PublishedBatch) -> list[OffsetRange]:
+    """Return the ranges of offsets of a batch."""
     return [OffsetRange(each.first, each.last) for each in ([found.offsets] if found.offsets else found.ranges)]
 
 
-def ranges_told(error: ProducerUnsafe) -> list[OffsetRange]:
-    """Return where what is stored of a batch is, as *error* says."""
+def error_ranges(error: ProducerUnsafe) -> list[OffsetRange]:
+    """Return the ranges of offsets of the stored part of a batch, from *error*."""
     return [OffsetRange(**each) for each in error.ranges or []]

@@ -1,4 +1,4 @@
-"""What both kinds of idempotent producers have in common: their partitions, and what is checked beforehand."""
+"""The common part of both producers: their partitions, checks of arguments, and errors."""
 
 import os
 import time
@@ -17,8 +17,14 @@ from penstock.client.producers.options import (
     PublishResult,
     Resolution,
 )
-from penstock.client.producers.partition_state import Lane, Operation, exhausted, is_transient, told
-from penstock.client.producers.protocol import Producing
+from penstock.client.producers.partition_state import (
+    PartitionState,
+    ProducerCall,
+    add_outcome,
+    exhausted_error,
+    is_retryable,
+)
+from penstock.client.producers.protocol import ProducerProtocol
 from penstock.client.protocol import HubProtocol
 from penstock.client.registry import PublishingProperties
 from penstock.core.events.event import EVENTS_MAX
@@ -29,17 +35,17 @@ DELIVERY_TIMEOUT: Final = 120.0
 ATTEMPT_TIMEOUT: Final = 30.0
 CANCEL_GRACE_SECONDS: Final = 5.0
 BATCH_BYTES: Final = 4_000_000
-Guard = TypeVar("Guard")
+Lock = TypeVar("Lock")
 
 
-class Lanes(Generic[Guard]):
-    """The partitions of one producer, each with a guard that one operation at a time has."""
+class ProducerPartitions(Generic[Lock]):
+    """The partitions of one producer, each with a lock that admits one call at a time."""
 
     def __init__(
         self,
         protocol: HubProtocol,
         event_type: str,
-        make_guard: Callable[[], Guard],
+        make_lock: Callable[[], Lock],
         *,
         group: str | None,
         options: Mapping[int, PartitionPublishingOptions],
@@ -59,7 +65,7 @@ class Lanes(Generic[Guard]):
                 parameter="cancel_grace_seconds", value=cancel_grace_seconds, allowed="seconds, 0 or more"
             )
         self.cancel_grace_seconds = cancel_grace_seconds
-        self.producing = Producing(
+        self.protocol = ProducerProtocol(
             event_type,
             protocol,
             group=None if group is None else check_group(group, "producer_group"),
@@ -72,143 +78,143 @@ class Lanes(Generic[Guard]):
         self._delivery_timeout = delivery_timeout
         self._options = _checked(options)
         self._process = os.getpid()
-        self._make_guard = make_guard
-        self._lanes: dict[int, tuple[Lane, Guard]] = {}
+        self._make_lock = make_lock
+        self._partitions: dict[int, tuple[PartitionState, Lock]] = {}
         self._closed = False
 
-    def lane(self, partition: int) -> Lane:
-        """Return a partition.
+    def state(self, partition: int) -> PartitionState:
+        """Return the state of a partition.
 
         Raises:
-            BadParameter: it can be none.
+            BadParameter: *partition* is not a partition number.
         """
         self.check_open()
         if type(partition) is not int or partition < 0:
             raise BadParameter(parameter="partition", value=partition, allowed="the number of a partition, from 0 on")
         options = self._options.get(partition, PartitionPublishingOptions())
-        return self._lanes.setdefault(partition, (Lane(partition, options), self._make_guard()))[0]
+        return self._partitions.setdefault(partition, (PartitionState(partition, options), self._make_lock()))[0]
 
-    def guard(self, lane: Lane) -> Guard:
-        """Return what lets one operation at a time into a partition."""
-        return self._lanes[lane.partition][1]
+    def lock(self, state: PartitionState) -> Lock:
+        """Return the lock of a partition."""
+        return self._partitions[state.partition][1]
 
-    def all(self) -> Sequence[Lane]:
-        """Return the partitions that were used."""
-        return [lane for lane, _ in list(self._lanes.values())]
+    def states(self) -> Sequence[PartitionState]:
+        """Return the partitions in use."""
+        return [state for state, _ in list(self._partitions.values())]
 
-    def operation(
+    def begin_call(
         self, timeout: float | None, is_cancelled: Callable[[], bool] | None = None, values: Sequence[Any] = ()
-    ) -> Operation:
-        """Begin an operation that may last for *timeout* seconds, as long as any by default, and publishes *values*."""
+    ) -> ProducerCall:
+        """Return a call that publishes *values* and ends after *timeout* seconds or the delivery timeout."""
         if timeout is not None:
             _check_seconds(timeout=timeout)
-        lasts = ("delivery_timeout", self._delivery_timeout) if timeout is None else ("timeout", timeout)
-        return Operation(time.monotonic() + lasts[1], is_cancelled or (lambda: False), values, lasts=lasts)
+        limit = ("delivery_timeout", self._delivery_timeout) if timeout is None else ("timeout", timeout)
+        return ProducerCall(time.monotonic() + limit[1], is_cancelled or (lambda: False), values, limit=limit)
 
     def check_open(self) -> None:
-        """Raise Conflict where the producer is closed, or of another process, which gives the same numbers."""
+        """Raise Conflict if the producer is closed, or belongs to another process, which would use the same numbers."""
         if self._closed:
             raise Conflict("this producer is closed: make another one")
         if self._process != os.getpid():
             raise Conflict("this producer was made before the process forked: make one of its own in each process")
 
-    def given(self, events: Any, partition: int | None) -> tuple[Lane, list[Any]]:
-        """Return where events go, and each of them.
+    def resolve_target(self, events: Any, partition: int | None) -> tuple[PartitionState, list[Any]]:
+        """Return the state of the partition to publish to, and the events.
 
         Raises:
-            PartitionRequired: that is not said.
-            AlreadyPublished: one of them is known to be published.
-            BadParameter: the batch is for another partition, or an Event is there twice.
+            PartitionRequired: *partition* is missing.
+            AlreadyPublished: One of the events is known to be published.
+            BadParameter: The batch is for another partition or event type, or contains an Event twice.
         """
         if isinstance(events, EventBatch):
             if partition not in (None, events.partition):
                 raise BadParameter(parameter="partition", value=partition, allowed=f"{events.partition}, the batch's")
-            if events.event_type != self.producing.event_type:
-                allowed = f"a batch for {self.producing.event_type!r}, which this producer publishes to"
+            if events.event_type != self.protocol.event_type:
+                allowed = f"a batch for {self.protocol.event_type!r}, which this producer publishes to"
                 raise BadParameter(parameter="events", value=events, allowed=allowed)
             events.check_open()
-            return self.lane(events.partition), list(events.events)
+            return self.state(events.partition), list(events.events)
         if partition is None:
             said = "say which partition: an idempotent producer publishes to a partition, never by a key or to any"
-            raise PartitionRequired(said, event_type=self.producing.event_type)
+            raise PartitionRequired(said, event_type=self.protocol.event_type)
         values = list(each_event(events))
         known = [value for value in values if isinstance(value, Event)]
         check_unpublished(known)
         if len(set(map(id, known))) < len(known):
             raise BadParameter("the same Event is there twice", parameter="events")
-        return self.lane(partition), values
+        return self.state(partition), values
 
     @contextmanager
-    def marked(self, events: Any, operation: Operation) -> Iterator[None]:
-        """Keep a batch from being changed while it is sent; however that ends, it is told what has come of it."""
+    def lock_batch(self, events: Any, call: ProducerCall) -> Iterator[None]:
+        """Lock an EventBatch while it is sent, and record its result."""
         if not isinstance(events, EventBatch):
             yield
             return
-        events.sending()
+        events.begin_sending()
         try:
             yield
         finally:
-            events.sent(operation.result)
+            events.end_sending(call.result)
 
     @contextmanager
-    def told(self, lane: Lane, operation: Operation) -> Iterator[None]:
-        """Say in every error where it was, and whether anything of the call may be stored all the same."""
+    def annotate_errors(self, state: PartitionState, call: ProducerCall) -> Iterator[None]:
+        """Add partition and outcome to every error that the block raises."""
         try:
             yield
         except PenstockError as error:
             if "outcome" in error.fields:
                 raise
-            if is_transient(error):
-                raise exhausted(error, lane, operation) from error
-            raise told(error, lane, operation) from error.__cause__
+            if is_retryable(error):
+                raise exhausted_error(error, state, call) from error
+            raise add_outcome(error, state, call) from error.__cause__
 
-    def nothing(self, lane: Lane) -> PublishResult:
-        """Return what comes of publishing nothing."""
-        return PublishResult(lane.partition, lane.epoch, lane.next, 0, (), duplicate=False, attempts=0)
+    def empty_result(self, state: PartitionState) -> PublishResult:
+        """Return the result of publishing no events."""
+        return PublishResult(state.partition, state.epoch, state.next, 0, (), duplicate=False, attempts=0)
 
-    def batch(self, lane: Lane, max_bytes: int, category: str) -> EventBatch:
-        """Return an empty batch for the events of a *category*."""
+    def new_batch(self, state: PartitionState, max_bytes: int, category: str) -> EventBatch:
+        """Return an empty batch for events of *category*."""
         if max_bytes < 1:
             raise BadParameter(parameter="max_bytes", value=max_bytes, allowed="1 or more")
-        line = partial(self.producing.line, category=category)
-        event_type = self.producing.event_type
-        return EventBatch(event_type, lane.partition, max_bytes, line=line, count_max=EVENTS_MAX)
+        line = partial(self.protocol.line, category=category)
+        event_type = self.protocol.event_type
+        return EventBatch(event_type, state.partition, max_bytes, line=line, count_max=EVENTS_MAX)
 
-    def shown(self, producer: object) -> str:
-        """Return *producer*, whose partitions these are, in short."""
-        return f"{type(producer).__name__}({self.producing.event_type!r}, producer_group={self.producing.group!r})"
+    def describe(self, producer: object) -> str:
+        """Return the representation of *producer*."""
+        return f"{type(producer).__name__}({self.protocol.event_type!r}, producer_group={self.protocol.group!r})"
 
-    def properties(self, lane: Lane) -> PublishingProperties:
-        """Return how far it has come in a partition, as far as it knows itself."""
+    def properties(self, state: PartitionState) -> PublishingProperties:
+        """Return the producer's own state in a partition."""
         return PublishingProperties(
-            lane.partition, lane.group, lane.epoch, lane.last_published, lane.next, lane.last_offset
+            state.partition, state.group, state.epoch, state.last_published, state.next, state.last_offset
         )
 
-    def cancelled(self, lane: Lane, operation: Operation) -> PublishCancelled:
-        """Return the error of a call that was cancelled."""
-        return PublishCancelled(partition=lane.partition, outcome=lane.outcome(operation))
+    def cancelled_error(self, state: PartitionState, call: ProducerCall) -> PublishCancelled:
+        """Return the error of a cancelled call."""
+        return PublishCancelled(partition=state.partition, outcome=state.outcome(call))
 
-    def gave_up_waiting(self, lane: Lane, operation: Operation) -> PublishCancelled | RetriesExhausted:
-        """Return the error of a call that had no turn in its time."""
-        if operation.is_cancelled():
-            return self.cancelled(lane, operation)
-        return exhausted("calls that came before this one took all of its time", lane, operation)
+    def turn_error(self, state: PartitionState, call: ProducerCall) -> PublishCancelled | RetriesExhausted:
+        """Return the error of a call that did not get the lock in time."""
+        if call.is_cancelled():
+            return self.cancelled_error(state, call)
+        return exhausted_error("calls that came before this one took all of its time", state, call)
 
-    def closed(self, timeout: float | None) -> Operation:
-        """Publish nothing more; return what waits for what is being published."""
+    def close(self, timeout: float | None) -> ProducerCall:
+        """Refuse further calls; return a call with the deadline for waiting."""
         if timeout is not None and timeout < 0:
             raise BadParameter(parameter="timeout", value=timeout, allowed="seconds, 0 or more")
         self._closed = True
-        return Operation(float("inf") if timeout is None else time.monotonic() + timeout)
+        return ProducerCall(float("inf") if timeout is None else time.monotonic() + timeout)
 
     def report(self, unfinished: Iterable[int]) -> CloseReport:
-        """Return what is left open."""
-        unresolved = sorted(lane.partition for lane in self.all() if lane.doubtful is not None)
+        """Return the report of a closed producer."""
+        unresolved = sorted(state.partition for state in self.states() if state.unresolved is not None)
         return CloseReport(unresolved, sorted(unfinished))
 
 
 def check_client(client: object, kind: type, instead: str) -> None:
-    """Raise BadParameter where *client* is of another kind than the producer, of which there is one *instead*."""
+    """Raise BadParameter unless *client* is of type *kind*; *instead* names the other producer."""
     if not isinstance(client, kind):
         allowed = f"one of {kind.__name__}; with others {instead}"
         raise BadParameter(parameter="client", value=type(client).__name__, allowed=allowed)

@@ -1,5 +1,5 @@
 # Generated from async_producer.py by scripts/generate_sync_clients.py: do not edit.
-"""Publishes each event at most once, and says for certain what has become of it."""
+"""The synchronous idempotent producer, `IdempotentProducer`."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from penstock.client.client import Client
 from penstock.client.concurrency import Cancel, Closing, check_cancel
 from penstock.client.http.exchanges import RetryPolicy
-from penstock.client.http.transport import Talk
+from penstock.client.http.transport import ExchangeRun
 from penstock.client.producers.event_batch import EventBatch
 from penstock.client.producers.options import (
     CloseReport,
@@ -17,16 +17,16 @@ from penstock.client.producers.options import (
     PublishResult,
     Resolution,
 )
-from penstock.client.producers.partition_state import Lane, Operation
+from penstock.client.producers.partition_state import PartitionState, ProducerCall
 from penstock.client.producers.partitions import (
     ATTEMPT_TIMEOUT,
     BATCH_BYTES,
     CANCEL_GRACE_SECONDS,
     DELIVERY_TIMEOUT,
-    Lanes,
+    ProducerPartitions,
     check_client,
 )
-from penstock.client.producers.turns import Guard, is_free, pause, publish, turn
+from penstock.client.producers.turns import TurnLock, pause, publish, turn, wait_until_free
 from penstock.client.registry import PublishingProperties
 from penstock.wire.http import Exchange
 
@@ -34,35 +34,37 @@ T = TypeVar("T")
 
 
 class IdempotentProducer(Closing):
-    """Publishes to the partitions of one event type, each event at most once and in order.
+    """Publishes events to the partitions of one event type, each at most once and in order.
 
-    Within an event type, a partition and a producer group an event is stored at most once; a call that returns has
-    stored its events exactly once; and after any failure the next call on the same partition finds out what has become
-    of the last one before it sends anything. Partitions are independent of each other. What ends the promise is told in
-    docs/guides/idempotent-publishing.md.
+    Within an event type, partition and producer group an event is stored at most once, and a call that returns has
+    stored its events exactly once. After a failure the next call on the same partition first finds out whether the last
+    batch is stored. Partitions are independent of each other. docs/guides/idempotent-publishing.md describes the limits
+    of these guarantees.
 
-    What it is made with stays as it is. Its methods may be called from several threads: on
-    one partition they have their turns in the order in which they came.
+    Several threads may call its methods at one time. Calls on one partition run one at a time, in order.
 
     Args:
-        client: The hub's client, which stays open when this is closed.
-        event_type: Where to.
-        producer_group: A name that lasts, such as that of the service: another producer with it takes over, and shuts
-            this one out. None: one that nobody has had, which is known after the first call.
-        partition_options: With which epoch and number to begin, by partition.
-        retry: How a batch is sent again, and the hub asked again.
-        pinned: Whether the hub is to remember this group however long nothing is heard of it.
-        delivery_timeout: Seconds for which one call tries.
-        attempt_timeout: Seconds without a sign of the hub after which an attempt is given up.
-        on_unknown: What to do before anything else where it is not known whether the last batch is stored. `resolve`:
-            find out; if it is, handing the same events in again succeeds without sending them. `republish`: only see to
-            it that it is not stored from here on; handing the same events in again may store them twice.
-        cancel_grace_seconds: Seconds for which a call that is cancelled waits for the answer to what it has sent.
-        on_resolution: Called with what was found out, before the call that has found it out goes on: it may not publish
-            to the same partition itself.
+        client: The hub's client. It is not closed with the producer.
+        event_type: The event type to publish to.
+        producer_group: A lasting name, such as the service's. A new producer of the same group fences this one. None
+            creates a unique group, which is known after the first call.
+        partition_options: The first epoch and sequence number, by partition.
+        retry: Retries of a batch and of other requests.
+        pinned: Keep the state of the producer group at the hub for any time without activity.
+        delivery_timeout: Seconds after which a call fails.
+        attempt_timeout: Seconds without a response after which an attempt fails.
+        on_unknown: How to continue if it is unknown whether the last batch is stored. `resolve` finds out; if it is
+            stored, sending the same events again succeeds without storing them twice. `republish` only makes sure that
+            it is not stored later; sending the same events again may store them twice.
+        cancel_grace_seconds: Seconds that a cancelled call waits for the response to the batch in flight.
+        on_resolution: Called with the outcome of a batch as soon as it is known, before the call goes on. It must not
+            publish to the same partition.
 
     Raises:
-        BadParameter: an argument is out of range.
+        BadParameter: An argument is out of range.
+
+    >>> with IdempotentProducer(client, "order.placed") as producer:  # doctest: +SKIP
+    ...     result = producer.send({"id": 1}, partition=0)
     """
 
     def __init__(
@@ -82,10 +84,10 @@ class IdempotentProducer(Closing):
     ) -> None:
         check_client(client, Client, "an AsyncIdempotentProducer is made")
         protocol, self._transport = client.parts()
-        self._lanes = Lanes(
+        self._partitions = ProducerPartitions(
             protocol,
             event_type,
-            Guard,
+            TurnLock,
             group=producer_group,
             options=partition_options or {},
             retry=retry,
@@ -96,17 +98,17 @@ class IdempotentProducer(Closing):
             cancel_grace_seconds=cancel_grace_seconds,
             on_resolution=on_resolution,
         )
-        self._naming = Guard()
+        self._group_lock = TurnLock()
 
     @property
     def event_type(self) -> str:
-        """Where it publishes to."""
-        return self._lanes.producing.event_type
+        """The event type that it publishes to."""
+        return self._partitions.protocol.event_type
 
     @property
     def producer_group(self) -> str | None:
-        """Its producer group; None: it has not got one yet."""
-        return self._lanes.producing.group
+        """The producer group; None until the hub has assigned one."""
+        return self._partitions.protocol.group
 
     def send(
         self,
@@ -116,103 +118,107 @@ class IdempotentProducer(Closing):
         cancel: Cancel | None = None,
         timeout: float | None = None,
     ) -> PublishResult:
-        """Publish one event, any number of them, or an EventBatch, all or none; return when they are durably stored.
+        """Publish events to a partition, all or none. Return once they are durably stored.
 
-        Each `Event`, and the batch, knows its number afterwards; where this fails they are as before, and can be handed
-        in again, in this set or another. One without events does nothing.
+        Each Event, and an EventBatch, knows its sequence number afterwards. If the call fails they are unchanged and
+        can be sent again, in this or another call. Without events the call does nothing.
 
         Args:
-            events: An event, or an iterable of them: of what `Client.publish` takes, or of `Event`.
-            partition: Where to; that of a batch is known.
-            cancel: A `threading.Event` by which the call is told to stop. What has been sent by then is waited for, for
-                as long as `cancel_grace_seconds`: if it was stored, the call succeeds.
-            timeout: Seconds for this call, in place of `delivery_timeout`.
+            events: One event or an iterable of events, as for `Client.publish`, or of `Event`; or an EventBatch.
+            partition: The partition; optional for an EventBatch.
+            cancel: A `threading.Event` that cancels the call. The batch in flight is awaited for up to
+                `cancel_grace_seconds`: if it is stored, the call succeeds.
+            timeout: Seconds after which this call fails, instead of `delivery_timeout`.
 
         Raises:
-            PartitionRequired: no partition was named.
-            AlreadyPublished: one of them has been published; nothing was sent.
-            InvalidEvent, EventTooLarge, PartitionRefused and others: they were refused, and nothing of them is stored.
-                Their field `outcome` is `unknown` where an attempt before may have stored them.
-            RetriesExhausted: they could not be published in time. Its field `outcome` is `unknown` where they may be
-                stored: the next call on this partition finds out.
-            BadParameter, Conflict: it was not asked for as it can be; nothing was sent.
-            PublishCancelled: the call was cancelled; it has the same field.
-            ProducerUnsafe: it is not safe to go on in this partition: close this producer and make another one.
-            ClaimRefused, EpochExhausted: the epoch that it is to begin with cannot be had.
+            PartitionRequired: *partition* is missing.
+            AlreadyPublished: One of the events is published already. Nothing was sent.
+            BadParameter, Conflict: An argument is invalid, or the producer is closed. Nothing was sent.
+            InvalidEvent, EventTooLarge, PartitionRefused: The events were refused, and none is stored. Field `outcome`
+                is `unknown` if an earlier attempt may have stored them.
+            RetriesExhausted: The events could not be published in time. Field `outcome` is `unknown` if they may be
+                stored; the next call on this partition finds out.
+            PublishCancelled: The call was cancelled. It has field `outcome`, too.
+            ProducerUnsafe: The producer cannot go on in this partition: close it and create a new one.
+            ClaimRefused, EpochExhausted: The hub refused the first epoch.
         """
         check_cancel(cancel)
-        lane, values = self._lanes.given(events, partition)
+        state, values = self._partitions.resolve_target(events, partition)
         if not values:
-            return self._lanes.nothing(lane)
-        operation = self._lanes.operation(timeout, cancel.is_set if cancel else None, values)
+            return self._partitions.empty_result(state)
+        call = self._partitions.begin_call(timeout, cancel.is_set if cancel else None, values)
 
         def work() -> None:
-            self._begin(lane, operation, cancel)
-            self._carry_out(self._lanes.producing.send(lane, values, operation), cancel)
+            self._begin(state, call, cancel)
+            self._carry_out(self._partitions.protocol.send(state, values, call), cancel)
 
-        with self._lanes.marked(events, operation), self._lanes.told(lane, operation):
-            entered = self._entered(lane, operation)
-            return publish(work, entered, cancel, lanes=self._lanes, lane=lane, operation=operation)
+        with self._partitions.lock_batch(events, call), self._partitions.annotate_errors(state, call):
+            entered = self._turn(state, call)
+            return publish(work, entered, cancel, partitions=self._partitions, state=state, call=call)
 
     def create_batch(self, partition: int, max_bytes: int = BATCH_BYTES) -> EventBatch:
-        """Return an empty batch for *partition*, which takes events up to *max_bytes*.
+        """Return an empty batch for *partition*, which accepts events up to *max_bytes*.
 
         Raises:
-            EventTypeNotFound: there is no such event type.
+            EventTypeNotFound: The event type does not exist.
         """
-        lane, operation = self._lanes.lane(partition), self._lanes.operation(None)
-        with self._lanes.told(lane, operation):
-            category = self._transport.carry_out(self._lanes.producing.category(operation))
-        return self._lanes.batch(lane, max_bytes, category)
+        state, call = self._partitions.state(partition), self._partitions.begin_call(None)
+        with self._partitions.annotate_errors(state, call):
+            category = self._transport.carry_out(self._partitions.protocol.category(call))
+        return self._partitions.new_batch(state, max_bytes, category)
 
     def get_publishing_properties(self, partition: int, *, refresh: bool = False) -> PublishingProperties:
-        """Return how far it has come in a partition, in which it begins if it has not; *refresh*: by what the hub says.
-
-        Raises:
-            ClaimRefused, EpochExhausted: the epoch that it is to begin with cannot be had.
-            ProducerNotFound: the hub knows nothing of it any more.
-        """
-        lane, operation = self._lanes.lane(partition), self._lanes.operation(None)
-        with self._entered(lane, operation):
-            self._begin(lane, operation)
-            if refresh:
-                return self._transport.carry_out(self._lanes.producing.properties(lane, operation))
-        return self._lanes.properties(lane)
-
-    def resolve(self, partition: int) -> Resolution | None:
-        """Find out, once and for all, whether the last batch is stored; None: that is known.
-
-        Raises:
-            ProducerUnsafe: somebody else has taken over, or the hub has lost something.
-        """
-        lane, operation = self._lanes.lane(partition), self._lanes.operation(None)
-        with self._entered(lane, operation):
-            return self._transport.carry_out(self._lanes.producing.resolve(lane, operation))
-
-    def close(self, timeout: float | None = None) -> CloseReport:
-        """Publish nothing more, wait for what is being published, and return what is left open.
+        """Return the state of the producer in a partition, after claiming an epoch if it has none.
 
         Args:
-            timeout: Seconds to wait; None: as long as the calls last.
+            partition: The partition.
+            refresh: Return the state at the hub rather than the producer's own.
+
+        Raises:
+            ClaimRefused, EpochExhausted: The hub refused the first epoch.
+            ProducerNotFound: The hub has forgotten the producer.
         """
-        operation = self._lanes.closed(timeout)
-        lanes = [(lane.partition, self._lanes.guard(lane)) for lane in self._lanes.all()]
-        unfinished = [partition for partition, guard in lanes if not is_free(guard, operation)]
-        return self._lanes.report(unfinished)
+        state, call = self._partitions.state(partition), self._partitions.begin_call(None)
+        with self._turn(state, call):
+            self._begin(state, call)
+            if refresh:
+                return self._transport.carry_out(self._partitions.protocol.properties(state, call))
+        return self._partitions.properties(state)
+
+    def resolve(self, partition: int) -> Resolution | None:
+        """Find out whether the last batch is stored; return None if that is known.
+
+        Raises:
+            ProducerUnsafe: Another producer has fenced this one, or the hub has lost events.
+        """
+        state, call = self._partitions.state(partition), self._partitions.begin_call(None)
+        with self._turn(state, call):
+            return self._transport.carry_out(self._partitions.protocol.resolve(state, call))
+
+    def close(self, timeout: float | None = None) -> CloseReport:
+        """Refuse further calls, wait for running ones, and return the partitions that are not in order.
+
+        Args:
+            timeout: Maximum seconds to wait; None waits until all calls end.
+        """
+        call = self._partitions.close(timeout)
+        partitions = [(state.partition, self._partitions.lock(state)) for state in self._partitions.states()]
+        unfinished = [partition for partition, lock in partitions if not wait_until_free(lock, call)]
+        return self._partitions.report(unfinished)
 
     def __repr__(self) -> str:
-        return self._lanes.shown(self)
+        return self._partitions.describe(self)
 
-    def _begin(self, lane: Lane, operation: Operation, cancel: Cancel | None = None) -> None:
-        """Begin in a partition; one at a time as long as there is no group, so that all have the same."""
+    def _begin(self, state: PartitionState, call: ProducerCall, cancel: Cancel | None = None) -> None:
+        """Claim an epoch. Without a producer group one partition at a time does, so that all get the same group."""
         if self.producer_group is None:
-            with turn(self._naming, self._lanes, lane, operation):
-                self._carry_out(self._lanes.producing.begin(lane, operation), cancel)
+            with turn(self._group_lock, self._partitions, state, call):
+                self._carry_out(self._partitions.protocol.begin(state, call), cancel)
         else:
-            self._carry_out(self._lanes.producing.begin(lane, operation), cancel)
+            self._carry_out(self._partitions.protocol.begin(state, call), cancel)
 
     def _carry_out(self, exchange: Exchange[T], cancel: Cancel | None) -> T:
-        talk = Talk(self._transport.http, exchange, sleep=pause(cancel))
+        talk = ExchangeRun(self._transport.http, exchange, sleep=pause(cancel))
         try:
             while talk.advance() is not None:
                 pass
@@ -221,7 +227,7 @@ class IdempotentProducer(Closing):
             talk.close()
 
     @contextmanager
-    def _entered(self, lane: Lane, operation: Operation) -> Iterator[None]:
-        with turn(self._lanes.guard(lane), self._lanes, lane, operation):
-            self._lanes.check_open()
+    def _turn(self, state: PartitionState, call: ProducerCall) -> Iterator[None]:
+        with turn(self._partitions.lock(state), self._partitions, state, call):
+            self._partitions.check_open()
             yield

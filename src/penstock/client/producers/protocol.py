@@ -1,14 +1,14 @@
-"""The protocol side of an idempotent producer, without I/O.
+"""Protocol of an idempotent producer; it does no I/O.
 
 It sends batches, and finds out whether a batch of unknown outcome is stored: docs/decisions/idempotent-producers.md.
-Every request to the hub can be repeated without harm.
+Every request can be repeated safely.
 
 Invariants:
-    A retry sends the same bytes with the same numbers.
-    A number is used for other events only if the events sent under it before are certainly not stored.
+    A retry sends the same bytes with the same sequence numbers.
+    A sequence number is reused for other events only if the first ones are certainly not stored.
     While the outcome of a batch is unknown, nothing else is sent to its partition.
-    A verdict on a batch is final: it is given once no copy of the batch can be stored any more.
-    A verdict is what the hub has found by comparing the batch with what it has stored.
+    The outcome of a batch is final: it is reported once no copy of the batch can be stored any more.
+    The outcome is determined by the hub, which compares the batch with the stored events.
 """
 
 import time
@@ -23,19 +23,19 @@ from penstock.client.http.exchanges import RetryPolicy
 from penstock.client.log.publishing import Event, check_unpublished
 from penstock.client.producers.options import OnUnknown, PublishResult, Resolution
 from penstock.client.producers.partition_state import (
-    Lane,
-    Numbered,
-    Operation,
-    exhausted,
-    is_transient,
-    lost,
+    NumberedBatch,
+    PartitionState,
+    ProducerCall,
+    add_outcome,
+    error_ranges,
+    exhausted_error,
+    fail_partition,
+    http_status,
+    is_retryable,
+    lost_events_error,
     may_be_stored,
-    poisoned,
-    ranges_in,
-    ranges_told,
-    regressed,
-    status,
-    told,
+    regression_error,
+    stored_ranges,
 )
 from penstock.client.protocol import HubProtocol
 from penstock.client.registry import PublishingProperties, hub_address, properties_of
@@ -53,7 +53,17 @@ from penstock.errors import (
     SequenceTooOld,
 )
 from penstock.wire import producers as wire
-from penstock.wire.http import Answer, Backoff, Exchange, Pause, Request, fetch, malformed, patiently, refusal
+from penstock.wire.http import (
+    Exchange,
+    HttpRequest,
+    HttpResponse,
+    Pause,
+    RetryBackoff,
+    error_of,
+    fetch,
+    malformed_answer,
+    retry_until,
+)
 from penstock.wire.log.zeroeventhub import NDJSON
 
 _ACCEPTED: Final = {"accept": "application/json"}
@@ -65,8 +75,8 @@ class _EventType(msgspec.Struct):
     category: str = "undefined"
 
 
-class Asking:
-    """Asks about the producers of one event type, as long as an operation lasts, and as often as *retry* says."""
+class ProducerRequests:
+    """Requests about the producers of one event type, retried until the call's deadline as *retry* allows."""
 
     def __init__(
         self, url: str, event_type: str, retry: RetryPolicy, attempt_timeout: float, clock: Callable[[], float]
@@ -78,254 +88,262 @@ class Asking:
         self._clock = clock
 
     def claim(
-        self, lane: Lane, group: str | None, wanted: Mapping[str, Any], operation: Operation
-    ) -> Exchange[wire.Shown]:
-        """Claim an epoch; of a new group, where none is named.
+        self, state: PartitionState, group: str | None, wanted: Mapping[str, Any], call: ProducerCall
+    ) -> Exchange[wire.ProducerProperties]:
+        """Claim an epoch, in a new producer group if *group* is None.
 
         Raises:
-            ClaimRefused, EpochExhausted: it cannot be had.
+            ClaimRefused, EpochExhausted: The hub refused the claim.
         """
-        url = self._address(lane, "producers") if group is None else self._address(lane, "producers", group)
-        body = msgspec.json.encode({**wanted, "claim_id": lane.claim_id})
+        url = self._address(state, "producers") if group is None else self._address(state, "producers", group)
+        body = msgspec.json.encode({**wanted, "claim_id": state.claim_id})
         method = "POST" if group is None else "PUT"
         return (
-            yield from self._asked(Request(method=method, url=url, headers=_JSON, body=body), operation, wire.Shown)
+            yield from self._fetch(
+                HttpRequest(method=method, url=url, headers=_JSON, body=body), call, wire.ProducerProperties
+            )
         )
 
-    def standing(self, lane: Lane, operation: Operation) -> Exchange[wire.Shown | None]:
-        """Ask how far a producer has come; None: the hub knows nothing of it."""
-        request = Request(method="GET", url=self._address(lane, "producers", lane.group), headers=_ACCEPTED)
+    def show(self, state: PartitionState, call: ProducerCall) -> Exchange[wire.ProducerProperties | None]:
+        """Return the state of a producer at the hub; None if the hub does not know it."""
+        request = HttpRequest(method="GET", url=self._address(state, "producers", state.group), headers=_ACCEPTED)
         try:
-            return (yield from self._asked(request, operation, wire.Shown))
+            return (yield from self._fetch(request, call, wire.ProducerProperties))
         except ProducerNotFound:
             return None
 
-    def category(self, operation: Operation) -> Exchange[str]:
+    def category(self, call: ProducerCall) -> Exchange[str]:
         """Return the category of the event type.
 
         Raises:
-            EventTypeNotFound: there is none such.
+            EventTypeNotFound: The event type does not exist.
         """
-        request = Request(method="GET", url=hub_address(self._url, "event-types", self._event_type), headers=_ACCEPTED)
-        return (yield from self._asked(request, operation, _EventType)).category
+        request = HttpRequest(
+            method="GET", url=hub_address(self._url, "event-types", self._event_type), headers=_ACCEPTED
+        )
+        return (yield from self._fetch(request, call, _EventType)).category
 
-    def batch(self, lane: Lane, numbered: Numbered, operation: Operation) -> Request:
-        """Return the request that publishes a batch, the same each time."""
-        numbers = {wire.GROUP: lane.group, wire.EPOCH: str(numbered.epoch), wire.SEQUENCE: str(numbered.first)}
-        return Request(
+    def publish_request(self, state: PartitionState, batch: NumberedBatch, call: ProducerCall) -> HttpRequest:
+        """Return the request that publishes *batch*; it is the same each time."""
+        numbers = {wire.GROUP: state.group, wire.EPOCH: str(batch.epoch), wire.SEQUENCE: str(batch.first)}
+        return HttpRequest(
             method="POST",
-            url=self._address(lane, "events"),
+            url=self._address(state, "events"),
             headers={"content-type": NDJSON, **_ACCEPTED, **numbers},
-            body=numbered.body,
-            timeout=operation.within(self._attempt_timeout),
+            body=batch.body,
+            timeout=call.within(self._attempt_timeout),
         )
 
-    def repeat(self, lane: Lane, numbered: Numbered, operation: Operation) -> Exchange[wire.Result]:
-        """Publish a batch again, to see what has become of it.
+    def repeat(self, state: PartitionState, batch: NumberedBatch, call: ProducerCall) -> Exchange[wire.PublishedBatch]:
+        """Publish a batch again, to find out whether it is stored.
 
         Raises:
-            ProducerUnsafe: its numbers are not given to it any more; says whether it is stored.
+            ProducerUnsafe: The batch is refused; the error says whether it is stored.
         """
-        return (yield from self._asked(self.batch(lane, numbered, operation), operation, wire.Result))
+        return (yield from self._fetch(self.publish_request(state, batch, call), call, wire.PublishedBatch))
 
-    def _asked(self, request: Request, operation: Operation, shape: type[Shape]) -> Exchange[Shape]:
-        """Ask what can be asked again without harm."""
+    def _fetch(self, request: HttpRequest, call: ProducerCall, shape: type[Shape]) -> Exchange[Shape]:
+        """Send a request that can be repeated safely."""
 
         def attempt() -> Exchange[Shape]:
-            operation.check()
-            answer = yield from fetch(replace(request, timeout=operation.within(self._attempt_timeout)))
+            call.check()
+            answer = yield from fetch(replace(request, timeout=call.within(self._attempt_timeout)))
             if answer.status not in (HTTPStatus.OK, HTTPStatus.CREATED):
-                raise refusal(answer)
-            return decoded(answer, shape)
+                raise error_of(answer)
+            return decode_response(answer, shape)
 
         return (
-            yield from patiently(
-                attempt, is_transient, operation.deadline - self._clock(), self._clock,
+            yield from retry_until(
+                attempt, is_retryable, call.deadline - self._clock(), self._clock,
                 delay_seconds_max=self._retry.max_delay_seconds, attempts_max=self._retry.max_attempts,
             )
         )  # fmt: skip
 
-    def _address(self, lane: Lane, *path: str) -> str:
-        """Return the address of something that belongs to the partition."""
-        return hub_address(self._url, "event-types", self._event_type, "partitions", str(lane.partition), *path)
+    def _address(self, state: PartitionState, *path: str) -> str:
+        """Return the address of *path* of the partition."""
+        return hub_address(self._url, "event-types", self._event_type, "partitions", str(state.partition), *path)
 
 
-def decoded(answer: Answer, shape: type[Shape]) -> Shape:
-    """Return what an answer says.
+def decode_response(answer: HttpResponse, shape: type[Shape]) -> Shape:
+    """Return the JSON body of a response.
 
     Raises:
-        MalformedAnswer: it is no such thing.
+        MalformedAnswer: The body is not of that type.
     """
     try:
         return msgspec.json.decode(answer.body, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise malformed(answer.url, f"it answered {answer.body[:200]!r} to what was asked") from error
+        raise malformed_answer(answer.url, f"it answered {answer.body[:200]!r} to what was asked") from error
 
 
-class Resolving:
-    """What one producer does about what is in doubt.
+class OutcomeResolver:
+    """Resolves batches of unknown outcome, for one producer.
 
     Args:
-        asking: By which the hub is asked.
-        claims: What each claim asks for besides.
-        on_unknown: Whether it is found out, or only seen to that it is not stored from here on.
-        on_resolution: Is told what was found out.
+        requests: The requests to the hub.
+        claims: Additional members of each claim.
+        on_unknown: Whether to resolve the outcome, or only to make sure that the batch is not stored later.
+        on_resolution: Called with each outcome.
     """
 
     def __init__(
         self,
-        asking: Asking,
+        requests: ProducerRequests,
         claims: Mapping[str, Any],
         on_unknown: OnUnknown,
         on_resolution: Callable[[Resolution], object] | None,
     ) -> None:
-        self._asking = asking
+        self._requests = requests
         self._claims = claims
         self._on_unknown = on_unknown
         self._on_resolution = on_resolution
 
-    def resolve(self, lane: Lane, operation: Operation) -> Exchange[Resolution | None]:
-        """Find out, once and for all, whether what is doubtful is stored; None: nothing is doubtful.
+    def resolve(self, state: PartitionState, call: ProducerCall) -> Exchange[Resolution | None]:
+        """Find out whether the unresolved batch is stored; return None if there is none.
 
-        Where asking leaves it open, the next epoch is claimed, so that nothing which is still on its way can be stored
-        any more: then what the epoch before has ended with says it.
+        If the hub's state leaves it open, the next epoch is claimed, so that no copy of the batch that is still on its
+        way can be stored. The state at the end of the previous epoch then gives the outcome.
 
         Raises:
-            ProducerUnsafe: somebody else has taken over, or the hub has lost something.
+            ProducerUnsafe: Another producer has fenced this one, or the hub has lost events.
         """
-        numbered = lane.doubtful
-        if numbered is None:
+        batch = state.unresolved
+        if batch is None:
             return None
-        lane.check()
+        state.check()
         if self._on_unknown == "republish":
-            yield from self._fence(lane, numbered, operation)
-            with operation.holding():
-                lane.plain.drop(numbered.events)
-                lane.clear()
+            yield from self._fence(state, batch, call)
+            with call.hold():
+                state.plain.drop(batch.events)
+                state.mark_ready()
             return None
         is_open = True
-        if lane.epoch == numbered.epoch:  # Else it is shut out already.
-            shown = yield from self._asking.standing(lane, operation)
-            if not _is_past(shown, numbered):
-                _check_kept(lane, numbered, shown, operation)
-                is_open = yield from self._fence(lane, numbered, operation)
-        stored, ranges = (yield from self._fate(lane, numbered, operation)) if is_open else (False, ())
-        with operation.holding():
-            if stored and lane.epoch == numbered.epoch:
-                lane.advance(len(numbered.events), ranges)
-            resolution = _resolved(lane, numbered, stored, ranges)
+        if state.epoch == batch.epoch:  # Else it is shut out already.
+            shown = yield from self._requests.show(state, call)
+            if not _is_past(shown, batch):
+                _check_kept(state, batch, shown, call)
+                is_open = yield from self._fence(state, batch, call)
+        stored, ranges = (yield from self._find_outcome(state, batch, call)) if is_open else (False, ())
+        with call.hold():
+            if stored and state.epoch == batch.epoch:
+                state.advance(len(batch.events), ranges)
+            resolution = _record_resolution(state, batch, stored, ranges)
             if stored is None:
-                fields = {"producer_group": lane.group, "partition": lane.partition, "received": numbered.first}
-                lane.poison(SequenceTooOld(**fields))
-        self._tell(resolution)
-        lane.check()
+                fields = {"producer_group": state.group, "partition": state.partition, "received": batch.first}
+                state.fail(SequenceTooOld(**fields))
+        self._report(resolution)
+        state.check()
         return resolution
 
-    def _fate(
-        self, lane: Lane, numbered: Numbered, operation: Operation
+    def _find_outcome(
+        self, state: PartitionState, batch: NumberedBatch, call: ProducerCall
     ) -> Exchange[tuple[bool | None, Sequence[OffsetRange]]]:
-        """Find out whether a batch is stored, and where, once it is either past or shut out; None: nobody knows.
+        """Return whether an acknowledged or fenced batch is stored, and where; None if the hub has forgotten.
 
-        Handed in once more it is not stored twice, and the hub compares it with what it has under its numbers: that may
-        be another's, who has the same group and the same epoch.
+        Sending it again does not store it twice: the hub compares it with the events stored under its numbers, which
+        another producer of the same group and epoch may have written.
         """
         try:
-            found = yield from self._asking.repeat(lane, numbered, operation)
+            found = yield from self._requests.repeat(state, batch, call)
         except (ProducerFenced, ProducerStateExpired) as error:
-            return error.committed, ranges_told(error)
+            return error.committed, error_ranges(error)
         except ProducerUnsafe as error:
-            with operation.holding():
-                raise poisoned(lane, numbered, error, operation, is_open=True) from error.__cause__
-        return True, ranges_in(found)
+            with call.hold():
+                raise fail_partition(state, batch, error, call, is_open=True) from error.__cause__
+        return True, stored_ranges(found)
 
-    def _fence(self, lane: Lane, numbered: Numbered, operation: Operation) -> Exchange[bool]:
-        """Claim the epoch after ours, so that nothing of ours is stored any more; tell whether anything may be."""
-        begun, is_behind = lane.begun, False
+    def _fence(self, state: PartitionState, batch: NumberedBatch, call: ProducerCall) -> Exchange[bool]:
+        """Claim the next epoch to fence this producer's own copies; return whether the batch may be stored."""
+        begun, is_behind = state.begun, False
         try:
             try:
-                shown = yield from self._claim(lane, operation, epoch="next", if_epoch=lane.epoch)
+                shown = yield from self._claim(state, call, epoch="next", if_epoch=state.epoch)
             except ClaimRefused as error:
-                is_behind = _is_behind(error, lane.epoch)
+                is_behind = _is_behind(error, state.epoch)
                 if not is_behind:
                     raise
-                shown = yield from self._claim(lane, operation, epoch=lane.epoch + 1)
+                shown = yield from self._claim(state, call, epoch=state.epoch + 1)
         except ClaimRefused as error:
-            yield from self._taken_over(lane, numbered, operation, error)
-        is_open = not is_behind or (shown.previous is not None and shown.previous.epoch == numbered.epoch)
-        missing = (numbered.first - begun) % lane.modulus
-        with operation.holding():
-            lane.adopt(shown)
+            yield from self._resolve_fenced(state, batch, call, error)
+        is_open = not is_behind or (shown.previous is not None and shown.previous.epoch == batch.epoch)
+        missing = (batch.first - begun) % state.modulus
+        with call.hold():
+            state.adopt(shown)
             if missing and not is_open:
-                raise lane.poison(lost(lane, numbered, begun, missing))
-            lane.doubt(numbered)  # What has become of it is still to be found out.
+                raise state.fail(lost_events_error(state, batch, begun, missing))
+            state.mark_unresolved(batch)  # What has become of it is still to be found out.
         return is_open
 
-    def _claim(self, lane: Lane, operation: Operation, **wanted: Any) -> Exchange[wire.Shown]:
-        return (yield from self._asking.claim(lane, lane.group, {**wanted, **self._claims}, operation))
+    def _claim(self, state: PartitionState, call: ProducerCall, **wanted: Any) -> Exchange[wire.ProducerProperties]:
+        return (yield from self._requests.claim(state, state.group, {**wanted, **self._claims}, call))
 
-    def _taken_over(
-        self, lane: Lane, numbered: Numbered, operation: Operation, error: ClaimRefused
+    def _resolve_fenced(
+        self, state: PartitionState, batch: NumberedBatch, call: ProducerCall, error: ClaimRefused
     ) -> Exchange[NoReturn]:
-        """Find out what has become of a batch, since somebody else has shut it out; then publish nothing more."""
+        """Find out the outcome of a batch that another producer has fenced; then refuse further batches."""
         current = error.current_epoch
-        fields = {"producer_group": lane.group, "partition": lane.partition, "current_epoch": current}
+        fields = {"producer_group": state.group, "partition": state.partition, "current_epoch": current}
         if self._on_unknown == "republish":
-            with operation.holding():
-                raise lane.poison(ProducerFenced(**fields)) from error
-        stored, ranges = yield from self._fate(lane, numbered, operation)
-        with operation.holding():
-            resolution = _resolved(lane, numbered, stored, ranges)
-            fenced = lane.poison(ProducerFenced(**fields, committed=stored))
-        self._tell(resolution)
+            with call.hold():
+                raise state.fail(ProducerFenced(**fields)) from error
+        stored, ranges = yield from self._find_outcome(state, batch, call)
+        with call.hold():
+            resolution = _record_resolution(state, batch, stored, ranges)
+            fenced = state.fail(ProducerFenced(**fields, committed=stored))
+        self._report(resolution)
         raise fenced from error
 
-    def _tell(self, resolution: Resolution) -> None:
+    def _report(self, resolution: Resolution) -> None:
         if self._on_resolution is not None:
             self._on_resolution(resolution)
 
 
-def _is_past(shown: wire.Shown | None, numbered: Numbered) -> bool:
-    """Tell whether a producer has come past a batch, in the epoch of that."""
-    if shown is None or shown.next_sequence is None or shown.epoch != numbered.epoch:
+def _is_past(shown: wire.ProducerProperties | None, batch: NumberedBatch) -> bool:
+    """Return whether the producer has advanced past *batch*, in the batch's epoch."""
+    if shown is None or shown.next_sequence is None or shown.epoch != batch.epoch:
         return False
-    ahead = (shown.next_sequence - numbered.first) % shown.sequence_modulus
-    return len(numbered.events) <= ahead < shown.sequence_modulus / 2
+    ahead = (shown.next_sequence - batch.first) % shown.sequence_modulus
+    return len(batch.events) <= ahead < shown.sequence_modulus / 2
 
 
-def _check_kept(lane: Lane, numbered: Numbered, shown: wire.Shown | None, operation: Operation) -> None:
-    """Raise ServerStateRegressed where the hub knows less than it has acknowledged."""
-    if shown is not None and shown.epoch > numbered.epoch:
+def _check_kept(
+    state: PartitionState, batch: NumberedBatch, shown: wire.ProducerProperties | None, call: ProducerCall
+) -> None:
+    """Raise ServerStateRegressed if the hub has lost acknowledged events."""
+    if shown is not None and shown.epoch > batch.epoch:
         return
     if shown is not None and shown.expired:
         return
-    is_ours = shown is not None and shown.epoch == numbered.epoch
-    expected = shown.next_sequence if shown is not None and is_ours and shown.next_sequence is not None else lane.begun
-    missing = (numbered.first - expected) % lane.modulus
-    if 0 < missing < lane.modulus / 2:
-        with operation.holding():
-            lane.clear()
-            raise lane.poison(lost(lane, numbered, expected, missing))
+    is_ours = shown is not None and shown.epoch == batch.epoch
+    expected = shown.next_sequence if shown is not None and is_ours and shown.next_sequence is not None else state.begun
+    missing = (batch.first - expected) % state.modulus
+    if 0 < missing < state.modulus / 2:
+        with call.hold():
+            state.mark_ready()
+            raise state.fail(lost_events_error(state, batch, expected, missing))
 
 
 def _is_behind(error: ClaimRefused, epoch: int) -> bool:
-    """Tell whether the hub has never heard of *epoch*, or not any more."""
+    """Return whether the hub has never seen *epoch*, or has forgotten it."""
     current = error.current_epoch
     return current is None or current < epoch
 
 
-def _resolved(lane: Lane, numbered: Numbered, stored: bool | None, ranges: Sequence[OffsetRange]) -> Resolution:
-    """Take note of what was found out, unless that is nothing."""
+def _record_resolution(
+    state: PartitionState, batch: NumberedBatch, stored: bool | None, ranges: Sequence[OffsetRange]
+) -> Resolution:
+    """Record the outcome in *state* and return it."""
     if stored:
-        lane.settle(numbered, ranges)
+        state.settle(batch, ranges)
     elif stored is not None:
-        lane.plain.drop(numbered.events)
+        state.plain.drop(batch.events)
     if stored is not None:
-        lane.clear()
-    return Resolution(lane.partition, numbered.epoch, numbered.first, len(numbered.events), stored, tuple(ranges))
+        state.mark_ready()
+    return Resolution(state.partition, batch.epoch, batch.first, len(batch.events), stored, tuple(ranges))
 
 
-class Producing:
-    """One idempotent producer, as far as no I/O is needed."""
+class ProducerProtocol:
+    """Protocol of one idempotent producer."""
 
     def __init__(
         self,
@@ -345,210 +363,219 @@ class Producing:
         self._hub = hub
         self._retry = retry
         self._pinned = {"pinned": True} if pinned else {}
-        self._asking = Asking(hub.url, event_type, retry, attempt_timeout, clock)
-        self._resolving = Resolving(self._asking, self._pinned, on_unknown, on_resolution)
+        self._requests = ProducerRequests(hub.url, event_type, retry, attempt_timeout, clock)
+        self._resolving = OutcomeResolver(self._requests, self._pinned, on_unknown, on_resolution)
         self._category: str | None = None
         self.clock = clock
 
-    def send(self, lane: Lane, values: Sequence[Any], operation: Operation) -> Exchange[PublishResult]:
-        """Publish *values*, those of them excepted that an earlier call has published without being told so.
+    def send(self, state: PartitionState, values: Sequence[Any], call: ProducerCall) -> Exchange[PublishResult]:
+        """Publish *values*, except those found to be stored by an earlier call.
 
         Raises:
-            RetriesExhausted: they could not be published in the time there was.
-            ProducerUnsafe: their numbers do not fit what is stored; the partition takes no more of this producer.
-            PenstockError: they were refused.
+            RetriesExhausted: The events could not be published in time.
+            ProducerUnsafe: The sequence numbers do not match the stored events; the partition accepts no more batches
+                of this producer.
+            PenstockError: The events were refused.
         """
         try:
-            lane.check()
-            yield from self.begin(lane, operation)
-            yield from self.resolve(lane, operation)
-            lane.check()
+            state.check()
+            yield from self.begin(state, call)
+            yield from self.resolve(state, call)
+            state.check()
         except ProducerUnsafe:
-            if self._is_known(lane, values, operation):  # However unsafe it is to go on: of these it was found out.
-                return self._finish(lane, operation)
+            if self._is_settled(state, values, call):  # However unsafe it is to go on: of these it was found out.
+                return self._finish(state, call)
             raise
-        if self._is_known(lane, values, operation):
-            return self._finish(lane, operation)
-        numbered = yield from self._numbered(lane, operation)
+        if self._is_settled(state, values, call):
+            return self._finish(state, call)
+        batch = yield from self._number_events(state, call)
         try:
-            yield from self._publish(lane, numbered, operation)
+            yield from self._publish(state, batch, call)
         except PenstockError:
-            if not operation.is_ambiguous:  # Nothing of it is stored: handed in again, plain values are new.
-                lane.plain.drop(numbered.events)
+            if not call.is_ambiguous:  # Nothing of it is stored: handed in again, plain values are new.
+                state.plain.drop(batch.events)
             raise
-        assert operation.result is not None
-        return operation.result
+        assert call.result is not None
+        return call.result
 
-    def begin(self, lane: Lane, operation: Operation) -> Exchange[None]:
-        """Claim an epoch in a partition, if that has not been done.
+    def begin(self, state: PartitionState, call: ProducerCall) -> Exchange[None]:
+        """Claim an epoch in a partition, if the producer has none.
 
         Raises:
-            ClaimRefused, EpochExhausted: it cannot be had.
+            ClaimRefused, EpochExhausted: The hub refused the claim.
         """
-        if lane.standing != "new":
-            _check_time(operation, lane.remembered_seconds)
+        if state.status != "new":
+            _check_time(call, state.remembered_seconds)
             return
-        options = {"epoch": lane.options.epoch, "starting_sequence": lane.options.starting_sequence}
+        options = {"epoch": state.options.epoch, "starting_sequence": state.options.starting_sequence}
         wanted = {name: value for name, value in options.items() if value is not None} | self._pinned
-        shown = yield from self._asking.claim(lane, self.group, wanted, operation)
+        shown = yield from self._requests.claim(state, self.group, wanted, call)
         if shown.expires_at is not None:
-            _check_time(operation, shown.expires_after_seconds)
-        with operation.holding():
+            _check_time(call, shown.expires_after_seconds)
+        with call.hold():
             self.group = shown.producer_group
-            lane.adopt(shown)
+            state.adopt(shown)
 
-    def resolve(self, lane: Lane, operation: Operation) -> Exchange[Resolution | None]:
-        """Find out whether what is doubtful is stored: see `Resolving.resolve`."""
-        return (yield from self._resolving.resolve(lane, operation))
+    def resolve(self, state: PartitionState, call: ProducerCall) -> Exchange[Resolution | None]:
+        """Find out the outcome of the unresolved batch; see `OutcomeResolver.resolve`."""
+        return (yield from self._resolving.resolve(state, call))
 
-    def properties(self, lane: Lane, operation: Operation) -> Exchange[PublishingProperties]:
-        """Ask the hub how far the producer has come in a partition.
+    def properties(self, state: PartitionState, call: ProducerCall) -> Exchange[PublishingProperties]:
+        """Return the state of the producer at the hub.
 
         Raises:
-            ProducerNotFound, ProducerStateExpired: the hub knows nothing of it any more.
+            ProducerNotFound, ProducerStateExpired: The hub has forgotten the producer.
         """
-        shown = yield from self._asking.standing(lane, operation)
+        shown = yield from self._requests.show(state, call)
         if shown is None:
-            fields = {"event_type": self.event_type, "partition": lane.partition, "producer_group": lane.group}
+            fields = {"event_type": self.event_type, "partition": state.partition, "producer_group": state.group}
             raise ProducerNotFound(**fields)
         return properties_of(shown)
 
-    def category(self, operation: Operation) -> Exchange[str]:
-        """Return the category of the event type, asked for once, and again when a batch was refused."""
+    def category(self, call: ProducerCall) -> Exchange[str]:
+        """Return the category of the event type. It is cached until a batch is refused."""
         if self._category is None:
-            self._category = yield from self._asking.category(operation)
+            self._category = yield from self._requests.category(call)
         return self._category
 
     def line(self, event: Event, category: str) -> bytes:
-        """Return the line that publishes *event*: the same each time."""
+        """Return the feed line of *event*; it is the same each time."""
         return event.line(category != "undefined", self._hub.publishing.line_of)
 
-    def _is_known(self, lane: Lane, values: Sequence[Any], operation: Operation) -> bool:
-        """Take up what is to be published; tell whether all of it was found to be stored."""
-        with operation.holding():
-            operation.events = events = lane.plain.events(values)
+    def _is_settled(self, state: PartitionState, values: Sequence[Any], call: ProducerCall) -> bool:
+        """Convert the call's values to events; return whether all of them are stored already."""
+        with call.hold():
+            call.events = events = state.plain.events(values)
             check_unpublished(events)  # Two calls may have had them, one of which has waited for the other.
-            return lane.known(events)
+            return state.are_settled(events)
 
-    def _numbered(self, lane: Lane, operation: Operation) -> Exchange[Numbered]:
-        """Give numbers to those events that were not found to be stored."""
-        category = yield from self.category(operation)
+    def _number_events(self, state: PartitionState, call: ProducerCall) -> Exchange[NumberedBatch]:
+        """Assign sequence numbers to the events that are not stored yet."""
+        category = yield from self.category(call)
         fresh, lines = [], []
-        for number, event in enumerate(operation.events, 1):
-            if lane.settled and event in lane.settled:
+        for number, event in enumerate(call.events, 1):
+            if state.settled and event in state.settled:
                 continue
             try:
                 lines.append(self.line(event, category))
             except (InvalidEvent, EventTooLarge) as error:
                 raise type(error)(**error.fields | {"line": number}) from error
             fresh.append(event)
-        with operation.holding():
-            lane.plain.keep(operation.events, operation.values)
-            return Numbered(lane.epoch, lane.next, fresh, b"".join(lines))
+        with call.hold():
+            state.plain.keep(call.events, call.values)
+            return NumberedBatch(state.epoch, state.next, fresh, b"".join(lines))
 
-    def _publish(self, lane: Lane, numbered: Numbered, operation: Operation) -> Exchange[None]:
-        """Send a batch again and again, as long as it may only have failed for now."""
-        backoff = Backoff(self._retry.max_delay_seconds)
+    def _publish(self, state: PartitionState, batch: NumberedBatch, call: ProducerCall) -> Exchange[None]:
+        """Send a batch until it is stored, refused, or out of attempts or time."""
+        backoff = RetryBackoff(self._retry.max_delay_seconds)
         was_unauthorized = False
         while True:
             try:
-                return (yield from self._attempt(lane, numbered, operation))
+                return (yield from self._attempt(state, batch, call))
             except ProducerUnsafe as error:
-                self._unsafe(lane, numbered, operation, error)
+                self._handle_unsafe(state, batch, call, error)
                 return
             except PenstockError as error:
-                with operation.holding():
-                    operation.in_flight = False
-                    operation.is_ambiguous |= may_be_stored(error)
-                    if not operation.is_ambiguous:
-                        lane.clear()
-                is_first_401 = status(error) == HTTPStatus.UNAUTHORIZED and not was_unauthorized
+                with call.hold():
+                    call.in_flight = False
+                    call.is_ambiguous |= may_be_stored(error)
+                    if not call.is_ambiguous:
+                        state.mark_ready()
+                is_first_401 = http_status(error) == HTTPStatus.UNAUTHORIZED and not was_unauthorized
                 was_unauthorized |= is_first_401  # Once: so the client's authentication can have another token.
-                if not is_first_401 and not is_transient(error):
+                if not is_first_401 and not is_retryable(error):
                     self._category = None  # The event type may be another by now.
-                    raise told(_counted(error, numbered, operation), lane, operation) from error.__cause__
+                    raise add_outcome(_renumber_line(error, batch, call), state, call) from error.__cause__
                 delay = backoff.delay(error)
-                is_spent = self._retry.max_attempts is not None and operation.attempts >= self._retry.max_attempts
-                if is_spent or self.clock() + delay > operation.deadline:
-                    raise exhausted(error, lane, operation) from error
+                is_spent = self._retry.max_attempts is not None and call.attempts >= self._retry.max_attempts
+                if is_spent or self.clock() + delay > call.deadline:
+                    raise exhausted_error(error, state, call) from error
                 pause = Pause(delay, error)
             yield pause
 
-    def _attempt(self, lane: Lane, numbered: Numbered, operation: Operation) -> Exchange[None]:
-        operation.check()
-        with operation.holding():
-            operation.in_flight = True
-            operation.attempts += 1
-            lane.doubt(numbered)
-        answer = yield from fetch(self._asking.batch(lane, numbered, operation))
+    def _attempt(self, state: PartitionState, batch: NumberedBatch, call: ProducerCall) -> Exchange[None]:
+        call.check()
+        with call.hold():
+            call.in_flight = True
+            call.attempts += 1
+            state.mark_unresolved(batch)
+        answer = yield from fetch(self._requests.publish_request(state, batch, call))
         if answer.status != HTTPStatus.OK:
-            raise refusal(answer)
-        found = decoded(answer, wire.Result)
-        self._stored(lane, numbered, operation, ranges_in(found), duplicate=found.outcome == "duplicate")
+            raise error_of(answer)
+        found = decode_response(answer, wire.PublishedBatch)
+        self._record_stored(state, batch, call, stored_ranges(found), duplicate=found.outcome == "duplicate")
 
-    def _stored(
-        self, lane: Lane, numbered: Numbered, operation: Operation, ranges: Sequence[OffsetRange], *, duplicate: bool
+    def _record_stored(
+        self,
+        state: PartitionState,
+        batch: NumberedBatch,
+        call: ProducerCall,
+        ranges: Sequence[OffsetRange],
+        *,
+        duplicate: bool,
     ) -> None:
-        with operation.holding():
-            operation.in_flight = False
-            lane.advance(len(numbered.events), ranges)
-            for event, publication in zip(numbered.events, lane.publications(numbered, ranges), strict=True):
-                event.published(publication)
-            lane.tell(operation.events)
-            is_whole = len(numbered.events) == len(operation.events)
-            operation.result = _result(operation, ranges if is_whole else None, duplicate=duplicate)
+        with call.hold():
+            call.in_flight = False
+            state.advance(len(batch.events), ranges)
+            for event, publication in zip(batch.events, state.publications(batch, ranges), strict=True):
+                event.mark_published(publication)
+            state.confirm(call.events)
+            is_whole = len(batch.events) == len(call.events)
+            call.result = _result(call, ranges if is_whole else None, duplicate=duplicate)
 
-    def _finish(self, lane: Lane, operation: Operation) -> PublishResult:
-        """Let the caller know what was found out: nothing is to be sent."""
-        with operation.holding():
-            lane.tell(operation.events)
-            operation.result = _result(operation, duplicate=True)
-        return operation.result
+    def _finish(self, state: PartitionState, call: ProducerCall) -> PublishResult:
+        """Report the events that were found to be stored; nothing is sent."""
+        with call.hold():
+            state.confirm(call.events)
+            call.result = _result(call, duplicate=True)
+        return call.result
 
-    def _unsafe(self, lane: Lane, numbered: Numbered, operation: Operation, error: ProducerUnsafe) -> None:
-        """Publish nothing more; but where the hub says that this very batch is stored, that has succeeded."""
-        if error.committed is True and regressed(lane, numbered, error) is None:
-            self._stored(lane, numbered, operation, ranges_told(error), duplicate=True)
-            with operation.holding():
-                lane.poison(error)
+    def _handle_unsafe(
+        self, state: PartitionState, batch: NumberedBatch, call: ProducerCall, error: ProducerUnsafe
+    ) -> None:
+        """Refuse further batches. If the hub says that this very batch is stored, the call has succeeded."""
+        if error.committed is True and regression_error(state, batch, error) is None:
+            self._record_stored(state, batch, call, error_ranges(error), duplicate=True)
+            with call.hold():
+                state.fail(error)
             return
-        with operation.holding():
-            operation.in_flight = False
-            raise poisoned(lane, numbered, error, operation, is_open=operation.is_ambiguous) from error.__cause__
+        with call.hold():
+            call.in_flight = False
+            raise fail_partition(state, batch, error, call, is_open=call.is_ambiguous) from error.__cause__
 
 
-def _check_time(operation: Operation, remembered_seconds: float) -> None:
-    """Raise BadParameter where the hub may forget a producer while it still tries."""
-    parameter, seconds = operation.lasts
+def _check_time(call: ProducerCall, remembered_seconds: float) -> None:
+    """Raise BadParameter if the hub may forget the producer during the call."""
+    parameter, seconds = call.limit
     if 2 * seconds > remembered_seconds:
         allowed = f"at most {remembered_seconds / 2:g}: half of the time for which the hub remembers a producer"
         raise BadParameter(parameter=parameter, value=seconds, allowed=allowed)
 
 
-def _counted(error: PenstockError, numbered: Numbered, operation: Operation) -> PenstockError:
-    """Let *error*, which calls an event by its place in what was sent, call it by its place in what was handed in."""
+def _renumber_line(error: PenstockError, batch: NumberedBatch, call: ProducerCall) -> PenstockError:
+    """Return *error* with its line counted among the events passed in, rather than those sent."""
     line = error.fields.get("line")
-    if type(line) is not int or len(numbered.events) == len(operation.events):
+    if type(line) is not int or len(batch.events) == len(call.events):
         return error
-    handed_in = operation.events.index(numbered.events[line - 1]) + 1
+    handed_in = call.events.index(batch.events[line - 1]) + 1
     return type(error)(**error.fields | {"line": handed_in})
 
 
-def _result(operation: Operation, ranges: Sequence[OffsetRange] | None = None, *, duplicate: bool) -> PublishResult:
-    """Return what came of events that are published, at *ranges* where that is known."""
-    first = operation.events[0]
+def _result(call: ProducerCall, ranges: Sequence[OffsetRange] | None = None, *, duplicate: bool) -> PublishResult:
+    """Return the result of a call whose events are stored, at *ranges* if known."""
+    first = call.events[0]
     assert first.published_epoch is not None and first.published_sequence is not None
     assert first.published_partition is not None
     if ranges is None:
-        ranges = ranges_of(each.published_offset for each in operation.events if each.published_offset is not None)
+        ranges = ranges_of(each.published_offset for each in call.events if each.published_offset is not None)
     return PublishResult(
         first.published_partition,
         first.published_epoch,
         first.published_sequence,
-        len(operation.events),
+        len(call.events),
         tuple(ranges),
         duplicate,
-        operation.attempts,
+        call.attempts,
     )
 
 

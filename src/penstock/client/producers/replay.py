@@ -1,12 +1,12 @@
-"""Publishes a series of events that can be gone through again from its beginning, such as a file: each of them once.
+"""Publish a series of events exactly once that can be read again from its beginning, such as a file.
 
-The place of an event in the series gives it its number: its partition is found from what it holds, and its number there
-is how many came before it. So whoever goes through the series again knows which of it the hub has, whatever happened.
+The sequence number of an event is its position among the series' events for its partition. So a program that reads the
+series again knows which events the hub has stored, whatever happened before.
 
 Invariants:
-    Nothing is sent before it is seen, in every partition, that the last event the hub has is the one of that number.
-    Nobody else gives numbers: in another epoch than the first, they would not be places in the series.
-    The hub remembers the group until it is told to forget it.
+    Nothing is sent before the last stored event of every partition is compared with the series' event of that number.
+    Only this module assigns numbers: in another epoch than the first they would not be positions.
+    The hub remembers the producer group until it is told to forget it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -39,11 +39,11 @@ from penstock.errors import (
 from penstock.schema.traversal import is_equal
 
 HELD_MAX: Final = 1_000_000
-"""So many events are held at most until it is seen that the series is the one that the hub has the beginning of."""
+"""Maximum number of events held until the stored events are known to be the beginning of the series."""
 PROGRESS_EVENTS: Final = 1_000
-"""After so many events that are passed over, progress is told."""
+"""Progress is reported after this number of skipped events."""
 _EPOCH: Final = 0
-"""A series is published in one epoch, so that its numbers are its places."""
+"""The epoch of a series: a single one, so that sequence numbers are positions."""
 _DERIVED: Final = "ce_"
 _KEY: Final = "ce_partitionkey"
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
@@ -51,18 +51,18 @@ _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """How far a series has been published."""
+    """The totals of a series."""
 
     count: int = 0
-    """Events that are stored."""
+    """Number of stored events."""
     skipped: int = 0
-    """How many of them were, before."""
+    """Number of these that were stored before."""
     byte_count: int = 0
-    """Bytes of the events that were sent."""
+    """Size of the sent events in bytes."""
 
 
-class _Track:
-    """A partition: how much of the series it has, and what is to come."""
+class _PartitionProgress:
+    """The progress of the series in one partition."""
 
     def __init__(self, partition: int, properties: PublishingProperties | None) -> None:
         self.partition = partition
@@ -70,31 +70,31 @@ class _Track:
         self.last_offset = properties.last_offset if properties else None
         self.seen = 0
         self.waiting: list[tuple[int, NewEvent]] = []
-        """What is not stored yet, each with its place in the series."""
+        """Events to send, with their positions in the series."""
         self.waiting_bytes = 0
 
     def wait(self, ordinal: int, event: NewEvent) -> None:
-        """Let an event wait for its turn."""
+        """Queue an event."""
         self.waiting.append((ordinal, event))
         self.waiting_bytes += len(event.data)
 
     def take(self, count: int) -> list[tuple[int, NewEvent]]:
-        """Return the first *count* that wait."""
+        """Remove and return the first *count* queued events."""
         taken, self.waiting = self.waiting[:count], self.waiting[count:]
         self.waiting_bytes -= sum(len(event.data) for _, event in taken)
         return taken
 
 
 class Replay:
-    """Publishes one series to one event type, under a producer group of its own.
+    """Publishes one series to one event type, under its own producer group.
 
     Args:
         client: The hub's client.
-        event_type: Where to.
-        producer_group: The name of the series: another one needs another.
-        batch_events: Events to send at one time.
-        batch_bytes: Bytes to send at one time.
-        progress: Called as it goes, with what is stored by then.
+        event_type: The event type.
+        producer_group: The name of the series. Each series needs its own.
+        batch_events: Maximum number of events in one batch.
+        batch_bytes: Maximum size of one batch, in bytes.
+        progress: Called with the totals after each batch.
     """
 
     def __init__(
@@ -114,18 +114,19 @@ class Replay:
         self._batch_bytes = batch_bytes
         self._progress = progress
         self.done = Replayed()
-        """What is stored by now."""
+        """The totals so far."""
 
     def publish(self, events: Iterable[NewEvent]) -> Replayed:
-        """Publish what of the series the hub has not; return when all of it is durably stored, each event once.
+        """Publish the events that are not stored yet; return once the whole series is durably stored.
 
         Raises:
-            ReplayDiffers: the hub has stored something else under that group, or more, or has been told to forget it;
-                or somebody else has claimed it.
-            Conflict: somebody else publishes the same series just now.
-            InvalidEvent, EventTooLarge, PartitionRefused: an event was refused. Its field `line` counts from 1 over the
-                series.
-            RetriesExhausted, ProducerUnsafe, Unavailable: it did not go on; to publish the series again goes on.
+            ReplayDiffers: The stored events differ from the series or are more, the hub was told to forget the group,
+                or another producer has claimed it.
+            Conflict: Another process publishes the same series.
+            InvalidEvent, EventTooLarge, PartitionRefused: An event was refused. Field `line` has its position in the
+                series, from 1.
+            RetriesExhausted, ProducerUnsafe, Unavailable: The series could not be completed. Publishing it again
+                continues.
         """
         choice = self._choice()
         tracks = [self._track(partition) for partition in range(choice.partition_count)]
@@ -133,12 +134,12 @@ class Replay:
             each.partition: PartitionPublishingOptions(epoch=_EPOCH, starting_sequence=each.stored) for each in tracks
         }
         unseen, held = sum(each.stored > 0 for each in tracks), 0
-        with self._alone(), self._producer(options) as to:
+        with self._report_rivals(), self._producer(options) as to:
             for ordinal, event in enumerate(events, 1):
                 track = tracks[_partition(choice, event, ordinal)]
                 track.seen += 1
                 if track.seen <= track.stored:
-                    unseen -= self._passed_over(track, ordinal, event)
+                    unseen -= self._skip(track, ordinal, event)
                     continue
                 track.wait(ordinal, event)
                 held += 1
@@ -158,43 +159,43 @@ class Replay:
         given = self._client, self._event_type
         return IdempotentProducer(*given, producer_group=self._group, partition_options=options, pinned=True)
 
-    def _track(self, partition: int) -> _Track:
+    def _track(self, partition: int) -> _PartitionProgress:
         try:
             properties = self._client.publishing_properties(self._event_type, partition, self._group)
         except ProducerStateExpired as error:
             reason = "the hub has been told to forget how far it had come, or the time for which it remembers is over"
-            raise self._differs(partition, reason) from error
+            raise self._difference(partition, reason) from error
         if properties is not None and properties.epoch != _EPOCH:
             reason = f"somebody else has claimed epoch {properties.epoch} of it, so its numbers are no places here"
-            raise self._differs(partition, reason)
-        return _Track(partition, properties)
+            raise self._difference(partition, reason)
+        return _PartitionProgress(partition, properties)
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Say so where somebody else publishes under that group meanwhile."""
+    def _report_rivals(self) -> Iterator[None]:
+        """Raise an error that says so if another process publishes under the same group."""
         try:
             yield
         except ProducerFenced as error:
-            raise self._differs(error.partition, "somebody else has claimed it meanwhile") from error
+            raise self._difference(error.partition, "somebody else has claimed it meanwhile") from error
         except (ClaimRefused, SequenceGap, SequenceOverlap) as error:
             told = f"somebody else publishes to {self._event_type!r} as {self._group!r} just now; wait for that to end"
             raise Conflict(told) from error
 
-    def _is_full(self, track: _Track) -> bool:
+    def _is_full(self, track: _PartitionProgress) -> bool:
         return len(track.waiting) >= self._batch_events or track.waiting_bytes >= self._batch_bytes
 
-    def _passed_over(self, track: _Track, ordinal: int, event: NewEvent) -> bool:
-        """Take note of an event that is stored; tell whether it is the last one, which is looked at."""
-        self._note(stored=1, skipped=1)
+    def _skip(self, track: _PartitionProgress, ordinal: int, event: NewEvent) -> bool:
+        """Count a stored event; return whether it was the last stored one, which is compared."""
+        self._add(stored=1, skipped=1)
         if track.seen < track.stored:
             return False
         if track.last_offset is not None and self._is_another(track.partition, track.last_offset, event):
             reason = f"the one that the hub has under number {track.stored - 1} is another"
-            raise self._differs(track.partition, reason, event=ordinal)
+            raise self._difference(track.partition, reason, event=ordinal)
         return True
 
     def _is_another(self, partition: int, offset: int, event: NewEvent) -> bool:
-        """Tell whether the hub has another event at an offset, as far as it still has it."""
+        """Return whether the event stored at *offset* differs from *event*, if it is still available."""
         ends = self._client.partitions(self._event_type)
         if not ends[partition].oldest <= offset <= ends[partition].newest:
             return False
@@ -206,7 +207,7 @@ class Replay:
             return True
         return not _is_beside(page.events[0].headers, event)
 
-    def _flush(self, to: IdempotentProducer, track: _Track) -> None:
+    def _flush(self, to: IdempotentProducer, track: _PartitionProgress) -> None:
         while track.waiting:
             taken = track.take(self._fitting(track))
             try:
@@ -214,26 +215,26 @@ class Replay:
             except (InvalidEvent, EventTooLarge, PartitionRefused) as error:
                 error.line = taken[(error.line or 1) - 1][0]
                 raise
-            self._note(stored=len(taken), sent=sum(len(event.data) for _, event in taken))
+            self._add(stored=len(taken), sent=sum(len(event.data) for _, event in taken))
 
-    def _fitting(self, track: _Track) -> int:
-        """Return how many of those that wait go into one batch."""
+    def _fitting(self, track: _PartitionProgress) -> int:
+        """Return the number of queued events that fit into one batch."""
         if track.waiting_bytes <= self._batch_bytes:
             return self._batch_events
         sizes = accumulate(len(event.data) for _, event in track.waiting[: self._batch_events])
         return max(1, sum(size <= self._batch_bytes for size in sizes))
 
-    def _check_whole(self, tracks: Iterable[_Track]) -> None:
+    def _check_whole(self, tracks: Iterable[_PartitionProgress]) -> None:
         for track in tracks:
             if track.seen < track.stored:
                 reason = f"the hub has {track.stored} of that group there, and these are {track.seen}"
-                raise self._differs(track.partition, reason)
+                raise self._difference(track.partition, reason)
 
-    def _differs(self, partition: int, reason: str, **place: int) -> ReplayDiffers:
+    def _difference(self, partition: int, reason: str, **place: int) -> ReplayDiffers:
         told = {"event_type": self._event_type, "partition": partition, "producer_group": self._group}
         return ReplayDiffers(**told, **place, reason=reason)
 
-    def _note(self, *, stored: int, skipped: int = 0, sent: int = 0) -> None:
+    def _add(self, *, stored: int, skipped: int = 0, sent: int = 0) -> None:
         done = self.done
         self.done = Replayed(done.count + stored, done.skipped + skipped, done.byte_count + sent)
         if not skipped or self.done.skipped % PROGRESS_EVENTS == 0:
@@ -241,7 +242,7 @@ class Replay:
 
 
 def _partition(choice: PartitionChoice, event: NewEvent, ordinal: int) -> int:
-    """Return where an event goes: where any place will do, one place after the other has its turn."""
+    """Return the partition of an event; events for any partition are distributed in turn."""
     try:
         chosen = choice.of(event)
     except PartitionRefused as error:
@@ -251,13 +252,13 @@ def _partition(choice: PartitionChoice, event: NewEvent, ordinal: int) -> int:
 
 
 def _is_like(stored: dict[str, Any], given: dict[str, Any]) -> bool:
-    """Tell whether a stored event can be a given one, to whose metadata things have been added on the way."""
+    """Return whether a stored event can be the *given* one, whose metadata the hub has completed."""
     stored_metadata, metadata = stored.pop("metadata", None), given.pop("metadata", None)
     eids = [each.get("eid") if isinstance(each, dict) else None for each in (stored_metadata, metadata)]
     return is_equal(stored, given) and eids[1] in (None, eids[0])
 
 
 def _is_beside(stored: Mapping[str, str], given: NewEvent) -> bool:
-    """Tell whether a stored event has the key and the headers that a given one has; the hub may have given it more."""
+    """Return whether a stored event has the key and headers of the *given* one; the hub may have added others."""
     own = dict(given.headers or {}) | ({} if given.key is None else {_KEY: given.key})
     return own.items() <= stored.items() and all(name in own for name in stored if not name.startswith(_DERIVED))

@@ -21,15 +21,15 @@ import anyio
 
 from penstock.client.concurrency import AsyncCancel, Cancel, async_sleep
 from penstock.client.producers.options import PublishResult
-from penstock.client.producers.partition_state import AbandonedError, Lane, Operation
-from penstock.client.producers.partitions import Lanes
+from penstock.client.producers.partition_state import AbandonedError, PartitionState, ProducerCall
+from penstock.client.producers.partitions import ProducerPartitions
 
 LOOK_INTERVAL: Final = 0.02
-"""How often who waits looks whether it is still worth it."""
+"""Seconds between two checks of a waiting thread whether to give up."""
 
 
 class FifoLock:
-    """A lock for one thread at a time; who gives up waiting leaves the queue."""
+    """A lock for threads, acquired in the order of the requests. A thread that gives up leaves the queue."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -37,7 +37,7 @@ class FifoLock:
         self._held = False
 
     def acquire(self, gives_up: Callable[[], bool] = lambda: False) -> bool:
-        """Wait for the lock until it is had, or *gives_up*; tell whether it is had."""
+        """Wait for the lock until *gives_up* returns True. Return whether the lock is acquired."""
         turn = threading.Event()
         with self._guard:
             if not self._held:
@@ -55,7 +55,7 @@ class FifoLock:
         return True
 
     def release(self) -> None:
-        """Hand it to whoever has waited longest."""
+        """Pass the lock to the thread that has waited longest."""
         with self._guard:
             if self._queue:
                 self._queue.popleft().set()
@@ -63,7 +63,7 @@ class FifoLock:
                 self._held = False
 
     def _left(self, turn: threading.Event) -> bool:
-        """Leave the queue; tell whether that was before the lock was had."""
+        """Leave the queue; return whether that was before the lock was acquired."""
         with self._guard:
             if turn.is_set():
                 return False
@@ -71,33 +71,35 @@ class FifoLock:
             return True
 
 
-Guard: TypeAlias = FifoLock
-AsyncGuard: TypeAlias = anyio.Lock
+TurnLock: TypeAlias = FifoLock
+AsyncTurnLock: TypeAlias = anyio.Lock
 
 
 def pause(cancel: Cancel | None) -> Callable[[float], object]:
-    """Return how a call waits that *cancel* can end."""
+    """Return a function that sleeps until *cancel* is set."""
     return cancel.wait if cancel else time.sleep
 
 
 @contextmanager
-def turn(guard: Guard, lanes: Lanes[Guard], lane: Lane, operation: Operation) -> Iterator[None]:
-    """Wait for a turn, for as long as the operation may last, and have it within the block."""
-    if not guard.acquire(lambda: operation.is_cancelled() or time.monotonic() > operation.deadline):
-        raise lanes.gave_up_waiting(lane, operation)
+def turn(
+    lock: TurnLock, partitions: ProducerPartitions[TurnLock], state: PartitionState, call: ProducerCall
+) -> Iterator[None]:
+    """Hold *lock* during the block, after waiting for it until the call's deadline."""
+    if not lock.acquire(lambda: call.is_cancelled() or time.monotonic() > call.deadline):
+        raise partitions.turn_error(state, call)
     try:
-        if operation.is_cancelled():
-            raise lanes.gave_up_waiting(lane, operation)
+        if call.is_cancelled():
+            raise partitions.turn_error(state, call)
         yield
     finally:
-        guard.release()
+        lock.release()
 
 
-def is_free(guard: Guard, operation: Operation) -> bool:
-    """Wait until nobody has *guard*, for as long as the operation may last; return whether that is so."""
-    if not guard.acquire(lambda: time.monotonic() > operation.deadline):
+def wait_until_free(lock: TurnLock, call: ProducerCall) -> bool:
+    """Wait until *lock* is free or the call's deadline; return whether it is free."""
+    if not lock.acquire(lambda: time.monotonic() > call.deadline):
         return False
-    guard.release()
+    lock.release()
     return True
 
 
@@ -106,29 +108,29 @@ def publish(
     entered: AbstractContextManager[None],
     cancel: Cancel | None,
     *,
-    lanes: Lanes[Guard],
-    lane: Lane,
-    operation: Operation,
+    partitions: ProducerPartitions[TurnLock],
+    state: PartitionState,
+    call: ProducerCall,
 ) -> PublishResult:
-    """Have *work* done in the turn *entered*, or as much of it as *cancel* lets be; return what has come of it.
+    """Run *work* in the block *entered* until it ends or *cancel* is set. Return the result of the call.
 
-    The turn ends with the call: the next call on the partition does not wait for a thread that was left to itself.
+    The lock is released with the call: the next call on the partition does not wait for an abandoned thread.
 
     Raises:
-        PublishCancelled: it was cancelled, and nothing has come of it.
+        PublishCancelled: The call was cancelled before it had a result.
     """
     with entered:
         if cancel is None:
             work()
         else:
-            _work_apart(work, operation, cancel, lanes.cancel_grace_seconds)
-        if operation.result is None:
-            raise lanes.cancelled(lane, operation)
-        return operation.result
+            _run_in_thread(work, call, cancel, partitions.cancel_grace_seconds)
+        if call.result is None:
+            raise partitions.cancelled_error(state, call)
+        return call.result
 
 
-def _work_apart(work: Callable[[], object], operation: Operation, cancel: Cancel, grace_seconds: float) -> None:
-    """Have *work* done in a thread of its own, which is left to itself where the call is cancelled meanwhile."""
+def _run_in_thread(work: Callable[[], object], call: ProducerCall, cancel: Cancel, grace_seconds: float) -> None:
+    """Run *work* in a thread, which is abandoned if the call is cancelled."""
     done: Future[object] = Future()
 
     def run() -> None:
@@ -141,40 +143,40 @@ def _work_apart(work: Callable[[], object], operation: Operation, cancel: Cancel
     try:
         while not wait([done], LOOK_INTERVAL).done and not cancel.is_set():
             pass
-        if not done.done() and operation.in_flight:
+        if not done.done() and call.in_flight:
             wait([done], grace_seconds)
     finally:  # Ctrl-C too ends it: the next call finds out what became of this one.
-        operation.abandon()
-    if operation.result is None and done.done():
+        call.abandon()
+    if call.result is None and done.done():
         with suppress(AbandonedError):
             done.result()
 
 
 def async_pause(cancel: AsyncCancel | None) -> Callable[[float], Awaitable[object]]:  # noqa: ARG001 - as of `pause`
-    """Return how a call waits that *cancel* can end: it ends the task that waits."""
+    """Return a function that sleeps; *cancel* cancels the sleeping task itself."""
     return async_sleep
 
 
 @asynccontextmanager
 async def async_turn(
-    guard: AsyncGuard, lanes: Lanes[AsyncGuard], lane: Lane, operation: Operation
+    lock: AsyncTurnLock, partitions: ProducerPartitions[AsyncTurnLock], state: PartitionState, call: ProducerCall
 ) -> AsyncIterator[None]:
-    """Wait for a turn, for as long as the operation may last, and have it within the block."""
-    with anyio.move_on_after(operation.deadline - time.monotonic()) as scope:
-        await guard.acquire()
+    """Hold *lock* during the block, after waiting for it until the call's deadline."""
+    with anyio.move_on_after(call.deadline - time.monotonic()) as scope:
+        await lock.acquire()
     if scope.cancelled_caught:
-        raise lanes.gave_up_waiting(lane, operation)
+        raise partitions.turn_error(state, call)
     try:
         yield
     finally:
-        guard.release()
+        lock.release()
 
 
-async def async_is_free(guard: AsyncGuard, operation: Operation) -> bool:
-    """Wait until nobody has *guard*, for as long as the operation may last; return whether that is so."""
-    with anyio.move_on_after(operation.deadline - time.monotonic()) as scope:
-        if guard.locked():  # Else there is nothing to wait for, not even where there is no time for it.
-            async with guard:
+async def async_wait_until_free(lock: AsyncTurnLock, call: ProducerCall) -> bool:
+    """Wait until *lock* is free or the call's deadline; return whether it is free."""
+    with anyio.move_on_after(call.deadline - time.monotonic()) as scope:
+        if lock.locked():  # Else there is nothing to wait for, not even where there is no time for it.
+            async with lock:
                 pass
     return not scope.cancelled_caught
 
@@ -184,39 +186,39 @@ async def async_publish(
     entered: AbstractAsyncContextManager[None],
     cancel: AsyncCancel | None,
     *,
-    lanes: Lanes[AsyncGuard],
-    lane: Lane,
-    operation: Operation,
+    partitions: ProducerPartitions[AsyncTurnLock],
+    state: PartitionState,
+    call: ProducerCall,
 ) -> PublishResult:
-    """Have *work* done in the turn *entered*, or as much of it as *cancel* lets be; return what has come of it.
+    """Run *work* in the block *entered* until it ends or *cancel* is set. Return the result of the call.
 
     Raises:
-        PublishCancelled: it was cancelled, and nothing has come of it.
+        PublishCancelled: The call was cancelled before it had a result.
     """
 
     async def work_in_turn() -> None:
         async with entered:
             await work()
 
-    await _Cancellable(work_in_turn, operation, lanes.cancel_grace_seconds).run(cancel)
-    if operation.result is None:
-        raise lanes.cancelled(lane, operation)
-    return operation.result
+    await _Cancellable(work_in_turn, call, partitions.cancel_grace_seconds).run(cancel)
+    if call.result is None:
+        raise partitions.cancelled_error(state, call)
+    return call.result
 
 
 class _Cancellable:
-    """Work that is ended where it stands when it is cancelled, but for a batch in flight: its answer is waited for."""
+    """Work that a cancellation ends at once, except while a batch is in flight: its response is awaited."""
 
-    def __init__(self, work: Callable[[], Awaitable[None]], operation: Operation, grace_seconds: float) -> None:
+    def __init__(self, work: Callable[[], Awaitable[None]], call: ProducerCall, grace_seconds: float) -> None:
         self._work = work
-        self._operation = operation
+        self._operation = call
         self._grace_seconds = grace_seconds
         self._ended = anyio.Event()
         self._scope = anyio.CancelScope(shield=True)
         self._failed: Exception | None = None
 
     async def run(self, cancel: AsyncCancel | None) -> None:
-        """Have it done, or as much of it as *cancel* lets be."""
+        """Run the work until it ends or *cancel* is set."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._do)
             try:
@@ -229,7 +231,7 @@ class _Cancellable:
             raise self._failed
 
     async def _do(self) -> None:
-        """Do it where no cancellation reaches, and keep what has come of it: a group of tasks would wrap an error."""
+        """Run the work shielded from cancellation, and keep its error, which a task group would wrap."""
         try:
             with self._scope:
                 await self._work()

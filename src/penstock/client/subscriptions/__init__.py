@@ -1,1 +1,1 @@
-"""Consume subscriptions from afar."""
+"""Consume and administer subscriptions over HTTP."""

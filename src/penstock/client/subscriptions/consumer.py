@@ -23,16 +23,16 @@ from penstock.client.http.transport import Transport
 from penstock.client.subscriptions.async_stream import AsyncSubscriptionStream
 from penstock.client.subscriptions.consumer_state import (
     AsyncConsumerOptions,
-    Commit,
+    CommitBatches,
     Consumed,
     ConsumerOptions,
-    Consuming,
-    End,
-    Over,
+    ConsumerState,
+    EndStream,
+    Finished,
     Step,
     Wait,
     check_callable,
-    consumer_wish,
+    consumer_parameters,
     exchange_of,
 )
 from penstock.client.subscriptions.stream import SubscriptionStream
@@ -49,10 +49,10 @@ CUT_OFF_TIMEOUT: Final = 5.0
 
 @contextmanager
 def interrupts(call: Callable[[], None]) -> Iterator[None]:
-    """Within the block, have the first Ctrl-C *call*, between any two steps of the thread that is in the block.
+    """Call *call* on the first Ctrl-C within the block, between any two steps of the main thread.
 
-    Further ones raise `KeyboardInterrupt` as ever. Nothing changes in threads other than the main one, which Ctrl-C
-    does not reach, and where SIGINT has a handler of somebody else, who has decided what it does (as `asyncio.run`).
+    Later ones raise `KeyboardInterrupt` as usual. The block changes nothing in other threads, which Ctrl-C does not
+    reach, or if SIGINT has another handler, such as that of `asyncio.run`.
     """
     is_ours = threading.current_thread() is threading.main_thread()
     if not is_ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
@@ -60,14 +60,14 @@ def interrupts(call: Callable[[], None]) -> Iterator[None]:
         return
     came = False
 
-    def heed(number: int, frame: Any) -> None:
+    def handle(number: int, frame: Any) -> None:
         nonlocal came
         if came:
             signal.default_int_handler(number, frame)
         came = True
         call()
 
-    signal.signal(signal.SIGINT, heed)
+    signal.signal(signal.SIGINT, handle)
     try:
         yield
     finally:
@@ -75,24 +75,25 @@ def interrupts(call: Callable[[], None]) -> Iterator[None]:
 
 
 class Consumer:
-    """Has a handler called with each batch of a subscription, and commits what it has handled.
+    """Calls a handler with each batch of a subscription, and commits the batches that it has handled.
 
-    - Up to *workers* partitions are handled at a time, each in a thread. Batches of one partition are handled one after
-      the other, in their order, across streams too: never two at once.
-    - A batch is committed when its handler has returned; what is handled meanwhile goes with one request.
-    - While handlers are busy the stream's lease is extended, so a slow handler loses nothing.
-    - A handler that raises: its batch is not committed, and what was handled before it is. The stream is given back,
-      and the next one begins at once: other partitions go on there, or finish what they were sent before. The partition
-      that failed comes again after a pause, which doubles from 0.1 s to `retry.max_delay_seconds`. The hub counts it:
-      where the subscription has the annotation `penstock/park-after-attempts`, the batch comes event by event after so
-      many failures, and the key of the one that goes on failing is parked; without, it comes again for ever.
-    - Parked events that are sent again come as batches of their own (`is_parked`).
-    - Streams that end and connections that are lost are replaced, as `retry` says.
+    - Up to *workers* partitions are handled at a time, each in a thread. Batches of one partition are handled one at a
+      time and in order, across streams too.
+    - A batch is committed when its handler has returned. Batches that are handled meanwhile are committed together.
+    - While handlers run, the stream's lease is extended, so slow handlers do not lose it.
+    - If a handler raises, its batch is not committed, but the batches before it are. The stream is released and the
+      next one begins at once: other partitions continue. The failed partition continues after a delay, which doubles
+      from 0.1 seconds to `retry.max_delay_seconds`. The hub counts the failure: with the annotation
+      `penstock/park-after-attempts` the subscription then sends the batch event by event, and parks the key of the
+      event that keeps failing. Without it the batch is sent again without limit.
+    - Parked events that are sent again arrive in batches of their own (`is_parked`).
+    - Streams that end and connections that are lost are replaced, as `retry` allows.
 
-    Every event is handled at least once: a crash, or a hub that is gone while a handler runs, has events handled again.
+    Every event is handled at least once: after a crash, or if the hub is unreachable while a handler runs, events are
+    handled again.
 
     Args:
-        transport, url, retry_timeout: Of the client.
+        transport, url, retry_timeout: The client's.
         subscription, handler, options: As for `Client.consumer`.
     """
 
@@ -106,67 +107,67 @@ class Consumer:
         *,
         retry_timeout: float,
     ) -> None:
-        wish, stream = consumer_wish(options)
+        parameters, stream = consumer_parameters(options)
         check_callable("handler", handler)
-        check_cancel(wish.cancel)
+        check_cancel(parameters.cancel)
         self._transport = transport
         self._stream: SubscriptionStream[Any] = SubscriptionStream(
             transport,
             url,
             subscription,
             stream,
-            retry=wish.retry,
+            retry=parameters.retry,
             retry_timeout=retry_timeout,
             reconnect=True,
-            kind=wish.type,
+            kind=parameters.type,
         )
-        self._consuming = Consuming(
+        self._state = ConsumerState(
             commit_timeout=stream.commit_timeout,
-            grace_seconds=wish.grace_seconds,
+            grace_seconds=parameters.grace_seconds,
             retry_timeout=retry_timeout,
-            delay_seconds_max=wish.retry.max_delay_seconds,
+            delay_seconds_max=parameters.retry.max_delay_seconds,
             clock=time.monotonic,
         )
         self._handler = handler
-        self._workers = wish.workers
-        self._cancel: Cancel | None = wish.cancel
-        self._on_error = wish.on_error
-        self._progress = wish.progress
+        self._workers = parameters.workers
+        self._cancel: Cancel | None = parameters.cancel
+        self._on_error = parameters.on_error
+        self._progress = parameters.progress
         self._changed = threading.Condition()
         self._is_interrupted = False
         self._ends = False
 
     @property
     def subscription_id(self) -> str | None:
-        """The subscription's id; None: it is to be created, and has not been asked for yet."""
+        """The subscription's id; None until a subscription to be created is requested."""
         return self._stream.id
 
     @property
     def consumed(self) -> Consumed:
-        """How far it has come."""
-        return self._consuming.consumed
+        """The totals so far."""
+        return self._state.consumed
 
     @property
     def is_stopping(self) -> bool:
-        """Whether no handler is begun any more."""
-        return self._consuming.is_stopping
+        """True once the consumer is stopping and calls no further handlers."""
+        return self._state.is_stopping
 
     def stop(self) -> None:
-        """Have it end, from another thread or from the handler: see `run`."""
+        """Stop the consumer, from another thread, from the handler or from a signal handler."""
         with self._changed:
-            self._consuming.stop("stopped")
+            self._state.stop("stopped")
             self._changed.notify_all()
 
     def run(self) -> Consumed:
-        """Handle batches until it is stopped; return how far it has come.
+        """Handle batches until the consumer is stopped; return the totals.
 
-        No handler is begun then, those that run may end within `grace_seconds`, what was handled is committed, and
-        others have the partitions at once. Ctrl-C stops it so, too, where SIGINT has no handler of yours; a second one
-        ends it where it is.
+        After a stop no further handlers are called, running ones get the grace period to finish, handled batches are
+        committed, and other consumers get the partitions at once. Ctrl-C stops the consumer in the same way, unless
+        SIGINT has a handler of yours; a second Ctrl-C interrupts it at once.
 
         Raises:
-            PenstockError: the subscription cannot be read or committed, and to try again does not help.
-            Exception: what `on_error` or `progress` has raised.
+            PenstockError: The subscription cannot be read or committed, and retrying does not help.
+            Exception: An error that `on_error` or `progress` raised.
         """
         reader = threading.Thread(target=self._read, name="penstock-stream", daemon=True)
         workers = [
@@ -181,65 +182,65 @@ class Consumer:
                     pass
             finally:
                 with self._changed:
-                    self._consuming.stop("interrupted")
+                    self._state.stop("interrupted")
                     self._ends = True
                     self._changed.notify_all()
                 self._stream.stop()
                 if reader.ident is not None:
                     reader.join(1.0)
-        if self._consuming.error is not None:
-            raise self._consuming.error
-        return self._consuming.consumed
+        if self._state.error is not None:
+            raise self._state.error
+        return self._state.consumed
 
     # The thread that calls `run`
 
     def _interrupt(self) -> None:
-        """Note that it is to stop: what is half done just now in this thread goes on first."""
+        """Record the interruption; the step that runs in this thread completes first."""
         self._is_interrupted = True
         with self._changed:  # A condition may be used again by the thread that has it.
             self._changed.notify_all()
 
     def _advance(self) -> bool:
-        """Do the next step; tell whether it was the last."""
+        """Do the next step; return whether it was the last."""
         with self._changed:
             if self._cancel is not None and self._cancel.is_set():
-                self._consuming.stop("cancelled")
+                self._state.stop("cancelled")
             if self._is_interrupted:
-                self._consuming.stop("interrupted")
-            step = self._consuming.step()
-            if self._consuming.is_stopping:
+                self._state.stop("interrupted")
+            step = self._state.next_step()
+            if self._state.is_stopping:
                 self._changed.notify_all()
             if isinstance(step, Wait):
                 self._changed.wait(self._look_seconds(step))
                 return False
-        if isinstance(step, Over):
+        if isinstance(step, Finished):
             return True
-        if isinstance(step, End):
+        if isinstance(step, EndStream):
             self._stop_reading(step.stream_id)
         else:
-            self._ask(step)
+            self._perform(step)
         return False
 
     def _look_seconds(self, wait: Wait) -> float:
-        looks = LOOK_INTERVAL if self._cancel is None or self._consuming.is_stopping else CANCELLED_INTERVAL
+        looks = LOOK_INTERVAL if self._cancel is None or self._state.is_stopping else CANCELLED_INTERVAL
         return looks if wait.seconds is None else min(looks, wait.seconds)
 
     def _stop_reading(self, stream_id: str) -> None:
-        if self._consuming.is_stopping:
+        if self._state.is_stopping:
             self._stream.stop()
         self._stream.end(stream_id)
 
-    def _ask(self, step: Step) -> None:
+    def _perform(self, step: Step) -> None:
         try:
             self._transport.carry_out(exchange_of(step, self._stream.protocol))
         except PenstockError as error:
             with self._changed:
-                self._consuming.undone(step, error)
+                self._state.fail_step(step, error)
             return
         with self._changed:
-            self._consuming.done(step)
-            consumed = self._consuming.consumed
-        if isinstance(step, Commit) and self._progress is not None:
+            self._state.complete_step(step)
+            consumed = self._state.consumed
+        if isinstance(step, CommitBatches) and self._progress is not None:
             try:
                 self._progress(consumed)
             except Exception as error:  # noqa: BLE001 - it is raised when all has been brought to an end
@@ -247,7 +248,7 @@ class Consumer:
 
     def _fail(self, error: BaseException) -> None:
         with self._changed:
-            self._consuming.fail(error)
+            self._state.fail(error)
             self._changed.notify_all()
 
     # The thread that reads
@@ -257,17 +258,17 @@ class Consumer:
             while (news := self._stream.advance()) is not None:
                 with self._changed:
                     if isinstance(news, StreamBegan):
-                        self._consuming.began(news.stream_id)
+                        self._state.begin_stream(news.stream_id)
                     elif isinstance(news, StreamEnded):
-                        self._consuming.ended(news.stream_id)
+                        self._state.end_stream(news.stream_id)
                     else:
-                        self._consuming.arrived(news)
+                        self._state.add_batch(news)
                     self._changed.notify_all()
         except BaseException as error:  # noqa: BLE001 - it is raised when all has been brought to an end
             self._fail(error)
         finally:
             with self._changed:
-                self._consuming.read_all()
+                self._state.end_all_streams()
                 self._changed.notify_all()
 
     # The threads that handle
@@ -279,34 +280,34 @@ class Consumer:
                 self._check(self._handler(batch))
             except Exception as failure:  # noqa: BLE001 - whatever it is, the batch comes again
                 error = failure
-                self._tell(batch, failure)
+                self._report_failure(batch, failure)
             except BaseException as failure:  # noqa: BLE001 - it is raised when all has been brought to an end
                 error = failure
                 self._fail(failure)
             with self._changed:
                 if error is None:
-                    self._consuming.handled(batch)
+                    self._state.finish_batch(batch)
                 else:
-                    self._consuming.failed(batch)
+                    self._state.fail_batch(batch)
                 self._changed.notify_all()
 
     def _take(self) -> SubscriptionBatch[Any] | None:
         with self._changed:
-            while (batch := self._consuming.next()) is None:
-                if self._consuming.is_stopping or self._ends:
+            while (batch := self._state.next()) is None:
+                if self._state.is_stopping or self._ends:
                     return None
                 self._changed.wait()
             return batch
 
     def _check(self, returned: object) -> None:
-        """Refuse what an async function returns: were it committed, its events would never be handled."""
+        """Fail if the handler returned an awaitable: its events would be committed without being handled."""
         if isawaitable(returned):
             self._fail(TypeError("the handler is async: have an AsyncClient consume"))
             if iscoroutine(returned):
                 returned.close()
             raise TypeError("it has not been called")
 
-    def _tell(self, batch: SubscriptionBatch[Any], error: Exception) -> None:
+    def _report_failure(self, batch: SubscriptionBatch[Any], error: Exception) -> None:
         try:
             self._on_error(batch, error)
         except BaseException as raised:  # noqa: BLE001 - so whoever consumes says that it is to end
@@ -314,13 +315,13 @@ class Consumer:
 
 
 class AsyncConsumer:
-    """Has an async handler called with each batch of a subscription, and commits what it has handled; see `Consumer`.
+    """Calls an async handler with each batch of a subscription, and commits the handled batches; see `Consumer`.
 
-    Handlers are tasks. Where the task that runs it is cancelled, so are they; what was handled is committed all the
-    same, and the partitions are given back.
+    Handlers run in tasks. If the task that calls `run` is cancelled, so are they; handled batches are committed and the
+    partitions are released.
 
     Args:
-        transport, url, retry_timeout: Of the client.
+        transport, url, retry_timeout: The client's.
         subscription, handler, options: As for `AsyncClient.consumer`.
     """
 
@@ -334,56 +335,56 @@ class AsyncConsumer:
         *,
         retry_timeout: float,
     ) -> None:
-        wish, stream = consumer_wish(options)
+        parameters, stream = consumer_parameters(options)
         check_callable("handler", handler)
-        check_async_cancel(wish.cancel)
+        check_async_cancel(parameters.cancel)
         self._transport = transport
         self._stream: AsyncSubscriptionStream[Any] = AsyncSubscriptionStream(
             transport,
             url,
             subscription,
             stream,
-            retry=wish.retry,
+            retry=parameters.retry,
             retry_timeout=retry_timeout,
             reconnect=True,
-            kind=wish.type,
+            kind=parameters.type,
         )
-        self._consuming = Consuming(
+        self._state = ConsumerState(
             commit_timeout=stream.commit_timeout,
-            grace_seconds=wish.grace_seconds,
+            grace_seconds=parameters.grace_seconds,
             retry_timeout=retry_timeout,
-            delay_seconds_max=wish.retry.max_delay_seconds,
+            delay_seconds_max=parameters.retry.max_delay_seconds,
             clock=time.monotonic,
         )
         self._handler = handler
-        self._workers = wish.workers
-        self._cancel: AsyncCancel | None = wish.cancel
-        self._on_error = wish.on_error
-        self._progress = wish.progress
+        self._workers = parameters.workers
+        self._cancel: AsyncCancel | None = parameters.cancel
+        self._on_error = parameters.on_error
+        self._progress = parameters.progress
         self._changed: anyio.Event | None = None
 
     @property
     def subscription_id(self) -> str | None:
-        """The subscription's id; None: it is to be created, and has not been asked for yet."""
+        """The subscription's id; None until a subscription to be created is requested."""
         return self._stream.id
 
     @property
     def consumed(self) -> Consumed:
-        """How far it has come."""
-        return self._consuming.consumed
+        """The totals so far."""
+        return self._state.consumed
 
     @property
     def is_stopping(self) -> bool:
-        """Whether no handler is begun any more."""
-        return self._consuming.is_stopping
+        """True once the consumer is stopping and calls no further handlers."""
+        return self._state.is_stopping
 
     def stop(self) -> None:
-        """Have it end, from another task or from the handler; see `Consumer.stop`."""
-        self._consuming.stop("stopped")
+        """Stop the consumer, from another task or from the handler; see `Consumer.stop`."""
+        self._state.stop("stopped")
         self._notify()
 
     async def run(self) -> Consumed:
-        """Handle batches until it is stopped; return how far it has come; see `Consumer.run`."""
+        """Handle batches until the consumer is stopped; return the totals. See `Consumer.run`."""
         self._changed = anyio.Event()
         async with anyio.create_task_group() as tasks:
             try:
@@ -391,53 +392,53 @@ class AsyncConsumer:
                 for _ in range(self._workers):
                     tasks.start_soon(self._work)
                 if self._cancel is not None:
-                    tasks.start_soon(self._heed, self._cancel)
+                    tasks.start_soon(self._watch_cancel, self._cancel)
                 await self._drive()
             except anyio.get_cancelled_exc_class():
                 tasks.cancel_scope.cancel()
                 await self._cut_off()
                 raise
             tasks.cancel_scope.cancel()
-        if self._consuming.error is not None:
-            raise self._consuming.error
-        return self._consuming.consumed
+        if self._state.error is not None:
+            raise self._state.error
+        return self._state.consumed
 
     # The task that calls `run`
 
     async def _drive(self) -> None:
-        while not isinstance(step := self._consuming.step(), Over):
+        while not isinstance(step := self._state.next_step(), Finished):
             if isinstance(step, Wait):
                 with anyio.move_on_after(step.seconds):
                     assert self._changed is not None
                     await self._changed.wait()
-            elif isinstance(step, End):
-                if self._consuming.is_stopping:
+            elif isinstance(step, EndStream):
+                if self._state.is_stopping:
                     self._stream.stop()
                 self._stream.end(step.stream_id)
             else:
-                await self._ask(step)
+                await self._perform(step)
 
-    async def _ask(self, step: Step) -> None:
+    async def _perform(self, step: Step) -> None:
         try:
             await self._transport.carry_out(exchange_of(step, self._stream.protocol))
         except PenstockError as error:
-            self._consuming.undone(step, error)
+            self._state.fail_step(step, error)
             return
-        self._consuming.done(step)
-        if isinstance(step, Commit) and self._progress is not None:
+        self._state.complete_step(step)
+        if isinstance(step, CommitBatches) and self._progress is not None:
             try:
-                await _awaited(self._progress(self._consuming.consumed))
+                await _await_if_needed(self._progress(self._state.consumed))
             except Exception as error:  # noqa: BLE001 - it is raised when all has been brought to an end
                 self._fail(error)
 
     async def _cut_off(self) -> None:
-        """Commit what was handled, and give the partitions back, although the task is cancelled."""
-        self._consuming.stop("cancelled", grace_seconds=0.0)
+        """Commit the handled batches and release the partitions although the task is cancelled."""
+        self._state.stop("cancelled", grace_seconds=0.0)
         with anyio.CancelScope(shield=True), anyio.move_on_after(CUT_OFF_TIMEOUT):
             await self._drive()
 
     def _fail(self, error: BaseException) -> None:
-        self._consuming.fail(error)
+        self._state.fail(error)
         self._notify()
 
     def _notify(self) -> None:
@@ -445,9 +446,9 @@ class AsyncConsumer:
             self._changed.set()
             self._changed = anyio.Event()
 
-    async def _heed(self, cancel: AsyncCancel) -> None:
+    async def _watch_cancel(self, cancel: AsyncCancel) -> None:
         await cancel.wait()
-        self._consuming.stop("cancelled")
+        self._state.stop("cancelled")
         self._notify()
 
     # The task that reads
@@ -456,11 +457,11 @@ class AsyncConsumer:
         try:
             while (news := await self._stream.advance()) is not None:
                 if isinstance(news, StreamBegan):
-                    self._consuming.began(news.stream_id)
+                    self._state.begin_stream(news.stream_id)
                 elif isinstance(news, StreamEnded):
-                    self._consuming.ended(news.stream_id)
+                    self._state.end_stream(news.stream_id)
                 else:
-                    self._consuming.arrived(news)
+                    self._state.add_batch(news)
                 self._notify()
         except Exception as error:  # noqa: BLE001 - it is raised when all has been brought to an end
             self._fail(error)
@@ -468,7 +469,7 @@ class AsyncConsumer:
             self._stream.stop()
             with anyio.CancelScope(shield=True):
                 await self._stream.reading.aclose()
-            self._consuming.read_all()
+            self._state.end_all_streams()
             self._notify()
 
     # The tasks that handle
@@ -476,32 +477,32 @@ class AsyncConsumer:
     async def _work(self) -> None:
         while (batch := await self._take()) is not None:
             try:
-                await _checked(self._handler(batch))
+                await _check_awaitable(self._handler(batch))
             except _NotAsyncError as error:
                 self._fail(error)
-                self._consuming.handled(batch)
+                self._state.finish_batch(batch)
             except BaseException as error:
                 if not isinstance(error, Exception | asyncio.CancelledError) or is_cancelled():
-                    self._consuming.abandoned(batch)
+                    self._state.abandon_batch(batch)
                     self._notify()
                     raise
-                await self._tell(batch, _as_exception(error))  # Whatever it is, the batch comes again.
-                self._consuming.failed(batch)
+                await self._report_failure(batch, _as_exception(error))  # Whatever it is, the batch comes again.
+                self._state.fail_batch(batch)
             else:
-                self._consuming.handled(batch)
+                self._state.finish_batch(batch)
             self._notify()
 
     async def _take(self) -> SubscriptionBatch[Any] | None:
-        while (batch := self._consuming.next()) is None:
-            if self._consuming.is_stopping:
+        while (batch := self._state.next()) is None:
+            if self._state.is_stopping:
                 return None
             assert self._changed is not None
             await self._changed.wait()
         return batch
 
-    async def _tell(self, batch: SubscriptionBatch[Any], error: Exception) -> None:
+    async def _report_failure(self, batch: SubscriptionBatch[Any], error: Exception) -> None:
         try:
-            await _awaited(self._on_error(batch, error))
+            await _await_if_needed(self._on_error(batch, error))
         except Exception as raised:  # noqa: BLE001 - so whoever consumes says that it is to end
             self._fail(raised)
 
@@ -510,7 +511,7 @@ class _NotAsyncError(TypeError):
     pass
 
 
-def _checked(returned: Awaitable[object]) -> Awaitable[object]:
+def _check_awaitable(returned: Awaitable[object]) -> Awaitable[object]:
     if not inspect.isawaitable(returned):
         raise _NotAsyncError("the handler is not async: have a Client consume")
     return returned
@@ -524,6 +525,6 @@ def _as_exception(error: Exception | asyncio.CancelledError) -> Exception:
     return cancelled
 
 
-async def _awaited(found: object) -> None:
+async def _await_if_needed(found: object) -> None:
     if inspect.isawaitable(found):
         await found

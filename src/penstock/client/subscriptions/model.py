@@ -1,4 +1,4 @@
-"""A subscription as a hub shows it: its definition, its cursors, who reads its partitions, and its parked keys."""
+"""Subscriptions as a hub shows them: their definitions, cursors, partitions and parked keys."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -9,36 +9,36 @@ from penstock.wire.log.nakadi import offset_text, parse_offset
 
 
 class SubscriptionCursor(msgspec.Struct, frozen=True):
-    """Where a subscription stands in a partition."""
+    """The position of a subscription in a partition."""
 
     event_type: str
     partition: int
     epoch: int
-    """Of the feed: offsets of different epochs have nothing to do with each other."""
+    """The epoch of the feed: offsets of different epochs are unrelated."""
     offset: int
-    """The one that is wanted next."""
+    """The next offset wanted."""
 
 
 class SubscribedPartition(msgspec.Struct, frozen=True, kw_only=True):
-    """Who has a partition of a subscription, and how far behind it is."""
+    """The stream that reads a partition of a subscription, and the partition's lag."""
 
     event_type: str
     partition: int
     state: str
-    """assigned; reassigning: the stream that has it is to hand it over; unassigned: none has it."""
+    """`assigned`; `reassigning`: its stream is about to release it; `unassigned`."""
     stream_id: str | None
     assignment_type: str | None
-    """direct: the stream has asked for this partition; auto: it has its share; None: none has it."""
+    """`direct`: the stream requested this partition; `auto`: it is part of its share; None if unassigned."""
     unconsumed_events: int | None
-    """How many events are not committed yet; None: it was not asked for, or the subscription has not begun."""
+    """Number of uncommitted events; None if it was not requested, or the subscription has not begun."""
     lag_seconds: int | None
-    """The age of the oldest of them, 0 when there is none; None as before."""
+    """Age of the oldest uncommitted event in seconds, 0 without any; None as for `unconsumed_events`."""
     parked_events: int = 0
-    """How many are set aside, since an event of their key could not be processed; they are not among the others."""
+    """Number of parked events, which are not counted among the uncommitted ones."""
 
 
 class Subscription(msgspec.Struct, frozen=True, kw_only=True):
-    """A name under which the hub keeps cursors, and shares the partitions of event types out among streams."""
+    """A subscription: a consumer group whose cursors the hub keeps, and whose partitions streams share."""
 
     id: str
     owning_application: str
@@ -53,37 +53,37 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     authorization: dict[str, Any] | None = None
     partitions: list[SubscribedPartition] | None = None
-    """Who has each of them; None: it was not asked for."""
+    """The assignment of each partition; None if it was not requested."""
 
 
 class ParkedEvent(msgspec.Struct, frozen=True):
-    """An event that waits, since it or one of its key before it could not be processed."""
+    """An event that waits because it, or an earlier event of its key, could not be processed."""
 
     offset: int
     event: dict[str, Any]
 
 
 class ParkedKey(msgspec.Struct, frozen=True, kw_only=True):
-    """A key whose events wait, since one of them could not be processed."""
+    """A key whose events wait because one of them could not be processed."""
 
     id: str
     event_type: str
     partition: int
     key: str | None
-    """None: an event without a key, which waits alone."""
+    """The key; None for an event without a key, which is parked alone."""
     attempts: int
-    """How often the first of them was sent."""
+    """Number of times that the first event was sent."""
     parked_at: str
     state: str
-    """parked, or retrying: it is sent again."""
+    """`parked`, or `retrying`: it is sent again."""
     events: int
-    """How many wait."""
+    """Number of waiting events."""
     first_offset: int
     last_offset: int
 
 
 class ParkedKeyDetails(ParkedKey, frozen=True, kw_only=True):
-    """A parked key, and the first of its events."""
+    """A parked key and its first events."""
 
     items: list[ParkedEvent]
 
@@ -104,13 +104,13 @@ class _WireStatus(msgspec.Struct):
 
 
 class WireStats(msgspec.Struct):
-    """Statistics, in the shape in which a hub sends them."""
+    """Statistics in the format of the hub's response."""
 
     items: list[_WireStatus]
 
 
 class WireCursor(msgspec.Struct):
-    """A cursor, in the shape in which a hub sends it: its offset is that of the last event consumed."""
+    """A cursor in the format of the hub's response: its offset is that of the last consumed event."""
 
     partition: str
     offset: str
@@ -118,7 +118,7 @@ class WireCursor(msgspec.Struct):
 
 
 class WireCursors(msgspec.Struct):
-    """Cursors, in the shape in which a hub sends them."""
+    """Cursors in the format of the hub's response."""
 
     items: list[WireCursor]
 
@@ -129,7 +129,7 @@ class _WireParkedEvent(msgspec.Struct):
 
 
 class WireParked(msgspec.Struct):
-    """A parked key, in the shape in which a hub sends it."""
+    """A parked key in the format of the hub's response."""
 
     id: str
     event_type: str
@@ -145,16 +145,16 @@ class WireParked(msgspec.Struct):
 
 
 class WireParkedKeys(msgspec.Struct):
-    """Parked keys, in the shape in which a hub sends them."""
+    """Parked keys in the format of the hub's response."""
 
     items: list[WireParked]
 
 
 def subscription_of(shown: Mapping[str, Any]) -> Subscription:
-    """Return a subscription from what a hub shows of it.
+    """Return the subscription in a hub's response.
 
     Raises:
-        msgspec.ValidationError: it is none.
+        msgspec.ValidationError: The response is malformed.
     """
     found = msgspec.convert(shown, Subscription)
     if "status" not in shown:
@@ -164,7 +164,7 @@ def subscription_of(shown: Mapping[str, Any]) -> Subscription:
 
 
 def partitions_of(status: Iterable[_WireStatus]) -> list[SubscribedPartition]:
-    """Return the partitions by event type and number."""
+    """Return partitions sorted by event type and number."""
     found = [
         SubscribedPartition(
             event_type=each.event_type,
@@ -183,10 +183,10 @@ def partitions_of(status: Iterable[_WireStatus]) -> list[SubscribedPartition]:
 
 
 def cursors_of(shown: WireCursors) -> list[SubscriptionCursor]:
-    """Return the cursors by event type and partition.
+    """Return cursors sorted by event type and partition.
 
     Raises:
-        BadCursor: one of them has no offset that is known here.
+        BadCursor: An offset has an unknown format.
     """
     found = []
     for each in shown.items:
@@ -201,13 +201,13 @@ def parked_of(shown: WireParked) -> ParkedKey:
 
 
 def parked_details_of(shown: WireParked) -> ParkedKeyDetails:
-    """Return a parked key with the events of it that are shown."""
+    """Return a parked key with its events."""
     items = [ParkedEvent(int(each.offset), each.event) for each in shown.items or ()]
     return ParkedKeyDetails(**_parked_members(shown), items=items)
 
 
 def as_wire(cursors: Iterable[SubscriptionCursor | Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Return cursors as a hub takes them; what is a mapping is one already.
+    """Return cursors in the hub's format; mappings are in that format already.
 
     >>> as_wire([SubscriptionCursor("order.placed", 0, 1, 42)])[0]["offset"]
     '001-0001-000000000000000041'

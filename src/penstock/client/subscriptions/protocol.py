@@ -1,9 +1,4 @@
-"""A subscription as a hub shows it: what it is, how far it has come, which keys are parked.
-
-Reckons where a reset of a subscription moves its cursors. Does no I/O.
-
-A hub's subscriptions, from afar: the protocol side of those who look after them.
-"""
+"""Protocol of the administration of subscriptions, including the plan of a reset."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -12,7 +7,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from penstock.client.http.exchanges import JsonExchange, decoded
+from penstock.client.http.exchanges import JsonExchange, decode_response
 from penstock.client.registry import EventTypes, PartitionOffsets
 from penstock.client.subscriptions.model import (
     ParkedKey,
@@ -34,27 +29,35 @@ from penstock.client.subscriptions.model import (
 )
 from penstock.errors import BadCursor, ParkedNotFound, SubscriptionNotFound, UnusablePosition
 from penstock.wire.groups import PositionReset, ResetPosition, check_reason
-from penstock.wire.http import Answer, Exchange, Request, address, is_passing, is_undone, malformed
+from penstock.wire.http import (
+    Exchange,
+    HttpRequest,
+    HttpResponse,
+    is_not_applied,
+    is_transient,
+    join_url,
+    malformed_answer,
+)
 from penstock.wire.log.nakadi import parse_offset
 
 
-class Goal(NamedTuple):
-    """A partition that is to be moved, and where to."""
+class PartitionReset(NamedTuple):
+    """A partition to reset, and the item that requests it."""
 
     item: int
-    """The number of what asks for it, from 0."""
+    """Index of the item."""
     asked: PositionReset
     partition: PartitionOffsets
 
 
-def checked_resets(
+def check_resets(
     event_types: Sequence[str], items: Iterable[PositionReset] | None, to: str | None, at: str | None
 ) -> list[PositionReset]:
-    """Return what is to be reset of a subscription to *event_types*; without *items*, all of it.
+    """Return the requested resets of a subscription to *event_types*; without *items* of all of them.
 
     Raises:
-        TypeError: it is not said where to, or in more than one way.
-        UnusablePosition: an item is of an event type that the subscription does not read.
+        TypeError: The target of a reset is missing or ambiguous.
+        UnusablePosition: The subscription does not read an item's event type.
     """
     if items is None:
         items = [PositionReset(each, to=to, at=at) for each in event_types]  # type: ignore[arg-type]
@@ -72,13 +75,15 @@ def checked_resets(
     return found
 
 
-def goals(resets: Sequence[PositionReset], partitions: Mapping[str, Sequence[PartitionOffsets]]) -> list[Goal]:
-    """Return the partitions that are meant; each may be meant once.
+def partition_resets(
+    resets: Sequence[PositionReset], partitions: Mapping[str, Sequence[PartitionOffsets]]
+) -> list[PartitionReset]:
+    """Return the partitions to reset, each at most once.
 
     Raises:
-        UnusablePosition: there is no such partition, or it is meant twice.
+        UnusablePosition: A partition does not exist, or is reset twice.
     """
-    found: dict[tuple[str, int], Goal] = {}
+    found: dict[tuple[str, int], PartitionReset] = {}
     for item, reset in enumerate(resets):
         for goal in _goals(item, reset, partitions[reset.event_type]):
             place = (reset.event_type, goal.partition.partition)
@@ -88,18 +93,20 @@ def goals(resets: Sequence[PositionReset], partitions: Mapping[str, Sequence[Par
     return [found[place] for place in sorted(found)]
 
 
-def moves(
-    goals: Iterable[Goal], since: Mapping[tuple[str, str], Mapping[int, int]], cursors: Iterable[SubscriptionCursor]
+def plan_resets(
+    goals: Iterable[PartitionReset],
+    since: Mapping[tuple[str, str], Mapping[int, int]],
+    cursors: Iterable[SubscriptionCursor],
 ) -> list[ResetPosition]:
-    """Return where each goal leads from where the subscription is.
+    """Return the old and new position of each partition to reset.
 
     Args:
-        goals: What is to be moved.
-        since: By event type and time, the offset of what came then or later, by partition; none: all that is there did.
-        cursors: Where the subscription stands; none where it has not begun.
+        goals: The partitions to reset.
+        since: By event type and time, the first offset at or after that time by partition; absent if there is none.
+        cursors: The subscription's cursors; empty if it has not begun.
 
     Raises:
-        UnusablePosition: an offset is not among those that are there.
+        UnusablePosition: An offset is not available.
     """
     stand = {(each.event_type, each.partition): each for each in cursors}
     found = []
@@ -113,15 +120,15 @@ def moves(
     return found
 
 
-def _goals(item: int, reset: PositionReset, partitions: Sequence[PartitionOffsets]) -> Iterator[Goal]:
+def _goals(item: int, reset: PositionReset, partitions: Sequence[PartitionOffsets]) -> Iterator[PartitionReset]:
     wanted = [each for each in partitions if reset.partition in (None, each.partition)]
     if not wanted:
         reason = f"it has {len(partitions)}, numbered from 0"
         raise UnusablePosition(item=item, event_type=reset.event_type, partition=reset.partition, reason=reason)
-    return (Goal(item, reset, each) for each in wanted)
+    return (PartitionReset(item, reset, each) for each in wanted)
 
 
-def _offset(goal: Goal, since: Mapping[tuple[str, str], Mapping[int, int]]) -> int:
+def _offset(goal: PartitionReset, since: Mapping[tuple[str, str], Mapping[int, int]]) -> int:
     asked, ends = goal.asked, goal.partition
     if asked.at is not None:
         return max(ends.oldest, since[asked.event_type, asked.at].get(ends.partition, 0))
@@ -135,19 +142,19 @@ def _offset(goal: Goal, since: Mapping[tuple[str, str], Mapping[int, int]]) -> i
     return asked.offset
 
 
-def _unusable(goal: Goal, reason: str) -> UnusablePosition:
+def _unusable(goal: PartitionReset, reason: str) -> UnusablePosition:
     name, number = goal.asked.event_type, goal.partition.partition
     return UnusablePosition(item=goal.item, event_type=name, partition=number, reason=reason)
 
 
 SUBSCRIPTIONS_MAX: Final = 1_000
-"""How many are asked for at one time."""
+"""Number of subscriptions in one request."""
 RESET_TIMEOUT: Final = 30.0
-"""So long a hub may take to have the streams end that are in the way of a reset."""
+"""Seconds that a hub may take to end the streams before a reset."""
 NEW: Final = "new"
-"""What a list begins after."""
+"""The token of the first page of a list."""
 BEGIN: Final = "BEGIN"
-"""The offset that is before all that is there."""
+"""The offset before the first available event."""
 _ACCEPTED: Final = {"accept": "application/json"}
 _JSON: Final = {"content-type": "application/json", **_ACCEPTED}
 _SHOWN_ALONE: Final = ("id", "created_at", "updated_at", "status")
@@ -157,18 +164,18 @@ GivenCursors: TypeAlias = Iterable[SubscriptionCursor | Mapping[str, Any]]
 
 
 def subscription_address(url: str, id: str, *path: str) -> str:
-    """Return where *path* is of the subscription of that id.
+    """Return the address of *path* of the subscription *id*.
 
     Raises:
-        SubscriptionNotFound: none can be called so, and a hub would take it for another path.
+        SubscriptionNotFound: The id is not valid, and would lead to another path.
     """
     if id in ("", ".", ".."):
         raise SubscriptionNotFound(subscription=id)
-    return address(url, "subscriptions", id, *path)
+    return join_url(url, "subscriptions", id, *path)
 
 
 class SubscriptionProtocol:
-    """What can be asked of the subscriptions of the hub at *url*."""
+    """Protocol of the administration of subscriptions of the hub at *url*."""
 
     def __init__(self, url: str, event_types: EventTypes, *, retry_timeout: float, clock: Callable[[], float]) -> None:
         self._url = url
@@ -178,29 +185,29 @@ class SubscriptionProtocol:
     def create(
         self, event_types: Iterable[str], initial_cursors: GivenCursors, members: Mapping[str, Any]
     ) -> Exchange[tuple[Subscription, bool]]:
-        """Create a subscription, or find the one that there is; tell which."""
+        """Create a subscription or find the existing one; return it and whether it was created."""
         given = {name: value for name, value in members.items() if value is not None}
-        given["event_types"] = _names(event_types)
+        given["event_types"] = _check_names(event_types)
         if cursors := as_wire(initial_cursors):
             given = {"read_from": "cursors"} | given | {"initial_cursors": cursors}
-        url = address(self._url, "subscriptions")
-        request = Request(method="POST", url=url, headers=_JSON, body=msgspec.json.encode(given))
-        answer = yield from self._json.done(request, is_passing, HTTPStatus.OK, HTTPStatus.CREATED)
-        return _made(answer, dict[str, Any], subscription_of), answer.status == HTTPStatus.CREATED
+        url = join_url(self._url, "subscriptions")
+        request = HttpRequest(method="POST", url=url, headers=_JSON, body=msgspec.json.encode(given))
+        answer = yield from self._json.send(request, is_transient, HTTPStatus.OK, HTTPStatus.CREATED)
+        return _convert(answer, dict[str, Any], subscription_of), answer.status == HTTPStatus.CREATED
 
     def all(
         self, owning_application: str | None, event_types: Iterable[str], reader: str | None, *, status: bool
     ) -> Exchange[list[Subscription]]:
-        """Return all subscriptions that are such, the newest first; all pages are asked for."""
-        asked: list[tuple[str, object]] = [("event_type", each) for each in _names(event_types)]
+        """Return all matching subscriptions, newest first. All pages are requested."""
+        asked: list[tuple[str, object]] = [("event_type", each) for each in _check_names(event_types)]
         given = {"owning_application": owning_application, "reader": reader, "show_status": "true" if status else None}
         asked += [(name, value) for name, value in given.items() if value is not None]
         found: list[Subscription] = []
         after = NEW
         while True:
             paging = [("limit", SUBSCRIPTIONS_MAX), ("token", after)]
-            answer = yield from self._got(address(self._url, "subscriptions", query=[*asked, *paging]))
-            page = _made(answer, _Page, lambda page: (list(map(subscription_of, page.items)), page.links))
+            answer = yield from self._get(join_url(self._url, "subscriptions", query=[*asked, *paging]))
+            page = _convert(answer, _Page, lambda page: (list(map(subscription_of, page.items)), page.links))
             found += page[0]
             if not (page[0] and "next" in page[1]):
                 return sorted(found, key=lambda each: each.created_at, reverse=True)
@@ -208,30 +215,32 @@ class SubscriptionProtocol:
 
     def show(self, id: str) -> Exchange[Subscription]:
         """Return one subscription."""
-        answer = yield from self._got(subscription_address(self._url, id))
-        return _made(answer, dict[str, Any], subscription_of)
+        answer = yield from self._get(subscription_address(self._url, id))
+        return _convert(answer, dict[str, Any], subscription_of)
 
     def update(self, id: str, changes: Mapping[str, Any]) -> Exchange[None]:
-        """Let members of a subscription be others; what is not said stays."""
+        """Replace members of a subscription; members that are None stay."""
         url = subscription_address(self._url, id)
-        shown: dict[str, Any] = decoded((yield from self._got(url)), dict[str, Any])
+        shown: dict[str, Any] = decode_response((yield from self._get(url)), dict[str, Any])
         stays = {name: value for name, value in shown.items() if name not in _SHOWN_ALONE}
         body = msgspec.json.encode(stays | {name: value for name, value in changes.items() if value is not None})
-        yield from self._json.done(Request(method="PUT", url=url, headers=_JSON, body=body), is_passing, 204)
+        yield from self._json.send(HttpRequest(method="PUT", url=url, headers=_JSON, body=body), is_transient, 204)
 
     def delete(self, id: str) -> Exchange[None]:
         """Delete a subscription."""
-        yield from self._json.done(Request(method="DELETE", url=subscription_address(self._url, id)), is_undone, 204)
+        yield from self._json.send(
+            HttpRequest(method="DELETE", url=subscription_address(self._url, id)), is_not_applied, 204
+        )
 
     def stats(self, id: str, *, lag: bool) -> Exchange[list[SubscribedPartition]]:
-        """Return who has each partition, and how far behind it is."""
-        url = address(subscription_address(self._url, id, "stats"), query=[("show_time_lag", str(lag).lower())])
-        return _made((yield from self._got(url)), WireStats, lambda shown: partitions_of(shown.items))
+        """Return the stream and the lag of each partition."""
+        url = join_url(subscription_address(self._url, id, "stats"), query=[("show_time_lag", str(lag).lower())])
+        return _convert((yield from self._get(url)), WireStats, lambda shown: partitions_of(shown.items))
 
     def cursors(self, id: str) -> Exchange[list[SubscriptionCursor]]:
-        """Return how far each partition is committed."""
-        answer = yield from self._got(subscription_address(self._url, id, "cursors"))
-        return _made(answer, WireCursors, cursors_of)
+        """Return the committed cursor of each partition."""
+        answer = yield from self._get(subscription_address(self._url, id, "cursors"))
+        return _convert(answer, WireCursors, cursors_of)
 
     def reset(
         self,
@@ -246,7 +255,7 @@ class SubscriptionProtocol:
         """Move cursors, all or none, once their streams have ended."""
         check_reason(reason)  # Here, too: in a dry run nobody else looks at it.
         time = at.isoformat() if isinstance(at, datetime) else at
-        planned = yield from self._moves(id, items, to, time)
+        planned = yield from self._plan_resets(id, items, to, time)
         if dry_run or not planned:
             return planned
         cursors = as_wire(
@@ -254,80 +263,80 @@ class SubscriptionProtocol:
         )
         body = msgspec.json.encode({"items": cursors} | ({} if reason is None else {"reason": reason}))
         url = subscription_address(self._url, id, "cursors")
-        request = Request(method="PATCH", url=url, headers=_JSON, body=body, wait_seconds=RESET_TIMEOUT)
-        yield from self._json.done(request, is_undone, 204)
+        request = HttpRequest(method="PATCH", url=url, headers=_JSON, body=body, wait_seconds=RESET_TIMEOUT)
+        yield from self._json.send(request, is_not_applied, 204)
         return planned
 
     def parked(self, id: str) -> Exchange[list[ParkedKey]]:
         """Return the parked keys."""
-        answer = yield from self._got(subscription_address(self._url, id, "parked"))
-        return _made(answer, WireParkedKeys, lambda shown: list(map(parked_of, shown.items)))
+        answer = yield from self._get(subscription_address(self._url, id, "parked"))
+        return _convert(answer, WireParkedKeys, lambda shown: list(map(parked_of, shown.items)))
 
     def parked_key(self, id: str, parked_id: str, limit: int) -> Exchange[ParkedKeyDetails]:
         """Return one parked key with up to *limit* of its events."""
-        url = address(self._parked(id, parked_id), query=[("limit", limit)])
-        return _made((yield from self._got(url)), WireParked, parked_details_of)
+        url = join_url(self._parked(id, parked_id), query=[("limit", limit)])
+        return _convert((yield from self._get(url)), WireParked, parked_details_of)
 
     def retry_parked(self, id: str, parked_id: str | None) -> Exchange[int]:
-        """Have a parked key, or all, sent again; return how many."""
+        """Send a parked key, or all, again; return the number of keys."""
         if parked_id is not None:
             url = self._parked(id, parked_id, "retry")
-            yield from self._json.done(Request(method="POST", url=url, headers=_ACCEPTED), is_undone, 204)
+            yield from self._json.send(HttpRequest(method="POST", url=url, headers=_ACCEPTED), is_not_applied, 204)
             return 1
         url = subscription_address(self._url, id, "parked", "retry")
-        answer = yield from self._json.done(Request(method="POST", url=url, headers=_ACCEPTED), is_undone, 200)
-        return _made(answer, _Retried, lambda shown: shown.retried)
+        answer = yield from self._json.send(HttpRequest(method="POST", url=url, headers=_ACCEPTED), is_not_applied, 200)
+        return _convert(answer, _Retried, lambda shown: shown.retried)
 
     def skip_parked(self, id: str, parked_id: str, reason: str) -> Exchange[None]:
-        """Let the events of a parked key wait no longer."""
+        """Drop the events of a parked key."""
         body = msgspec.json.encode({"reason": reason})
         url = self._parked(id, parked_id, "skip")
-        yield from self._json.done(Request(method="POST", url=url, headers=_JSON, body=body), is_undone, 204)
+        yield from self._json.send(HttpRequest(method="POST", url=url, headers=_JSON, body=body), is_not_applied, 204)
 
     def extend_lease(self, id: str, stream_id: str) -> Exchange[None]:
-        """Begin anew the time in which a stream has to commit."""
+        """Extend the lease of a stream: restart the time in which it has to commit."""
         url = subscription_address(self._url, id, "streams", stream_id, "lease")
-        yield from self._json.done(Request(method="POST", url=url, headers=_ACCEPTED), is_passing, 204)
+        yield from self._json.send(HttpRequest(method="POST", url=url, headers=_ACCEPTED), is_transient, 204)
 
-    def _moves(
+    def _plan_resets(
         self, id: str, items: Iterable[PositionReset] | None, to: str | None, at: str | None
     ) -> Exchange[list[ResetPosition]]:
         shown = yield from self.show(id)
-        resets = checked_resets(shown.event_types, items, to, at)
+        resets = check_resets(shown.event_types, items, to, at)
         partitions = {}
         for name in sorted({each.event_type for each in resets}):
             partitions[name] = yield from self._event_types.partitions(name)
-        wanted = goals(resets, partitions)
+        wanted = partition_resets(resets, partitions)
         since = {}
         for name, time in sorted({(each.event_type, each.at) for each in resets if each.at is not None}):
             since[name, time] = yield from self._since(name, time)
-        return moves(wanted, since, (yield from self.cursors(id)))
+        return plan_resets(wanted, since, (yield from self.cursors(id)))
 
     def _since(self, event_type: str, time: str) -> Exchange[Mapping[int, int]]:
-        """Return by partition the first offset that came at *time* or later."""
-        answer = yield from self._got(address(self._url, "event-types", event_type, "cursors", query=[("at", time)]))
-        return _made(answer, list[WireCursor], _offsets)
+        """Return the first offset at or after *time*, by partition."""
+        answer = yield from self._get(join_url(self._url, "event-types", event_type, "cursors", query=[("at", time)]))
+        return _convert(answer, list[WireCursor], _offsets)
 
     def _parked(self, id: str, parked_id: Any, *path: str) -> str:
         if not (isinstance(parked_id, str) and parked_id.isascii() and parked_id.isdigit()):
             raise ParkedNotFound(subscription=id, parked=parked_id)
         return subscription_address(self._url, id, "parked", parked_id, *path)
 
-    def _got(self, url: str) -> Exchange[Answer]:
-        return (yield from self._json.done(Request(method="GET", url=url, headers=_ACCEPTED), is_passing, 200))
+    def _get(self, url: str) -> Exchange[HttpResponse]:
+        return (yield from self._json.send(HttpRequest(method="GET", url=url, headers=_ACCEPTED), is_transient, 200))
 
 
-def _made(answer: Answer, shape: type[Shape], make: Callable[[Shape], Made]) -> Made:
-    """Return what is made of what an answer holds.
+def _convert(answer: HttpResponse, shape: type[Shape], make: Callable[[Shape], Made]) -> Made:
+    """Return the result of *make* for the body of a response.
 
     Raises:
-        MalformedAnswer: it is nothing of that kind.
+        MalformedAnswer: The body is malformed.
     """
-    shown = decoded(answer, shape)
+    shown = decode_response(answer, shape)
     try:
         return make(shown)
     except (ValueError, msgspec.ValidationError, BadCursor) as error:
-        raise malformed(answer.url, f"{answer.body[:200]!r} ({error})") from error
+        raise malformed_answer(answer.url, f"{answer.body[:200]!r} ({error})") from error
 
 
 class _Page(msgspec.Struct):
@@ -339,13 +348,13 @@ class _Retried(msgspec.Struct):
     retried: int
 
 
-def _names(event_types: Iterable[str]) -> list[str]:
+def _check_names(event_types: Iterable[str]) -> list[str]:
     """Return the names of event types as a list.
 
     Raises:
-        TypeError: one name was given in place of several; it would be taken letter by letter.
+        TypeError: *event_types* is a string, which would be read letter by letter.
 
-    >>> _names("order.placed")
+    >>> _check_names("order.placed")
     Traceback (most recent call last):
     TypeError: event types are a list of names, such as ['order.placed'], not one string
     """
@@ -355,5 +364,5 @@ def _names(event_types: Iterable[str]) -> list[str]:
 
 
 def _offsets(rows: Iterable[WireCursor]) -> Mapping[int, int]:
-    """Return by partition the offset after each cursor; none where it is before all that is there."""
+    """Return the offset after each cursor by partition; absent if it is before the first available event."""
     return {int(row.partition): parse_offset(row.offset)[1] + 1 for row in rows if row.offset != BEGIN}

@@ -1,12 +1,8 @@
-"""How a consumer wants the events of a subscription: the parameters of its streams.
-
-A batch of a subscription: events of one partition, and the cursor that is committed once they are dealt with.
-
-The protocol side of whoever is sent a subscription's events.
+"""Protocol of a subscription's streams, and the batches that they bring.
 
 Invariants:
-    A stream that has begun is told, and so is its end, with why; then the next one begins.
-    What is committed is committed with the stream that was sent it, as long as the hub takes that.
+    The reader gets the beginning and the end of each stream, with the reason; then the next stream begins.
+    A batch is committed with the stream that sent it, as long as the hub accepts it.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -18,7 +14,7 @@ from typing import Any, Final, Generic, TypedDict
 
 import msgspec
 
-from penstock.client.http.exchanges import JsonExchange, RetryPolicy, decoded
+from penstock.client.http.exchanges import JsonExchange, RetryPolicy, decode_response
 from penstock.client.subscriptions.protocol import subscription_address
 from penstock.core.events.decoding import EventDecoder
 from penstock.core.subscriptions.assignment import FeedPartition
@@ -34,31 +30,31 @@ from penstock.errors import (
 from penstock.wire.http import (
     ERROR_BYTES_MAX,
     MORE,
-    Answer,
-    Backoff,
     Exchange,
-    Handed,
-    Head,
+    HttpRequest,
+    HttpResponse,
     Pause,
-    Request,
-    address,
-    is_passing,
-    malformed,
-    refusal,
-    rest,
+    ReaderItem,
+    ResponseHead,
+    RetryBackoff,
+    error_of,
+    is_transient,
+    join_url,
+    malformed_answer,
+    read_body,
 )
 from penstock.wire.log.nakadi import parse_offset
 from penstock.wire.log.reader.pages import Data, FeedEvent, LineReader, TypedEvent
 from penstock.wire.subscriptions import BATCHES, BatchLine
 
 BATCHES_AHEAD: Final = 10
-"""So many whole batches may be sent ahead of what is committed, unless it is said otherwise."""
+"""Default number of whole batches sent ahead of the committed ones."""
 ALONE_TIMES: Final = 2
-"""A stream without a partition says nothing for so many commit timeouts."""
+"""Number of commit timeouts for which a stream without partitions is silent."""
 
 
 class StreamOptions(TypedDict, total=False):
-    """Options of a subscription's streams; see `StreamWish`."""
+    """Options of a subscription's streams; see `StreamParameters`."""
 
     batch_limit: int
     batch_flush_timeout: int
@@ -71,25 +67,25 @@ class StreamOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamWish:
-    """How a consumer wants its events. Times are seconds."""
+class StreamParameters:
+    """How a subscription's streams send events. Times are in seconds."""
 
     batch_limit: int = 100
-    """How many events make a batch; …"""
+    """Maximum number of events in a batch."""
     batch_flush_timeout: int = 1
-    """… a smaller one comes after so long. With a batch_limit of 1 each event comes at once."""
+    """Seconds after which a smaller batch is sent. With a batch_limit of 1 each event is sent at once."""
     batch_timespan: int = 0
-    """A batch spans no more than so long a time in which its events were received; 0: any."""
+    """Maximum difference between the receive times of a batch's events; 0 is unlimited."""
     max_uncommitted_events: int = 0
-    """How far what is sent may be ahead of what is committed, over all partitions; 0: ten whole batches."""
+    """Maximum number of events sent but not committed, over all partitions; 0 is ten whole batches."""
     partitions: Collection[FeedPartition] = ()
-    """The partitions that it wants for itself, as pairs of event type and number; none: its share of the rest."""
+    """The partitions to read, as pairs of event type and number; empty is an equal share of the remaining ones."""
     commit_timeout: int = 60
-    """So long after the last commit a stream ends of which anything is uncommitted, unless its lease is extended."""
+    """Seconds without a commit after which a stream with uncommitted events ends, unless its lease is extended."""
     stream_timeout: int = 0
-    """A stream ends after so long; 0: after about an hour."""
+    """Seconds after which a stream ends; 0 is about an hour."""
     stream_limit: int = 0
-    """A stream ends once so many events are sent and committed; 0: it does not."""
+    """Number of events after which a stream ends, once they are committed; 0 is unlimited."""
 
     def __post_init__(self) -> None:
         for name, least in (("batch_limit", 1), ("batch_flush_timeout", 1), ("commit_timeout", 1)):
@@ -103,13 +99,13 @@ class StreamWish:
 
     @property
     def silence(self) -> float:
-        """How long a stream that is alive may say nothing."""
+        """Maximum seconds between two lines of a live stream."""
         return float(max(self.batch_flush_timeout, ALONE_TIMES * self.commit_timeout))
 
     def members(self) -> dict[str, Any]:
-        """Return what a hub is asked for.
+        """Return the members of the request.
 
-        >>> StreamWish(batch_limit=5, partitions=[("a.b", 3)]).members()["partitions"]
+        >>> StreamParameters(batch_limit=5, partitions=[("a.b", 3)]).members()["partitions"]
         [{'event_type': 'a.b', 'partition': '3'}]
         """
         found = {each.name: getattr(self, each.name) for each in fields(self)}
@@ -120,14 +116,14 @@ class StreamWish:
         return {name: value for name, value in found.items() if value}
 
 
-def stream_wish(options: StreamOptions) -> StreamWish:
-    """Return how events are wanted.
+def stream_parameters(options: StreamOptions) -> StreamParameters:
+    """Return the parameters for *options*.
 
     Raises:
-        TypeError: one of them is no option, and probably mistyped.
-        BadParameter: a number makes no sense.
+        TypeError: An option is unknown. The error suggests a similar name.
+        BadParameter: The value of an option is invalid.
 
-    >>> stream_wish({"batch_limit": 10}).batch_limit
+    >>> stream_parameters({"batch_limit": 10}).batch_limit
     10
     """
     known = StreamOptions.__annotations__
@@ -135,19 +131,19 @@ def stream_wish(options: StreamOptions) -> StreamWish:
         close = get_close_matches(stranger, known, 1)
         asks = f"; did you mean {close[0]!r}?" if close else f", which has {', '.join(known)}"
         raise TypeError(f"{stranger!r} is no option of a subscription's stream{asks}")
-    return StreamWish(**options)
+    return StreamParameters(**options)
 
 
 _PARKED: Final = "parked-"
 
 
-class SubscriptionBatch(Handed, Generic[Data]):
-    """Events of one partition, in their order. They are decoded when they are asked for.
+class SubscriptionBatch(ReaderItem, Generic[Data]):
+    """Events of one partition, in their order. Each is decoded on first access.
 
     Args:
-        stream_id: The stream that was sent it.
-        line: The line that it came in.
-        decoder: Decodes the events into a type; without it they are what JSON makes of them.
+        stream_id: The stream that sent it.
+        line: The line that it was sent in.
+        decoder: Decodes events into a type; None decodes JSON into dicts and lists.
     """
 
     __slots__ = ("_decoder", "_events", "_line", "partition", "stream_id")
@@ -155,14 +151,14 @@ class SubscriptionBatch(Handed, Generic[Data]):
 
     def __init__(self, stream_id: str, line: BatchLine, decoder: EventDecoder | None = None) -> None:
         self.stream_id = stream_id
-        """The stream that was sent it, with which it is committed."""
+        """The stream that sent the batch, with which it is committed."""
         self.partition = int(line.cursor.partition)
         self._line = line
         self._decoder = decoder
 
     @property
     def event_type(self) -> str:
-        """What its events are of."""
+        """The event type."""
         return self._line.cursor.event_type
 
     @property
@@ -172,15 +168,15 @@ class SubscriptionBatch(Handed, Generic[Data]):
 
     @property
     def offset(self) -> str:
-        """That of its last event, as the hub writes it."""
+        """The offset of the last event, in Nakadi's format."""
         return self._line.cursor.offset
 
     @property
     def offsets(self) -> Sequence[int]:
-        """Those of its events in their partition, as whole numbers.
+        """The offsets of the events in their partition, as integers.
 
-        Where events were left out, since their keys are parked, the hub says which are there. Another server that
-        leaves some out is taken to have left them out before the first.
+        If the hub omitted events of parked keys, it sends the offsets of the others. Other servers do not: for them the
+        omitted events are taken to precede the first one.
         """
         said = None if self._line.info is None else self._line.info.offsets
         if said is not None and len(said) == len(self):
@@ -190,18 +186,18 @@ class SubscriptionBatch(Handed, Generic[Data]):
 
     @property
     def cursor(self) -> Mapping[str, str]:
-        """What is committed once its events are dealt with, as the hub takes it."""
+        """The cursor that commits the batch, in the hub's format."""
         found: dict[str, str] = msgspec.to_builtins(self._line.cursor)
         return found
 
     @property
     def debug(self) -> str | None:
-        """What the hub says beside it, such as that it begins to stream."""
+        """The hub's debug message, such as that the stream has begun."""
         return self._line.debug
 
     @property
     def is_parked(self) -> bool:
-        """Whether these are events of a parked key, sent again: to commit them moves no position."""
+        """True for events of a parked key that are sent again: committing them moves no position."""
         return self._line.cursor.cursor_token.startswith(_PARKED)
 
     @property
@@ -211,7 +207,7 @@ class SubscriptionBatch(Handed, Generic[Data]):
 
     @property
     def events(self) -> Sequence[FeedEvent[Data]]:
-        """Its events; each is decoded when its `data` is asked for."""
+        """The events; each is decoded when its `data` is accessed."""
         try:
             return self._events
         except AttributeError:
@@ -235,7 +231,7 @@ MakeBatch = Callable[[str, BatchLine, EventDecoder | None], SubscriptionBatch[An
 
 
 def cursors_of(batches: Sequence[SubscriptionBatch[Any]]) -> Mapping[str, Sequence[Mapping[str, str]]]:
-    """Return the cursors with which *batches* are committed, by stream: of each partition the last is enough."""
+    """Return the cursors that commit *batches*, by stream: the last one of each partition."""
     found: dict[str, dict[object, Mapping[str, str]]] = {}
     for each in batches:
         cursors = found.setdefault(each.stream_id, {})
@@ -253,46 +249,46 @@ _LINES: Final = {"content-type": "application/json", "accept": "application/x-js
 
 
 @dataclass(frozen=True, slots=True)
-class StreamBegan(Handed):
-    """A stream has begun."""
+class StreamBegan(ReaderItem):
+    """The beginning of a stream."""
 
     stream_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class StreamEnded(Handed):
-    """A stream has ended."""
+class StreamEnded(ReaderItem):
+    """The end of a stream."""
 
     stream_id: str
     reason: str
-    """Why, as the hub says it, or as it was seen from here."""
+    """Why it ended, in the hub's words or as observed by the client."""
     error: PenstockError | None = None
-    """What the connection was lost by; None: the hub has ended the stream, or it was given back."""
+    """The error of a lost connection; None if the hub ended the stream or it was released."""
 
 
 class _Made(msgspec.Struct):
     id: str
 
 
-class Streaming:
-    """The streams of one subscription for one consumer, one after the other.
+class StreamProtocol:
+    """Protocol of one subscription's streams, which follow one another.
 
     Args:
         url: The hub's address.
-        subscription: Its id, or what to create where it is missing, in Nakadi's shape.
-        wish: How the events are wanted.
-        retry: How often, and after which pauses, a stream is asked for that cannot be had.
-        retry_timeout: Seconds for which anything else is asked for.
-        clock: Tells seconds.
-        kind: What the data of the events is to be.
-        make: Makes a batch of its line.
+        subscription: The id, or a definition in Nakadi's format, which is created if it does not exist.
+        parameters: How the streams send events.
+        retry: Retries of a stream that cannot be opened.
+        retry_timeout: Seconds for which other requests are retried.
+        clock: Return the time in seconds.
+        kind: The type of the events' data.
+        make: Create a batch from its line.
     """
 
     def __init__(
         self,
         url: str,
         subscription: str | Mapping[str, Any],
-        wish: StreamWish,
+        parameters: StreamParameters,
         *,
         retry: RetryPolicy,
         retry_timeout: float,
@@ -307,35 +303,35 @@ class Streaming:
         self._url = url
         self.id = subscription if isinstance(subscription, str) else None
         self._definition = None if isinstance(subscription, str) else dict(subscription)
-        self.wish = wish
+        self.parameters = parameters
         self.retry = retry
         self.retry_timeout = retry_timeout
         self._json = JsonExchange(retry_timeout, clock)
         self._once = JsonExchange(0.0, clock)
         self._decoder = None if kind is None else EventDecoder(kind, "a subscription")
         self._make = make
-        self._unwanted: set[str] = set()
-        self._in_hand: dict[FeedPartition, str] = {}
-        """Up to where the stream's batches were handed on, in partitions of which that is not committed."""
+        self._abandoned: set[str] = set()
+        self._uncommitted: dict[FeedPartition, str] = {}
+        """The offset of the last batch handed to the reader, by partition, until it is committed."""
         self.stream_id: str | None = None
-        """The stream that was begun last."""
+        """The last stream."""
 
-    def find(self) -> Exchange[str]:
-        """Return the subscription's id; it is created where it is missing."""
+    def find_subscription(self) -> Exchange[str]:
+        """Return the subscription's id; create the subscription if it does not exist."""
         if self.id is None:
             body = msgspec.json.encode(self._definition)
-            request = Request(method="POST", url=address(self._url, "subscriptions"), headers=_JSON, body=body)
-            answer = yield from self._json.done(request, is_passing, HTTPStatus.OK, HTTPStatus.CREATED)
-            self.id = decoded(answer, _Made).id
+            request = HttpRequest(method="POST", url=join_url(self._url, "subscriptions"), headers=_JSON, body=body)
+            answer = yield from self._json.send(request, is_transient, HTTPStatus.OK, HTTPStatus.CREATED)
+            self.id = decode_response(answer, _Made).id
         return self.id
 
     def run(self, *, reconnect: bool) -> Exchange[None]:
-        """Hand on batches, stream after stream if it is to *reconnect*; else until the first ends.
+        """Yield batches of one stream, or with *reconnect* of one stream after another.
 
         Raises:
-            PenstockError: a stream cannot be had, and trying again does not help, or was tried often enough.
+            PenstockError: A stream cannot be opened, and retrying does not help or was tried often enough.
         """
-        backoff, failures = Backoff(self.retry.max_delay_seconds), 0
+        backoff, failures = RetryBackoff(self.retry.max_delay_seconds), 0
         while True:
             brought = 0
             try:
@@ -353,7 +349,7 @@ class Streaming:
                 if ended.reason == GIVEN_BACK:
                     continue
             if brought:
-                backoff, failures = Backoff(self.retry.max_delay_seconds), 0
+                backoff, failures = RetryBackoff(self.retry.max_delay_seconds), 0
                 if is_orderly:
                     continue
             failures = 0 if is_orderly else failures + 1  # A feed may be quiet for any number of streams.
@@ -361,106 +357,111 @@ class Streaming:
                 raise failed
             yield Pause(backoff.delay(failed), None if is_orderly else failed)
 
-    def unwant(self, stream_id: str) -> None:
-        """Have nothing more of a stream handed on; whoever reads it has to be interrupted."""
-        self._unwanted.add(stream_id)
+    def abandon(self, stream_id: str) -> None:
+        """Yield nothing more of a stream; its reader has to be interrupted."""
+        self._abandoned.add(stream_id)
 
-    def commit(self, batches: Sequence[SubscriptionBatch[Any]], *, patiently: bool = True) -> Exchange[None]:
-        """Commit *batches*, with one request for each stream that was sent some of them.
+    def commit(self, batches: Sequence[SubscriptionBatch[Any]], *, retries: bool = True) -> Exchange[None]:
+        """Commit *batches*, with one request for each stream that sent some of them.
 
         Raises:
-            StreamNotFound, CommitRefused: the hub does not take them any more.
+            StreamNotFound, CommitRefused: The hub no longer accepts them.
         """
         for stream_id, cursors in cursors_of(batches).items():
-            request = Request(
+            request = HttpRequest(
                 method="POST",
-                url=subscription_address(self._url, (yield from self.find()), "cursors"),
+                url=subscription_address(self._url, (yield from self.find_subscription()), "cursors"),
                 headers={**_JSON, STREAM_ID: stream_id},
                 body=msgspec.json.encode({"items": cursors}),
             )
-            asks = self._json if patiently else self._once
-            yield from asks.done(request, is_passing, HTTPStatus.OK, HTTPStatus.NO_CONTENT)
+            asks = self._json if retries else self._once
+            yield from asks.send(request, is_transient, HTTPStatus.OK, HTTPStatus.NO_CONTENT)
         for batch in batches:
-            is_whole = self._in_hand.get(batch.place, "") <= batch.offset
+            is_whole = self._uncommitted.get(batch.place, "") <= batch.offset
             if batch.stream_id == self.stream_id and is_whole and not batch.is_parked:
-                self._in_hand.pop(batch.place, None)
+                self._uncommitted.pop(batch.place, None)
 
-    def extend(self, stream_id: str, *, patiently: bool = True) -> Exchange[None]:
-        """Begin anew the time in which a stream has to commit what it was sent.
+    def extend(self, stream_id: str, *, retries: bool = True) -> Exchange[None]:
+        """Extend the lease of a stream: restart the time in which it has to commit.
 
         Raises:
-            StreamNotFound: it is over.
+            StreamNotFound: The stream has ended.
         """
-        request = Request(method="POST", url=(yield from self._of_stream(stream_id, "lease")), headers=_JSON)
-        yield from (self._json if patiently else self._once).done(request, is_passing, HTTPStatus.NO_CONTENT)
+        request = HttpRequest(method="POST", url=(yield from self._of_stream(stream_id, "lease")), headers=_JSON)
+        yield from (self._json if retries else self._once).send(request, is_transient, HTTPStatus.NO_CONTENT)
 
-    def give_back(
+    def release(
         self, stream_id: str, keep: Collection[FeedPartition] = (), failed: Collection[FeedPartition] | None = None
     ) -> Exchange[None]:
-        """End a stream, and let others have at once what it was sent and has not committed, but for *keep*.
+        """End a stream: its uncommitted events are sent to other consumers at once, except those of *keep*.
 
-        *failed*: the partitions of which it is counted as a failure; None: all that it has.
+        Args:
+            stream_id: The stream.
+            keep: Partitions whose events are still being handled.
+            failed: Partitions that count as failed; None counts all.
 
         Raises:
-            StreamsInTheWay: the hub has not ended it in time; ask again.
-            StreamNotFound: it is over, and has nothing any more.
+            StreamsInTheWay: The hub did not end it in time; try again.
+            StreamNotFound: The stream has ended, and has no partitions any more.
         """
-        body = {"keep": _shown(keep)} | ({} if failed is None else {"failed": _shown(failed)})
+        body = {"keep": _partition_objects(keep)} | ({} if failed is None else {"failed": _partition_objects(failed)})
         url = yield from self._of_stream(stream_id, "release")
-        request = Request(method="POST", url=url, headers=_JSON, body=msgspec.json.encode(body))
-        yield from self._once.done(request, is_passing, HTTPStatus.NO_CONTENT)
+        request = HttpRequest(method="POST", url=url, headers=_JSON, body=msgspec.json.encode(body))
+        yield from self._once.send(request, is_transient, HTTPStatus.NO_CONTENT)
 
-    def leave(self, stream_id: str) -> Exchange[None]:
-        """Give back all that a stream has; if that fails, it has nothing once its time to commit is over.
+    def release_quietly(self, stream_id: str) -> Exchange[None]:
+        """Release a stream. If that fails, it ends when its commit timeout is over.
 
-        What was handed on of it and is not committed counts as a failure; what nobody has seen yet does not.
+        Batches handed to the reader and not committed count as failures; others do not.
         """
         with suppress(PenstockError):
-            yield from self.give_back(stream_id, failed=list(self._in_hand))
+            yield from self.release(stream_id, failed=list(self._uncommitted))
 
-    def _handed(self, batch: SubscriptionBatch[Any]) -> SubscriptionBatch[Any]:
+    def _note_uncommitted(self, batch: SubscriptionBatch[Any]) -> SubscriptionBatch[Any]:
         if not batch.is_parked:
-            self._in_hand[batch.place] = batch.offset
+            self._uncommitted[batch.place] = batch.offset
         return batch
 
     def _of_stream(self, stream_id: str, path: str) -> Exchange[str]:
-        return subscription_address(self._url, (yield from self.find()), "streams", stream_id, path)
+        return subscription_address(self._url, (yield from self.find_subscription()), "streams", stream_id, path)
 
     def _stream(self) -> Exchange[tuple[StreamEnded, int]]:
-        """Have a stream to its end; return why it ended, and how many batches it brought."""
-        url = subscription_address(self._url, (yield from self.find()), "events")
-        body = msgspec.json.encode(self.wish.members())
-        head: Head = yield Request(method="POST", url=url, headers=_LINES, body=body, wait_seconds=self.wish.silence)
+        """Read one stream to its end; return its end and its number of batches."""
+        url = subscription_address(self._url, (yield from self.find_subscription()), "events")
+        body = msgspec.json.encode(self.parameters.members())
+        head: ResponseHead = yield HttpRequest(
+            method="POST", url=url, headers=_LINES, body=body, wait_seconds=self.parameters.silence
+        )
         if head.status != HTTPStatus.OK:
-            raise refusal(Answer(url, head.status, head.headers, (yield from rest(ERROR_BYTES_MAX))))
+            raise error_of(HttpResponse(url, head.status, head.headers, (yield from read_body(ERROR_BYTES_MAX))))
         stream_id = self.stream_id = head.headers.get(STREAM_ID.lower())
         if stream_id is None:
-            raise malformed(url, f"it has no {STREAM_ID}")
-        self._in_hand.clear()
+            raise malformed_answer(url, f"it has no {STREAM_ID}")
+        self._uncommitted.clear()
         yield StreamBegan(stream_id)
         reader, brought, reason = LineReader(url, BATCHES), 0, ""
         try:
-            while stream_id not in self._unwanted and (chunk := (yield MORE)):
+            while stream_id not in self._abandoned and (chunk := (yield MORE)):
                 for line in reader.feed(chunk):
                     if line.events:
                         brought, reason = brought + 1, ""
-                        yield self._handed(self._make(stream_id, line, self._decoder))
+                        yield self._note_uncommitted(self._make(stream_id, line, self._decoder))
                     elif line.reason:
                         reason = line.reason
-            if stream_id not in self._unwanted:
+            if stream_id not in self._abandoned:
                 reader.finish()
         except ConnectionLost as error:
-            if stream_id not in self._unwanted:
+            if stream_id not in self._abandoned:
                 return StreamEnded(stream_id, f"The connection was lost: {error.reason}", error), brought
-        if stream_id in self._unwanted:
-            self._unwanted.discard(stream_id)
+        if stream_id in self._abandoned:
+            self._abandoned.discard(stream_id)
             reason = GIVEN_BACK
         return StreamEnded(stream_id, reason or "The hub did not say why"), brought
 
 
 def _may_be_had(error: PenstockError) -> bool:
-    """Tell whether a stream that is refused with *error* may be had later."""
-    return is_passing(error) or isinstance(error, NoFreeSlots | PartitionsTaken | ResetUnderWay)
+    """Return whether a stream that was refused with *error* may be opened later."""
+    return is_transient(error) or isinstance(error, NoFreeSlots | PartitionsTaken | ResetUnderWay)
 
 
 def is_over(error: PenstockError) -> bool:
@@ -468,5 +469,5 @@ def is_over(error: PenstockError) -> bool:
     return isinstance(error, StreamNotFound)
 
 
-def _shown(places: Collection[FeedPartition]) -> list[dict[str, str]]:
+def _partition_objects(places: Collection[FeedPartition]) -> list[dict[str, str]]:
     return [{"event_type": name, "partition": str(partition)} for name, partition in sorted(places)]

@@ -1,5 +1,5 @@
 # Generated from async_subscriptions.py by scripts/generate_sync_clients.py: do not edit.
-"""The hub's subscriptions, from afar."""
+"""The synchronous administration of a hub's subscriptions."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -18,9 +18,9 @@ from penstock.wire.groups import PositionReset, ResetPosition
 
 
 class Subscriptions:
-    """A hub's subscriptions, for those who look after them; a Client has it.
+    """Administration of a hub's subscriptions; see `Client.subscriptions`.
 
-    Where a method raises nothing that is named here, it raises SubscriptionNotFound where there is none of that id.
+    Its methods raise SubscriptionNotFound if the subscription does not exist, unless they say otherwise.
     """
 
     def __init__(self, protocol: SubscriptionProtocol, transport: Transport) -> None:
@@ -39,24 +39,26 @@ class Subscriptions:
         labels: Mapping[str, str] | None = None,
         authorization: Mapping[str, Any] | None = None,
     ) -> tuple[Subscription, bool]:
-        """Return the subscription of an application to event types, and whether it was created by this.
+        """Return the subscription of an application to event types, and whether this call created it.
 
-        There is one for an application, event types and a consumer group: if it is there already, nothing else of what
-        is given here is looked at.
+        An application has one subscription to the same event types for each consumer group. If it exists, all other
+        arguments are ignored.
 
         Args:
-            owning_application: Whose it is.
-            event_types: What it reads.
-            consumer_group: Tells it from others of the same application and event types; `default` unless given.
-            read_from: Where it begins: at the `end`, unless given, at the `begin`ning, or at initial cursors.
-            initial_cursors: Where it begins, one for each partition: as `cursors` returns them, or in Nakadi's shape.
-            annotations: What is attached to it, such as `penstock/park-after-attempts`.
-            labels: What else is attached to it.
-            authorization: Who may read it, and who may change it, in Nakadi's shape.
+            owning_application: The owner.
+            event_types: Names of the event types to read.
+            consumer_group: Distinguishes subscriptions of the same application to the same event types; `default` by
+                default.
+            read_from: Where to begin: `end` (the default), `begin`, or `cursors`.
+            initial_cursors: Cursors to begin at, one for each partition, from `cursors` or in Nakadi's format.
+            annotations: Annotations, such as `penstock/park-after-attempts`.
+            labels: Labels.
+            authorization: Who may read and change the subscription, in Nakadi's format.
 
         Raises:
-            InvalidSubscription: a member breaks a rule, or one of the event types is not there.
-            UnusableCursor: one of the cursors is none of these event types, or what follows it is not all there.
+            TypeError: *event_types* is a string instead of a list of names.
+            InvalidSubscription: A member breaks a rule, or an event type does not exist.
+            UnusableCursor: A cursor does not belong to these event types, or events after it have been removed.
         """
         members = {
             "owning_application": owning_application,
@@ -76,13 +78,13 @@ class Subscriptions:
         reader: str | None = None,
         status: bool = False,
     ) -> list[Subscription]:
-        """Return all subscriptions, the newest first.
+        """Return all subscriptions, newest first.
 
         Args:
-            owning_application: Only those of this one.
-            event_types: Only those that read each of these.
-            reader: Only those that name this one among who may read, such as `service:billing`.
-            status: Whether each has `partitions`: who has them.
+            owning_application: Return only subscriptions of this owner.
+            event_types: Return only subscriptions that read all of these.
+            reader: Return only subscriptions that name this reader, such as `service:billing`.
+            status: Whether to fill in `partitions`.
         """
         return self._transport.carry_out(self._protocol.all(owning_application, event_types, reader, status=status))
 
@@ -98,25 +100,25 @@ class Subscriptions:
         labels: Mapping[str, str] | None = None,
         authorization: Mapping[str, Any] | None = None,
     ) -> None:
-        """Let what is attached to a subscription, or who may read it, be another; what is not given stays.
+        """Replace annotations, labels or authorization of a subscription. Arguments that are None leave them unchanged.
 
         Raises:
-            SubscriptionNotFound: there is none of that id.
-            InvalidSubscription: a member breaks a rule.
+            SubscriptionNotFound: The subscription does not exist.
+            InvalidSubscription: A member breaks a rule.
         """
         changes = {"annotations": annotations, "labels": labels, "authorization": authorization}
         self._transport.carry_out(self._protocol.update(id, changes))
 
     def delete(self, id: str) -> None:
-        """Delete a subscription with its cursors; its streams end."""
+        """Delete a subscription with its cursors. Its streams end."""
         self._transport.carry_out(self._protocol.delete(id))
 
     def stats(self, id: str, *, lag: bool = True) -> list[SubscribedPartition]:
-        """Return who has each partition, how many events it has not committed, and with *lag* how old the first is."""
+        """Return the stream and number of uncommitted events of each partition, with *lag* the oldest one's age."""
         return self._transport.carry_out(self._protocol.stats(id, lag=lag))
 
     def cursors(self, id: str) -> list[SubscriptionCursor]:
-        """Return how far each partition is committed; nothing where the subscription has not begun."""
+        """Return the committed cursor of each partition; empty if the subscription has not begun."""
         return self._transport.carry_out(self._protocol.cursors(id))
 
     def reset(
@@ -129,65 +131,64 @@ class Subscriptions:
         reason: str | None = None,
         dry_run: bool = False,
     ) -> list[ResetPosition]:
-        """Move the cursors of a subscription, forward or back, all or none; the hub remembers it.
+        """Move the cursors of a subscription forward or back, all or none. The hub records it in the group's history.
 
-        Its streams end first, which takes up to 30 seconds. What waits in parked keys of these partitions begins anew.
+        The streams end first, which takes up to 30 seconds. Parked events of these partitions are discarded and read
+        again from the new cursors.
 
         Args:
-            id: Which subscription.
-            items: What to move where. Without, all that it reads is moved.
-            to: Without items, where to: `begin` or `end`.
-            at: Without items, the time whose events are wanted first.
-            reason: Why, for those who ask later.
-            dry_run: Only return what would be moved.
-
-        Returns:
-            What was moved, or would be.
+            id: The subscription.
+            items: The partitions to move, and where to. None moves all partitions.
+            to: Without *items*: `begin` or `end`.
+            at: Without *items*: move to the first event received at this time or later.
+            reason: A reason for the history.
+            dry_run: Only return the cursors that would be moved.
 
         Raises:
-            SubscriptionNotFound: there is none of that id.
-            UnusablePosition: a position is none that there is.
-            ResetUnderWay: somebody else is moving them.
-            StreamsInTheWay: its streams did not end in time; nothing was moved.
+            SubscriptionNotFound: The subscription does not exist.
+            UnusablePosition: A position does not exist.
+            ResetUnderWay: Another reset is running.
+            StreamsInTheWay: The streams did not end in time. Nothing was moved.
         """
         exchange = self._protocol.reset(id, items, to=to, at=at, reason=reason, dry_run=dry_run)
         return self._transport.carry_out(exchange)
 
     def parked(self, id: str) -> list[ParkedKey]:
-        """Return the parked keys, those first that were parked first."""
+        """Return the parked keys, oldest first."""
         return self._transport.carry_out(self._protocol.parked(id))
 
     def parked_key(self, id: str, parked_id: str, *, limit: int = 10) -> ParkedKeyDetails:
-        """Return a parked key with up to *limit*, at most 100, of its events.
+        """Return a parked key with up to *limit* of its events, at most 100.
 
         Raises:
-            SubscriptionNotFound, ParkedNotFound: there is none.
+            SubscriptionNotFound, ParkedNotFound: The subscription or the key does not exist.
         """
         return self._transport.carry_out(self._protocol.parked_key(id, parked_id, limit))
 
     def retry_parked(self, id: str, parked_id: str | None = None) -> int:
-        """Have the events of a parked key, None: of all, sent again; return how many keys that are.
+        """Send the events of a parked key again, or of all parked keys if None. Return the number of keys.
 
         Raises:
-            SubscriptionNotFound, ParkedNotFound: there is none.
+            SubscriptionNotFound, ParkedNotFound: The subscription or the key does not exist.
         """
         return self._transport.carry_out(self._protocol.retry_parked(id, parked_id))
 
     def skip_parked(self, id: str, parked_id: str, reason: str) -> None:
-        """Let the events of a parked key wait no longer: they stay in the feed, and are not sent.
+        """Drop the events of a parked key: they stay in the feed and are not sent.
 
-        Those ahead of events that are not committed yet are sent once these are, as if the key were retried.
+        Events of the key that lie after uncommitted events are sent once those are committed, as if the key were
+        retried.
 
         Raises:
-            SubscriptionNotFound, ParkedNotFound: there is none.
+            SubscriptionNotFound, ParkedNotFound: The subscription or the key does not exist.
         """
         self._transport.carry_out(self._protocol.skip_parked(id, parked_id, reason))
 
     def extend_lease(self, id: str, stream_id: str) -> None:
-        """Begin anew the time in which a stream has to commit, for a handler that takes longer.
+        """Extend the lease of a stream: restart the time in which it has to commit.
 
         Raises:
-            SubscriptionNotFound: there is none of that id.
-            StreamNotFound: the stream is not there any more; its events are sent to another one.
+            SubscriptionNotFound: The subscription does not exist.
+            StreamNotFound: The stream has ended; its events are sent to another one.
         """
         self._transport.carry_out(self._protocol.extend_lease(id, stream_id))

@@ -61,7 +61,7 @@ class EventDecoder:
     def explain(self, error: Exception, raw: bytes) -> tuple[str, str]:
         """Return a JSON pointer to the member of *raw* that could not be decoded, and the reason."""
         if isinstance(error, msgspec.DecodeError):
-            steps, reason = _read_message(str(error))
+            steps, reason = _parse_error_text(str(error))
         elif isinstance(error, UnicodeDecodeError | RecursionError):
             steps, reason = [], f"it is no JSON that can be read: {error}"
         else:
@@ -124,12 +124,12 @@ def _name(node: Any) -> str:
     return str(getattr(node.cls, "__qualname__", node.cls))
 
 
-def _read_message(text: str) -> tuple[list[str], str]:
+def _parse_error_text(text: str) -> tuple[list[str], str]:
     """Split an error message of msgspec into the path and the reason.
 
-    >>> _read_message("Expected `int`, got `str` - at `$.items[0].price`")
+    >>> _parse_error_text("Expected `int`, got `str` - at `$.items[0].price`")
     (['items', '0', 'price'], 'expected `int`, got `str`')
-    >>> _read_message("Object missing required field `price` - at `$.items[0]`")
+    >>> _parse_error_text("Object missing required field `price` - at `$.items[0]`")
     (['items', '0', 'price'], 'is missing')
     """
     reason, _, path = text.rpartition(" - at ") if " - at `" in text else (text, "", "")

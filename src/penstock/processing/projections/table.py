@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from penstock.client.log.cursor_statements import CONNECTIONS, parameter_mark, plain
+from penstock.client.log.cursor_statements import CONNECTIONS, parameter_mark, use_plain_rows
 from penstock.errors import BadParameter, ProjectionGone
 from penstock.processing.engine.item import Position
 from penstock.processing.projections.columns import Column, Kind, check_declared, declared, decoded, encoded
@@ -160,7 +160,7 @@ class Table:
             raise BadParameter(parameter="key", value=", ".join(key), allowed=f"the columns of the key: {names}")
         is_sqlite = _is_sqlite(connection)
         wanted = " AND ".join(f"{_quoted(name)} = {'?' if is_sqlite else '%s'}" for name in names)
-        cursor = plain(connection.cursor())
+        cursor = use_plain_rows(connection.cursor())
         values = [
             encoded("date" if isinstance(key[name], dt.date) else "text", key[name], is_sqlite=is_sqlite)
             for name in names
@@ -323,7 +323,7 @@ def _is_sqlite(connection: Any) -> bool:
 
 
 def _run(connection: Any, text: str, parameters: Sequence[Any] = (), *, finds: bool | None = None) -> list[Any]:
-    cursor = plain(connection.cursor())
+    cursor = use_plain_rows(connection.cursor())
     cursor.execute(text, parameters)
     has_rows = cursor.description is not None if finds is None else finds
     return list(cursor.fetchall()) if has_rows else []

@@ -12,7 +12,7 @@ from penstock.errors import PenstockError, Unavailable
 from penstock.processing.parameters import check_number
 from penstock.processing.progress import Progress
 from penstock.processing.snapshot import BusyStream, Snapshot
-from penstock.wire.http import is_passing
+from penstock.wire.http import is_transient
 
 PAUSES_SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02)
 PAUSE_SECONDS: Final = 0.05
@@ -120,7 +120,7 @@ class CatchingUp:
         try:
             left = {tranche: count for tranche, count in self._progress.behind().items() if count != 0}
         except PenstockError as error:
-            if not is_passing(error):
+            if not is_transient(error):
                 raise
             return f"what its source would say: {error.detail}"
         if not left and self._progress.has_begun:

@@ -13,7 +13,7 @@ from penstock.processing.quota import is_said
 from penstock.processing.runners.errands import Errands
 from penstock.processing.runners.inbox import Inbox
 from penstock.processing.tally import Tally
-from penstock.wire.http import is_passing
+from penstock.wire.http import is_transient
 
 LAST_ATTEMPTS: Final = 3
 LAST_PAUSE_SECONDS: Final = 0.5
@@ -143,7 +143,7 @@ def note_failure(error: BaseException, tally: Tally) -> None:
     Raises:
         BaseException: *error*, where no later commit makes up for it: the processor ends.
     """
-    if not isinstance(error, PenstockError) or not (is_passing(error) or isinstance(error, OutcomeUnknown)):
+    if not isinstance(error, PenstockError) or not (is_transient(error) or isinstance(error, OutcomeUnknown)):
         raise error
     tally.commit_failed(error.detail)
     failing = tally.commits_failing

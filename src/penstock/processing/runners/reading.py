@@ -17,7 +17,7 @@ from penstock.processing.runners.inbox import Inbox
 from penstock.processing.sources.source import Source, Want
 from penstock.processing.sources.subscription import subscription_in
 from penstock.processing.tally import Tally
-from penstock.wire.http import Backoff, is_passing
+from penstock.wire.http import RetryBackoff, is_transient
 
 READ_TIMEOUT: Final = 0.5
 """So long a source is asked to wait where there is nothing new; as long it may take to stop."""
@@ -61,7 +61,7 @@ class Reading:
         self._clock = clock
         self._tally = tally
         self._errands = Errands(inbox, "penstock-reader", partial(tally.cpu.counted, "read"))
-        self._backoff = Backoff(DELAY_SECONDS_MAX)
+        self._backoff = RetryBackoff(DELAY_SECONDS_MAX)
         self._not_before = 0.0
         self._is_over = False
 
@@ -137,7 +137,7 @@ class Reading:
     def _failed(self, error: BaseException) -> None:
         if self._is_over:
             return
-        if not (isinstance(error, PenstockError) and is_passing(error)):
+        if not (isinstance(error, PenstockError) and is_transient(error)):
             raise error
         self._tally.source.read_failed()
         delay = self._backoff.delay(error)

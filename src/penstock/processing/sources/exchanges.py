@@ -80,7 +80,7 @@ class Exchanges:
         now = time.monotonic()
         if pause.because is not None and now >= self._told_until:
             self._told_until = now + pause.seconds
-            adapter.log(pause)
+            adapter.log_pause(pause)
 
     async def _end(self) -> None:
         under_way = asyncio.all_tasks() - {asyncio.current_task()}

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from penstock.client.http.exchanges import JsonExchange, decoded
+from penstock.client.http.exchanges import JsonExchange, decode_response
 from penstock.client.registry import EventTypes, hub_address
 from penstock.core.log.cursor import FeedCursor, FeedView, feed_mark, parse_cursor
 from penstock.errors import BadPartitionCount, MalformedAnswer, RequirementMissing, StaleSplit, Unavailable
-from penstock.wire.http import Exchange, Request, address, is_passing, patiently
+from penstock.wire.http import Exchange, HttpRequest, is_transient, join_url, retry_until
 from penstock.wire.log.feedapi import ARROW, CURSOR_HEADER
 from penstock.wire.log.nakadi import parse_offset
 from penstock.wire.query import Query
@@ -85,7 +85,7 @@ class FeedPages:
             shown = yield from self._event_types.show(self._event_type)
             return Partitions(*bounds, shown.get("partition_strategy", "random") == "hash")
 
-        return (yield from patiently(attempt, is_passing, self._retry_timeout, self._clock))
+        return (yield from retry_until(attempt, is_transient, self._retry_timeout, self._clock))
 
     def bounds(self) -> Exchange[Bounds]:
         """Return what each partition holds: one request.
@@ -93,7 +93,7 @@ class FeedPages:
         Raises:
             EventTypeNotFound: there is no such feed.
         """
-        return (yield from patiently(self._bounds, is_passing, self._retry_timeout, self._clock))
+        return (yield from retry_until(self._bounds, is_transient, self._retry_timeout, self._clock))
 
     def _bounds(self) -> Exchange[Bounds]:
         found = yield from self._event_types.partitions(self._event_type)
@@ -105,11 +105,11 @@ class FeedPages:
     def offsets_at(self, time: datetime) -> Exchange[dict[int, int]]:
         """Return, by partition, the first offset received at *time* or later; where it ends if there is none."""
         path = hub_address(self._url, "event-types", self._event_type, "cursors")
-        request = Request(method="GET", url=address(path, query=[("at", time.isoformat())]))
-        answer = yield from self._json.done(request, is_passing, 200)
+        request = HttpRequest(method="GET", url=join_url(path, query=[("at", time.isoformat())]))
+        answer = yield from self._json.send(request, is_transient, 200)
         return {
             int(each["partition"]): parse_offset(each["offset"])[1] + 1
-            for each in decoded(answer, list[dict[str, str]])
+            for each in decode_response(answer, list[dict[str, str]])
         }
 
     def page(
@@ -131,10 +131,10 @@ class FeedPages:
         )
         query: list[tuple[str, object]] = [("n", count), *cursors, ("pagesizehint", events)]
         query += [("wait", wait_seconds)] if wait_seconds else []
-        url = address(hub_address(self._url, "feeds", self._event_type), query=query)
-        request = Request(method="GET", url=url, headers={"accept": ARROW}, wait_seconds=wait_seconds)
+        url = join_url(hub_address(self._url, "feeds", self._event_type), query=query)
+        request = HttpRequest(method="GET", url=url, headers={"accept": ARROW}, wait_seconds=wait_seconds)
         try:
-            answer = yield from self._json.done(request, is_passing, 200)
+            answer = yield from self._json.send(request, is_transient, 200)
         except (BadPartitionCount, StaleSplit):
             return None
         after = Query(answer.headers.get(CURSOR_HEADER.lower(), "").encode()).texts(f"cursor{next(iter(offsets))}")

@@ -77,7 +77,7 @@ class Inflow:
             self._taker.failed(error)
 
     def _keep(self) -> None:
-        while not self._over.wait(self.stream.protocol.wish.commit_timeout / RENEWALS):
+        while not self._over.wait(self.stream.protocol.parameters.commit_timeout / RENEWALS):
             if self._is_outstanding():
                 with suppress(PenstockError):  # Should its time be over, another stream is sent the events.
                     self.stream.extend_lease()

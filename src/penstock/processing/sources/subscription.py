@@ -292,7 +292,7 @@ class SubscriptionSource(Closing):
         if stream_id is not None and not self._has_ended:
             _, transport = self._client.parts()
             with suppress(PenstockError):  # A hub that cannot be told finds out by itself.
-                transport.carry_out(self._stream.protocol.give_back(stream_id, keep, failed))
+                transport.carry_out(self._stream.protocol.release(stream_id, keep, failed))
 
     def _end(self) -> None:
         """Let go of the connections: nothing is left to be committed."""
@@ -319,7 +319,7 @@ class SubscriptionSource(Closing):
         if self._has_ended:
             raise Unavailable(reason="the source is closed")
         _, transport = self._client.parts()
-        return self._stream.id or transport.carry_out(self._stream.protocol.find())
+        return self._stream.id or transport.carry_out(self._stream.protocol.find_subscription())
 
 
 def _places(tranches: Iterable[str]) -> list[FeedPartition]:

@@ -12,7 +12,7 @@ import zstandard
 from starlette.requests import Request
 
 from penstock.errors import BadParameter, BodyTooLarge, NotAcceptable, UnsupportedMediaType
-from penstock.wire.query import shown
+from penstock.wire.query import printable
 
 _WEIGHT: Final = re.compile(r"\d{0,3}(\.\d*)?", re.ASCII)
 _LINES: Final = frozenset({
@@ -63,7 +63,7 @@ def choose_form(request: Request, *offered: str) -> str:
     ranked = {each: _liking(each, liked) for each in offered}
     best = max(offered, key=ranked.__getitem__)
     if ranked[best][0] <= 0:
-        raise NotAcceptable(accept=shown(given), allowed=", ".join(offered))
+        raise NotAcceptable(accept=printable(given), allowed=", ".join(offered))
     return best
 
 

@@ -16,7 +16,7 @@ from penstock.errors import PenstockError
 from penstock.server.access import access_of
 from penstock.server.http.links import link
 from penstock.wire.problem import MEDIA_TYPE, nakadi_problem, to_problem
-from penstock.wire.query import shown
+from penstock.wire.query import printable
 
 _STATUS: Final[dict[type[PenstockError], int]] = {
     errors.Invalid: 400,
@@ -99,7 +99,7 @@ async def on_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     status, detail, headers = error.status_code, error.detail, dict(error.headers or {})
     if status == 404:
-        detail = f"there is nothing at {shown(request.scope['path'])}"
+        detail = f"there is nothing at {printable(request.scope['path'])}"
     if status == 405:  # The framework knows the methods of one route alone, and every operation is a route.
         routes = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
         headers["Allow"] = ", ".join(sorted({method for route in routes for method in route.methods}))

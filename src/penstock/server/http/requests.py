@@ -23,7 +23,7 @@ from penstock.errors import (
 from penstock.schema.json_text import decode, refuse_duplicate_keys, why_malformed
 from penstock.server.http.encoding import decode_body
 from penstock.server.state import State
-from penstock.wire.query import shown
+from penstock.wire.query import printable
 
 FLOW_ID_CHARS_MAX: Final = 128
 _FLOW_ID: Final = re.compile(rb"[!-~](?:[ -~]{0,%d}[!-~])?" % (FLOW_ID_CHARS_MAX - 2))
@@ -72,9 +72,9 @@ def _flow_id(given: bytes | None) -> str:
 
 def _refusal(method: str, path: str, encoding: bytes | None) -> PenstockError | None:
     if "//" in path:
-        return BadParameter(parameter="path", value=shown(path), allowed="one without //")
+        return BadParameter(parameter="path", value=printable(path), allowed="one without //")
     if encoding is not None and method != "POST":
-        return EncodingRefused(method=method, encoding=shown(encoding.decode("latin-1")))
+        return EncodingRefused(method=method, encoding=printable(encoding.decode("latin-1")))
     return None
 
 
@@ -143,7 +143,7 @@ def _declared(content_length: str | None, bytes_max: int) -> int | None:
         return None
     if not (content_length.isascii() and content_length.isdigit()):
         allowed = "a whole number of bytes"
-        raise BadParameter(parameter="Content-Length", value=shown(content_length), allowed=allowed)
+        raise BadParameter(parameter="Content-Length", value=printable(content_length), allowed=allowed)
     if len(content_length) > _DIGITS_MAX or int(content_length) > bytes_max:
         raise BodyTooLarge(limit=bytes_max)
     return int(content_length)

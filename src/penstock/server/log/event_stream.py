@@ -32,14 +32,14 @@ from penstock.server.state import event_type_of, state_of
 from penstock.wire.log.nakadi import (
     HEADER,
     MEDIA_TYPE,
-    Asked,
-    Extent,
-    Lines,
-    Place,
+    CursorPlace,
+    PartitionExtent,
+    StreamLines,
+    StreamRequest,
     check_distinct,
     parse_header,
+    parse_readable_place,
     parse_stream,
-    readable,
 )
 from penstock.wire.query import Query
 
@@ -75,7 +75,7 @@ class StreamPieces:
         self._batching = FeedBatcher(rules, positions, clock())
         self._cursors = {partition: _cursor(feed, partition, position) for partition, position in positions.items()}
         self._all_partitions = all_partitions
-        self._writer = Lines(feed.epoch)
+        self._writer = StreamLines(feed.epoch)
         self._gathering = Gathering(encoding)
         self._clock = clock
         self._reading: Reading | None = None
@@ -293,7 +293,7 @@ class EventStream:
         return {"type": "http.response.start", "status": 200, "headers": headers}
 
 
-def _positions(header: str | None, extents: Sequence[Extent]) -> dict[int, int]:
+def _positions(header: str | None, extents: Sequence[PartitionExtent]) -> dict[int, int]:
     """Return the offset wanted next of each partition that is to be read.
 
     Raises:
@@ -306,12 +306,14 @@ def _positions(header: str | None, extents: Sequence[Extent]) -> dict[int, int]:
     if not given:
         reason = f"{HEADER} names no partition"
         raise UnusableStart(reason, partition=None, offset=None, reason=reason)
-    places: list[Place] = [readable(each, extents, f"[{at}]", kind=UnusableStart) for at, each in enumerate(given)]
+    places: list[CursorPlace] = [
+        parse_readable_place(each, extents, f"[{at}]", kind=UnusableStart) for at, each in enumerate(given)
+    ]
     check_distinct(places, UnusableStart)
     return dict(places)
 
 
-def _rules(asked: Asked, bytes_max: int) -> FeedStreamRules:
+def _rules(asked: StreamRequest, bytes_max: int) -> FeedStreamRules:
     timeout = random.uniform(*TIMEOUT_SECONDS) if asked.stream_timeout is None else asked.stream_timeout  # noqa: S311
     return FeedStreamRules(
         batch_limit=asked.batch_limit,

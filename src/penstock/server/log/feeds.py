@@ -161,7 +161,7 @@ async def publish(request: Request) -> Response:
         raise told from error.__cause__
     if not stored:
         await state.run(lambda: state.hub.registry.load(name))
-    return json_response(zeroeventhub.published(stored, cursors))
+    return json_response(zeroeventhub.publish_response(stored, cursors))
 
 
 class _Parts:

@@ -14,23 +14,23 @@ from penstock.server.http.responses import json_response
 from penstock.server.log.pages import settle
 from penstock.server.state import State, event_type_of, state_of
 from penstock.wire.log.nakadi import (
-    Extent,
+    CursorPlace,
     GivenCursor,
     GivenPair,
     GivenShift,
-    Place,
+    PartitionExtent,
     check_distinct,
     cursor_object,
     distance,
     parse_at,
     parse_body,
     parse_list,
+    parse_readable_place,
+    partition_extent_object,
     partition_number,
-    partition_shown,
-    readable,
-    shifted,
+    shift_cursor,
 )
-from penstock.wire.query import Query, shown
+from penstock.wire.query import Query, printable
 
 CURSORS_BYTES_MAX: Final = 1024 * 1024
 Found = TypeVar("Found")
@@ -40,7 +40,7 @@ class Look(NamedTuple):
     """A feed, and what each of its partitions had at one look."""
 
     feed: StoredFeed
-    extents: Sequence[Extent]
+    extents: Sequence[PartitionExtent]
 
 
 async def list_partitions(request: Request) -> Response:
@@ -49,11 +49,11 @@ async def list_partitions(request: Request) -> Response:
     text = Query(request.scope["query_string"]).text("cursors")
     given = [] if text is None else parse_list(text, "cursors")
 
-    def shown_partitions(extents: Sequence[Extent]) -> list[dict[str, Any]]:
-        places = [readable(each, extents, f"cursors[{index}]") for index, each in enumerate(given)]
+    def shown_partitions(extents: Sequence[PartitionExtent]) -> list[dict[str, Any]]:
+        places = [parse_readable_place(each, extents, f"cursors[{index}]") for index, each in enumerate(given)]
         check_distinct(places)
         others = sorted(set(range(len(extents))) - {place.partition for place in places})
-        return [partition_shown(extents[partition], partition) for partition in others] + _lags(places, extents)
+        return [partition_extent_object(extents[partition], partition) for partition in others] + _lags(places, extents)
 
     return await _answer(state, name, shown_partitions)
 
@@ -64,15 +64,15 @@ async def show_partition(request: Request) -> Response:
     consumed = Query(request.scope["query_string"]).text("consumed_offset")
     text = request.path_params["partition"]
 
-    def shown_partition(extents: Sequence[Extent]) -> dict[str, Any]:
+    def shown_partition(extents: Sequence[PartitionExtent]) -> dict[str, Any]:
         if consumed is not None:
-            return _lags([readable(GivenCursor(text, consumed), extents)], extents)[0]
+            return _lags([parse_readable_place(GivenCursor(text, consumed), extents)], extents)[0]
         try:
             number = partition_number(text, extents)
         except UnusableCursor:
-            fields = {"event_type": name, "partition": shown(text), "partition_count": len(extents)}
+            fields = {"event_type": name, "partition": printable(text), "partition_count": len(extents)}
             raise PartitionNotFound("partition not found", **fields) from None
-        return partition_shown(extents[number], number)
+        return partition_extent_object(extents[number], number)
 
     return await _answer(state, name, shown_partition)
 
@@ -82,7 +82,7 @@ async def measure_distances(request: Request) -> Response:
     state, name = state_of(request), event_type_of(request)
     body = await read_body(request, state, CURSORS_BYTES_MAX)
 
-    def distances(extents: Sequence[Extent]) -> list[dict[str, Any]]:
+    def distances(extents: Sequence[PartitionExtent]) -> list[dict[str, Any]]:
         return [distance(each, extents, f"[{index}]") for index, each in enumerate(parse_body(body, GivenPair))]
 
     return await _answer(state, name, distances)
@@ -93,8 +93,8 @@ async def shift_cursors(request: Request) -> Response:
     state, name = state_of(request), event_type_of(request)
     body = await read_body(request, state, CURSORS_BYTES_MAX)
 
-    def cursors(extents: Sequence[Extent]) -> list[dict[str, Any]]:
-        return [shifted(each, extents, f"[{index}]") for index, each in enumerate(parse_body(body, GivenShift))]
+    def cursors(extents: Sequence[PartitionExtent]) -> list[dict[str, Any]]:
+        return [shift_cursor(each, extents, f"[{index}]") for index, each in enumerate(parse_body(body, GivenShift))]
 
     return await _answer(state, name, cursors)
 
@@ -104,9 +104,9 @@ async def measure_lag(request: Request) -> Response:
     state, name = state_of(request), event_type_of(request)
     body = await read_body(request, state, CURSORS_BYTES_MAX)
 
-    def lags(extents: Sequence[Extent]) -> list[dict[str, Any]]:
+    def lags(extents: Sequence[PartitionExtent]) -> list[dict[str, Any]]:
         given = parse_body(body, GivenCursor)
-        return _lags([readable(each, extents, f"[{index}]") for index, each in enumerate(given)], extents)
+        return _lags([parse_readable_place(each, extents, f"[{index}]") for index, each in enumerate(given)], extents)
 
     return await _answer(state, name, lags)
 
@@ -118,7 +118,7 @@ async def find_cursors(request: Request) -> Response:
 
     def cursors() -> Response:
         feed, positions = state.hub.log.since(name, at)
-        return json_response([cursor_object(feed.epoch, Place(*each)) for each in enumerate(positions)])
+        return json_response([cursor_object(feed.epoch, CursorPlace(*each)) for each in enumerate(positions)])
 
     return await _settled(state, name, cursors)
 
@@ -133,7 +133,7 @@ async def look(state: State, name: str) -> Look:
     return await _settled(state, name, lambda: _looked(state.hub, name))
 
 
-async def _answer(state: State, name: str, reckon: Callable[[Sequence[Extent]], Any]) -> Response:
+async def _answer(state: State, name: str, reckon: Callable[[Sequence[PartitionExtent]], Any]) -> Response:
     """Return what *reckon* makes of what the partitions of a feed have.
 
     It reads the body too, all in one go in a worker thread: there can be tens of thousands of cursors in it.
@@ -146,7 +146,7 @@ def _looked(hub: Hub, name: str) -> Look:
     if len(heads) < feed.partition_count:
         raise EventTypeNotFound(event_type=name)  # Dropped between the two looks.
     ends = [heads[partition_id] for partition_id in feed.partition_ids]
-    return Look(feed, [Extent(feed.epoch, end.floor, end.next_offset) for end in ends])
+    return Look(feed, [PartitionExtent(feed.epoch, end.floor, end.next_offset) for end in ends])
 
 
 async def _settled(state: State, name: str, find: Callable[[], Found]) -> Found:
@@ -156,5 +156,5 @@ async def _settled(state: State, name: str, find: Callable[[], Found]) -> Found:
     return await state.run(find)
 
 
-def _lags(places: Sequence[Place], extents: Sequence[Extent]) -> list[dict[str, Any]]:
-    return [partition_shown(extents[partition], partition, position) for partition, position in places]
+def _lags(places: Sequence[CursorPlace], extents: Sequence[PartitionExtent]) -> list[dict[str, Any]]:
+    return [partition_extent_object(extents[partition], partition, position) for partition, position in places]

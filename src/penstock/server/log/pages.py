@@ -114,7 +114,7 @@ class ArrowForm:
 
     def pieces(self, reader: Reader, reading: Reading) -> Iterator[bytes]:
         """See `Form.pieces`."""
-        stream, size = arrow.Stream(), 0
+        stream, size = arrow.ArrowStream(), 0
         for parts in self._batches(reader, reading, stream):
             yield from parts
             size += sum(map(len, parts))
@@ -126,7 +126,7 @@ class ArrowForm:
         """See `Form.gathers`: where events are left out, the cursor after the page cannot be told from its rows."""
         return reading.is_filtered
 
-    def _batches(self, reader: Reader, reading: Reading, stream: "arrow.Stream") -> "Iterator[list[arrow.Part]]":
+    def _batches(self, reader: Reader, reading: Reading, stream: "arrow.ArrowStream") -> "Iterator[list[arrow.Part]]":
         for track in reading.tracks:
             while chunk := reader.next_columns(reading, track):
                 kept = Rows(chunk).kept(reading, track) if reading.is_filtered else None

@@ -34,7 +34,7 @@ from penstock.server.http.responses import json_response, warn
 from penstock.server.state import State, event_type_of, state_of
 from penstock.wire.log.nakadi import aborted_responses, batch_responses, parse_batch
 from penstock.wire.producers import refuse_numbers
-from penstock.wire.query import shown
+from penstock.wire.query import printable
 
 INLINE_BYTES: Final = 16 << 10
 """Bodies up to this are read on the event loop."""
@@ -107,7 +107,7 @@ def _check_headers(request: Request) -> None:
     refuse_foreign_body(request)
     tags = request.headers.getlist(CONSUMER_TAG)
     if tags:
-        raise UnknownConsumer(subscription=shown(tags[0].partition("=")[2].strip()))
+        raise UnknownConsumer(subscription=printable(tags[0].partition("=")[2].strip()))
 
 
 def _refused(

@@ -33,21 +33,21 @@ from penstock.server.http.requests import read_body
 from penstock.server.http.responses import json_response
 from penstock.server.state import state_of, subscription_of
 from penstock.server.subscriptions.subscriptions import extents_of
-from penstock.wire.log.nakadi import Extent, parse_time
-from penstock.wire.query import shown
+from penstock.wire.log.nakadi import PartitionExtent, parse_time
+from penstock.wire.query import printable
 from penstock.wire.subscriptions import (
     STREAM_ID,
     GivenCursors,
     GivenReset,
     GivenSubscriptionCursor,
-    committed_place,
-    cursor_shown,
+    commit_results,
+    parse_committed,
     parse_cursors,
     parse_release,
+    parse_reset_target,
     parse_subscription_reset,
-    position_shown,
-    reset_place,
-    results_shown,
+    position_object,
+    subscription_cursor_object,
 )
 
 BODY_BYTES_MAX: Final = 1 << 20
@@ -64,7 +64,7 @@ async def show_cursors(request: Request) -> Response:
 
     def cursors() -> Response:
         slots = state.hub.subscriptions.streams.look(subscription_id).slots
-        items = [cursor_shown(slot.place, slot.epoch, slot.offset, str(uuid4())) for slot in slots]
+        items = [subscription_cursor_object(slot.place, slot.epoch, slot.offset, str(uuid4())) for slot in slots]
         return json_response({"items": items})
 
     return await state.run(cursors)
@@ -87,7 +87,7 @@ async def commit_cursors(request: Request) -> Response:
     for name in {commit.place[0] for commit in commits}:
         authorize(request, "read", event_type_named(name))
     moved = await asyncio.wrap_future(hub.subscriptions.streams.commit(subscription_id, _stream_id(stream_id), commits))
-    return Response(status_code=204) if all(moved) else json_response(results_shown(items, moved))
+    return Response(status_code=204) if all(moved) else json_response(commit_results(items, moved))
 
 
 async def reset_cursors(request: Request) -> Response:
@@ -123,7 +123,7 @@ def _rehearsed(hub: Hub, subscription_id: str, given: GivenReset) -> Mapping[str
     hub.subscriptions.find(subscription_id)
     offsets = _targets(hub, given)
     epochs = hub.subscriptions.streams.rehearse_reset(subscription_id, offsets)
-    items = [position_shown(place, epochs[place], offset) for place, offset in sorted(offsets.items())]
+    items = [position_object(place, epochs[place], offset) for place, offset in sorted(offsets.items())]
     return {"items": items, "dry_run": True}
 
 
@@ -174,15 +174,15 @@ def _commits(hub: Hub, items: Sequence[GivenSubscriptionCursor | None]) -> Seque
     """Read cursors that are to be committed: what partitions hold does not matter, what was sent does."""
 
     @cache
-    def extents(name: str) -> Sequence[Extent]:
+    def extents(name: str) -> Sequence[PartitionExtent]:
         try:
             feed = hub.registry.recall(_named(name))
         except EventTypeNotFound as error:
             raise _unknown(name) from error
-        return [Extent(feed.epoch, 0, _ANY)] * feed.partition_count
+        return [PartitionExtent(feed.epoch, 0, _ANY)] * feed.partition_count
 
     return [
-        Commit(*committed_place(each, extents, f"items[{at}]"), each.cursor_token if each else None)
+        Commit(*parse_committed(each, extents, f"items[{at}]"), each.cursor_token if each else None)
         for at, each in enumerate(items)
     ]
 
@@ -196,7 +196,7 @@ def _targets(hub: Hub, given: GivenReset) -> Mapping[FeedPartition, int]:
     """
 
     @cache
-    def extents(name: str) -> Sequence[Extent]:
+    def extents(name: str) -> Sequence[PartitionExtent]:
         try:
             return extents_of(hub, _named(name))
         except EventTypeNotFound as error:
@@ -209,7 +209,7 @@ def _targets(hub: Hub, given: GivenReset) -> Mapping[FeedPartition, int]:
     if given.items is None:
         raise _null("items", "is missing: an empty list only has the subscription begin")
     items = given.items
-    found = dict(reset_place(each, extents, since, f"items[{at}]") for at, each in enumerate(items))
+    found = dict(parse_reset_target(each, extents, since, f"items[{at}]") for at, each in enumerate(items))
     if len(found) < len(items):
         detail = "a partition has more than one cursor"
         raise InvalidSubscription(detail, field="items", reason="must have each partition once")
@@ -224,7 +224,7 @@ def _named(name: str) -> str:
 
 
 def _unknown(name: str) -> UnusableCursor:
-    reason = f"there is no event type {shown(name)!r}"
+    reason = f"there is no event type {printable(name)!r}"
     return UnusableCursor(reason, partition=None, offset=None, reason=reason)
 
 
@@ -233,4 +233,4 @@ def _stream_id(text: str) -> str:
     try:
         return str(UUID(text))
     except ValueError:
-        return shown(text)
+        return printable(text)

@@ -14,7 +14,7 @@ from penstock.server.state import state_of, subscription_of
 from penstock.server.subscriptions.subscriptions import BODY_BYTES_MAX
 from penstock.storage.parked import Parked
 from penstock.wire.groups import check_reason
-from penstock.wire.query import Query, shown
+from penstock.wire.query import Query, printable
 
 EVENTS: int = 10
 EVENTS_MAX: int = 100
@@ -91,7 +91,7 @@ async def skip_parked(request: Request) -> Response:
 def _parked_id(request: Request, subscription_id: str) -> int:
     text = request.path_params["parked"]
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise ParkedNotFound(subscription=subscription_id, parked=shown(text))
+        raise ParkedNotFound(subscription=subscription_id, parked=printable(text))
     return int(text)
 
 

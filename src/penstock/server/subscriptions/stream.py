@@ -29,7 +29,14 @@ from penstock.server.http.streaming import Gathering, Leaving, Piece, leaving, s
 from penstock.server.state import State, state_of, subscription_of
 from penstock.wire.log.nakadi import MEDIA_TYPE
 from penstock.wire.query import Query
-from penstock.wire.subscriptions import STREAM_ID, Given, Lines, asked_of, given_by_body, given_by_query
+from penstock.wire.subscriptions import (
+    STREAM_ID,
+    RawStreamParameters,
+    SubscriptionLines,
+    check_stream_parameters,
+    parse_stream_body,
+    parse_stream_query,
+)
 
 BODY_BYTES_MAX: Final = 1 << 20
 GATHER_BYTES: Final = 1 << 19
@@ -50,21 +57,21 @@ _log: Final = structlog.get_logger("penstock.subscriptions")
 
 async def stream_by_query(request: Request) -> Any:
     """GET /subscriptions/{subscription}/events: stream batches of a subscription's events."""
-    return await _stream(request, given_by_query(Query(request.scope["query_string"])))
+    return await _stream(request, parse_stream_query(Query(request.scope["query_string"])))
 
 
 async def stream_by_body(request: Request) -> Any:
     """POST /subscriptions/{subscription}/events: stream batches of a subscription's events, of chosen partitions."""
     choose_form(request, MEDIA_TYPE)
     state = state_of(request)
-    return await _stream(request, given_by_body(await read_body(request, state, BODY_BYTES_MAX)))
+    return await _stream(request, parse_stream_body(await read_body(request, state, BODY_BYTES_MAX)))
 
 
-async def _stream(request: Request, given: Given) -> Any:
+async def _stream(request: Request, given: RawStreamParameters) -> Any:
     access, state = access_of(request), state_of(request)
     subscription_id = access.consumer = subscription_of(request)
     hub = state.hub
-    asked = asked_of(given, hub.limits)
+    asked = check_stream_parameters(given, hub.limits)
     subscription = await state.run(lambda: hub.subscriptions.find(subscription_id))
     names = subscription.definition["event_types"]
     access.feed = ",".join(names)
@@ -120,7 +127,7 @@ class SubscriptionStream:
         """By event type, how many events were written so far; in worker threads, too."""
         self._told: Counter[str] = Counter()
         self._gathering = Gathering(encoding, GATHER_BYTES)
-        self._lines = Lines(stream.secret, stream.epoch)
+        self._lines = SubscriptionLines(stream.secret, stream.epoch)
         self._loop = asyncio.get_running_loop()
         self._woken: asyncio.Future[None] = self._loop.create_future()
         self._signalled = False

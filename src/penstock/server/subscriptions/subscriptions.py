@@ -25,8 +25,8 @@ from penstock.server.http.responses import json_response, warn_of_no_effect
 from penstock.server.state import state_of, subscription_of
 from penstock.storage.store import Head
 from penstock.storage.subscriptions import Session, Slot, Subscription
-from penstock.wire.log.nakadi import Extent, readable
-from penstock.wire.query import Query, shown
+from penstock.wire.log.nakadi import PartitionExtent, parse_readable_place
+from penstock.wire.query import Query, printable
 from penstock.wire.subscriptions import GivenSubscriptionCursor, list_pages
 
 SECOND_US: Final = 1_000_000
@@ -159,7 +159,7 @@ async def list_subscriptions(request: Request) -> Response:
     token = query.text("token")
     if not (token in (None, NEW) or _ID.fullmatch(token)):
         allowed = f"{NEW}, or what the link to the next page has"
-        raise BadParameter(parameter="token", value=shown(token), allowed=allowed)
+        raise BadParameter(parameter="token", value=printable(token), allowed=allowed)
 
     def listed() -> Response:
         hub = state.hub
@@ -218,7 +218,7 @@ def subscription_shown(subscription: Subscription) -> dict[str, Any]:
     }
 
 
-def extents_of(hub: Hub, name: str) -> Sequence[Extent]:
+def extents_of(hub: Hub, name: str) -> Sequence[PartitionExtent]:
     """Return what the partitions of an event type have now, what waits in the outbox included.
 
     Raises:
@@ -226,7 +226,7 @@ def extents_of(hub: Hub, name: str) -> Sequence[Extent]:
     """
     feed, heads = hub.log.heads(name)
     ends = [heads[partition_id] for partition_id in feed.partition_ids]
-    return [Extent(feed.epoch, end.floor, end.next_offset) for end in ends]
+    return [PartitionExtent(feed.epoch, end.floor, end.next_offset) for end in ends]
 
 
 def _check_creation(hub: Hub) -> None:
@@ -249,11 +249,11 @@ def _starts(hub: Hub, definition: Definition) -> Mapping[FeedPartition, int] | N
     found: dict[FeedPartition, int] = {}
     for at, each in enumerate(definition["initial_cursors"]):
         given = GivenSubscriptionCursor(each["partition"], each["offset"], event_type=each["event_type"])
-        surplus = f"partition {shown(each['partition'])} of {each['event_type']!r}"
+        surplus = f"partition {printable(each['partition'])} of {each['event_type']!r}"
         if each["event_type"] not in extents:
             raise _uncovered(f"{surplus} is not one of them")
         try:
-            place = readable(given, extents[each["event_type"]], f"initial_cursors[{at}]")
+            place = parse_readable_place(given, extents[each["event_type"]], f"initial_cursors[{at}]")
         except UnusableCursor as error:
             if error.offset is None:
                 raise _uncovered(f"{surplus} is not one of them") from error
@@ -280,7 +280,7 @@ def _search(query: Query) -> SubscriptionSearch:
     data_type, colon, value = (reader or "").partition(":")
     if reader is not None and not (data_type and colon and value):
         allowed = "a data type and a value, such as service:billing"
-        raise BadParameter(parameter="reader", value=shown(reader), allowed=allowed)
+        raise BadParameter(parameter="reader", value=printable(reader), allowed=allowed)
     owner = query.text("owning_application")
     given = [("event_type", name) for name in names]
     for parameter, text in (*given, ("reader", reader), ("owning_application", owner)):
@@ -291,4 +291,4 @@ def _search(query: Query) -> SubscriptionSearch:
 def _check_printable(parameter: str, text: str | None) -> None:
     """Raise BadParameter for what nothing is called: no text at all, and what no database can be asked for."""
     if text is not None and not (text and text.isprintable()):
-        raise BadParameter(parameter=parameter, value=shown(text), allowed="printable text")
+        raise BadParameter(parameter=parameter, value=printable(text), allowed="printable text")

@@ -13,7 +13,7 @@ from penstock.spark.nakadi.open_stream import Ended, OpenStream
 from penstock.spark.nakadi.options import SubscriptionOptions
 from penstock.spark.nakadi.server import NakadiServer
 from penstock.spark.patience import DELAY_SECONDS_MAX, patiently
-from penstock.wire.http import Backoff, is_passing
+from penstock.wire.http import RetryBackoff, is_transient
 from penstock.wire.subscriptions import BatchCursor, BatchLine
 
 _log: Final = logging.getLogger("penstock.spark")
@@ -36,7 +36,7 @@ class Subscribed:
         """With which the cursors that the stream was sent are committed."""
         self._committed: dict[Place, str] = {}
         """As far as it is known here."""
-        self._backoff = Backoff(DELAY_SECONDS_MAX)
+        self._backoff = RetryBackoff(DELAY_SECONDS_MAX)
         self._ended: Ended | None = None
         """Why the last stream has ended, if that has brought nothing since."""
         self._sleep = sleep
@@ -122,7 +122,7 @@ class Subscribed:
             _log.warning("a stream of subscription %s cannot commit: %s", self.id, error.detail)
             self.close()
         except PenstockError as error:
-            if not is_passing(error):
+            if not is_transient(error):
                 raise
             _log.warning("subscription %s: %s; it is committed later", self.id, error.detail)
         else:

@@ -44,7 +44,7 @@ from penstock.spark.processors.sendable import check_sendable
 from penstock.spark.processors.session import check_session
 from penstock.spark.processors.sources.feeds import spark_source
 from penstock.spark.processors.sources.source import SparkSource
-from penstock.wire.http import is_passing
+from penstock.wire.http import is_transient
 
 POLL_INTERVAL: Final = 0.5
 """How often it is looked for new events, where there is nothing to do."""
@@ -211,7 +211,7 @@ class SparkProcessor(Processor):
         try:
             is_busy = self.step()
         except PenstockError as error:
-            if not is_passing(error):
+            if not is_transient(error):
                 raise
             if self._stopping.is_set():  # Its source was closed.
                 return

@@ -10,7 +10,7 @@ from urllib.request import Request as LibraryRequest
 
 from penstock.errors import ConnectionLost, Unavailable
 from penstock.spark.http import AGENT, ANSWER_SECONDS_MAX, open_request, telling
-from penstock.wire.http import Exchange, Head, More, Pause, Request, T
+from penstock.wire.http import Exchange, HttpRequest, Pause, ReadMore, ResponseHead, T
 
 CHUNK_BYTES: Final = 1 << 16
 
@@ -61,9 +61,9 @@ class _Connection:
 
     def perform(self, effect: Any) -> Any:
         match effect:
-            case Request():
+            case HttpRequest():
                 return self._open(effect)
-            case More():
+            case ReadMore():
                 return self._more()
             case Pause():
                 return self._sleep(effect.seconds)
@@ -75,7 +75,7 @@ class _Connection:
                 self._answer.close()
             self._answer = self._error = None
 
-    def _open(self, request: Request) -> Head:
+    def _open(self, request: HttpRequest) -> ResponseHead:
         self.close()
         self._address = request.url
         headers = {"User-Agent": AGENT, **request.headers}
@@ -88,7 +88,7 @@ class _Connection:
             except HTTPError as error:
                 self._error, answer = error, error.fp
         self._answer = answer
-        return Head(answer.status, {name.lower(): value for name, value in answer.headers.items()})
+        return ResponseHead(answer.status, {name.lower(): value for name, value in answer.headers.items()})
 
     def _more(self) -> bytes:
         answer = self._answer

@@ -15,7 +15,7 @@ from penstock.spark.zeroeventhub.micro_batch import MicroBatch
 from penstock.spark.zeroeventhub.options import RemoteOptions
 from penstock.spark.zeroeventhub.places import Landed
 from penstock.spark.zeroeventhub.remote import RemoteFeed
-from penstock.wire.log.reader.partitions import Course
+from penstock.wire.log.reader.partitions import ReadState
 
 POLL_INTERVAL: Final = 1.0
 """The least time between two looks that bring nothing. As long a server that knows how is asked to wait."""
@@ -106,7 +106,7 @@ class Intake:
         self._looked = self._clock()
         return POLL_INTERVAL if is_idle else 0.0
 
-    def _course(self, start: Landed) -> Course:
+    def _course(self, start: Landed) -> ReadState:
         cursors = {number: place.cursor for number, place in start.partitions.items()}
         if self._beyond is not None and self._beyond[0] == start:
             cursors = self._beyond[1]
@@ -116,7 +116,7 @@ class Intake:
             self._checked = True
         return course
 
-    def _check(self, start: Landed, course: Course) -> None:
+    def _check(self, start: Landed, course: ReadState) -> None:
         """Hold a checkpoint against the options; a new query has none."""
         if not start.partitions:
             return

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from penstock.core.log.cursor import LAST
 from penstock.spark.zeroeventhub.places import Landed, Place
-from penstock.wire.log.reader.partitions import Course
+from penstock.wire.log.reader.partitions import ReadState
 
 
 class MicroBatch:
@@ -17,7 +17,7 @@ class MicroBatch:
         events_max: None for no limit.
     """
 
-    def __init__(self, start: Landed, course: Course, done: Iterable[int], events_max: int | None) -> None:
+    def __init__(self, start: Landed, course: ReadState, done: Iterable[int], events_max: int | None) -> None:
         self.start = start
         self.course = course
         self.is_bounded = events_max is not None

@@ -9,9 +9,9 @@ from penstock.core.log.cursor import FIRST, LAST
 from penstock.errors import BadParameter
 from penstock.spark.authorization import checked_file
 from penstock.spark.options import bad_option, flag_of, known_options, seconds_of, whole_number
-from penstock.wire.http import is_address, meant
+from penstock.wire.http import is_address, suggest_address
 from penstock.wire.log.reader.partitions import PARTITION_MAX
-from penstock.wire.log.reader.protocol import ALL_HEADERS, Wish
+from penstock.wire.log.reader.protocol import ALL_HEADERS, ReadParameters
 
 NAMES: Final = (
     "url",
@@ -70,9 +70,9 @@ class RemoteOptions:
         """Whether there is a column `headers`."""
         return bool(self.headers)
 
-    def wish(self, page_size: int) -> Wish:
+    def wish(self, page_size: int) -> ReadParameters:
         """Return what is asked for with every page, which is to have *page_size* events."""
-        return Wish(page_size_hint=page_size, headers=self.headers, event_types=self.event_types)
+        return ReadParameters(page_size_hint=page_size, headers=self.headers, event_types=self.event_types)
 
 
 def parse_remote_options(given: Mapping[str, str]) -> RemoteOptions:
@@ -107,7 +107,7 @@ def no_partition_count(url: str) -> BadParameter:
 def _url(text: str | None) -> str:
     """Return the option url. One that holds a password is not shown."""
     given = (text or "").strip()
-    allowed = f"the feed's address, such as {meant(given)}/feed, without a user name or a password"
+    allowed = f"the feed's address, such as {suggest_address(given)}/feed, without a user name or a password"
     if not given:
         raise bad_option("url", text, allowed)
     if "@" in given:

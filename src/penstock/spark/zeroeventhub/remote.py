@@ -23,7 +23,7 @@ from penstock.spark.zeroeventhub.exchanges import carry_out
 from penstock.spark.zeroeventhub.options import RemoteOptions, no_partition_count
 from penstock.wire.http import Exchange
 from penstock.wire.log.reader.pages import Page
-from penstock.wire.log.reader.partitions import Course, Discovery
+from penstock.wire.log.reader.partitions import Discovery, ReadState
 from penstock.wire.log.reader.protocol import STALE_MAX, FeedProtocol
 
 GONE: Final = 410
@@ -57,8 +57,8 @@ class RemoteFeed:
         """Return what is known of the feed."""
         return self._told(self._protocol.discovery)
 
-    def course(self, cursors: Mapping[int, str], chosen: Collection[int] | None = None) -> Course:
-        """Return the course of a reader that has come to *cursors*; see `Course`.
+    def course(self, cursors: Mapping[int, str], chosen: Collection[int] | None = None) -> ReadState:
+        """Return the course of a reader that has come to *cursors*; see `ReadState`.
 
         It reads the partitions *chosen*, and those that follow from them; all, where none are. With no *cursors* it is
         a new one, and begins where the options say.
@@ -68,16 +68,16 @@ class RemoteFeed:
         if not cursors and isinstance(asked, dict):
             self._check(asked)
             begins = asked
-        return self._told(lambda: self._protocol.course(begins, chosen, asked if isinstance(asked, str) else FIRST))
+        return self._told(lambda: self._protocol.read_state(begins, chosen, asked if isinstance(asked, str) else FIRST))
 
-    def meet_again(self, course: Course) -> None:
+    def meet_again(self, course: ReadState) -> None:
         """Have *course* meet the partitions as they are now: they have changed."""
         self._stale_count += 1
         if self._stale_count > STALE_MAX:
             self._churn.endure(Unavailable(reason=f"the partitions of {self._options.url} change all the time"))
-        course.meet(self._told(lambda: self._protocol.discovery(afresh=True)))
+        course.update_partitions(self._told(lambda: self._protocol.discovery(afresh=True)))
 
-    def page(self, course: Course, partition: int, *, size: int, wait_seconds: float = 0.0) -> Page | None:
+    def page(self, course: ReadState, partition: int, *, size: int, wait_seconds: float = 0.0) -> Page | None:
         """Read a page of about *size* events of *partition*; None: the partitions have changed.
 
         Where there is none, the server may wait for an event for so many seconds. *course* does not take note of it.

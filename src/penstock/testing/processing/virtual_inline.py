@@ -9,7 +9,7 @@ from penstock.processing.parameters import check_count, check_seconds
 from penstock.processing.runners.inline import Inline
 from penstock.processing.sources.source import Source
 from penstock.testing.clock import VirtualClock, check_clock
-from penstock.wire.http import is_passing
+from penstock.wire.http import is_transient
 
 PAUSE_SECONDS: Final = 0.1
 """How much time passes after a failure that can pass."""
@@ -75,7 +75,7 @@ class VirtualInline(Inline):
             was_busy = super().step()
         except PenstockError as error:
             self._in_a_row += 1
-            if not (is_passing(error) or isinstance(error, OutcomeUnknown)) or self._in_a_row > self._failures_max:
+            if not (is_transient(error) or isinstance(error, OutcomeUnknown)) or self._in_a_row > self._failures_max:
                 raise
             self.failures.append(error)
             self.advance(PAUSE_SECONDS)

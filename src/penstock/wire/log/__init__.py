@@ -1,1 +1,1 @@
-"""The HTTP contracts of the log: ZeroEventHub, FeedAPI, Nakadi's low-level interface, Arrow."""
+"""The HTTP contracts of the log: ZeroEventHub, FeedAPI, Nakadi's low-level interface, and Arrow."""

@@ -1,7 +1,7 @@
-"""Pages as Arrow IPC streams: columns are made of joined text by Arrow itself, no event becomes a Python object.
+"""Pages as Arrow IPC streams: Arrow builds the columns from joined text, without a Python object for each event.
 
-Importing this module loads PyArrow, which only the extra `arrow` installs. The media type and the names of the columns
-are in `penstock.wire.log.feedapi`, which loads nothing.
+Importing this module loads PyArrow, which only the extra `arrow` installs. `penstock.wire.log.feedapi` has the media
+type and the column names, and loads nothing.
 """
 
 import struct
@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 RUNS_MAX: Final = 64
-"""So many times are repeated one by one; more of them by Arrow, whose calls have a price of their own."""
+"""Up to this number of runs, times are repeated in Python; beyond it in Arrow, whose calls have a fixed cost."""
 Part: TypeAlias = bytes
-"""Bytes, or a buffer of Arrow's, which whoever sends or compresses bytes takes as well."""
+"""Bytes, or a buffer of Arrow."""
 _TIME: Final = pa.timestamp("us", tz="UTC")
 SCHEMA: Final = pa.schema(
     [
@@ -28,47 +28,47 @@ SCHEMA: Final = pa.schema(
         pa.field("received_at", _TIME, nullable=False),
     ]
 )
-"""`kind` and `headers` are null where the event says none; `headers` is a JSON object."""
+"""`kind` and `headers` are null if the event has none; `headers` is a JSON object."""
 
 
-class Joined(Protocol):
-    """Events by column; keys, kinds and headers are the rows' values joined by LF, None where there are none."""
+class JoinedColumns(Protocol):
+    """Events by column. Keys, kinds and headers are the rows' values joined by LF; None if no row has one."""
 
     @property
     def rows(self) -> int:
-        """How many events."""
+        """Number of events."""
 
     @property
     def data(self) -> bytes:
-        """The events' JSON, one after the other."""
+        """The concatenated JSON of the events."""
 
     @property
     def sizes(self) -> bytes:
-        """Of each event's JSON, in bytes: 32-bit integers in the machine's order."""
+        """Size of each event's JSON in bytes: 32-bit integers in native byte order."""
 
     @property
     def keys(self) -> bytes | None:
-        """Their keys."""
+        """The keys."""
 
     @property
     def kinds(self) -> bytes | None:
-        """Their kinds."""
+        """The kinds."""
 
     @property
     def headers(self) -> bytes | None:
-        """Their headers, each a JSON object."""
+        """The headers, each a JSON object."""
 
     @property
     def received(self) -> tuple[bytes, bytes]:
-        """By runs of events received at one time: how many there are to the end of each, and its time (µs)."""
+        """Runs of events received at one time: the number of events up to each run's end, and its time (µs)."""
 
 
 def record_batch(
-    partition: int, start: int, joined: Joined, null: bytes, kept: list[bool] | None = None
+    partition: int, start: int, joined: JoinedColumns, null: bytes, kept: list[bool] | None = None
 ) -> pa.RecordBatch:
-    """Return a batch of events with dense offsets from *start*.
+    """Return a record batch of events with dense offsets from *start*.
 
-    A row that equals *null* stands for none; where *kept* is given, only the rows that it marks are in the batch.
+    A row equal to *null* has no value. *kept* marks the rows to include; None includes all.
     """
     rows = joined.rows
     nulls = pa.nulls(rows, pa.string())
@@ -85,27 +85,27 @@ def record_batch(
     return batch if kept is None else batch.filter(pa.array(kept, pa.bool_()))
 
 
-class Stream:
-    """An IPC stream as it is written: its bytes come in parts, and the columns of a batch are among them uncopied."""
+class ArrowStream:
+    """Writer of an IPC stream. Its bytes come in parts, which include the columns of a batch without copying them."""
 
     def __init__(self) -> None:
-        """Begin with no batch: the schema comes with the first part."""
+        """Begin without a batch: the schema comes with the first part."""
         self._parts = _Parts()
         self._writer = pa.ipc.new_stream(self._parts, SCHEMA)
 
     def add(self, batch: pa.RecordBatch) -> list[Part]:
-        """Return the bytes of one more batch."""
+        """Return the bytes of another batch."""
         self._writer.write_batch(batch)
         return self._parts.take()
 
     def end(self) -> list[Part]:
-        """Return the bytes that are left: nothing comes after them."""
+        """Return the remaining bytes."""
         self._writer.close()
         return self._parts.take()
 
 
 class _Parts(RawIOBase):
-    """A file to Arrow, which hands over what it would write."""
+    """A file for Arrow that collects the written parts."""
 
     def __init__(self) -> None:
         self._taken: list[Part] = []
@@ -122,7 +122,7 @@ class _Parts(RawIOBase):
         return taken
 
 
-def _data(joined: Joined) -> pa.Array:
+def _data(joined: JoinedColumns) -> pa.Array:
     sizes = _filled(pa.int32(), joined.rows + 1, struct.pack("=i", 0) + joined.sizes)
     ends = pc.cumulative_sum(sizes)
     assert ends[-1].as_py() == len(joined.data), "the sizes of the events are not those of their data"

@@ -1,6 +1,6 @@
 """FeedAPI v2: discovery, its query and its lines.
 
-Source: https://github.com/vippsas/feedapi-spec; docs/decisions/feed-extensions.md has what it leaves open.
+Source: https://github.com/vippsas/feedapi-spec, and docs/decisions/feed-extensions.md where it is silent.
 """
 
 from typing import Any, Final, NamedTuple
@@ -9,36 +9,36 @@ import msgspec
 
 from penstock.errors import BadParameter, StaleToken
 from penstock.wire.log.zeroeventhub import WAIT_SECONDS_MAX, page_size
-from penstock.wire.query import HeaderChoice, Query, headers_of, kinds_of, refuse_until, shown
+from penstock.wire.query import HeaderChoice, Query, parse_headers, parse_kinds, printable, refuse_until
 
 ARROW: Final = "application/vnd.apache.arrow.stream"
-"""The media type of Arrow pages. They need PyArrow, the extra `arrow`; their names are known without it."""
+"""Media type of Arrow pages, which require PyArrow, the extra `arrow`."""
 ARROW_COLUMNS: Final = ("partition", "offset", "key", "kind", "headers", "data", "received_at")
 CURSOR_HEADER: Final = "Penstock-Cursor"
 LEFT_OUT_HEADER: Final = "Penstock-Left-Out"
-"""Of an Arrow page: the cursor just after it, which has no line to stand on."""
+"""Header of an Arrow page with the cursor just after it, since the page has no lines."""
 _encode: Final = msgspec.json.encode
 
 
-class ReadRequest(NamedTuple):
-    """What a v2 reader asks for."""
+class FeedApiRead(NamedTuple):
+    """A v2 read request."""
 
     token: str
     partition: int
     cursor: str
     until: str | None
-    """Stop at this cursor: the page has no event at or after it."""
+    """Cursor to stop at: the page has no event at or after it."""
     page_size: int
     headers: HeaderChoice | None
     kinds: tuple[frozenset[str], bool] | None
     wait_seconds: float
 
 
-def parse_read(query: Query) -> ReadRequest:
-    """Read a v2 request. Unknown parameters are ignored but for those that start with `until`.
+def parse_read(query: Query) -> FeedApiRead:
+    """Parse a v2 read request. Unknown parameters are ignored unless they begin with `until`.
 
     Raises:
-        BadParameter, BadCursor: names the parameter, its value and what is allowed.
+        BadParameter, BadCursor: A parameter is invalid. The error has its name, its value and the allowed values.
     """
     token, cursor = query.text("token"), query.cursor("cursor")
     if token is None:
@@ -49,20 +49,20 @@ def parse_read(query: Query) -> ReadRequest:
         raise BadParameter(parameter="cursor", value=None, allowed="a cursor, _first or _last")
     allowed = "until, since a request reads one partition; until0 and the like belong to version 1"
     refuse_until(query, known="until", allowed=allowed)
-    return ReadRequest(
+    return FeedApiRead(
         token=token,
         partition=query.integer("partition", None, low=0, high=32_767),
         cursor=cursor,
         until=query.cursor("until"),
         page_size=page_size(query),
-        headers=headers_of(query),
-        kinds=kinds_of(query),
+        headers=parse_headers(query),
+        kinds=parse_kinds(query),
         wait_seconds=query.seconds("wait", cut_at=WAIT_SECONDS_MAX),
     )
 
 
 def feed_token(epoch: int, partition_count: int) -> str:
-    """Return the token that changes whenever consumers have to discover the feed again.
+    """Return the token of the feed, which changes when consumers have to discover it again.
 
     >>> feed_token(1, 4)
     '1-4'
@@ -73,11 +73,11 @@ def feed_token(epoch: int, partition_count: int) -> str:
 def check_token(given: str, epoch: int, partition_count: int) -> None:
     """Raise StaleToken unless *given* is the feed's token."""
     if given != feed_token(epoch, partition_count):
-        raise StaleToken(given=shown(given), current=feed_token(epoch, partition_count))
+        raise StaleToken(given=printable(given), current=feed_token(epoch, partition_count))
 
 
 def discovery(epoch: int, partition_count: int, exactly_once: bool) -> dict[str, Any]:
-    """Return the answer to a GET without arguments."""
+    """Return the response to a GET without arguments."""
     return {
         "token": feed_token(epoch, partition_count),
         "partitions": [{"id": str(partition)} for partition in range(partition_count)],
@@ -86,11 +86,11 @@ def discovery(epoch: int, partition_count: int, exactly_once: bool) -> dict[str,
 
 
 LINE_FRAME: Final = ('{"data":', '}\n{"data":', "}\n")
-"""What stands before, between and after the events of a page on their lines."""
+"""The text before, between and after the events of a page in their lines."""
 
 
 def event_line(headers: dict[str, str], data: bytes) -> bytes:
-    """Return the line of one event with its headers, which are left out when empty."""
+    """Return the line of one event, with its headers unless they are empty."""
     if not headers:
         return b'{"data":%b}\n' % data
     return b'{"headers":%b,"data":%b}\n' % (_encode(headers), data)

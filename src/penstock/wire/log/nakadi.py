@@ -1,6 +1,6 @@
-"""Nakadi's shapes of the log: event types, schemas, batches, cursors and streams, as existing clients know them.
+"""Nakadi's HTTP contract of the log: event types, schemas, batches, cursors and streams.
 
-A cursor of Nakadi names the last event that was consumed. In our code a position is the next offset wanted: one more.
+A Nakadi cursor names the last consumed event; a position in Penstock's code is the next offset wanted, one more.
 
 Source: Nakadi's manual, https://nakadi.io/manual.html, and docs/decisions/nakadi-contract.md where it is silent.
 """
@@ -27,10 +27,10 @@ from penstock.errors import (
     UnusableStart,
 )
 from penstock.schema.json_text import BOM, decode, why_malformed
-from penstock.wire.query import UNTIL_ELSEWHERE, Query, refuse_until, shown
+from penstock.wire.query import UNTIL_ELSEWHERE, Query, printable, refuse_until
 
 SCHEMAS_MAX: Final = 1_000
-"""How many versions of a schema one answer has at most."""
+"""Maximum number of schema versions in one response."""
 _OFFSET: Final = re.compile(r"001-([0-9a-f]{4})-(-1|\d{1,18})", re.ASCII)
 _split: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _SPACES: Final = b" \t\r\n"
@@ -39,12 +39,12 @@ _SPACES: Final = b" \t\r\n"
 def event_type_object(
     definition: dict[str, Any], *, partition_count: int, created_at: str, updated_at: str
 ) -> dict[str, Any]:
-    """Return an event type as it is shown: what its owner gave, what is not known here included, with defaults."""
+    """Return an event type's object: its owner's definition, unknown members included, with defaults."""
     return definition | {"partition_count": partition_count, "created_at": created_at, "updated_at": updated_at}
 
 
 def offset_text(epoch: int, offset: int) -> str:
-    """Return an offset in Nakadi's text: the last one consumed, -1 before the first.
+    """Return the offset of the last consumed event in Nakadi's format; -1 before the first.
 
     >>> offset_text(1, 41), offset_text(2, -1)
     ('001-0001-000000000000000041', '001-0002--1')
@@ -53,10 +53,10 @@ def offset_text(epoch: int, offset: int) -> str:
 
 
 def parse_offset(text: str) -> tuple[int, int]:
-    """Return the epoch and the offset of Nakadi's text.
+    """Return the epoch and the offset of an offset in Nakadi's format.
 
     Raises:
-        BadCursor: it is not such a text.
+        BadCursor: *text* is not in that format.
 
     >>> parse_offset("001-0001-000000000000000041")
     (1, 41)
@@ -64,13 +64,13 @@ def parse_offset(text: str) -> tuple[int, int]:
     match = _OFFSET.fullmatch(text)
     if match is None:
         raise BadCursor(
-            parameter="offset", value=shown(text), reason="it is not of the form 001-0001-000000000000000041"
+            parameter="offset", value=printable(text), reason="it is not of the form 001-0001-000000000000000041"
         )
     return int(match[1], 16), int(match[2])
 
 
 def partition_object(epoch: int, partition: int, floor: int, next_offset: int) -> dict[str, str]:
-    """Return a partition as it is shown: its first and its last event; with none, the last lies before the first."""
+    """Return a partition's object: its first and last event. In an empty partition the last precedes the first."""
     return {
         "partition": str(partition),
         "oldest_available_offset": offset_text(epoch, floor),
@@ -79,9 +79,9 @@ def partition_object(epoch: int, partition: int, floor: int, next_offset: int) -
 
 
 def schema_pages(count: int, *, limit: int, offset: int, more: bool) -> dict[str, list[tuple[str, int]]]:
-    """Return the queries for the pages before and after one that has *count* schema versions, where there are any.
+    """Return the queries of the previous and the next page of *count* schema versions, if they exist.
 
-    *count* may be less than *limit* though there are more: the page after begins where this one has ended.
+    *count* may be less than *limit* although there are more: the next page begins where this one has ended.
 
     >>> schema_pages(1, limit=1, offset=0, more=True)
     {'next': [('offset', 1), ('limit', 1)]}
@@ -95,11 +95,11 @@ def schema_pages(count: int, *, limit: int, offset: int, more: bool) -> dict[str
 
 
 def parse_batch(body: bytes) -> list[NewEvent]:
-    """Return the events of an array, none of them decoded.
+    """Return the events of a JSON array, without decoding them.
 
     Raises:
-        TooManyEvents: it has more than `EVENTS_MAX`.
-        MalformedBatch: it is no JSON array. No event is named: what is wrong may be between two of them.
+        TooManyEvents: There are more than `EVENTS_MAX` events.
+        MalformedBatch: The body is not a JSON array. The error names no event, since it may lie between two of them.
 
     >>> [bytes(event.data) for event in parse_batch(b'[{"a":1}, {"a":2}]')]
     [b'{"a":1}', b'{"a":2}']
@@ -117,7 +117,7 @@ def parse_batch(body: bytes) -> list[NewEvent]:
 
 
 def _check_count(body: bytes) -> None:
-    """Raise TooManyEvents where the array has more events than one may, before all of them are in memory."""
+    """Raise TooManyEvents if the array has too many events, before loading them all into memory."""
     text = body.decode(errors="replace")
     at = text.find("[") + 1
     with suppress(ValueError, RecursionError):  # It is no JSON, which is told by whoever reads it whole.
@@ -137,7 +137,7 @@ def _malformed(reason: str) -> MalformedBatch:
 
 
 def batch_responses(events: Sequence[NewEvent], failed: int, step: str, detail: str) -> list[dict[str, Any]]:
-    """Return Nakadi's answer for each event of a batch whose event at *failed* did not pass *step*.
+    """Return Nakadi's response for each event of a batch whose event at *failed* did not pass *step*.
 
     >>> [each["step"] for each in batch_responses(parse_batch(b"[{},{},{}]"), 1, "validating", "wrong")]
     ['validating', 'validating', 'none']
@@ -152,7 +152,7 @@ def batch_responses(events: Sequence[NewEvent], failed: int, step: str, detail: 
 
 
 def aborted_responses(events: Sequence[NewEvent], detail: str) -> list[dict[str, Any]]:
-    """Return what is said where the whole batch is refused before any event was looked at."""
+    """Return Nakadi's response for each event of a batch that was refused as a whole."""
     return [_response("aborted", "none", detail, event) for event in events]
 
 
@@ -171,7 +171,7 @@ def _eid(event: NewEvent) -> str:
 HEADER: Final = "X-nakadi-cursors"
 BEGIN: Final = "BEGIN"
 OFFSET_MAX: Final = 10**18 - 1
-"""The largest that fits into Nakadi's text."""
+"""The largest offset that fits into Nakadi's format."""
 _VERSIONED: Final = re.compile(r"001-([0-9a-f]{4,8})-(-1|\d{1,18})", re.ASCII)
 _PLAIN: Final = re.compile(r"-1|\d{1,18}", re.ASCII)
 _FIRST_TIMELINE: Final = 1
@@ -182,65 +182,65 @@ _Text = str | _Integer | None
 Given = TypeVar("Given")
 
 
-class Extent(NamedTuple):
-    """What a partition has."""
+class PartitionExtent(NamedTuple):
+    """The range of offsets in a partition."""
 
     epoch: int
     floor: int
-    """The first offset that is still there."""
+    """The first available offset."""
     next_offset: int
-    """Where the partition ends."""
+    """The offset of the next event."""
 
 
-class Place(NamedTuple):
-    """Where a cursor stands."""
+class CursorPlace(NamedTuple):
+    """A partition and a position in it."""
 
     partition: int
     position: int
-    """The offset wanted next."""
+    """The next offset wanted."""
 
 
 class GivenCursor(msgspec.Struct):
-    """A cursor as a client gives it; it is not known yet whether it is one."""
+    """A cursor from a client, not yet validated."""
 
     partition: _Text = None
     offset: _Text = None
 
 
 class GivenShift(GivenCursor):
-    """A cursor, and how many events further the one is that is asked for."""
+    """A cursor from a client, and a number of events to shift it by."""
 
     shift: _Integer | None = None
 
 
 class GivenPair(msgspec.Struct):
-    """Two cursors whose distance is asked for."""
+    """Two cursors from a client, to measure their distance."""
 
     initial_cursor: GivenCursor | None = None
     final_cursor: GivenCursor | None = None
 
 
 def parse_header(text: str) -> list[GivenCursor]:
-    """Read the header with which a stream begins at cursors; an empty list and members that are null are refused later.
+    """Parse the cursors header of a stream. Empty lists and null members are refused later.
 
     Raises:
-        BadParameter: it is not a list of cursors in JSON.
-        UnusableStart: a cursor in it is null.
+        BadParameter: The value is not a JSON list of cursors.
+        UnusableStart: A cursor is null.
     """
     try:
         given = msgspec.json.decode(text.encode("latin-1"), type=list[GivenCursor | None])
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         allowed = f"a JSON array such as {_EXAMPLE}"
         detail = f"incorrect syntax of {HEADER} header"
-        raise BadParameter(detail, parameter=HEADER, value=shown(text), allowed=allowed) from None
+        raise BadParameter(detail, parameter=HEADER, value=printable(text), allowed=allowed) from None
     return [_there(each, f"[{index}]", UnusableStart) for index, each in enumerate(given)]
 
 
 def parse_list(text: str, parameter: str) -> list[GivenCursor]:
-    """Read cursors out of a parameter of the query.
+    """Parse the cursors in a query parameter.
 
     Raises:
-        UnusableCursor: it is not a list of cursors in JSON, or one of them is null.
+        UnusableCursor: The value is not a JSON list of cursors, or a cursor is null.
     """
     try:
         given = msgspec.json.decode(text.encode(), type=list[GivenCursor | None])
@@ -251,11 +251,11 @@ def parse_list(text: str, parameter: str) -> list[GivenCursor]:
 
 
 def parse_body(body: bytes, type: type[Given]) -> list[Given]:
-    """Read a body that is a list of *type*.
+    """Parse a body that is a list of *type*.
 
     Raises:
-        BadParameter: it is no JSON, or something in it has the wrong type.
-        UnusableCursor: a member of the list is null.
+        BadParameter: The body is not JSON, or a value has the wrong type.
+        UnusableCursor: An item is null.
     """
     try:
         given: list[Given | None] = msgspec.json.decode(body, type=list[type | None])  # type: ignore[valid-type]
@@ -265,26 +265,26 @@ def parse_body(body: bytes, type: type[Given]) -> list[Given]:
     return [_there(each, f"[{index}]") for index, each in enumerate(given)]
 
 
-def place(
-    given: GivenCursor, extents: Sequence[Extent], at: str = "", *, kind: type[UnusableCursor] = UnusableCursor
-) -> Place:
-    """Return where a cursor stands in a feed whose partitions are *extents*; *at* is what an error calls it.
+def parse_place(
+    given: GivenCursor, extents: Sequence[PartitionExtent], at: str = "", *, kind: type[UnusableCursor] = UnusableCursor
+) -> CursorPlace:
+    """Return the partition and position of a cursor; *at* names the cursor in errors.
 
-    It need not be a place from which can be read: see `readable`.
+    The position need not be readable: see `parse_readable_place`.
 
     Raises:
-        UnusableCursor, of the *kind* given: there is no such partition, or the offset is none of this feed.
+        UnusableCursor, of the *kind* given: The partition does not exist, or the offset does not belong to this feed.
 
-    >>> place(GivenCursor("0", "001-0001-000000000000000041"), [Extent(1, 0, 99)])
-    Place(partition=0, position=42)
+    >>> parse_place(GivenCursor("0", "001-0001-000000000000000041"), [PartitionExtent(1, 0, 99)])
+    CursorPlace(partition=0, position=42)
     """
     partition = partition_number(member(given, at, "partition", kind), extents, kind)
     text, extent = member(given, at, "offset", kind), extents[partition]
-    return Place(partition, _position(text, partition, extent, kind))
+    return CursorPlace(partition, _position(text, partition, extent, kind))
 
 
 def is_offset(text: str) -> bool:
-    """Tell whether *text* is an offset by its form, or BEGIN: not whether there is such an event.
+    """Return whether *text* has the form of an offset or is BEGIN.
 
     >>> is_offset("001-0001-000000000000000041"), is_offset("41"), is_offset("begin"), is_offset("-5")
     (True, True, True, False)
@@ -292,40 +292,40 @@ def is_offset(text: str) -> bool:
     return text.upper() == BEGIN or bool(_VERSIONED.fullmatch(text) or _PLAIN.fullmatch(text))
 
 
-def partition_number(text: str, extents: Sequence[Extent], kind: type[UnusableCursor] = UnusableCursor) -> int:
+def partition_number(text: str, extents: Sequence[PartitionExtent], kind: type[UnusableCursor] = UnusableCursor) -> int:
     """Return the number of a partition.
 
     Raises:
-        UnusableCursor, of the *kind* given: there is none of that name.
+        UnusableCursor, of the *kind* given: The partition does not exist.
     """
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else None
     if number is None or str(number) != text or number >= len(extents):
-        name, last = shown(text), len(extents) - 1
+        name, last = printable(text), len(extents) - 1
         reason = f"partitions are numbered from 0 to {last}"
         raise kind(f"non existing partition {name}", partition=name, offset=None, reason=reason)
     return number
 
 
-def readable(
-    given: GivenCursor, extents: Sequence[Extent], at: str = "", *, kind: type[UnusableCursor] = UnusableCursor
-) -> Place:
-    """Return where a cursor stands from which all that follows is still there.
+def parse_readable_place(
+    given: GivenCursor, extents: Sequence[PartitionExtent], at: str = "", *, kind: type[UnusableCursor] = UnusableCursor
+) -> CursorPlace:
+    """Return the partition and position of a cursor, if all events after it are available.
 
     Raises:
-        UnusableCursor, of the *kind* given: as `place`; or retention has removed events after it, or it lies beyond
-            the newest event.
+        UnusableCursor, of the *kind* given: As for `parse_place`; or retention has removed events after the cursor, or
+            it lies beyond the newest event.
     """
-    found = place(given, extents, at, kind=kind)
+    found = parse_place(given, extents, at, kind=kind)
     extent = extents[found.partition]
     if extent.floor <= found.position <= extent.next_offset:
         return found
     lost, text = extent.floor - found.position, str(given.offset)
     reason = f"retention has removed {lost} events after it" if lost > 0 else "it is beyond the newest event"
-    raise unusable(kind, text, found.partition, extent, reason)
+    raise unusable_cursor(kind, text, found.partition, extent, reason)
 
 
-def check_distinct(places: Sequence[Place], kind: type[UnusableCursor] = UnusableCursor) -> None:
-    """Raise UnusableCursor, of the *kind* given, where two cursors are of one partition."""
+def check_distinct(places: Sequence[CursorPlace], kind: type[UnusableCursor] = UnusableCursor) -> None:
+    """Raise UnusableCursor, of the *kind* given, if two cursors are in the same partition."""
     seen: set[int] = set()
     for partition, _ in places:
         if partition in seen:
@@ -335,19 +335,19 @@ def check_distinct(places: Sequence[Place], kind: type[UnusableCursor] = Unusabl
 
 
 def parse_at(query: Query) -> int:
-    """Return the time that is asked for, in microseconds since 1970, UTC.
+    """Return the time in the query, in microseconds since 1970, UTC.
 
     Raises:
-        BadParameter: it is missing, or no time with a zone as RFC 3339 writes it.
+        BadParameter: The time is missing, or not an RFC 3339 time with a zone.
     """
     return parse_time(query.text("at"), "at", "; in a URL, + is written %2B")
 
 
 def parse_time(text: str | None, parameter: str, advice: str = "") -> int:
-    """Return the time that *text* is, in microseconds since 1970, UTC; *parameter* is what an error calls it.
+    """Return *text* in microseconds since 1970, UTC; *parameter* names it in errors.
 
     Raises:
-        BadParameter: it is no time with a zone as RFC 3339 writes it.
+        BadParameter: *text* is not an RFC 3339 time with a zone.
 
     >>> parse_time("1970-01-01T01:00:01.5+01:00", "at")
     1500000
@@ -355,32 +355,34 @@ def parse_time(text: str | None, parameter: str, advice: str = "") -> int:
     try:
         at = msgspec.convert(text, _Time)
     except (msgspec.ValidationError, UnicodeError):
-        value = None if text is None else shown(text)
+        value = None if text is None else printable(text)
         allowed = f"a time as RFC 3339 has it, such as 2026-11-20T10:00:00Z{advice}"
         raise BadParameter(parameter=parameter, value=value, allowed=allowed) from None
     return (at - _BEGINNING) // timedelta(microseconds=1)
 
 
-def cursor_object(epoch: int, place: Place) -> dict[str, str]:
-    """Return a cursor as it is shown."""
+def cursor_object(epoch: int, place: CursorPlace) -> dict[str, str]:
+    """Return a cursor's object."""
     return {"partition": str(place.partition), "offset": offset_text(epoch, place.position - 1)}
 
 
-def partition_shown(extent: Extent, partition: int, position: int | None = None) -> dict[str, str | int]:
-    """Return a partition as it is shown; with a consumer's *position*, how many events that has not consumed."""
+def partition_extent_object(
+    extent: PartitionExtent, partition: int, position: int | None = None
+) -> dict[str, str | int]:
+    """Return a partition's object; with a consumer's *position* also its number of unconsumed events."""
     found: dict[str, str | int] = {**partition_object(extent.epoch, partition, extent.floor, extent.next_offset)}
     return found if position is None else found | {"unconsumed_events": extent.next_offset - position}
 
 
-def distance(given: GivenPair, extents: Sequence[Extent], at: str) -> dict[str, Any]:
-    """Return two cursors and how many events lie between them, less than 0 where the final one is the earlier.
+def distance(given: GivenPair, extents: Sequence[PartitionExtent], at: str) -> dict[str, Any]:
+    """Return two cursors and the number of events between them, negative if the final one is the earlier.
 
     Raises:
-        UnusableCursor: one of them is missing or none of this feed, or they are of two partitions.
+        UnusableCursor: A cursor is missing or does not belong to this feed, or they are in different partitions.
     """
     ends = {"initial_cursor": given.initial_cursor, "final_cursor": given.final_cursor}
     known = {name: _there(cursor, f"{at}.{name}") for name, cursor in ends.items()}
-    initial, final = (place(cursor, extents, f"{at}.{name}") for name, cursor in known.items())
+    initial, final = (parse_place(cursor, extents, f"{at}.{name}") for name, cursor in known.items())
     if initial.partition != final.partition:
         reason = "the two cursors are of different partitions"
         partition, offset = str(final.partition), str(known["final_cursor"].offset)
@@ -389,18 +391,18 @@ def distance(given: GivenPair, extents: Sequence[Extent], at: str) -> dict[str, 
     return {**shapes, "distance": final.position - initial.position}
 
 
-def shifted(given: GivenShift, extents: Sequence[Extent], at: str) -> dict[str, str]:
-    """Return the cursor so many events further on, or back: beyond the newest event, too.
+def shift_cursor(given: GivenShift, extents: Sequence[PartitionExtent], at: str) -> dict[str, str]:
+    """Return the cursor shifted by a number of events, forward or back, also beyond the newest event.
 
     Raises:
-        UnusableCursor: it is none of this feed, or would lie before the first event that there ever was.
+        UnusableCursor: The cursor does not belong to this feed, or would lie before its very first event.
     """
-    start = place(given, extents, at)
+    start = parse_place(given, extents, at)
     position = start.position + (given.shift or 0)
     if not 0 <= position <= OFFSET_MAX + 1:
         reason = f"{given.shift} events from it there is no offset"
-        raise unusable(UnusableCursor, str(given.offset), start.partition, extents[start.partition], reason)
-    return cursor_object(extents[start.partition].epoch, Place(start.partition, position))
+        raise unusable_cursor(UnusableCursor, str(given.offset), start.partition, extents[start.partition], reason)
+    return cursor_object(extents[start.partition].epoch, CursorPlace(start.partition, position))
 
 
 _EXAMPLE: Final = '[{"partition":"0","offset":"BEGIN"}]'
@@ -416,7 +418,7 @@ def member(given: GivenCursor, at: str, name: str, kind: type[UnusableCursor] = 
     """Return a member of a cursor as text.
 
     Raises:
-        UnusableCursor, of the *kind* given: it is null.
+        UnusableCursor, of the *kind* given: The member is null.
     """
     value: _Text = getattr(given, name)
     if value is None:
@@ -428,7 +430,7 @@ def _null(at: str, kind: type[UnusableCursor]) -> UnusableCursor:
     return kind(f'Field "{at}" may not be null', partition=None, offset=None, reason=f"{at} is null")
 
 
-def _position(text: str, partition: int, extent: Extent, kind: type[UnusableCursor]) -> int:
+def _position(text: str, partition: int, extent: PartitionExtent, kind: type[UnusableCursor]) -> int:
     if text.upper() == BEGIN:
         return extent.floor
     if match := _VERSIONED.fullmatch(text):
@@ -437,17 +439,19 @@ def _position(text: str, partition: int, extent: Extent, kind: type[UnusableCurs
         epoch, number = _FIRST_TIMELINE, int(text)
     else:
         reason = f"it is neither of the form {offset_text(extent.epoch, 41)} nor {BEGIN}"
-        raise unusable(kind, text, partition, extent, reason)
+        raise unusable_cursor(kind, text, partition, extent, reason)
     if epoch != extent.epoch:
         reason = f"it is of the feed's epoch {epoch}, which is now {extent.epoch}"
-        raise unusable(kind, text, partition, extent, reason)
+        raise unusable_cursor(kind, text, partition, extent, reason)
     return number + 1
 
 
-def unusable(kind: type[UnusableCursor], text: str, partition: int, extent: Extent, reason: str) -> UnusableCursor:
-    """Return the error, of the *kind* given, of a cursor whose offset is *text*; it tells which offsets there are."""
+def unusable_cursor(
+    kind: type[UnusableCursor], text: str, partition: int, extent: PartitionExtent, reason: str
+) -> UnusableCursor:
+    """Return the error, of the *kind* given, for a cursor with offset *text*; it includes the available offsets."""
     known = partition_object(extent.epoch, partition, extent.floor, extent.next_offset)
-    return kind(**known | {"partition": str(partition)}, offset=shown(text), reason=reason)
+    return kind(**known | {"partition": str(partition)}, offset=printable(text), reason=reason)
 
 
 MEDIA_TYPE: Final = "application/x-json-stream"
@@ -456,29 +460,29 @@ FLUSH_SECONDS: Final = 30
 TIMEOUT_SECONDS_MAX: Final = 4_200
 NUMBER_MAX: Final = 2**31 - 1
 PART_BYTES: Final = 256 << 10
-"""Lines are made in parts of about this size: one line may be as large as all that a stream may hold."""
+"""Approximate size in which lines are written: a single line may be as large as the whole stream's limit."""
 _NUMBER: Final = re.compile(r"-?\d{1,10}", re.ASCII)
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a stream is asked for, checked, with the defaults filled in. Times are seconds."""
+class StreamRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The validated parameters of a stream, with defaults. Times are in seconds."""
 
     batch_limit: int
     stream_limit: int
-    """0: none."""
+    """Maximum number of events; 0 is unlimited."""
     batch_flush_timeout: int
     stream_timeout: int | None
-    """None: it is left to the hub."""
+    """None leaves it to the hub."""
     stream_keep_alive_limit: int
-    """0: none."""
+    """Maximum number of consecutive keep-alives; 0 is unlimited."""
 
 
-def parse_stream(query: Query) -> Asked:
-    """Read a stream's parameters.
+def parse_stream(query: Query) -> StreamRequest:
+    """Parse a stream's parameters.
 
     Raises:
-        BadParameter: one of them is no whole number, or is given twice; or there is an `until`.
-        BadStreamParameter: they are numbers that make no sense, alone or together.
+        BadParameter: A value is not an integer, or is repeated.
+        BadStreamParameter: A number is invalid, alone or together with another.
     """
     refuse_until(query, allowed=UNTIL_ELSEWHERE)
     batch_limit = _number(query, "batch_limit", BATCH_LIMIT)
@@ -494,7 +498,7 @@ def parse_stream(query: Query) -> Asked:
     is_chosen = 0 < timeout <= TIMEOUT_SECONDS_MAX
     if is_chosen:
         _check_least("stream_timeout", timeout, flush, "batch_flush_timeout")
-    return Asked(
+    return StreamRequest(
         batch_limit=batch_limit,
         stream_limit=stream_limit,
         batch_flush_timeout=flush,
@@ -503,18 +507,18 @@ def parse_stream(query: Query) -> Asked:
     )
 
 
-class Lines:
+class StreamLines:
     """Writes the lines of one stream."""
 
     def __init__(self, epoch: int) -> None:
         self._epoch = epoch
 
     def parts(self, batches: Iterable[FeedBatch]) -> Iterator[bytes]:
-        r"""Return the lines of *batches*, a keep-alive for one without events, in parts of about `PART_BYTES`.
+        r"""Return the lines of *batches*, in parts of about `PART_BYTES`; a batch without events is a keep-alive.
 
-        >>> b"".join(Lines(1).parts([FeedBatch(0, 2, [b'{"n":0}', b'{"n":1}'])]))
+        >>> b"".join(StreamLines(1).parts([FeedBatch(0, 2, [b'{"n":0}', b'{"n":1}'])]))
         b'{"cursor":{"partition":"0","offset":"001-0001-000000000000000001"},"events":[{"n":0},{"n":1}]}\n'
-        >>> b"".join(Lines(1).parts([FeedBatch(0, 0, [])]))
+        >>> b"".join(StreamLines(1).parts([FeedBatch(0, 0, [])]))
         b'{"cursor":{"partition":"0","offset":"001-0001--1"}}\n'
         """
         return in_parts(
@@ -524,15 +528,15 @@ class Lines:
 
 
 def cursor_members(partition: int, epoch: int, position: int) -> bytes:
-    """Return the members of a cursor that every one has, for the offset wanted next."""
+    """Return the members that every cursor has, for the next offset wanted."""
     offset = b"%018d" % (position - 1) if position else b"-1"
     return b'"partition":"%d","offset":"001-%04x-%b"' % (partition, epoch, offset)
 
 
 def in_parts(lines: Iterable[tuple[bytes, Sequence[bytes], bytes]]) -> Iterator[bytes]:
-    """Join lines in parts of about `PART_BYTES`: of each what comes before its events, these, and what comes after.
+    """Join lines in parts of about `PART_BYTES`. A line is its beginning, its events, and its end.
 
-    Events that are a part by themselves are handed on as they are: to join them would copy them all.
+    Events of the size of a part are returned as they are, to avoid copying them.
     """
     gathered: list[bytes] = []
     size = 0
@@ -556,7 +560,7 @@ def in_parts(lines: Iterable[tuple[bytes, Sequence[bytes], bytes]]) -> Iterator[
 
 
 def _members(events: Sequence[bytes]) -> Iterable[bytes]:
-    """Return a batch's events up to before the end of their array, joined as far as a part has room."""
+    """Return the events of a batch with commas, joined into parts."""
     if not events:
         return ()
     if isinstance(events, JoinedEvents):
@@ -575,7 +579,7 @@ def _number(query: Query, name: str, default: int) -> int:
     if text is None:
         return default
     if not _NUMBER.fullmatch(text) or abs(int(text)) > NUMBER_MAX:
-        raise BadParameter(parameter=name, value=shown(text), allowed=f"a whole number, up to {NUMBER_MAX}")
+        raise BadParameter(parameter=name, value=printable(text), allowed=f"a whole number, up to {NUMBER_MAX}")
     return int(text)
 
 

@@ -1,6 +1,6 @@
-"""ZeroEventHub v1: its query, its lines, and the extensions that it calls possible.
+"""ZeroEventHub v1: its query, its lines, and its possible extensions.
 
-Source: https://github.com/vippsas/zeroeventhub; docs/decisions/feed-extensions.md has what it leaves open.
+Source: https://github.com/vippsas/zeroeventhub, and docs/decisions/feed-extensions.md where it is silent.
 """
 
 import re
@@ -14,7 +14,7 @@ from penstock.core.events.event import EVENT_BYTES_MAX, EVENTS_MAX, NewEvent
 from penstock.core.log.cursor import VIEW_PARTITIONS_MAX
 from penstock.errors import BadParameter, BadPartitionCount, InvalidEvent, TooManyEvents
 from penstock.schema.json_text import refuse_duplicate_keys, why_malformed
-from penstock.wire.query import WHOLE_NUMBER_MAX, HeaderChoice, Query, headers_of, kinds_of, shown
+from penstock.wire.query import WHOLE_NUMBER_MAX, HeaderChoice, Query, parse_headers, parse_kinds, printable
 
 NDJSON: Final = "application/x-ndjson"
 PAGE_SIZE: Final = 1_000
@@ -29,15 +29,15 @@ _EXTENSIONS: Final = frozenset({"cursorset"})
 _encode: Final = msgspec.json.encode
 
 
-class ReadRequest(NamedTuple):
-    """What a v1 reader asks for."""
+class ZeroEventHubRead(NamedTuple):
+    """A v1 read request."""
 
     n: int
     cursors: dict[int, str]
-    """By partition; empty when it resumes."""
+    """Cursors by partition; empty for a resume."""
     resume: tuple[int, ...]
     until: dict[int, str]
-    """By partition, cursors to stop at: the page has no event at or after them."""
+    """Cursors to stop at, by partition: the page has no event at or after them."""
     page_size: int
     headers: HeaderChoice | None
     kinds: tuple[frozenset[str], bool] | None
@@ -45,12 +45,13 @@ class ReadRequest(NamedTuple):
     wait_seconds: float
 
 
-def parse_read(query: Query) -> ReadRequest:
-    """Read a v1 request. Unknown parameters are ignored but for those that start with `cursor` or `until`.
+def parse_read(query: Query) -> ZeroEventHubRead:
+    """Parse a v1 read request. Unknown parameters are ignored unless they begin with `cursor` or `until`.
 
     Raises:
-        BadPartitionCount: n works for no feed; whoever knows this one is to say which do, as for what has to fit n.
-        BadParameter, BadCursor: names the parameter, its value and what is allowed, and n where that depends on it.
+        BadPartitionCount: n is invalid for every feed; the caller adds the valid ones for this feed.
+        BadParameter, BadCursor: A parameter is invalid. The error has its name, its value, the allowed values, and n
+            where these depend on it.
     """
     n = _count(query)
     cursorset = _cursorset(query)
@@ -62,32 +63,32 @@ def parse_read(query: Query) -> ReadRequest:
         )
     if query.flag("store_cursor") and (cursorset is None or not cursors):  # They are kept whatever it says.
         raise BadParameter(parameter="store_cursor", value="1", allowed="it goes with cursorset and cursors")
-    return ReadRequest(
+    return ZeroEventHubRead(
         n=n,
         cursors=cursors,
         resume=resume,
         until=_until(query, n, {*cursors, *resume}),
         page_size=page_size(query),
-        headers=headers_of(query),
-        kinds=kinds_of(query),
+        headers=parse_headers(query),
+        kinds=parse_kinds(query),
         cursorset=cursorset,
         wait_seconds=query.seconds("wait", cut_at=WAIT_SECONDS_MAX),
     )
 
 
 def page_size(query: Query) -> int:
-    """Return `pagesizehint`, cut at what a page can have; 0 asks for cursors alone."""
+    """Return `pagesizehint`, at most the maximum page size; 0 requests only cursors."""
     return min(query.integer("pagesizehint", PAGE_SIZE, low=0, high=WHOLE_NUMBER_MAX), PAGE_SIZE_MAX)
 
 
 def line_frame(partition: int) -> tuple[str, str, str]:
-    """Return what stands before, between and after the events of a partition on their lines."""
+    """Return the text before, between and after the events of a partition in their lines."""
     before = f'{{"partition":{partition},"data":'
     return before, "}\n" + before, "}\n"
 
 
 def event_line(partition: int, headers: dict[str, str], data: bytes) -> bytes:
-    """Return the line of one event with its headers, which are left out when empty."""
+    """Return the line of one event, with its headers unless they are empty."""
     if not headers:
         return b'{"partition":%d,"data":%b}\n' % (partition, data)
     return b'{"partition":%d,"headers":%b,"data":%b}\n' % (partition, _encode(headers), data)
@@ -108,17 +109,17 @@ _encode_lines: Final = msgspec.json.Encoder().encode_lines
 _decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _MEMBER_BYTES_MIN: Final = len('"key":"",')
 _HEADER_BYTES_MIN: Final = len('"":"",')
-"""The least that a line is longer by than it need be where one of them stands in it twice."""
+"""Minimum number of additional bytes in a line with a repeated member or header."""
 
 
 def parse_lines(body: bytes) -> tuple[Sequence[NewEvent], Sequence[int]]:
-    """Read the lines of a publish, as a feed gives them; empty lines and checkpoints are passed over.
+    """Parse the lines of a publish, in the format of a feed; empty lines and checkpoints are skipped.
 
-    Returns the events and the number of each one's line, counted from 1.
+    Returns the events, and the line number of each, from 1.
 
     Raises:
-        TooManyEvents: there are more lines than `EVENTS_MAX`.
-        InvalidEvent: names the first line that is none, or in which a member stands twice.
+        TooManyEvents: There are more lines than `EVENTS_MAX`.
+        InvalidEvent: A line is not an event, or repeats a member. The error has the number of the first one.
     """
     if (ends := body.count(b"\n")) > EVENTS_MAX:
         raise TooManyEvents(limit=EVENTS_MAX)
@@ -140,7 +141,7 @@ def parse_lines(body: bytes) -> tuple[Sequence[NewEvent], Sequence[int]]:
 
 
 def _plain_lines(body: bytes, ends: int) -> list[NewEvent] | None:
-    """Read the lines, with so many *ends*, if they are spelled as we do ourselves: one look at all of it tells that."""
+    """Parse the lines at once, with the given number of line *ends*, if they are in the form that Penstock writes."""
     try:
         events = _decode_plain_lines(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
@@ -169,10 +170,10 @@ def _parse_one_by_one(lines: list[bytes]) -> tuple[list[NewEvent], list[int]]:
 
 
 def parse_line(line: bytes, number: int) -> NewEvent:
-    """Read the line with that *number*: an event, or a checkpoint, which has no data.
+    """Parse the line with that *number*: an event, or a checkpoint, which has no data.
 
     Raises:
-        InvalidEvent: it is neither, or a member stands in it twice.
+        InvalidEvent: The line is neither, or repeats a member.
     """
     try:
         event = _decode_line(line)
@@ -188,9 +189,9 @@ def parse_line(line: bytes, number: int) -> NewEvent:
 
 
 def _refuse_strange(line: bytes, event: NewEvent, number: int) -> None:
-    """Raise InvalidEvent where a member or a header stands twice; only a line with room for that is looked into.
+    """Raise InvalidEvent if a member or header is repeated; only lines long enough for that are inspected.
 
-    A CloudEvent is refused, too: beside its `data` all that it says would be lost.
+    A CloudEvent is refused, too: all its members other than `data` would be lost.
     """
     members = _decode_members(line)
     if "specversion" in members:
@@ -201,8 +202,8 @@ def _refuse_strange(line: bytes, event: NewEvent, number: int) -> None:
         refuse_duplicate_keys(line, number)
 
 
-def published(count: int, cursors: dict[int, str]) -> dict[str, Any]:
-    """Return the answer to a publish: how many, and by partition the cursor just after."""
+def publish_response(count: int, cursors: dict[int, str]) -> dict[str, Any]:
+    """Return the response to a publish: the number of events, and the cursors just after them by partition."""
     return {"count": count, "cursors": {str(partition): cursor for partition, cursor in sorted(cursors.items())}}
 
 
@@ -220,8 +221,10 @@ def _cursors(query: Query, n: int) -> dict[int, str]:
             continue
         match = _CURSOR_NAME.fullmatch(name)
         if match is None or int(match[1]) >= n:
-            value = shown(query.text(name) or "")
-            raise BadParameter(parameter=shown(name), value=value, allowed=f"cursor0 to cursor{n - 1}, as n={n}", n=n)
+            value = printable(query.text(name) or "")
+            raise BadParameter(
+                parameter=printable(name), value=value, allowed=f"cursor0 to cursor{n - 1}, as n={n}", n=n
+            )
         text = query.cursor(name)
         assert text is not None
         cursors[int(match[1])] = text
@@ -235,8 +238,11 @@ def _until(query: Query, n: int, partitions: Collection[int]) -> dict[int, str]:
             continue
         match = _UNTIL_NAME.fullmatch(name)
         if match is None or int(match[1]) not in partitions:
-            value, allowed = shown(query.text(name) or ""), "until and the number of a partition that is read: until0"
-            raise BadParameter(parameter=shown(name), value=value, allowed=allowed, n=n)
+            value, allowed = (
+                printable(query.text(name) or ""),
+                "until and the number of a partition that is read: until0",
+            )
+            raise BadParameter(parameter=printable(name), value=value, allowed=allowed, n=n)
         text = query.cursor(name)
         assert text is not None
         found[int(match[1])] = text
@@ -248,7 +254,7 @@ def _cursorset(query: Query) -> str | None:
     if name is None or (0 < len(name) <= CURSORSET_CHARS_MAX and name.isascii() and name.isprintable()):
         return name
     allowed = f"1 to {CURSORSET_CHARS_MAX} characters of printable ASCII"
-    raise BadParameter(parameter="cursorset", value=shown(name), allowed=allowed)
+    raise BadParameter(parameter="cursorset", value=printable(name), allowed=allowed)
 
 
 def _resume(query: Query, n: int, cursorset: str | None, has_cursors: bool) -> tuple[int, ...]:
@@ -256,10 +262,12 @@ def _resume(query: Query, n: int, cursorset: str | None, has_cursors: bool) -> t
     if text is None:
         return ()
     if cursorset is None or has_cursors:
-        raise BadParameter(parameter="resume", value=shown(text), allowed="it goes with cursorset, and without cursors")
+        raise BadParameter(
+            parameter="resume", value=printable(text), allowed="it goes with cursorset, and without cursors"
+        )
     parts = text.split(",")
     if not all(part.isascii() and part.isdigit() and len(part) <= 5 and int(part) < n for part in parts):
         raise BadParameter(
-            parameter="resume", value=shown(text), allowed=f"partitions from 0 to {n - 1}, separated by commas", n=n
+            parameter="resume", value=printable(text), allowed=f"partitions from 0 to {n - 1}, separated by commas", n=n
         )
     return tuple(sorted({int(part) for part in parts}))

@@ -13,7 +13,7 @@ from penstock.cli.definition.document import Place
 from penstock.cli.event_type.checked import Check, Fault, checked
 from penstock.cli.event_type.report import as_object
 from penstock.cli.event_type.sarif import sarif
-from penstock.client.registry import whole
+from penstock.client.registry import fill_definition
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -108,7 +108,7 @@ def test_counts_exclude_waived_findings(tmp_path: Path) -> None:
     musts = check.count("MUST")
     assert (check.waived_count, check.error_count, check.is_good) == (2, 0, False)
     assert musts == sum(each["level"] == "MUST" and each["waived"] is None for each in _findings(check))
-    assert whole({"name": "b"})["category"] == "undefined"
+    assert fill_definition({"name": "b"})["category"] == "undefined"
 
 
 def _findings(check: Check) -> list[Any]:

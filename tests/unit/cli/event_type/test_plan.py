@@ -7,7 +7,7 @@ import pytest
 
 from penstock.cli.event_type.plan import Plan, planned
 from penstock.cli.failures import Failure
-from penstock.client.registry import whole
+from penstock.client.registry import fill_definition
 from penstock.core.registry.event_type import EventType
 
 STATISTIC = {"messages_per_minute": 1, "message_size": 1, "read_parallelism": 2, "write_parallelism": 2}
@@ -17,7 +17,7 @@ def schema(**properties: Any) -> dict[str, str]:
     return {"type": "json_schema", "schema": json.dumps({"properties": properties})}
 
 
-FILE = whole({"name": "a", "category": "business", "owning_application": "shop", "schema": schema(n={})})
+FILE = fill_definition({"name": "a", "category": "business", "owning_application": "shop", "schema": schema(n={})})
 
 
 def registered(given: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.errors import ConnectionLost, MalformedAnswer, Unreachable
 from penstock.spark.zeroeventhub.exchanges import carry_out
-from penstock.wire.http import Answer, Exchange, Pause, Request, fetch
+from penstock.wire.http import Exchange, HttpRequest, HttpResponse, Pause, fetch
 from tests.answering import answering
 
 
@@ -26,8 +26,8 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
-def asking(url: str) -> Exchange[Answer]:
-    return fetch(Request(method="GET", url=url, headers={"accept": "text/plain"}))
+def asking(url: str) -> Exchange[HttpResponse]:
+    return fetch(HttpRequest(method="GET", url=url, headers={"accept": "text/plain"}))
 
 
 def test_answer_is_returned_for_any_status() -> None:

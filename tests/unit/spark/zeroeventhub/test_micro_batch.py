@@ -1,14 +1,14 @@
 from penstock.core.log.cursor import FIRST, LAST
 from penstock.spark.zeroeventhub.micro_batch import MicroBatch
 from penstock.spark.zeroeventhub.places import Landed, Place
-from penstock.wire.log.reader.partitions import Course, Discovery, Partition, version_one
+from penstock.wire.log.reader.partitions import Discovery, Partition, ReadState, zeroeventhub_discovery
 
 START = Landed("6f1c", "r", {0: Place(3, 70, "a"), 1: Place(2, 9, "b")})
 
 
-def course(cursors: dict[int, str], known: Discovery | None = None) -> Course:
-    made = Course(cursors, None, FIRST, {})
-    made.meet(known or version_one(2))
+def course(cursors: dict[int, str], known: Discovery | None = None) -> ReadState:
+    made = ReadState(cursors, None, FIRST, {})
+    made.update_partitions(known or zeroeventhub_discovery(2))
     return made
 
 
@@ -80,7 +80,7 @@ def test_a_partition_that_is_gone_stays_while_its_pages_are_in_the_batch() -> No
         if has_brought:
             micro_batch.take(0, Place(4, 79, "c"))
             micro_batch.course.cursors[0] = "c"
-        micro_batch.course.meet(Discovery(2, (Partition(1), Partition(2, cursor_from=(0,)))))
+        micro_batch.course.update_partitions(Discovery(2, (Partition(1), Partition(2, cursor_from=(0,)))))
         places = {1: Place(2, 9, "b"), 2: Place(0, 0, "c" if has_brought else "a")}
 
         assert micro_batch.end().partitions == (places | {0: Place(4, 79, "c")} if has_brought else places)

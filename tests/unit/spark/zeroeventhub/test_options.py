@@ -2,7 +2,7 @@ import pytest
 
 from penstock.errors import BadParameter
 from penstock.spark.zeroeventhub.options import RemoteOptions, parse_remote_options
-from penstock.wire.log.reader.protocol import ALL_HEADERS, Wish
+from penstock.wire.log.reader.protocol import ALL_HEADERS, ReadParameters
 
 URL = "http://shop.example/feed?tenant=7"
 
@@ -47,7 +47,9 @@ def test_all_options_are_read() -> None:
         retry_timeout=1.5,
     )
     assert options.include_headers
-    assert options.wish(20) == Wish(page_size_hint=20, headers=("ce_id", "ce_time"), event_types=("placed", "paid"))
+    assert options.wish(20) == ReadParameters(
+        page_size_hint=20, headers=("ce_id", "ce_time"), event_types=("placed", "paid")
+    )
 
 
 def test_all_headers_come_unless_some_are_named() -> None:

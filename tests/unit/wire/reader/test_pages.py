@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 
 from penstock.core.events.decoding import EventDecoder
 from penstock.errors import ConnectionLost, EventUnfit, MalformedAnswer
-from penstock.wire.log.reader.pages import OF_FEED, Line, LineReader, Page, PageReader
+from penstock.wire.log.reader.pages import OF_FEED, FeedLine, LineReader, Page, PageReader
 
 # Lines.
 
 
-def read_lines(*chunks: bytes) -> list[Line]:
+def read_lines(*chunks: bytes) -> list[FeedLine]:
     reader = LineReader("http://s/feed", OF_FEED)
     return [line for chunk in chunks for line in reader.feed(chunk)] + reader.finish()
 
 
-def shown(lines: list[Line]) -> list[tuple[object, bytes, object]]:
+def shown(lines: list[FeedLine]) -> list[tuple[object, bytes, object]]:
     return [(line.partition, bytes(line.data), line.cursor) for line in lines]
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from penstock.core.log.cursor import FIRST, LAST
 from penstock.errors import BadParameter
 from penstock.wire.log.reader.pages import FeedEvent, Page
-from penstock.wire.log.reader.partitions import Course, Discovery, Partition, share
+from penstock.wire.log.reader.partitions import Discovery, Partition, ReadState, share
 
 
 def found(*partitions: Partition) -> Discovery:
@@ -15,16 +15,16 @@ def found(*partitions: Partition) -> Discovery:
 
 def open_course(
     cursors: dict[int, str], *partitions: Partition, chosen: set[int] | None = None, start: str = FIRST
-) -> Course:
-    course = Course(cursors, chosen, start, {})
-    course.meet(found(*partitions))
-    return course
+) -> ReadState:
+    state = ReadState(cursors, chosen, start, {})
+    state.update_partitions(found(*partitions))
+    return state
 
 
-def end(course: Course, partition: int) -> None:
+def end(state: ReadState, partition: int) -> None:
     """Read *partition* and find nothing more."""
-    cursor = course.cursors[partition]
-    course.record({partition: cursor}, Page([], {partition: cursor}))
+    cursor = state.cursors[partition]
+    state.record({partition: cursor}, Page([], {partition: cursor}))
 
 
 @given(st.integers(0, 300), st.integers(1, 40))
@@ -50,78 +50,78 @@ def test_partition_added_between_two_reads_is_read_from_its_beginning() -> None:
 
 
 def test_partition_added_during_a_read_is_read_from_its_beginning() -> None:
-    course = open_course({}, Partition(0), start=LAST)
+    state = open_course({}, Partition(0), start=LAST)
 
-    course.meet(found(Partition(0), Partition(1)))
+    state.update_partitions(found(Partition(0), Partition(1)))
 
-    assert course.cursors == {0: LAST, 1: FIRST}
+    assert state.cursors == {0: LAST, 1: FIRST}
 
 
 def test_share_keeps_to_its_own_partitions_and_their_heirs() -> None:
     partitions = Partition(0), Partition(1, closed=True), Partition(4, starts_after=3), Partition(3, cursor_from=(1,))
 
-    course = open_course({0: "x", 1: "y", 2: "z"}, *partitions, chosen={1})
+    state = open_course({0: "x", 1: "y", 2: "z"}, *partitions, chosen={1})
 
-    assert course.cursors == {1: "y", 4: FIRST, 3: "y"}
+    assert state.cursors == {1: "y", 4: FIRST, 3: "y"}
 
 
 def test_heir_takes_over_the_cursor_of_its_nearest_ancestor() -> None:
-    course = open_course(
+    state = open_course(
         {0: "old", 1: "parent", 2: "own"}, Partition(3, cursor_from=(1, 0)), Partition(2, cursor_from=(0,))
     )
 
-    assert course.cursors == {3: "parent", 2: "own"}
+    assert state.cursors == {3: "parent", 2: "own"}
 
 
 def test_share_takes_over_no_cursors_of_others() -> None:
-    course = open_course({0: "theirs", 1: "mine"}, Partition(5, cursor_from=(0, 1)), chosen={1})
+    state = open_course({0: "theirs", 1: "mine"}, Partition(5, cursor_from=(0, 1)), chosen={1})
 
-    assert course.cursors == {5: "mine"}
+    assert state.cursors == {5: "mine"}
 
 
 def test_children_wait_until_their_parent_has_been_read_to_its_end() -> None:
     partitions = Partition(0, closed=True), Partition(1, closed=True, starts_after=0), Partition(2, starts_after=1)
-    course = open_course({0: "x"}, *partitions)
+    state = open_course({0: "x"}, *partitions)
 
-    assert course.readable() == [0]
-    course.record({0: "x"}, Page([FeedEvent(0, msgspec.Raw(b"{}"))], {0: "y"}))
-    assert course.readable() == [0]
-    course.record({0: "y"}, Page([], {0: "z"}))  # A filter has left everything out: more may follow.
-    assert course.readable() == [0]
-    end(course, 0)
-    assert course.readable() == [1]
-    end(course, 1)
-    assert course.readable() == [2]
+    assert state.readable() == [0]
+    state.record({0: "x"}, Page([FeedEvent(0, msgspec.Raw(b"{}"))], {0: "y"}))
+    assert state.readable() == [0]
+    state.record({0: "y"}, Page([], {0: "z"}))  # A filter has left everything out: more may follow.
+    assert state.readable() == [0]
+    end(state, 0)
+    assert state.readable() == [1]
+    end(state, 1)
+    assert state.readable() == [2]
 
 
 def test_open_partition_never_ends() -> None:
-    course = open_course({}, Partition(0))
+    state = open_course({}, Partition(0))
 
-    end(course, 0)
+    end(state, 0)
 
-    assert course.readable() == [0]
+    assert state.readable() == [0]
 
 
 def test_readers_of_one_feed_share_the_ends_of_partitions() -> None:
     ends: dict[int, str] = {}
     partitions = found(Partition(0, closed=True), Partition(1, starts_after=0))
-    first = Course({0: "x"}, None, FIRST, ends)
-    first.meet(partitions)
+    first = ReadState({0: "x"}, None, FIRST, ends)
+    first.update_partitions(partitions)
     end(first, 0)
 
-    second = Course({0: "x"}, None, FIRST, ends)
-    second.meet(partitions)
-    third = Course({0: "earlier"}, None, FIRST, ends)
-    third.meet(partitions)
+    second = ReadState({0: "x"}, None, FIRST, ends)
+    second.update_partitions(partitions)
+    third = ReadState({0: "earlier"}, None, FIRST, ends)
+    third.update_partitions(partitions)
 
     assert second.readable() == [1]
     assert third.readable() == [0]
 
 
 def test_child_does_not_wait_for_a_parent_outside_of_its_share() -> None:
-    course = open_course({1: "x"}, Partition(0, closed=True), Partition(1, starts_after=0), chosen={1})
+    state = open_course({1: "x"}, Partition(0, closed=True), Partition(1, starts_after=0), chosen={1})
 
-    assert course.readable() == [1]
+    assert state.readable() == [1]
 
 
 def test_missing_partitions_are_named() -> None:

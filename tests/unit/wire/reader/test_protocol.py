@@ -18,8 +18,8 @@ from penstock.errors import (
     WrongAddress,
 )
 from penstock.wire.log.reader.pages import Page
-from penstock.wire.log.reader.partitions import Discovery, Partition, discover, version_one
-from penstock.wire.log.reader.protocol import FeedProtocol, Wish, version_two_query, wish
+from penstock.wire.log.reader.partitions import Discovery, Partition, discover, zeroeventhub_discovery
+from penstock.wire.log.reader.protocol import FeedProtocol, ReadParameters, read_parameters, version_two_query
 from tests.unit.wire.script import NDJSON, Reply, Script, problem
 
 
@@ -56,7 +56,7 @@ def find(document: Any, partition_count: int | None = None) -> Discovery:
 def test_discovery_is_a_get_without_parameters() -> None:
     script = Script(Reply(400, b"n is missing"))
 
-    assert script.play(discover("http://s/feed", 4)) == version_one(4)
+    assert script.play(discover("http://s/feed", 4)) == zeroeventhub_discovery(4)
     assert [(request.method, request.url) for request in script.requests] == [("GET", "http://s/feed")]
 
 
@@ -65,7 +65,7 @@ def test_partition_count_is_required_for_zeroeventhub_and_in_range() -> None:
         Script(Reply(400, b"n is missing")).play(discover("http://s/feed"))
     for count in (0, -1, 32769):
         with pytest.raises(BadParameter):
-            version_one(count)
+            zeroeventhub_discovery(count)
 
 
 def test_partitions_of_feedapi_are_discovered() -> None:
@@ -140,21 +140,21 @@ def test_answer_without_a_discovery_is_raised_as_its_error(reply: Reply, kind: t
 )
 def test_option_that_no_server_can_grant_is_refused_by_name(options: dict[str, Any]) -> None:
     with pytest.raises(BadParameter, match=list(options)[-1]):
-        Wish(**options)
+        ReadParameters(**options)
 
 
 @pytest.mark.parametrize(("option", "hint"), [("pagesizehint", "did you mean 'page_size_hint'?"), ("x", "which has ")])
 def test_unknown_option_is_named_with_the_one_that_was_meant(option: str, hint: str) -> None:
     with pytest.raises(TypeError, match=f"'{option}' is no option of a read") as refused:
-        wish({option: 1})  # type: ignore[misc]
+        read_parameters({option: 1})  # type: ignore[misc]
 
     assert hint in str(refused.value)
 
 
 def test_query_has_the_options_of_a_read() -> None:
-    assert ("pagesizehint", 0) in version_two_query(Wish(page_size_hint=0), "t", 0, "x", 0)
-    assert version_two_query(Wish(), "t", 0, "x", 0.25)[-1] == ("wait", "0.25")
-    assert version_two_query(Wish(headers="_all"), "t", 0, "x", 0)[-1] == ("headers", "_all")
+    assert ("pagesizehint", 0) in version_two_query(ReadParameters(page_size_hint=0), "t", 0, "x", 0)
+    assert version_two_query(ReadParameters(), "t", 0, "x", 0.25)[-1] == ("wait", "0.25")
+    assert version_two_query(ReadParameters(headers="_all"), "t", 0, "x", 0)[-1] == ("headers", "_all")
 
 
 # Reading.
@@ -162,11 +162,11 @@ def test_query_has_the_options_of_a_read() -> None:
 
 def test_zeroeventhub_is_read_in_one_request_for_all_partitions() -> None:
     script = Script(page({"partition": 2, "data": {"n": 1}}, {"partition": 2, "cursor": "b"}))
-    wish = Wish(
+    parameters = ReadParameters(
         page_size_hint=10, wait_seconds=2, headers=["ce_id", "ce_type"], event_types=["a", "b"], cursor_set="me"
     )
 
-    result = script.play(protocol(script, **V1).read({2: "_first", 3: "x y"}, wish))
+    result = script.play(protocol(script, **V1).read({2: "_first", 3: "x y"}, parameters))
 
     assert data(result) == [{"n": 1}]
     assert result.cursors == {2: "b", 3: "x y"}
@@ -180,8 +180,8 @@ def test_feedapi_is_discovered_once_and_read_by_its_token() -> None:
     script = Script(discovery("t 1", "0"), page({"cursor": "a"}), page({"data": {"n": 2}}, {"cursor": "b"}))
     feed = protocol(script)
 
-    first = script.play(feed.read({0: "_first"}, Wish(skip_event_types=["x"])))
-    second = script.play(feed.read(first.cursors, Wish()))
+    first = script.play(feed.read({0: "_first"}, ReadParameters(skip_event_types=["x"])))
+    second = script.play(feed.read(first.cursors, ReadParameters()))
 
     assert data(second) == [{"n": 2}]
     assert script.urls == [
@@ -194,7 +194,7 @@ def test_feedapi_is_discovered_once_and_read_by_its_token() -> None:
 def test_server_of_either_protocol_is_read_with_a_partition_count() -> None:
     script = Script(Reply(400, b"n missing"), page({"partition": 0, "cursor": "a"}))
 
-    script.play(protocol(script, partition_count=1).read({0: "_first"}, Wish()))
+    script.play(protocol(script, partition_count=1).read({0: "_first"}, ReadParameters()))
 
     assert script.urls == ["/feed", "/feed?n=1&cursor0=_first"]
 
@@ -204,7 +204,9 @@ def test_partitions_of_feedapi_share_the_page_size() -> None:
         discovery("t", "0", "1", "2"), page({"cursor": "a"}), page({"data": {"n": 1}}, {"cursor": "b"}), page()
     )
 
-    result = script.play(protocol(script).read({0: "x", 1: "y", 2: "z"}, Wish(page_size_hint=10, wait_seconds=5)))
+    result = script.play(
+        protocol(script).read({0: "x", 1: "y", 2: "z"}, ReadParameters(page_size_hint=10, wait_seconds=5))
+    )
 
     assert result.cursors == {0: "a", 1: "b", 2: "z"}
     assert result.since == {0: "x", 1: "y", 2: "z"}
@@ -217,7 +219,7 @@ def test_partitions_of_feedapi_are_waited_for_in_turn() -> None:
         discovery("t", "0", "1"), page(), page(), quiet[0], quiet[1], page({"data": {}}, {"cursor": "b"}), page()
     )
 
-    result = script.play(protocol(script).read({0: "x", 1: "y"}, Wish(wait_seconds=5)))
+    result = script.play(protocol(script).read({0: "x", 1: "y"}, ReadParameters(wait_seconds=5)))
 
     assert result.cursors == {0: "b", 1: "y"}
     assert [request.wait_seconds for request in script.requests[1:]] == [0, 0, 1, 0, 1, 0]
@@ -227,7 +229,7 @@ def test_partitions_of_feedapi_are_waited_for_in_turn() -> None:
 def test_server_that_does_not_wait_is_asked_at_intervals() -> None:
     script = Script(discovery("t", "0", "1"), *[page()] * 100)
 
-    result = script.play(protocol(script).read({0: "x", 1: "y"}, Wish(wait_seconds=5)))
+    result = script.play(protocol(script).read({0: "x", 1: "y"}, ReadParameters(wait_seconds=5)))
 
     assert result.events == []
     assert len(script.requests) < 20
@@ -238,8 +240,8 @@ def test_hub_is_read_by_feedapi_for_one_partition_and_merged_for_several() -> No
     script = Script(discovery("1-4", *"0123"), page({"partition": 1, "cursor": "b"}), page({"cursor": "c"}))
     feed = protocol(script, merged=True)
 
-    script.play(feed.read({0: "x", 1: "y"}, Wish()))
-    script.play(feed.read({1: "y"}, Wish()))
+    script.play(feed.read({0: "x", 1: "y"}, ReadParameters()))
+    script.play(feed.read({1: "y"}, ReadParameters()))
 
     assert script.urls[1:] == ["/feed?n=4&cursor0=x&cursor1=y", "/feed/events?token=1-4&partition=1&cursor=y"]
 
@@ -254,7 +256,7 @@ def test_stale_token_leads_to_a_discovery_and_the_heirs_of_a_partition() -> None
         page({"cursor": "x"}),
     )
 
-    result = script.play(protocol(script).read({0: "x"}, Wish()))
+    result = script.play(protocol(script).read({0: "x"}, ReadParameters()))
 
     assert result.cursors == {1: "b", 2: "x"}
     assert result.since == {0: "x"}
@@ -266,7 +268,7 @@ def test_partitions_that_change_all_the_time_are_given_up_after_the_retry_timeou
     script = Script(again, *[stale, again, stale, again, stale, again, stale] * 100)
 
     with pytest.raises(Unavailable, match="change all the time"):
-        script.play(protocol(script, retry_timeout=5.0).read({0: "x"}, Wish()))
+        script.play(protocol(script, retry_timeout=5.0).read({0: "x"}, ReadParameters()))
 
     assert len(script.requests) < 100
 
@@ -274,12 +276,12 @@ def test_partitions_that_change_all_the_time_are_given_up_after_the_retry_timeou
 def test_readers_of_one_feed_keep_to_the_partitions_that_each_has_met() -> None:
     script = Script(discovery("old", "0", "1"))
     feed = protocol(script)
-    course = script.play(feed.course({0: "x"}, {0}, "_first"))
+    state = script.play(feed.read_state({0: "x"}, {0}, "_first"))
     script.replies = [discovery("new", "1")]
     script.play(feed.discovery(afresh=True))  # Another reader of the same feed has found it changed.
 
     script.replies = [page({"cursor": "y"})]
-    script.play(feed.step(course, [0], Wish(), 0))
+    script.play(feed.step(state, [0], ReadParameters(), 0))
 
     assert script.urls[-1] == "/feed/events?token=old&partition=0&cursor=x"
 
@@ -288,7 +290,7 @@ def test_conflict_other_than_a_stale_token_is_raised() -> None:
     script = Script(discovery("t", "0"), problem(409, "stale-split", n=4))
 
     with pytest.raises(StaleSplit):
-        script.play(protocol(script).read({0: "x"}, Wish()))
+        script.play(protocol(script).read({0: "x"}, ReadParameters()))
 
 
 def test_merged_read_after_a_change_of_the_partition_count_discovers_again() -> None:
@@ -299,7 +301,7 @@ def test_merged_read_after_a_change_of_the_partition_count_discovers_again() -> 
         page({"partition": 0, "cursor": "b"}),
     )
 
-    script.play(protocol(script, merged=True).read({0: "x", 1: "y"}, Wish()))
+    script.play(protocol(script, merged=True).read({0: "x", 1: "y"}, ReadParameters()))
 
     assert script.urls[-1] == "/feed?n=3&cursor0=x&cursor1=y"
 
@@ -308,7 +310,7 @@ def test_wrong_partition_count_of_the_caller_is_raised() -> None:
     script = Script(problem(400, "bad-partition-count", n=4))
 
     with pytest.raises(BadPartitionCount):
-        script.play(protocol(script, **V1).read({0: "x"}, Wish()))
+        script.play(protocol(script, **V1).read({0: "x"}, ReadParameters()))
 
 
 A, B, C = ({"partition": 0, "data": {"n": number}} for number in range(3))
@@ -329,7 +331,7 @@ def test_page_that_breaks_off_goes_up_to_its_last_cursor(
     broken.lost = None if ends else ConnectionLost(url="u", reason="reset")
     script = Script(broken)
 
-    result = script.play(protocol(script, **V1).read({0: "_first"}, Wish()))
+    result = script.play(protocol(script, **V1).read({0: "_first"}, ReadParameters()))
 
     assert [each["n"] for each in data(result)] == numbers
     assert (result.cursors, script.pauses) == ({0: cursor}, [])
@@ -343,7 +345,7 @@ def test_page_that_breaks_off_before_a_cursor_leads_on_is_read_again(lines: list
     broken.lost = lost = ConnectionLost(url="u", reason="reset")
     script = Script(broken, page(A, TO_A))
 
-    result = script.play(protocol(script, **V1).read({0: "_first"}, Wish()))
+    result = script.play(protocol(script, **V1).read({0: "_first"}, ReadParameters()))
 
     assert [each["n"] for each in data(result)] == [0]
     assert result.cursors == {0: "a"}
@@ -357,7 +359,7 @@ def test_resumed_page_that_breaks_off_is_read_again_unless_each_partition_has_a_
     whole.lost = broken.lost
     script = Script(broken, whole)
 
-    result = script.play(protocol(script, version=1, partition_count=2).resume(Wish(cursor_set="me"), None))
+    result = script.play(protocol(script, version=1, partition_count=2).resume(ReadParameters(cursor_set="me"), None))
 
     assert [each["n"] for each in data(result)] == [0]
     assert result.cursors == {0: "a", 1: "x"}
@@ -368,9 +370,9 @@ def test_final_error_is_raised_at_once() -> None:
     feed = protocol(script, **V1)
 
     with pytest.raises(BadCursor):
-        script.play(feed.read({0: "x"}, Wish()))
+        script.play(feed.read({0: "x"}, ReadParameters()))
     with pytest.raises(ServerError, match="401: who are you"):
-        script.play(feed.read({0: "x"}, Wish()))
+        script.play(feed.read({0: "x"}, ReadParameters()))
     assert script.pauses == []
 
 
@@ -379,7 +381,7 @@ def test_endless_answer_is_cut_at_a_cursor(monkeypatch: pytest.MonkeyPatch) -> N
     lines = [line for n in range(100) for line in ({"partition": 0, "data": {}}, {"partition": 0, "cursor": str(n)})]
     script = Script(page(*lines))
 
-    result = script.play(protocol(script, **V1).read({0: "_first"}, Wish()))
+    result = script.play(protocol(script, **V1).read({0: "_first"}, ReadParameters()))
 
     assert 3 < len(result.events) < 10
     assert result.cursors == {0: str(len(result.events) - 1)}
@@ -391,7 +393,7 @@ def test_server_keeps_the_cursors_of_a_cursor_set() -> None:
     )
     feed = protocol(script, version=1, partition_count=2)
 
-    resumed = script.play(feed.resume(Wish(cursor_set="me", wait_seconds=3), None))
+    resumed = script.play(feed.resume(ReadParameters(cursor_set="me", wait_seconds=3), None))
     script.play(feed.store("me", {0: "a"}))
 
     assert resumed.cursors == {0: "a", 1: "b"}
@@ -405,7 +407,7 @@ def test_resumed_page_without_a_cursor_for_a_partition_is_refused() -> None:
     script = Script(page({"partition": 0, "cursor": "a"}))
 
     with pytest.raises(MalformedAnswer, match=r"\[1\]"):
-        script.play(protocol(script, version=1, partition_count=2).resume(Wish(cursor_set="me"), None))
+        script.play(protocol(script, version=1, partition_count=2).resume(ReadParameters(cursor_set="me"), None))
 
 
 def test_feedapi_alone_keeps_no_cursors() -> None:
@@ -413,15 +415,15 @@ def test_feedapi_alone_keeps_no_cursors() -> None:
     feed = protocol(script)
 
     with pytest.raises(BadParameter, match="cursor"):
-        script.play(feed.resume(Wish(cursor_set="me"), None))
+        script.play(feed.resume(ReadParameters(cursor_set="me"), None))
     with pytest.raises(BadParameter, match="cursor_set"):
-        script.play(feed.read({0: "x"}, Wish(cursor_set="me")))
+        script.play(feed.read({0: "x"}, ReadParameters(cursor_set="me")))
 
 
 def test_hub_keeps_the_cursor_of_a_single_partition() -> None:
     script = Script(discovery("1-2", "0", "1"), page({"partition": 1, "cursor": "b"}))
 
-    script.play(protocol(script, merged=True).read({1: "a"}, Wish(cursor_set="me")))
+    script.play(protocol(script, merged=True).read({1: "a"}, ReadParameters(cursor_set="me")))
 
     assert script.urls[-1] == "/feed?n=2&cursor1=a&cursorset=me"
 
@@ -434,4 +436,4 @@ def test_contradictory_protocol_options_are_refused_before_a_request() -> None:
 
 def test_read_without_cursors_is_refused() -> None:
     with pytest.raises(BadParameter, match="cursors"):
-        Script().play(protocol(Script()).read({}, Wish()))
+        Script().play(protocol(Script()).read({}, ReadParameters()))

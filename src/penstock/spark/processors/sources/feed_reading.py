@@ -15,7 +15,7 @@ from penstock.spark.processors.reading import EVENTS, looked_at
 from penstock.spark.processors.sources.source import Then
 from penstock.spark.ranges import Range
 from penstock.spark.reading import read_range
-from penstock.wire.http import is_passing
+from penstock.wire.http import is_transient
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class ReadFeeds:
         try:
             yield from self._made(batches)
         except PenstockError as error:
-            if not is_passing(error):
+            if not is_transient(error):
                 raise
             raise Unavailable(reason=error.detail) from error
 

@@ -1,1 +1,1 @@
-"""The reader's side of ZeroEventHub and FeedAPI: discovery, pages, partitions that come and go; no I/O."""
+"""The reader's side of ZeroEventHub and FeedAPI: discovery, pages, and partitions that split and close. No I/O."""

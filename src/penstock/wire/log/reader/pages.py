@@ -1,13 +1,11 @@
-"""The lines of a feed: events and cursors, as ZeroEventHub and FeedAPI servers send them.
+"""Lines and pages of a feed, as ZeroEventHub and FeedAPI servers send them.
 
-Bytes come in as the network cuts them. Whole lines are decoded together, each once; an event's `data` is not looked
-into. Lines of kinds that are not known are passed over, as FeedAPI asks of its clients.
-
-A page of a feed: events, and the cursors from which to read on once they are dealt with.
+Bytes arrive in chunks of any size. Complete lines are decoded together; an event's `data` is not decoded. Lines of
+unknown kinds are skipped, as FeedAPI requires of clients.
 
 Invariants:
-    A page holds exactly the events that lie before its cursors. An event after the last cursor of its partition is left
-    out: it comes again, because nothing tells how to read on after it.
+    A page contains exactly the events before its cursors. Events after the last cursor of their partition are omitted:
+        they are sent again, because there is no cursor after them.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -18,7 +16,7 @@ import msgspec
 
 from penstock.core.events.decoding import EventDecoder
 from penstock.errors import ConnectionLost, EventUnfit
-from penstock.wire.http import Handed, malformed
+from penstock.wire.http import ReaderItem, malformed_answer
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -34,8 +32,8 @@ _MISSING: Final = msgspec.Raw(b"")
 _BOM: Final = b"\xef\xbb\xbf"
 
 
-class Line(msgspec.Struct, gc=False):
-    """One line. Only `data` and `cursor` say what it is; a line that has neither is of a kind that is not known."""
+class FeedLine(msgspec.Struct, gc=False):
+    """One line of a feed. Only `data` and `cursor` determine its kind; a line without both is of an unknown kind."""
 
     # Any: whatever these hold on a line of an unknown kind must not stop the feed.
     partition: Any = None
@@ -45,18 +43,18 @@ class Line(msgspec.Struct, gc=False):
 
     @property
     def is_event(self) -> bool:
-        """Whether the line carries an event."""
+        """True if the line has an event."""
         return len(memoryview(self.data)) > 0
 
 
 AnyLine = TypeVar("AnyLine")
-OF_FEED: Final = msgspec.json.Decoder(Line)
+OF_FEED: Final = msgspec.json.Decoder(FeedLine)
 
 
 class LineReader(Generic[AnyLine]):
-    """Turns the chunks of one answer into lines.
+    """Splits the chunks of one response into lines, and decodes them.
 
-    Memory: it holds no more than the line that has begun but not ended.
+    It holds at most one incomplete line in memory.
     """
 
     def __init__(self, url: str, decoder: msgspec.json.Decoder[AnyLine]) -> None:
@@ -64,13 +62,13 @@ class LineReader(Generic[AnyLine]):
         self._decoder = decoder
         self._begun: list[bytes] = []
         self._line_count = 0
-        """Lines that have been decoded, so that an error can name its line."""
+        """Number of decoded lines, for error messages."""
 
     def feed(self, chunk: bytes) -> list[AnyLine]:
         """Return the lines that *chunk* completes.
 
         Raises:
-            MalformedAnswer: a line is not a JSON object.
+            MalformedAnswer: A line is not a JSON object.
         """
         end = chunk.rfind(b"\n") + 1
         if not end:
@@ -81,10 +79,10 @@ class LineReader(Generic[AnyLine]):
         return self._decode(block)
 
     def finish(self) -> list[AnyLine]:
-        """Return the last line, where no line break ended it.
+        """Return the last line if no line break followed it.
 
         Raises:
-            ConnectionLost: the answer broke off in the middle of a line.
+            ConnectionLost: The response ended in the middle of a line.
         """
         block, self._begun = b"".join(self._begun), []
         if not block.strip():
@@ -106,13 +104,15 @@ class LineReader(Generic[AnyLine]):
         return lines
 
     def _refuse(self, block: bytes) -> None:
-        """Find the line that cannot be decoded, and say so."""
+        """Raise MalformedAnswer for the line that cannot be decoded."""
         for number, line in enumerate(block.split(b"\n"), self._line_count + 1):
             try:
                 if line.strip():
                     self._decoder.decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                raise malformed(self._url, f"line {number} is not a JSON object: {line[:80]!r} ({error})") from error
+                raise malformed_answer(
+                    self._url, f"line {number} is not a JSON object: {line[:80]!r} ({error})"
+                ) from error
 
 
 class _Beside(msgspec.Struct, gc=False):
@@ -124,16 +124,16 @@ _decode_beside: Final = msgspec.json.Decoder(_Beside).decode
 
 
 class FeedEvent(Generic[Data]):
-    """An event as it was read from a feed."""
+    """An event of a feed."""
 
     __slots__ = ("_data", "_raw", "headers", "partition")
     _data: Data
 
     def __init__(self, partition: int, raw: msgspec.Raw, headers: Mapping[str, str] | None = None) -> None:
         self.partition = partition
-        """The partition that it was read from, as the reader sees the feed."""
+        """The partition that it was read from, as the reader divides the feed."""
         self.headers: Mapping[str, str] = headers or {}
-        """The headers that were asked for."""
+        """The requested headers."""
         self._raw = raw
 
     @property
@@ -143,13 +143,12 @@ class FeedEvent(Generic[Data]):
 
     @property
     def data(self) -> Data:
-        """The event, decoded when it is first asked for: an object, or text where a FeedAPI server carries text.
+        """The event, decoded on first access.
 
-        Where the feed is read with a type, it is an instance of that.
+        It is an instance of the feed's type; without a type a dict, or a str from FeedAPI servers with text.
 
         Raises:
-            EventUnfit: it is not of the feed's type. The page has all that it takes to pass it over: `raw`, and cursors
-                that lead past it.
+            EventUnfit: The event does not match the feed's type. To skip it, use `raw` and the page's cursors.
         """
         try:
             return self._data
@@ -159,7 +158,7 @@ class FeedEvent(Generic[Data]):
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """The event's metadata (eid, occurred_at …), whether the feed's type has it or not; empty where it has none."""
+        """The event's metadata (eid, occurred_at …), even if the feed's type omits it; empty if the event has none."""
         try:
             metadata = _decode_beside(self._raw).metadata
         except (msgspec.DecodeError, UnicodeDecodeError):  # Such as a text, of a FeedAPI server.
@@ -174,9 +173,9 @@ class TypedEvent(FeedEvent[Data]):
     """An event of a feed that is read with a type.
 
     Args:
-        partition, raw, headers: As for a FeedEvent.
-        decoder: Decodes it.
-        at: The last cursor before it (None where its page had none), and its number after that cursor, from 1.
+        partition, raw, headers: As for FeedEvent.
+        decoder: Decodes the event.
+        at: The last cursor before the event (None if its page had none), and its number after that cursor, from 1.
     """
 
     __slots__ = ("_at", "_decoder")
@@ -197,7 +196,7 @@ class TypedEvent(FeedEvent[Data]):
 
     @property
     def data(self) -> Data:
-        """The event as an instance of the feed's type, decoded when it is first asked for."""
+        """The event as an instance of the feed's type, decoded on first access."""
         try:
             return self._data
         except AttributeError:
@@ -227,29 +226,29 @@ class TypedEvent(FeedEvent[Data]):
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Handed, Generic[Data]):
-    """One answer to a read."""
+class Page(ReaderItem, Generic[Data]):
+    """One response to a read."""
 
     events: Sequence[FeedEvent[Data]] = ()
-    """In the order in which the server sent them; events of one partition in the feed's order."""
+    """The events in the server's order; events of one partition are in the feed's order."""
     cursors: Mapping[int, str] = field(default_factory=dict)
-    """Partition to cursor: what to store beside the events' effect, and to hand back for the next page.
+    """Cursor by partition: store them together with the events' effects, and pass them to read the next page.
 
-    They cover all partitions that are read, those too from which this page brought nothing.
+    They cover all partitions that were read, including those without events in this page.
     """
     since: Mapping[int, str] = field(default_factory=dict)
-    """Partition to the cursor from which the page was read."""
+    """The cursor that the page was read from, by partition."""
 
 
 class PageReader:
-    """Collects the page that one answer brings.
+    """Collects the page of one response.
 
     Args:
-        url: Where the answer comes from, for errors.
-        cursors: What was asked for.
-        asked: The partitions that the answer may speak of; without it those of *cursors*.
-        partition: The partition that lines without one are of (FeedAPI v2); None where each line names its own.
-        decoder: Decodes the events into a type, when they are asked for; without it they are what JSON makes of them.
+        url: The feed's address, for error messages.
+        cursors: The requested cursors.
+        asked: The requested partitions; by default those of *cursors*.
+        partition: The partition of lines that name none (FeedAPI v2).
+        decoder: Decodes events into a type on access; None decodes JSON into dicts and lists.
     """
 
     def __init__(
@@ -268,63 +267,62 @@ class PageReader:
         self._lines = LineReader(url, OF_FEED)
         self._events: list[FeedEvent] = []
         self._open: dict[int, int] = {}
-        """Of each partition with events after its last cursor: how many."""
+        """Number of events after the last cursor, by partition."""
         self.since = dict(cursors)
         self.cursors = dict(cursors)
         self.byte_count = 0
 
     @property
     def event_count(self) -> int:
-        """How many events have come."""
+        """Number of events so far."""
         return len(self._events)
 
     @property
     def is_closed(self) -> bool:
-        """Whether every event so far has a cursor after it, so that the page could end here."""
+        """True if every event so far precedes a cursor, so that the page could end here."""
         return not self._open
 
     def feed(self, chunk: bytes) -> None:
-        """Take the next bytes of the answer.
+        """Add the next bytes of the response.
 
         Raises:
-            MalformedAnswer: they are not a feed's.
+            MalformedAnswer: The bytes are not lines of a feed.
         """
         self.byte_count += len(chunk)
         self._take(self._lines.feed(chunk))
 
     def finish(self) -> Page:
-        """Return the page, once the answer has ended.
+        """Return the page at the end of the response.
 
         Raises:
-            MalformedAnswer: there are events, but no cursor that leads past any of them.
-            ConnectionLost: the answer broke off in the middle of a line.
+            MalformedAnswer: There are events, but no cursor after any of them.
+            ConnectionLost: The response ended in the middle of a line.
         """
         self._take(self._lines.finish())
         return self.cut()
 
     def cut(self) -> Page:
-        """Return the page as it is so far, although the answer goes on.
+        """Return the page so far, without waiting for the end of the response.
 
         Raises:
-            MalformedAnswer: there are events, but no cursor that leads past any of them.
+            MalformedAnswer: There are events, but no cursor after any of them.
         """
         events = self._covered() if self._open else self._events
         if self._events and not events:
-            raise malformed(self._url, f"{len(self._events)} events, but no cursor after any of them")
+            raise malformed_answer(self._url, f"{len(self._events)} events, but no cursor after any of them")
         return Page(events, self.cursors, self.since)
 
     def up_to(self, error: ConnectionLost) -> Page:
-        """Return the page up to its last cursors, where the answer broke off with *error* behind them.
+        """Return the page up to its last cursors, after the response broke off with *error*.
 
         Raises:
-            ConnectionLost: *error*, where no cursor has come that leads on, or not one of each partition that is asked
-                for and had none.
+            ConnectionLost: No new cursor has arrived, or a requested partition has none.
         """
         if self.cursors == self.since or not self._asked <= self.cursors.keys():
             raise error
         return self.cut()
 
-    def _take(self, lines: list[Line]) -> None:
+    def _take(self, lines: list[FeedLine]) -> None:
         decoder, opened, keep = self._decoder, self._open, self._events.append
         for line in lines:
             if line.is_event:
@@ -338,21 +336,23 @@ class PageReader:
             if line.cursor is not None:
                 partition = self._partition_of(line)
                 if not isinstance(line.cursor, str):
-                    raise malformed(self._url, f"a cursor is text, not {line.cursor!r}")
+                    raise malformed_answer(self._url, f"a cursor is text, not {line.cursor!r}")
                 self.cursors[partition] = line.cursor
                 self._open.pop(partition, None)
 
-    def _partition_of(self, line: Line) -> int:
+    def _partition_of(self, line: FeedLine) -> int:
         if self._partition is not None:
             return self._partition
         if type(line.partition) is not int or line.partition not in self._asked:
-            raise malformed(self._url, f"a line is of partition {line.partition!r}, asked were {sorted(self._asked)}")
+            raise malformed_answer(
+                self._url, f"a line is of partition {line.partition!r}, asked were {sorted(self._asked)}"
+            )
         return line.partition
 
-    def _headers_of(self, line: Line) -> Mapping[str, str] | None:
+    def _headers_of(self, line: FeedLine) -> Mapping[str, str] | None:
         if line.headers is None or isinstance(line.headers, dict):
             return line.headers
-        raise malformed(self._url, f"an event's headers are an object, not {line.headers!r}")
+        raise malformed_answer(self._url, f"an event's headers are an object, not {line.headers!r}")
 
     def _covered(self) -> list[FeedEvent]:
         left = dict(self._open)

@@ -1,10 +1,8 @@
-"""What a reader asks for, and how each protocol spells it.
+"""Protocol of reading a feed, for ZeroEventHub and FeedAPI servers.
 
-Reads pages of a feed, whichever of the protocols its server speaks.
-
-ZeroEventHub (version 1) brings any number of partitions in one answer; FeedAPI (version 2) one partition an answer, and
-says with 409 that the partitions have changed. A Penstock hub speaks both at one address: there a single partition is
-read by version 2, several are merged by version 1.
+ZeroEventHub (version 1) returns any number of partitions in one response. FeedAPI (version 2) returns one partition,
+and responds 409 if the partitions have changed. A Penstock hub speaks both at one address: a single partition is read
+with version 2, several with version 1.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -27,22 +25,22 @@ from penstock.wire.http import (
     ERROR_BYTES_MAX,
     FEED,
     MORE,
-    Answer,
     Exchange,
-    Head,
+    HttpRequest,
+    HttpResponse,
     Pause,
-    Request,
+    ResponseHead,
     T,
-    address,
     check_retry_timeout,
-    is_passing,
-    malformed,
-    patiently,
-    refusal,
-    rest,
+    error_of,
+    is_transient,
+    join_url,
+    malformed_answer,
+    read_body,
+    retry_until,
 )
 from penstock.wire.log.reader.pages import FeedEvent, Page, PageReader
-from penstock.wire.log.reader.partitions import Course, Discovery, discover, version_one
+from penstock.wire.log.reader.partitions import Discovery, ReadState, discover, zeroeventhub_discovery
 from penstock.wire.log.zeroeventhub import CURSORSET_CHARS_MAX, NDJSON
 
 ALL_HEADERS: Final = "_all"
@@ -51,23 +49,23 @@ Query = list[tuple[str, object]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What is asked for with every page, beside the cursors."""
+class ReadParameters:
+    """Parameters of a read, other than its cursors."""
 
     page_size_hint: int | None = None
-    """Events; the server may send more or fewer. None: the server's default. 0: cursors only."""
+    """Number of events; the server may return more or fewer. None is the server's default; 0 returns cursors only."""
     wait_seconds: float = 0.0
-    """Seconds that a server which knows how waits for an event where there is none."""
+    """Seconds that the server waits for an event if there is none, if it supports that."""
     headers: str | Sequence[str] = ()
-    """Names of headers that are to come with the events; ALL_HEADERS for all."""
+    """Names of headers to return with the events; ALL_HEADERS returns all."""
     event_types: Sequence[str] = ()
-    """Kinds of events wanted; empty: all. A server may disregard it."""
+    """Kinds of events to return; empty returns all. A server may ignore it."""
     skip_event_types: Sequence[str] = ()
-    """Kinds of events not wanted."""
+    """Kinds of events to omit."""
     cursor_set: str | None = None
-    """The name under which the server keeps the cursors that it is given."""
+    """The name under which the server stores the cursors of the request."""
     until: Mapping[int, str] | None = None
-    """Cursors to stop at, by partition. Only a Penstock hub knows them, and it does not wait then."""
+    """Cursors to stop at, by partition. Only supported by a Penstock hub, which does not wait then."""
 
     def __post_init__(self) -> None:
         if self.page_size_hint is not None and self.page_size_hint < 0:
@@ -83,8 +81,8 @@ class Wish:
             raise BadParameter(parameter="cursor_set", value=self.cursor_set, allowed=allowed)
 
 
-class Options(TypedDict, total=False):
-    """The fields of `Wish`, as a feed's methods take them by keyword."""
+class ReadOptions(TypedDict, total=False):
+    """The fields of `ReadParameters`, as keyword arguments of a feed's methods."""
 
     page_size_hint: int | None
     wait_seconds: float
@@ -95,71 +93,84 @@ class Options(TypedDict, total=False):
     until: Mapping[int, str] | None
 
 
-def wish(options: Options) -> Wish:
-    """Return what *options* ask for.
+def read_parameters(options: ReadOptions) -> ReadParameters:
+    """Return the parameters for *options*.
 
     Raises:
-        TypeError: one of them is none, and probably mistyped.
+        TypeError: An option is unknown. The error suggests a similar name.
 
-    >>> wish({"page_size_hint": 10}).page_size_hint
+    >>> read_parameters({"page_size_hint": 10}).page_size_hint
     10
     """
-    for stranger in options.keys() - Options.__annotations__.keys():
-        close = get_close_matches(stranger, Options.__annotations__, 1)
-        asks = f"; did you mean {close[0]!r}?" if close else f", which has {', '.join(Options.__annotations__)}"
+    for stranger in options.keys() - ReadOptions.__annotations__.keys():
+        close = get_close_matches(stranger, ReadOptions.__annotations__, 1)
+        asks = f"; did you mean {close[0]!r}?" if close else f", which has {', '.join(ReadOptions.__annotations__)}"
         raise TypeError(f"{stranger!r} is no option of a read{asks}")
-    return Wish(**options)
+    return ReadParameters(**options)
 
 
-def version_one_query(wish: Wish, n: int, cursors: Mapping[int, str], wait_seconds: float) -> Query:
-    """Return ZeroEventHub's parameters of one read.
+def version_one_query(parameters: ReadParameters, n: int, cursors: Mapping[int, str], wait_seconds: float) -> Query:
+    """Return ZeroEventHub's query of one read.
 
-    >>> version_one_query(Wish(page_size_hint=10), 4, {2: "_first"}, 0)
+    >>> version_one_query(ReadParameters(page_size_hint=10), 4, {2: "_first"}, 0)
     [('n', 4), ('cursor2', '_first'), ('pagesizehint', 10)]
     """
     query: Query = [("n", n), *((f"cursor{number}", cursor) for number, cursor in cursors.items())]
-    if wish.cursor_set is not None:
-        query.append(("cursorset", wish.cursor_set))
-    query += [(f"until{number}", wish.until[number]) for number in cursors if wish.until and number in wish.until]
-    return query + _shared(wish, wait_seconds)
+    if parameters.cursor_set is not None:
+        query.append(("cursorset", parameters.cursor_set))
+    query += [
+        (f"until{number}", parameters.until[number])
+        for number in cursors
+        if parameters.until and number in parameters.until
+    ]
+    return query + _shared(parameters, wait_seconds)
 
 
-def resume_query(wish: Wish, n: int, partitions: Sequence[int]) -> Query:
-    """Return ZeroEventHub's parameters for reading on from the cursors that the server keeps."""
+def resume_query(parameters: ReadParameters, n: int, partitions: Sequence[int]) -> Query:
+    """Return ZeroEventHub's query for reading from the cursors that the server stores."""
     numbers = ",".join(map(str, partitions))
-    return [("n", n), ("cursorset", wish.cursor_set), ("resume", numbers), *_shared(wish, wish.wait_seconds)]
+    return [
+        ("n", n),
+        ("cursorset", parameters.cursor_set),
+        ("resume", numbers),
+        *_shared(parameters, parameters.wait_seconds),
+    ]
 
 
 def store_query(cursor_set: str, n: int, cursors: Mapping[int, str]) -> Query:
-    """Return ZeroEventHub's parameters for storing cursors without reading."""
-    query = version_one_query(Wish(cursor_set=cursor_set, page_size_hint=0), n, cursors, 0)
+    """Return ZeroEventHub's query for storing cursors without reading."""
+    query = version_one_query(ReadParameters(cursor_set=cursor_set, page_size_hint=0), n, cursors, 0)
     return [*query, ("store_cursor", 1)]
 
 
-def version_two_query(wish: Wish, token: str, partition: int, cursor: str, wait_seconds: float) -> Query:
-    """Return FeedAPI's parameters of one read.
+def version_two_query(
+    parameters: ReadParameters, token: str, partition: int, cursor: str, wait_seconds: float
+) -> Query:
+    """Return FeedAPI's query of one read.
 
-    >>> version_two_query(Wish(event_types=["a", "b"]), "1-4", 0, "_first", 20)
+    >>> version_two_query(ReadParameters(event_types=["a", "b"]), "1-4", 0, "_first", 20)
     [('token', '1-4'), ('partition', 0), ('cursor', '_first'), ('wait', '20'), ('event-types', 'a;b')]
     """
     query: Query = [("token", token), ("partition", partition), ("cursor", cursor)]
-    if wish.until and partition in wish.until:
-        query.append(("until", wish.until[partition]))
-    return query + _shared(wish, wait_seconds)
+    if parameters.until and partition in parameters.until:
+        query.append(("until", parameters.until[partition]))
+    return query + _shared(parameters, wait_seconds)
 
 
-def _shared(wish: Wish, wait_seconds: float) -> Query:
+def _shared(parameters: ReadParameters, wait_seconds: float) -> Query:
     query: Query = []
-    if wish.page_size_hint is not None:
-        query.append(("pagesizehint", wish.page_size_hint))
+    if parameters.page_size_hint is not None:
+        query.append(("pagesizehint", parameters.page_size_hint))
     if wait_seconds > 0:
         query.append(("wait", f"{wait_seconds:g}"))
-    if wish.headers:
-        query.append(("headers", wish.headers if isinstance(wish.headers, str) else ",".join(wish.headers)))
-    if wish.event_types:
-        query.append(("event-types", ";".join(wish.event_types)))
-    if wish.skip_event_types:
-        query.append(("skip-event-types", ";".join(wish.skip_event_types)))
+    if parameters.headers:
+        query.append(
+            ("headers", parameters.headers if isinstance(parameters.headers, str) else ",".join(parameters.headers))
+        )
+    if parameters.event_types:
+        query.append(("event-types", ";".join(parameters.event_types)))
+    if parameters.skip_event_types:
+        query.append(("skip-event-types", ";".join(parameters.skip_event_types)))
     return query
 
 
@@ -168,26 +179,26 @@ def _is_name(text: str) -> bool:
 
 
 PAGE_BYTES_MAX: Final = 64 * 1024 * 1024
-"""A longer answer is left at its next cursor, so that a server that never ends its answers cannot fill the memory."""
+"""A longer response is cut at its next cursor, so that an endless response cannot exhaust the memory."""
 PAGE_EVENTS_MAX: Final = 200_000
-"""So is one of more events, unless more than half as many were asked for."""
+"""A response with more events is cut too, unless more than half of this number was requested."""
 TURN_WAIT_SECONDS: Final = 1.0
-"""FeedAPI can wait for one partition alone: where several are read, each wait is cut to this."""
+"""FeedAPI waits for one partition only: when several are read, each wait is limited to this."""
 STALE_MAX: Final = 3
-"""How often in a row the partitions may have changed before the server is given a pause."""
+"""Number of consecutive changes of the partitions after which the reader waits."""
 
 
 class FeedProtocol:
-    """The protocol side of one feed: what is known of it, and how it is read. May be shared by readers.
+    """Protocol of one feed. Several readers may share it.
 
     Args:
         url: The feed's address.
-        partition_count: The n of ZeroEventHub; not used where the server speaks FeedAPI.
-        version: 1 or 2 when the protocol is known, so that it need not be negotiated; None otherwise.
-        merged: The server speaks both at this address, as a Penstock hub does.
-        retry_timeout: Seconds for which a single read is tried again where the failure can pass.
-        clock: Seconds that never go back.
-        kind: The type into which events are decoded; None for none.
+        partition_count: The n of ZeroEventHub; ignored if the server speaks FeedAPI.
+        version: 1 or 2 to skip the negotiation.
+        merged: The server speaks both protocols at this address, as a Penstock hub does.
+        retry_timeout: Seconds for which a single read retries temporary failures.
+        clock: Return the time in seconds.
+        kind: The type of the events' data, if any.
     """
 
     def __init__(
@@ -208,7 +219,7 @@ class FeedProtocol:
         if not isinstance(merged, bool):
             raise BadParameter(parameter="merged", value=merged, allowed="True or False")
         check_retry_timeout(retry_timeout)
-        known = None if partition_count is None else version_one(partition_count)
+        known = None if partition_count is None else zeroeventhub_discovery(partition_count)
         self.url = url
         self.clock = clock
         self.merged = merged
@@ -219,135 +230,147 @@ class FeedProtocol:
         self._decoder = None if kind is None else EventDecoder(kind, url)
 
     def discovery(self, *, afresh: bool = False) -> Exchange[Discovery]:
-        """Return what is known of the feed; ask for it the first time, or *afresh*."""
+        """Return the feed's discovery; request it at first use, or again with *afresh*."""
         if self._discovery is None or (afresh and self._discovery.version == 2):
             self._discovery = yield from discover(self.url, self._partition_count)
         return self._discovery
 
-    def discover_patiently(self, *, afresh: bool = False) -> Exchange[Discovery]:
-        """Do the same, again where the failure can pass."""
-        return (yield from self._patiently(lambda: self.discovery(afresh=afresh)))
+    def discover_with_retries(self, *, afresh: bool = False) -> Exchange[Discovery]:
+        """Return the feed's discovery as `discovery` does, with retries."""
+        return (yield from self._retry(lambda: self.discovery(afresh=afresh)))
 
-    def course(self, cursors: Mapping[int, str], chosen: Collection[int] | None, start: str) -> Exchange[Course]:
-        """Return a reader's course, begun at *cursors*."""
-        course = Course(cursors, chosen, start, self._ends)
-        course.meet((yield from self.discovery()))
-        return course
+    def read_state(self, cursors: Mapping[int, str], chosen: Collection[int] | None, start: str) -> Exchange[ReadState]:
+        """Return the state of a reader that begins at *cursors*."""
+        state = ReadState(cursors, chosen, start, self._ends)
+        state.update_partitions((yield from self.discovery()))
+        return state
 
-    def groups(self, course: Course, wish: Wish) -> list[list[int]]:
-        """Return the partitions that can be read now, those together that one request brings."""
-        readable = course.readable()
-        merges = readable and self._merges(course.discovery, wish, len(readable))
+    def groups(self, state: ReadState, parameters: ReadParameters) -> list[list[int]]:
+        """Return the readable partitions, grouped by request."""
+        readable = state.readable()
+        merges = readable and self._merges(state.discovery, parameters, len(readable))
         return [readable] if merges else [[number] for number in readable]
 
-    def step(self, course: Course, group: Sequence[int], wish: Wish, wait_seconds: float) -> Exchange[Page | None]:
-        """Read a page of the partitions in *group* and note it in *course*; None when the partitions have changed."""
-        asked = {number: course.cursors[number] for number in group}
+    def step(
+        self, state: ReadState, group: Sequence[int], parameters: ReadParameters, wait_seconds: float
+    ) -> Exchange[Page | None]:
+        """Read a page of the partitions in *group* and record it in *state*; None if the partitions have changed."""
+        asked = {number: state.cursors[number] for number in group}
         try:
-            page = yield from self.page(course.discovery, asked, wish, wait_seconds)
+            page = yield from self.page(state.discovery, asked, parameters, wait_seconds)
         except (StaleToken, BadPartitionCount) as error:
-            if course.discovery.version == 1:
+            if state.discovery.version == 1:
                 raise
-            course.stale_count += 1
-            if course.stale_count > STALE_MAX:
-                course.stale_count = 0
+            state.stale_count += 1
+            if state.stale_count > STALE_MAX:
+                state.stale_count = 0
                 raise Unavailable(reason=f"the partitions of {self.url} change all the time") from error
-            course.meet((yield from self.discovery(afresh=True)))
+            state.update_partitions((yield from self.discovery(afresh=True)))
             return None
-        course.stale_count = 0
-        course.record(asked, page)
+        state.stale_count = 0
+        state.record(asked, page)
         return page
 
-    def page(self, discovery: Discovery, asked: Mapping[int, str], wish: Wish, wait_seconds: float) -> Exchange[Page]:
-        """Read a page from the cursors *asked* for, once: of all partitions of a group, as `groups` returns them.
+    def page(
+        self, discovery: Discovery, asked: Mapping[int, str], parameters: ReadParameters, wait_seconds: float
+    ) -> Exchange[Page]:
+        """Read a page once, from the cursors *asked*, of the partitions of one group.
 
         Raises:
-            StaleToken: the partitions have changed since *discovery*.
+            StaleToken: The partitions have changed since *discovery*.
         """
-        if self._merges(discovery, wish, len(asked)):
+        if self._merges(discovery, parameters, len(asked)):
             n = discovery.partition_count
-            url = address(self.url, query=version_one_query(wish, n, asked, wait_seconds))
-            return (yield from self._answer(url, PageReader(url, asked, decoder=self._decoder), wish, wait_seconds))
-        if wish.cursor_set is not None:
-            raise BadParameter(parameter="cursor_set", value=wish.cursor_set, allowed="servers of ZeroEventHub only")
+            url = join_url(self.url, query=version_one_query(parameters, n, asked, wait_seconds))
+            return (
+                yield from self._answer(url, PageReader(url, asked, decoder=self._decoder), parameters, wait_seconds)
+            )
+        if parameters.cursor_set is not None:
+            raise BadParameter(
+                parameter="cursor_set", value=parameters.cursor_set, allowed="servers of ZeroEventHub only"
+            )
         [(partition, cursor)] = asked.items()
         token = discovery.token or ""
-        url = address(self.url, "events", query=version_two_query(wish, token, partition, cursor, wait_seconds))
+        url = join_url(self.url, "events", query=version_two_query(parameters, token, partition, cursor, wait_seconds))
         reader = PageReader(url, asked, partition=partition, decoder=self._decoder)
-        return (yield from self._answer(url, reader, wish, wait_seconds, token))
+        return (yield from self._answer(url, reader, parameters, wait_seconds, token))
 
-    def read(self, cursors: Mapping[int, str], wish: Wish) -> Exchange[Page]:
-        """Read one page of the partitions that *cursors* names, and of those that follow from them."""
+    def read(self, cursors: Mapping[int, str], parameters: ReadParameters) -> Exchange[Page]:
+        """Read one page of the partitions in *cursors* and of their successors."""
         if not cursors:
             raise BadParameter(parameter="cursors", value=cursors, allowed="one cursor for each partition to read")
-        if wish.until is not None:
-            self._check_until(wish.until, cursors)
-            if wish.until and wish.wait_seconds:
+        if parameters.until is not None:
+            self._check_until(parameters.until, cursors)
+            if parameters.until and parameters.wait_seconds:
                 allowed = "0 beside until: such a read does not wait"
-                raise BadParameter(parameter="wait_seconds", value=wish.wait_seconds, allowed=allowed)
-        return (yield from self._patiently(lambda: self._read(cursors, wish)))
+                raise BadParameter(parameter="wait_seconds", value=parameters.wait_seconds, allowed=allowed)
+        return (yield from self._retry(lambda: self._read(cursors, parameters)))
 
-    def resume(self, wish: Wish, partitions: Sequence[int] | None) -> Exchange[Page]:
-        """Read one page from where the cursors stand that the server keeps under the wish's cursor set."""
-        refuse_until(wish)
-        return (yield from self._patiently(lambda: self.resume_once(wish, partitions)))
+    def resume(self, parameters: ReadParameters, partitions: Sequence[int] | None) -> Exchange[Page]:
+        """Read one page from the cursors that the server stores under the cursor set."""
+        check_no_until(parameters)
+        return (yield from self._retry(lambda: self.resume_once(parameters, partitions)))
 
-    def resume_once(self, wish: Wish, partitions: Sequence[int] | None) -> Exchange[Page]:
-        """Do the same, once."""
+    def resume_once(self, parameters: ReadParameters, partitions: Sequence[int] | None) -> Exchange[Page]:
+        """Read as `resume` does, without retries."""
         n = yield from self._version_one_count()
         numbers = sorted(range(n) if partitions is None else partitions)
-        url = address(self.url, query=resume_query(wish, n, numbers))
+        url = join_url(self.url, query=resume_query(parameters, n, numbers))
         page = yield from self._answer(
-            url, PageReader(url, {}, asked=numbers, decoder=self._decoder), wish, wish.wait_seconds
+            url, PageReader(url, {}, asked=numbers, decoder=self._decoder), parameters, parameters.wait_seconds
         )
         if missing := [number for number in numbers if number not in page.cursors]:
-            raise malformed(url, f"no cursor for partitions {missing}")
+            raise malformed_answer(url, f"no cursor for partitions {missing}")
         return page
 
     def store(self, cursor_set: str, cursors: Mapping[int, str]) -> Exchange[None]:
-        """Have the server keep *cursors* under the name *cursor_set*, without reading."""
+        """Store *cursors* at the server under the name *cursor_set*, without reading."""
 
         def attempt() -> Exchange[None]:
             n = yield from self._version_one_count()
-            url = address(self.url, query=store_query(cursor_set, n, cursors))
-            yield from self._answer(url, PageReader(url, cursors), Wish(), 0)
+            url = join_url(self.url, query=store_query(cursor_set, n, cursors))
+            yield from self._answer(url, PageReader(url, cursors), ReadParameters(), 0)
 
-        yield from self._patiently(attempt)
+        yield from self._retry(attempt)
 
-    def _patiently(self, attempt: Callable[[], Exchange[T]]) -> Exchange[T]:
-        return (yield from patiently(attempt, is_passing, self.retry_timeout, self.clock))
+    def _retry(self, attempt: Callable[[], Exchange[T]]) -> Exchange[T]:
+        return (yield from retry_until(attempt, is_transient, self.retry_timeout, self.clock))
 
-    def _read(self, cursors: Mapping[int, str], wish: Wish) -> Exchange[Page]:
-        course = yield from self.course(cursors, cursors.keys(), FIRST)
-        before = dict(course.cursors)
-        deadline = self.clock() + wish.wait_seconds
+    def _read(self, cursors: Mapping[int, str], parameters: ReadParameters) -> Exchange[Page]:
+        state = yield from self.read_state(cursors, cursors.keys(), FIRST)
+        before = dict(state.cursors)
+        deadline = self.clock() + parameters.wait_seconds
         events: list[FeedEvent] = []
         turn = 0
         while True:
             started = self.clock()
-            groups = self.groups(course, wish)
-            for group, wait_seconds in turns(groups, wish.wait_seconds, turn):
-                page = yield from self.step(course, group, _split(wish, len(groups)), wait_seconds)
+            groups = self.groups(state, parameters)
+            for group, wait_seconds in plan_round(groups, parameters.wait_seconds, turn):
+                page = yield from self.step(state, group, _split(parameters, len(groups)), wait_seconds)
                 if page is None:
                     break
                 events.extend(page.events)
             else:
-                if events or course.cursors != before or len(groups) < 2 or self.clock() >= deadline:
-                    return Page(events, dict(course.cursors), before)
+                if events or state.cursors != before or len(groups) < 2 or self.clock() >= deadline:
+                    return Page(events, dict(state.cursors), before)
                 turn += 1
                 if turn > 1:  # A server that does not know `wait` has answered at once.
                     yield Pause(max(0.0, min(started + TURN_WAIT_SECONDS, deadline) - self.clock()))
 
     def _answer(
-        self, url: str, reader: PageReader, wish: Wish, wait_seconds: float, token: str | None = None
+        self, url: str, reader: PageReader, parameters: ReadParameters, wait_seconds: float, token: str | None = None
     ) -> Exchange[Page]:
-        head: Head = yield Request(method="GET", url=url, headers={"accept": NDJSON}, wait_seconds=wait_seconds)
+        head: ResponseHead = yield HttpRequest(
+            method="GET", url=url, headers={"accept": NDJSON}, wait_seconds=wait_seconds
+        )
         if head.status != 200 or head.headers.get("content-type", "").startswith("text/html"):
-            error = refusal(Answer(url, head.status, head.headers, (yield from rest(ERROR_BYTES_MAX))), FEED)
+            error = error_of(
+                HttpResponse(url, head.status, head.headers, (yield from read_body(ERROR_BYTES_MAX))), FEED
+            )
             if head.status == 409 and token is not None and type(error) in (ServerError, Conflict):
                 raise StaleToken(given=token) from error
             raise error
-        event_count_max = max(PAGE_EVENTS_MAX, 2 * (wish.page_size_hint or 0))
+        event_count_max = max(PAGE_EVENTS_MAX, 2 * (parameters.page_size_hint or 0))
         try:
             while chunk := (yield MORE):
                 reader.feed(chunk)
@@ -363,11 +386,11 @@ class FeedProtocol:
         if strangers := until.keys() - cursors.keys():
             raise BadParameter(parameter="until", value=sorted(strangers), allowed="partitions that cursors has")
 
-    def _merges(self, discovery: Discovery, wish: Wish, count: int) -> bool:
-        """Say whether *count* partitions are read by version 1."""
+    def _merges(self, discovery: Discovery, parameters: ReadParameters, count: int) -> bool:
+        """Return whether *count* partitions are read with version 1."""
         if discovery.version == 1:
             return True
-        return self.merged and discovery.is_static and (count > 1 or wish.cursor_set is not None)
+        return self.merged and discovery.is_static and (count > 1 or parameters.cursor_set is not None)
 
     def _version_one_count(self) -> Exchange[int]:
         discovery = yield from self.discovery()
@@ -376,16 +399,16 @@ class FeedProtocol:
         raise BadParameter(f"{self.url} speaks FeedAPI, which keeps no cursors", parameter="cursor_set")
 
 
-def refuse_until(wish: Wish) -> None:
-    """Raise BadParameter where *wish* has `until`: only a read from given cursors can stop at others."""
-    if wish.until is not None:
-        raise BadParameter(parameter="until", value=wish.until, allowed="it goes with read alone")
+def check_no_until(parameters: ReadParameters) -> None:
+    """Raise BadParameter if *parameters* have `until`: only `read` can stop at cursors."""
+    if parameters.until is not None:
+        raise BadParameter(parameter="until", value=parameters.until, allowed="it goes with read alone")
 
 
-def turns(groups: Sequence[Sequence[int]], wait_seconds: float, turn: int) -> list[tuple[Sequence[int], float]]:
-    """Return in which order the *groups* are read and how long each may wait, after *turn* fruitless rounds.
+def plan_round(groups: Sequence[Sequence[int]], wait_seconds: float, turn: int) -> list[tuple[Sequence[int], float]]:
+    """Return the order in which to read *groups*, and how long each read may wait, after *turn* empty rounds.
 
-    >>> turns([[0, 1]], 10, 0), turns([[0], [1]], 10, 0), turns([[0], [1]], 10, 1)
+    >>> plan_round([[0, 1]], 10, 0), plan_round([[0], [1]], 10, 0), plan_round([[0], [1]], 10, 1)
     ([([0, 1], 10)], [([0], 0.0), ([1], 0.0)], [([1], 1.0), ([0], 0.0)])
     """
     if len(groups) < 2:
@@ -398,8 +421,8 @@ def turns(groups: Sequence[Sequence[int]], wait_seconds: float, turn: int) -> li
     ]
 
 
-def _split(wish: Wish, count: int) -> Wish:
-    """Spread the page size over *count* requests."""
-    if not wish.page_size_hint or count < 2:
-        return wish
-    return replace(wish, page_size_hint=max(1, wish.page_size_hint // count))
+def _split(parameters: ReadParameters, count: int) -> ReadParameters:
+    """Divide the page size among *count* requests."""
+    if not parameters.page_size_hint or count < 2:
+        return parameters
+    return replace(parameters, page_size_hint=max(1, parameters.page_size_hint // count))
