@@ -8,6 +8,7 @@ import msgspec
 
 from penstock.client.http.exchanges import JsonExchange, decode_response
 from penstock.errors import GroupNotFound
+from penstock.wire.arguments import check_count, check_items
 from penstock.wire.groups import (
     GROUPS_MAX,
     CommittedPosition,
@@ -65,7 +66,7 @@ class ConsumerGroups:
         self, name: str, positions: Iterable[NewPosition], kind: str | None
     ) -> Exchange[list[CommittedPosition]]:
         """Store positions, all or none. Positions with `expected` are not sent twice."""
-        items = list(positions)
+        items = check_items("positions", positions, NewPosition, "a list of NewPosition")
         blindly = all(each.expected is msgspec.UNSET for each in items)
         body = {"items": items} | ({} if kind is None else {"kind": kind})
         request = self._on_positions("POST", name, body)
@@ -85,7 +86,7 @@ class ConsumerGroups:
     ) -> Exchange[list[ResetPosition]]:
         """Move positions, all or none."""
         body = {
-            "items": None if items is None else list(items),
+            "items": None if items is None else check_items("items", items, PositionReset, "a list of PositionReset"),
             "to": to,
             "at": at.isoformat() if isinstance(at, datetime) else at,
             "reason": reason,
@@ -98,6 +99,8 @@ class ConsumerGroups:
 
     def history(self, name: str, limit: int | None) -> Exchange[list[GroupIntervention]]:
         """Return up to *limit* resets of a group, newest first; None returns all."""
+        if limit is not None:
+            check_count("limit", limit, 0)
         asked: dict[str, Any] = {}
         found: list[GroupIntervention] = []
         while limit is None or len(found) < limit:

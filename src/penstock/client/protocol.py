@@ -9,7 +9,7 @@ from penstock.client.groups import ConsumerGroups
 from penstock.client.log.publishing import PublishProtocol
 from penstock.client.registry import EventTypes, hub_address
 from penstock.client.subscriptions.protocol import SubscriptionProtocol
-from penstock.wire.http import check_retry_timeout
+from penstock.wire.arguments import check_seconds
 
 
 class HubProtocol:
@@ -21,7 +21,7 @@ class HubProtocol:
     """
 
     def __init__(self, url: str, retry_timeout: float) -> None:
-        check_retry_timeout(retry_timeout)
+        check_seconds("retry_timeout", retry_timeout)
         self.url = url
         self.retry_timeout = retry_timeout
         self.event_types = EventTypes(url, retry_timeout=retry_timeout, clock=time.monotonic)

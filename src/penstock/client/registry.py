@@ -20,6 +20,7 @@ from penstock.errors import (
     ProducerStateExpired,
 )
 from penstock.schema.traversal import Path, key_path
+from penstock.wire.arguments import check_type
 from penstock.wire.http import Exchange, HttpRequest, HttpResponse, check_path, is_not_applied, is_transient, join_url
 from penstock.wire.log.nakadi import parse_offset
 from penstock.wire.producers import ProducerProperties
@@ -216,6 +217,7 @@ def make_definition(name: str, traits: EventTypeOptions) -> dict[str, Any]:
         asks = f"did you mean {close[0]!r}? " if close else ""
         raise TypeError(f"an event type has no {stranger!r}; {asks}Any other members are given with more={{...}}")
     more = given.pop("more", {})
+    check_type("more", more, Mapping, "a mapping of further members")
     schema = given.get("schema")
     if schema is not None and not (isinstance(schema, Mapping) and schema.get("type") == _SCHEMA_TYPE):
         given["schema"] = {"type": _SCHEMA_TYPE, "schema": schema_text(schema)}
@@ -228,6 +230,7 @@ def schema_text(schema: str | Mapping[str, Any]) -> str:
     >>> schema_text({"type": "object"})
     '{"type":"object"}'
     """
+    check_type("schema", schema, (str, Mapping), "a JSON Schema as text or mapping")
     return schema if isinstance(schema, str) else msgspec.json.encode(dict(schema)).decode()
 
 
@@ -237,6 +240,7 @@ def fill_definition(given: Mapping[str, Any]) -> dict[str, Any]:
     >>> fill_definition({"name": "order.placed", "category": "business"})["enrichment_strategies"]
     ['metadata_enrichment']
     """
+    check_type("definition", given, Mapping, "the definition of an event type as a mapping")
     category = given.get("category", "undefined")
     insisted_on: dict[str, Any] = {
         "owning_application": "",

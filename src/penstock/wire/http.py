@@ -146,7 +146,7 @@ def check_path(path: Iterable[Any]) -> None:
     """Raise BadParameter unless each step of *path* is a string: they include names and ids from the user."""
     for step in path:
         if not isinstance(step, str):
-            raise BadParameter(parameter="name", value=step, allowed="a text, as names and ids are")
+            raise BadParameter(parameter="name", value=step, allowed="a string, as names and ids are")
 
 
 def malformed_answer(url: str, reason: str) -> MalformedAnswer:
@@ -276,12 +276,6 @@ def retry_until(
                 raise
             pause = Pause(delay, error)
         yield pause
-
-
-def check_retry_timeout(value: Any) -> None:
-    """Raise BadParameter unless *value* is a number of seconds, 0 or more; infinity is allowed."""
-    if type(value) not in (int, float) or not value >= 0:
-        raise BadParameter(parameter="retry_timeout", value=value, allowed="a number of seconds, 0 or more")
 
 
 HUB: Final = "Penstock hub"

@@ -84,9 +84,10 @@ def check_group(text: str, parameter: str = "group", kind: type[BadParameter] = 
     Raises:
         BadParameter: It is not valid; *kind* is the class of the error.
     """
-    if _GROUP.fullmatch(text):
+    given: object = text  # A caller without types may pass anything.
+    if isinstance(given, str) and _GROUP.fullmatch(given):
         return text
-    raise kind(parameter=parameter, value=printable(text), allowed=_GROUP_ALLOWED)
+    raise kind(parameter=parameter, value=printable(str(text)), allowed=_GROUP_ALLOWED)
 
 
 def parse_after(text: str | None) -> str:

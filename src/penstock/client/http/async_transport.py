@@ -9,6 +9,7 @@ from penstock.client.concurrency import AsyncEvents, async_each, async_shielded,
 from penstock.client.http import adapter
 from penstock.client.http.adapter import ExchangeSteps
 from penstock.client.http.proxy_transport import AsyncProxyTransport
+from penstock.errors import BadParameter
 from penstock.wire.http import END, Exchange, HttpRequest, Pause, ReaderItem, ResponseHead, T, TakeEvent
 
 
@@ -21,6 +22,8 @@ class AsyncTransport:
     """
 
     def __init__(self, http: Any = None, *, log: Callable[[Pause], None] = adapter.log_pause) -> None:
+        if http is not None and not callable(getattr(http, "build_request", None)):
+            raise BadParameter(parameter="http", value=http, allowed="an httpx2.AsyncClient")
         self._log = log
         self._own: httpx2.AsyncClient | None = None
         if http is None:

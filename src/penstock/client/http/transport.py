@@ -10,6 +10,7 @@ from penstock.client.concurrency import Events, each, shielded, sleep
 from penstock.client.http import adapter
 from penstock.client.http.adapter import ExchangeSteps
 from penstock.client.http.proxy_transport import ProxyTransport
+from penstock.errors import BadParameter
 from penstock.wire.http import END, Exchange, HttpRequest, Pause, ReaderItem, ResponseHead, T, TakeEvent
 
 
@@ -22,6 +23,8 @@ class Transport:
     """
 
     def __init__(self, http: Any = None, *, log: Callable[[Pause], None] = adapter.log_pause) -> None:
+        if http is not None and not callable(getattr(http, "build_request", None)):
+            raise BadParameter(parameter="http", value=http, allowed="an httpx2.Client")
         self._log = log
         self._own: httpx2.Client | None = None
         if http is None:

@@ -10,6 +10,7 @@ from penstock.client.http.async_transport import AsyncTransport
 from penstock.client.http.reading import AsyncExchangeReader
 from penstock.client.log.following import FOLLOW_WAIT_SECONDS, POLL_INTERVAL, RETRY_TIMEOUT, FollowProtocol
 from penstock.core.log.cursor import FIRST
+from penstock.wire.arguments import check_partitions, check_type
 from penstock.wire.http import check_address
 from penstock.wire.log.reader.pages import Data, Page
 from penstock.wire.log.reader.partitions import Discovery
@@ -82,6 +83,8 @@ class AsyncFeed(AsyncClosing, Generic[Data]):
 
     async def cursors(self, start: str = FIRST, *, partitions: Collection[int] | None = None) -> dict[int, str]:
         """Return initial cursors: *start* (FIRST or LAST) for each of *partitions*, or for all partitions."""
+        check_type("start", start, str, "FIRST or LAST")
+        check_partitions(partitions)
         if partitions is None:
             discovery = await self._transport.carry_out(self._protocol.discover_with_retries())
             partitions = discovery.ids
@@ -119,6 +122,7 @@ class AsyncFeed(AsyncClosing, Generic[Data]):
             CursorSetNotFound: No cursors are stored under that name. Other servers cause ServerError with status 404.
         """
         options["cursor_set"] = cursor_set
+        check_partitions(partitions)
         numbers = None if partitions is None else sorted(partitions)
         return await self._transport.carry_out(self._protocol.resume(read_parameters(options), numbers))
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from penstock.core.log.cursor import LAST
 from penstock.errors import CursorSetNotFound, NotFound, PenstockError, ServerError
+from penstock.wire.arguments import check_cursors, check_partitions, check_seconds, check_type
 from penstock.wire.http import DELAY_SECONDS_MAX, Exchange, Pause, RetryBackoff, is_transient
 from penstock.wire.log.reader.pages import Page
 from penstock.wire.log.reader.partitions import ReadState
@@ -44,6 +45,11 @@ class FollowProtocol:
         poll_interval: float,
     ) -> None:
         check_no_until(parameters)
+        if cursors:
+            check_cursors(cursors)
+        check_partitions(chosen)
+        check_type("start", start, str, "FIRST or LAST")
+        check_seconds("poll_interval", poll_interval, is_finite=True)
         self._feed = feed
         self._cursors = dict(cursors)
         self._chosen = chosen

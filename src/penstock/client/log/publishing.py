@@ -20,7 +20,6 @@ from penstock.core.events.encoding import encode_event, fill_metadata, is_one_ev
 from penstock.core.events.event import NewEvent, check_event, check_size
 from penstock.errors import (
     AlreadyPublished,
-    BadParameter,
     ConnectionLost,
     EventTooLarge,
     InvalidEvent,
@@ -28,6 +27,7 @@ from penstock.errors import (
     PenstockError,
     ServerError,
 )
+from penstock.wire.arguments import check_callable, check_count
 from penstock.wire.http import END, TAKE, Exchange, HttpRequest, error_of, fetch, is_not_applied, retry_until
 from penstock.wire.log.zeroeventhub import NDJSON
 
@@ -58,9 +58,8 @@ class BatchLimits:
     byte_count: int = BATCH_BYTES
 
     def __post_init__(self) -> None:
-        for name, value in (("batch_events", self.event_count), ("batch_bytes", self.byte_count)):
-            if type(value) is not int or value < 1:
-                raise BadParameter(parameter=name, value=value, allowed="a whole number, 1 or more")
+        check_count("batch_events", self.event_count, 1)
+        check_count("batch_bytes", self.byte_count, 1)
 
 
 class PublishProtocol:
@@ -101,6 +100,10 @@ class PublishProtocol:
             OutcomeUnknown: The batch may or may not be stored; the batches before it are.
             PenstockError: The batch was refused. Field `published` has the number of events stored before it.
         """
+        if key is not None and not isinstance(key, str):
+            check_callable("key", key)
+        if progress is not None:
+            check_callable("progress", progress)
         category = yield from self._event_types.category(event_type)
         done = Published()
         lines: list[bytes] = []
@@ -161,7 +164,14 @@ class PublishProtocol:
 
 
 def each_event(events: Any) -> Iterable[Any]:
-    """Return an iterable of the events in *events*: the one event itself, or its items."""
+    """Return an iterable of the events in *events*: the one event itself, or its items.
+
+    Raises:
+        TypeError: *events* is a number, None or a truth value.
+    """
+    if events is None or isinstance(events, int | float):
+        wanted = "pass an event, such as a dict, a dataclass or JSON text, or an iterable of events"
+        raise TypeError(f"events is {events!r}; {wanted}")
     return (events,) if is_one_event(events) or not isinstance(events, Iterable) else events
 
 

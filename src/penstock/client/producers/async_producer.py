@@ -27,6 +27,7 @@ from penstock.client.producers.partitions import (
 )
 from penstock.client.producers.turns import AsyncTurnLock, async_pause, async_publish, async_turn, async_wait_until_free
 from penstock.client.registry import PublishingProperties
+from penstock.wire.arguments import check_count
 from penstock.wire.http import Exchange
 
 T = TypeVar("T")
@@ -164,6 +165,7 @@ class AsyncIdempotentProducer(AsyncClosing):
         Raises:
             EventTypeNotFound: The event type does not exist.
         """
+        check_count("max_bytes", max_bytes, 1)
         state, call = self._partitions.state(partition), self._partitions.begin_call(None)
         with self._partitions.annotate_errors(state, call):
             category = await self._transport.carry_out(self._partitions.protocol.category(call))

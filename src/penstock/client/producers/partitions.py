@@ -29,6 +29,7 @@ from penstock.client.protocol import HubProtocol
 from penstock.client.registry import PublishingProperties
 from penstock.core.events.event import EVENTS_MAX
 from penstock.errors import BadParameter, Conflict, PartitionRequired, PenstockError, PublishCancelled, RetriesExhausted
+from penstock.wire.arguments import check_callable, check_seconds, check_type
 from penstock.wire.producers import check_group
 
 DELIVERY_TIMEOUT: Final = 120.0
@@ -57,13 +58,15 @@ class ProducerPartitions(Generic[Lock]):
         cancel_grace_seconds: float,
         on_resolution: Callable[[Resolution], object] | None,
     ) -> None:
-        _check_seconds(delivery_timeout=delivery_timeout, attempt_timeout=attempt_timeout)
+        check_seconds("delivery_timeout", delivery_timeout, is_positive=True, is_finite=True)
+        check_seconds("attempt_timeout", attempt_timeout, is_positive=True, is_finite=True)
         if on_unknown not in get_args(OnUnknown):
             raise BadParameter(parameter="on_unknown", value=on_unknown, allowed="resolve or republish")
-        if cancel_grace_seconds < 0:
-            raise BadParameter(
-                parameter="cancel_grace_seconds", value=cancel_grace_seconds, allowed="seconds, 0 or more"
-            )
+        check_seconds("cancel_grace_seconds", cancel_grace_seconds)
+        check_type("event_type", event_type, str, "the name of an event type")
+        check_type("retry", retry, RetryPolicy, "a RetryPolicy")
+        if on_resolution is not None:
+            check_callable("on_resolution", on_resolution)
         self.cancel_grace_seconds = cancel_grace_seconds
         self.protocol = ProducerProtocol(
             event_type,
@@ -107,7 +110,7 @@ class ProducerPartitions(Generic[Lock]):
     ) -> ProducerCall:
         """Return a call that publishes *values* and ends after *timeout* seconds or the delivery timeout."""
         if timeout is not None:
-            _check_seconds(timeout=timeout)
+            check_seconds("timeout", timeout, is_positive=True, is_finite=True)
         limit = ("delivery_timeout", self._delivery_timeout) if timeout is None else ("timeout", timeout)
         return ProducerCall(time.monotonic() + limit[1], is_cancelled or (lambda: False), values, limit=limit)
 
@@ -174,8 +177,6 @@ class ProducerPartitions(Generic[Lock]):
 
     def new_batch(self, state: PartitionState, max_bytes: int, category: str) -> EventBatch:
         """Return an empty batch for events of *category*."""
-        if max_bytes < 1:
-            raise BadParameter(parameter="max_bytes", value=max_bytes, allowed="1 or more")
         line = partial(self.protocol.line, category=category)
         event_type = self.protocol.event_type
         return EventBatch(event_type, state.partition, max_bytes, line=line, count_max=EVENTS_MAX)
@@ -202,8 +203,8 @@ class ProducerPartitions(Generic[Lock]):
 
     def close(self, timeout: float | None) -> ProducerCall:
         """Refuse further calls; return a call with the deadline for waiting."""
-        if timeout is not None and timeout < 0:
-            raise BadParameter(parameter="timeout", value=timeout, allowed="seconds, 0 or more")
+        if timeout is not None:
+            check_seconds("timeout", timeout)
         self._closed = True
         return ProducerCall(float("inf") if timeout is None else time.monotonic() + timeout)
 
@@ -221,14 +222,9 @@ def check_client(client: object, kind: type, instead: str) -> None:
 
 
 def _checked(options: Mapping[int, PartitionPublishingOptions]) -> dict[int, PartitionPublishingOptions]:
+    allowed = "PartitionPublishingOptions by the number of a partition, from 0 on"
+    check_type("partition_options", options, Mapping, allowed)
     for partition, each in options.items():
         if type(partition) is not int or partition < 0 or not isinstance(each, PartitionPublishingOptions):
-            allowed = "PartitionPublishingOptions by the number of a partition, from 0 on"
             raise BadParameter(parameter="partition_options", value={partition: each}, allowed=allowed)
     return dict(options)
-
-
-def _check_seconds(**given: float) -> None:
-    for name, seconds in given.items():
-        if not 0 < seconds < float("inf"):
-            raise BadParameter(parameter=name, value=seconds, allowed="seconds, more than 0")

@@ -28,6 +28,7 @@ from penstock.client.producers.partitions import (
 )
 from penstock.client.producers.turns import TurnLock, pause, publish, turn, wait_until_free
 from penstock.client.registry import PublishingProperties
+from penstock.wire.arguments import check_count
 from penstock.wire.http import Exchange
 
 T = TypeVar("T")
@@ -162,6 +163,7 @@ class IdempotentProducer(Closing):
         Raises:
             EventTypeNotFound: The event type does not exist.
         """
+        check_count("max_bytes", max_bytes, 1)
         state, call = self._partitions.state(partition), self._partitions.begin_call(None)
         with self._partitions.annotate_errors(state, call):
             category = self._transport.carry_out(self._partitions.protocol.category(call))

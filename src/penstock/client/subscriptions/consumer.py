@@ -31,13 +31,13 @@ from penstock.client.subscriptions.consumer_state import (
     Finished,
     Step,
     Wait,
-    check_callable,
     consumer_parameters,
     exchange_of,
 )
 from penstock.client.subscriptions.stream import SubscriptionStream
 from penstock.client.subscriptions.stream_protocol import StreamBegan, StreamEnded, SubscriptionBatch
 from penstock.errors import PenstockError
+from penstock.wire.arguments import check_callable
 
 CANCELLED_INTERVAL: Final = 0.1
 """Seconds between two polls of `cancel`."""

@@ -26,7 +26,8 @@ from penstock.client.subscriptions.stream_protocol import (
     stream_parameters,
 )
 from penstock.core.subscriptions.assignment import FeedPartition
-from penstock.errors import BadParameter, CommitRefused, PenstockError, StreamNotFound
+from penstock.errors import CommitRefused, PenstockError, StreamNotFound
+from penstock.wire.arguments import check_callable, check_count, check_seconds, check_type
 from penstock.wire.http import RetryBackoff, is_transient
 
 
@@ -469,12 +470,9 @@ class ConsumerParameters:
     type: Any = None
 
     def __post_init__(self) -> None:
-        if type(self.workers) is not int or self.workers < 1:
-            raise BadParameter(parameter="workers", value=self.workers, allowed="a whole number, 1 or more")
-        if not self.grace_seconds >= 0:
-            raise BadParameter(parameter="grace_seconds", value=self.grace_seconds, allowed="seconds, 0 or more")
-        if not isinstance(self.retry, RetryPolicy):
-            raise BadParameter(parameter="retry", value=self.retry, allowed="a RetryPolicy")
+        check_count("workers", self.workers, 1)
+        check_seconds("grace_seconds", self.grace_seconds)
+        check_type("retry", self.retry, RetryPolicy, "a RetryPolicy")
         check_callable("on_error", self.on_error)
         if self.progress is not None:
             check_callable("progress", self.progress)
@@ -499,12 +497,6 @@ class AsyncConsumerOptions(_SharedOptions, total=False):
     """Options of an async consumer; see `AsyncClient.consumer`."""
 
     cancel: AsyncCancel
-
-
-def check_callable(name: str, given: object) -> None:
-    """Raise TypeError unless *value* is callable."""
-    if not callable(given):
-        raise BadParameter(parameter=name, value=given, allowed="what can be called")
 
 
 def consumer_parameters(options: ConsumerOptions | AsyncConsumerOptions) -> tuple[ConsumerParameters, StreamParameters]:

@@ -28,6 +28,7 @@ from penstock.client.subscriptions.model import (
     subscription_of,
 )
 from penstock.errors import BadCursor, ParkedNotFound, SubscriptionNotFound, UnusablePosition
+from penstock.wire.arguments import check_items, check_names
 from penstock.wire.groups import PositionReset, ResetPosition, check_reason
 from penstock.wire.http import (
     Exchange,
@@ -63,7 +64,7 @@ def check_resets(
         items = [PositionReset(each, to=to, at=at) for each in event_types]  # type: ignore[arg-type]
     elif to is not None or at is not None:
         raise TypeError("to and at are said by each item: leave them out beside items")
-    found = list(items)
+    found = check_items("items", items, PositionReset, "a list of PositionReset")
     for number, each in enumerate(found):
         if sum(goal is not None for goal in (each.to, each.at, each.offset)) != 1:
             raise TypeError(f"items[{number}]: give one of to (begin or end), at (a time) and offset")
@@ -187,8 +188,10 @@ class SubscriptionProtocol:
     ) -> Exchange[tuple[Subscription, bool]]:
         """Create a subscription or find the existing one; return it and whether it was created."""
         given = {name: value for name, value in members.items() if value is not None}
-        given["event_types"] = _check_names(event_types)
-        if cursors := as_wire(initial_cursors):
+        given["event_types"] = check_names("event_types", event_types)
+        allowed = "a list of SubscriptionCursor, or of cursors in Nakadi's format"
+        cursors = as_wire(check_items("initial_cursors", initial_cursors, (SubscriptionCursor, Mapping), allowed))
+        if cursors:
             given = {"read_from": "cursors"} | given | {"initial_cursors": cursors}
         url = join_url(self._url, "subscriptions")
         request = HttpRequest(method="POST", url=url, headers=_JSON, body=msgspec.json.encode(given))
@@ -199,7 +202,7 @@ class SubscriptionProtocol:
         self, owning_application: str | None, event_types: Iterable[str], reader: str | None, *, status: bool
     ) -> Exchange[list[Subscription]]:
         """Return all matching subscriptions, newest first. All pages are requested."""
-        asked: list[tuple[str, object]] = [("event_type", each) for each in _check_names(event_types)]
+        asked: list[tuple[str, object]] = [("event_type", each) for each in check_names("event_types", event_types)]
         given = {"owning_application": owning_application, "reader": reader, "show_status": "true" if status else None}
         asked += [(name, value) for name, value in given.items() if value is not None]
         found: list[Subscription] = []
@@ -346,21 +349,6 @@ class _Page(msgspec.Struct):
 
 class _Retried(msgspec.Struct):
     retried: int
-
-
-def _check_names(event_types: Iterable[str]) -> list[str]:
-    """Return the names of event types as a list.
-
-    Raises:
-        TypeError: *event_types* is a string, which would be read letter by letter.
-
-    >>> _check_names("order.placed")
-    Traceback (most recent call last):
-    TypeError: event types are a list of names, such as ['order.placed'], not one string
-    """
-    if isinstance(event_types, str):
-        raise TypeError(f"event types are a list of names, such as [{event_types!r}], not one string")
-    return list(event_types)
 
 
 def _offsets(rows: Iterable[WireCursor]) -> Mapping[int, int]:

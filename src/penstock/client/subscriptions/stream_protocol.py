@@ -27,6 +27,7 @@ from penstock.errors import (
     ResetUnderWay,
     StreamNotFound,
 )
+from penstock.wire.arguments import check_count, check_items, check_type
 from penstock.wire.http import (
     ERROR_BYTES_MAX,
     MORE,
@@ -88,14 +89,12 @@ class StreamParameters:
     """Number of events after which a stream ends, once they are committed; 0 is unlimited."""
 
     def __post_init__(self) -> None:
-        for name, least in (("batch_limit", 1), ("batch_flush_timeout", 1), ("commit_timeout", 1)):
-            value = getattr(self, name)
-            if type(value) is not int or value < least:
-                raise BadParameter(parameter=name, value=value, allowed=f"a whole number, {least} or more")
+        for name in ("batch_limit", "batch_flush_timeout", "commit_timeout"):
+            check_count(name, getattr(self, name), 1)
         for name in ("batch_timespan", "max_uncommitted_events", "stream_timeout", "stream_limit"):
-            value = getattr(self, name)
-            if type(value) is not int or value < 0:
-                raise BadParameter(parameter=name, value=value, allowed="a whole number, 0 or more")
+            check_count(name, getattr(self, name), 0)
+        allowed = "a list of pairs of event type and partition, such as [('order.placed', 0)]"
+        check_items("partitions", self.partitions, tuple, allowed)
 
     @property
     def silence(self) -> float:
@@ -300,6 +299,7 @@ class StreamProtocol:
         if not isinstance(given, str | Mapping):
             allowed = "the id of a subscription, or what to create where it is missing"
             raise BadParameter(parameter="subscription", value=given, allowed=allowed)
+        check_type("retry", retry, RetryPolicy, "a RetryPolicy")
         self._url = url
         self.id = subscription if isinstance(subscription, str) else None
         self._definition = None if isinstance(subscription, str) else dict(subscription)

@@ -17,6 +17,7 @@ import msgspec
 
 from penstock.core.log.cursor import FIRST
 from penstock.errors import BadParameter, WrongAddress
+from penstock.wire.arguments import check_count
 from penstock.wire.http import (
     FEED,
     Exchange,
@@ -171,8 +172,9 @@ def share(partition_count: int, workers: int, worker: int) -> range:
     >>> [list(share(8, 4, worker)) for worker in range(4)]
     [[0, 1], [2, 3], [4, 5], [6, 7]]
     """
-    if workers < 1:
-        raise BadParameter(parameter="workers", value=workers, allowed="at least 1")
+    check_count("partition_count", partition_count, 0)
+    check_count("workers", workers, 1)
+    check_count("worker", worker, 0)
     if not 0 <= worker < workers:
         raise BadParameter(parameter="worker", value=worker, allowed=f"0 to {workers - 1}, of {workers}")
     return range(partition_count * worker // workers, partition_count * (worker + 1) // workers)

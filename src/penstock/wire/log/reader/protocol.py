@@ -21,6 +21,7 @@ from penstock.errors import (
     StaleToken,
     Unavailable,
 )
+from penstock.wire.arguments import check_count, check_cursors, check_names, check_seconds, check_type
 from penstock.wire.http import (
     ERROR_BYTES_MAX,
     FEED,
@@ -31,7 +32,6 @@ from penstock.wire.http import (
     Pause,
     ResponseHead,
     T,
-    check_retry_timeout,
     error_of,
     is_transient,
     join_url,
@@ -68,10 +68,13 @@ class ReadParameters:
     """Cursors to stop at, by partition. Only supported by a Penstock hub, which does not wait then."""
 
     def __post_init__(self) -> None:
-        if self.page_size_hint is not None and self.page_size_hint < 0:
-            raise BadParameter(parameter="page_size_hint", value=self.page_size_hint, allowed="0 or more")
-        if not 0 <= self.wait_seconds < float("inf"):
-            raise BadParameter(parameter="wait_seconds", value=self.wait_seconds, allowed="0 or more seconds")
+        if self.page_size_hint is not None:
+            check_count("page_size_hint", self.page_size_hint, 0)
+        check_seconds("wait_seconds", self.wait_seconds, is_finite=True)
+        check_names("event_types", self.event_types)
+        check_names("skip_event_types", self.skip_event_types)
+        if not isinstance(self.headers, str):
+            check_names("headers", self.headers)
         if self.event_types and self.skip_event_types:
             raise BadParameter(
                 parameter="skip_event_types", value=self.skip_event_types, allowed="no event_types beside"
@@ -174,8 +177,8 @@ def _shared(parameters: ReadParameters, wait_seconds: float) -> Query:
     return query
 
 
-def _is_name(text: str) -> bool:
-    return 1 <= len(text) <= CURSORSET_CHARS_MAX and text.isascii() and text.isprintable()
+def _is_name(text: object) -> bool:
+    return isinstance(text, str) and 1 <= len(text) <= CURSORSET_CHARS_MAX and text.isascii() and text.isprintable()
 
 
 PAGE_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -218,7 +221,7 @@ class FeedProtocol:
             raise BadParameter("ZeroEventHub (version 1) needs partition_count=...", parameter="partition_count")
         if not isinstance(merged, bool):
             raise BadParameter(parameter="merged", value=merged, allowed="True or False")
-        check_retry_timeout(retry_timeout)
+        check_seconds("retry_timeout", retry_timeout)
         known = None if partition_count is None else zeroeventhub_discovery(partition_count)
         self.url = url
         self.clock = clock
@@ -297,9 +300,12 @@ class FeedProtocol:
 
     def read(self, cursors: Mapping[int, str], parameters: ReadParameters) -> Exchange[Page]:
         """Read one page of the partitions in *cursors* and of their successors."""
-        if not cursors:
+        if cursors:
+            check_cursors(cursors)
+        else:
             raise BadParameter(parameter="cursors", value=cursors, allowed="one cursor for each partition to read")
         if parameters.until is not None:
+            check_type("until", parameters.until, Mapping, "a cursor by partition number")
             self._check_until(parameters.until, cursors)
             if parameters.until and parameters.wait_seconds:
                 allowed = "0 beside until: such a read does not wait"
@@ -325,6 +331,7 @@ class FeedProtocol:
 
     def store(self, cursor_set: str, cursors: Mapping[int, str]) -> Exchange[None]:
         """Store *cursors* at the server under the name *cursor_set*, without reading."""
+        check_cursors(cursors)
 
         def attempt() -> Exchange[None]:
             n = yield from self._version_one_count()
