@@ -160,7 +160,7 @@ def test_two_concurrent_commands_store_nothing_twice(at_hub: Command, orders: st
     ):
         for each in (one, other):
             _, said = each.communicate()
-            refusal = f"somebody else publishes to '{orders}' as 'nightly' just now".encode()
+            refusal = f"another process publishes to '{orders}' as 'nightly'".encode()
             assert each.returncode == 0 or refusal in said
 
     assert at_hub("publish", orders, file, *GROUP).status == 0
@@ -183,7 +183,7 @@ def test_group_claimed_or_deleted_by_another_is_not_continued(
 
     refused = at_hub("publish", orders, file, *GROUP)
 
-    says = "partition 1: somebody else has claimed epoch" if claim else "told to forget how far it had come"
+    says = "partition 1: another producer has claimed epoch" if claim else "told to forget the group"
     assert (refused.status, says in refused.err) == (1, True)
     assert by_order(stored(at_hub, orders)) == by_order(EVENTS[:500])
 

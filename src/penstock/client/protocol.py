@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from penstock.client.groups import ConsumerGroups
 from penstock.client.log.publishing import PublishProtocol
-from penstock.client.registry import EventTypes, hub_address
+from penstock.client.registry import EventTypeProtocol, hub_address
 from penstock.client.subscriptions.protocol import SubscriptionProtocol
 from penstock.wire.arguments import check_seconds
 
@@ -24,7 +24,7 @@ class HubProtocol:
         check_seconds("retry_timeout", retry_timeout)
         self.url = url
         self.retry_timeout = retry_timeout
-        self.event_types = EventTypes(url, retry_timeout=retry_timeout, clock=time.monotonic)
+        self.event_types = EventTypeProtocol(url, retry_timeout=retry_timeout, clock=time.monotonic)
         self.consumer_groups = ConsumerGroups(url, retry_timeout=retry_timeout, clock=time.monotonic)
         self.subscriptions = SubscriptionProtocol(
             url, self.event_types, retry_timeout=retry_timeout, clock=time.monotonic

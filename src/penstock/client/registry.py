@@ -134,8 +134,8 @@ def properties_of(shown: ProducerProperties) -> PublishingProperties:
         ProducerStateExpired: The hub has forgotten the producer's sequence number.
     """
     if shown.next_sequence is None:
-        told = {"producer_group": shown.producer_group, "partition": shown.partition}
-        raise ProducerStateExpired(**told, current_epoch=shown.epoch)
+        fields = {"producer_group": shown.producer_group, "partition": shown.partition}
+        raise ProducerStateExpired(**fields, current_epoch=shown.epoch)
     return PublishingProperties(
         shown.partition,
         shown.producer_group,
@@ -264,7 +264,7 @@ def hub_address(url: str, *path: str) -> str:
     return join_url(url, *path)
 
 
-class EventTypes:
+class EventTypeProtocol:
     """Protocol of a hub's event types."""
 
     def __init__(self, url: str, *, retry_timeout: float, clock: Callable[[], float]) -> None:

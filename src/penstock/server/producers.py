@@ -109,7 +109,7 @@ async def find_sequence(request: Request) -> Response:
 
     def found() -> Response:
         known, committed = state.hub.producers.committed(who, first, count, number)
-        return json_response(wire.BatchOutcome(known, committed.whole, offsets_shown(committed.ranges)))
+        return json_response(wire.OutcomeRecord(known, committed.whole, offsets_shown(committed.ranges)))
 
     return await state.run(found)
 
@@ -129,9 +129,9 @@ async def partition_of(request: Request, state: State, name: str) -> int:
     raise PartitionNotFound(event_type=name, partition=printable(text), partition_count=feed.partition_count)
 
 
-def offsets_shown(ranges: Sequence[OffsetRange]) -> list[wire.OffsetRange]:
+def offsets_shown(ranges: Sequence[OffsetRange]) -> list[wire.OffsetSpan]:
     """Return *ranges* as they are shown."""
-    return [wire.OffsetRange(*each) for each in ranges]
+    return [wire.OffsetSpan(*each) for each in ranges]
 
 
 def _standing(hub: Hub, partition: int, standing: ProducerStatus, status: int = 200) -> Response:
@@ -153,7 +153,7 @@ def _shown(hub: Hub, partition: int, standing: ProducerStatus) -> wire.ProducerP
         next_sequence=None if state.is_expired else state.next % modulus,
         last_offset=state.last_offset,
         previous=state.previous
-        and wire.EpochEnd(state.previous.epoch, state.previous.next % modulus, state.previous.last_offset),
+        and wire.PreviousEpoch(state.previous.epoch, state.previous.next % modulus, state.previous.last_offset),
         window=window and wire.KnownRange(window.batches, None if window.first is None else window.first % modulus),
         pinned=producer.is_pinned,
         expired=state.is_expired,

@@ -170,7 +170,7 @@ def is_address(text: str) -> bool:
     """
     try:
         parts = urlsplit(text)
-        _ = parts.port  # Raises when it is no number.
+        _ = parts.port  # Raises ValueError if it is not a number.
     except ValueError:
         return False
     return parts.scheme in ("http", "https") and _is_host(parts.hostname or "") and not _NEVER.search(text)
@@ -242,7 +242,7 @@ class RetryBackoff:
         longest = min(self._longest_seconds, FIRST_DELAY_SECONDS * 2.0 ** min(self._failures, 30))
         self._failures += 1
         own = float(longest * (1 - self._chance() / 2))
-        asked: object = error.retry_after  # Another server may have sent anything.
+        asked: object = error.retry_after  # Another server may send any value.
         return own if not isinstance(asked, int | float) else float(asked) + min(own, 1.0)
 
 

@@ -234,7 +234,7 @@ def _decode_once(body: bytes) -> Any:
     return found
 
 
-class EpochEnd(msgspec.Struct, frozen=True):
+class PreviousEpoch(msgspec.Struct, frozen=True):
     """The state at the end of the previous epoch."""
 
     epoch: int
@@ -259,7 +259,7 @@ class ProducerProperties(msgspec.Struct, frozen=True, kw_only=True):
     next_sequence: int | None
     """The next sequence number; None if the state has expired."""
     last_offset: int | None
-    previous: EpochEnd | None
+    previous: PreviousEpoch | None
     window: KnownRange | None = None
     pinned: bool
     expired: bool
@@ -278,7 +278,7 @@ class SequenceRange(msgspec.Struct, frozen=True):
     next: int
 
 
-class OffsetRange(msgspec.Struct, frozen=True):
+class OffsetSpan(msgspec.Struct, frozen=True):
     """A contiguous range of offsets."""
 
     first: int
@@ -291,15 +291,15 @@ class PublishedBatch(msgspec.Struct, frozen=True, omit_defaults=True):
     outcome: Literal["appended", "duplicate", "trimmed"]
     epoch: int
     sequence: SequenceRange
-    offsets: OffsetRange | None = None
-    ranges: list[OffsetRange] = []
+    offsets: OffsetSpan | None = None
+    ranges: list[OffsetSpan] = []
     """The ranges of offsets, instead of `offsets`, if they are not contiguous."""
 
 
-class BatchOutcome(msgspec.Struct, frozen=True):
+class OutcomeRecord(msgspec.Struct, frozen=True):
     """The outcome of a batch."""
 
     epoch: int
     stored: bool | None
     """Whether the whole batch is stored; None if the hub has forgotten it."""
-    ranges: list[OffsetRange]
+    ranges: list[OffsetSpan]

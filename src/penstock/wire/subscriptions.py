@@ -25,7 +25,7 @@ from penstock.wire.log.nakadi import (
     NUMBER_MAX,
     TIMEOUT_SECONDS_MAX,
     GivenCursor,
-    PartitionExtent,
+    OffsetExtent,
     cursor_members,
     in_parts,
     is_offset,
@@ -254,7 +254,7 @@ def parse_release(body: bytes) -> tuple[tuple[FeedPartition, ...], tuple[FeedPar
 
 
 def parse_committed(
-    given: GivenSubscriptionCursor | None, extents: Callable[[str], Sequence[PartitionExtent]], at: str
+    given: GivenSubscriptionCursor | None, extents: Callable[[str], Sequence[OffsetExtent]], at: str
 ) -> tuple[FeedPartition, int]:
     """Return the partition and the next offset wanted of a committed cursor; *at* names the cursor in errors.
 
@@ -276,7 +276,7 @@ def parse_committed(
 
 def parse_reset_target(
     given: GivenSubscriptionCursor | None,
-    extents: Callable[[str], Sequence[PartitionExtent]],
+    extents: Callable[[str], Sequence[OffsetExtent]],
     since: Callable[[str, str], Sequence[int]],
     at: str,
 ) -> tuple[FeedPartition, int]:
@@ -326,7 +326,7 @@ class SubscriptionLines:
         return before, batch.events, b',"info":%b}\n' % msgspec.json.encode(info)
 
 
-@lru_cache(maxsize=1024)  # The streams of many subscriptions are sent the same events at about the same time.
+@lru_cache(maxsize=1024)  # Many subscriptions send the same events at about the same time.
 def _cursor_before_token(place: FeedPartition, epoch: int, position: int) -> bytes:
     name, partition = place
     members = cursor_members(partition, epoch, position)

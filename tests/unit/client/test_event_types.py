@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client.registry import EventTypes, PartitionOffsets, make_definition, schema_text
+from penstock.client.registry import EventTypeProtocol, PartitionOffsets, make_definition, schema_text
 from penstock.errors import (
     EventTypeExists,
     EventTypeNotFound,
@@ -31,8 +31,8 @@ DEFAULTS = {
 }
 
 
-def event_types(script: Script) -> EventTypes:
-    return EventTypes("http://s/", retry_timeout=30.0, clock=script.clock)
+def event_types(script: Script) -> EventTypeProtocol:
+    return EventTypeProtocol("http://s/", retry_timeout=30.0, clock=script.clock)
 
 
 def requests(script: Script) -> list[tuple[str, str, bytes | None]]:

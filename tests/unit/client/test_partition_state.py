@@ -11,10 +11,10 @@ from penstock.client.producers.options import PartitionPublishingOptions
 from penstock.client.producers.partition_state import (
     LAST_SECONDS,
     AbandonedError,
-    NumberedBatch,
     PartitionState,
     PlainValues,
     ProducerCall,
+    SequencedBatch,
 )
 from penstock.client.protocol import HubProtocol
 from penstock.core.events.event import NewEvent
@@ -31,8 +31,8 @@ def state(next_sequence: int = 0) -> PartitionState:
     return found
 
 
-def batch(*events: Event, first: int = 0) -> NumberedBatch:
-    return NumberedBatch(3, first, events, b"body")
+def batch(*events: Event, first: int = 0) -> SequencedBatch:
+    return SequencedBatch(3, first, events, b"body")
 
 
 def keep(values: list[Any], found: PlainValues | None = None) -> tuple[PlainValues, list[Event]]:

@@ -5,9 +5,9 @@ import pytest
 from penstock.client.log.publishing import Event
 from penstock.client.producers.options import PartitionPublishingOptions
 from penstock.client.producers.partition_state import (
-    NumberedBatch,
     PartitionState,
     ProducerCall,
+    SequencedBatch,
     add_outcome,
     exhausted_error,
     http_status,
@@ -83,7 +83,7 @@ GAPS: dict[str, tuple[ProducerUnsafe, int, int | None]] = {
 def test_hub_behind_its_own_acknowledgements_has_lost_events(
     error: ProducerUnsafe, first: int, missing: int | None
 ) -> None:
-    batch = NumberedBatch(2, first, [Event({})], b"")
+    batch = SequencedBatch(2, first, [Event({})], b"")
     found = regression_error(state(), batch, error)
 
     assert (None if found is None else found.missing) == missing

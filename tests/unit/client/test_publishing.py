@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from penstock.client.log.publishing import BatchLimits, Published, PublishProtocol, each_event, encode_line
-from penstock.client.registry import EventTypes
+from penstock.client.registry import EventTypeProtocol
 from penstock.core.events.event import NewEvent
 from penstock.errors import (
     BadParameter,
@@ -40,7 +40,7 @@ def publisher(script: Script, retry_timeout: float = 30.0) -> PublishProtocol:
     numbers = count(1)
     return PublishProtocol(
         "http://s",
-        EventTypes("http://s", retry_timeout=retry_timeout, clock=script.clock),
+        EventTypeProtocol("http://s", retry_timeout=retry_timeout, clock=script.clock),
         retry_timeout=retry_timeout,
         clock=script.clock,
         now=lambda: datetime.fromtimestamp(script.now, UTC),

@@ -77,7 +77,7 @@ def test_batch_of_an_epoch_unknown_to_the_hub_is_shut_out_by_the_epoch_above() -
 
 def test_copy_stored_before_the_shut_out_is_found() -> None:
     event = Event({"n": 1})
-    taken = wire.EpochEnd(0, 1, 4)
+    taken = wire.PreviousEpoch(0, 1, 4)
     fenced = unsafe(412, "producer-fenced", True, (4, 4), current_epoch=1)
     play = in_doubt(event).then(producer_reply(), behind(None), producer_reply(epoch=1, previous=taken), fenced)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client.registry import EventTypes
+from penstock.client.registry import EventTypeProtocol
 from penstock.client.subscriptions.model import SubscriptionCursor
 from penstock.client.subscriptions.protocol import RESET_TIMEOUT, SubscriptionProtocol
 from penstock.errors import ConnectionLost, MalformedAnswer, ParkedNotFound, StreamsInTheWay, SubscriptionNotFound
@@ -23,7 +23,7 @@ Way = Callable[[SubscriptionProtocol], Exchange[Any]]
 
 
 def subscriptions(script: Script) -> SubscriptionProtocol:
-    event_types = EventTypes("http://s/", retry_timeout=30.0, clock=script.clock)
+    event_types = EventTypeProtocol("http://s/", retry_timeout=30.0, clock=script.clock)
     return SubscriptionProtocol("http://s/", event_types, retry_timeout=30.0, clock=script.clock)
 
 

@@ -14,7 +14,7 @@ from penstock.wire.log.nakadi import (
     GivenCursor,
     GivenPair,
     GivenShift,
-    PartitionExtent,
+    OffsetExtent,
     check_distinct,
     cursor_object,
     distance,
@@ -34,8 +34,8 @@ from penstock.wire.log.nakadi import (
 )
 from penstock.wire.query import Query
 
-EXTENTS = [PartitionExtent(epoch=1, floor=5, next_offset=42), PartitionExtent(epoch=1, floor=0, next_offset=0)]
-SECOND = [PartitionExtent(epoch=2, floor=0, next_offset=42)]
+EXTENTS = [OffsetExtent(epoch=1, floor=5, next_offset=42), OffsetExtent(epoch=1, floor=0, next_offset=0)]
+SECOND = [OffsetExtent(epoch=2, floor=0, next_offset=42)]
 OLDEST, NEWEST = "001-0001-000000000000000005", "001-0001-000000000000000041"
 
 
@@ -87,7 +87,7 @@ def test_cursor_names_the_last_event_consumed() -> None:
 @given(st.integers(0, OFFSET_MAX + 1), st.integers(1, 0xFFFF))
 def test_cursor_is_placed_as_it_was_written(position: int, epoch: int) -> None:
     shown = cursor_object(epoch, CursorPlace(0, position))
-    assert parse_place(GivenCursor(**shown), [PartitionExtent(epoch, 0, position)]) == CursorPlace(0, position)
+    assert parse_place(GivenCursor(**shown), [OffsetExtent(epoch, 0, position)]) == CursorPlace(0, position)
 
 
 def test_offset_of_another_epoch_is_unavailable() -> None:

@@ -16,7 +16,7 @@ from penstock.core.subscriptions.definition import SubscriptionSearch
 from penstock.core.subscriptions.delivery import DeliveryBatch
 from penstock.errors import BadParameter, BadStreamParameter, PenstockError, UnusableCursor
 from penstock.wire.log import nakadi as nakadi_stream
-from penstock.wire.log.nakadi import PART_BYTES, PartitionExtent, StreamRequest, parse_stream
+from penstock.wire.log.nakadi import PART_BYTES, OffsetExtent, StreamRequest, parse_stream
 from penstock.wire.query import Query
 from penstock.wire.subscriptions import (
     BATCHES,
@@ -39,7 +39,7 @@ from penstock.wire.subscriptions import (
 )
 
 NAME = "order.placed"
-EXTENTS = [PartitionExtent(epoch=1, floor=5, next_offset=42), PartitionExtent(epoch=1, floor=0, next_offset=0)]
+EXTENTS = [OffsetExtent(epoch=1, floor=5, next_offset=42), OffsetExtent(epoch=1, floor=0, next_offset=0)]
 SECRET = b"secret"
 NO_NUMBERS = ["", "x", "1.5", "\u0661", "1e3", " 1", "+1", "--1", "9" * 10, "1" * 5000, "2147483648", "-2147483648"]
 
@@ -218,7 +218,7 @@ def test_request_for_wrong_partitions_is_refused() -> None:
 # Cursors of a subscription.
 
 
-def extents(name: str) -> Sequence[PartitionExtent]:
+def extents(name: str) -> Sequence[OffsetExtent]:
     assert name == NAME
     return EXTENTS
 

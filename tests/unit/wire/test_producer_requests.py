@@ -31,8 +31,8 @@ from penstock.wire.producers import (
     NUMBER_MAX,
     OVERLAP,
     SEQUENCE,
-    BatchOutcome,
-    OffsetRange,
+    OffsetSpan,
+    OutcomeRecord,
     ProducerHeaders,
     PublishedBatch,
     SequenceRange,
@@ -339,12 +339,12 @@ def test_result_has_offsets_or_ranges() -> None:
     offsets = one | {"offsets": {"first": 4, "last": 5}}
     ranges = one | {"ranges": [{"first": 4, "last": 4}, {"first": 6, "last": 6}]}
 
-    assert msgspec.to_builtins(PublishedBatch("appended", 0, numbers, OffsetRange(4, 5))) == offsets
+    assert msgspec.to_builtins(PublishedBatch("appended", 0, numbers, OffsetSpan(4, 5))) == offsets
     assert (
-        msgspec.to_builtins(PublishedBatch("appended", 0, numbers, None, [OffsetRange(4, 4), OffsetRange(6, 6)]))
+        msgspec.to_builtins(PublishedBatch("appended", 0, numbers, None, [OffsetSpan(4, 4), OffsetSpan(6, 6)]))
         == ranges
     )
-    assert msgspec.json.encode(BatchOutcome(3, None, [])) == b'{"epoch":3,"stored":null,"ranges":[]}'
+    assert msgspec.json.encode(OutcomeRecord(3, None, [])) == b'{"epoch":3,"stored":null,"ranges":[]}'
 
 
 # Staged uploads.

@@ -16,13 +16,13 @@ from penstock.errors import ConnectionLost, PenstockError, Unavailable
 from penstock.wire.http import Exchange, HttpRequest, Pause, ResponseHead, T
 
 SETTINGS: Final[dict[str, Any]] = {
-    # Packing and unpacking costs more than the bytes do where hub and reader are near each other.
+    # Compression costs more time than it saves between a hub and a reader that are near each other.
     "headers": {"accept-encoding": "identity", "user-agent": f"penstock/{__version__}"},
     "timeout": httpx2.Timeout(60.0, connect=10.0),
     "follow_redirects": True,
 }
 """Settings of HTTP clients that Penstock creates. A client that the user passes is used as it is."""
-# An idle connection is let go before servers close theirs (uvicorn: 5 s): no publish must run into a closed one.
+# Idle connections are closed before servers close them (uvicorn: 5 s): no publish may use a closed one.
 LIMITS: Final = httpx2.Limits(max_connections=100, keepalive_expiry=3.0)
 """Connection limits of these HTTP clients."""
 ANSWER_MARGIN_SECONDS: Final = 15.0

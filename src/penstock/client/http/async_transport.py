@@ -126,5 +126,5 @@ class AsyncExchangeRun(Generic[T]):
     async def _close_response(self) -> None:
         if self.response is not None:
             response, self.response = self.response, None
-            with async_shielded():  # Whoever is cancelled must still give the connection back.
+            with async_shielded():  # A cancelled task must still release the connection.
                 await response.aclose()

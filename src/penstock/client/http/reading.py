@@ -54,7 +54,7 @@ class ExchangeReader:
         stream = None if response is None else response.extensions.get("network_stream")
         connection = None if stream is None else stream.get_extra_info("socket")
         if connection is not None:
-            with suppress(OSError):  # It may be closed by now.
+            with suppress(OSError):  # The socket may be closed.
                 connection.shutdown(socket.SHUT_RDWR)
 
     def end(self) -> None:

@@ -127,5 +127,5 @@ class ExchangeRun(Generic[T]):
     def _close_response(self) -> None:
         if self.response is not None:
             response, self.response = self.response, None
-            with shielded():  # Whoever is cancelled must still give the connection back.
+            with shielded():  # A cancelled task must still release the connection.
                 response.close()

@@ -94,7 +94,7 @@ class FollowProtocol:
         brought = advanced = False
         for group, wait_seconds in plan_round(groups, self._wish.wait_seconds, self._turn):
             before = dict(state.cursors)
-            # A place comes before a wait: were the connection to break in the wait, `_last` would mean a later end.
+            # Resolve `_last` before waiting: if the connection broke during a wait, it would mean a later end.
             is_placed = all(before[number] != LAST for number in group)
             page = yield from feed.step(state, group, self._wish, wait_seconds if is_placed else 0.0)
             self._backoff.reset()

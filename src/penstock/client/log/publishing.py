@@ -15,7 +15,7 @@ from uuid import UUID
 
 import msgspec
 
-from penstock.client.registry import EventTypes, hub_address
+from penstock.client.registry import EventTypeProtocol, hub_address
 from penstock.core.events.encoding import encode_event, fill_metadata, is_one_event
 from penstock.core.events.event import NewEvent, check_event, check_size
 from penstock.errors import (
@@ -77,7 +77,7 @@ class PublishProtocol:
     def __init__(
         self,
         url: str,
-        event_types: EventTypes,
+        event_types: EventTypeProtocol,
         *,
         retry_timeout: float,
         clock: Callable[[], float],
@@ -217,8 +217,8 @@ def encode_payload(event: Any) -> bytes:
     """
     raw = encode_event(event)
     if isinstance(event, str | bytes | bytearray | memoryview | msgspec.Raw) or b"\n" in raw or b"\r" in raw:
-        return check_event(raw)  # Raw JSON within an event may bring line ends, and anything behind them.
-    # What has just been encoded is valid, and on one line.
+        return check_event(raw)  # Raw JSON within an event may contain line breaks, and anything after them.
+    # Encoded just now: the event is valid, and on one line.
     if not raw.startswith(b"{"):
         raise InvalidEvent(reason="an event is a JSON object")
     check_size(raw)
@@ -299,7 +299,7 @@ class Event:
         if not isinstance(value, NewEvent):
             return cls(value)
         event = cls(value.data, key=value.key, headers=value.headers)
-        event._wanted = value.partition  # The hub refuses it where it is sent elsewhere.
+        event._wanted = value.partition  # The hub refuses the event in another partition.
         return event
 
     @property
@@ -342,7 +342,7 @@ class Event:
             return False
         try:
             return encode_payload(other.data) == self._raw
-        except (PenstockError, TypeError):  # It cannot even be sent by now.
+        except (PenstockError, TypeError):  # The event has become invalid.
             return False
 
     def mark_published(self, publication: Publication) -> None:

@@ -91,7 +91,7 @@ LAST_SECONDS: Final = 0.1
 Status: TypeAlias = Literal["new", "ready", "unresolved", "failed"]
 
 
-class NumberedBatch(NamedTuple):
+class SequencedBatch(NamedTuple):
     """Events with sequence numbers, and their encoded body, which is the same in each attempt."""
 
     epoch: int
@@ -183,7 +183,7 @@ class PartitionState:
         """The sequence number of the last event; None if there is none in this epoch."""
         self.claim_id = new_claim_id()
         """Id of the next claim until it is granted, so that it can be retried."""
-        self.unresolved: NumberedBatch | None = None
+        self.unresolved: SequencedBatch | None = None
         """The last batch sent, while its outcome is unknown."""
         self.error: ProducerUnsafe | None = None
         """The error after which the producer publishes no more to this partition."""
@@ -210,7 +210,7 @@ class PartitionState:
         self.last_published = (self.next - 1) % self.modulus
         self.mark_ready()
 
-    def mark_unresolved(self, batch: NumberedBatch) -> None:
+    def mark_unresolved(self, batch: SequencedBatch) -> None:
         """Record that the outcome of *batch* is unknown."""
         self.unresolved = batch
         self.status = "unresolved"
@@ -244,7 +244,7 @@ class PartitionState:
         """Return whether any event of the call was found to be stored without its caller knowing."""
         return any(each in self.settled for each in self.plain.events(call.values))
 
-    def settle(self, batch: NumberedBatch, ranges: Sequence[OffsetRange]) -> None:
+    def settle(self, batch: SequencedBatch, ranges: Sequence[OffsetRange]) -> None:
         """Record that *batch* is stored, although its caller got an unknown outcome."""
         self.settled.update(zip(batch.events, self.publications(batch, ranges), strict=True))
         self.plain.drop_oldest()
@@ -260,7 +260,7 @@ class PartitionState:
                 event.mark_published(found)
         self.plain.drop(events)
 
-    def publications(self, batch: NumberedBatch, ranges: Sequence[OffsetRange]) -> list[Publication]:
+    def publications(self, batch: SequencedBatch, ranges: Sequence[OffsetRange]) -> list[Publication]:
         """Return the sequence number and offset of each event of *batch*."""
         offsets = (offset for each in ranges for offset in range(each.first, each.last + 1))
         numbers = ((batch.first + at) % self.modulus for at in range(len(batch.events)))
@@ -290,7 +290,9 @@ def may_be_stored(error: PenstockError) -> bool:
     return is_retryable(error) and not is_not_applied(error) and not isinstance(error, TooManyProducers)
 
 
-def regression_error(state: PartitionState, batch: NumberedBatch, error: ProducerUnsafe) -> ServerStateRegressed | None:
+def regression_error(
+    state: PartitionState, batch: SequencedBatch, error: ProducerUnsafe
+) -> ServerStateRegressed | None:
     """Return ServerStateRegressed if *error* means that the hub has lost acknowledged events, else None."""
     if not isinstance(error, SequenceGap):
         return None
@@ -301,7 +303,9 @@ def regression_error(state: PartitionState, batch: NumberedBatch, error: Produce
     return lost_events_error(state, batch, expected, missing)
 
 
-def lost_events_error(state: PartitionState, batch: NumberedBatch, expected: int, missing: int) -> ServerStateRegressed:
+def lost_events_error(
+    state: PartitionState, batch: SequencedBatch, expected: int, missing: int
+) -> ServerStateRegressed:
     """Return the error for *missing* lost events before *batch*, from the sequence number *expected* on."""
     return ServerStateRegressed(
         producer_group=state.group,
@@ -333,7 +337,7 @@ def http_status(error: PenstockError) -> int | None:
 
 
 def fail_partition(
-    state: PartitionState, batch: NumberedBatch, error: ProducerUnsafe, call: ProducerCall, *, is_open: bool
+    state: PartitionState, batch: SequencedBatch, error: ProducerUnsafe, call: ProducerCall, *, is_open: bool
 ) -> ProducerUnsafe:
     """Refuse further batches after *error* for *batch*; return the error to raise.
 

@@ -23,9 +23,9 @@ from penstock.client.http.exchanges import RetryPolicy
 from penstock.client.log.publishing import Event, check_unpublished
 from penstock.client.producers.options import OnUnknown, PublishResult, Resolution
 from penstock.client.producers.partition_state import (
-    NumberedBatch,
     PartitionState,
     ProducerCall,
+    SequencedBatch,
     add_outcome,
     error_ranges,
     exhausted_error,
@@ -123,7 +123,7 @@ class ProducerRequests:
         )
         return (yield from self._fetch(request, call, _EventType)).category
 
-    def publish_request(self, state: PartitionState, batch: NumberedBatch, call: ProducerCall) -> HttpRequest:
+    def publish_request(self, state: PartitionState, batch: SequencedBatch, call: ProducerCall) -> HttpRequest:
         """Return the request that publishes *batch*; it is the same each time."""
         numbers = {wire.GROUP: state.group, wire.EPOCH: str(batch.epoch), wire.SEQUENCE: str(batch.first)}
         return HttpRequest(
@@ -134,7 +134,7 @@ class ProducerRequests:
             timeout=call.within(self._attempt_timeout),
         )
 
-    def repeat(self, state: PartitionState, batch: NumberedBatch, call: ProducerCall) -> Exchange[wire.PublishedBatch]:
+    def repeat(self, state: PartitionState, batch: SequencedBatch, call: ProducerCall) -> Exchange[wire.PublishedBatch]:
         """Publish a batch again, to find out whether it is stored.
 
         Raises:
@@ -218,7 +218,7 @@ class OutcomeResolver:
                 state.mark_ready()
             return None
         is_open = True
-        if state.epoch == batch.epoch:  # Else it is shut out already.
+        if state.epoch == batch.epoch:  # Otherwise the batch is fenced already.
             shown = yield from self._requests.show(state, call)
             if not _is_past(shown, batch):
                 _check_kept(state, batch, shown, call)
@@ -236,7 +236,7 @@ class OutcomeResolver:
         return resolution
 
     def _find_outcome(
-        self, state: PartitionState, batch: NumberedBatch, call: ProducerCall
+        self, state: PartitionState, batch: SequencedBatch, call: ProducerCall
     ) -> Exchange[tuple[bool | None, Sequence[OffsetRange]]]:
         """Return whether an acknowledged or fenced batch is stored, and where; None if the hub has forgotten.
 
@@ -252,7 +252,7 @@ class OutcomeResolver:
                 raise fail_partition(state, batch, error, call, is_open=True) from error.__cause__
         return True, stored_ranges(found)
 
-    def _fence(self, state: PartitionState, batch: NumberedBatch, call: ProducerCall) -> Exchange[bool]:
+    def _fence(self, state: PartitionState, batch: SequencedBatch, call: ProducerCall) -> Exchange[bool]:
         """Claim the next epoch to fence this producer's own copies; return whether the batch may be stored."""
         begun, is_behind = state.begun, False
         try:
@@ -271,14 +271,14 @@ class OutcomeResolver:
             state.adopt(shown)
             if missing and not is_open:
                 raise state.fail(lost_events_error(state, batch, begun, missing))
-            state.mark_unresolved(batch)  # What has become of it is still to be found out.
+            state.mark_unresolved(batch)  # The outcome is still unknown.
         return is_open
 
     def _claim(self, state: PartitionState, call: ProducerCall, **wanted: Any) -> Exchange[wire.ProducerProperties]:
         return (yield from self._requests.claim(state, state.group, {**wanted, **self._claims}, call))
 
     def _resolve_fenced(
-        self, state: PartitionState, batch: NumberedBatch, call: ProducerCall, error: ClaimRefused
+        self, state: PartitionState, batch: SequencedBatch, call: ProducerCall, error: ClaimRefused
     ) -> Exchange[NoReturn]:
         """Find out the outcome of a batch that another producer has fenced; then refuse further batches."""
         current = error.current_epoch
@@ -298,7 +298,7 @@ class OutcomeResolver:
             self._on_resolution(resolution)
 
 
-def _is_past(shown: wire.ProducerProperties | None, batch: NumberedBatch) -> bool:
+def _is_past(shown: wire.ProducerProperties | None, batch: SequencedBatch) -> bool:
     """Return whether the producer has advanced past *batch*, in the batch's epoch."""
     if shown is None or shown.next_sequence is None or shown.epoch != batch.epoch:
         return False
@@ -307,7 +307,7 @@ def _is_past(shown: wire.ProducerProperties | None, batch: NumberedBatch) -> boo
 
 
 def _check_kept(
-    state: PartitionState, batch: NumberedBatch, shown: wire.ProducerProperties | None, call: ProducerCall
+    state: PartitionState, batch: SequencedBatch, shown: wire.ProducerProperties | None, call: ProducerCall
 ) -> None:
     """Raise ServerStateRegressed if the hub has lost acknowledged events."""
     if shown is not None and shown.epoch > batch.epoch:
@@ -330,7 +330,7 @@ def _is_behind(error: ClaimRefused, epoch: int) -> bool:
 
 
 def _record_resolution(
-    state: PartitionState, batch: NumberedBatch, stored: bool | None, ranges: Sequence[OffsetRange]
+    state: PartitionState, batch: SequencedBatch, stored: bool | None, ranges: Sequence[OffsetRange]
 ) -> Resolution:
     """Record the outcome in *state* and return it."""
     if stored:
@@ -383,7 +383,9 @@ class ProducerProtocol:
             yield from self.resolve(state, call)
             state.check()
         except ProducerUnsafe:
-            if self._is_settled(state, values, call):  # However unsafe it is to go on: of these it was found out.
+            if self._is_settled(
+                state, values, call
+            ):  # Although the producer is unsafe, these events are known to be stored.
                 return self._finish(state, call)
             raise
         if self._is_settled(state, values, call):
@@ -392,7 +394,7 @@ class ProducerProtocol:
         try:
             yield from self._publish(state, batch, call)
         except PenstockError:
-            if not call.is_ambiguous:  # Nothing of it is stored: handed in again, plain values are new.
+            if not call.is_ambiguous:  # Nothing is stored: the same values are new events when sent again.
                 state.plain.drop(batch.events)
             raise
         assert call.result is not None
@@ -446,10 +448,10 @@ class ProducerProtocol:
         """Convert the call's values to events; return whether all of them are stored already."""
         with call.hold():
             call.events = events = state.plain.events(values)
-            check_unpublished(events)  # Two calls may have had them, one of which has waited for the other.
+            check_unpublished(events)  # Another call may have published them while this one waited.
             return state.are_settled(events)
 
-    def _number_events(self, state: PartitionState, call: ProducerCall) -> Exchange[NumberedBatch]:
+    def _number_events(self, state: PartitionState, call: ProducerCall) -> Exchange[SequencedBatch]:
         """Assign sequence numbers to the events that are not stored yet."""
         category = yield from self.category(call)
         fresh, lines = [], []
@@ -463,9 +465,9 @@ class ProducerProtocol:
             fresh.append(event)
         with call.hold():
             state.plain.keep(call.events, call.values)
-            return NumberedBatch(state.epoch, state.next, fresh, b"".join(lines))
+            return SequencedBatch(state.epoch, state.next, fresh, b"".join(lines))
 
-    def _publish(self, state: PartitionState, batch: NumberedBatch, call: ProducerCall) -> Exchange[None]:
+    def _publish(self, state: PartitionState, batch: SequencedBatch, call: ProducerCall) -> Exchange[None]:
         """Send a batch until it is stored, refused, or out of attempts or time."""
         backoff = RetryBackoff(self._retry.max_delay_seconds)
         was_unauthorized = False
@@ -482,9 +484,9 @@ class ProducerProtocol:
                     if not call.is_ambiguous:
                         state.mark_ready()
                 is_first_401 = http_status(error) == HTTPStatus.UNAUTHORIZED and not was_unauthorized
-                was_unauthorized |= is_first_401  # Once: so the client's authentication can have another token.
+                was_unauthorized |= is_first_401  # Retried once, so that the client can renew its token.
                 if not is_first_401 and not is_retryable(error):
-                    self._category = None  # The event type may be another by now.
+                    self._category = None  # The event type may have changed.
                     raise add_outcome(_renumber_line(error, batch, call), state, call) from error.__cause__
                 delay = backoff.delay(error)
                 is_spent = self._retry.max_attempts is not None and call.attempts >= self._retry.max_attempts
@@ -493,7 +495,7 @@ class ProducerProtocol:
                 pause = Pause(delay, error)
             yield pause
 
-    def _attempt(self, state: PartitionState, batch: NumberedBatch, call: ProducerCall) -> Exchange[None]:
+    def _attempt(self, state: PartitionState, batch: SequencedBatch, call: ProducerCall) -> Exchange[None]:
         call.check()
         with call.hold():
             call.in_flight = True
@@ -508,7 +510,7 @@ class ProducerProtocol:
     def _record_stored(
         self,
         state: PartitionState,
-        batch: NumberedBatch,
+        batch: SequencedBatch,
         call: ProducerCall,
         ranges: Sequence[OffsetRange],
         *,
@@ -531,7 +533,7 @@ class ProducerProtocol:
         return call.result
 
     def _handle_unsafe(
-        self, state: PartitionState, batch: NumberedBatch, call: ProducerCall, error: ProducerUnsafe
+        self, state: PartitionState, batch: SequencedBatch, call: ProducerCall, error: ProducerUnsafe
     ) -> None:
         """Refuse further batches. If the hub says that this very batch is stored, the call has succeeded."""
         if error.committed is True and regression_error(state, batch, error) is None:
@@ -552,7 +554,7 @@ def _check_time(call: ProducerCall, remembered_seconds: float) -> None:
         raise BadParameter(parameter=parameter, value=seconds, allowed=allowed)
 
 
-def _renumber_line(error: PenstockError, batch: NumberedBatch, call: ProducerCall) -> PenstockError:
+def _renumber_line(error: PenstockError, batch: SequencedBatch, call: ProducerCall) -> PenstockError:
     """Return *error* with its line counted among the events passed in, rather than those sent."""
     line = error.fields.get("line")
     if type(line) is not int or len(batch.events) == len(call.events):

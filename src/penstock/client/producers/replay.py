@@ -163,10 +163,12 @@ class Replay:
         try:
             properties = self._client.publishing_properties(self._event_type, partition, self._group)
         except ProducerStateExpired as error:
-            reason = "the hub has been told to forget how far it had come, or the time for which it remembers is over"
+            reason = "the hub was told to forget the group, or has forgotten it after its time without activity"
             raise self._difference(partition, reason) from error
         if properties is not None and properties.epoch != _EPOCH:
-            reason = f"somebody else has claimed epoch {properties.epoch} of it, so its numbers are no places here"
+            reason = (
+                f"another producer has claimed epoch {properties.epoch}, whose numbers are not positions of the series"
+            )
             raise self._difference(partition, reason)
         return _PartitionProgress(partition, properties)
 
@@ -176,10 +178,10 @@ class Replay:
         try:
             yield
         except ProducerFenced as error:
-            raise self._difference(error.partition, "somebody else has claimed it meanwhile") from error
+            raise self._difference(error.partition, "another producer has claimed the group meanwhile") from error
         except (ClaimRefused, SequenceGap, SequenceOverlap) as error:
-            told = f"somebody else publishes to {self._event_type!r} as {self._group!r} just now; wait for that to end"
-            raise Conflict(told) from error
+            detail = f"another process publishes to {self._event_type!r} as {self._group!r}; wait until it ends"
+            raise Conflict(detail) from error
 
     def _is_full(self, track: _PartitionProgress) -> bool:
         return len(track.waiting) >= self._batch_events or track.waiting_bytes >= self._batch_bytes
@@ -231,8 +233,8 @@ class Replay:
                 raise self._difference(track.partition, reason)
 
     def _difference(self, partition: int, reason: str, **place: int) -> ReplayDiffers:
-        told = {"event_type": self._event_type, "partition": partition, "producer_group": self._group}
-        return ReplayDiffers(**told, **place, reason=reason)
+        fields = {"event_type": self._event_type, "partition": partition, "producer_group": self._group}
+        return ReplayDiffers(**fields, **place, reason=reason)
 
     def _add(self, *, stored: int, skipped: int = 0, sent: int = 0) -> None:
         done = self.done

@@ -48,7 +48,7 @@ class FifoLock:
             while not turn.wait(LOOK_INTERVAL):
                 if gives_up() and self._left(turn):
                     return False
-        except BaseException:  # Ctrl-C must not leave a lock that nobody has.
+        except BaseException:  # Ctrl-C must not leave the lock without an owner.
             if not self._left(turn):
                 self.release()
             raise
@@ -136,7 +136,7 @@ def _run_in_thread(work: Callable[[], object], call: ProducerCall, cancel: Cance
     def run() -> None:
         try:
             done.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - it is told to whoever waits
+        except BaseException as error:  # noqa: BLE001 - it is passed to the waiting thread
             done.set_exception(error)
 
     threading.Thread(target=run, name="penstock-publish", daemon=True).start()
@@ -145,7 +145,7 @@ def _run_in_thread(work: Callable[[], object], call: ProducerCall, cancel: Cance
             pass
         if not done.done() and call.in_flight:
             wait([done], grace_seconds)
-    finally:  # Ctrl-C too ends it: the next call finds out what became of this one.
+    finally:  # Also after Ctrl-C: the next call finds out the outcome of this one.
         call.abandon()
     if call.result is None and done.done():
         with suppress(AbandonedError):
@@ -175,7 +175,7 @@ async def async_turn(
 async def async_wait_until_free(lock: AsyncTurnLock, call: ProducerCall) -> bool:
     """Wait until *lock* is free or the call's deadline; return whether it is free."""
     with anyio.move_on_after(call.deadline - time.monotonic()) as scope:
-        if lock.locked():  # Else there is nothing to wait for, not even where there is no time for it.
+        if lock.locked():  # A free lock needs no waiting, even without any time left.
             async with lock:
                 pass
     return not scope.cancelled_caught
@@ -239,7 +239,7 @@ class _Cancellable:
             pass
         except Exception as error:  # noqa: BLE001 - it is raised again where the work is waited for
             self._failed = error
-        finally:  # Whatever ends it, such as a signal's handler: else it would be waited for without end.
+        finally:  # Also after an exception of a signal handler: otherwise the caller waits without end.
             self._ended.set()
 
     async def _wait(self, tasks: Any, cancel: AsyncCancel | None) -> None:
@@ -267,6 +267,6 @@ class _Cancellable:
             with anyio.move_on_after(self._grace_seconds):
                 while self._operation.in_flight and not self._ended.is_set():  # noqa: ASYNC110 - no event tells it
                     await anyio.sleep(LOOK_INTERVAL)
-        finally:  # Whoever cancels once more waits for nothing any longer.
+        finally:  # A second cancellation ends the wait.
             self._scope.cancel()
         await self._ended.wait()

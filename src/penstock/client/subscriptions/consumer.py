@@ -197,7 +197,7 @@ class Consumer:
     def _interrupt(self) -> None:
         """Record the interruption; the step that runs in this thread completes first."""
         self._is_interrupted = True
-        with self._changed:  # A condition may be used again by the thread that has it.
+        with self._changed:  # The lock of a condition is reentrant.
             self._changed.notify_all()
 
     def _advance(self) -> bool:
@@ -310,7 +310,7 @@ class Consumer:
     def _report_failure(self, batch: SubscriptionBatch[Any], error: Exception) -> None:
         try:
             self._on_error(batch, error)
-        except BaseException as raised:  # noqa: BLE001 - so whoever consumes says that it is to end
+        except BaseException as raised:  # noqa: BLE001 - the callback ends the consumer
             self._fail(raised)
 
 
@@ -486,7 +486,7 @@ class AsyncConsumer:
                     self._state.abandon_batch(batch)
                     self._notify()
                     raise
-                await self._report_failure(batch, _as_exception(error))  # Whatever it is, the batch comes again.
+                await self._report_failure(batch, _as_exception(error))  # The batch is sent again after any error.
                 self._state.fail_batch(batch)
             else:
                 self._state.finish_batch(batch)
@@ -503,7 +503,7 @@ class AsyncConsumer:
     async def _report_failure(self, batch: SubscriptionBatch[Any], error: Exception) -> None:
         try:
             await _await_if_needed(self._on_error(batch, error))
-        except Exception as raised:  # noqa: BLE001 - so whoever consumes says that it is to end
+        except Exception as raised:  # noqa: BLE001 - the callback ends the consumer
             self._fail(raised)
 
 

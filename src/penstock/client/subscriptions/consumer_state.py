@@ -227,7 +227,7 @@ class ConsumerState:
         """True once the consumer is stopping and calls no further handlers."""
         return self._reason is not None
 
-    # What is read
+    # Reading
 
     def begin_stream(self, stream_id: str) -> None:
         """Add a stream that has begun."""
@@ -242,7 +242,7 @@ class ConsumerState:
             return
         queue = self._queues.setdefault(place, _PartitionQueue(self._delay_seconds_max))
         session.void.discard(place)
-        if not batch.is_parked:  # Who has the partition now is sent what others have not committed.
+        if not batch.is_parked:  # The partition's new stream is sent all uncommitted events.
             self._drop(queue, lambda each: each.stream_id != batch.stream_id and not each.is_parked)
         queue.batches.append(batch)
         if not session.is_outstanding:
@@ -258,7 +258,7 @@ class ConsumerState:
         for session in self._sessions.values():
             session.has_ended = True
 
-    # What is handled
+    # Handling
 
     def next(self) -> Batch | None:
         """Return the next batch to handle; None if there is none now."""
@@ -267,7 +267,7 @@ class ConsumerState:
         for place, queue in self._queues.items():
             if queue.batches and not queue.is_busy:
                 queue.is_busy = True
-                self._queues[place] = self._queues.pop(place)  # It has its turn again after all others.
+                self._queues[place] = self._queues.pop(place)  # Its next turn comes after all others.
                 return queue.batches.pop(0)
         return None
 
@@ -296,7 +296,7 @@ class ConsumerState:
         """Record that the handler of *batch* was cancelled: it has not failed, but its events are sent again."""
         self._finish(batch)
 
-    # What stops it
+    # Stopping
 
     def stop(self, reason: str, *, grace_seconds: float | None = None) -> None:
         """Call no further handlers."""
@@ -306,7 +306,7 @@ class ConsumerState:
                 self._drop(queue, lambda _: True)
             for session in self._sessions.values():
                 session.is_abandoned = True
-                session.is_ending = False  # Whoever was interrupted may not have got to it.
+                session.is_ending = False  # The interrupted thread may not have done it.
                 session.failed = dict.fromkeys(session.failed, self._stopped_at)
         if grace_seconds is not None:
             self._grace_seconds = grace_seconds
@@ -316,7 +316,7 @@ class ConsumerState:
         self.error = self.error or error
         self.stop("failed")
 
-    # What is to be done
+    # Steps
 
     def next_step(self) -> Step:
         """Return the next step. The caller completes or fails it before asking for another."""
@@ -352,7 +352,7 @@ class ConsumerState:
             session.record_failure(type(step), error, self._clock())
         elif isinstance(error, StreamNotFound):
             self._lose_session(session)
-        elif isinstance(step, ReleaseStream):  # A hub that cannot do that waits until the time to commit is over.
+        elif isinstance(step, ReleaseStream):  # A hub that does not support release waits for its commit timeout.
             session.kept = frozenset(step.keep)
         elif isinstance(step, ExtendLease):
             session.renewed_at = self._clock()
@@ -375,7 +375,7 @@ class ConsumerState:
         ):
             return ExtendLease(session.id)
         if session.is_lost or not session.has_ended or session.is_waiting(ReleaseStream, now):
-            return None  # What is lost is not there to be given back.
+            return None  # A lost stream has nothing to release.
         if session.kept != (keep := session.kept_partitions(now)):
             return ReleaseStream(session.id, keep, frozenset(session.failed))
         return None
@@ -410,7 +410,7 @@ class ConsumerState:
         is_handled = any(each.handled for each in self._sessions.values())
         return self._tried_since + (self._retry_timeout if is_handled else min(GIVE_BACK_TIMEOUT, self._retry_timeout))
 
-    # What the hub takes no more
+    # Refused commits
 
     def _lose_session(self, session: ConsumerSession) -> None:
         """Drop all batches of a stream whose commits the hub refuses; it sends their events again."""

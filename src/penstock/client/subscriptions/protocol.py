@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from penstock.client.http.exchanges import JsonExchange, decode_response
-from penstock.client.registry import EventTypes, PartitionOffsets
+from penstock.client.registry import EventTypeProtocol, PartitionOffsets
 from penstock.client.subscriptions.model import (
     ParkedKey,
     ParkedKeyDetails,
@@ -178,7 +178,9 @@ def subscription_address(url: str, id: str, *path: str) -> str:
 class SubscriptionProtocol:
     """Protocol of the administration of subscriptions of the hub at *url*."""
 
-    def __init__(self, url: str, event_types: EventTypes, *, retry_timeout: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, url: str, event_types: EventTypeProtocol, *, retry_timeout: float, clock: Callable[[], float]
+    ) -> None:
         self._url = url
         self._event_types = event_types
         self._json = JsonExchange(retry_timeout, clock)
@@ -256,7 +258,7 @@ class SubscriptionProtocol:
         dry_run: bool,
     ) -> Exchange[list[ResetPosition]]:
         """Move cursors, all or none, once their streams have ended."""
-        check_reason(reason)  # Here, too: in a dry run nobody else looks at it.
+        check_reason(reason)  # Also for a dry run, in which the hub does not see it.
         time = at.isoformat() if isinstance(at, datetime) else at
         planned = yield from self._plan_resets(id, items, to, time)
         if dry_run or not planned:

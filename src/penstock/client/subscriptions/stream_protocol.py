@@ -295,7 +295,7 @@ class StreamProtocol:
         kind: Any = None,
         make: MakeBatch = SubscriptionBatch,
     ) -> None:
-        given: object = subscription  # Whatever a caller without types has handed in.
+        given: object = subscription  # A caller without types may pass anything.
         if not isinstance(given, str | Mapping):
             allowed = "the id of a subscription, or what to create where it is missing"
             raise BadParameter(parameter="subscription", value=given, allowed=allowed)
@@ -352,7 +352,7 @@ class StreamProtocol:
                 backoff, failures = RetryBackoff(self.retry.max_delay_seconds), 0
                 if is_orderly:
                     continue
-            failures = 0 if is_orderly else failures + 1  # A feed may be quiet for any number of streams.
+            failures = 0 if is_orderly else failures + 1  # A feed may be without events for any number of streams.
             if failures == self.retry.max_attempts:
                 raise failed
             yield Pause(backoff.delay(failed), None if is_orderly else failed)

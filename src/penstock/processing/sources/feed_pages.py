@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.client.http.exchanges import JsonExchange, decode_response
-from penstock.client.registry import EventTypes, hub_address
+from penstock.client.registry import EventTypeProtocol, hub_address
 from penstock.core.log.cursor import FeedCursor, FeedView, feed_mark, parse_cursor
 from penstock.errors import BadPartitionCount, MalformedAnswer, RequirementMissing, StaleSplit, Unavailable
 from penstock.wire.http import Exchange, HttpRequest, is_transient, join_url, retry_until
@@ -71,7 +71,7 @@ class FeedPages:
         self._clock = clock
         self._retry_timeout = retry_timeout
         self._json = JsonExchange(retry_timeout, clock)
-        self._event_types = EventTypes(url, retry_timeout=retry_timeout, clock=clock)
+        self._event_types = EventTypeProtocol(url, retry_timeout=retry_timeout, clock=clock)
 
     def partitions(self) -> Exchange[Partitions]:
         """Return which partitions there are, and what each holds.

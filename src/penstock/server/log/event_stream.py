@@ -33,7 +33,7 @@ from penstock.wire.log.nakadi import (
     HEADER,
     MEDIA_TYPE,
     CursorPlace,
-    PartitionExtent,
+    OffsetExtent,
     StreamLines,
     StreamRequest,
     check_distinct,
@@ -293,7 +293,7 @@ class EventStream:
         return {"type": "http.response.start", "status": 200, "headers": headers}
 
 
-def _positions(header: str | None, extents: Sequence[PartitionExtent]) -> dict[int, int]:
+def _positions(header: str | None, extents: Sequence[OffsetExtent]) -> dict[int, int]:
     """Return the offset wanted next of each partition that is to be read.
 
     Raises:

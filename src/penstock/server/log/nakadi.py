@@ -18,7 +18,7 @@ from penstock.wire.log.nakadi import (
     GivenCursor,
     GivenPair,
     GivenShift,
-    PartitionExtent,
+    OffsetExtent,
     check_distinct,
     cursor_object,
     distance,
@@ -40,7 +40,7 @@ class Look(NamedTuple):
     """A feed, and what each of its partitions had at one look."""
 
     feed: StoredFeed
-    extents: Sequence[PartitionExtent]
+    extents: Sequence[OffsetExtent]
 
 
 async def list_partitions(request: Request) -> Response:
@@ -49,7 +49,7 @@ async def list_partitions(request: Request) -> Response:
     text = Query(request.scope["query_string"]).text("cursors")
     given = [] if text is None else parse_list(text, "cursors")
 
-    def shown_partitions(extents: Sequence[PartitionExtent]) -> list[dict[str, Any]]:
+    def shown_partitions(extents: Sequence[OffsetExtent]) -> list[dict[str, Any]]:
         places = [parse_readable_place(each, extents, f"cursors[{index}]") for index, each in enumerate(given)]
         check_distinct(places)
         others = sorted(set(range(len(extents))) - {place.partition for place in places})
@@ -64,7 +64,7 @@ async def show_partition(request: Request) -> Response:
     consumed = Query(request.scope["query_string"]).text("consumed_offset")
     text = request.path_params["partition"]
 
-    def shown_partition(extents: Sequence[PartitionExtent]) -> dict[str, Any]:
+    def shown_partition(extents: Sequence[OffsetExtent]) -> dict[str, Any]:
         if consumed is not None:
             return _lags([parse_readable_place(GivenCursor(text, consumed), extents)], extents)[0]
         try:
@@ -82,7 +82,7 @@ async def measure_distances(request: Request) -> Response:
     state, name = state_of(request), event_type_of(request)
     body = await read_body(request, state, CURSORS_BYTES_MAX)
 
-    def distances(extents: Sequence[PartitionExtent]) -> list[dict[str, Any]]:
+    def distances(extents: Sequence[OffsetExtent]) -> list[dict[str, Any]]:
         return [distance(each, extents, f"[{index}]") for index, each in enumerate(parse_body(body, GivenPair))]
 
     return await _answer(state, name, distances)
@@ -93,7 +93,7 @@ async def shift_cursors(request: Request) -> Response:
     state, name = state_of(request), event_type_of(request)
     body = await read_body(request, state, CURSORS_BYTES_MAX)
 
-    def cursors(extents: Sequence[PartitionExtent]) -> list[dict[str, Any]]:
+    def cursors(extents: Sequence[OffsetExtent]) -> list[dict[str, Any]]:
         return [shift_cursor(each, extents, f"[{index}]") for index, each in enumerate(parse_body(body, GivenShift))]
 
     return await _answer(state, name, cursors)
@@ -104,7 +104,7 @@ async def measure_lag(request: Request) -> Response:
     state, name = state_of(request), event_type_of(request)
     body = await read_body(request, state, CURSORS_BYTES_MAX)
 
-    def lags(extents: Sequence[PartitionExtent]) -> list[dict[str, Any]]:
+    def lags(extents: Sequence[OffsetExtent]) -> list[dict[str, Any]]:
         given = parse_body(body, GivenCursor)
         return _lags([parse_readable_place(each, extents, f"[{index}]") for index, each in enumerate(given)], extents)
 
@@ -133,7 +133,7 @@ async def look(state: State, name: str) -> Look:
     return await _settled(state, name, lambda: _looked(state.hub, name))
 
 
-async def _answer(state: State, name: str, reckon: Callable[[Sequence[PartitionExtent]], Any]) -> Response:
+async def _answer(state: State, name: str, reckon: Callable[[Sequence[OffsetExtent]], Any]) -> Response:
     """Return what *reckon* makes of what the partitions of a feed have.
 
     It reads the body too, all in one go in a worker thread: there can be tens of thousands of cursors in it.
@@ -146,7 +146,7 @@ def _looked(hub: Hub, name: str) -> Look:
     if len(heads) < feed.partition_count:
         raise EventTypeNotFound(event_type=name)  # Dropped between the two looks.
     ends = [heads[partition_id] for partition_id in feed.partition_ids]
-    return Look(feed, [PartitionExtent(feed.epoch, end.floor, end.next_offset) for end in ends])
+    return Look(feed, [OffsetExtent(feed.epoch, end.floor, end.next_offset) for end in ends])
 
 
 async def _settled(state: State, name: str, find: Callable[[], Found]) -> Found:
@@ -156,5 +156,5 @@ async def _settled(state: State, name: str, find: Callable[[], Found]) -> Found:
     return await state.run(find)
 
 
-def _lags(places: Sequence[CursorPlace], extents: Sequence[PartitionExtent]) -> list[dict[str, Any]]:
+def _lags(places: Sequence[CursorPlace], extents: Sequence[OffsetExtent]) -> list[dict[str, Any]]:
     return [partition_extent_object(extents[partition], partition, position) for partition, position in places]

@@ -33,7 +33,7 @@ from penstock.server.http.requests import read_body
 from penstock.server.http.responses import json_response
 from penstock.server.state import state_of, subscription_of
 from penstock.server.subscriptions.subscriptions import extents_of
-from penstock.wire.log.nakadi import PartitionExtent, parse_time
+from penstock.wire.log.nakadi import OffsetExtent, parse_time
 from penstock.wire.query import printable
 from penstock.wire.subscriptions import (
     STREAM_ID,
@@ -174,12 +174,12 @@ def _commits(hub: Hub, items: Sequence[GivenSubscriptionCursor | None]) -> Seque
     """Read cursors that are to be committed: what partitions hold does not matter, what was sent does."""
 
     @cache
-    def extents(name: str) -> Sequence[PartitionExtent]:
+    def extents(name: str) -> Sequence[OffsetExtent]:
         try:
             feed = hub.registry.recall(_named(name))
         except EventTypeNotFound as error:
             raise _unknown(name) from error
-        return [PartitionExtent(feed.epoch, 0, _ANY)] * feed.partition_count
+        return [OffsetExtent(feed.epoch, 0, _ANY)] * feed.partition_count
 
     return [
         Commit(*parse_committed(each, extents, f"items[{at}]"), each.cursor_token if each else None)
@@ -196,7 +196,7 @@ def _targets(hub: Hub, given: GivenReset) -> Mapping[FeedPartition, int]:
     """
 
     @cache
-    def extents(name: str) -> Sequence[PartitionExtent]:
+    def extents(name: str) -> Sequence[OffsetExtent]:
         try:
             return extents_of(hub, _named(name))
         except EventTypeNotFound as error:

@@ -25,7 +25,7 @@ from penstock.server.http.responses import json_response, warn_of_no_effect
 from penstock.server.state import state_of, subscription_of
 from penstock.storage.store import Head
 from penstock.storage.subscriptions import Session, Slot, Subscription
-from penstock.wire.log.nakadi import PartitionExtent, parse_readable_place
+from penstock.wire.log.nakadi import OffsetExtent, parse_readable_place
 from penstock.wire.query import Query, printable
 from penstock.wire.subscriptions import GivenSubscriptionCursor, list_pages
 
@@ -218,7 +218,7 @@ def subscription_shown(subscription: Subscription) -> dict[str, Any]:
     }
 
 
-def extents_of(hub: Hub, name: str) -> Sequence[PartitionExtent]:
+def extents_of(hub: Hub, name: str) -> Sequence[OffsetExtent]:
     """Return what the partitions of an event type have now, what waits in the outbox included.
 
     Raises:
@@ -226,7 +226,7 @@ def extents_of(hub: Hub, name: str) -> Sequence[PartitionExtent]:
     """
     feed, heads = hub.log.heads(name)
     ends = [heads[partition_id] for partition_id in feed.partition_ids]
-    return [PartitionExtent(feed.epoch, end.floor, end.next_offset) for end in ends]
+    return [OffsetExtent(feed.epoch, end.floor, end.next_offset) for end in ends]
 
 
 def _check_creation(hub: Hub) -> None:

@@ -120,7 +120,7 @@ def _check_count(body: bytes) -> None:
     """Raise TooManyEvents if the array has too many events, before loading them all into memory."""
     text = body.decode(errors="replace")
     at = text.find("[") + 1
-    with suppress(ValueError, RecursionError):  # It is no JSON, which is told by whoever reads it whole.
+    with suppress(ValueError, RecursionError):  # Malformed JSON is reported by the complete parser.
         for _ in range(EVENTS_MAX):
             _, at = _decode_one(text, _BETWEEN.match(text, at).end())  # type: ignore[union-attr]  # It always matches.
         if not text.startswith("]", _BETWEEN.match(text, at).end()):  # type: ignore[union-attr]
@@ -132,7 +132,7 @@ _decode_one: Final = json.JSONDecoder().raw_decode
 
 
 def _malformed(reason: str) -> MalformedBatch:
-    # Clients know the text by Nakadi's words, which come first.
+    # Clients recognize Nakadi's words at the beginning.
     return MalformedBatch(f"Error occurred when parsing event(s). {reason[0].upper()}{reason[1:]}", reason=reason)
 
 
@@ -182,7 +182,7 @@ _Text = str | _Integer | None
 Given = TypeVar("Given")
 
 
-class PartitionExtent(NamedTuple):
+class OffsetExtent(NamedTuple):
     """The range of offsets in a partition."""
 
     epoch: int
@@ -266,7 +266,7 @@ def parse_body(body: bytes, type: type[Given]) -> list[Given]:
 
 
 def parse_place(
-    given: GivenCursor, extents: Sequence[PartitionExtent], at: str = "", *, kind: type[UnusableCursor] = UnusableCursor
+    given: GivenCursor, extents: Sequence[OffsetExtent], at: str = "", *, kind: type[UnusableCursor] = UnusableCursor
 ) -> CursorPlace:
     """Return the partition and position of a cursor; *at* names the cursor in errors.
 
@@ -275,7 +275,7 @@ def parse_place(
     Raises:
         UnusableCursor, of the *kind* given: The partition does not exist, or the offset does not belong to this feed.
 
-    >>> parse_place(GivenCursor("0", "001-0001-000000000000000041"), [PartitionExtent(1, 0, 99)])
+    >>> parse_place(GivenCursor("0", "001-0001-000000000000000041"), [OffsetExtent(1, 0, 99)])
     CursorPlace(partition=0, position=42)
     """
     partition = partition_number(member(given, at, "partition", kind), extents, kind)
@@ -292,7 +292,7 @@ def is_offset(text: str) -> bool:
     return text.upper() == BEGIN or bool(_VERSIONED.fullmatch(text) or _PLAIN.fullmatch(text))
 
 
-def partition_number(text: str, extents: Sequence[PartitionExtent], kind: type[UnusableCursor] = UnusableCursor) -> int:
+def partition_number(text: str, extents: Sequence[OffsetExtent], kind: type[UnusableCursor] = UnusableCursor) -> int:
     """Return the number of a partition.
 
     Raises:
@@ -307,7 +307,7 @@ def partition_number(text: str, extents: Sequence[PartitionExtent], kind: type[U
 
 
 def parse_readable_place(
-    given: GivenCursor, extents: Sequence[PartitionExtent], at: str = "", *, kind: type[UnusableCursor] = UnusableCursor
+    given: GivenCursor, extents: Sequence[OffsetExtent], at: str = "", *, kind: type[UnusableCursor] = UnusableCursor
 ) -> CursorPlace:
     """Return the partition and position of a cursor, if all events after it are available.
 
@@ -366,15 +366,13 @@ def cursor_object(epoch: int, place: CursorPlace) -> dict[str, str]:
     return {"partition": str(place.partition), "offset": offset_text(epoch, place.position - 1)}
 
 
-def partition_extent_object(
-    extent: PartitionExtent, partition: int, position: int | None = None
-) -> dict[str, str | int]:
+def partition_extent_object(extent: OffsetExtent, partition: int, position: int | None = None) -> dict[str, str | int]:
     """Return a partition's object; with a consumer's *position* also its number of unconsumed events."""
     found: dict[str, str | int] = {**partition_object(extent.epoch, partition, extent.floor, extent.next_offset)}
     return found if position is None else found | {"unconsumed_events": extent.next_offset - position}
 
 
-def distance(given: GivenPair, extents: Sequence[PartitionExtent], at: str) -> dict[str, Any]:
+def distance(given: GivenPair, extents: Sequence[OffsetExtent], at: str) -> dict[str, Any]:
     """Return two cursors and the number of events between them, negative if the final one is the earlier.
 
     Raises:
@@ -391,7 +389,7 @@ def distance(given: GivenPair, extents: Sequence[PartitionExtent], at: str) -> d
     return {**shapes, "distance": final.position - initial.position}
 
 
-def shift_cursor(given: GivenShift, extents: Sequence[PartitionExtent], at: str) -> dict[str, str]:
+def shift_cursor(given: GivenShift, extents: Sequence[OffsetExtent], at: str) -> dict[str, str]:
     """Return the cursor shifted by a number of events, forward or back, also beyond the newest event.
 
     Raises:
@@ -430,12 +428,12 @@ def _null(at: str, kind: type[UnusableCursor]) -> UnusableCursor:
     return kind(f'Field "{at}" may not be null', partition=None, offset=None, reason=f"{at} is null")
 
 
-def _position(text: str, partition: int, extent: PartitionExtent, kind: type[UnusableCursor]) -> int:
+def _position(text: str, partition: int, extent: OffsetExtent, kind: type[UnusableCursor]) -> int:
     if text.upper() == BEGIN:
         return extent.floor
     if match := _VERSIONED.fullmatch(text):
         epoch, number = int(match[1], 16), int(match[2])
-    elif _PLAIN.fullmatch(text):  # As Nakadi wrote them before it had timelines.
+    elif _PLAIN.fullmatch(text):  # Nakadi's format before timelines.
         epoch, number = _FIRST_TIMELINE, int(text)
     else:
         reason = f"it is neither of the form {offset_text(extent.epoch, 41)} nor {BEGIN}"
@@ -447,7 +445,7 @@ def _position(text: str, partition: int, extent: PartitionExtent, kind: type[Unu
 
 
 def unusable_cursor(
-    kind: type[UnusableCursor], text: str, partition: int, extent: PartitionExtent, reason: str
+    kind: type[UnusableCursor], text: str, partition: int, extent: OffsetExtent, reason: str
 ) -> UnusableCursor:
     """Return the error, of the *kind* given, for a cursor with offset *text*; it includes the available offsets."""
     known = partition_object(extent.epoch, partition, extent.floor, extent.next_offset)

@@ -61,7 +61,9 @@ def parse_read(query: Query) -> ZeroEventHubRead:
         raise BadParameter(
             parameter="cursor0", value=None, allowed="a cursor for at least one partition, such as cursor0=_first"
         )
-    if query.flag("store_cursor") and (cursorset is None or not cursors):  # They are kept whatever it says.
+    if query.flag("store_cursor") and (
+        cursorset is None or not cursors
+    ):  # Cursors with a cursorset are stored in any case.
         raise BadParameter(parameter="store_cursor", value="1", allowed="it goes with cursorset and cursors")
     return ZeroEventHubRead(
         n=n,
@@ -147,9 +149,9 @@ def _plain_lines(body: bytes, ends: int) -> list[NewEvent] | None:
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None
     again = _encode_lines(events)
-    missing = len(again) - len(body)  # The end of the last line may be.
+    missing = len(again) - len(body)  # The last line may have no line break.
     is_same = again == body if not missing else missing == 1 and again.startswith(body)
-    is_line_each = ends + missing == len(events)  # Within an event that nobody has decoded yet there can be LF.
+    is_line_each = ends + missing == len(events)  # An event that is not decoded yet may contain LF.
     return events if is_same and is_line_each and all(event.data for event in events) else None
 
 

@@ -35,7 +35,7 @@ _BOM: Final = b"\xef\xbb\xbf"
 class FeedLine(msgspec.Struct, gc=False):
     """One line of a feed. Only `data` and `cursor` determine its kind; a line without both is of an unknown kind."""
 
-    # Any: whatever these hold on a line of an unknown kind must not stop the feed.
+    # Any: a line of an unknown kind may contain any values, which must not stop the feed.
     partition: Any = None
     headers: Any = None
     data: msgspec.Raw = _MISSING
@@ -161,7 +161,7 @@ class FeedEvent(Generic[Data]):
         """The event's metadata (eid, occurred_at …), even if the feed's type omits it; empty if the event has none."""
         try:
             metadata = _decode_beside(self._raw).metadata
-        except (msgspec.DecodeError, UnicodeDecodeError):  # Such as a text, of a FeedAPI server.
+        except (msgspec.DecodeError, UnicodeDecodeError):  # Such as a text of a FeedAPI server.
             return {}
         return metadata if isinstance(metadata, dict) else {}
 

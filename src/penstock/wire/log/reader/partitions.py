@@ -114,7 +114,7 @@ def discover(url: str, partition_count: int | None = None) -> Exchange[Discovery
 
 
 class _WirePartition(msgspec.Struct):
-    # FeedAPI's text calls the last two by one name and its examples by another: both are taken.
+    # FeedAPI's text and its examples name the last two differently: both names are accepted.
     id: str | int
     closed: bool | None = None
     starts_after_partition: str | int | None = msgspec.field(name="startsAfterPartition", default=None)
@@ -234,7 +234,7 @@ class ReadState:
         if page.events:
             return
         for number, cursor in asked.items():
-            # A filter can leave an answer empty half-way: only a cursor that stays where it was tells the end.
+            # A filtered response may be empty before the end: only an unchanged cursor is the end.
             if self._partitions[number].closed and page.cursors.get(number) == cursor:
                 self._ends[number] = cursor
 

@@ -361,7 +361,7 @@ class FeedProtocol:
                 if events or state.cursors != before or len(groups) < 2 or self.clock() >= deadline:
                     return Page(events, dict(state.cursors), before)
                 turn += 1
-                if turn > 1:  # A server that does not know `wait` has answered at once.
+                if turn > 1:  # A server that does not support `wait` has responded at once.
                     yield Pause(max(0.0, min(started + TURN_WAIT_SECONDS, deadline) - self.clock()))
 
     def _answer(
@@ -384,7 +384,7 @@ class FeedProtocol:
                 if reader.is_closed and (reader.byte_count > PAGE_BYTES_MAX or reader.event_count > event_count_max):
                     return reader.cut()
             return reader.finish()
-        except ConnectionLost as error:  # A server that breaks off each answer still gets the reader further.
+        except ConnectionLost as error:  # The reader makes progress even if the server breaks off every response.
             return reader.up_to(error)
 
     def _check_until(self, until: Mapping[int, str], cursors: Mapping[int, str]) -> None:
