@@ -11,8 +11,9 @@ import pytest
 
 from penstock.core.events.event import NewEvent
 from penstock.core.registry.definition import NAKADI
-from penstock.core.subscriptions.assignment import FeedPartition, token_of
+from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.core.subscriptions.definition import complete_subscription
+from penstock.core.subscriptions.tokens import token_of
 from penstock.hub.admin.settings import UNAUTHENTICATED
 from penstock.hub.hub import Hub
 from penstock.hub.log.read import Reader

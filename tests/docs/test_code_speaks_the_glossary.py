@@ -22,7 +22,7 @@ ALLOWED = {
         "feeds.py",
         "log/reader/",
         "errors/log.py",
-        "subscriptions/assignment.py",
+        "subscriptions/tokens.py",
         "subscriptions/commits.py",
         "wire/subscriptions.py",
         "storage/subscriptions.py",

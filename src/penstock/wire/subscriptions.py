@@ -13,9 +13,10 @@ from typing import Annotated, Any, Final, NamedTuple
 import msgspec
 
 from penstock.core.registry.definition import Limits
-from penstock.core.subscriptions.assignment import FeedPartition, parked_token_of, token_of
+from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.core.subscriptions.definition import SubscriptionSearch
 from penstock.core.subscriptions.delivery import DeliveryBatch, DeliveryRules
+from penstock.core.subscriptions.tokens import parked_token_of, token_of
 from penstock.errors import BadParameter, BadStreamParameter, UnusableCursor
 from penstock.schema.json_text import why_malformed
 from penstock.wire.groups import check_reason

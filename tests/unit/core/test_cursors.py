@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.core.groups import covered_partitions, slice_of, view_of
 from penstock.core.log.cursor import FeedCursor, FeedView, check_view, feed_mark, parse_cursor, resolve_cursor
-from penstock.core.subscriptions.assignment import (
-    ParkedSpan,
-    is_valid_token,
-    parked_token_of,
-    read_parked_token,
-    token_of,
-)
+from penstock.core.subscriptions.tokens import ParkedSpan, is_valid_token, parked_token_of, read_parked_token, token_of
 from penstock.errors import BadCursor, BadPartitionCount, CursorExpired, StaleSplit
 
 FEED = "order.placed"

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from penstock.core.log import batching
 from penstock.core.registry.definition import NAKADI, PENSTOCK
-from penstock.core.subscriptions.assignment import ParkedSpan, parked_token_of, token_of
 from penstock.core.subscriptions.definition import SubscriptionSearch
 from penstock.core.subscriptions.delivery import DeliveryBatch
+from penstock.core.subscriptions.tokens import ParkedSpan, parked_token_of, token_of
 from penstock.errors import BadParameter, BadStreamParameter, PenstockError, UnusableCursor
 from penstock.wire.log import nakadi as nakadi_stream
 from penstock.wire.log.nakadi import PART_BYTES, OffsetExtent, StreamRequest, parse_stream

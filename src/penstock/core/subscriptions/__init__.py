@@ -1,1 +1,1 @@
-"""The rules of subscriptions: their definition, the assignment of partitions, and delivery."""
+"""The rules of subscriptions: their definition, the assignment of partitions, delivery, and cursor tokens."""

@@ -22,7 +22,8 @@ from typing import Final, NamedTuple, overload
 import msgspec
 
 from penstock.core.log.batching import EVENT_OVERHEAD
-from penstock.core.subscriptions.assignment import FeedPartition, ParkedSpan
+from penstock.core.subscriptions.assignment import FeedPartition
+from penstock.core.subscriptions.tokens import ParkedSpan
 
 
 class DeliveryRules(msgspec.Struct, frozen=True, kw_only=True):

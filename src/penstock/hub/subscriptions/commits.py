@@ -12,13 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
-from penstock.core.subscriptions.assignment import (
-    FeedPartition,
-    ParkedSpan,
-    is_parked_token,
-    is_valid_token,
-    read_parked_token,
-)
+from penstock.core.subscriptions.assignment import FeedPartition
+from penstock.core.subscriptions.tokens import ParkedSpan, is_parked_token, is_valid_token, read_parked_token
 from penstock.errors import (
     CommitRefused,
     DatabaseUnavailable,

@@ -30,7 +30,7 @@ from itertools import count
 from typing import Final, NamedTuple
 
 from penstock.core.registry.event_type import StoredFeed
-from penstock.core.subscriptions.assignment import FeedPartition, ParkedSpan
+from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.core.subscriptions.delivery import (
     COMMIT_TIMEOUT,
     DeliveryBatch,
@@ -39,6 +39,7 @@ from penstock.core.subscriptions.delivery import (
     JoinedEvents,
     SubscriptionDelivery,
 )
+from penstock.core.subscriptions.tokens import ParkedSpan
 from penstock.errors import Blocked, CursorExpired, DatabaseUnavailable, HubStopped, PenstockError, SubscriptionNotFound
 from penstock.hub.feeds import existing_feed
 from penstock.hub.log.read import Reader, Reading, Reads, Rows, next_events, take_events

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.subscriptions.assignment import ParkedSpan, parked_token_of, token_of
+from penstock.core.subscriptions.tokens import ParkedSpan, parked_token_of, token_of
 from penstock.errors import (
     CommitRefused,
     DatabaseUnavailable,

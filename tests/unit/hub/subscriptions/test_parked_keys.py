@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.core.subscriptions.assignment import ParkedSpan, parked_token_of
 from penstock.core.subscriptions.delivery import COMMIT_TIMEOUT
+from penstock.core.subscriptions.tokens import ParkedSpan, parked_token_of
 from penstock.errors import DatabaseUnavailable, ParkedNotFound, SubscriptionNotFound
 from penstock.hub.subscriptions.commits import Commit
 from penstock.hub.subscriptions.parking import Parking
