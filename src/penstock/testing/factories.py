@@ -27,7 +27,7 @@ from penstock.wire.log.reader.pages import Data, TypedEvent
 
 
 def an_event_type(name: str = "order.placed", **definition: Any) -> dict[str, Any]:
-    """Return the definition of an event type, as `Hub.create_event_type` takes it, and `Client`'s its members.
+    """Return the definition of an event type, as `Hub.registry.create` takes it, and `Client`'s its members.
 
     Its category is undefined, and it has one partition; *definition* are any members of Nakadi's shape. What a hub
     insists on besides is filled in.
@@ -87,7 +87,7 @@ def a_new_event(
     headers: Mapping[str, str] | None = None,
     partition: int | None = None,
 ) -> NewEvent:
-    """Return *event*, by default `an_event()`, as `Hub.publish` takes it, with what accompanies it.
+    """Return *event*, by default `an_event()`, as `Hub.log.publish` takes it, with what accompanies it.
 
     >>> bytes(a_new_event({"n": 1.5}, key="7").data)
     b'{"n":1.5}'

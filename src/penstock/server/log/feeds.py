@@ -177,7 +177,7 @@ class _Parts:
         self._at = 0
 
     def submit(self, *, looks: bool = True) -> "tuple[Future[PublishResult | None] | None, bool]":
-        """Submit the next part; tell whether another one follows. None: there is no event. See `Hub.submit`."""
+        """Submit the next part; tell whether another one follows. None: there is no event. See `Log.submit`."""
         events, lines = self._read = self._read or zeroeventhub.parse_lines(self._body)
         if not events:
             return None, False

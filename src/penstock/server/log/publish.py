@@ -45,7 +45,7 @@ class Submit(Protocol[Result_co]):
     """Hands a body's events to the hub; *looks* says whether that may wait for the database."""
 
     def __call__(self, *, looks: bool = True) -> Result_co:
-        """See `Hub.submit`."""
+        """See `Log.submit`."""
 
 
 async def submitted(state: State, submit: Submit[Result_co], *, is_small: bool) -> Result_co:
