@@ -8,8 +8,9 @@ from uuid import uuid4
 
 import msgspec
 
-from penstock.core.events.encoding import encode_event, fill_metadata
+from penstock.core.events.encoding import encode_event
 from penstock.core.events.event import NewEvent, check_events, check_headers, check_key, check_sizes, one_line
+from penstock.core.events.metadata import fill_metadata
 from penstock.core.log.acceptance import ParsedBatch, accept
 from penstock.errors import EventTooLarge, InvalidEvent, PartitionRefused, PenstockError
 from penstock.outbox.event_types import CachedEventType

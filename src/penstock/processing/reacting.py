@@ -10,8 +10,9 @@ from uuid import UUID
 
 from penstock.client.client import Client
 from penstock.client.log.publishing import Event
-from penstock.core.events.encoding import encode_event, fill_metadata
+from penstock.core.events.encoding import encode_event
 from penstock.core.events.event import NewEvent
+from penstock.core.events.metadata import fill_metadata
 from penstock.errors import BadParameter
 from penstock.processing.effects import Effect, effect_id
 from penstock.processing.engine.outcome import Outcome, done, done_to

@@ -16,7 +16,8 @@ import pydantic.dataclasses
 import pytest
 
 import penstock
-from penstock.core.events.encoding import encode_event, fill_metadata, is_one_event
+from penstock.core.events.encoding import encode_event, is_one_event
+from penstock.core.events.metadata import fill_metadata
 from penstock.errors import BadParameter, InvalidEvent
 from penstock.schema.models import DataChange
 

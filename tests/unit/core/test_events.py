@@ -11,9 +11,6 @@ from hypothesis import strategies as st
 from penstock.core.events.event import (
     EVENT_BYTES_MAX,
     HEADERS_BYTES_MAX,
-    SERVER_MEMBERS,
-    WRITTEN_BYTES_MAX,
-    Enrichment,
     check_event,
     check_events,
     check_headers,
@@ -22,8 +19,13 @@ from penstock.core.events.event import (
     check_size,
     check_sizes,
     derived_headers,
-    drop_server_members,
     one_line,
+)
+from penstock.core.events.metadata import (
+    SERVER_MEMBERS,
+    WRITTEN_BYTES_MAX,
+    Enrichment,
+    drop_server_members,
     written_bytes,
 )
 from penstock.core.registry.definition import NAME_CHARS_MAX

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.events.event import SERVER_MEMBERS
+from penstock.core.events.metadata import SERVER_MEMBERS
 from penstock.schema.effective import metadata_schema
 from penstock.spark.json_columns import METADATA, event_columns, merged
 

@@ -16,8 +16,9 @@ from uuid import UUID
 import msgspec
 
 from penstock.client.registry import EventTypeProtocol, hub_address
-from penstock.core.events.encoding import encode_event, fill_metadata, is_one_event
+from penstock.core.events.encoding import encode_event, is_one_event
 from penstock.core.events.event import NewEvent, check_event, check_size
+from penstock.core.events.metadata import fill_metadata
 from penstock.errors import (
     AlreadyPublished,
     ConnectionLost,

@@ -1,4 +1,4 @@
-"""Encodes a producer's event as JSON, fills in its id and time, and refuses values that JSON would change silently.
+"""Encodes a producer's event as JSON, and refuses values that JSON would change silently.
 
 The JSON encoder writes null for a float that is not finite. It also rounds the offset of a time zone to minutes; local
 mean times, and zones before standard time was introduced, have seconds.
@@ -7,11 +7,10 @@ mean times, and zones before standard time was introduced, have seconds.
 import marshal
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
 from datetime import UTC, datetime, time, timedelta
 from typing import Any, Final, NamedTuple
-from uuid import UUID
 
 import msgspec
 
@@ -123,9 +122,7 @@ _LISTS: Final = frozenset([list, tuple, set, frozenset])
 _CHECKED: Final = frozenset([float, *TIMES])
 
 
-_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode: Final = msgspec.json.encode
-_FILLED: Final = ("eid", "occurred_at")
 _SHOWN_CHARS: Final = 80
 
 
@@ -163,35 +160,6 @@ def is_one_event(value: Any) -> bool:
     """
     single = isinstance(value, Mapping | bytes | bytearray | memoryview | msgspec.Raw | msgspec.Struct | str | type)
     return single or is_pydantic(type(value)) or is_dataclass(value)
-
-
-def fill_metadata(raw: bytes, *, eid: Callable[[], UUID], occurred_at: Callable[[], datetime]) -> bytes:
-    """Return the event *raw* with an id and a time in its metadata if they are missing; other bytes do not change.
-
-    A null in the metadata, or as the metadata, counts as missing: models write null for unset fields.
-
-    Raises:
-        InvalidEvent: the metadata is not an object.
-
-    >>> fill_metadata(b'{"n":1.50}', eid=lambda: UUID(int=7), occurred_at=lambda: datetime(2026, 11, 20, tzinfo=UTC))
-    b'{"n":1.50,"metadata":{"eid":"00000000-0000-0000-0000-000000000007","occurred_at":"2026-11-20T00:00:00.000Z"}}'
-    """
-    try:
-        event = _members(raw)
-        given = _members(event["metadata"]) if bytes(event.get("metadata", _NULL)) != _NULL else {}
-    except msgspec.DecodeError:
-        raise InvalidEvent(reason="its metadata is not an object") from None
-    nulls = [name for name, value in given.items() if bytes(value) == _NULL]
-    if not nulls and "eid" in given and "occurred_at" in given:
-        return raw
-    metadata = {name: value for name, value in given.items() if name not in nulls or name in _FILLED}
-    if "eid" in nulls or "eid" not in given:
-        metadata["eid"] = msgspec.Raw(_encode(str(eid())))
-    if "occurred_at" in nulls or "occurred_at" not in given:
-        moment = occurred_at().astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        metadata["occurred_at"] = msgspec.Raw(_encode(moment))
-    event["metadata"] = msgspec.Raw(_encode(metadata))
-    return _encode(event)
 
 
 def describe_mismatch(value: Any, right: str) -> str:

@@ -1,7 +1,6 @@
-"""Events: the rules for published events, and the metadata of business and data events.
+"""Events: the rules for published events, and the headers that follow from an event.
 
-The hub completes the metadata and derives headers from it. Events of one feed that share a key form a stream, the unit
-of order; `stream_name` names it.
+Events of one feed that share a key form a stream, the unit of order; `stream_name` names it.
 """
 
 import re
@@ -10,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from penstock.core.events.metadata import written_bytes
 from penstock.errors import EventTooLarge, InvalidEvent, MalformedEvent, PenstockError
 from penstock.schema.json_text import (
     DEPTH_MAX,
@@ -35,115 +35,6 @@ def stream_name(event_type: str, partition: int, key: str | None, *, is_hashed: 
     if is_hashed and key is not None:
         return f"{event_type}-{key}"
     return f"{event_type}-{partition}_{key or ''}"
-
-
-SERVER_MEMBERS: Final = frozenset(["received_at", "version", "published_by", "partition", "event_type"])
-"""Members of the metadata that the hub always writes itself."""
-PUBLISHER: Final = "unauthenticated"
-"""Value of `published_by` while requests are not authenticated."""
-WRITTEN_BYTES_MAX: Final = 640
-"""Upper bound of the bytes that a hub writes into the metadata: the event type's name has up to 255 characters, the
-flow id 128, the rest is short."""
-
-_split: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_encode_json: Final = msgspec.json.encode
-
-
-class _Envelope(msgspec.Struct):
-    metadata: msgspec.Raw
-
-
-_open: Final = msgspec.json.Decoder(_Envelope).decode
-
-
-class Enrichment:
-    """Completes the metadata of events that are published together, like Nakadi's enrichment."""
-
-    def __init__(self, *, event_type: str, version: str, received_at: str, flow_id: str | None) -> None:
-        """Prepare the members that all events get; *flow_id* is for events that have none."""
-        self._same = {
-            "event_type": event_type,
-            "received_at": received_at,
-            "published_by": PUBLISHER,
-            "version": version,
-        }
-        self._flow_id = flow_id
-        self._ends: dict[tuple[int, bool], bytes] = {}
-
-    def complete(self, raw: bytes, event: dict[str, Any], partition: int) -> bytes:
-        """Return *raw* with its metadata completed; all bytes outside of the metadata stay the same.
-
-        >>> raw = b'{"n": 1.0, "metadata": {"eid":"x"}}'
-        >>> enrichment = Enrichment(event_type="t", version="1.0.0", received_at="now", flow_id=None)
-        >>> enrichment.complete(raw, {"metadata": {"eid": "x"}}, 0).startswith(b'{"n": 1.0, "metadata": {"eid":"x","')
-        True
-        """
-        metadata = event["metadata"]
-        end = self._end(partition, bool(metadata.get("flow_id")))
-        given = bytes(_open(raw).metadata)
-        before, _, after = raw.partition(given)
-        if given in after:
-            before, after = _split_metadata(raw)
-        if metadata and SERVER_MEMBERS.isdisjoint(metadata) and metadata.get("flow_id") != "":
-            completed = given[:-1] + end
-        else:
-            kept = {name: value for name, value in metadata.items() if name not in SERVER_MEMBERS}
-            if kept.get("flow_id") == "":
-                del kept["flow_id"]
-            completed = _encode_json(kept)[:-1] + (end if kept else b"{" + end[1:])
-        return before + completed + after
-
-    def _end(self, partition: int, has_flow_id: bool) -> bytes:
-        """Return the bytes that the hub appends to the metadata."""
-        key = partition, has_flow_id
-        if key not in self._ends:
-            written = self._same | {"partition": str(partition)}
-            if self._flow_id and not has_flow_id:
-                written["flow_id"] = self._flow_id
-            self._ends[key] = b"," + _encode_json(written)[1:]
-        return self._ends[key]
-
-
-def drop_server_members(events: list[dict[str, Any]]) -> None:
-    """Remove from decoded events, in place, the metadata that a hub has written, except for the partition."""
-    for event in events:
-        metadata = event.get("metadata")
-        if type(metadata) is dict and not _DROPPED.isdisjoint(metadata):
-            event["metadata"] = {name: value for name, value in metadata.items() if name not in _DROPPED}
-
-
-_DROPPED: Final = SERVER_MEMBERS - {"partition"}
-
-
-def _split_metadata(raw: bytes) -> tuple[bytes, bytes]:
-    """Return the bytes of *raw* before and after the value of its member `metadata`."""
-    end = 0
-    for name, value in _split(raw).items():
-        key = _KEY.match(raw, end)
-        start, end = key.end(), key.end() + len(bytes(value))  # type: ignore[union-attr]  # Each member has one.
-        if name == "metadata":
-            break
-    return raw[:start], raw[end:]
-
-
-_KEY: Final = re.compile(rb'[{,\s]*"(?:[^"\\]|\\.)*"\s*:\s*')
-
-
-def written_bytes(raw: bytes) -> int:
-    """Return the number of bytes in the metadata of *raw* that a hub can have written.
-
-    >>> written_bytes(b'{"metadata":{"partition":"0","eid":"x"}}') == len('"partition":"0",')
-    True
-    """
-    try:
-        metadata = _split(_split(raw)["metadata"])
-    except (KeyError, msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return 0
-    sizes = (len(name) + len(value) + len('"":,') for name, value in metadata.items() if name in _MAYBE_WRITTEN)
-    return min(sum(sizes), WRITTEN_BYTES_MAX)
-
-
-_MAYBE_WRITTEN: Final = SERVER_MEMBERS | {"flow_id"}
 
 
 def derived_headers(event: dict[str, Any], *, event_type: str, kind: str | None, key: str | None) -> dict[str, str]:

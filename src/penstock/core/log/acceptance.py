@@ -14,7 +14,6 @@ import msgspec
 
 from penstock.core.events.encoding import describe_mismatch
 from penstock.core.events.event import (
-    WRITTEN_BYTES_MAX,
     NewEvent,
     check_events,
     check_headers,
@@ -22,12 +21,11 @@ from penstock.core.events.event import (
     check_kind,
     check_size,
     derived_headers,
-    drop_server_members,
     first_large,
     is_key,
     one_line,
-    written_bytes,
 )
+from penstock.core.events.metadata import WRITTEN_BYTES_MAX, drop_server_members, written_bytes
 from penstock.core.events.partitioning import hash_partition, key_text, random_partitions
 from penstock.core.registry.event_type import EventType
 from penstock.errors import EventTooLarge, InvalidEvent, PartitionRefused

@@ -15,7 +15,8 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 import msgspec
 
 from penstock.core.events.encoding import describe_mismatch
-from penstock.core.events.event import EVENT_BYTES_MAX, SERVER_MEMBERS
+from penstock.core.events.event import EVENT_BYTES_MAX
+from penstock.core.events.metadata import SERVER_MEMBERS
 from penstock.core.fields import Definition, DefinitionReader, Violation, raise_violations
 from penstock.errors import InvalidEventType, MalformedEventType, UnsupportedMediaType
 from penstock.schema.effective import metadata_schema

@@ -5,7 +5,8 @@ from typing import Final, NamedTuple, TypeAlias, TypedDict
 
 import msgspec
 
-from penstock.core.events.event import Enrichment, NewEvent, Row, check_sizes, one_line_each
+from penstock.core.events.event import NewEvent, Row, check_sizes, one_line_each
+from penstock.core.events.metadata import Enrichment
 from penstock.core.log.acceptance import ParsedBatch, Partitioner, accept, assign_partitions
 from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import (
