@@ -13,8 +13,7 @@ from bench.place import file_of
 from penstock.core.log.cursor import FeedCursor, FeedView, feed_mark
 from penstock.hub.hub import Hub
 from penstock.storage import open_store
-from penstock.storage.sqlite.events import place_of
-from penstock.storage.sqlite.shape import BEGINS
+from penstock.storage.sqlite.log.events import BEGINS, place_of
 from penstock.testing.factories import an_event_type
 
 ANY_OBJECT: Final[Mapping[str, Any]] = {}

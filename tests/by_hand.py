@@ -128,7 +128,7 @@ class Scene:
     def held_seconds(self) -> list[float]:
         """For how long each stream that has ended may still commit."""
         with self.hub.store.read() as tx:
-            now = tx.subscriptions.now()
+            now = tx.now()
         return [(each.holds_until - now) / 1e6 for each in self.look().sessions if each.holds_until is not None]
 
     def lose(self, count: int, partition: int = 0) -> None:

@@ -10,7 +10,7 @@ from bench.events import EVENT_BYTES, event
 from bench.load.program import Run, serve
 from bench.place import file_of
 from penstock.storage.sqlite.connection import connect
-from penstock.storage.sqlite.events import place_of
+from penstock.storage.sqlite.log.events import place_of
 
 _INSERT = """INSERT INTO penstock_event (place, received_at, shape, key, kind, headers, data)
              VALUES (?, ?, ?, ?, ?, ?, ?)"""

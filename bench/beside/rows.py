@@ -9,9 +9,9 @@ from bench.place import file_of
 from penstock.cli.serve import keep_large_blocks
 from penstock.hub.log.read import CHUNK_ROWS
 from penstock.storage import open_store
+from penstock.storage.log.events import Frame
 from penstock.storage.sqlite.connection import CACHE_KIB
-from penstock.storage.sqlite.events import place_of
-from penstock.storage.store import Frame
+from penstock.storage.sqlite.log.events import place_of
 from penstock.wire.log.zeroeventhub import line_frame
 
 _ROWS = "SELECT data FROM penstock_event WHERE place >= ? AND place < ? ORDER BY place"
@@ -39,7 +39,7 @@ def _joins_in_sql(url: str, partition_id: int) -> Any:
 
     def joined(start: int, stop: int) -> bytes:
         with store.read() as tx:
-            return tx.events.lines(partition_id, start, stop, frame, None).body
+            return tx.log.read_lines(partition_id, start, stop, frame, None).body
 
     return joined
 

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from penstock.storage.sqlite.events import place_of
+from penstock.storage.sqlite.log.events import place_of
 
 _ROWS = "SELECT data FROM penstock_event WHERE place >= ? ORDER BY place LIMIT ?"
 

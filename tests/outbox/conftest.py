@@ -22,7 +22,7 @@ def migrate(url: str) -> str:
         store.migrate()
         with store.write() as tx:
             for category in ("undefined", "business", "data"):
-                tx.feeds.insert(EventType.parse(an_event_type(category, category=category)), at=1)
+                tx.registry.insert(EventType.parse(an_event_type(category, category=category)), at=1)
     return url
 
 

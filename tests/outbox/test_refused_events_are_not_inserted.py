@@ -70,21 +70,21 @@ def an_event_type_of(name: str, **definition: Any) -> EventType:
 def create_types(url: str, types: dict[str, dict[str, Any]] = TYPES) -> None:
     with closing(open_store(url)) as store, store.write() as tx:
         for name, definition in types.items():
-            tx.feeds.insert(an_event_type_of(name, **definition), at=1)
+            tx.registry.insert(an_event_type_of(name, **definition), at=1)
 
 
 def change(url: str, name: str, **definition: Any) -> None:
     """Let the event type *name* be another one, as the hub does that has been asked to."""
     with closing(open_store(url)) as store, store.write() as tx:
-        feed = tx.feeds.lock(name)
+        feed = tx.registry.find(name, lock=True)
         assert feed is not None
-        tx.feeds.update(feed, an_event_type_of(name, **definition), at=1)
+        tx.registry.update(feed, an_event_type_of(name, **definition), at=1)
 
 
 def hub_refuses(url: str, name: str, event: Any, beside: dict[str, Any]) -> PenstockError:
     """Return the error with which the hub would reject the event, were it in the outbox."""
     with closing(open_store(url)) as store, store.read() as tx:
-        feed = tx.feeds.find(name)
+        feed = tx.registry.find(name)
     assert feed is not None
     with pytest.raises(PenstockError) as refused:
         prepare(feed, NewEvents([NewEvent.of(encode_event(event), **beside)]), now=1)
@@ -128,7 +128,7 @@ def test_publish_follows_a_change_of_the_event_type(plain_service: Service) -> N
     service.transact(publishes("order", {"customer": "Ada"}))
 
     with closing(open_store(service.url)) as store, store.write() as tx:
-        tx.feeds.delete("order")
+        tx.registry.delete("order")
     with pytest.raises(EventTypeNotFound):
         service.transact(publishes("order", {"customer": "Ada"}))
     service.transact(publishes("order", {}, allow_unknown_type=True))
@@ -192,9 +192,9 @@ def test_a_refusal_by_a_changed_event_type_leaves_no_transaction_of_sqlite_open(
 def test_publish_does_not_wait_for_an_uncommitted_change_of_the_event_type(postgres_hub: str) -> None:
     create_types(postgres_hub, {"order": TYPES["order"]})
     with closing(open_store(postgres_hub)) as store, store.write() as tx:
-        feed = tx.feeds.lock("order")
+        feed = tx.registry.find("order", lock=True)
         assert feed is not None
-        tx.feeds.update(feed, an_event_type_of("order"), at=1)
+        tx.registry.update(feed, an_event_type_of("order"), at=1)
         with psycopg.connect(postgres_hub) as session:
             session.execute("SET lock_timeout = '1ms'")
             publish(session, "order", {"order_id": 7})

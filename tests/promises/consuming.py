@@ -19,7 +19,7 @@ from penstock.errors import (
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.commits import Commit
 from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS
-from penstock.storage.subscriptions import Subscription
+from penstock.storage.subscriptions import StoredSubscription
 
 RULES: Final = DeliveryRules(
     max_uncommitted=20, batch_limit=5, flush_timeout=0.001, commit_timeout=1.0, bytes_max=1 << 20
@@ -69,7 +69,7 @@ def _act(hub: Hub, names: list[str], chance: Random) -> str:
     return _stream(hub, subscription, chance)
 
 
-def _stream(hub: Hub, subscription: Subscription, chance: Random) -> str:
+def _stream(hub: Hub, subscription: StoredSubscription, chance: Random) -> str:
     stream = hub.subscriptions.streams.open(subscription.id, frozenset(), RULES)
     done = "streamed"
     try:

@@ -18,7 +18,7 @@ from penstock.hub.background import Clock, system_clock
 from penstock.hub.hub import Hub
 from penstock.hub.log.read import WantedPartition
 from penstock.storage import Store, open_store
-from penstock.storage.store import Block, Frame, KindFilter
+from penstock.storage.log.events import Block, Frame, KindFilter
 from penstock.testing.factories import an_event_type
 from tests.store_contract import Database, database_at
 
@@ -129,8 +129,8 @@ def slow_append(store: Store, hub: Hub, data: bytes = b'{"by":"slow"}', name: st
     """Append an event to partition 0 as a hub that is slow between its lock and its commit: while the block runs."""
     partition_id = hub.registry.load(name).partition_ids[0]
     with store.write() as tx:
-        head = tx.events.lock_heads([partition_id])[partition_id]
-        tx.events.append([Block(partition_id, head.next_offset, head.received_at, [(None, None, None, data)])])
+        head = tx.log.find_heads([partition_id], lock=True)[partition_id]
+        tx.log.append([Block(partition_id, head.next_offset, head.received_at, [(None, None, None, data)])])
         yield
 
 

@@ -12,7 +12,7 @@ from penstock.hub import committer as commit
 from penstock.hub.hub import Hub
 from penstock.hub.log.outbox import MOVE_ROWS
 from penstock.storage import Store, Tx, open_store
-from penstock.storage.opening import Opening
+from penstock.storage.store import AppendPlan
 from tests.promises.scene import PATIENCE_SECONDS, create, event, fill_outbox, hub_on, rows_of, until
 
 MOVES = 4
@@ -34,10 +34,10 @@ class BesiegedStore:
         return getattr(self._store, name)
 
     @contextmanager
-    def write(self, *, patient: bool = True, opening: Opening | None = None) -> Iterator[Tx]:
+    def write(self, *, patient: bool = True, plan: AppendPlan | None = None) -> Iterator[Tx]:
         self.writes += 1
         self.at_write()
-        with self._store.write(patient=patient, opening=opening) as tx:
+        with self._store.write(patient=patient, plan=plan) as tx:
             yield tx
         fill_outbox(self._url, 2 * MOVE_ROWS, "busy")
         self.inserted += 2 * MOVE_ROWS
@@ -98,7 +98,7 @@ def test_read_waits_only_for_rows_that_were_committed_before_it(
     assert hub.log.settle("busy")
     head = hub.log.reader.open("busy", None, [], 1).feed.partition_ids[0]
     with store.read() as tx:
-        moved = tx.events.heads([head])[head].next_offset
+        moved = tx.log.find_heads([head])[head].next_offset
     ((left,),) = rows_of(sqlite_url, "SELECT count(*) FROM penstock_outbox")
 
     assert ROWS <= moved < ROWS + 2 * MOVE_ROWS

@@ -116,13 +116,13 @@ def test_change_waits_for_an_append_under_way(migrated_postgres_url: str) -> Non
 
         def change() -> StoredFeed:
             with store.write() as tx:
-                old = tx.feeds.lock(NAME)
+                old = tx.registry.find(NAME, lock=True)
                 assert old is not None
                 return change_in(tx, old, 2)
 
         with store.write() as tx:
-            tx.events.lock_heads(before.partition_ids)
-            tx.events.append([row(before.partition_ids[0], 0)])
+            tx.log.find_heads(before.partition_ids, lock=True)
+            tx.log.append([row(before.partition_ids[0], 0)])
             changing = threads.submit(change)
             until(lambda: waiting_for_locks(migrated_postgres_url) == 1, "the change waits for the append")
             append(store, row(beside.partition_ids[0], 0))  # Nobody else waits.
@@ -130,14 +130,14 @@ def test_change_waits_for_an_append_under_way(migrated_postgres_url: str) -> Non
 
         after = changing.result(300)
         with store.read() as tx:
-            heads = tx.events.heads(after.partition_ids)
+            heads = tx.log.find_heads(after.partition_ids)
     assert [heads[each][:3] for each in after.partition_ids] == [(after.revision, 0, 1), (after.revision, 0, 0)]
 
 
 def publish_across(hub: Hub, url: str, change: Callable[[Tx, StoredFeed], object]) -> Told:
     """Change the event type as another process, while a prepared publish waits to be appended."""
     with closing(open_store(url)) as other, other.write() as tx:
-        locked = tx.feeds.lock(NAME)
+        locked = tx.registry.find(NAME, lock=True)
         assert locked is not None
         told = hub.log.submit(NAME, [a_new_event(a_business_event(number)) for number in EVENTS])
         if url.startswith("postgres"):
@@ -148,7 +148,7 @@ def publish_across(hub: Hub, url: str, change: Callable[[Tx, StoredFeed], object
 
 
 def change_in(tx: Tx, old: StoredFeed, partitions: int, **members: object) -> StoredFeed:
-    tx.feeds.update(old, EventType.of(old.event_type.definition | members, partitions), FIRST_AT)
-    found = tx.feeds.find(old.name)
+    tx.registry.update(old, EventType.of(old.event_type.definition | members, partitions), FIRST_AT)
+    found = tx.registry.find(old.name)
     assert found is not None
     return found

@@ -43,7 +43,7 @@ def test_dropping_an_event_type_removes_its_events_only(url: str) -> None:
     with hub_on(url) as hub:  # … and goes on in the next hub.
         for _ in range(100):
             with hub.store.write() as tx:
-                if not tx.feeds.purge(1000):
+                if not tx.registry.sweep(1000):
                     break
         assert rows_of(url, "SELECT count(*) FROM penstock_event")[0][0] == 2
         assert [each["n"] for each in feed(hub, name="kept.one")] == ["kept", "later"]

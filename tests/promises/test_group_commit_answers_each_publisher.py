@@ -37,7 +37,7 @@ FAILING_AT_COMMIT = {
 def block_committer(hub: Hub, url: str) -> Iterator[Tx]:
     """Keep the committer from committing while the block runs: publishes submitted in it become a group."""
     with closing(open_store(url)) as store, store.write() as tx:
-        tx.events.lock_heads(sorted(part for each in hub.registry.list() for part in each.partition_ids))
+        tx.log.find_heads(sorted(part for each in hub.registry.list() for part in each.partition_ids), lock=True)
         first = hub.log.submit("first.one", [event({"n": "first"})])
         until(first.running, "the committer waits with this one")
         yield tx
@@ -109,9 +109,9 @@ def test_publish_prepared_before_its_event_type_was_recreated_is_prepared_again(
         kept = [hub.log.submit("kept.one", [event({"n": n})]) for n in range(3)]
         fit = hub.log.submit(NAME, [event({"id": 7, "n": n}) for n in range(5)])
         unfit = hub.log.submit(NAME, [event({"id": 1}), event({"n": "no id"})], lines=[3, 8])
-        tx.feeds.delete(NAME)
+        tx.registry.delete(NAME)
         again = {"partition_count": 4, "partition_strategy": "hash", "partition_key_fields": ["id"]}
-        tx.feeds.insert(EventType.parse(an_event_type(NAME, **again)), 1)
+        tx.registry.insert(EventType.parse(an_event_type(NAME, **again)), 1)
 
     published = fit.result(300)
     ((partition, next_offset),) = published.next_offsets.items()
@@ -129,7 +129,7 @@ def test_publishes_to_an_event_type_dropped_before_the_commit_fail_alone(hub: Hu
     with block_committer(hub, url) as tx:
         lost = [hub.log.submit(NAME, [event({"n": n})]) for n in range(3)]
         kept = [hub.log.submit("kept.one", [event({"n": n})]) for n in range(3)]
-        tx.feeds.delete(NAME)
+        tx.registry.delete(NAME)
 
     for each in lost:
         with pytest.raises(EventTypeNotFound):

@@ -7,7 +7,7 @@ from pathlib import Path
 from penstock.core.log.cursor import FIRST
 from penstock.hub.hub import Hub
 from penstock.hub.log.read import WantedPartition
-from penstock.storage.store import CHUNK_BYTES
+from penstock.storage.log.events import CHUNK_BYTES
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.promises.scene import JOINED, NAME, Remote, event, hub_on
 

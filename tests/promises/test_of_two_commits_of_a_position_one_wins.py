@@ -9,7 +9,7 @@ import pytest
 from penstock.core.groups import GroupReset, PositionCommit, ResetTarget
 from penstock.errors import GroupKindDiffers, GroupNotFound, PositionMoved
 from penstock.hub.hub import Hub
-from penstock.storage.groups import Which
+from penstock.storage.groups import GroupFilter
 from tests.exhaustive import examples
 from tests.producing import together
 from tests.promises.scene import NAME, event, hub_on
@@ -97,7 +97,7 @@ def test_commits_resets_looks_and_deletions_of_a_group_never_deadlock(hubs: list
 
     def look(hub: Hub) -> None:
         for _ in range(EVENTS):
-            hub.groups.look(hub.groups.list(Which(), 9))
+            hub.groups.look(hub.groups.list(GroupFilter(), 9))
 
     def forget(hub: Hub) -> None:
         for _ in range(EVENTS):

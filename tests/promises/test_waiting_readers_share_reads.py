@@ -11,8 +11,8 @@ from starlette.testclient import TestClient
 from penstock.hub.hub import Hub
 from penstock.server import HubApp
 from penstock.server.state import WORKERS
-from penstock.storage.postgres.events import PostgresEvents
-from penstock.storage.sqlite.events import SqliteEvents
+from penstock.storage.postgres.log.events import PostgresLog
+from penstock.storage.sqlite.log.events import SqliteLog
 from tests.promises.scene import NAME, create, event, hub_on, until
 
 WAITERS = 60
@@ -67,13 +67,13 @@ def app(elsewhere: Hub, url: str) -> Iterator[App]:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """A list that gets an item for each read of events as lines."""
     reads: list[Any] = []
-    for kind in (SqliteEvents, PostgresEvents):
+    for kind in (SqliteLog, PostgresLog):
 
-        def lines(*given: Any, read: Any = kind.lines) -> Any:
+        def lines(*given: Any, read: Any = kind.read_lines) -> Any:
             reads.append(given)
             return read(*given)
 
-        monkeypatch.setattr(kind, "lines", lines)
+        monkeypatch.setattr(kind, "read_lines", lines)
     return reads
 
 

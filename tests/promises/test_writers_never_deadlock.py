@@ -21,7 +21,8 @@ from penstock.hub.batches.batches import digest_of
 from penstock.hub.producers.producers import DAY_SECONDS
 from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS
 from penstock.storage import Store, open_store
-from penstock.storage.store import Position, Tx
+from penstock.storage.groups import Position
+from penstock.storage.store import Tx
 from penstock.testing.factories import an_event_type
 from penstock.testing.live_hub import LiveHub, live_hub
 from penstock.testing.postgres import PostgresCluster
@@ -360,7 +361,7 @@ def test_restoring_locks_event_types_in_the_order_of_appends(store: Store, migra
         gone = [created(store, name) for name in ("gone.1", "gone.2")]
         first = created(store, "first")
         with store.write() as tx:
-            assert all(tx.feeds.delete(feed.name) for feed in gone)
+            assert all(tx.registry.delete(feed.name) for feed in gone)
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("VACUUM penstock_event_type")
         last, middle = created(store, "last"), created(store, "middle")  # They take the places of those that are gone.
@@ -369,14 +370,14 @@ def test_restoring_locks_event_types_in_the_order_of_appends(store: Store, migra
 
         def append(*feeds: StoredFeed) -> None:
             with store.write() as tx:
-                tx.events.lock_heads(sorted(feed.partition_ids[0] for feed in feeds))
+                tx.log.find_heads(sorted(feed.partition_ids[0] for feed in feeds), lock=True)
 
         def restore() -> None:
             with store.write() as tx:
-                tx.feeds.raise_epochs()
+                tx.registry.raise_epochs()
 
         with store.write() as tx:
-            tx.events.lock_heads(middle.partition_ids)
+            tx.log.find_heads(middle.partition_ids, lock=True)
             doing = [threads.submit(restore)]
             until(lambda: waiting_for_locks(url) == 1, "restoring waits for the append under way")
             doing.append(threads.submit(append, first, last))
@@ -390,11 +391,12 @@ def test_dropping_locks_cursors_in_the_order_in_which_they_are_stored(store: Sto
         created(store, NAME)
 
         def keep(tx: Tx, slice: str) -> None:
-            tx.positions.store("mine", NAME, slice, [Position(0, 1, 0)], kind="cursorset", at=0)
+            tx.groups.lock("mine", kind="cursorset", shared=True)
+            tx.groups.put("mine", [Position(NAME, slice, 0, 1, 0)], 0)
 
         def drop() -> bool:
             with store.write() as tx:
-                return tx.feeds.delete(NAME)
+                return tx.registry.delete(NAME)
 
         for place in ("2/1", "2/0"):  # So they lie the other way round.
             with store.write() as tx:
@@ -418,16 +420,16 @@ def test_drop_that_waited_for_another_drop_spares_the_recreated_event_type(
 
         def drop() -> bool:
             with store.write() as tx:
-                return tx.feeds.delete(NAME)
+                return tx.registry.delete(NAME)
 
         with store.write() as tx:
-            assert tx.feeds.delete(NAME)
-            tx.feeds.insert(event_type(NAME, 3), FIRST_AT)
+            assert tx.registry.delete(NAME)
+            tx.registry.insert(event_type(NAME, 3), FIRST_AT)
             dropping = threads.submit(drop)
             until(lambda: waiting_for_locks(migrated_postgres_url) == 1, "the second waits for the first")
         assert not dropping.result()
         with store.read() as tx:
-            feed = tx.feeds.find(NAME)
+            feed = tx.registry.find(NAME)
     assert feed is not None
     assert len(feed.partition_ids) == 3
 

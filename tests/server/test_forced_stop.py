@@ -121,7 +121,7 @@ def test_second_stop_releases_the_database_once_it_is_free(sqlite_url: str, seco
             assert isinstance(told.exception(timeout=0), HubStopped)
         hub.stop()
     with closing(open_store(sqlite_url)) as store, store.write() as tx:
-        assert not tx.outbox.waiting(None)
+        assert not tx.outbox.find_waiting(None)
 
 
 def begun_since(before: Collection[threading.Thread]) -> Sequence[str]:

@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from penstock.hub.feeds import existing_feed
+from penstock.core.registry.event_type import EventType
 from penstock.server.registry import PAGE_BYTES
 from penstock.storage import open_store
 from penstock.testing.live_hub import LiveHub
@@ -21,9 +21,11 @@ def with_versions(hub: LiveHub, http: httpx2.Client, count: int, chars: int) -> 
     """Create an event type whose schema has *count* versions; those after the first are put right into the database."""
     feed = create(http, compatibility_mode="none", schema=a_schema(0, chars))
     with closing(open_store(hub.database)) as store, store.write() as tx:
-        found = existing_feed(tx, feed.name)
         for number in range(1, count):
-            tx.schemas.add(found, a_schema(number, chars) | {"version": f"1.0.{number}"})
+            found = tx.registry.get(feed.name)
+            schema = a_schema(number, chars) | {"version": f"1.0.{number}"}
+            event_type = EventType.of(found.event_type.definition | {"schema": schema}, found.partition_count)
+            tx.registry.update(found, event_type, found.updated_at)
     return feed
 
 

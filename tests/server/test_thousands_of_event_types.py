@@ -36,7 +36,7 @@ def with_event_types(url: str, names: list[str]) -> None:
         for name in reversed(names):
             schema = {"type": "json_schema", "schema": f'{{"title": "{name}", "required": ["order_id"]}}'}
             given = an_event_type(name, category="business", partition_count=2, schema=schema)
-            tx.feeds.insert(EventType.parse(given), START_AT)
+            tx.registry.insert(EventType.parse(given), START_AT)
     store.close()
 
 

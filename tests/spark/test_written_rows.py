@@ -100,7 +100,7 @@ def test_rows_that_are_no_valid_events_are_rejected_with_their_reasons(
     assert published == Counter([0, *(n for n in range(COUNT) if n % 50 not in (7, 8, 9))])
     store = open_store(hub.database)
     with store.read() as tx:
-        rejected = sorted(row.data for row in tx.rejected.list(100, event_type=options["eventType"]))
+        rejected = sorted(row.data for row in tx.outbox.list_rejected(100, event_type=options["eventType"]))
     store.close()
     assert rejected[0].startswith("\"its header 'h' is null")
     assert rejected[1].startswith('"its key is not UTF-8')

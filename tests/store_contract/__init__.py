@@ -9,6 +9,7 @@ Where several transactions can write at once, `LateCommits`, `LateRetries`, `Set
 `GroupsTogether` and `SubscriptionsTogether` hold too.
 """
 
+from tests.store_contract.batches import BatchesContract
 from tests.store_contract.database import Database, database_at
 from tests.store_contract.defence import DefenceContract
 from tests.store_contract.feeds import FeedsContract
@@ -25,7 +26,6 @@ from tests.store_contract.ranges import RangeContract
 from tests.store_contract.rejected import LateRetries, RejectedContract
 from tests.store_contract.schemas import SchemasContract
 from tests.store_contract.settings import SettingsContract, SettingsTogether
-from tests.store_contract.staging import StagingContract
 from tests.store_contract.subscriptions import StreamsContract, SubscriptionsContract
 from tests.store_contract.subscriptions_together import SubscriptionsTogether
 from tests.store_contract.times import TimesContract
@@ -58,7 +58,7 @@ class StoreContract(
     ProducersContract,
     ProducedContract,
     GoneContract,
-    StagingContract,
+    BatchesContract,
     SubscriptionsContract,
     StreamsContract,
     ParkedContract,

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.core.registry.event_type import EventType, StoredFeed
 from penstock.storage import Store, open_store
-from penstock.storage.store import Block, Columns
+from penstock.storage.log.events import Block, StoredColumns
 from penstock.testing.factories import an_event_type
 
 FIRST_AT = 1_700_000_000_000_000
@@ -61,8 +61,8 @@ def event_type(name: str = "order.placed", partitions: int = 1, **definition: An
 def created(store: Store, name: str = "order.placed", partitions: int = 1) -> StoredFeed:
     """Create an event type and return its feed."""
     with store.write() as tx:
-        tx.feeds.insert(event_type(name, partitions), FIRST_AT)
-        feed = tx.feeds.find(name)
+        tx.registry.insert(event_type(name, partitions), FIRST_AT)
+        feed = tx.registry.find(name)
     assert feed is not None
     return feed
 
@@ -74,7 +74,7 @@ def row(partition_id: int, offset: int, data: bytes = b"{}", **others: Any) -> B
     return Block(partition_id, offset, received_at, [own])
 
 
-def data_of(columns: Columns) -> list[bytes]:
+def data_of(columns: StoredColumns) -> list[bytes]:
     """Return each event's data."""
     ends = accumulate(array("i", columns.sizes), initial=0)
     return [columns.data[start:end] for start, end in pairwise(ends)]
@@ -83,8 +83,8 @@ def data_of(columns: Columns) -> list[bytes]:
 def append(store: Store, *blocks: Block) -> None:
     """Append blocks in a transaction of their own."""
     with store.write() as tx:
-        tx.events.lock_heads(sorted({block.partition_id for block in blocks}))
-        tx.events.append(blocks)
+        tx.log.find_heads(sorted({block.partition_id for block in blocks}), lock=True)
+        tx.log.append(blocks)
 
 
 class Contract:

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.storage import Store
-from penstock.storage.store import Frame
+from penstock.storage.log.events import Frame
 from tests.store_contract.database import Contract, Database, append, created, row
 
 CHANGES = (
@@ -24,14 +24,14 @@ class DefenceContract(Contract):
         partition_id = created(store).partition_ids[0]
         append(store, *(row(partition_id, n, b'{"n":%d}' % n) for n in range(3)))
         with store.read() as tx:
-            before = tx.events.lines(partition_id, 0, 9, Frame("", "\n", ""), None)
+            before = tx.log.read_lines(partition_id, 0, 9, Frame("", "\n", ""), None)
 
         for change in (*CHANGES, *self.changes):
             with pytest.raises(Exception, match="penstock: events are "):
                 database.run(change)
 
         with store.read() as tx:
-            assert tx.events.lines(partition_id, 0, 9, Frame("", "\n", ""), None) == before
+            assert tx.log.read_lines(partition_id, 0, 9, Frame("", "\n", ""), None) == before
 
     def test_the_database_lets_go_of_what_lies_below_the_floor_alone(self, store: Store, database: Database) -> None:
         partition_id = created(store).partition_ids[0]
@@ -43,8 +43,8 @@ class DefenceContract(Contract):
             database.run('DELETE FROM penstock_event WHERE "offset" = 3')
 
         with store.read() as tx:
-            head = tx.events.heads([partition_id])[partition_id]
-            assert (head.floor, head.next_offset, tx.events.columns(partition_id, 3, 5).rows) == (3, 5, 2)
+            head = tx.log.find_heads([partition_id])[partition_id]
+            assert (head.floor, head.next_offset, tx.log.read_columns(partition_id, 3, 5).rows) == (3, 5, 2)
 
     def test_an_emptied_partition_goes_on_at_its_floor(self, store: Store, database: Database) -> None:
         partition_id = created(store).partition_ids[0]
@@ -53,6 +53,6 @@ class DefenceContract(Contract):
         database.run("DELETE FROM penstock_event")
 
         with store.write() as tx:
-            head = tx.events.lock_heads([partition_id])[partition_id]
+            head = tx.log.find_heads([partition_id], lock=True)[partition_id]
 
         assert (head.floor, head.next_offset) == (5, 5)

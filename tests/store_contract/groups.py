@@ -1,4 +1,4 @@
-"""The contract of consumer groups as a whole: `penstock.storage.groups.Groups`."""
+"""The contract of consumer groups as a whole: `penstock.storage.groups.GroupRepository`."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -7,9 +7,8 @@ import pytest
 
 from penstock.core.groups import GroupProgress, PartitionExtent
 from penstock.storage import Store
-from penstock.storage.groups import Intervention, Listed, Place, Which
-from penstock.storage.store import Position
-from penstock.storage.subscriptions import Subscription
+from penstock.storage.groups import GroupFilter, GroupSummary, Position, PositionChange
+from penstock.storage.subscriptions import StoredSubscription
 from tests.store_contract.database import FIRST_AT, Contract, Database, append, created, row
 from tests.store_contract.producers_together import PATIENCE_SECONDS, until_waiting
 
@@ -23,11 +22,11 @@ class GroupsContract(Contract):
     def test_groups_are_listed_with_their_sources_page_by_page(self, store: Store) -> None:
         created(store, "order.sent")
         for name, sources in {"b": ["order.placed", "invoice"], "B": ["order.sent"], "a": ["order.placed"]}.items():
-            stored(store, name, *(Place(source, "1/0", tranche, 1, 7) for source in sources for tranche in range(2)))
+            stored(store, name, *(Position(source, "1/0", tranche, 1, 7) for source in sources for tranche in range(2)))
         first, second, third = (
-            Listed("B", "processor", ("order.sent",)),
-            Listed("a", "processor", ("order.placed",)),
-            Listed("b", "processor", ("invoice", "order.placed")),
+            GroupSummary("B", "processor", ("order.sent",)),
+            GroupSummary("a", "processor", ("order.placed",)),
+            GroupSummary("b", "processor", ("invoice", "order.placed")),
         )
 
         assert listed(store) == [first, second, third]
@@ -42,28 +41,28 @@ class GroupsContract(Contract):
         definition = {"owning_application": "shop", "event_types": ["order.placed", "invoice"], "consumer_group": "x"}
         with store.write() as tx:
             assert tx.subscriptions.insert(
-                Subscription("s1", definition, FIRST_AT, FIRST_AT, 0, None), "identity", [first.id, second.id]
+                StoredSubscription("s1", definition, FIRST_AT, FIRST_AT, 0, None), "identity", [first.id, second.id]
             )
-        found = Listed("s1", "subscription", ("invoice", "order.placed"), definition)
+        found = GroupSummary("s1", "subscription", ("invoice", "order.placed"), definition)
 
         assert listed(store) == listed(store, source="invoice", kind="subscription") == [found]
         with store.read() as tx:
-            assert tx.groups.find("s1") == found
-            assert tx.groups.standings(["s1"]) == []
+            assert tx.groups.list(GroupFilter(name="s1"), 9) == [found]
+            assert tx.groups.list_standings(["s1"]) == []
 
     def test_a_group_is_found_by_its_name(self, store: Store) -> None:
         stored(store, GROUP)
         with store.read() as tx:
-            assert tx.groups.find(GROUP) == Listed(GROUP, "processor", ())
-            assert tx.groups.find("group") is None
+            assert tx.groups.list(GroupFilter(name=GROUP), 9) == [GroupSummary(GROUP, "processor", ())]
+            assert tx.groups.list(GroupFilter(name="group"), 9) == []
 
     def test_a_group_is_known_after_what_it_has_read_is_gone(self, store: Store) -> None:
         created(store, SOURCE)
-        stored(store, GROUP, Place(SOURCE, "", 0, 1, 7))
+        stored(store, GROUP, Position(SOURCE, "", 0, 1, 7))
         with store.write() as tx:
-            tx.feeds.delete(SOURCE)
+            tx.registry.delete(SOURCE)
 
-        assert listed(store) == [Listed(GROUP, "processor", ())]
+        assert listed(store) == [GroupSummary(GROUP, "processor", ())]
         assert listed(store, source=SOURCE) == []
 
     def test_where_groups_stand_is_told_with_what_each_partition_has(self, store: Store, database: Database) -> None:
@@ -71,13 +70,19 @@ class GroupsContract(Contract):
         ids = feed.partition_ids
         append(store, *(row(ids[0], n) for n in range(9)), *(row(ids[1], n, received_at=FIRST_AT) for n in range(4)))
         database.run("UPDATE penstock_partition SET floor = 2 WHERE id = ?", ids[1])
-        stored(store, "b", *(Place(SOURCE, "", tranche, 1, offset) for tranche, offset in ((2, 0), (1, 1), (0, 7))))
-        stored(store, "a", Place(SOURCE, "2/1", 0, 0, 9), Place("gone", "", 5, 3, 4), Place(SOURCE, "2/0", 0, 1, 9))
-        stored(store, "c", Place(SOURCE, "", 0, 1, 0))
+        stored(store, "b", *(Position(SOURCE, "", tranche, 1, offset) for tranche, offset in ((2, 0), (1, 1), (0, 7))))
+        stored(
+            store,
+            "a",
+            Position(SOURCE, "2/1", 0, 0, 9),
+            Position("gone", "", 5, 3, 4),
+            Position(SOURCE, "2/0", 0, 1, 9),
+        )
+        stored(store, "c", Position(SOURCE, "", 0, 1, 0))
 
         with store.read() as tx:
-            found = tx.groups.standings(["b", "a", "nobody"])
-            assert tx.groups.standings([]) == []
+            found = tx.groups.list_standings(["b", "a", "nobody"])
+            assert tx.groups.list_standings([]) == []
 
         whole = PartitionExtent(1, 0, 9)
         assert found == [
@@ -95,31 +100,31 @@ class GroupsContract(Contract):
             assert tx.groups.lock(GROUP, kind="spark", at=FIRST_AT) == "spark"
             assert tx.groups.lock(GROUP, kind="processor", at=FIRST_AT) == "spark"
             assert tx.groups.lock(GROUP) == "spark"
-            assert tx.positions.store(GROUP, SOURCE, "", [], kind="cursorset", at=FIRST_AT) == "spark"
+            assert tx.groups.lock(GROUP, kind="cursorset", at=FIRST_AT, shared=True) == "spark"
 
     def test_what_was_done_to_a_group_is_told_newest_first(self, store: Store) -> None:
         stored(store, GROUP)
         stored(store, "other")
-        done = [Intervention(SOURCE, "2/1", 1, "reset", 3, None, n, f"réason {n}", FIRST_AT + n) for n in range(3)]
-        done.append(Intervention("invoice", "", 0, "reset", 1, 7, 9, None, FIRST_AT))
+        done = [PositionChange(SOURCE, "2/1", 1, "reset", 3, None, n, f"réason {n}", FIRST_AT + n) for n in range(3)]
+        done.append(PositionChange("invoice", "", 0, "reset", 1, 7, 9, None, FIRST_AT))
         with store.write() as tx:
-            tx.groups.intervene(GROUP, done[:2])
-            tx.groups.intervene("other", done[:1])
-            tx.groups.intervene(GROUP, done[2:])
+            tx.groups.put(GROUP, [], FIRST_AT, done[:2])
+            tx.groups.put("other", [], FIRST_AT, done[:1])
+            tx.groups.put(GROUP, [], FIRST_AT, done[2:])
 
         with store.read() as tx:
-            newest = tx.groups.history(GROUP, before=None, limit=9)
+            newest = tx.groups.list_changes(GROUP, before=None, limit=9)
             ids = [each.id for each in newest]
             assert [each._replace(id=0) for each in newest] == done[::-1]
             assert ids == sorted(ids, reverse=True)
-            assert tx.groups.history(GROUP, before=ids[1], limit=1) == [newest[2]]
-            assert tx.groups.history("nobody", before=None, limit=9) == []
+            assert tx.groups.list_changes(GROUP, before=ids[1], limit=1) == [newest[2]]
+            assert tx.groups.list_changes("nobody", before=None, limit=9) == []
 
     def test_a_group_is_forgotten_with_all_that_is_known_of_it(self, store: Store) -> None:
         for name in (GROUP, "kept"):
-            stored(store, name, Place(SOURCE, "", 0, 1, 7))
+            stored(store, name, Position(SOURCE, "", 0, 1, 7))
             with store.write() as tx:
-                tx.groups.intervene(name, [Intervention(SOURCE, "", 0, "reset", 1, 7, 9, None, FIRST_AT)])
+                tx.groups.put(name, [], FIRST_AT, [PositionChange(SOURCE, "", 0, "reset", 1, 7, 9, None, FIRST_AT)])
 
         with store.write() as tx:
             assert tx.groups.lock(GROUP) == "processor"
@@ -127,10 +132,10 @@ class GroupsContract(Contract):
 
         assert [each.name for each in listed(store)] == ["kept"]
         with store.read() as tx:
-            assert tx.positions.find(GROUP, SOURCE, "") == {}
-            assert tx.groups.history(GROUP, before=None, limit=9) == []
-            assert tx.positions.find("kept", SOURCE, "")
-            assert tx.groups.history("kept", before=None, limit=9)
+            assert tx.groups.find_positions(GROUP, SOURCE, "") == {}
+            assert tx.groups.list_changes(GROUP, before=None, limit=9) == []
+            assert tx.groups.find_positions("kept", SOURCE, "")
+            assert tx.groups.list_changes("kept", before=None, limit=9)
 
 
 class GroupsTogether(Contract):
@@ -139,14 +144,14 @@ class GroupsTogether(Contract):
     def test_who_stores_positions_waits_for_who_has_locked_the_group(
         self, store: Store, other: Store, database: Database
     ) -> None:
-        stored(store, GROUP, Place(SOURCE, "", 0, 1, 7))
+        stored(store, GROUP, Position(SOURCE, "", 0, 1, 7))
 
         with ThreadPoolExecutor(1) as threads:
             with store.write() as tx:
                 tx.groups.lock(GROUP)
                 storing = threads.submit(_store, other, GROUP, "", (1, 0))
                 until_waiting(database, 1)
-                assert not tx.positions.find(GROUP, SOURCE, "").keys() - {0}
+                assert not tx.groups.find_positions(GROUP, SOURCE, "").keys() - {0}
             storing.result(PATIENCE_SECONDS)
 
         assert set(_found(store, "")) == {0, 1}
@@ -156,7 +161,8 @@ class GroupsTogether(Contract):
     ) -> None:
         stored(store, GROUP)
         with store.write() as tx:
-            tx.positions.store(GROUP, SOURCE, "2/0", [Position(0, 1, 7)], kind="processor", at=FIRST_AT)
+            tx.groups.lock(GROUP, kind="processor", at=FIRST_AT, shared=True)
+            tx.groups.put(GROUP, [Position(SOURCE, "2/0", 0, 1, 7)], FIRST_AT)
             _store(other, GROUP, "2/1", (1,))
 
         assert (set(_found(store, "2/0")), set(_found(store, "2/1"))) == ({0}, {1})
@@ -165,7 +171,7 @@ class GroupsTogether(Contract):
     def test_a_group_that_is_forgotten_meanwhile_is_made_again(
         self, store: Store, other: Store, database: Database, *, is_locked: bool
     ) -> None:
-        stored(store, GROUP, Place(SOURCE, "", 0, 1, 7))
+        stored(store, GROUP, Position(SOURCE, "", 0, 1, 7))
 
         def lock() -> None:
             with other.write() as tx:
@@ -179,7 +185,9 @@ class GroupsTogether(Contract):
                 until_waiting(database, 1)
             waiting.result(PATIENCE_SECONDS)
 
-        assert listed(store) == [Listed(GROUP, "spark" if is_locked else "cursorset", () if is_locked else (SOURCE,))]
+        assert listed(store) == [
+            GroupSummary(GROUP, "spark" if is_locked else "cursorset", () if is_locked else (SOURCE,))
+        ]
 
     def test_those_who_commit_move_and_forget_never_deadlock(self, store: Store, other: Store) -> None:
         go = threading.Barrier(6)
@@ -189,7 +197,7 @@ class GroupsTogether(Contract):
             for n in range(ROUNDS):
                 with store.write() as tx:
                     tx.groups.lock(GROUP, kind="processor", at=FIRST_AT)
-                    tx.groups.put(GROUP, [Place(SOURCE, each, 3 - p, 1, n) for each in slices for p in range(4)], n)
+                    tx.groups.put(GROUP, [Position(SOURCE, each, 3 - p, 1, n) for each in slices for p in range(4)], n)
 
         def stores(store: Store, tranches: tuple[int, ...]) -> None:
             go.wait()
@@ -201,7 +209,7 @@ class GroupsTogether(Contract):
             for _ in range(ROUNDS):
                 created(store, SOURCE)
                 with store.write() as tx:
-                    tx.feeds.delete(SOURCE)
+                    tx.registry.delete(SOURCE)
 
         def forget(store: Store) -> None:
             go.wait()
@@ -218,25 +226,25 @@ class GroupsTogether(Contract):
                 each.result(PATIENCE_SECONDS)
 
 
-def stored(store: Store, name: str, *places: Place, kind: str = "processor") -> None:
+def stored(store: Store, name: str, *places: Position, kind: str = "processor") -> None:
     """Store positions of a group in a transaction of their own."""
     with store.write() as tx:
         tx.groups.lock(name, kind=kind, at=FIRST_AT)
         tx.groups.put(name, places, FIRST_AT)
 
 
-def listed(store: Store, *, limit: int = 9, **which: str) -> list[Listed]:
+def listed(store: Store, *, limit: int = 9, **which: str) -> list[GroupSummary]:
     """Return the groups that are such."""
     with store.read() as tx:
-        return list(tx.groups.list(Which(**which), limit))
+        return list(tx.groups.list(GroupFilter(**which), limit))
 
 
 def _store(store: Store, group: str, slice: str, tranches: tuple[int, ...]) -> None:
     with store.write() as tx:
-        positions = [Position(tranche, 1, 7) for tranche in tranches]
-        tx.positions.store(group, SOURCE, slice, positions, kind="cursorset", at=FIRST_AT)
+        tx.groups.lock(group, kind="cursorset", at=FIRST_AT, shared=True)
+        tx.groups.put(group, [Position(SOURCE, slice, tranche, 1, 7) for tranche in tranches], FIRST_AT)
 
 
 def _found(store: Store, slice: str) -> dict[int, Position]:
     with store.read() as tx:
-        return dict(tx.positions.find(GROUP, SOURCE, slice))
+        return dict(tx.groups.find_positions(GROUP, SOURCE, slice))

@@ -1,4 +1,4 @@
-"""The contract of the log's writing side: `penstock.storage.store.Events`, and the transactions around it."""
+"""The contract of the log's writing side, `LogRepository` in `penstock.storage.log.events`, and of transactions."""
 
 import threading
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from penstock.storage import Store
-from penstock.storage.store import NONE, Block, Head, Runs
+from penstock.storage.log.events import NONE, Block, PartitionHead, ReceiveTimes
 from tests.store_contract.database import FIRST_AT, Contract, append, created, data_of, row
 
 
@@ -18,9 +18,9 @@ class LogContract(Contract):
         feed = created(store, partitions=2)
 
         with store.read() as tx:
-            heads = tx.events.heads(feed.partition_ids)
+            heads = tx.log.find_heads(feed.partition_ids)
 
-        assert heads == dict.fromkeys(feed.partition_ids, Head(feed.revision, 0, 0, 0))
+        assert heads == dict.fromkeys(feed.partition_ids, PartitionHead(feed.revision, 0, 0, 0))
 
     def test_heads_tell_the_next_offset_and_the_last_time(self, store: Store) -> None:
         feed = created(store, partitions=2)
@@ -28,24 +28,24 @@ class LogContract(Contract):
         append(store, row(first, 0), row(second, 0), row(first, 1, received_at=FIRST_AT + 7))
 
         with store.read() as tx:
-            heads = tx.events.heads([first, second])
+            heads = tx.log.find_heads([first, second])
 
-        assert heads[first] == Head(feed.revision, 0, 2, FIRST_AT + 7)
-        assert heads[second] == Head(feed.revision, 0, 1, FIRST_AT)
+        assert heads[first] == PartitionHead(feed.revision, 0, 2, FIRST_AT + 7)
+        assert heads[second] == PartitionHead(feed.revision, 0, 1, FIRST_AT)
 
     def test_heads_of_partitions_that_do_not_exist_are_left_out(self, store: Store) -> None:
         feed = created(store)
 
         with store.write() as tx:
-            assert tx.events.lock_heads([feed.partition_ids[0], 999_999]).keys() == set(feed.partition_ids)
-            assert tx.events.heads([]) == {}
+            assert tx.log.find_heads([feed.partition_ids[0], 999_999], lock=True).keys() == set(feed.partition_ids)
+            assert tx.log.find_heads([]) == {}
 
     def test_locked_heads_are_those_that_are_read(self, store: Store) -> None:
         feed = created(store, partitions=3)
         append(store, row(feed.partition_ids[1], 0))
 
         with store.write() as tx:
-            assert tx.events.lock_heads(feed.partition_ids) == tx.events.heads(feed.partition_ids)
+            assert tx.log.find_heads(feed.partition_ids, lock=True) == tx.log.find_heads(feed.partition_ids)
 
     @pytest.mark.parametrize("together", [True, False])
     @pytest.mark.parametrize("count", [1, 2, 3, 1023, 1024, 1025, 3001])
@@ -58,11 +58,11 @@ class LogContract(Contract):
         )
 
         with store.read() as tx:
-            assert tx.events.heads([partition_id])[partition_id].next_offset == count
-            found = tx.events.columns(partition_id, 0, count)
+            assert tx.log.find_heads([partition_id])[partition_id].next_offset == count
+            found = tx.log.read_columns(partition_id, 0, count)
         assert (found.stop, found.rows) == (count, count)
         if together:
-            assert found.received == Runs(b"%d" % count, b"%d" % FIRST_AT)
+            assert found.received == ReceiveTimes(b"%d" % count, b"%d" % FIRST_AT)
         assert data_of(found) == [b'{"n":%d}' % offset for offset in range(count)]
 
     @pytest.mark.parametrize("used", range(8))
@@ -82,7 +82,7 @@ class LogContract(Contract):
         )
 
         with store.read() as tx:
-            found, beside = (tx.events.columns(each, 0, rows) for each in (first, second))
+            found, beside = (tx.log.read_columns(each, 0, rows) for each in (first, second))
         columns = [
             None if column is None else column.split(b"\n") for column in (found.keys, found.kinds, found.headers)
         ]
@@ -97,19 +97,19 @@ class LogContract(Contract):
         append(store, *(row(partition_ids[n % 3], n // 3) for n in range(30)))
 
         with store.read() as tx:
-            assert [head.next_offset for head in tx.events.heads(partition_ids).values()] == [10, 10, 10]
+            assert [head.next_offset for head in tx.log.find_heads(partition_ids).values()] == [10, 10, 10]
 
     def test_an_undone_append_leaves_no_trace_and_no_hole(self, store: Store) -> None:
         partition_id = created(store).partition_ids[0]
         append(store, row(partition_id, 0))
 
         with pytest.raises(ZeroDivisionError), store.write() as tx:
-            tx.events.lock_heads([partition_id])
-            tx.events.append([row(partition_id, 1)])
+            tx.log.find_heads([partition_id], lock=True)
+            tx.log.append([row(partition_id, 1)])
             raise ZeroDivisionError
 
         with store.write() as tx:
-            assert tx.events.lock_heads([partition_id])[partition_id].next_offset == 1
+            assert tx.log.find_heads([partition_id], lock=True)[partition_id].next_offset == 1
 
     def test_an_offset_is_taken_once(self, store: Store) -> None:
         partition_id = created(store).partition_ids[0]
@@ -119,7 +119,7 @@ class LogContract(Contract):
             append(store, row(partition_id, 1), row(partition_id, 0))
 
         with store.read() as tx:
-            assert tx.events.heads([partition_id])[partition_id].next_offset == 1
+            assert tx.log.find_heads([partition_id])[partition_id].next_offset == 1
 
     def test_a_negative_offset_is_refused(self, store: Store) -> None:
         partition_id = created(store).partition_ids[0]
@@ -131,13 +131,13 @@ class LogContract(Contract):
         partition_ids = created(store, partitions=2).partition_ids
 
         with store.write() as tx:
-            tx.events.lock_heads(partition_ids)
-            tx.events.append([row(partition_ids[0], 0), row(partition_ids[1], 0)])
+            tx.log.find_heads(partition_ids, lock=True)
+            tx.log.append([row(partition_ids[0], 0), row(partition_ids[1], 0)])
             with other.read() as beside:
-                before = [head.next_offset for head in beside.events.heads(partition_ids).values()]
+                before = [head.next_offset for head in beside.log.find_heads(partition_ids).values()]
 
         with other.read() as beside:
-            after = [head.next_offset for head in beside.events.heads(partition_ids).values()]
+            after = [head.next_offset for head in beside.log.find_heads(partition_ids).values()]
         assert (before, after) == ([0, 0], [1, 1])
 
     def test_one_look_after_another_sees_the_latest_commit(self, store: Store, other: Store) -> None:
@@ -147,7 +147,7 @@ class LogContract(Contract):
             seen = []
             for offset in range(3):
                 append(store, row(partition_id, offset))
-                seen.append(tx.events.heads([partition_id])[partition_id].next_offset)
+                seen.append(tx.log.find_heads([partition_id])[partition_id].next_offset)
 
         assert seen == [1, 2, 3]
 
@@ -160,16 +160,16 @@ class LogContract(Contract):
             go.wait()
             for _ in range(each):
                 with store.write() as tx:
-                    head = tx.events.lock_heads([partition_id])[partition_id]
-                    tx.events.append([row(partition_id, head.next_offset)])
+                    head = tx.log.find_heads([partition_id], lock=True)[partition_id]
+                    tx.log.append([row(partition_id, head.next_offset)])
 
         with ThreadPoolExecutor(len(stores)) as threads:
             for done in [threads.submit(write, store) for store in stores]:
                 done.result()
 
         with store.read() as tx:
-            assert tx.events.columns(partition_id, 0, 1000).rows == len(stores) * each
-            assert tx.events.heads([partition_id])[partition_id].next_offset == len(stores) * each
+            assert tx.log.read_columns(partition_id, 0, 1000).rows == len(stores) * each
+            assert tx.log.find_heads([partition_id])[partition_id].next_offset == len(stores) * each
 
     def test_writers_of_overlapping_partitions_never_deadlock(self, store: Store, other: Store) -> None:
         feeds = [created(store, name, partitions=2) for name in ("a", "b", "c")]
@@ -181,8 +181,8 @@ class LogContract(Contract):
             go.wait()
             for _ in range(15):
                 with store.write() as tx:
-                    heads = tx.events.lock_heads(wanted)
-                    tx.events.append([row(each, heads[each].next_offset) for each in wanted])
+                    heads = tx.log.find_heads(wanted, lock=True)
+                    tx.log.append([row(each, heads[each].next_offset) for each in wanted])
 
         with ThreadPoolExecutor(len(subsets)) as threads:
             stores = [store, other, store, other]
@@ -190,7 +190,7 @@ class LogContract(Contract):
                 done.result()
 
         with store.read() as tx:
-            found = [head.next_offset for _, head in sorted(tx.events.heads(ids).items())]
+            found = [head.next_offset for _, head in sorted(tx.log.find_heads(ids).items())]
         assert found == [15 * sum(each in subset for subset in subsets) for each in ids]
 
     def test_a_watcher_notices_what_others_commit(self, store: Store, other: Store) -> None:

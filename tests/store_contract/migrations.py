@@ -60,7 +60,7 @@ class MigrationContract(Contract):
         bare.check()
         assert first == [f"{number:04} {name}" for number, name in enumerate([each[5:] for each in first], 1)]
         with bare.read() as tx:
-            assert tx.events.columns(feed.partition_ids[0], 0, 9).rows == 1
+            assert tx.log.read_columns(feed.partition_ids[0], 0, 9).rows == 1
 
     def test_a_newer_penstock_is_left_alone(self, store: Store, database: Database) -> None:
         database.run("INSERT INTO penstock_migration (number, name) VALUES (9999, 'of the future')")

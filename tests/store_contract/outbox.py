@@ -1,4 +1,4 @@
-"""The contract of the outbox: `penstock.storage.outbox.Outbox`."""
+"""The contract of the outbox: `penstock.storage.log.outbox.OutboxRepository`."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from penstock.storage import Store
-from penstock.storage.opening import Opening
-from penstock.storage.outbox import OutboxRow
+from penstock.storage.log.outbox import OutboxRow
+from penstock.storage.store import AppendPlan
 from tests.store_contract.database import Contract, Database, created, row
 
 BYTES_MAX = 1 << 20
@@ -223,36 +223,36 @@ class LateCommits(Contract):
     ) -> None:
         feed = created(store, "a", partitions=2)
         _commit(database, ("b", "{}"))
-        with store.write(opening=Opening(["a"], feed.partition_ids)) as tx:
-            assert tx.opened == tx.events.heads(feed.partition_ids)
-            assert set(tx.opened) == set(feed.partition_ids)
-            tx.events.append([row(feed.partition_ids[0], 0)])
-        with store.write(opening=Opening([], feed.partition_ids)) as tx:
-            assert tx.opened is not None
-            assert [tx.opened[each].next_offset for each in feed.partition_ids] == [1, 0]
+        with store.write(plan=AppendPlan(["a"], feed.partition_ids)) as tx:
+            assert tx.locked_heads == tx.log.find_heads(feed.partition_ids)
+            assert set(tx.locked_heads) == set(feed.partition_ids)
+            tx.log.append([row(feed.partition_ids[0], 0)])
+        with store.write(plan=AppendPlan([], feed.partition_ids)) as tx:
+            assert tx.locked_heads is not None
+            assert [tx.locked_heads[each].next_offset for each in feed.partition_ids] == [1, 0]
 
     def test_an_outbox_comes_before_what_a_transaction_is_opened_for(self, store: Store, database: Database) -> None:
         feed = created(store, "a")
-        opening = Opening(["a", "idle"], feed.partition_ids)
+        opening = AppendPlan(["a", "idle"], feed.partition_ids)
         _commit(database, ("a", "1"))
-        with pytest.raises(ZeroDivisionError), store.write(opening=opening) as tx:
-            assert tx.opened is None
+        with pytest.raises(ZeroDivisionError), store.write(plan=opening) as tx:
+            assert tx.locked_heads is None
             tx.outbox.take("a", 10, BYTES_MAX)
             raise ZeroDivisionError
-        with store.write(opening=opening) as tx:
-            assert tx.opened is None, "it was undone"
+        with store.write(plan=opening) as tx:
+            assert tx.locked_heads is None, "it was undone"
             assert [each.data for each in tx.outbox.take("a", 10, BYTES_MAX).rows] == ["1"]
-        with store.write(opening=opening) as tx:
-            assert tx.opened is not None
+        with store.write(plan=opening) as tx:
+            assert tx.locked_heads is not None
 
     def test_a_transaction_that_is_opened_is_undone_as_any(self, store: Store) -> None:
         feed = created(store, "a")
-        with pytest.raises(ZeroDivisionError), store.write(opening=Opening(["a"], feed.partition_ids)) as tx:
-            tx.events.append([row(feed.partition_ids[0], 0)])
+        with pytest.raises(ZeroDivisionError), store.write(plan=AppendPlan(["a"], feed.partition_ids)) as tx:
+            tx.log.append([row(feed.partition_ids[0], 0)])
             raise ZeroDivisionError
         with store.read() as tx:
-            assert tx.opened is None
-            assert tx.events.heads(feed.partition_ids)[feed.partition_ids[0]].next_offset == 0
+            assert tx.locked_heads is None
+            assert tx.log.find_heads(feed.partition_ids)[feed.partition_ids[0]].next_offset == 0
 
 
 def _commit(database: Database, *rows: tuple[str, Any]) -> None:
@@ -264,12 +264,12 @@ def _commit(database: Database, *rows: tuple[str, Any]) -> None:
 
 def _waiting(store: Store, names: list[str] | None) -> list[str]:
     with store.read() as tx:
-        return list(tx.outbox.waiting(names))
+        return list(tx.outbox.find_waiting(names))
 
 
 def _counted(store: Store, limit: int = 100) -> int:
     with store.read() as tx:
-        return tx.outbox.count(limit)
+        return tx.outbox.count(limit).waiting
 
 
 def _taken(store: Store, name: str, rows_max: int = 100) -> Sequence[OutboxRow]:

@@ -1,10 +1,10 @@
-"""The contract of events that were set aside: `penstock.storage.parked.ParkedKeys`."""
+"""The contract of events that were set aside: `penstock.storage.subscriptions.SubscriptionRepository`."""
 
 import pytest
 
 from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.storage import Store
-from penstock.storage.parked import Parked
+from penstock.storage.subscriptions import StoredParkedKey
 from tests.store_contract.database import FIRST_AT, Contract, Database
 from tests.store_contract.subscriptions import AWKWARD, SOURCE, begun
 
@@ -23,13 +23,13 @@ class ParkedContract(Contract):
         begun(store, "s", SOURCE)
 
         with store.write() as tx:
-            tx.parked.acknowledge(1, 99)
-            tx.parked.clear("s", SOURCE)
-            for act in (tx.parked.retry, tx.parked.failed):
-                act([])
-                act([1, 2])
-            tx.parked.add({})
-            assert tx.parked.offsets(1, after=-1, limit=9) == []
+            tx.subscriptions.acknowledge_parked({})
+            tx.subscriptions.acknowledge_parked({1: 99})
+            for retried in (True, False):
+                tx.subscriptions.mark_parked([], retried=retried)
+                tx.subscriptions.mark_parked([1, 2], retried=retried)
+            tx.subscriptions.add_parked({})
+            assert tx.subscriptions.list_parked_offsets(1, after=-1, limit=9) == []
         assert listed(store) == listed(store, "nobody") == []
 
     def test_a_key_waits_from_its_event_on(self, store: Store) -> None:
@@ -38,7 +38,7 @@ class ParkedContract(Contract):
         parked_id = park(store, "key", 1 << 60)
 
         [found] = listed(store)
-        assert found == Parked(parked_id, SOURCE, "key", 2, FIRST_AT, False, 1, 1 << 60, 1 << 60)
+        assert found == StoredParkedKey(parked_id, SOURCE, "key", 2, FIRST_AT, False, 1, 1 << 60, 1 << 60)
         assert type(found.is_retried) is bool
         assert offsets(store, parked_id) == [1 << 60]
 
@@ -89,7 +89,7 @@ class ParkedContract(Contract):
         first, second = park(store, "a", 3), park(store, "b", 4)
 
         with store.write() as tx:
-            tx.parked.add({first: [9, 3, 5, 9], second: []})
+            tx.subscriptions.add_parked({first: [9, 3, 5, 9], second: []})
 
         assert [(each.events, each.first, each.last) for each in listed(store)] == [(3, 3, 9), (1, 4, 4)]
         assert offsets(store, first) == [3, 5, 9]
@@ -98,7 +98,7 @@ class ParkedContract(Contract):
         begun(store, "s", SOURCE)
         parked_id, other = park(store, "a", 0), park(store, "b", 1)
         with store.write() as tx:
-            tx.parked.add({parked_id: range(2, 2_500, 2), other: range(1, 2_500, 2)})
+            tx.subscriptions.add_parked({parked_id: range(2, 2_500, 2), other: range(1, 2_500, 2)})
 
         assert offsets(store, parked_id, limit=3) == [0, 2, 4]
         assert offsets(store, parked_id, after=4, limit=3) == [6, 8, 10]
@@ -110,15 +110,15 @@ class ParkedContract(Contract):
         begun(store, "s", SOURCE)
         first, second = park(store, "a", 3), park(store, "b", 4)
         with store.write() as tx:
-            tx.parked.add({first: [5, 7]})
+            tx.subscriptions.add_parked({first: [5, 7]})
 
         for last, left in ((2, [3, 5, 7]), (5, [7]), (6, [7])):
             with store.write() as tx:
-                tx.parked.acknowledge(first, last)
+                tx.subscriptions.acknowledge_parked({first: last})
             assert offsets(store, first) == left
         with store.write() as tx:
-            tx.parked.acknowledge(first, 7)
-            tx.parked.acknowledge(first, 7)
+            tx.subscriptions.acknowledge_parked({first: 7})
+            tx.subscriptions.acknowledge_parked({first: 7})
 
         assert [each.id for each in listed(store)] == [second]
         assert park(store, "a", 9) > second, "an id is given once"
@@ -128,11 +128,11 @@ class ParkedContract(Contract):
         first, second, third = (park(store, each, 3) for each in "abc")
 
         with store.write() as tx:
-            tx.parked.retry([first, third, 999])
-            tx.parked.retry([third])
+            tx.subscriptions.mark_parked([first, third, 999], retried=True)
+            tx.subscriptions.mark_parked([third], retried=True)
         assert [each.is_retried for each in listed(store)] == [True, False, True]
         with store.write() as tx:
-            tx.parked.failed([first, 999])
+            tx.subscriptions.mark_parked([first, 999], retried=False)
 
         assert [(each.id, each.attempts, each.is_retried) for each in listed(store)] == [
             (first, 3, False), (second, 2, False), (third, 2, True)
@@ -149,7 +149,8 @@ class ParkedContract(Contract):
             park(store, "a", 9, name, place)
 
         with store.write() as tx:
-            tx.parked.clear("s", SOURCE)
+            parked = tx.subscriptions.list_parked("s")
+            tx.subscriptions.acknowledge_parked({each.id: each.last for each in parked if each.place == SOURCE})
 
         assert [(each.place, each.key, each.first, each.last) for each in listed(store)] == [
             (OTHER, "a", 9, 9), (("invoice", 0), "a", 9, 9)
@@ -162,29 +163,29 @@ class ParkedContract(Contract):
         kept = park(store, "a", 3)
 
         with pytest.raises(ZeroDivisionError), store.write() as tx:
-            tx.parked.park("s", SOURCE, "b", 4, attempts=2, at=FIRST_AT)
-            tx.parked.retry([kept])
-            tx.parked.acknowledge(kept, 3)
+            tx.subscriptions.park("s", SOURCE, "b", 4, attempts=2, at=FIRST_AT)
+            tx.subscriptions.mark_parked([kept], retried=True)
+            tx.subscriptions.acknowledge_parked({kept: 3})
             raise ZeroDivisionError
 
-        assert listed(store) == [Parked(kept, SOURCE, "a", 2, FIRST_AT, False, 1, 3, 3)]
+        assert listed(store) == [StoredParkedKey(kept, SOURCE, "a", 2, FIRST_AT, False, 1, 3, 3)]
 
 
 def park(store: Store, key: str | None, offset: int, name: str = "s", place: FeedPartition = SOURCE) -> int:
     """Let a key wait, in a transaction of its own; return the id under which it is found then."""
     with store.write() as tx:
-        tx.parked.park(name, place, key, offset, attempts=2, at=FIRST_AT)
-        found = [each.id for each in tx.parked.list(name) if (each.place, each.key) == (place, key)]
+        tx.subscriptions.park(name, place, key, offset, attempts=2, at=FIRST_AT)
+        found = [each.id for each in tx.subscriptions.list_parked(name) if (each.place, each.key) == (place, key)]
     return found[-1]
 
 
-def listed(store: Store, name: str = "s") -> list[Parked]:
+def listed(store: Store, name: str = "s") -> list[StoredParkedKey]:
     """Return the keys that wait."""
     with store.read() as tx:
-        return list(tx.parked.list(name))
+        return list(tx.subscriptions.list_parked(name))
 
 
 def offsets(store: Store, parked_id: int, *, after: int = -1, limit: int = 9_999) -> list[int]:
     """Return which events of a key wait."""
     with store.read() as tx:
-        return list(tx.parked.offsets(parked_id, after=after, limit=limit))
+        return list(tx.subscriptions.list_parked_offsets(parked_id, after=after, limit=limit))

@@ -1,4 +1,4 @@
-"""The contract of what idempotent producers have published: `penstock.storage.producers.Producers`, its batches."""
+"""The contract of the batches of idempotent producers: `penstock.storage.producers.ProducerRepository`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from penstock.core.producers import DIGEST_BYTES, EpochEnd, ProducerState, StoredBatch
 from penstock.storage import Store
-from penstock.storage.producers import Batch, NewBatch, Window
+from penstock.storage.producers import AppendedBatch, BatchRef, BatchWindow
 from tests.store_contract.database import FIRST_AT, Contract, Database, append, created, row
 from tests.store_contract.producers import a_batch, forgotten, inserted, listed, only, produced
 
@@ -44,9 +44,9 @@ class ProducedContract(Contract):
         """Return a producer with the batches of `LOG` in epoch 3, and others around it."""
         partition_id = created(store).partition_ids[0]
         found, other = (inserted(store, (partition_id, name), ProducerState(3, 0, 0)) for name in ("g", "h"))
-        produced(store, *(NewBatch(found, 3, each) for each in LOG))
-        produced(store, NewBatch(found, 2, a_batch(0, 0, 50)), NewBatch(found, 4, a_batch(0, 400, 50)))
-        produced(store, NewBatch(other, 3, a_batch(0, 500, 50)))
+        produced(store, *(AppendedBatch(found, 3, each) for each in LOG))
+        produced(store, AppendedBatch(found, 2, a_batch(0, 0, 50)), AppendedBatch(found, 4, a_batch(0, 400, 50)))
+        produced(store, AppendedBatch(other, 3, a_batch(0, 500, 50)))
         return found
 
     @pytest.mark.parametrize(("first", "stop", "wanted"), FOUND.values(), ids=FOUND)
@@ -56,7 +56,7 @@ class ProducedContract(Contract):
         assert found(store, producer_id, 3, first, stop) == wanted
 
     def test_a_hole_is_in_none_of_them(self, store: Store, producer_id: int) -> None:
-        produced(store, NewBatch(producer_id, 3, a_batch(30, 600, 5)))
+        produced(store, AppendedBatch(producer_id, 3, a_batch(30, 600, 5)))
 
         assert found(store, producer_id, 3, 20, 30) == []
         assert found(store, producer_id, 3, 25, 31) == [a_batch(30, 600, 5)]
@@ -70,32 +70,36 @@ class ProducedContract(Contract):
         large = a_batch(0, 1 << 39, 20_000)
         assert len(large.digests) == 20_000 * DIGEST_BYTES
 
-        produced(store, NewBatch(producer_id, 0, large))
+        produced(store, AppendedBatch(producer_id, 0, large))
 
         assert found(store, producer_id, 0, 19_999, 20_000) == [large]
 
     def test_an_epoch_ends_with_its_last_batch(self, store: Store, producer_id: int) -> None:
         with store.read() as tx:
-            endings = [tx.producers.ending(producer_id, epoch) for epoch in (2, 3, 4, 5)]
+            endings = [tx.producers.find_window(producer_id, epoch).ending for epoch in (2, 3, 4, 5)]
 
         assert endings == [EpochEnd(2, 50, 49), EpochEnd(3, 20, 301), EpochEnd(4, 50, 449), None]
 
     def test_a_window_is_of_one_epoch(self, store: Store, producer_id: int) -> None:
         with store.read() as tx:
-            windows = [tx.producers.window(producer_id, epoch) for epoch in (2, 3, 5)]
+            windows = [tx.producers.find_window(producer_id, epoch) for epoch in (2, 3, 5)]
 
-        assert windows == [Window(1, 0), Window(4, 4), Window(0, None)]
+        assert windows == [
+            BatchWindow(1, 0, EpochEnd(2, 50, 49)),
+            BatchWindow(4, 4, EpochEnd(3, 20, 301)),
+            BatchWindow(0, None, None),
+        ]
 
     def test_nothing_is_appended_to_whom_there_is_not(self, store: Store) -> None:
         with pytest.raises(Exception, match=r"(?i)foreign key"):
-            produced(store, NewBatch(999_999, 0, a_batch(0, 0, 1)))
+            produced(store, AppendedBatch(999_999, 0, a_batch(0, 0, 1)))
 
     @pytest.mark.usefixtures("producer_id")
     def test_a_producer_does_not_go_before_its_batches_nor_a_partition_before_its_producers(
         self, store: Store, database: Database
     ) -> None:
         with store.write() as tx:
-            tx.feeds.delete("order.placed")
+            tx.registry.delete("order.placed")
 
         assert forgotten(store, FIRST_AT) == 0
         assert purged(store) == 0
@@ -107,7 +111,7 @@ class GoneContract(Contract):
 
     def test_while_all_events_are_there_none_is_gone(self, store: Store) -> None:
         producer_id = inserted(store, (created(store).partition_ids[0], "g"), ProducerState(3, 0, 0))
-        produced(store, *(NewBatch(producer_id, 3, a_batch(n, n, 1)) for n in range(9)))
+        produced(store, *(AppendedBatch(producer_id, 3, a_batch(n, n, 1)) for n in range(9)))
 
         assert gone(store, kept=1) == []
 
@@ -119,24 +123,24 @@ class GoneContract(Contract):
         for producer_id in (one, other):
             for epoch, first_offset in ((2, 0), (3, 8)):
                 batches = (a_batch(2 * n, first_offset + 2 * n, 2) for n in range(4))
-                produced(store, *(NewBatch(producer_id, epoch, batch) for batch in batches))
+                produced(store, *(AppendedBatch(producer_id, epoch, batch) for batch in batches))
 
         sift(database, feed.partition_ids[0], 5)
-        assert gone(store, kept=6) == [Batch(one, 2, 0), Batch(one, 2, 2)]
-        assert gone(store, kept=7) == [Batch(one, 2, 0)]
+        assert gone(store, kept=6) == [BatchRef(one, 2, 0), BatchRef(one, 2, 2)]
+        assert gone(store, kept=7) == [BatchRef(one, 2, 0)]
         assert gone(store, kept=8) == gone(store, kept=99) == []
 
         sift(database, feed.partition_ids[0], 99)
         assert gone(store, kept=1) == [
-            *(Batch(one, 2, n) for n in (0, 2, 4, 6)),
-            *(Batch(one, 3, n) for n in (0, 2, 4)),
+            *(BatchRef(one, 2, n) for n in (0, 2, 4, 6)),
+            *(BatchRef(one, 3, n) for n in (0, 2, 4)),
         ]
-        assert gone(store, kept=5) == [Batch(one, 2, 0), Batch(one, 2, 2), Batch(one, 2, 4)]
+        assert gone(store, kept=5) == [BatchRef(one, 2, 0), BatchRef(one, 2, 2), BatchRef(one, 2, 4)]
 
     def test_a_batch_stays_as_long_as_any_of_its_events(self, store: Store, database: Database) -> None:
         partition_id = created(store).partition_ids[0]
         producer_id = inserted(store, (partition_id, "g"))
-        produced(store, *(NewBatch(producer_id, 0, a_batch(10 * n, 10 * n, 10)) for n in range(3)))
+        produced(store, *(AppendedBatch(producer_id, 0, a_batch(10 * n, 10 * n, 10)) for n in range(3)))
 
         told = []
         for floor in (1, 9, 10, 11, 19, 20):
@@ -149,37 +153,37 @@ class GoneContract(Contract):
         partition_id = created(store).partition_ids[0]
         expired, other = (inserted(store, (partition_id, name), ProducerState(3, 0, 0)) for name in ("g", "h"))
         for producer_id in (expired, other):
-            produced(store, *(NewBatch(producer_id, epoch, a_batch(0, 0, 1)) for epoch in (2, 3)))
+            produced(store, *(AppendedBatch(producer_id, epoch, a_batch(0, 0, 1)) for epoch in (2, 3)))
         with store.write() as tx:
             tx.producers.update(
                 only(store, (partition_id, "g"))._replace(state=ProducerState(3, 0, 0, is_expired=True))
             )
 
-        assert gone(store) == [Batch(expired, 2, 0), Batch(expired, 3, 0)]
+        assert gone(store) == [BatchRef(expired, 2, 0), BatchRef(expired, 3, 0)]
 
     def test_of_dropped_partitions_all_are_gone(self, store: Store) -> None:
         kept, dropped = created(store, "kept").partition_ids[0], created(store).partition_ids[0]
         ids = [inserted(store, (each, "g"), is_pinned=True) for each in (kept, dropped)]
         for producer_id in ids:
-            produced(store, NewBatch(producer_id, 0, a_batch(0, 0, 1)))
+            produced(store, AppendedBatch(producer_id, 0, a_batch(0, 0, 1)))
         with store.write() as tx:
-            tx.feeds.delete("order.placed")
+            tx.registry.delete("order.placed")
 
-        assert gone(store) == [Batch(ids[1], 0, 0)]
+        assert gone(store) == [BatchRef(ids[1], 0, 0)]
 
     def test_they_are_told_little_by_little_and_forgotten_alone(self, store: Store) -> None:
         partition_id = created(store).partition_ids[0]
         expired = inserted(store, (partition_id, "g"), ProducerState(3, 0, 0, is_expired=True))
         other = inserted(store, (partition_id, "h"), ProducerState(3, 0, 0))
         for producer_id in (expired, other):
-            produced(store, *(NewBatch(producer_id, 3, a_batch(n, n, 1)) for n in range(25)))
+            produced(store, *(AppendedBatch(producer_id, 3, a_batch(n, n, 1)) for n in range(25)))
 
         told = []
         while batches := gone(store, rows=10):
             told.append(len(batches))
             with store.write() as tx:
-                tx.producers.forget_batches(batches)
-                tx.producers.forget_batches(batches[:3])  # As another one does who has seen the same.
+                tx.producers.sweep(batches, 0)
+                tx.producers.sweep(batches[:3], 0)  # As another one does who has seen the same.
 
         assert told == [10, 10, 5]
         assert found(store, expired, 3, 0, 99) == []
@@ -189,11 +193,11 @@ class GoneContract(Contract):
         """The newest are kept, so where the numbers have come to is known whatever retention removes."""
         key = (created(store).partition_ids[0], "g")
         producer_id = inserted(store, key)
-        produced(store, *(NewBatch(producer_id, 0, a_batch(n, n, 1)) for n in range(9)))
+        produced(store, *(AppendedBatch(producer_id, 0, a_batch(n, n, 1)) for n in range(9)))
         sift(database, key[0], 9)
 
         with store.write() as tx:
-            tx.producers.forget_batches(tx.producers.gone_batches(99, 2))
+            tx.producers.sweep(tx.producers.list_unneeded_batches(99, 2), 0)
 
         assert only(store, key).state == ProducerState(0, 0, 9, 8)
         assert found(store, producer_id, 0, 0, 99) == [a_batch(7, 7, 1), a_batch(8, 8, 1)]
@@ -203,11 +207,11 @@ class GoneContract(Contract):
         for partition_id in (*kept.partition_ids, *dropped.partition_ids):
             for name in ("g", "h"):
                 producer_id = inserted(store, (partition_id, name), is_pinned=name == "h")
-                produced(store, *(NewBatch(producer_id, 0, a_batch(n, n, 1)) for n in range(7)))
+                produced(store, *(AppendedBatch(producer_id, 0, a_batch(n, n, 1)) for n in range(7)))
             append(store, *(row(partition_id, n) for n in range(7)))
         inserted(store, (kept.partition_ids[0], "expired"), ProducerState(3, 0, 0, is_expired=True))
         with store.write() as tx:
-            tx.feeds.delete("order.placed")
+            tx.registry.delete("order.placed")
 
         turns = 0
         while swept(store):
@@ -217,7 +221,7 @@ class GoneContract(Contract):
         assert rows(database) == (1, 3, 14)
         assert [each.name for each in listed(store, kept.partition_ids[0])] == ["expired", "g", "h"]
         with store.read() as tx:
-            assert [tx.events.columns(each, 0, 9).rows for each in dropped.partition_ids] == [0, 0, 0]
+            assert [tx.log.read_columns(each, 0, 9).rows for each in dropped.partition_ids] == [0, 0, 0]
 
 
 class ProducedDefenceContract(Contract):
@@ -227,7 +231,9 @@ class ProducedDefenceContract(Contract):
     def numbered(self, store: Store) -> int:
         """Return a producer with the numbers 4 to 7 and 12 to 15."""
         producer_id = inserted(store, (created(store).partition_ids[0], "g"))
-        produced(store, NewBatch(producer_id, 0, a_batch(4, 0, 4)), NewBatch(producer_id, 0, a_batch(12, 4, 4)))
+        produced(
+            store, AppendedBatch(producer_id, 0, a_batch(4, 0, 4)), AppendedBatch(producer_id, 0, a_batch(12, 4, 4))
+        )
         return producer_id
 
     @pytest.mark.parametrize(
@@ -236,26 +242,26 @@ class ProducedDefenceContract(Contract):
     )
     def test_a_number_is_given_once(self, store: Store, numbered: int, first: int, events: int) -> None:
         with pytest.raises(Exception, match="penstock: a number of a producer is given to one event only"):
-            produced(store, NewBatch(numbered, 0, a_batch(first, 100, events)))
+            produced(store, AppendedBatch(numbered, 0, a_batch(first, 100, events)))
 
         assert found(store, numbered, 0, 0, 99) == [a_batch(4, 0, 4), a_batch(12, 4, 4)]
 
     @pytest.mark.parametrize(("first", "events"), [(0, 4), (8, 4), (8, 1), (11, 1), (16, 99), (1 << 60, 1)])
     def test_one_that_was_not_given_can_be(self, store: Store, numbered: int, first: int, events: int) -> None:
-        produced(store, NewBatch(numbered, 0, a_batch(first, 100, events)))
+        produced(store, AppendedBatch(numbered, 0, a_batch(first, 100, events)))
 
         assert a_batch(first, 100, events) in found(store, numbered, 0, 0, 1 << 61)
 
     def test_another_epoch_and_another_producer_have_their_own(self, store: Store, numbered: int) -> None:
         other = inserted(store, (created(store, "another").partition_ids[0], "g"))
 
-        produced(store, NewBatch(numbered, 1, a_batch(4, 100, 4)), NewBatch(other, 0, a_batch(4, 200, 4)))
+        produced(store, AppendedBatch(numbered, 1, a_batch(4, 100, 4)), AppendedBatch(other, 0, a_batch(4, 200, 4)))
 
         assert found(store, other, 0, 4, 5) == [a_batch(4, 200, 4)]
 
     def test_of_a_transaction_in_which_one_is_given_twice_nothing_is_stored(self, store: Store, numbered: int) -> None:
         with pytest.raises(Exception, match="is given to one event only"):
-            produced(store, *(NewBatch(numbered, 1, a_batch(first, first, 2)) for first in (0, 2, 3)))
+            produced(store, *(AppendedBatch(numbered, 1, a_batch(first, first, 2)) for first in (0, 2, 3)))
 
         assert found(store, numbered, 1, 0, 99) == []
 
@@ -263,7 +269,7 @@ class ProducedDefenceContract(Contract):
     def test_what_was_produced_is_never_changed(
         self, store: Store, database: Database, numbered: int, change: str
     ) -> None:
-        produced(store, NewBatch(numbered, 1, a_batch(7, 100, 1)))
+        produced(store, AppendedBatch(numbered, 1, a_batch(7, 100, 1)))
 
         with pytest.raises(Exception, match="penstock: what was produced is never changed"):
             database.run(change)
@@ -289,13 +295,13 @@ class ProducedDefenceContract(Contract):
 def found(store: Store, producer_id: int, epoch: int, first: int, stop: int) -> Sequence[StoredBatch]:
     """Find batches."""
     with store.read() as tx:
-        return tx.producers.batches(producer_id, epoch, first, stop)
+        return tx.producers.list_batches(producer_id, epoch, first, stop)
 
 
-def gone(store: Store, rows: int = 99, kept: int = 16) -> list[Batch]:
+def gone(store: Store, rows: int = 99, kept: int = 16) -> list[BatchRef]:
     """Return what need not be known, sorted."""
     with store.read() as tx:
-        return sorted(tx.producers.gone_batches(rows, kept))
+        return sorted(tx.producers.list_unneeded_batches(rows, kept))
 
 
 def sift(database: Database, partition_id: int, floor: int) -> None:
@@ -306,16 +312,16 @@ def sift(database: Database, partition_id: int, floor: int) -> None:
 def purged(store: Store) -> int:
     """Purge what was dropped, in a transaction of its own."""
     with store.write() as tx:
-        return tx.feeds.purge(10)
+        return tx.registry.sweep(10)
 
 
 def swept(store: Store) -> int:
     """Remove some of what belongs to nobody, as the sweeper does, and return how much that was."""
     with store.write() as tx:
-        if batches := tx.producers.gone_batches(10, 16):
-            tx.producers.forget_batches(batches)
+        if batches := tx.producers.list_unneeded_batches(10, 16):
+            tx.producers.sweep(batches, 0)
             return len(batches)
-        return tx.producers.forget(FIRST_AT) + tx.feeds.purge(10)
+        return tx.producers.sweep((), FIRST_AT) + tx.registry.sweep(10)
 
 
 def rows(database: Database) -> tuple[int, int, int]:

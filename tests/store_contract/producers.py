@@ -1,4 +1,4 @@
-"""The contract of idempotent producers: `penstock.storage.producers.Producers`, who they are and how long."""
+"""The contract of idempotent producers: `penstock.storage.producers.ProducerRepository`, who they are and how long."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 from penstock.core.producers import EpochEnd, ProducerState, StoredBatch, digests_of
 from penstock.storage import Store
-from penstock.storage.producers import NewBatch, Producer, ProducerKey
+from penstock.storage.producers import AppendedBatch, Producer, ProducerKey
 from tests.store_contract.database import FIRST_AT, Contract, append, created, row
 
 AWKWARD = 'it\'s \\ a "name" %s :x ? 東京 🚰 \n'
@@ -32,7 +32,7 @@ class ProducersContract(Contract):
         for key in keys[:2]:
             inserted(store, key)
         with store.write() as tx:
-            tx.feeds.delete("order.placed")
+            tx.registry.delete("order.placed")
 
         assert looked(store, *keys).keys() == {(kept, "g")}
         assert locked(store, *keys).keys() == {(kept, "g")}
@@ -61,23 +61,27 @@ class ProducersContract(Contract):
     def test_its_numbers_have_come_to_where_the_last_batch_of_its_epoch_ends(self, store: Store) -> None:
         key = (created(store).partition_ids[0], "g")
         producer_id = inserted(store, key, FULL)
-        produced(store, *(NewBatch(producer_id, epoch, a_batch(first, 0, 1)) for epoch in (3, 8) for first in (7, 90)))
+        produced(
+            store, *(AppendedBatch(producer_id, epoch, a_batch(first, 0, 1)) for epoch in (3, 8) for first in (7, 90))
+        )
         assert only(store, key).state == FULL
 
-        produced(store, NewBatch(producer_id, 7, a_batch(5, 20, 2)), NewBatch(producer_id, 7, a_batch(7, 30, 3)))
+        produced(
+            store, AppendedBatch(producer_id, 7, a_batch(5, 20, 2)), AppendedBatch(producer_id, 7, a_batch(7, 30, 3))
+        )
 
         with store.read() as tx:
-            [idle] = tx.producers.idle(FIRST_AT + 1, 9)
+            [idle] = tx.producers.list_idle(FIRST_AT + 1, limit=9)
         assert [idle, *listed(store, key[0])] == [only(store, key), locked_only(store, key)]
         assert idle.state == FULL._replace(next=10, last_offset=32)
 
     def test_it_was_heard_of_when_it_was_last_changed_or_appended_to(self, store: Store) -> None:
         key = (created(store).partition_ids[0], "g")
         producer_id = inserted(store, key, at=FIRST_AT + 5)
-        produced(store, NewBatch(producer_id, 0, a_batch(0, 0, 1)), at=FIRST_AT + 3)
+        produced(store, AppendedBatch(producer_id, 0, a_batch(0, 0, 1)), at=FIRST_AT + 3)
         assert only(store, key).updated_at == FIRST_AT + 5
 
-        produced(store, NewBatch(producer_id, 0, a_batch(1, 1, 1)), at=FIRST_AT + 9)
+        produced(store, AppendedBatch(producer_id, 0, a_batch(1, 1, 1)), at=FIRST_AT + 9)
 
         assert only(store, key).updated_at == FIRST_AT + 9
 
@@ -100,7 +104,9 @@ class ProducersContract(Contract):
         with pytest.raises(ZeroDivisionError), store.write() as tx:
             new = tx.producers.insert((second, "g"), ProducerState(0, 0, 0), FIRST_AT, claim_id=None, is_pinned=False)
             assert new is not None
-            tx.producers.append([NewBatch(kept.id, 0, a_batch(0, 0, 1)), NewBatch(new, 0, a_batch(0, 0, 1))], FIRST_AT)
+            tx.producers.append_batches(
+                [AppendedBatch(kept.id, 0, a_batch(0, 0, 1)), AppendedBatch(new, 0, a_batch(0, 0, 1))], FIRST_AT
+            )
             tx.producers.update(kept._replace(state=FULL, is_pinned=True))
             raise ZeroDivisionError
 
@@ -111,7 +117,7 @@ class ProducersContract(Contract):
         first, second = created(store, partitions=2).partition_ids
         other = begun(store, (second, "g"))
         producer_id = inserted(store, (first, "g"), claim_id="before")
-        produced(store, NewBatch(producer_id, 0, a_batch(0, 0, 4)))
+        produced(store, AppendedBatch(producer_id, 0, a_batch(0, 0, 4)))
 
         for state, claim_id, is_pinned in [
             (FULL, "mine", True),
@@ -127,7 +133,7 @@ class ProducersContract(Contract):
     def test_what_its_batches_say_of_its_numbers_is_not_changed(self, store: Store) -> None:
         key = (created(store).partition_ids[0], "g")
         producer_id = inserted(store, key)
-        produced(store, NewBatch(producer_id, 0, a_batch(0, 10, 4)))
+        produced(store, AppendedBatch(producer_id, 0, a_batch(0, 10, 4)))
 
         with store.write() as tx:
             tx.producers.update(only(store, key)._replace(state=ProducerState(0, 0, 99, 99)))
@@ -154,7 +160,7 @@ class ProducersContract(Contract):
     def test_they_are_listed_page_by_page_each_as_it_is_found(self, store: Store) -> None:
         first, second = created(store, partitions=2).partition_ids
         ids = {name: inserted(store, (first, name), FULL, is_pinned=name == "a") for name in NAMES}
-        produced(store, NewBatch(ids["é"], 7, a_batch(5, 20, 2)), NewBatch(ids["9"], 3, a_batch(0, 0, 1)))
+        produced(store, AppendedBatch(ids["é"], 7, a_batch(5, 20, 2)), AppendedBatch(ids["9"], 3, a_batch(0, 0, 1)))
 
         pages, after = [], ""
         while page := listed(store, first, after, 4):
@@ -179,21 +185,23 @@ class ProducersContract(Contract):
         since = FIRST_AT + 10
         inserted(store, (second, "a"))
         inserted(store, (first, "z"))
-        produced(store, NewBatch(inserted(store, (first, "b")), 0, a_batch(0, 0, 1)), at=since - 1)
-        produced(store, NewBatch(inserted(store, (first, "of an epoch before"), FULL), 3, a_batch(0, 0, 1)), at=since)
+        produced(store, AppendedBatch(inserted(store, (first, "b")), 0, a_batch(0, 0, 1)), at=since - 1)
+        produced(
+            store, AppendedBatch(inserted(store, (first, "of an epoch before"), FULL), 3, a_batch(0, 0, 1)), at=since
+        )
         idle = [(first, "b"), (first, "of an epoch before"), (first, "z"), (second, "a")]
         inserted(store, (first, "pinned"), is_pinned=True)
         inserted(store, (first, "expired"), ProducerState(1, 0, 0, is_expired=True))
         inserted(store, (first, "just begun"), at=since)
-        produced(store, NewBatch(inserted(store, (first, "just appended")), 0, a_batch(0, 0, 1)), at=since)
+        produced(store, AppendedBatch(inserted(store, (first, "just appended")), 0, a_batch(0, 0, 1)), at=since)
         inserted(store, (dropped, "g"))
         with store.write() as tx:
-            tx.feeds.delete("dropped")
+            tx.registry.delete("dropped")
 
         with store.read() as tx:
-            found = tx.producers.idle(since, 9)
-            assert tx.producers.idle(since, 2) == found[:2]
-            assert tx.producers.idle(FIRST_AT, 9) == []
+            found = tx.producers.list_idle(since, limit=9)
+            assert tx.producers.list_idle(since, limit=2) == found[:2]
+            assert tx.producers.list_idle(FIRST_AT, limit=9) == []
 
         assert [(each.partition_id, each.name) for each in found] == idle
         assert found == [only(store, key) for key in idle]
@@ -211,7 +219,7 @@ class ProducersContract(Contract):
                 ("long ago", gone, FIRST_AT - 1),
             ]
         }
-        produced(store, NewBatch(ids["still with a batch"], 4, a_batch(0, 0, 1)), at=FIRST_AT - 99)
+        produced(store, AppendedBatch(ids["still with a batch"], 4, a_batch(0, 0, 1)), at=FIRST_AT - 99)
 
         assert (forgotten(store, FIRST_AT), forgotten(store, FIRST_AT)) == (2, 0)
 
@@ -224,9 +232,9 @@ class ProducersContract(Contract):
         kept, dropped = created(store, "kept").partition_ids[0], created(store).partition_ids[0]
         for partition_id in (kept, dropped):
             inserted(store, (partition_id, "pinned"), is_pinned=True, at=FIRST_AT + 99)
-            produced(store, NewBatch(inserted(store, (partition_id, "g")), 0, a_batch(0, 0, 1)))
+            produced(store, AppendedBatch(inserted(store, (partition_id, "g")), 0, a_batch(0, 0, 1)))
         with store.write() as tx:
-            tx.feeds.delete("order.placed")
+            tx.registry.delete("order.placed")
 
         assert forgotten(store, FIRST_AT) == 1  # The other one has a batch.
 
@@ -237,7 +245,7 @@ class ProducersContract(Contract):
         before = created(store).partition_ids[0]
         inserted(store, (before, "g"))
         with store.write() as tx:
-            tx.feeds.delete("order.placed")
+            tx.registry.delete("order.placed")
 
         after = created(store).partition_ids[0]
 
@@ -247,8 +255,8 @@ class ProducersContract(Contract):
         feed = created(store)
         kept = begun(store, (feed.partition_ids[0], "g"), FULL)
         with store.write() as tx:
-            tx.feeds.update(feed, type(feed.event_type).of(feed.event_type.definition, 2), FIRST_AT)
-            grown = tx.feeds.find("order.placed")
+            tx.registry.update(feed, type(feed.event_type).of(feed.event_type.definition, 2), FIRST_AT)
+            grown = tx.registry.find("order.placed")
         assert grown is not None
 
         keys = [(each, "g") for each in grown.partition_ids]
@@ -268,7 +276,7 @@ def insert(store: Store, key: ProducerKey, state: ProducerState = NEW, **others:
     """Record a producer in a transaction of its own; *others* are claim_id, is_pinned, at."""
     given = {"claim_id": others.get("claim_id"), "is_pinned": others.get("is_pinned", False)}
     with store.write() as tx:
-        tx.events.lock_heads([key[0]])
+        tx.log.find_heads([key[0]], lock=True)
         return tx.producers.insert(key, state, others.get("at", FIRST_AT), **given)
 
 
@@ -279,10 +287,10 @@ def inserted(store: Store, key: ProducerKey, state: ProducerState = NEW, **other
     return found
 
 
-def produced(store: Store, *batches: NewBatch, at: int = FIRST_AT) -> None:
+def produced(store: Store, *batches: AppendedBatch, at: int = FIRST_AT) -> None:
     """Record batches in a transaction of their own."""
     with store.write() as tx:
-        tx.producers.append(batches, at)
+        tx.producers.append_batches(batches, at)
 
 
 def a_batch(first: int, first_offset: int, events: int) -> StoredBatch:
@@ -293,13 +301,13 @@ def a_batch(first: int, first_offset: int, events: int) -> StoredBatch:
 def looked(store: Store, *keys: ProducerKey) -> dict[ProducerKey, Producer | None]:
     """Look producers up."""
     with store.read() as tx:
-        return dict(tx.producers.look(sorted(keys)))
+        return dict(tx.producers.find(sorted(keys)))
 
 
 def locked(store: Store, *keys: ProducerKey) -> dict[ProducerKey, Producer | None]:
     """Lock producers and let go of them."""
     with store.write() as tx:
-        return dict(tx.producers.lock(sorted(keys), sorted({partition_id for partition_id, _ in keys})))
+        return dict(tx.producers.find(sorted(keys), lock=sorted({partition_id for partition_id, _ in keys})))
 
 
 def only(store: Store, key: ProducerKey) -> Producer:
@@ -331,4 +339,4 @@ def listed(store: Store, partition_id: int, after: str = "", limit: int = 100) -
 def forgotten(store: Store, before: int) -> int:
     """Forget producers in a transaction of its own."""
     with store.write() as tx:
-        return tx.producers.forget(before)
+        return tx.producers.sweep((), before)

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.core.producers import ProducerState, StoredBatch
 from penstock.storage import Store
-from penstock.storage.producers import Batch, NewBatch, Producer, ProducerKey
+from penstock.storage.producers import AppendedBatch, BatchRef, Producer, ProducerKey
 from penstock.storage.store import Tx
 from tests.store_contract.database import FIRST_AT, Contract, Database, created
 from tests.store_contract.produced import ADD, found
@@ -34,7 +34,7 @@ class ProducersTogether(Contract):
         with ThreadPoolExecutor(1) as threads:
             with store.write() as tx:
                 lock(tx, key)
-                tx.producers.append([NewBatch(producer_id, 0, a_batch(0, 10, 4))], FIRST_AT + 9)
+                tx.producers.append_batches([AppendedBatch(producer_id, 0, a_batch(0, 10, 4))], FIRST_AT + 9)
                 waiting = threads.submit(locked, other, key)
                 until_waiting(database, 1)
                 assert not waiting.done()
@@ -63,14 +63,14 @@ class ProducersTogether(Contract):
 
         def drop() -> bool:
             with other.write() as tx:
-                return tx.feeds.delete("order.placed")
+                return tx.registry.delete("order.placed")
 
         with ThreadPoolExecutor(1) as threads:
             with store.write() as tx:
                 lock(tx, key)
                 dropping = threads.submit(drop)
                 until_waiting(database, 1)
-                tx.events.lock_heads([key[0]])
+                tx.log.find_heads([key[0]], lock=True)
                 tx.producers.insert(key, NEW, FIRST_AT, claim_id=None, is_pinned=False)
             assert dropping.result(PATIENCE_SECONDS)
 
@@ -83,10 +83,10 @@ class ProducersTogether(Contract):
 
         with other.write() as late:
             with store.write() as tx:
-                tx.events.lock_heads([key[0]])
+                tx.log.find_heads([key[0]], lock=True)
                 tx.producers.insert(key, ProducerState(7, 0, 0), FIRST_AT, claim_id=None, is_pinned=False)
                 assert lock(late, key) == {key: None}
-            late.events.lock_heads([key[0]])
+            late.log.find_heads([key[0]], lock=True)
             assert late.producers.insert(key, NEW, FIRST_AT, claim_id=None, is_pinned=False) is None
             assert lock(late, key) == {key: only(store, key)}
 
@@ -125,7 +125,9 @@ class ProducersTogether(Contract):
                 with store.write() as tx:
                     producers = [each for each in lock(tx, *wanted).values() if each]
                     assert len(producers) == len(wanted)
-                    tx.producers.append([NewBatch(each.id, 0, a_batch(each.state.next, 0, 2)) for each in producers], 0)
+                    tx.producers.append_batches(
+                        [AppendedBatch(each.id, 0, a_batch(each.state.next, 0, 2)) for each in producers], 0
+                    )
 
         with ThreadPoolExecutor(len(subsets)) as threads:
             stores = [store, other, store, other]
@@ -161,19 +163,19 @@ class ProducersTogether(Contract):
     ) -> None:
         key = (created(store).partition_ids[0], "g")
         producer_id = inserted(store, key, GONE)
-        produced(store, *(NewBatch(producer_id, 3, a_batch(n, n, 1)) for n in range(3)))
-        batches = [Batch(producer_id, 3, n) for n in range(3)]
+        produced(store, *(AppendedBatch(producer_id, 3, a_batch(n, n, 1)) for n in range(3)))
+        batches = [BatchRef(producer_id, 3, n) for n in range(3)]
 
         def forget() -> None:
             with other.write() as tx:
-                tx.producers.forget_batches(batches[::-1])
+                tx.producers.sweep(batches[::-1], 0)
 
         with ThreadPoolExecutor(1) as threads:
             with store.write() as tx:
-                tx.producers.forget_batches(batches[:1])
+                tx.producers.sweep(batches[:1], 0)
                 forgetting = threads.submit(forget)
                 until_waiting(database, 1)
-                tx.producers.forget_batches(batches)
+                tx.producers.sweep(batches, 0)
             forgetting.result(PATIENCE_SECONDS)
 
         assert found(store, producer_id, 3, 0, 9) == []
@@ -188,7 +190,7 @@ class ProducersTogether(Contract):
 
         with closing(database.connect()) as connection, ThreadPoolExecutor(1) as threads:
             with store.write() as tx:
-                tx.producers.append([NewBatch(producer_id, 0, mine)], FIRST_AT)
+                tx.producers.append_batches([AppendedBatch(producer_id, 0, mine)], FIRST_AT)
                 adding = threads.submit(add, database, connection, producer_id, its)
                 until_waiting(database, 1)
             refusal = adding.exception(PATIENCE_SECONDS)
@@ -205,7 +207,7 @@ class ProducersTogether(Contract):
         with closing(database.connect()) as connection:
             connection.execute(f"SET TRANSACTION ISOLATION LEVEL {isolation}")
             connection.execute("SELECT count(*) FROM penstock_produced")  # What it sees is settled by now.
-            produced(store, NewBatch(producer_id, 0, a_batch(0, 10, 4)))
+            produced(store, AppendedBatch(producer_id, 0, a_batch(0, 10, 4)))
             with pytest.raises(Exception, match="penstock: numbers of a producer are given under READ COMMITTED only"):
                 add(database, connection, producer_id, a_batch(2, 20, 4))
 
@@ -214,7 +216,7 @@ class ProducersTogether(Contract):
 
 def lock(tx: Tx, *keys: ProducerKey) -> Found:
     """Lock producers until the transaction ends."""
-    return dict(tx.producers.lock(sorted(keys), sorted({partition_id for partition_id, _ in keys})))
+    return dict(tx.producers.find(sorted(keys), lock=sorted({partition_id for partition_id, _ in keys})))
 
 
 def add(database: Database, connection: Any, producer_id: int, batch: StoredBatch) -> None:

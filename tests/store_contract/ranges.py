@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from penstock.storage import Store
-from penstock.storage.store import CHUNK_BYTES, NONE, Columns, Frame, KindFilter, Lines, Runs
+from penstock.storage.log.events import CHUNK_BYTES, NONE, Frame, KindFilter, ReceiveTimes, StoredColumns, StoredLines
 from tests.store_contract.database import FIRST_AT, Contract, append, created, data_of, row
 
 FRAME = Frame("<", "|", ">")
@@ -32,8 +32,8 @@ class RangeContract(Contract):
         append(store, *(row(partition_id, offset, data) for offset, data in enumerate(AWKWARD)))
 
         with store.read() as tx:
-            found = tx.events.lines(partition_id, 0, len(AWKWARD), JOINED, None)
-            columns = tx.events.columns(partition_id, 0, len(AWKWARD))
+            found = tx.log.read_lines(partition_id, 0, len(AWKWARD), JOINED, None)
+            columns = tx.log.read_columns(partition_id, 0, len(AWKWARD))
 
         assert found.body.split(b"\n") == list(AWKWARD)
         assert data_of(columns) == list(AWKWARD)
@@ -45,7 +45,7 @@ class RangeContract(Contract):
         append(store, *(row(partition_id, n, key=t, kind=t, headers=headers[n]) for n, t in enumerate(texts)))
 
         with store.read() as tx:
-            columns = tx.events.columns(partition_id, 0, len(texts))
+            columns = tx.log.read_columns(partition_id, 0, len(texts))
 
         assert _split(columns.keys) == _split(columns.kinds) == texts
         assert _split(columns.headers) == headers
@@ -55,21 +55,23 @@ class RangeContract(Contract):
         append(store, *(row(each, n, b"%d.%d" % (at, n)) for at, each in enumerate((first, second)) for n in range(5)))
 
         with store.read() as tx:
-            assert tx.events.lines(first, 1, 4, FRAME, None) == Lines(4, 3, 3, b"<0.1|0.2|0.3>")
-            assert tx.events.lines(second, 4, 5, FRAME, None) == Lines(5, 1, 1, b"<1.4>")
-            assert tx.events.lines(999_999, 0, 9, FRAME, None)[1:] == (0, 0, b"")
-            assert data_of(tx.events.columns(first, 1, 4)) == [b"0.1", b"0.2", b"0.3"]
-            assert tx.events.columns(999_999, 0, 9) == Columns(9, 0, b"", b"", None, None, None, Runs(b"", b""))
+            assert tx.log.read_lines(first, 1, 4, FRAME, None) == StoredLines(4, 3, 3, b"<0.1|0.2|0.3>")
+            assert tx.log.read_lines(second, 4, 5, FRAME, None) == StoredLines(5, 1, 1, b"<1.4>")
+            assert tx.log.read_lines(999_999, 0, 9, FRAME, None)[1:] == (0, 0, b"")
+            assert data_of(tx.log.read_columns(first, 1, 4)) == [b"0.1", b"0.2", b"0.3"]
+            assert tx.log.read_columns(999_999, 0, 9) == StoredColumns(
+                9, 0, b"", b"", None, None, None, ReceiveTimes(b"", b"")
+            )
 
     def test_a_range_that_is_not_all_there_is_told_by_its_count(self, store: Store) -> None:
         partition_id = created(store).partition_ids[0]
         append(store, row(partition_id, 3, b"3"), row(partition_id, 4, b"4"))
 
         with store.read() as tx:
-            assert tx.events.lines(partition_id, 2, 5, FRAME, None) == Lines(5, 2, 2, b"<3|4>")
-            assert tx.events.lines(partition_id, 2, 9, FRAME, None) == Lines(9, 2, 2, b"<3|4>")
+            assert tx.log.read_lines(partition_id, 2, 5, FRAME, None) == StoredLines(5, 2, 2, b"<3|4>")
+            assert tx.log.read_lines(partition_id, 2, 9, FRAME, None) == StoredLines(9, 2, 2, b"<3|4>")
             for stop in (5, 9):
-                assert tx.events.columns(partition_id, 2, stop).rows < stop - 2
+                assert tx.log.read_columns(partition_id, 2, stop).rows < stop - 2
 
     def test_the_frame_is_put_around_as_it_is(self, store: Store) -> None:
         partition_id = created(store).partition_ids[0]
@@ -77,7 +79,7 @@ class RangeContract(Contract):
         frame = Frame('{"%s \\ é":', "}\r\n\t'", "\\N")
 
         with store.read() as tx:
-            body = tx.events.lines(partition_id, 0, 2, frame, None).body
+            body = tx.log.read_lines(partition_id, 0, 2, frame, None).body
 
         assert body.decode() == frame.prefix + "{}" + frame.separator + "{}" + frame.suffix
 
@@ -103,9 +105,9 @@ class RangeContract(Contract):
         wanted = KindFilter(frozenset(kinds), skip, "Order.Placed")
 
         with store.read() as tx:
-            found = tx.events.lines(partition_id, 0, 5, FRAME, wanted)
+            found = tx.log.read_lines(partition_id, 0, 5, FRAME, wanted)
 
-        assert found == Lines(5, 5, kept.count(b"|") + 1 if kept else 0, kept)
+        assert found == StoredLines(5, 5, kept.count(b"|") + 1 if kept else 0, kept)
 
     def test_a_filter_takes_kinds_literally(self, store: Store) -> None:
         given = ["a%", "a_", "a\\", "a'", 'a"', "ab", "東京"]
@@ -115,15 +117,15 @@ class RangeContract(Contract):
         with store.read() as tx:
             for n, kind in enumerate(given):
                 wanted = KindFilter(frozenset({kind}), skip=False, default="t")
-                found = tx.events.lines(partition_id, 0, len(given), FRAME, wanted)
-                assert found == Lines(len(given), len(given), 1, b"<%d>" % n)
+                found = tx.log.read_lines(partition_id, 0, len(given), FRAME, wanted)
+                assert found == StoredLines(len(given), len(given), 1, b"<%d>" % n)
 
     def test_columns_without_a_value_are_left_out(self, store: Store) -> None:
         partition_id = created(store).partition_ids[0]
         append(store, *(row(partition_id, n, b"%d" % n, received_at=FIRST_AT) for n in range(3)))
 
         with store.read() as tx:
-            columns = tx.events.columns(partition_id, 0, 3)
+            columns = tx.log.read_columns(partition_id, 0, 3)
 
         assert (columns.stop, columns.rows, data_of(columns)) == (3, 3, [b"0", b"1", b"2"])
         assert columns.keys is columns.kinds is columns.headers is None
@@ -134,7 +136,7 @@ class RangeContract(Contract):
         append(store, row(partition_id, 0), row(partition_id, 1, key="k"), row(partition_id, 2, kind="x"))
 
         with store.read() as tx:
-            columns = tx.events.columns(partition_id, 0, 3)
+            columns = tx.log.read_columns(partition_id, 0, 3)
 
         assert (_split(columns.keys), _split(columns.kinds)) == ([None, "k", None], [None, None, "x"])
         assert columns.headers is None
@@ -147,7 +149,7 @@ class RangeContract(Contract):
         with store.read() as tx:
             for start in range(6):
                 for stop in range(start + 1, 7):
-                    received = tx.events.columns(partition_id, start, stop).received
+                    received = tx.log.read_columns(partition_id, start, stop).received
                     assert _each(received) == times[start:stop]
 
     @pytest.mark.parametrize("run", [1, 2, 7, 64, 333, 999])
@@ -158,7 +160,7 @@ class RangeContract(Contract):
 
         with store.read() as tx:
             for start, stop in ((0, 1000), (1, 1000), (0, 999), (5, 12), (498, 502)):
-                assert _each(tx.events.columns(partition_id, start, stop).received) == times[start:stop]
+                assert _each(tx.log.read_columns(partition_id, start, stop).received) == times[start:stop]
 
     def test_a_range_of_few_large_events_is_told_without_looking_at_all_that_follow(self, store: Store) -> None:
         partition_id = created(store).partition_ids[0]
@@ -166,10 +168,10 @@ class RangeContract(Contract):
         append(store, *(row(partition_id, n, b"x" * 600_000) for n in range(100, 112)))
 
         with store.read() as tx:
-            first = tx.events.columns(partition_id, 0, 112)
+            first = tx.log.read_columns(partition_id, 0, 112)
             assert (first.stop, first.rows) == (103, 103)
-            assert tx.events.columns(partition_id, 103, 112).rows == 3
-            assert tx.events.lines(partition_id, 103, 112, FRAME, None).scanned == 3
+            assert tx.log.read_columns(partition_id, 103, 112).rows == 3
+            assert tx.log.read_lines(partition_id, 103, 112, FRAME, None).scanned == 3
 
     def test_the_largest_events_fit(self, store: Store) -> None:
         partition_id = created(store).partition_ids[0]
@@ -187,7 +189,7 @@ class RangeContract(Contract):
 
         assert _read(store, partition_id, len(data), 2 * CHUNK_BYTES) == data
         with store.read() as tx:
-            columns = tx.events.columns(partition_id, 0, len(data))
+            columns = tx.log.read_columns(partition_id, 0, len(data))
             assert 0 < columns.rows == columns.stop < len(data)
             assert data_of(columns) == data[: columns.stop]
             assert len(columns.data) <= 2 * CHUNK_BYTES
@@ -197,14 +199,14 @@ def _read(store: Store, partition_id: int, stop: int, bound: int = 1 << 30) -> l
     found: list[bytes] = []
     with store.read() as tx:
         while len(found) < stop:
-            chunk = tx.events.lines(partition_id, len(found), stop, JOINED, None)
+            chunk = tx.log.read_lines(partition_id, len(found), stop, JOINED, None)
             assert chunk.kept == chunk.scanned == chunk.stop - len(found) > 0
             assert len(chunk.body) <= bound
             found += chunk.body.split(b"\n")
     return found
 
 
-def _each(received: Runs) -> list[int]:
+def _each(received: ReceiveTimes) -> list[int]:
     ends = [0, *map(int, received.ends.split())]
     times = map(int, received.times.split())
     return [at for at, (start, end) in zip(times, pairwise(ends), strict=True) for _ in range(start, end)]

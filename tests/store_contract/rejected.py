@@ -1,4 +1,4 @@
-"""The contract of rows that could not be published: `penstock.storage.outbox.Rejected`."""
+"""The contract of rows that could not be published: `penstock.storage.log.outbox.OutboxRepository`."""
 
 import re
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.storage import Store, Tx
-from penstock.storage.outbox import OutboxRow, RejectedRow
+from penstock.storage.log.outbox import OutboxRow, RejectedRow
 from tests.store_contract.database import FIRST_AT, Contract, Database
 
 AWKWARD = '{"x":"\\u0000 \t \' \\" 東京 🚰 %s \\\\N"}'
@@ -26,7 +26,7 @@ class RejectedContract(Contract):
             connection.commit()
 
         with store.write() as tx:
-            tx.rejected.add([(_take(tx, "a")[0], "it's \\ no good")], FIRST_AT)
+            tx.outbox.reject([(_take(tx, "a")[0], "it's \\ no good")], FIRST_AT)
 
         (row,) = _listed(store)
         assert row[1:6] == ("a", AWKWARD, "k", '{"h":"ü"}', 3)
@@ -41,7 +41,7 @@ class RejectedContract(Contract):
         _reject(store, database, ("a", "0"), ("b", "1"), ("a", "2"))
 
         with store.read() as tx:
-            assert [tx.rejected.count(limit) for limit in (1, 3, 100)] == [1, 3, 3]
+            assert [tx.outbox.count(limit).rejected for limit in (1, 3, 100)] == [1, 3, 3]
 
     def test_rows_are_listed_from_either_end(self, store: Store, database: Database) -> None:
         _reject(store, database, *(("a", str(n)) for n in range(5)))
@@ -76,7 +76,7 @@ class RejectedContract(Contract):
             connection.commit()
         with store.write() as tx:
             (before,) = _take(tx, "a")
-            tx.rejected.add([(before, "no")], FIRST_AT)
+            tx.outbox.reject([(before, "no")], FIRST_AT)
         assert _waiting(store) == []
 
         assert _retried(store) == 1
@@ -135,7 +135,7 @@ class RejectedContract(Contract):
         _reject(store, database, ("a", "1"), ("a", "2"))
 
         with pytest.raises(ZeroDivisionError), store.write() as tx:
-            assert tx.rejected.retry() == 2
+            assert tx.outbox.retry_rejected() == 2
             raise ZeroDivisionError
 
         assert _waiting(store) == []
@@ -175,7 +175,7 @@ class LateRetries(Contract):
         _reject(store, database, ("a", "late"))
 
         with other.write() as tx:
-            tx.rejected.retry()
+            tx.outbox.retry_rejected()
             with closing(database.connect()) as connection:
                 database.insert(connection, "a", "early")
                 connection.commit()
@@ -194,32 +194,32 @@ def _reject(store: Store, database: Database, *rows: tuple[str, Any]) -> None:
         connection.commit()
     with store.write() as tx:
         taken = [row for name in sorted({name for name, _ in rows}) for row in _take(tx, name)]
-        tx.rejected.add([(row, "it is no good") for row in sorted(taken)], FIRST_AT)
+        tx.outbox.reject([(row, "it is no good") for row in sorted(taken)], FIRST_AT)
 
 
 def _listed(store: Store, limit: int = 100, **chosen: Any) -> Sequence[RejectedRow]:
     with store.read() as tx:
-        return tx.rejected.list(limit, **chosen)
+        return tx.outbox.list_rejected(limit, **chosen)
 
 
 def _found(store: Store, **chosen: Any) -> Sequence[int]:
     with store.read() as tx:
-        return tx.rejected.find(**chosen)
+        return tx.outbox.find_rejected(**chosen)
 
 
 def _retried(store: Store, **chosen: Any) -> int:
     with store.write() as tx:
-        return tx.rejected.retry(**chosen)
+        return tx.outbox.retry_rejected(**chosen)
 
 
 def _deleted(store: Store, **chosen: Any) -> int:
     with store.write() as tx:
-        return tx.rejected.delete(**chosen)
+        return tx.outbox.delete_rejected(**chosen)
 
 
 def _waiting(store: Store) -> Sequence[str]:
     with store.read() as tx:
-        return tx.outbox.waiting(None)
+        return tx.outbox.find_waiting(None)
 
 
 def _taken(store: Store, name: str) -> Sequence[OutboxRow]:

@@ -1,13 +1,13 @@
-"""The contract of the versions of schemas: `penstock.storage.store.Schemas`."""
+"""The contract of the versions of schemas: `penstock.storage.registry.RegistryRepository`."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from penstock.core.registry.event_type import StoredFeed
+from penstock.core.registry.event_type import EventType, StoredFeed
 from penstock.storage import Store
-from tests.store_contract.database import Contract, Database, created
+from tests.store_contract.database import FIRST_AT, Contract, Database, created
 
 AWKWARD = '{"description": "it\'s \\\\ %s :x ? 東京 🚰 \\n\\u0000"}'
 COUNT = "SELECT count(*) FROM penstock_schema"
@@ -76,7 +76,7 @@ class SchemasContract(Contract):
         _add(store, kept, _schema("1.0.1"))
 
         with store.write() as tx:
-            tx.feeds.delete(feed.name)
+            tx.registry.delete(feed.name)
 
         assert _versions(store, feed) == []
         assert _versions(store, kept) == ["1.0.1", "1.0.0"]
@@ -99,17 +99,19 @@ def _schema(version: str) -> dict[str, Any]:
 def _add(store: Store, feed: StoredFeed, *schemas: dict[str, Any]) -> None:
     with store.write() as tx:
         for each in schemas:
-            tx.schemas.add(feed, each)
+            feed = tx.registry.get(feed.name)
+            event_type = EventType.of(feed.event_type.definition | {"schema": each}, feed.partition_count)
+            tx.registry.update(feed, event_type, FIRST_AT)
 
 
 def _found(store: Store, feed: StoredFeed, version: str) -> dict[str, Any] | None:
     with store.read() as tx:
-        return tx.schemas.find(feed, version)
+        return next(iter(tx.registry.list_schemas(feed, version=version)), None)
 
 
 def _listed(store: Store, feed: StoredFeed, *, limit: int = 100, offset: int = 0) -> Sequence[dict[str, Any]]:
     with store.read() as tx:
-        return tx.schemas.list(feed, limit=limit, offset=offset)
+        return tx.registry.list_schemas(feed, limit=limit, offset=offset)
 
 
 def _versions(store: Store, feed: StoredFeed, *, limit: int = 100, offset: int = 0) -> list[str]:

@@ -1,11 +1,11 @@
-"""The contract of what operators have told the hub: `penstock.storage.store.Settings`."""
+"""The contract of what operators have told the hub: `penstock.storage.admin.SettingRepository`."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 from penstock.storage import Store
-from penstock.storage.store import Setting
+from penstock.storage.admin import Setting
 from tests.store_contract.database import Contract
 
 AWKWARD = 'it\'s \\ a "name" %s :x ? 東京 🚰 \n'
@@ -43,15 +43,17 @@ class SettingsContract(Contract):
         _put(store, (AWKWARD, AWKWARD, AWKWARD))
 
         assert _all(store) == [Setting(AWKWARD, AWKWARD, AWKWARD)]
-        assert _removed(store, AWKWARD, AWKWARD)
+        _remove(store, AWKWARD, AWKWARD)
+        assert _all(store) == []
 
     def test_a_removed_setting_is_gone_alone(self, store: Store) -> None:
         _put(store, ("a", "x", "1"), ("a", "y", "2"), ("b", "x", "3"))
 
-        assert _removed(store, "a", "x")
+        _remove(store, "a", "x")
 
         assert _all(store) == [Setting("a", "y", "2"), Setting("b", "x", "3")]
-        assert not _removed(store, "a", "x")
+        _remove(store, "a", "x")
+        assert _all(store) == [Setting("a", "y", "2"), Setting("b", "x", "3")], "to remove it again does no harm"
 
     def test_an_undone_change_changes_nothing(self, store: Store) -> None:
         _put(store, ("a", "x", "1"), ("a", "y", "2"))
@@ -59,7 +61,7 @@ class SettingsContract(Contract):
         try:
             with store.write() as tx:
                 tx.settings.put("a", "x", "3")
-                tx.settings.remove("a", "y")
+                tx.settings.put("a", "y", None)
                 raise ZeroDivisionError
         except ZeroDivisionError:
             pass
@@ -92,7 +94,7 @@ class SettingsTogether(Contract):
                     if (turn + who) % 3:
                         tx.settings.put("b", "x", str(who))
                     else:
-                        tx.settings.remove("b", "x")
+                        tx.settings.put("b", "x", None)
 
         with ThreadPoolExecutor(4) as threads:
             for done in [threads.submit(change, who) for who in range(4)]:
@@ -109,11 +111,11 @@ def _put(store: Store, *settings: tuple[str, str, str]) -> None:
             tx.settings.put(*each)
 
 
-def _removed(store: Store, kind: str, name: str) -> bool:
+def _remove(store: Store, kind: str, name: str) -> None:
     with store.write() as tx:
-        return tx.settings.remove(kind, name)
+        tx.settings.put(kind, name, None)
 
 
 def _all(store: Store) -> Sequence[Setting]:
     with store.read() as tx:
-        return tx.settings.all()
+        return tx.settings.list()

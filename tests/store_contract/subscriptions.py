@@ -1,4 +1,4 @@
-"""The contract of subscriptions: `penstock.storage.subscriptions.Subscriptions`."""
+"""The contract of subscriptions: `penstock.storage.subscriptions.SubscriptionRepository`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,9 +8,8 @@ import pytest
 from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.core.subscriptions.definition import SubscriptionSearch
 from penstock.storage import Store
-from penstock.storage.groups import Intervention
-from penstock.storage.store import Position
-from penstock.storage.subscriptions import Session, Slot, Subscription
+from penstock.storage.groups import GroupFilter, Position, PositionChange
+from penstock.storage.subscriptions import StoredSession, StoredSlot, StoredSubscription
 from tests.store_contract.database import FIRST_AT, Contract, Database, created
 
 SOURCE: FeedPartition = ("order.placed", 0)
@@ -25,10 +24,11 @@ class SubscriptionsContract(Contract):
     def test_of_one_that_nobody_has_made_nothing_is_known(self, store: Store) -> None:
         with store.write() as tx:
             own = tx.subscriptions
-            assert [own.find("s"), own.alike("s"), own.lock("s")] == [None, None, None]
-            assert [own.slots("s"), own.sessions("s"), own.readers("order.placed")] == [[], [], []]
-            assert own.revisions(["s"]) == own.revisions([]) == {}
-            own.delete("s")
+            assert [own.find("s"), own.find(identity="s"), own.find("s", lock=True)] == [None, None, None]
+            assert [own.list_slots("s"), own.list_sessions("s"), own.list_readers("order.placed")] == [[], [], []]
+            assert own.list_sessions(hub_id="hub") == []
+            assert own.find_revisions(["s"]) == own.find_revisions([]) == {}
+            tx.groups.delete("s")
 
     def test_one_is_found_as_it_was_given(self, store: Store) -> None:
         feeds = [created(store, name) for name in ("order.placed", "invoice")]
@@ -37,11 +37,12 @@ class SubscriptionsContract(Contract):
         assert inserted(store, given, [feed.id for feed in feeds])
 
         with store.write() as tx:
-            assert tx.subscriptions.find(AWKWARD) == tx.subscriptions.lock(AWKWARD) == given
-            assert tx.subscriptions.alike(f"like {AWKWARD}") == given
-            assert tx.subscriptions.readers("order.placed") == tx.subscriptions.readers("invoice") == [AWKWARD]
-            found = tx.groups.find(AWKWARD)
-        assert found is not None
+            assert tx.subscriptions.find(AWKWARD) == tx.subscriptions.find(AWKWARD, lock=True) == given
+            assert tx.subscriptions.find(identity=f"like {AWKWARD}") == given
+            assert (
+                tx.subscriptions.list_readers("order.placed") == tx.subscriptions.list_readers("invoice") == [AWKWARD]
+            )
+            [found] = tx.groups.list(GroupFilter(name=AWKWARD), 9)
         assert found.kind == "subscription"
 
     def test_an_identity_is_taken_once(self, store: Store) -> None:
@@ -51,9 +52,9 @@ class SubscriptionsContract(Contract):
         assert not inserted(store, subscription("second", consumer_group="x"), [feed.id], "alike")
 
         with store.read() as tx:
-            assert tx.subscriptions.alike("alike") == subscription("first")
-            assert tx.subscriptions.readers("order.placed") == ["first"]
-            assert [tx.subscriptions.find("second"), tx.groups.find("second")] == [None, None]
+            assert tx.subscriptions.find(identity="alike") == subscription("first")
+            assert tx.subscriptions.list_readers("order.placed") == ["first"]
+            assert [tx.subscriptions.find("second"), tx.groups.list(GroupFilter(name="second"), 1)] == [None, []]
 
     def test_readers_are_sorted_by_code_points(self, store: Store) -> None:
         feed, other = created(store), created(store, "invoice")
@@ -63,8 +64,8 @@ class SubscriptionsContract(Contract):
         inserted(store, subscription("other"), [other.id])
 
         with store.read() as tx:
-            assert tx.subscriptions.readers("order.placed") == sorted(names)
-            assert tx.subscriptions.readers("nothing") == []
+            assert tx.subscriptions.list_readers("order.placed") == sorted(names)
+            assert tx.subscriptions.list_readers("nothing") == []
 
     def test_what_it_is_can_change(self, store: Store) -> None:
         feed = created(store)
@@ -73,10 +74,10 @@ class SubscriptionsContract(Contract):
         definition = subscription("s", labels={"a": AWKWARD}).definition
 
         with store.write() as tx:
-            tx.subscriptions.change("s", definition, FIRST_AT + 9)
+            tx.subscriptions.update(subscription("s")._replace(definition=definition, updated_at=FIRST_AT + 9))
 
         with store.read() as tx:
-            assert tx.subscriptions.find("s") == Subscription("s", definition, FIRST_AT, FIRST_AT + 9, 0, None)
+            assert tx.subscriptions.find("s") == StoredSubscription("s", definition, FIRST_AT, FIRST_AT + 9, 0, None)
             assert tx.subscriptions.find("kept") == subscription("kept")
 
     def test_its_revision_moves_by_itself(self, store: Store) -> None:
@@ -88,7 +89,7 @@ class SubscriptionsContract(Contract):
             assert [tx.subscriptions.revise("s") for _ in range(3)] == [1, 2, 3]
 
         with store.read() as tx:
-            assert tx.subscriptions.revisions(["kept", "s", "nobody"]) == {"kept": 0, "s": 3}
+            assert tx.subscriptions.find_revisions(["kept", "s", "nobody"]) == {"kept": 0, "s": 3}
             found = tx.subscriptions.find("s")
         assert found is not None
         assert found.revision == 3
@@ -98,7 +99,7 @@ class SubscriptionsContract(Contract):
 
         for until in (1 << 60, None):
             with store.write() as tx:
-                tx.subscriptions.reset_until("s", until)
+                tx.subscriptions.update(subscription("s")._replace(resetting_until=until))
                 found = tx.subscriptions.find("s")
             assert found is not None
             assert found.resetting_until == until
@@ -108,31 +109,33 @@ class SubscriptionsContract(Contract):
         inserted(store, subscription("s"), [feed.id, other.id])
 
         with pytest.raises(Exception, match=r"(?i)foreign key"), store.write() as tx:
-            tx.feeds.delete("invoice")
+            tx.registry.delete("invoice")
 
         with store.write() as tx:
-            assert tx.feeds.find("invoice") == other
-            tx.subscriptions.delete("s")
-            assert tx.feeds.delete("invoice")
+            assert tx.registry.find("invoice") == other
+            tx.groups.delete("s")
+            assert tx.registry.delete("invoice")
 
     def test_one_goes_with_all_that_is_known_of_it(self, store: Store, database: Database) -> None:
         feed = created(store)
         for name in ("s", "kept"):
             inserted(store, subscription(name), [feed.id])
             with store.write() as tx:
-                tx.subscriptions.begin(name, [slot(SOURCE)], FIRST_AT)
-                tx.subscriptions.open(name, session(f"stream of {name}", tx.subscriptions.see("hub")))
-                tx.parked.park(name, SOURCE, "key", 3, attempts=2, at=FIRST_AT)
-                tx.groups.intervene(name, [Intervention(SOURCE[0], "", 0, "reset", 1, 7, 9, None, FIRST_AT)])
+                tx.subscriptions.put_slots(name, [slot(SOURCE)])
+                seen_at = tx.subscriptions.see_hub("hub")
+                tx.subscriptions.put_session(session(f"stream of {name}", seen_at, subscription=name))
+                tx.subscriptions.park(name, SOURCE, "key", 3, attempts=2, at=FIRST_AT)
+                change = PositionChange(SOURCE[0], "", 0, "reset", 1, 7, 9, None, FIRST_AT)
+                tx.groups.put(name, [slot(SOURCE).position], FIRST_AT, [change])
 
         with store.write() as tx:
-            tx.subscriptions.delete("s")
+            tx.groups.delete("s")
 
         tables = ("group", "position", "subscription", "subscription_source", "session", "slot", "parked",
                   "parked_event", "intervention")  # fmt: skip
         assert [database.run(f"SELECT count(*) FROM penstock_{each}")[0][0] for each in tables] == [1] * len(tables)
         with store.read() as tx:
-            assert [each.id for each in tx.subscriptions.sessions("kept")] == ["stream of kept"]
+            assert [each.id for each in tx.subscriptions.list_sessions("kept")] == ["stream of kept"]
 
     def test_an_undone_one_is_not_there(self, store: Store) -> None:
         feed = created(store)
@@ -142,7 +145,7 @@ class SubscriptionsContract(Contract):
             raise ZeroDivisionError
 
         with store.read() as tx:
-            assert [tx.subscriptions.find("s"), tx.groups.find("s")] == [None, None]
+            assert [tx.subscriptions.find("s"), tx.groups.list(GroupFilter(name="s"), 1)] == [None, []]
 
     # Lists
 
@@ -223,22 +226,22 @@ class StreamsContract(Contract):
         begun(store, "s", given=given)
 
         with store.read() as tx:
-            found = tx.subscriptions.slots("s")
-            at_b = tx.positions.find("s", "b", "")
+            found = tx.subscriptions.list_slots("s")
+            at_b = tx.groups.find_positions("s", "b", "")
         assert found == [given[2], given[3], given[1], given[0]]
-        assert at_b == {9: Position(9, 1, 5), 10: Position(10, 7, 1 << 60)}
+        assert at_b == {9: Position("b", "", 9, 1, 5), 10: Position("b", "", 10, 7, 1 << 60)}
 
     def test_what_is_put_leaves_positions_alone(self, store: Store) -> None:
         begun(store, "s", SOURCE, ("order.placed", 1))
         begun(store, "other", SOURCE)
 
         with store.write() as tx:
-            tx.subscriptions.put("s", [slot(SOURCE, owner="x", failed=2, offset=99, epoch=99)])
-            tx.subscriptions.put("s", [])
+            tx.subscriptions.put_slots("s", [slot(SOURCE, owner="x", failed=2, offset=99, epoch=99)])
+            tx.subscriptions.put_slots("s", [])
 
         with store.read() as tx:
-            assert tx.subscriptions.slots("s") == [slot(SOURCE, owner="x", failed=2), slot(("order.placed", 1))]
-            assert tx.subscriptions.slots("other") == [slot(SOURCE)]
+            assert tx.subscriptions.list_slots("s") == [slot(SOURCE, owner="x", failed=2), slot(("order.placed", 1))]
+            assert tx.subscriptions.list_slots("other") == [slot(SOURCE)]
 
     def test_what_is_moved_leaves_owners_alone(self, store: Store) -> None:
         places = [SOURCE, ("order.placed", 1), (AWKWARD, 0)]
@@ -246,78 +249,82 @@ class StreamsContract(Contract):
         begun(store, "other", *places)
 
         with store.write() as tx:
-            tx.subscriptions.move("s", {SOURCE: 1 << 60, (AWKWARD, 0): 0, ("unknown", 0): 7}, FIRST_AT + 9)
-            tx.subscriptions.move("s", {}, FIRST_AT + 99)
+            moved = {SOURCE: 1 << 60, (AWKWARD, 0): 0, ("unknown", 0): 7}
+            tx.groups.put("s", [slot(*each).position for each in moved.items()], FIRST_AT + 9)
+            tx.groups.put("s", [], FIRST_AT + 99)
 
         with store.read() as tx:
-            assert set(tx.subscriptions.slots("s")) == {
+            assert set(tx.subscriptions.list_slots("s")) == {
                 slot(SOURCE, owner="x", offset=1 << 60, committed_at=FIRST_AT + 9),
                 slot(("order.placed", 1), owner="x"),
                 slot((AWKWARD, 0), owner="x", offset=0, committed_at=FIRST_AT + 9),
             }
-            assert set(tx.subscriptions.slots("other")) == set(map(slot, places))
+            assert set(tx.subscriptions.list_slots("other")) == set(map(slot, places))
 
     def test_streams_are_found_sorted_as_they_were_opened(self, store: Store) -> None:
         begun(store, "s", SOURCE)
         begun(store, "other", SOURCE)
         wants = frozenset([SOURCE, (AWKWARD, 17)])
         with store.write() as tx:
-            seen_at = tx.subscriptions.see("hub")
+            seen_at = tx.subscriptions.see_hub("hub")
             given = [
                 session("b", seen_at, wants=wants, secret=bytes(range(256)), extensions=3, batch_limit=1 << 30),
                 session("B", 0, hub_id="unknown"),
                 session("a", seen_at),
             ]
             for each in given:
-                tx.subscriptions.open("s", each)
-            tx.subscriptions.open("other", session("c", seen_at))
+                tx.subscriptions.put_session(each)
+            tx.subscriptions.put_session(session("c", seen_at, subscription="other"))
 
         assert sessions(store) == [given[1], given[2], given[0]]
+        with store.read() as tx:
+            assert {each.id for each in tx.subscriptions.list_sessions(hub_id="hub")} == {"a", "b", "c"}
         assert [type(each.secret) for each in sessions(store)] == [bytes] * 3
 
     def test_streams_end_and_are_given_time_and_are_forgotten_each_by_itself(self, store: Store) -> None:
         begun(store, "s", SOURCE)
         with store.write() as tx:
-            own, seen_at = tx.subscriptions, tx.subscriptions.see("hub")
+            own, seen_at = tx.subscriptions, tx.subscriptions.see_hub("hub")
             for name in "abcd":
-                own.open("s", session(name, seen_at))
-            own.hold("a", 1 << 60)
-            own.extend("b")
-            own.extend("b")
-            own.close(["c", "unknown"])
-            own.close([])
+                own.put_session(session(name, seen_at))
+            own.put_session(session("a", seen_at, holds_until=1 << 60))
+            own.put_session(session("b", seen_at, extensions=2))
+            own.delete_sessions(["c", "unknown"])
+            own.delete_sessions([])
 
         a, b, d = (session(name, seen_at) for name in "abd")
         assert sessions(store) == [a._replace(holds_until=1 << 60), b._replace(extensions=2), d]
+        with store.read() as tx:
+            assert {each.id for each in tx.subscriptions.list_sessions(hub_id="hub")} == {"b", "d"}
 
     def test_a_hub_is_seen_when_it_says_so_and_time_does_not_go_back(self, store: Store, database: Database) -> None:
         begun(store, "s", SOURCE)
         with store.write() as tx:
-            before, first, after_it = tx.subscriptions.now(), tx.subscriptions.see("hub"), tx.subscriptions.now()
-            tx.subscriptions.open("s", session("a", first))
+            before, first, after_it = tx.now(), tx.subscriptions.see_hub("hub"), tx.now()
+            tx.subscriptions.put_session(session("a", first))
         assert FIRST_AT < before <= first <= after_it
 
         with store.write() as tx:
-            second = tx.subscriptions.see("hub")
+            second = tx.subscriptions.see_hub("hub")
         assert [each.seen_at for each in sessions(store)] == [second]
         assert second >= first
 
         database.run("UPDATE penstock_hub SET seen_at = ?", 1 << 60)
         with store.write() as tx:
-            assert tx.subscriptions.see("hub") == 1 << 60
-            assert tx.subscriptions.now() < 1 << 60
+            assert tx.subscriptions.see_hub("hub") == 1 << 60
+            assert tx.now() < 1 << 60
 
     def test_hubs_are_forgotten_of_which_nothing_is_known(self, store: Store, database: Database) -> None:
         begun(store, "s", SOURCE)
         with store.write() as tx:
             for name in ("streaming", "idle", "new"):
-                tx.subscriptions.see(name)
-            tx.subscriptions.open("s", session("a", 0, hub_id="streaming"))
+                tx.subscriptions.see_hub(name)
+            tx.subscriptions.put_session(session("a", 0, hub_id="streaming"))
         database.run("UPDATE penstock_hub SET seen_at = 7 WHERE id <> 'new'")
 
         for before, left in ((7, ["idle", "new", "streaming"]), (8, ["new", "streaming"])):
             with store.write() as tx:
-                tx.subscriptions.forget_hubs(before)
+                tx.subscriptions.sweep(before)
             assert sorted(name for (name,) in database.run("SELECT id FROM penstock_hub")) == left
 
     @pytest.mark.parametrize(
@@ -333,67 +340,69 @@ class StreamsContract(Contract):
         for name in ("s", "other", "idle"):
             begun(store, name, SOURCE)
         with store.write() as tx:
-            own, now = tx.subscriptions, tx.subscriptions.see("other hub")
-            own.open("other", session("b", 0, hub_id="other hub"))
-            for name, hub_id in (("a", "hub"), ("a too", "other hub")):
-                own.open("s", session(name, 0, hub_id=hub_id))
+            own, now = tx.subscriptions, tx.subscriptions.see_hub("other hub")
+            own.put_session(session("b", 0, subscription="other", hub_id="other hub"))
+            own.put_session(session("a too", 0, hub_id="other hub"))
+            own.put_session(session("a", 0, holds_until=None if holds_for is None else now + holds_for))
             if seen_ago is not None:
-                own.see("hub")
-            if holds_for is not None:
-                own.hold("a", now + holds_for)
+                own.see_hub("hub")
         if seen_ago is not None:
             database.run("UPDATE penstock_hub SET seen_at = ? WHERE id = 'hub'", now - seen_ago)
 
         with store.read() as tx:
             wanted = ["s"] if is_abandoned else []
-            assert tx.subscriptions.abandoned(["s", "other", "idle", "unknown"], lease=LEASE_US) == wanted
-            assert tx.subscriptions.abandoned(["other"], lease=LEASE_US) == []
-            assert tx.subscriptions.abandoned([], lease=LEASE_US) == []
+            assert tx.subscriptions.list_abandoned(["s", "other", "idle", "unknown"], lease=LEASE_US) == wanted
+            assert tx.subscriptions.list_abandoned(["other"], lease=LEASE_US) == []
+            assert tx.subscriptions.list_abandoned([], lease=LEASE_US) == []
 
 
-def subscription(name: str, *, at: int = FIRST_AT, **members: Any) -> Subscription:
+def subscription(name: str, *, at: int = FIRST_AT, **members: Any) -> StoredSubscription:
     """Return a subscription that has not begun."""
     definition = {"owning_application": "shop", "event_types": ["order.placed"], "consumer_group": name}
-    return Subscription(name, definition | members, at, at, 0, None)
+    return StoredSubscription(name, definition | members, at, at, 0, None)
 
 
-def slot(place: FeedPartition, offset: int = 5, **others: Any) -> Slot:
+def slot(place: FeedPartition, offset: int = 5, **others: Any) -> StoredSlot:
     """Return a partition that nobody has."""
-    return Slot(place, None, None, None, 0, 0, 1, offset, FIRST_AT)._replace(**others)
+    return StoredSlot(place, None, None, None, 0, 0, 1, offset, FIRST_AT)._replace(**others)
 
 
-def session(name: str, seen_at: int, *, hub_id: str = "hub", **others: Any) -> Session:
+def session(name: str, seen_at: int, *, hub_id: str = "hub", **others: Any) -> StoredSession:
     """Return a stream."""
-    found = Session(name, hub_id, frozenset(), 10, 60_000, b"\x00secret", FIRST_AT, 0, None, seen_at)
+    found = StoredSession(name, "s", hub_id, frozenset(), 10, 60_000, b"\x00secret", FIRST_AT, 0, None, seen_at)
     return found._replace(**others)
 
 
-def inserted(store: Store, given: Subscription, event_type_ids: Sequence[int], identity: str | None = None) -> bool:
+def inserted(
+    store: Store, given: StoredSubscription, event_type_ids: Sequence[int], identity: str | None = None
+) -> bool:
     """Create a subscription in a transaction of its own; tell whether it was."""
     with store.write() as tx:
         return tx.subscriptions.insert(given, identity or f"like {given.id}", event_type_ids)
 
 
-def begun(store: Store, name: str, *places: FeedPartition, given: Sequence[Slot] = ()) -> None:
+def begun(store: Store, name: str, *places: FeedPartition, given: Sequence[StoredSlot] = ()) -> None:
     """Create a subscription that reads nothing, and begin it."""
     with store.write() as tx:
         assert tx.subscriptions.insert(subscription(name), f"like {name}", [])
-        tx.subscriptions.begin(name, given or list(map(slot, places)), FIRST_AT)
+        slots = given or list(map(slot, places))
+        tx.groups.put(name, [each.position for each in slots], FIRST_AT)
+        tx.subscriptions.put_slots(name, slots)
 
 
-def sessions(store: Store) -> Sequence[Session]:
+def sessions(store: Store) -> Sequence[StoredSession]:
     """Return the streams of the subscription "s"."""
     with store.read() as tx:
-        return tx.subscriptions.sessions("s")
+        return tx.subscriptions.list_sessions("s")
 
 
 def listed(store: Store, search: SubscriptionSearch = ALL, *, limit: int = 99, offset: int = 0) -> list[str]:
     """Return the ids of the newest."""
     with store.read() as tx:
-        return [each.id for each in tx.subscriptions.newest(search, limit=limit, offset=offset)]
+        return [each.id for each in tx.subscriptions.list(search, limit=limit, offset=offset)]
 
 
 def after(store: Store, search: SubscriptionSearch = ALL, *, id: str = "", limit: int = 99) -> list[str]:
     """Return ids in their order."""
     with store.read() as tx:
-        return [each.id for each in tx.subscriptions.after(search, id=id, limit=limit)]
+        return [each.id for each in tx.subscriptions.list(search, after=id, limit=limit)]

@@ -5,7 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from penstock.storage import Store
-from penstock.storage.subscriptions import Subscription
+from penstock.storage.groups import GroupFilter
+from penstock.storage.subscriptions import StoredSubscription
 from tests.store_contract.database import FIRST_AT, Contract, Database, created
 from tests.store_contract.producers_together import PATIENCE_SECONDS, until_waiting
 from tests.store_contract.subscriptions import SOURCE, begun, inserted, slot, subscription
@@ -34,17 +35,17 @@ class SubscriptionsTogether(Contract):
             assert inserting.result(PATIENCE_SECONDS) is not wins
 
         with store.read() as tx:
-            assert tx.subscriptions.readers("order.placed") == ["first" if wins else "second"]
+            assert tx.subscriptions.list_readers("order.placed") == ["first" if wins else "second"]
             lost = "second" if wins else "first"
-            assert [tx.subscriptions.find(lost), tx.groups.find(lost)] == [None, None]
+            assert [tx.subscriptions.find(lost), tx.groups.list(GroupFilter(name=lost), 1)] == [None, []]
 
     def test_who_has_lost_finds_the_one_that_has_won_in_the_same_transaction(
         self, store: Store, other: Store, database: Database
     ) -> None:
-        def insert() -> Subscription | None:
+        def insert() -> StoredSubscription | None:
             with other.write() as tx:
                 assert not tx.subscriptions.insert(subscription("second"), "alike", [])
-                return tx.subscriptions.alike("alike")
+                return tx.subscriptions.find(identity="alike")
 
         with ThreadPoolExecutor(1) as threads:
             with store.write() as tx:
@@ -58,33 +59,33 @@ class SubscriptionsTogether(Contract):
     ) -> None:
         begun(store, "s", SOURCE)
 
-        def lock() -> tuple[Subscription | None, int]:
+        def lock() -> tuple[StoredSubscription | None, int]:
             with other.write() as tx:
-                return tx.subscriptions.lock("s"), tx.subscriptions.slots("s")[0].offset
+                return tx.subscriptions.find("s", lock=True), tx.subscriptions.list_slots("s")[0].offset
 
         with ThreadPoolExecutor(1) as threads:
             with store.write() as tx:
-                tx.subscriptions.lock("s")
+                tx.subscriptions.find("s", lock=True)
                 locking = threads.submit(lock)
                 until_waiting(database, 1)
                 tx.subscriptions.revise("s")
-                tx.subscriptions.move("s", {SOURCE: 9}, FIRST_AT)
+                tx.groups.put("s", [slot(SOURCE, offset=9).position], FIRST_AT)
                 assert not locking.done()
             assert locking.result(PATIENCE_SECONDS) == (subscription("s")._replace(revision=1), 9)
 
     def test_one_that_has_gone_meanwhile_is_not_locked(self, store: Store, other: Store, database: Database) -> None:
         begun(store, "s", SOURCE)
 
-        def lock() -> Subscription | None:
+        def lock() -> StoredSubscription | None:
             with other.write() as tx:
-                return tx.subscriptions.lock("s")
+                return tx.subscriptions.find("s", lock=True)
 
         with ThreadPoolExecutor(1) as threads:
             with store.write() as tx:
-                tx.subscriptions.lock("s")
+                tx.subscriptions.find("s", lock=True)
                 locking = threads.submit(lock)
                 until_waiting(database, 1)
-                tx.subscriptions.delete("s")
+                tx.groups.delete("s")
             assert locking.result(PATIENCE_SECONDS) is None
 
     def test_others_and_those_who_only_look_are_not_kept_waiting(self, store: Store, other: Store) -> None:
@@ -92,41 +93,41 @@ class SubscriptionsTogether(Contract):
             begun(store, name, SOURCE)
 
         with store.write() as tx:
-            tx.subscriptions.lock("s")
+            tx.subscriptions.find("s", lock=True)
             tx.subscriptions.revise("s")
             with other.write() as its:
-                assert its.subscriptions.lock("other") == subscription("other")
+                assert its.subscriptions.find("other", lock=True) == subscription("other")
                 assert its.subscriptions.revise("other") == 1
                 assert its.subscriptions.find("s") == subscription("s")
-                assert its.subscriptions.revisions(["s"]) == {"s": 0}
-                assert its.subscriptions.slots("s") == [slot(SOURCE)]
-                its.subscriptions.see("hub")
+                assert its.subscriptions.find_revisions(["s"]) == {"s": 0}
+                assert its.subscriptions.list_slots("s") == [slot(SOURCE)]
+                its.subscriptions.see_hub("hub")
 
     def test_a_key_that_is_parked_is_not_forgotten_by_who_cleans_up_elsewhere(self, store: Store, other: Store) -> None:
         """What is parked has no event for a moment, while somebody else forgets keys that have none."""
         for name in ("s", "other"):
             begun(store, name, SOURCE)
         with other.write() as its:
-            its.parked.park("other", SOURCE, "key", 3, attempts=2, at=FIRST_AT)
-            [parked] = its.parked.list("other")
+            its.subscriptions.park("other", SOURCE, "key", 3, attempts=2, at=FIRST_AT)
+            [parked] = its.subscriptions.list_parked("other")
 
         with store.write() as tx:
-            tx.subscriptions.lock("s")
-            tx.parked.park("s", SOURCE, "key", 3, attempts=2, at=FIRST_AT)
+            tx.subscriptions.find("s", lock=True)
+            tx.subscriptions.park("s", SOURCE, "key", 3, attempts=2, at=FIRST_AT)
             with other.write() as its:
-                its.subscriptions.lock("other")
-                its.parked.acknowledge(parked.id, 3)
+                its.subscriptions.find("other", lock=True)
+                its.subscriptions.acknowledge_parked({parked.id: 3})
 
         with store.read() as tx:
-            assert [each.events for each in tx.parked.list("s")] == [1]
-            assert tx.parked.list("other") == []
+            assert [each.events for each in tx.subscriptions.list_parked("s")] == [1]
+            assert tx.subscriptions.list_parked("other") == []
 
     def test_an_event_type_that_is_being_read_does_not_go(self, store: Store, other: Store, database: Database) -> None:
         feed = created(store)
 
         def drop() -> None:
             with other.write() as tx:
-                tx.feeds.delete("order.placed")
+                tx.registry.delete("order.placed")
 
         with ThreadPoolExecutor(1) as threads:
             with store.write() as tx:
@@ -137,4 +138,4 @@ class SubscriptionsTogether(Contract):
                 dropping.result(PATIENCE_SECONDS)
 
         with store.read() as tx:
-            assert tx.subscriptions.readers("order.placed") == ["s"]
+            assert tx.subscriptions.list_readers("order.placed") == ["s"]

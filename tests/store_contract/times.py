@@ -1,4 +1,4 @@
-"""The contract of times in the log: `penstock.storage.store.Events.since`, and `received`."""
+"""The contract of times in the log: `LogRepository.find_first_offsets` and `find_receive_times`."""
 
 import pytest
 
@@ -31,7 +31,7 @@ class TimesContract(Contract):
             for start, stop in ends:
                 for at in (-5, 0, 9, 10, 11, 20, 25, 30, 100, 320, 321):
                     later = (offset for offset in range(start, stop) if received[offset] >= at)
-                    found = tx.events.since({partition_id: (start, stop)}, FIRST_AT + at)
+                    found = tx.log.find_first_offsets({partition_id: (start, stop)}, FIRST_AT + at)
                     assert found == {partition_id: next(later, stop)}, (start, stop, at)
 
     def test_partitions_are_looked_up_together_and_each_by_itself(self, store: Store) -> None:
@@ -42,8 +42,8 @@ class TimesContract(Contract):
         ranges = {each: (0, at) for at, each in enumerate(partition_ids)}
 
         with store.read() as tx:
-            found = tx.events.since(ranges, FIRST_AT + 4)
-            assert tx.events.since({}, FIRST_AT) == {}
+            found = tx.log.find_first_offsets(ranges, FIRST_AT + 4)
+            assert tx.log.find_first_offsets({}, FIRST_AT) == {}
 
         assert found == {each: min(at, 4) for at, each in enumerate(partition_ids)}
 
@@ -54,7 +54,7 @@ class TimesContract(Contract):
 
         with store.read() as tx:
             for at in range(20):
-                found = tx.events.since({partition_id: (0, 18)}, FIRST_AT + at)[partition_id]
+                found = tx.log.find_first_offsets({partition_id: (0, 18)}, FIRST_AT + at)[partition_id]
                 assert [n for n in kept if n >= found] == [n for n in kept if n >= at]
                 assert 0 <= found <= 18
 
@@ -67,9 +67,9 @@ class TimesContract(Contract):
 
         with store.read() as tx:
             for offset in range(12):
-                found = tx.events.received({empty: offset, second: 0, first: offset})
+                found = tx.log.find_receive_times({empty: offset, second: 0, first: offset})
                 later = [n for n in kept if n >= offset]
                 assert found == {second: FIRST_AT + 50} | ({first: FIRST_AT + later[0]} if later else {}), offset
-            assert tx.events.received({second: 1}) == {}
-            assert tx.events.received({first: 1 << 60}) == {}
-            assert tx.events.received({}) == {}
+            assert tx.log.find_receive_times({second: 1}) == {}
+            assert tx.log.find_receive_times({first: 1 << 60}) == {}
+            assert tx.log.find_receive_times({}) == {}

@@ -7,7 +7,8 @@ from contextlib import closing
 import psycopg
 
 from penstock.storage import open_store
-from penstock.storage.statements import migrations
+from penstock.storage.postgres import POSTGRES
+from penstock.storage.sqlite import SQLITE
 
 STORED = """
 CREATE TABLE penstock_migration (number integer PRIMARY KEY, name text NOT NULL);
@@ -22,10 +23,10 @@ def make(url: str) -> None:
     """Make the tables as 0.1.0 did, and an event type with a partition in them."""
     if url.startswith("sqlite"):
         with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
-            connection.executescript(migrations("penstock.storage.sqlite")[0].sql + STORED)
+            connection.executescript(SQLITE.migrations[0].sql + STORED)
     else:
         with psycopg.connect(url) as session:
-            session.execute(migrations("penstock.storage.postgres")[0].sql + STORED)
+            session.execute(POSTGRES.migrations[0].sql + STORED)
 
 
 def test_event_type_without_a_schema_gets_a_first_version_that_allows_all(database_url: str) -> None:
@@ -34,9 +35,9 @@ def test_event_type_without_a_schema_gets_a_first_version_that_allows_all(databa
     with closing(open_store(database_url)) as store:
         store.migrate()
         with store.read() as tx:
-            feed = tx.feeds.find("a")
+            feed = tx.registry.find("a")
             assert feed is not None
-            kept = tx.schemas.list(feed, limit=9, offset=0)
+            kept = tx.registry.list_schemas(feed, limit=9, offset=0)
 
     first = {"type": "json_schema", "schema": "{}", "version": "1.0.0", "created_at": "2016-09-23T15:35:13.273Z"}
     assert kept == [first]

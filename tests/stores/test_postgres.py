@@ -6,10 +6,10 @@ import psycopg
 import pytest
 
 from penstock.errors import EncodingUnsuitable, OutcomeUnknown
+from penstock.storage.log.events import CHUNK_BYTES, Frame
+from penstock.storage.postgres import POSTGRES
 from penstock.storage.postgres import store as postgres
 from penstock.storage.postgres.store import PostgresStore
-from penstock.storage.statements import statement
-from penstock.storage.store import CHUNK_BYTES, Frame
 from tests.store_contract import (
     GroupsTogether,
     LateCommits,
@@ -75,8 +75,8 @@ def test_event_larger_than_a_chunk_is_read_alone(postgres_url: str) -> None:
 
         with store.read() as tx:
             for start in range(3):
-                lines = tx.events.lines(partition_id, start, 3, Frame("", "", ""), None)
-                columns = tx.events.columns(partition_id, start, 3)
+                lines = tx.log.read_lines(partition_id, start, 3, Frame("", "", ""), None)
+                columns = tx.log.read_columns(partition_id, start, 3)
                 assert (lines.stop, lines.scanned, lines.body) == (start + 1, 1, data)
                 assert (columns.stop, columns.rows, columns.data) == (start + 1, 1, data)
 
@@ -84,7 +84,7 @@ def test_event_larger_than_a_chunk_is_read_alone(postgres_url: str) -> None:
 def test_write_has_an_idle_timeout_of_20_seconds_that_ends_with_it(postgres_url: str) -> None:
     asked = b"SHOW idle_in_transaction_session_timeout"
     with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute(statement(postgres.PACKAGE, "begin").encode())
+        connection.execute(POSTGRES.statement("begin").encode())
         assert connection.execute(asked).fetchone() == ("20s",)
         connection.execute("COMMIT")
 
@@ -95,11 +95,11 @@ def test_locks_of_an_idle_write_end_with_its_timeout(postgres_url: str, monkeypa
     with closing(PostgresStore(postgres_url)) as store:
         store.migrate()
         [partition_id] = created(store).partition_ids
-        soon = statement(postgres.PACKAGE, "begin").replace("'20s'", "'1s'")
+        soon = POSTGRES.statement("begin").replace("'20s'", "'1s'")
 
         def idle() -> None:
             with store.write() as tx:
-                tx.events.lock_heads([partition_id])
+                tx.log.find_heads([partition_id], lock=True)
                 monkeypatch.undo()
                 append(store, row(partition_id, 0, b"1"))
 
@@ -110,4 +110,4 @@ def test_locks_of_an_idle_write_end_with_its_timeout(postgres_url: str, monkeypa
         append(store, row(partition_id, 1, b"2"))
 
         with store.read() as tx:
-            assert tx.events.lines(partition_id, 0, 9, Frame("", " ", ""), None).body == b"1 2"
+            assert tx.log.read_lines(partition_id, 0, 9, Frame("", " ", ""), None).body == b"1 2"

@@ -11,8 +11,8 @@ import pytest
 
 from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import DatabaseUnavailable
-from penstock.storage.opening import Opening
 from penstock.storage.postgres.store import PostgresStore
+from penstock.storage.store import AppendPlan
 from tests.store_contract.database import Database, created, database_at, row
 
 
@@ -32,15 +32,15 @@ def feed(store: PostgresStore) -> StoredFeed:
     return created(store, "a")
 
 
-def opening(feed: StoredFeed) -> Opening:
-    return Opening([feed.event_type.name], feed.partition_ids)
+def opening(feed: StoredFeed) -> AppendPlan:
+    return AppendPlan([feed.event_type.name], feed.partition_ids)
 
 
 def lock(store: PostgresStore, feed: StoredFeed, *, patience: str = "0") -> int:
     """Lock the heads of a feed in another transaction; how many there are."""
     with store.write() as tx:
-        tx.events._connection.execute(f"SET LOCAL lock_timeout = '{patience}'")
-        return len(tx.events.lock_heads(feed.partition_ids))
+        tx._connection.execute(f"SET LOCAL lock_timeout = '{patience}'")
+        return len(tx.log.find_heads(feed.partition_ids, lock=True))
 
 
 def test_append_begins_with_one_exchange(
@@ -54,14 +54,14 @@ def test_append_begins_with_one_exchange(
         return execute(self, query, *given, **options)
 
     monkeypatch.setattr(psycopg.Cursor, "execute", noted)
-    with store.write(opening=opening(feed)) as tx:
-        tx.events.append([row(feed.partition_ids[0], 0)])
+    with store.write(plan=opening(feed)) as tx:
+        tx.log.append([row(feed.partition_ids[0], 0)])
     assert len(asked) == 1, asked
 
 
 def test_heads_are_locked_until_the_transaction_ends(store: PostgresStore, feed: StoredFeed) -> None:
-    with store.write(opening=opening(feed)) as tx:
-        assert tx.opened
+    with store.write(plan=opening(feed)) as tx:
+        assert tx.locked_heads
         with pytest.raises(DatabaseUnavailable, match="lock timeout"):
             lock(store, feed, patience="50ms")
     assert lock(store, feed, patience="50ms") == 1
@@ -72,11 +72,11 @@ def test_heads_are_not_locked_if_the_outbox_has_rows(
 ) -> None:
     with closing(database.connect()) as service:
         database.insert(service, "a", "{}")
-        with store.write(opening=opening(feed)) as tx:
-            assert tx.opened is not None, "what is not committed does not wait"
+        with store.write(plan=opening(feed)) as tx:
+            assert tx.locked_heads is not None, "what is not committed does not wait"
         service.commit()
-    with store.write(opening=opening(feed)) as tx:
-        assert tx.opened is None
+    with store.write(plan=opening(feed)) as tx:
+        assert tx.locked_heads is None
         assert lock(store, feed, patience="50ms") == 1
         assert len(tx.outbox.take("a", 9, 999).rows) == 1
 
@@ -88,12 +88,12 @@ def test_row_committed_during_the_wait_for_heads_is_found_by_the_next_transactio
 
     def open_one() -> bool:
         waiting.set()
-        with store.write(opening=opening(feed)) as tx:
-            return tx.opened is not None
+        with store.write(plan=opening(feed)) as tx:
+            return tx.locked_heads is not None
 
     with ThreadPoolExecutor(1) as threads:
         with store.write() as tx:
-            tx.events.lock_heads(feed.partition_ids)
+            tx.log.find_heads(feed.partition_ids, lock=True)
             opened = threads.submit(open_one)
             assert waiting.wait(300)
             until_somebody_waits(database)
@@ -101,27 +101,27 @@ def test_row_committed_during_the_wait_for_heads_is_found_by_the_next_transactio
                 database.insert(service, "a", "{}")
                 service.commit()
         assert opened.result(300), "its look was before"
-    with store.write(opening=opening(feed)) as tx:
-        assert tx.opened is None
+    with store.write(plan=opening(feed)) as tx:
+        assert tx.locked_heads is None
 
 
 def test_outbox_looked_at_by_another_during_the_wait_is_looked_at_again(
     store: PostgresStore, database: Database, feed: StoredFeed
 ) -> None:
     def open_one() -> bool:
-        with store.write(opening=opening(feed)) as tx:
-            return tx.opened is not None
+        with store.write(plan=opening(feed)) as tx:
+            return tx.locked_heads is not None
 
     with ThreadPoolExecutor(1) as threads:
         with store.write() as tx:
-            tx.events.lock_heads(feed.partition_ids)
+            tx.log.find_heads(feed.partition_ids, lock=True)
             opened = threads.submit(open_one)
             until_somebody_waits(database)
             with closing(database.connect()) as service:
                 database.insert(service, "a", "{}")
                 service.commit()
             with store.read() as look:
-                assert look.outbox.waiting(None) == ["a"]
+                assert look.outbox.find_waiting(None) == ["a"]
         assert not opened.result(10), "its look counts for nothing after another, so that it has looked again"
 
 

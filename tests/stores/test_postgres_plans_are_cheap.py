@@ -7,10 +7,9 @@ import pytest
 
 from penstock.hub.hub import Hub
 from penstock.storage import open_store
-from penstock.storage.statements import statement
+from penstock.storage.postgres import POSTGRES
 from penstock.testing.factories import an_event_type
 
-PACKAGE = "penstock.storage.postgres"
 COST_MAX = 10_000
 """A tenth of what is compiled, unless the database is told otherwise."""
 _SUBSCRIPTIONS = """
@@ -35,7 +34,7 @@ def test_list_of_a_thousand_subscriptions_has_a_cheap_plan(postgres_url: str, na
 
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute(_SUBSCRIPTIONS)
-        sql = statement(PACKAGE, name)
+        sql = POSTGRES.statement(name)
         assert len(connection.execute(sql, given).fetchall()) == 1000
         [[plan]] = connection.execute(b"EXPLAIN (FORMAT JSON) " + sql.encode(), given).fetchone() or ()
 

@@ -52,11 +52,11 @@ def test_invalid_utf8_in_rejected_rows_is_shown_and_retried_unchanged(sqlite_url
 
         with store.write() as tx:
             rows = [tx.outbox.take("a", 1, 1).rows[0] for _ in range(2)]
-            tx.rejected.add([(row, "no text") for row in rows], 0)
+            tx.outbox.reject([(row, "no text") for row in rows], 0)
         with store.read() as tx:
-            shown = tx.rejected.list(9, newest=False)
+            shown = tx.outbox.list_rejected(9, newest=False)
         with store.write() as tx:
-            tx.rejected.retry()
+            tx.outbox.retry_rejected()
 
         assert [row[2:6] for row in shown] == [
             ('{"a":"\\xff\n"}', "\\xfe", "\\xfd", "\\xfc"),

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from penstock.storage import open_store
-from penstock.storage.sqlite.shape import BEGINS
-from penstock.storage.statements import migrations
-from penstock.storage.store import Block, Frame
+from penstock.storage.log.events import Block, Frame
+from penstock.storage.sqlite import SQLITE
+from penstock.storage.sqlite.log.events import BEGINS
 from penstock.testing.factories import an_event_type
 
 EVENTS = [(1, 0, "a" * 5_000), (1, 1, "b"), (2, 5, "c"), (2, 6, "d" * 3_000)]
@@ -19,7 +19,7 @@ EVENTS = [(1, 0, "a" * 5_000), (1, 1, "b"), (2, 5, "c"), (2, 6, "d" * 3_000)]
 def path(tmp_path: Path) -> Path:
     """A database as 0.1.0 has left it: with events of two partitions, of which one has begun to forget."""
     path = tmp_path / "hub.db"
-    first = migrations("penstock.storage.sqlite")[0]
+    first = SQLITE.migrations[0]
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(first.sql)
         connection.execute("CREATE TABLE penstock_migration (number INTEGER PRIMARY KEY, name TEXT NOT NULL)")
@@ -42,11 +42,11 @@ def test_migrated_events_keep_their_offsets_and_the_log_continues(path: Path) ->
         assert store.migrate()[0] == "0002 registry"
 
         with store.write() as tx:
-            heads = tx.events.lock_heads([1, 2])
-            tx.events.append([Block(2, 7, 10, [("k", None, None, b"e")])])
+            heads = tx.log.find_heads([1, 2], lock=True)
+            tx.log.append([Block(2, 7, 10, [("k", None, None, b"e")])])
         assert {each: (head.floor, head.next_offset) for each, head in heads.items()} == {1: (0, 2), 2: (5, 7)}
         with store.read() as tx:
-            bodies = [tx.events.lines(*range_, Frame("", "\n", ""), None).body for range_ in ((1, 0, 2), (2, 5, 8))]
+            bodies = [tx.log.read_lines(*range_, Frame("", "\n", ""), None).body for range_ in ((1, 0, 2), (2, 5, 8))]
 
     assert bodies == [b"a" * 5_000 + b"\nb", b"c\n" + b"d" * 3_000 + b"\ne"]
 

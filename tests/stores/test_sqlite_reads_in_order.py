@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.storage import open_store
-from penstock.storage.statements import statement
-
-PACKAGE = "penstock.storage.sqlite"
+from penstock.storage.sqlite import SQLITE
 
 
 @pytest.mark.parametrize("name", ["lines", "columns", "columns_keys", "columns_sparse"])
@@ -18,7 +16,7 @@ def test_range_is_read_by_one_scan_of_the_primary_key(name: str, tmp_path: Path)
     store = open_store(f"sqlite:///{path}")
     store.migrate()
     store.close()
-    sql = statement(PACKAGE, name)
+    sql = SQLITE.statement(name)
     given = dict.fromkeys(re.findall(r":(\w+)", re.sub(r"--.*", "", sql)), 1)
 
     connection = sqlite3.connect(path)

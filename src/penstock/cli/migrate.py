@@ -51,15 +51,16 @@ def script(database: str) -> str:
         BadParameter: the URL names no database that Penstock knows.
     """
     from penstock.errors import BadParameter
-    from penstock.storage.statements import migrations
+    from penstock.storage.postgres import POSTGRES
+    from penstock.storage.sqlite import SQLITE
 
     scheme = database.partition("://")[0]
-    packages = {"sqlite": "sqlite", "postgresql": "postgres", "postgres": "postgres"}
-    if scheme not in packages:
+    dialects = {"sqlite": SQLITE, "postgresql": POSTGRES, "postgres": POSTGRES}
+    if scheme not in dialects:
         allowed = "sqlite:///FILE or postgresql://USER@HOST/DATABASE"
         raise BadParameter(parameter="database", value=database, allowed=allowed)
     parts = ["BEGIN;\n\n", f"{_REGISTRY}\n\n"]
-    for step in migrations(f"penstock.storage.{packages[scheme]}"):
+    for step in dialects[scheme].migrations:
         parts.append(f"{step.sql.strip()}\n\n")
         parts.append(f"{_REGISTER} ({step.number}, '{step.name}');\n\n")
     return "".join([*parts, "COMMIT;\n"])

@@ -11,7 +11,7 @@ from penstock.cli.options import DATABASE, DatabaseOption, OutputOption
 if TYPE_CHECKING:
     from penstock.cli.failures import Failure
     from penstock.storage import Tx
-    from penstock.storage.outbox import RejectedRow
+    from penstock.storage.log.outbox import RejectedRow
 
 app = group("Look at outbox rows that could not be published; put them back, or not.", no_args_is_help=True)
 
@@ -49,7 +49,7 @@ def list_rows(
         store.check()
         with store.read() as tx:
             found = _find(tx, ids, event_type)
-            rows = tx.rejected.list(limit, newest=not oldest, ids=ids or None, event_type=event_type)
+            rows = tx.outbox.list_rejected(limit, newest=not oldest, ids=ids or None, event_type=event_type)
     if output == "json":
         print_json({"count": len(found), "rows": [row._asdict() for row in rows]})
     elif not rows:
@@ -82,7 +82,7 @@ def retry(
         store.check()
         with store.write() as tx:
             _find(tx, ids, event_type)
-            count = tx.rejected.retry(ids=ids or None, event_type=event_type)
+            count = tx.outbox.retry_rejected(ids=ids or None, event_type=event_type)
     if output == "json":
         print_json({"retried": count})
     else:
@@ -115,7 +115,7 @@ def delete(
         if found and not yes:
             confirm(f"Delete {counted(len(found), 'rejected row')}, and with that the events, for ever?")
         with store.write() as tx:
-            count = tx.rejected.delete(ids=found)
+            count = tx.outbox.delete_rejected(ids=found)
     if output == "json":
         print_json({"deleted": count})
     else:
@@ -135,7 +135,7 @@ def _find(tx: "Tx", ids: Sequence[int] | None, event_type: str | None) -> Sequen
     Raises:
         Failure: one that is named is not there.
     """
-    found = tx.rejected.find(ids=ids or None, event_type=event_type)
+    found = tx.outbox.find_rejected(ids=ids or None, event_type=event_type)
     if missing := sorted(set(ids or ()) - set(found)):
         raise _missing(missing, event_type)
     return found

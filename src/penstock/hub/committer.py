@@ -37,9 +37,8 @@ from penstock.hub.producers.sequencing import (
     record_producer,
     result_of,
 )
-from penstock.storage.opening import Opening
 from penstock.storage.producers import ProducerKey
-from penstock.storage.store import Store, Tx
+from penstock.storage.store import AppendPlan, Store, Tx
 
 
 def judge(
@@ -60,7 +59,7 @@ def judge(
     going = [*moved, *(request.ready for request in requests if isinstance(request.ready, Prepared))]
     partition_ids = {number for number, _ in wanted}.union(*(batch.partition_ids for batch in going))
     turns = BatchTurns(tx, pieces, sorted(partition_ids))
-    producers = tx.producers.lock(wanted, sorted(partition_ids)) if wanted else {}
+    producers = tx.producers.find(wanted, lock=sorted(partition_ids)) if wanted else {}
     missed = [request for request, key in zip(requests, keys, strict=True) if key and key not in producers]
     if missed:
         raise StaleError(missed)
@@ -101,7 +100,7 @@ def record(
         batches.append(batch_row(producer_id, verdict.reservation, published))
         answers.append(published._replace(produced=result_of(verdict.reservation, published, modulus)))
     if batches:
-        tx.producers.append(batches, now)
+        tx.producers.append_batches(batches, now)
     return answers
 
 
@@ -300,13 +299,13 @@ class Committer:
         self._proceed(committing=False)
         try:
             patient = not any(request.direct for request in group)
-            with self._store.write(patient=patient, opening=_opening(names, group)) as tx:
-                moved = take_rows(tx, names, self._clock) if tx.opened is None else NONE_MOVED
+            with self._store.write(patient=patient, plan=_opening(names, group)) as tx:
+                moved = take_rows(tx, names, self._clock) if tx.locked_heads is None else NONE_MOVED
                 moved_any = bool(moved.batches)
                 requests = [] if moved.left else group
                 verdicts = judge(tx, requests, moved.batches, self._modulus)
                 batches = [*moved.batches, *(verdict.appends for verdict in verdicts)]
-                heads = lock_heads(tx, batches) if tx.opened is None else tx.opened
+                heads = lock_heads(tx, batches) if tx.locked_heads is None else tx.locked_heads
                 stale = [each.request for each in verdicts if each.appends and is_stale(each.appends, heads)]
                 if stale or any(is_stale(batch, heads) for batch in moved.batches):
                     raise StaleError(stale)
@@ -331,7 +330,7 @@ class Committer:
         left, rows_max = MOVE_ROWS, MOVE_ROWS // 2
         for _ in range(MOVE_ROWS):  # Bounded, so that other event types get their turn even if every row is faulty.
             with self._store.read() as tx:
-                waiting = sorted(tx.outbox.waiting(names))
+                waiting = sorted(tx.outbox.find_waiting(names))
             if not waiting or left <= 0:
                 return
             with suppress(StaleError, RowGoneError):  # Another hub has moved rows meanwhile: look again.
@@ -380,12 +379,12 @@ class Committer:
         return left
 
 
-def _opening(names: Sequence[str], group: Sequence[PublishRequest]) -> Opening | None:
+def _opening(names: Sequence[str], group: Sequence[PublishRequest]) -> AppendPlan | None:
     """Return the opening of a transaction that appends *group*; None if it has other locks to take first."""
     prepared = [request.ready for request in group if isinstance(request.ready, Prepared) and not request.is_exact]
     if len(prepared) < len(group):
         return None
-    return Opening(names, sorted({partition_id for each in prepared for partition_id in each.partition_ids}))
+    return AppendPlan(names, sorted({partition_id for each in prepared for partition_id in each.partition_ids}))
 
 
 def _fail(group: Iterable[PublishRequest], error: BaseException) -> None:

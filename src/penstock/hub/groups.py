@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from penstock.core.groups import (
@@ -36,16 +36,16 @@ from penstock.errors import (
     UnusablePosition,
 )
 from penstock.hub.background import Clock
-from penstock.hub.feeds import existing_feed
-from penstock.storage.groups import Intervention, Listed, Place, Which
-from penstock.storage.store import Head, Position, Store, Tx
+from penstock.storage.groups import GroupFilter, GroupSummary, Position, PositionChange
+from penstock.storage.log.events import PartitionHead
+from penstock.storage.store import Store, Tx
 
 
 class _FeedHeads(NamedTuple):
     """A feed and the heads of its partitions at one time."""
 
     feed: StoredFeed
-    heads: Mapping[int, Head]
+    heads: Mapping[int, PartitionHead]
 
 
 class Extents:
@@ -84,12 +84,14 @@ class Extents:
             partition_id = seen.feed.partition_ids[partition]
             ids[partition_id] = name, partition
             ranges[partition_id] = seen.heads[partition_id].floor, seen.heads[partition_id].next_offset
-        return {ids[partition_id]: offset for partition_id, offset in self._tx.events.since(ranges, at).items()}
+        return {
+            ids[partition_id]: offset for partition_id, offset in self._tx.log.find_first_offsets(ranges, at).items()
+        }
 
     def _look(self, name: str) -> _FeedHeads | None:
         if name not in self._seen:
-            feed = self._tx.feeds.find(name) if is_name(name) else None
-            heads = self._tx.events.heads(feed.partition_ids) if feed else {}
+            feed = self._tx.registry.find(name) if is_name(name) else None
+            heads = self._tx.log.find_heads(feed.partition_ids) if feed else {}
             is_there = feed is not None and len(heads) == feed.partition_count  # Else dropped between the queries.
             self._seen[name] = _FeedHeads(feed, heads) if feed and is_there else None
         return self._seen[name]
@@ -98,7 +100,7 @@ class Extents:
 class PositionReset(NamedTuple):
     """A position that was reset."""
 
-    place: Place
+    place: Position
     came_from: int | None
     """The next offset before the reset; None if the group had no position of this epoch."""
     extent: PartitionExtent
@@ -187,7 +189,7 @@ class ResetPlan:
             raise _unusable(target, f"{offset} is beyond its end, which is {extent.next_offset}")
         stands = self._stands.get((target.source, target.slice, target.partition))
         came_from = stands.offset if stands and stands.epoch == extent.epoch else None
-        place = Place(target.source, target.slice, target.partition, extent.epoch, offset)
+        place = Position(target.source, target.slice, target.partition, extent.epoch, offset)
         return PositionReset(place, came_from, extent)
 
     def _offset(
@@ -222,8 +224,8 @@ def _checked(group: str, held: str | None, kind: str | None) -> str:
     return held
 
 
-def _commit_places(extents: Extents, kind: str, commits: Sequence[PositionCommit]) -> Sequence[Place]:
-    places: dict[tuple[str, str, int], Place] = {}
+def _commit_places(extents: Extents, kind: str, commits: Sequence[PositionCommit]) -> Sequence[Position]:
+    places: dict[tuple[str, str, int], Position] = {}
     for item, each in enumerate(commits):
         extent = extents.at(each.event_type, each.partition, item)
         key = each.event_type, each.slice, each.partition
@@ -232,7 +234,7 @@ def _commit_places(extents: Extents, kind: str, commits: Sequence[PositionCommit
         )
         if why is not None:
             raise UnusablePosition(item=item, event_type=each.event_type, partition=each.partition, reason=why)
-        places[key] = Place(*key, extent.epoch, each.offset)
+        places[key] = Position(*key, extent.epoch, each.offset)
     return list(places.values())
 
 
@@ -248,14 +250,14 @@ def _why_unusable(commit: PositionCommit, kind: str, count: int, extent: Partiti
     return None
 
 
-def _check_expected(tx: Tx, group: str, commits: Sequence[PositionCommit], places: Sequence[Place]) -> None:
+def _check_expected(tx: Tx, group: str, commits: Sequence[PositionCommit], places: Sequence[Position]) -> None:
     """Raise PositionMoved unless the stored positions are the expected ones; the group is locked."""
     compared = [(each, place) for each, place in zip(commits, places, strict=True) if each.is_conditional]
     slices = {(each.event_type, each.slice) for each, _ in compared}
-    stands = {at: tx.positions.find(group, *at) for at in slices}
+    stands = {at: tx.groups.find_positions(group, *at) for at in slices}
     for each, place in compared:
         found = stands[each.event_type, each.slice].get(each.partition)
-        wanted = None if each.expected is None else Position(each.partition, place.epoch, each.expected)
+        wanted = None if each.expected is None else place._replace(offset=each.expected)
         if found != wanted:
             raise PositionMoved(
                 group=group,
@@ -268,15 +270,15 @@ def _check_expected(tx: Tx, group: str, commits: Sequence[PositionCommit], place
             )
 
 
-def _intervention(moved: PositionReset, reason: str | None, at: int) -> Intervention:
+def _intervention(moved: PositionReset, reason: str | None, at: int) -> PositionChange:
     source, part, tranche, epoch, offset = moved.place
-    return Intervention(source, part, tranche, RESET, epoch, moved.came_from, offset, reason, at)
+    return PositionChange(source, part, tranche, RESET, epoch, moved.came_from, offset, reason, at)
 
 
 class GroupLag(NamedTuple):
     """A consumer group and its lag."""
 
-    listed: Listed
+    listed: GroupSummary
     behind: TotalLag | None
     """None for a subscription that has not begun."""
     standings: Sequence[GroupProgress]
@@ -300,14 +302,17 @@ class Groups:
             DatabaseUnavailable: they may have been stored; storing them again does no harm.
         """
         now = self._clock()
-        places = sorted(((slice_of(view), offsets) for view, offsets in cursors), key=itemgetter(0))
+        positions = [
+            Position(feed.name, slice_of(view), tranche, feed.epoch, offset)
+            for view, offsets in cursors
+            for tranche, offset in offsets.items()
+        ]
         try:
             with self._store.write() as tx:
-                for place, offsets in places:
-                    positions = [Position(tranche, feed.epoch, offset) for tranche, offset in offsets.items()]
-                    kind = tx.positions.store(name, feed.name, place, positions, kind=CURSOR_SET, at=now)
-                    if kind != CURSOR_SET:
-                        raise GroupKindDiffers(group=name, kind=kind, reason="no cursors are kept under its name")
+                kind = tx.groups.lock(name, kind=CURSOR_SET, at=now, shared=True)
+                if kind != CURSOR_SET:
+                    raise GroupKindDiffers(group=name, kind=kind, reason="no cursors are kept under its name")
+                tx.groups.put(name, positions, now)
         except OutcomeUnknown as error:
             raise DatabaseUnavailable(reason=error.reason, retry_after=1) from error
 
@@ -319,18 +324,18 @@ class Groups:
             CursorSetNotFound: nothing is stored for one of the partitions.
         """
         with self._store.read() as tx:
-            feed = existing_feed(tx, event_type)
+            feed = tx.registry.get(event_type)
             check_view(n, feed.partition_count)
             found = {}
             for partition in partitions:
                 view = FeedView(n, partition, feed.partition_count)
-                positions = tx.positions.find(name, event_type, slice_of(view))
+                positions = tx.groups.find_positions(name, event_type, slice_of(view))
                 if not positions:
                     raise CursorSetNotFound(event_type=event_type, cursorset=name, n=n, partition=partition)
                 found[partition] = _cursor(feed, view, positions)
         return found
 
-    def list(self, which: Which, limit: int) -> Sequence[Listed]:
+    def list(self, which: GroupFilter, limit: int) -> Sequence[GroupSummary]:
         """Return up to *limit* groups selected by *which*, sorted by name.
 
         Raises:
@@ -338,10 +343,10 @@ class Groups:
         """
         with self._store.read() as tx:
             if which.source is not None:
-                existing_feed(tx, which.source)
+                tx.registry.get(which.source)
             return tx.groups.list(which, limit)
 
-    def find(self, name: str) -> Listed:
+    def find(self, name: str) -> GroupSummary:
         """Return the group of that name.
 
         Raises:
@@ -349,20 +354,20 @@ class Groups:
         """
         if is_group_name(name):
             with self._store.read() as tx:
-                found = tx.groups.find(name)
-            if found is not None:
-                return found
+                found = tx.groups.list(GroupFilter(name=name), 1)
+            if found:
+                return found[0]
         raise GroupNotFound(group=name)
 
-    def look(self, groups: Sequence[Listed]) -> Sequence[GroupLag]:
+    def look(self, groups: Sequence[GroupSummary]) -> Sequence[GroupLag]:
         """Measure the lag of *groups* in one query; events that wait in the outbox do not count."""
         with self._store.read() as tx:
-            found = tx.groups.standings([each.name for each in groups])
+            found = tx.groups.list_standings([each.name for each in groups])
         now = self._clock()
         standings = {name: list(own) for name, own in groupby(found, attrgetter("group"))}
         return [_known(each, standings.get(each.name, []), now) for each in groups]
 
-    def commit(self, group: str, kind: str | None, commits: Sequence[PositionCommit]) -> Sequence[Place]:
+    def commit(self, group: str, kind: str | None, commits: Sequence[PositionCommit]) -> Sequence[Position]:
         """Store positions, all or none, and return them sorted; a new group is created with *kind*.
 
         Raises:
@@ -408,13 +413,13 @@ class Groups:
             if kind == SUBSCRIPTION:
                 reason = f"its streams have to be told: PATCH /subscriptions/{group}/cursors moves it"
                 raise GroupKindDiffers(group=group, kind=kind, reason=reason)
-            moved = ResetPlan(tx, kind, tx.groups.standings([group])).moved(resets)
+            moved = ResetPlan(tx, kind, tx.groups.list_standings([group])).moved(resets)
             if not dry_run:
-                tx.groups.put(group, [each.place for each in moved], now)
-                tx.groups.intervene(group, [_intervention(each, reason, now) for each in moved])
+                changes = [_intervention(each, reason, now) for each in moved]
+                tx.groups.put(group, [each.place for each in moved], now, changes)
         return moved
 
-    def history(self, name: str, *, before: int | None, limit: int) -> Sequence[Intervention]:
+    def history(self, name: str, *, before: int | None, limit: int) -> Sequence[PositionChange]:
         """Return up to *limit* interventions in a group, newest first, older than the one with the id *before*.
 
         Raises:
@@ -422,7 +427,7 @@ class Groups:
         """
         self.find(name)
         with self._store.read() as tx:
-            return tx.groups.history(name, before=before, limit=limit)
+            return tx.groups.list_changes(name, before=before, limit=limit)
 
     def delete(self, name: str) -> None:
         """Delete a group with its positions.
@@ -441,7 +446,7 @@ class Groups:
             tx.groups.delete(name)
 
 
-def _known(listed: Listed, standings: Sequence[GroupProgress], now: int) -> GroupLag:
+def _known(listed: GroupSummary, standings: Sequence[GroupProgress], now: int) -> GroupLag:
     has_begun = listed.kind != SUBSCRIPTION or bool(standings)
     return GroupLag(listed, measure_lag(standings, now) if has_begun else None, standings, now)
 

@@ -23,7 +23,6 @@ from penstock.errors import (
 )
 from penstock.hub.admin.settings import Settings
 from penstock.hub.background import Clock, rfc3339
-from penstock.hub.feeds import existing_feed
 from penstock.hub.subscriptions.slots import grow, is_deletable, lock_readers
 from penstock.schema.evolution import NOTHING_CHANGES, EvolutionVerdict, describe_changes
 from penstock.schema.guidelines import check
@@ -91,7 +90,7 @@ class Registry:
         self._settings.check_changes()
         with self._store.write() as tx:
             now = self._clock()
-            tx.feeds.insert(_dated(event_type, now), now)
+            tx.registry.insert(_dated(event_type, now), now)
 
     def replace(self, name: str, definition: Any, *, allow_reordering: bool = False) -> EvolutionVerdict | None:
         """Replace the definition of an event type; return the verdict on its schema, None if the schema stays.
@@ -146,7 +145,7 @@ class Registry:
     def _is_replaceable(self, name: str, definition: Any, *, allow_reordering: bool) -> bool:
         """Return whether the event type exists; raise if it could not become what *definition* says."""
         with self._store.read() as tx:
-            feed = tx.feeds.find(name)
+            feed = tx.registry.find(name)
         if feed is None:
             if self._created(definition).name != name:
                 raise InvalidEventType(field="name", reason=f"must be {name!r}, as in the path")
@@ -187,22 +186,22 @@ class Registry:
         """Drop the event type; return False, having done nothing, if somebody has subscribed to it meanwhile."""
         with self._store.write() as tx:
             readers = lock_readers(tx, name)
-            if tx.feeds.lock(name) is None:
+            if tx.registry.find(name, lock=True) is None:
                 raise EventTypeNotFound(event_type=name)
-            if not readers.keys() >= set(tx.subscriptions.readers(name)):
+            if not readers.keys() >= set(tx.subscriptions.list_readers(name)):
                 return False
             in_use = [each.id for each in readers.values() if not (with_subscriptions or is_deletable(each))]
             if in_use:
                 raise EventTypeInUse(event_type=name, subscriptions=in_use)
             for each in readers:
-                tx.subscriptions.delete(each)
-            tx.feeds.delete(name)
+                tx.groups.delete(each)
+            tx.registry.delete(name)
         return True
 
     def list(self) -> Sequence[StoredFeed]:
         """Return all event types' feeds, sorted by name."""
         with self._store.read() as tx:
-            return tx.feeds.list()
+            return tx.registry.list()
 
     def load(self, name: str) -> StoredFeed:
         """Return the feed as the store has it now.
@@ -211,7 +210,7 @@ class Registry:
             EventTypeNotFound: there is none.
         """
         with self._store.read() as tx:
-            feed = tx.feeds.find(name)
+            feed = tx.registry.find(name)
         return self.remember(name, feed)
 
     def remember(self, name: str, feed: StoredFeed | None) -> StoredFeed:
@@ -248,7 +247,7 @@ class Registry:
         """
         self._known.clear()
         with self._store.write() as tx:
-            return tx.feeds.raise_epochs()
+            return tx.registry.raise_epochs()
 
     # Schemas
 
@@ -259,7 +258,7 @@ class Registry:
             EventTypeNotFound: there is none.
         """
         with self._store.read() as tx:
-            return tx.schemas.list(existing_feed(tx, name), limit=limit, offset=offset)
+            return tx.registry.list_schemas(tx.registry.get(name), limit=limit, offset=offset)
 
     def schema(self, name: str, version: str) -> Definition:
         """Return one version of an event type's schema, by its number or as `latest`.
@@ -269,7 +268,7 @@ class Registry:
             EventTypeNotFound, SchemaVersionNotFound: there is none.
         """
         with self._store.read() as tx:
-            return _version(tx, existing_feed(tx, name), version)
+            return _version(tx, tx.registry.get(name), version)
 
     def schema_like(self, name: str, given: Any) -> Definition:
         """Return the newest schema version that means the same as *given*, `{"type": …, "schema": …}`.
@@ -314,7 +313,7 @@ class Registry:
             InvalidEventType, UnsupportedMediaType: *given* is no JSON Schema in a string.
         """
         with self._store.read() as tx:
-            feed = existing_feed(tx, name)
+            feed = tx.registry.get(name)
             compared = _version(tx, feed, version)
         old = EventType.of(feed.event_type.definition | {"schema": compared}, feed.partition_count)
         typed = {"type": "json_schema"} | given if isinstance(given, dict) else given
@@ -389,14 +388,12 @@ class Registry:
             with self._store.write() as tx:
                 grows = done.event_type.partition_count > feed.partition_count
                 readers = lock_readers(tx, name) if grows else {}
-                locked = tx.feeds.lock(name)
-                if grows and not readers.keys() >= set(tx.subscriptions.readers(name)):
+                locked = tx.registry.find(name, lock=True)
+                if grows and not readers.keys() >= set(tx.subscriptions.list_readers(name)):
                     continue  # A new subscription can no longer be locked in the right order: start again.
                 if locked is not None and (locked.id, locked.revision) == (feed.id, feed.revision):
-                    if done.verdict is not None:
-                        tx.schemas.add(feed, done.event_type.definition["schema"])
                     if done.event_type != feed.event_type:
-                        tx.feeds.update(feed, done.event_type, now)
+                        tx.registry.update(feed, done.event_type, now)
                         grow(tx, feed, done.event_type.partition_count, now)
                     break
         self._known.pop(name, None)
@@ -421,10 +418,9 @@ def _version(tx: Tx, feed: StoredFeed, version: str) -> Definition:
         version = feed.event_type.schema_version
     if not is_version(version):
         raise BadParameter(parameter="version", value=version, allowed="a version such as 1.0.0, or latest")
-    schema = tx.schemas.find(feed, version)
-    if schema is None:
-        raise SchemaVersionNotFound(event_type=feed.name, version=version)
-    return schema
+    for schema in tx.registry.list_schemas(feed, version=version):
+        return schema
+    raise SchemaVersionNotFound(event_type=feed.name, version=version)
 
 
 def is_version(text: str) -> bool:

@@ -16,7 +16,7 @@ from penstock.server.access import access_of
 from penstock.server.http.requests import media_type_of, read_body
 from penstock.server.http.responses import json_response
 from penstock.server.state import event_type_of, state_of
-from penstock.storage.staging import Batch
+from penstock.storage.batches import LedgerBatch
 from penstock.wire import batches as wire
 from penstock.wire.log.zeroeventhub import NDJSON, parse_lines
 from penstock.wire.producers import check_group, parse_number
@@ -160,7 +160,7 @@ def _name(request: Request, event_type: str) -> BatchName:
     return BatchName(event_type, group, parse_number(request.path_params["batch"], "batch"))
 
 
-def _shown(group: str, batch: Batch) -> wire.BatchStatus:
+def _shown(group: str, batch: LedgerBatch) -> wire.BatchStatus:
     return wire.BatchStatus(
         producer_group=group,
         batch=batch.number,

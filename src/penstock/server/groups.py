@@ -18,7 +18,7 @@ from penstock.server.http.requests import parsed, read_body
 from penstock.server.http.responses import json_response
 from penstock.server.log.pages import settle, settle_some
 from penstock.server.state import State, state_of
-from penstock.storage.groups import Intervention, Place, Which
+from penstock.storage.groups import GroupFilter, Position, PositionChange
 from penstock.wire import groups as wire
 from penstock.wire.query import Query, printable
 
@@ -35,7 +35,7 @@ async def list_groups(request: Request) -> Response:
     if event_type is not None and not is_name(event_type):
         raise EventTypeNotFound(event_type=printable(event_type))
     limit = query.integer("limit", 100, low=1, high=wire.GROUPS_MAX)
-    which = Which(event_type, wire.parse_kind(query), wire.parse_after(query))
+    which = GroupFilter(event_type, wire.parse_kind(query), wire.parse_after(query))
     if event_type is not None:
         authorize(request, "view", event_type_named(event_type))
     found = await state.run(lambda: state.hub.groups.list(which, limit + 1))
@@ -178,7 +178,7 @@ def _seconds(microseconds: int) -> float:
     return round(microseconds / MICROSECONDS, 3)
 
 
-def _committed(place: Place) -> wire.CommittedPosition:
+def _committed(place: Position) -> wire.CommittedPosition:
     return wire.CommittedPosition(place.source, place.slice, place.tranche, place.epoch, place.offset)
 
 
@@ -188,7 +188,7 @@ def _reset(moved: PositionReset) -> wire.ResetPosition:
     return wire.ResetPosition(source, part, tranche, epoch, moved.came_from, offset, head, head - offset)
 
 
-def _intervention(done: Intervention) -> wire.GroupIntervention:
+def _intervention(done: PositionChange) -> wire.GroupIntervention:
     return wire.GroupIntervention(
         done.id,
         rfc3339(done.at),

@@ -61,7 +61,7 @@ def backlog_of(store: Store) -> Backlog | None:
     limit = ROWS_COUNTED_MAX + 1
     try:
         with store.read() as tx:
-            return Backlog(tx.outbox.count(limit), tx.rejected.count(limit))
+            return Backlog(*tx.outbox.count(limit))
     except PenstockError:
         return None
 

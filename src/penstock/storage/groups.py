@@ -1,34 +1,41 @@
-"""What the seam knows of consumer groups as a whole: who there is, how far each has come, and what was done to it."""
+"""Port of consumer groups: their positions, and the history of changes that operators made to these."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
-from penstock.core.groups import GroupProgress
+import msgspec
+
+from penstock.core.groups import GroupProgress, PartitionExtent
+from penstock.storage.statements import SqlRunner
+
+_decode_definition: Final = msgspec.json.Decoder(dict[str, Any]).decode
+_decode_names: Final = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
-class Listed(NamedTuple):
-    """A consumer group in a list."""
+class GroupSummary(NamedTuple):
+    """Consumer group in a list."""
 
     name: str
     kind: str
     sources: tuple[str, ...]
-    """Those that it has positions in, and those that it subscribes to; sorted."""
+    """Sources that the group has positions in or subscribes to, sorted."""
     definition: Mapping[str, Any] | None = None
-    """Of the subscription that it is; None: it is none."""
+    """Definition of the subscription that the group is; None if it is none."""
 
 
-class Which(NamedTuple):
-    """Which groups are looked for: those that are all of this."""
+class GroupFilter(NamedTuple):
+    """Filter of consumer groups; all conditions have to hold."""
 
     source: str | None = None
-    """They have positions in it, or subscribe to it."""
+    """The group has positions in this source, or subscribes to it."""
     kind: str | None = None
     after: str = ""
-    """Their names come after this one."""
+    """The group's name comes after this one."""
+    name: str | None = None
 
 
-class Place(NamedTuple):
-    """A position: how far a group has come in one slice of one tranche of a source."""
+class Position(NamedTuple):
+    """Position of a consumer group in one tranche of a source: the next offset that the group wants."""
 
     source: str
     slice: str
@@ -37,8 +44,8 @@ class Place(NamedTuple):
     offset: int
 
 
-class Intervention(NamedTuple):
-    """What somebody has done to a consumer group in one partition, over its head."""
+class PositionChange(NamedTuple):
+    """Change that somebody else than the consumers of a group made to its position in one partition."""
 
     source: str
     slice: str
@@ -46,40 +53,86 @@ class Intervention(NamedTuple):
     kind: str
     epoch: int
     came_from: int | None
-    """The offset that was wanted next before; None: there was none of this epoch."""
+    """Position before; None if the group had none in this epoch."""
     went_to: int
     reason: str | None
     at: int
     id: int = 0
-    """In the order in which they were recorded."""
+    """Grows in the order in which changes are recorded."""
 
 
-class Groups(Protocol):
-    """Consumer groups. Whoever writes positions holds the group's row before, so that nobody waits in a circle."""
+class GroupRepository:
+    """Consumer groups and their positions.
 
-    def list(self, which: Which, limit: int) -> Sequence[Listed]:
+    A transaction that writes positions locks the group's row first, so that no two wait for each other.
+    """
+
+    def __init__(self, sql: SqlRunner) -> None:
+        self._run = sql.run
+        self._run_each = sql.run_each
+
+    def list(self, which: GroupFilter, limit: int) -> Sequence[GroupSummary]:
         """Return up to *limit* groups, sorted by name."""
+        return [_read_summary(row) for row in self._run("groups_list", limit=limit, **which._asdict()).fetchall()]
 
-    def find(self, name: str) -> Listed | None:
-        """Return the group of that name, or None."""
+    def list_standings(self, names: Sequence[str]) -> Sequence[GroupProgress]:
+        """Return the positions of groups and the extents of their partitions.
 
-    def standings(self, names: Sequence[str]) -> Sequence[GroupProgress]:
-        """Return where groups stand, sorted by group, source, slice and tranche; each costs two looks into an index."""
-
-    def lock(self, name: str, *, kind: str | None = None, at: int = 0) -> str | None:
-        """Lock a group until the transaction ends: nobody else stores positions of it. Return its kind.
-
-        One that there is not is made, where *kind* says what it is to be; else it is None.
+        Sorted by group, source, slice and tranche. Each costs two look-ups in an index.
         """
+        given = msgspec.json.encode(names).decode()
+        return [_read_standing(row) for row in self._run("group_standings", names=given).fetchall()]
 
-    def put(self, name: str, places: Iterable[Place], at: int) -> None:
-        """Record positions of a locked group, whatever stood there."""
+    def find_positions(self, name: str, source: str, slice: str) -> Mapping[int, Position]:
+        """Return the positions of a group in one slice of a source, by tranche."""
+        rows = self._run("find_positions", group=name, source=source, slice=slice).fetchall()
+        return {tranche: Position(source, slice, tranche, epoch, offset) for tranche, epoch, offset in rows}
 
-    def intervene(self, name: str, interventions: Iterable[Intervention]) -> None:
-        """Record what was done to a group."""
+    def lock(self, name: str, *, kind: str | None = None, at: int = 0, shared: bool = False) -> str | None:
+        """Lock a group until the transaction ends, and return its kind.
 
-    def history(self, name: str, *, before: int | None, limit: int) -> Sequence[Intervention]:
-        """Return up to *limit* interventions, the newest first: those that were recorded before one of that id."""
+        Args:
+            name: The group.
+            kind: Kind of the group that is created if there is none; without it, None is returned then.
+            at: When the group is created.
+            shared: Let other transactions that lock the group *shared* store positions of other slices meanwhile.
+        """
+        while not (found := self._run("group_hold" if shared else "group_lock", name=name).fetchall()):
+            if kind is None:
+                return None
+            self._run("insert_group", group=name, kind=kind, at=at)
+        return str(found[0][0])
+
+    def put(self, name: str, positions: Iterable[Position], at: int, changes: Iterable[PositionChange] = ()) -> None:
+        """Record positions of a locked group, and the *changes* that somebody else has made to them.
+
+        One call writes them in the order in which others lock them. A transaction that writes several slices of a group
+        locked *shared* calls in the order of the slices.
+        """
+        last = {position[:3]: position for position in sorted(positions)}
+        if last:
+            self._run("put_positions", group=name, at=at, positions=msgspec.json.encode([*last.values()]).decode())
+        if rows := [(name, *change[:-1]) for change in changes]:
+            self._run_each("group_intervene", rows)
+
+    def list_changes(self, name: str, *, before: int | None, limit: int) -> Sequence[PositionChange]:
+        """Return up to *limit* changes of a group, newest first; only those with an id below *before* if given."""
+        rows = self._run("group_history", name=name, before=before, limit=limit).fetchall()
+        return [PositionChange(*row) for row in rows]
 
     def delete(self, name: str) -> None:
-        """Forget a locked group with its positions, and what was done to it."""
+        """Delete a locked group with its positions, its history, and the subscription that it is."""
+        self._run("group_lock_positions", name=name)
+        self._run("group_delete", name=name)
+
+
+def _read_summary(row: Sequence[Any]) -> GroupSummary:
+    name, kind, sources, definition = row
+    sources = tuple(sorted(_decode_names(sources)))
+    return GroupSummary(name, kind, sources, None if definition is None else _decode_definition(definition))
+
+
+def _read_standing(row: Sequence[Any]) -> GroupProgress:
+    group, source, part, tranche, epoch, offset, updated_at, *there, received_at = row
+    extent = None if None in there else PartitionExtent(*there)
+    return GroupProgress(group, source, part, tranche, epoch, offset, updated_at, extent, received_at)

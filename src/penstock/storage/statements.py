@@ -1,66 +1,30 @@
-"""Loads SQL: statements one to a file, migrations numbered; runs statements by name."""
+"""Load SQL from files and run it by name.
 
-from collections.abc import Iterable, Sequence
+A statement is one file, `NAME.sql`. Both databases share `storage/sql/NAME.sql`; where the text differs, a database
+has a file of its own, `statements/NAME.sql` in its package, which wins. All files write parameters as `:name`, or as
+`?` where a statement runs once for each of many rows; `Dialect` translates them for the driver.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from functools import cache
+from functools import cached_property
 from importlib.resources import files
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from penstock.errors import SchemaTooNew
 
-
-class Answer(Protocol):
-    """What has come of a statement."""
-
-    @property
-    def rowcount(self) -> int:
-        """How many rows were written."""
-
-    def fetchall(self) -> list[Any]:
-        """Return the rows that were found."""
+SHARED: Final = "penstock.storage.sql"
+_PARTS: Final = re.compile(
+    r"""(?P<kept> --[^\n]* | '(?:[^']|'')*' | "(?:[^"]|"")*" | :: )  # comments, literals, identifiers, casts
+      | (?P<placed> \? )
+      | :(?P<name> [a-z_]\w* )
+      | (?P<percent> % )""",
+    re.VERBOSE,
+)
 
 
-class Cursor(Protocol):
-    """What runs a statement many times."""
-
-    def executemany(self, sql: Any, rows: Any, /) -> object:
-        """Run *sql* with each of *rows*."""
-
-    def close(self) -> None:
-        """Let go of what it holds."""
-
-
-class Connection(Protocol):
-    """What the drivers' connections have in common."""
-
-    def execute(self, sql: Any, given: Any, /) -> Answer:
-        """Run *sql*."""
-
-    def cursor(self) -> Cursor:
-        """Return a new cursor."""
-
-
-class Statements:
-    """The statements of one database, run by name on one connection.
-
-    What is said of both databases in the same words is written once on these; each has its own dialect in its files.
-    """
-
-    def __init__(self, package: str, connection: Connection) -> None:
-        self._package = package
-        self._connection = connection
-
-    def run(self, statement_name: str, /, **given: Any) -> Answer:
-        """Run a statement with what it is *given* by name."""
-        return self._connection.execute(statement(self._package, statement_name), given)
-
-    def run_each(self, statement_name: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Run a statement with each of *rows*, given by place."""
-        with closing(self._connection.cursor()) as cursor:
-            cursor.executemany(statement(self._package, statement_name), rows)
-
-
-class Migration(NamedTuple):
+class MigrationStep(NamedTuple):
     """One step forward of the schema."""
 
     number: int
@@ -68,35 +32,126 @@ class Migration(NamedTuple):
     sql: str
 
 
-@cache
-def statement(package: str, name: str) -> str:
-    """Return the statement *name* of *package*, its comments kept: they show in the database's own logs."""
-    return (files(package) / "statements" / f"{name}.sql").read_text(encoding="utf-8")
+class Dialect:
+    """The SQL of one database: its statements and migrations, as its driver takes them.
 
-
-@cache
-def migrations(package: str) -> tuple[Migration, ...]:
-    """Return the migrations of *package* in their order: `0001_log.sql`, `0002_…`."""
-    found = sorted(file.name for file in (files(package) / "migrations").iterdir() if file.name.endswith(".sql"))
-    steps = [
-        Migration(int(name[:4]), name[5:-4], (files(package) / "migrations" / name).read_text(encoding="utf-8"))
-        for name in found
-    ]
-    assert [step.number for step in steps] == list(range(1, len(steps) + 1)), f"migrations of {package} have a hole"
-    return tuple(steps)
-
-
-def version(package: str) -> int:
-    """Return the schema version that this code needs."""
-    return migrations(package)[-1].number
-
-
-def missing(package: str, found: int) -> tuple[Migration, ...]:
-    """Return the migrations of *package* that a database at the schema version *found* lacks.
-
-    Raises:
-        SchemaTooNew: a newer Penstock has been there.
+    Args:
+        package: Holds the database's own `statements` and its `migrations`.
+        shared: The package of the statements that the databases share.
+        translate: Rewrites a statement's placeholders for the driver.
     """
-    if found > version(package):
-        raise SchemaTooNew(found=found, wanted=version(package))
-    return migrations(package)[found:]
+
+    def __init__(self, package: str, *, shared: str = SHARED, translate: Callable[[str], str] = str) -> None:
+        self._package = package
+        self._shared = shared
+        self._translate = translate
+        self._statements: dict[str, Any] = {}
+
+    def statement(self, name: str) -> Any:
+        """Return the statement *name*; comments are kept, so that they show in the database's logs.
+
+        It is typed `Any` since psycopg takes only literal strings.
+        """
+        try:
+            return self._statements[name]
+        except KeyError:
+            sql = self._statements[name] = self._translate(self._read(f"{name}.sql"))
+            return sql
+
+    @cached_property
+    def migrations(self) -> tuple[MigrationStep, ...]:
+        """The migrations in their order: `0001_log.sql`, `0002_…`."""
+        folder = files(self._package) / "migrations"
+        names = sorted(file.name for file in folder.iterdir() if file.name.endswith(".sql"))
+        steps = [
+            MigrationStep(int(name[:4]), name[5:-4], (folder / name).read_text(encoding="utf-8")) for name in names
+        ]
+        numbers = [step.number for step in steps]
+        assert numbers == list(range(1, len(steps) + 1)), f"migrations of {self._package} have a hole"
+        return tuple(steps)
+
+    @property
+    def version(self) -> int:
+        """The schema version that this code needs."""
+        return self.migrations[-1].number
+
+    def pending(self, found: int) -> tuple[MigrationStep, ...]:
+        """Return the migrations that a database at the schema version *found* lacks.
+
+        Raises:
+            SchemaTooNew: a newer Penstock has migrated the database.
+        """
+        if found > self.version:
+            raise SchemaTooNew(found=found, wanted=self.version)
+        return self.migrations[found:]
+
+    def _read(self, file_name: str) -> str:
+        own = files(self._package) / "statements" / file_name
+        return (own if own.is_file() else files(self._shared) / file_name).read_text(encoding="utf-8")
+
+
+def to_pyformat(sql: str) -> str:
+    """Return *sql* with psycopg's placeholders; casts, comments, string literals and identifiers keep their colons.
+
+    >>> to_pyformat("SELECT ':a', :a::text LIKE '%' -- by :a")
+    "SELECT ':a', %(a)s::text LIKE '%%' -- by :a"
+    >>> to_pyformat("INSERT INTO t VALUES (?, ?)")
+    'INSERT INTO t VALUES (%s, %s)'
+    """
+    return _PARTS.sub(_to_pyformat, sql)
+
+
+def _to_pyformat(part: re.Match[str]) -> str:
+    if name := part["name"]:
+        return f"%({name})s"
+    if part["placed"]:
+        return "%s"
+    return part[0].replace("%", "%%")
+
+
+class SqlResult(Protocol):
+    """Result of a statement."""
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows the statement wrote."""
+
+    def fetchall(self) -> list[Any]:
+        """Return the rows that the statement selected."""
+
+
+class SqlCursor(Protocol):
+    """Cursor that runs a statement many times."""
+
+    def executemany(self, sql: Any, rows: Any, /) -> object:
+        """Run *sql* with each of *rows*."""
+
+    def close(self) -> None:
+        """Release the cursor."""
+
+
+class SqlConnection(Protocol):
+    """Connection of a database driver: what psycopg and sqlite3 have in common."""
+
+    def execute(self, sql: Any, parameters: Any, /) -> SqlResult:
+        """Run *sql*."""
+
+    def cursor(self) -> SqlCursor:
+        """Return a new cursor."""
+
+
+class SqlRunner:
+    """Runs a dialect's statements by name on one connection."""
+
+    def __init__(self, dialect: Dialect, connection: SqlConnection) -> None:
+        self._statement = dialect.statement
+        self._connection = connection
+
+    def run(self, statement_name: str, /, **parameters: Any) -> SqlResult:
+        """Run a statement with parameters by name."""
+        return self._connection.execute(self._statement(statement_name), parameters)
+
+    def run_each(self, statement_name: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Run a statement with each of *rows*, whose values are in the order of its placeholders."""
+        with closing(self._connection.cursor()) as cursor:
+            cursor.executemany(self._statement(statement_name), rows)

@@ -1,15 +1,24 @@
-"""What the seam knows of subscriptions: what each is, who streams it, and how far it has come in each partition."""
+"""Port of subscriptions: their definitions, sessions, slots and parked keys, and the hubs that stream them."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from penstock.core.fields import Definition
+from penstock.core.groups import SUBSCRIPTION
 from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.core.subscriptions.definition import SubscriptionSearch
+from penstock.storage.groups import Position
+from penstock.storage.statements import SqlRunner
+
+_decode_definition: Final = msgspec.json.Decoder(dict[str, Any]).decode
+_decode_places: Final = msgspec.json.Decoder(frozenset[FeedPartition]).decode
 
 
-class Subscription(NamedTuple):
-    """A subscription."""
+class StoredSubscription(NamedTuple):
+    """Subscription as the store knows it."""
 
     id: str
     """Also the name of its consumer group."""
@@ -17,136 +26,253 @@ class Subscription(NamedTuple):
     created_at: int
     updated_at: int
     revision: int
-    """Moves with whatever those who stream it have to hear of."""
+    """Raised by every change that the subscription's streams have to react to."""
     resetting_until: int | None
-    """Until when, by the database's clock, its streams make way for a reset at the latest; None: for none."""
+    """Deadline, by the database's clock, for streams to end for a reset; None if there is no reset."""
 
 
-class Session(NamedTuple):
-    """A stream of a subscription; times are the database's clock's."""
+class StoredSession(NamedTuple):
+    """Session of a subscription: one stream, also after it has ended while it may still commit.
+
+    All times are of the database's clock.
+    """
 
     id: str
+    subscription: str
     hub_id: str
     wants: frozenset[FeedPartition]
-    """The partitions that it has asked for; none: its share."""
+    """Partitions that the client requested; none if the session takes its share."""
     batch_limit: int
     commit_ms: int
-    """How long it has to commit what it was sent."""
+    """Commit timeout of the stream."""
     secret: bytes
-    """By which it is known what it was sent."""
+    """Key of the cursor tokens that the stream issues."""
     opened_at: int
     extensions: int
-    """How often that time was begun anew."""
+    """How often the client has restarted the commit timeout."""
     holds_until: int | None
-    """Until when it may still commit, and keeps what it has to; None: it is streaming."""
+    """Until when an ended stream may commit and keeps its partitions; None while it is streaming."""
     seen_at: int
-    """When its hub was last seen; 0: nobody knows that hub any more."""
+    """Last heartbeat of the session's hub; 0 if that hub is unknown."""
 
 
-class Slot(NamedTuple):
-    """A partition of a subscription that has been begun."""
+class StoredSlot(NamedTuple):
+    """Partition of a subscription that has begun: its owner and its position."""
 
     place: FeedPartition
     owner: str | None
     heir: str | None
-    """The session that gets it as soon as its owner has let go of it."""
+    """Session that gets the partition once its owner releases it."""
     sent: int | None
-    """The offset after what an owner was sent that has ended; None: it has not."""
+    """Offset after the events that an owner was sent before its stream ended; None while it is streaming."""
     failed: int
-    """So often in a row a stream has ended without having committed what it was sent of it."""
+    """Number of streams in a row that ended without committing the events they were sent."""
     single_until: int
     """Events below this offset are sent one by one."""
     epoch: int
     offset: int
-    """The offset wanted next, after all that is committed."""
+    """Next offset wanted, after all committed events."""
     committed_at: int
 
     @property
-    def kept(self) -> tuple[str, int, str | None, str | None, int | None, int, int]:
-        """What is stored of it beside its position."""
-        return (*self.place, self.owner, self.heir, self.sent, self.failed, self.single_until)
+    def position(self) -> Position:
+        """The position of the consumer group in this partition."""
+        return Position(self.place[0], "", self.place[1], self.epoch, self.offset)
 
 
-class Subscriptions(Protocol):
-    """Subscriptions, and their streams. Whoever changes anything of a subscription has locked it."""
+class StoredParkedKey(NamedTuple):
+    """Key whose events are parked."""
 
-    def now(self) -> int:
-        """Return what time it is by the database's clock: the same one for all hubs."""
+    id: int
+    place: FeedPartition
+    key: str | None
+    """None for an event without a key, which is parked alone."""
+    attempts: int
+    """How often the first event was sent without being committed."""
+    parked_at: int
+    is_retried: bool
+    """Whether the events are to be sent again, or are being sent."""
+    events: int
+    first: int
+    """Offset of the first parked event."""
+    last: int
+    """Offset of the last parked event."""
 
-    def insert(self, subscription: Subscription, identity: str, event_type_ids: Collection[int]) -> bool:
-        """Create it, with its consumer group; False: there is one of that *identity*, and nothing was done.
 
-        Who inserts another of that identity meanwhile is waited for.
+class SubscriptionRepository:
+    """Subscriptions with their sessions, slots and parked keys.
+
+    A transaction that changes anything of a subscription has locked it. A subscription is a consumer group: its
+    positions are those of the group, and deleting the group deletes it.
+    """
+
+    def __init__(self, sql: SqlRunner) -> None:
+        self._run = sql.run
+        self._run_each = sql.run_each
+
+    def insert(self, subscription: StoredSubscription, identity: str, event_type_ids: Collection[int]) -> bool:
+        """Create a subscription with its consumer group; return False if one of that *identity* exists.
+
+        Waits for a transaction that inserts the same identity.
         """
+        own, at = subscription.definition, subscription.created_at
+        self._run("insert_group", group=subscription.id, kind=SUBSCRIPTION, at=at)
+        given = {"owning_application": own["owning_application"], "definition": _to_json(own), "at": at}
+        if not self._run("subscription_insert", id=subscription.id, identity=identity, **given).rowcount:
+            self._run("group_delete", name=subscription.id)
+            return False
+        self._run_each("subscription_read", [(subscription.id, each) for each in sorted(event_type_ids)])
+        return True
 
-    def find(self, id: str) -> Subscription | None:
-        """Return the subscription of that id, or None."""
+    def find(
+        self, id: str | None = None, *, identity: str | None = None, lock: bool = False
+    ) -> StoredSubscription | None:
+        """Return the subscription of that id or of that identity, or None.
 
-    def alike(self, identity: str) -> Subscription | None:
-        """Return the subscription of that identity, or None."""
+        With *lock*, it is locked until the transaction ends; lock several in the order of their ids.
+        """
+        if identity is not None:
+            rows = self._run("subscription_alike", identity=identity).fetchall()
+        else:
+            rows = self._run("subscription_lock" if lock else "subscription_find", id=id).fetchall()
+        return _read_subscription(rows[0]) if rows else None
 
-    def lock(self, id: str) -> Subscription | None:
-        """Return it, locked until the transaction ends, or None. Of several in the order of their ids."""
+    def list(
+        self, search: SubscriptionSearch, *, limit: int, offset: int = 0, after: str | None = None
+    ) -> Sequence[StoredSubscription]:
+        """Return up to *limit* subscriptions, newest first, without the newest *offset*.
 
-    def readers(self, event_type: str) -> Sequence[str]:
-        """Return the ids of those that read an event type, sorted."""
+        With *after*, return those whose ids come after that one, in the order of their ids.
+        """
+        data_type, value = search.reader or (None, None)
+        given: dict[str, Any] = {
+            "owner": search.owning_application,
+            "event_types": _to_json(sorted(set(search.event_types))),
+            "data_type": data_type,
+            "value": value,
+            "limit": limit,
+        }
+        if after is None:
+            rows = self._run("subscriptions_newest", **given, offset=offset).fetchall()
+        else:
+            rows = self._run("subscriptions_after", **given, after=after).fetchall()
+        return [_read_subscription(row) for row in rows]
 
-    def newest(self, search: SubscriptionSearch, *, limit: int, offset: int) -> Sequence[Subscription]:
-        """Return up to *limit*, the newest first, without the first *offset*."""
+    def list_readers(self, event_type: str) -> Sequence[str]:
+        """Return the ids of the subscriptions that read an event type, sorted."""
+        return sorted(each for (each,) in self._run("subscription_readers", event_type=event_type).fetchall())
 
-    def after(self, search: SubscriptionSearch, *, id: str, limit: int) -> Sequence[Subscription]:
-        """Return up to *limit* whose ids come after *id*, in the order of their ids."""
-
-    def change(self, id: str, definition: Definition, at: int) -> None:
-        """Let a locked one be what *definition* says."""
-
-    def delete(self, id: str) -> None:
-        """Drop a locked one, with its consumer group and all that is known of it."""
+    def update(self, subscription: StoredSubscription) -> None:
+        """Record the definition, the time of update and the reset deadline of a locked subscription."""
+        self._run(
+            "subscription_update",
+            id=subscription.id,
+            definition=_to_json(subscription.definition),
+            at=subscription.updated_at,
+            until=subscription.resetting_until,
+        )
 
     def revise(self, id: str) -> int:
-        """Move the revision of a locked one, and return it."""
+        """Raise the revision of a locked subscription and return it."""
+        [(revision,)] = self._run("subscription_revise", id=id).fetchall()
+        return int(revision)
 
-    def reset_until(self, id: str, until: int | None) -> None:
-        """Have the streams of a locked one make way for a reset, or no longer."""
+    def find_revisions(self, ids: Collection[str]) -> Mapping[str, int]:
+        """Return the revision of each of these subscriptions that exists."""
+        return dict(self._run("subscription_revisions", ids=_to_json(list(ids))).fetchall())
 
-    def revisions(self, ids: Collection[str]) -> Mapping[str, int]:
-        """Return the revision of each that there is."""
+    def list_sessions(self, id: str | None = None, *, hub_id: str | None = None) -> Sequence[StoredSession]:
+        """Return the sessions of a subscription, also ended ones that may still commit, sorted by id.
 
-    def sessions(self, id: str) -> Sequence[Session]:
-        """Return the streams of a subscription, also those that have ended and may still commit, sorted by id."""
+        With *hub_id*, return the sessions of all subscriptions that this hub has to stream.
+        """
+        if hub_id is not None:
+            rows = self._run("sessions_of_hub", hub_id=hub_id).fetchall()
+        else:
+            rows = self._run("sessions_find", id=id).fetchall()
+        return [_read_session(row) for row in sorted(rows, key=itemgetter(0))]
 
-    def open(self, id: str, session: Session) -> None:
-        """Add a stream."""
+    def put_session(self, session: StoredSession) -> None:
+        """Add a session, or record its extensions and until when it holds its partitions."""
+        given = session._asdict() | {"wants": _to_json(sorted(session.wants))}
+        del given["seen_at"]
+        self._run("session_put", **given)
 
-    def hold(self, session_id: str, until: int) -> None:
-        """Let a stream be one that has ended, and may still commit until then."""
+    def delete_sessions(self, session_ids: Collection[str]) -> None:
+        """Delete sessions."""
+        self._run("sessions_close", ids=_to_json(list(session_ids)))
 
-    def extend(self, session_id: str) -> None:
-        """Note that a stream has begun its time to commit anew."""
+    def list_abandoned(self, ids: Collection[str], *, lease: int) -> Sequence[str]:
+        """Return those of *ids* that have a session whose time is over, or whose hub sent no heartbeat for *lease*."""
+        return [each for (each,) in self._run("sessions_abandoned", ids=_to_json(list(ids)), lease=lease).fetchall()]
 
-    def close(self, session_ids: Collection[str]) -> None:
-        """Forget streams."""
+    def list_slots(self, id: str) -> Sequence[StoredSlot]:
+        """Return the partitions of a subscription, in their order; none if it has not begun."""
+        return [StoredSlot((row[0], row[1]), *row[2:]) for row in self._run("slots_find", id=id).fetchall()]
 
-    def slots(self, id: str) -> Sequence[Slot]:
-        """Return the partitions of a subscription, in their order; none where it has not been begun."""
+    def put_slots(self, id: str, slots: Iterable[StoredSlot]) -> None:
+        """Record partitions without their positions, which `GroupRepository.put` records."""
+        self._run_each(
+            "slot_put",
+            [(id, *each.place, each.owner, each.heir, each.sent, each.failed, each.single_until) for each in slots],
+        )
 
-    def begin(self, id: str, slots: Iterable[Slot], at: int) -> None:
-        """Add partitions, with their positions."""
+    def see_hub(self, hub_id: str) -> int:
+        """Record a heartbeat of a hub, and return the time of the database's clock."""
+        [(now,)] = self._run("hub_see", id=hub_id).fetchall()
+        return int(now)
 
-    def put(self, id: str, slots: Iterable[Slot]) -> None:
-        """Record what is kept of partitions beside their positions."""
+    def list_parked(self, id: str, *, counted: bool = True) -> Sequence[StoredParkedKey]:
+        """Return the parked keys of a subscription, in the order of their ids; `events` is 0 unless *counted*."""
+        rows = self._run("parked_list", subscription=id, counted=counted).fetchall()
+        return [
+            StoredParkedKey(parked_id, (event_type, partition), key, attempts, parked_at, bool(is_retried), *events)
+            for parked_id, event_type, partition, key, attempts, parked_at, is_retried, *events in rows
+        ]
 
-    def move(self, id: str, offsets: Mapping[FeedPartition, int], at: int) -> None:
-        """Record positions: the offsets wanted next."""
+    def park(self, id: str, place: FeedPartition, key: str | None, offset: int, *, attempts: int, at: int) -> None:
+        """Park a key from that event on; if the key is parked already, add the event."""
+        event_type, partition = place
+        given = {"subscription": id, "event_type": event_type, "partition": partition, "key": key}
+        rows = self._run("parked_find", **given).fetchall() if key is not None else []
+        [(parked_id,)] = rows or self._run("park", **given, attempts=attempts, at=at).fetchall()
+        self.add_parked({parked_id: [offset]})
 
-    def streaming(self, hub_id: str) -> Sequence[tuple[str, str]]:
-        """Return the streams that a hub is to be sending, each by its subscription and its id."""
+    def add_parked(self, offsets: Mapping[int, Sequence[int]]) -> None:
+        """Park more events, by the ids of their keys; skip events that are parked already."""
+        self._run_each("parked_add", [(key_id, offset) for key_id, each in offsets.items() for offset in each])
 
-    def see(self, hub_id: str) -> int:
-        """Note that a hub is there, and return what time it is by the database's clock."""
+    def list_parked_offsets(self, parked_id: int, *, after: int, limit: int) -> Sequence[int]:
+        """Return up to *limit* offsets of the parked events of a key, above *after*, sorted."""
+        rows = self._run("parked_offsets", id=parked_id, after=after, limit=limit).fetchall()
+        return [offset for (offset,) in rows]
 
-    def forget_hubs(self, before: int) -> None:
-        """Forget hubs last seen *before*, unless streams of theirs are known."""
+    def mark_parked(self, parked_ids: Collection[int], *, retried: bool) -> None:
+        """Mark parked keys to be sent again; with *retried* false, mark that sending them has failed once more."""
+        self._run("parked_mark", ids=_to_json(list(parked_ids)), retried=retried)
 
-    def abandoned(self, ids: Collection[str], *, lease: int) -> Sequence[str]:
-        """Return those of *ids* that have a stream whose time is over, or whose hub was not seen for so long."""
+    def acknowledge_parked(self, last: Mapping[int, int]) -> None:
+        """Delete the parked events of keys up to an offset, by the ids of the keys, and keys without parked events."""
+        if last:
+            self._run_each("parked_acknowledge", [*last.items()])
+            self._run("parked_done", ids=_to_json(list(last)))
+
+    def sweep(self, before: int) -> None:
+        """Delete hubs without a heartbeat since *before* that have no sessions."""
+        self._run("hubs_forget", before=before)
+
+
+def _read_subscription(row: Sequence[Any]) -> StoredSubscription:
+    subscription_id, definition, *rest = row
+    return StoredSubscription(subscription_id, _decode_definition(definition), *rest)
+
+
+def _read_session(row: Sequence[Any]) -> StoredSession:
+    session_id, subscription, hub_id, wants, batch_limit, commit_ms, secret, *rest = row
+    return StoredSession(
+        session_id, subscription, hub_id, _decode_places(wants), batch_limit, commit_ms, bytes(secret), *rest
+    )
+
+
+def _to_json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

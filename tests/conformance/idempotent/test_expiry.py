@@ -40,7 +40,7 @@ class Scene:
     def drop_events(self, floor: int) -> None:
         """Remove the events before *floor*, as retention does, and sweep."""
         with closing(open_store(self.url)) as store, store.read() as tx:
-            [partition_id] = tx.feeds.find(self.mine.feed.name).partition_ids  # type: ignore[union-attr]
+            [partition_id] = tx.registry.find(self.mine.feed.name).partition_ids  # type: ignore[union-attr]
         database = database_at(self.url)
         database.run("UPDATE penstock_partition SET floor = ? WHERE id = ?", floor, partition_id)
         database.run('DELETE FROM penstock_event WHERE partition_id = ? AND "offset" < ?', partition_id, floor)

@@ -209,7 +209,7 @@ def test_batch_whose_deadline_passes_in_the_queue_is_not_stored(migrated_url: st
         mine = Producer(create(http))
         hub: Hub = http.app.hub  # type: ignore[attr-defined]
         with store.write() as tx:
-            tx.events.lock_heads(hub.registry.load(mine.feed.name).partition_ids)
+            tx.log.find_heads(hub.registry.load(mine.feed.name).partition_ids, lock=True)
             first = hub.log.submit(mine.feed.name, [a_new_event({"id": 1})])
             until(first.running)
             second = thread.submit(mine.send, 0, [2], Deadline_Ms=20)

@@ -12,8 +12,9 @@ from penstock.hub.admin.settings import Settings
 from penstock.hub.background import Clock
 from penstock.hub.log.publish import NewEvents, Prepared, prepare
 from penstock.hub.registry import Registry
-from penstock.storage.store import Block, Frame, Head, Store
-from penstock.storage.subscriptions import Subscription
+from penstock.storage.log.events import Block, Frame, PartitionHead
+from penstock.storage.store import Store
+from penstock.storage.subscriptions import StoredSubscription
 from penstock.testing.clock import START_AT
 from penstock.testing.factories import an_event_type
 
@@ -39,10 +40,10 @@ def a_feed(partition_count: int = 1, *, epoch: int = 1, revision: int = 1, **def
     )
 
 
-def make_heads(feed: StoredFeed, *next_offsets: int, floor: int = 0) -> dict[int, Head]:
+def make_heads(feed: StoredFeed, *next_offsets: int, floor: int = 0) -> dict[int, PartitionHead]:
     """Return the heads of *feed*, whose partitions end at *next_offsets*."""
     return {
-        partition_id: Head(feed.revision, floor, next_offset, START_AT)
+        partition_id: PartitionHead(feed.revision, floor, next_offset, START_AT)
         for partition_id, next_offset in zip(feed.partition_ids, next_offsets, strict=True)
     }
 
@@ -51,27 +52,27 @@ def create_feed(store: Store, name: str = NAME, partition_count: int = 1, **defi
     """Create an event type in *store*, its partitions chosen by who publishes, and return its feed."""
     given = {"partition_count": partition_count, "partition_strategy": "user_defined"} | definition
     with store.write() as tx:
-        tx.feeds.insert(EventType.parse(an_event_type(name, **given)), START_AT)
+        tx.registry.insert(EventType.parse(an_event_type(name, **given)), START_AT)
     return find_feed(store, name)
 
 
 def recreate_feed(store: Store, name: str = NAME, partition_count: int = 1, **definition: Any) -> StoredFeed:
     """Drop an event type of *store*, and create another one of that name, as another process does it."""
     with store.write() as tx:
-        tx.feeds.delete(name)
+        tx.registry.delete(name)
     return create_feed(store, name, partition_count, **definition)
 
 
 def raise_epochs(store: Store) -> None:
     """Change all event types, as after a backup was put back."""
     with store.write() as tx:
-        tx.feeds.raise_epochs()
+        tx.registry.raise_epochs()
 
 
 def find_feed(store: Store, name: str = NAME) -> StoredFeed:
     """Return the feed as *store* has it."""
     with store.read() as tx:
-        feed = tx.feeds.find(name)
+        feed = tx.registry.find(name)
     assert feed is not None
     return feed
 
@@ -84,9 +85,11 @@ def prepare_events(feed: StoredFeed, *events: NewEvent, at: int = START_AT) -> P
 def read_data(store: Store, partition_id: int) -> list[str]:
     """Return the data of all events of a partition."""
     with store.read() as tx:
-        head = tx.events.heads([partition_id])[partition_id]
+        head = tx.log.find_heads([partition_id])[partition_id]
         body = (
-            tx.events.lines(partition_id, head.floor, head.next_offset, JOINED, None).body if head.next_offset else b""
+            tx.log.read_lines(partition_id, head.floor, head.next_offset, JOINED, None).body
+            if head.next_offset
+            else b""
         )
     return body.decode().splitlines()
 
@@ -103,7 +106,7 @@ def fill_feed(store: Store, *, partition_count: int, events: int) -> StoredFeed:
     """Create a feed with so many events in each partition, one a second."""
     feed = create_feed(store, partition_count=partition_count)
     with store.write() as tx:
-        tx.events.append(
+        tx.log.append(
             Block(partition_id, n, START_AT + n * 1_000_000, [(None, None, None, b"{}")])
             for partition_id in feed.partition_ids
             for n in range(events)
@@ -115,4 +118,6 @@ def insert_subscription(store: Store, name: str, event_type_id: int) -> None:
     """Create a subscription that has not begun."""
     definition = {"owning_application": "shop", "event_types": [NAME], "consumer_group": "default"}
     with store.write() as tx:
-        tx.subscriptions.insert(Subscription(name, definition, START_AT, START_AT, 0, None), name, [event_type_id])
+        tx.subscriptions.insert(
+            StoredSubscription(name, definition, START_AT, START_AT, 0, None), name, [event_type_id]
+        )

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from penstock.storage.opening import Opening
-from penstock.storage.store import Store, Tx
+from penstock.storage.store import AppendPlan, Store, Tx
 
 
 class ForwardingStore:
@@ -30,11 +29,11 @@ class ForwardingStore:
         return len(self.patience)
 
     @contextmanager
-    def write(self, *, patient: bool = True, opening: Opening | None = None) -> Iterator[Tx]:
+    def write(self, *, patient: bool = True, plan: AppendPlan | None = None) -> Iterator[Tx]:
         """Open a write transaction, after what the test has to say."""
         self.patience.append(patient)
         self.at_write(len(self.patience))
-        with self._store.write(patient=patient, opening=opening) as tx:
+        with self._store.write(patient=patient, plan=plan) as tx:
             yield tx
 
     @contextmanager

@@ -18,7 +18,7 @@ from penstock.hub.log.request import (
     digest_input,
     lock_heads,
 )
-from penstock.storage.producers import Batch, Producer
+from penstock.storage.producers import BatchRef, Producer
 from penstock.storage.store import Store
 from penstock.testing.clock import START_AT
 from penstock.testing.factories import a_new_event
@@ -85,7 +85,7 @@ def find_producer(store: Store, feed: StoredFeed, group: str = "g", partition: i
     """Return what is known of a producer."""
     key = (feed.partition_ids[partition], group)
     with store.read() as tx:
-        return tx.producers.look([key])[key]
+        return tx.producers.find([key])[key]
 
 
 def change(store: Store, feed: StoredFeed, group: str = "g", **changes: Any) -> Producer:
@@ -117,4 +117,4 @@ def forget_batches(store: Store, feed: StoredFeed, epoch: int, *numbers: int, gr
     producer = find_producer(store, feed, group)
     assert producer is not None
     with store.write() as tx:
-        tx.producers.forget_batches([Batch(producer.id, epoch, number) for number in numbers])
+        tx.producers.sweep([BatchRef(producer.id, epoch, number) for number in numbers], 0)

@@ -16,7 +16,7 @@ from penstock.hub.subscriptions.parking import Retries
 from penstock.hub.subscriptions.sessions import Ended, Opened, Sessions
 from penstock.hub.subscriptions.stream import Parts, Stream
 from penstock.storage import Store
-from penstock.storage.subscriptions import Slot
+from penstock.storage.subscriptions import StoredSlot
 from penstock.testing.clock import VirtualClock
 from tests.store_contract import database_at
 from tests.unit.hub.feeds import NAME, create_feed
@@ -56,10 +56,10 @@ def an_end(hold_seconds: float = 0.0, retried: Sequence[int] = (), **sent: int) 
     return Ended({(NAME, int(name[1:])): each for name, each in sent.items()}, round(hold_seconds * 1e6), retried)
 
 
-def read_slots(store: Store, id: str) -> list[Slot]:
+def read_slots(store: Store, id: str) -> list[StoredSlot]:
     """Return the partitions of a subscription."""
     with store.read() as tx:
-        return list(tx.subscriptions.slots(id))
+        return list(tx.subscriptions.list_slots(id))
 
 
 def read_owners(store: Store, id: str) -> list[str | None]:
@@ -75,7 +75,9 @@ def read_offsets(store: Store, id: str) -> list[int]:
 def move(store: Store, id: str, **to: int) -> None:
     """Let a subscription stand elsewhere, in partitions p0, p1 and so on."""
     with store.write() as tx:
-        tx.subscriptions.move(id, {(NAME, int(name[1:])): each for name, each in to.items()}, 0)
+        slots = {slot.place: slot for slot in tx.subscriptions.list_slots(id)}
+        moved = [slots[NAME, int(name[1:])]._replace(offset=offset) for name, offset in to.items()]
+        tx.groups.put(id, [slot.position for slot in moved], 0)
 
 
 def lose_hub(url: str, hub_id: str = "hub", *, seconds: float = 11.0) -> None:

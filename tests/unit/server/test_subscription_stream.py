@@ -108,7 +108,7 @@ class Scene:
     def delete(self) -> None:
         """Delete the subscription."""
         with self.store.write() as tx:
-            tx.subscriptions.delete(self.sub)
+            tx.groups.delete(self.sub)
         self.live.changed(self.sub)
 
 

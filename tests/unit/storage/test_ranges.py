@@ -3,11 +3,10 @@ from typing import Any
 
 import pytest
 
-from penstock.storage.ranges import columns_of
-from penstock.storage.store import Columns, Runs
+from penstock.storage.log.events import ReceiveTimes, StoredColumns, read_stored_columns
 
 SIZES = array("i", [1, 1]).tobytes()
-AT_77 = Runs(b"2", b"77")
+AT_77 = ReceiveTimes(b"2", b"77")
 
 
 class Asked:
@@ -25,9 +24,9 @@ class Asked:
 def test_column_without_values_is_not_read() -> None:
     ask = Asked()
 
-    columns = columns_of(ask, 9, b"ab", SIZES, AT_77, keyed=False, sparse=False)
+    columns = read_stored_columns(ask, 9, b"ab", SIZES, AT_77, keyed=False, sparse=False)
 
-    assert columns == Columns(9, 2, b"ab", SIZES, None, None, None, AT_77)
+    assert columns == StoredColumns(9, 2, b"ab", SIZES, None, None, None, AT_77)
     assert not ask.names
 
 
@@ -35,13 +34,13 @@ def test_column_without_values_is_not_read() -> None:
 def test_column_with_one_value_is_read_for_all_events(*, keyed: bool) -> None:
     ask = Asked(columns_sparse=(2, b"k\n\x01", None, None))
 
-    columns = columns_of(ask, 2, b"ab", SIZES, AT_77, keyed=keyed, sparse=True)
+    columns = read_stored_columns(ask, 2, b"ab", SIZES, AT_77, keyed=keyed, sparse=True)
 
     assert (columns.rows, columns.keys, columns.kinds, columns.headers) == (2, b"k\n\x01", None, None)
 
 
 def test_keys_are_read_alone_if_there_are_only_keys() -> None:
-    columns = columns_of(Asked(columns_keys=(2, b"k\n\x01")), 2, b"ab", SIZES, AT_77, keyed=True, sparse=False)
+    columns = read_stored_columns(Asked(columns_keys=(2, b"k\n\x01")), 2, b"ab", SIZES, AT_77, keyed=True, sparse=False)
 
     assert (columns.rows, columns.keys, columns.kinds, columns.headers) == (2, b"k\n\x01", None, None)
 
@@ -50,6 +49,6 @@ def test_keys_are_read_alone_if_there_are_only_keys() -> None:
 def test_rows_removed_between_two_statements_are_not_counted(sparse: tuple[Any, ...]) -> None:
     """So that the reader notices that the range is not whole."""
     ask = Asked(columns_sparse=sparse, columns_keys=sparse[:2])
-    assert columns_of(ask, 2, b"ab", SIZES, AT_77, keyed=True, sparse=True).rows == sparse[0]
-    assert columns_of(ask, 2, b"ab", SIZES, AT_77, keyed=True, sparse=False).rows == sparse[0]
-    assert columns_of(ask, 2, b"ab", SIZES, None, keyed=False, sparse=False).rows == 0
+    assert read_stored_columns(ask, 2, b"ab", SIZES, AT_77, keyed=True, sparse=True).rows == sparse[0]
+    assert read_stored_columns(ask, 2, b"ab", SIZES, AT_77, keyed=True, sparse=False).rows == sparse[0]
+    assert read_stored_columns(ask, 2, b"ab", SIZES, None, keyed=False, sparse=False).rows == 0

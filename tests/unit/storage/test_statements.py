@@ -1,43 +1,60 @@
+import re
 import sqlite3
 import sys
 from collections.abc import Iterator
 from contextlib import closing
 from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 from penstock.errors import SchemaTooNew
-from penstock.storage.statements import Statements, migrations, missing, statement, version
+from penstock.storage.postgres import POSTGRES
+from penstock.storage.sqlite import SQLITE
+from penstock.storage.statements import SHARED, Dialect, SqlRunner, to_pyformat
 
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder of an empty package named `a_store`."""
+    """The folder of an empty package named `a_store`, with a package `a_store.shared`."""
     folder = tmp_path / "a_store"
-    for name in ("statements", "migrations"):
+    for name in ("statements", "migrations", "shared"):
         (folder / name).mkdir(parents=True)
     (folder / "__init__.py").touch()
+    (folder / "shared" / "__init__.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
-    import_module("a_store")
+    import_module("a_store.shared")
     yield folder
-    for cached in (statement, migrations):
-        cached.cache_clear()
-    del sys.modules["a_store"]
+    for name in ("a_store", "a_store.shared"):
+        del sys.modules[name]
 
 
-def test_statement_is_the_text_of_its_file_with_its_comment(package: Path) -> None:
+@pytest.fixture
+def dialect(package: Path) -> Dialect:
+    return Dialect("a_store", shared="a_store.shared")
+
+
+def test_statement_is_the_text_of_its_file_with_its_comment(package: Path, dialect: Dialect) -> None:
     (package / "statements" / "find.sql").write_text("-- Find it: é.\nSELECT 1\n", encoding="utf-8")
 
-    assert statement("a_store", "find") == "-- Find it: é.\nSELECT 1\n"
+    assert dialect.statement("find") == "-- Find it: é.\nSELECT 1\n"
 
 
-def test_missing_statement_raises_file_not_found(package: Path) -> None:
+def test_statement_of_the_dialect_wins_over_the_shared_one(package: Path, dialect: Dialect) -> None:
+    for name in ("one", "two"):
+        (package / "shared" / f"{name}.sql").write_text("shared")
+    (package / "statements" / "two.sql").write_text("own")
+
+    assert [dialect.statement(name) for name in ("one", "two", "two")] == ["shared", "own", "own"]
+
+
+def test_missing_statement_raises_file_not_found(dialect: Dialect) -> None:
     with pytest.raises(FileNotFoundError, match=r"find\.sql"):
-        statement("a_store", "find")
+        dialect.statement("find")
 
 
-def test_statements_are_run_by_name_on_the_connection(package: Path) -> None:
+def test_statements_are_run_by_name_on_the_connection(package: Path, dialect: Dialect) -> None:
     for name, sql in (
         ("make", "CREATE TABLE thing (n, name)"),
         ("put", "INSERT INTO thing VALUES (?, ?)"),
@@ -47,55 +64,91 @@ def test_statements_are_run_by_name_on_the_connection(package: Path) -> None:
         (package / "statements" / f"{name}.sql").write_text(f"-- See its name.\n{sql}\n")
 
     with closing(sqlite3.connect(":memory:")) as connection:
-        statements = Statements("a_store", connection)
-        statements.run("make")
-        statements.run_each("put", [(1, "a"), (2, "b"), (3, "a")])
+        runner = SqlRunner(dialect, connection)
+        runner.run("make")
+        runner.run_each("put", [(1, "a"), (2, "b"), (3, "a")])
 
-        assert statements.run("find", name="a").fetchall() == [(1,), (3,)]
-        assert statements.run("drop", name="a").rowcount == 2
-        assert statements.run("find", name="b").fetchall() == [(2,)]
+        assert runner.run("find", name="a").fetchall() == [(1,), (3,)]
+        assert runner.run("drop", name="a").rowcount == 2
+        assert runner.run("find", name="b").fetchall() == [(2,)]
 
 
-def test_migrations_are_sql_files_in_the_order_of_their_numbers(package: Path) -> None:
+@pytest.mark.parametrize(
+    ("sql", "translated"),
+    [
+        ("x = :x AND y=:y_2)", "x = %(x)s AND y=%(y_2)s)"),
+        (":x::text[] || CAST(:y AS TEXT)", "%(x)s::text[] || CAST(%(y)s AS TEXT)"),
+        ("VALUES (?, ?)", "VALUES (%s, %s)"),
+        ("a LIKE '%:x?''%' AND b % 2 = 0", "a LIKE '%%:x?''%%' AND b %% 2 = 0"),
+        ('"a:b?" = :c', '"a:b?" = %(c)s'),
+        ("-- 5 % of :x, don't ask?\n:x -- :y", "-- 5 %% of :x, don't ask?\n%(x)s -- :y"),
+    ],
+    ids=["names", "casts", "places", "literals", "identifiers", "comments"],
+)
+def test_placeholders_are_translated_for_psycopg(sql: str, translated: str) -> None:
+    assert to_pyformat(sql) == translated
+
+
+def own_statements(dialect: Dialect) -> dict[str, str]:
+    """Return the files of a dialect, without comments and with blanks made equal."""
+    folder = files({SQLITE: "penstock.storage.sqlite", POSTGRES: "penstock.storage.postgres"}[dialect]) / "statements"
+    texts = {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir()}
+    return {name: " ".join(re.sub(r"--.*", "", text).split()) for name, text in texts.items()}
+
+
+def test_statement_that_databases_share_is_one_file() -> None:
+    sqlite, postgres = own_statements(SQLITE), own_statements(POSTGRES)
+
+    assert [name for name in sqlite if sqlite[name] == postgres.get(name)] == []
+
+
+def test_shared_statement_has_no_dialect_file_that_hides_it() -> None:
+    shared = {file.name for file in files(SHARED).iterdir()}
+
+    assert shared & own_statements(SQLITE).keys() & own_statements(POSTGRES).keys() == set()
+
+
+def test_migrations_are_sql_files_in_the_order_of_their_numbers(package: Path, dialect: Dialect) -> None:
     for name in ("0002_more.sql", "0001_log.sql", "0010_not_yet.sql.orig", "README.md"):
         (package / "migrations" / name).write_text(name)
 
-    assert [tuple(step) for step in migrations("a_store")] == [
+    assert [tuple(step) for step in dialect.migrations] == [
         (1, "log", "0001_log.sql"),
         (2, "more", "0002_more.sql"),
     ]
-    assert version("a_store") == 2
+    assert dialect.version == 2
 
 
 @pytest.mark.parametrize(("found", "lacks"), [(0, ["log", "more"]), (1, ["more"]), (2, [])])
-def test_migrations_after_the_version_of_a_database_are_pending(package: Path, found: int, lacks: list[str]) -> None:
+def test_migrations_after_the_version_of_a_database_are_pending(
+    package: Path, dialect: Dialect, found: int, lacks: list[str]
+) -> None:
     for name in ("0001_log.sql", "0002_more.sql"):
         (package / "migrations" / name).touch()
 
-    assert [step.name for step in missing("a_store", found)] == lacks
+    assert [step.name for step in dialect.pending(found)] == lacks
 
 
-def test_database_of_a_newer_penstock_is_refused(package: Path) -> None:
+def test_database_of_a_newer_penstock_is_refused(package: Path, dialect: Dialect) -> None:
     (package / "migrations" / "0001_log.sql").touch()
 
     with pytest.raises(SchemaTooNew) as told:
-        missing("a_store", 2)
+        dialect.pending(2)
 
     assert told.value.fields == {"found": 2, "wanted": 1}
 
 
 @pytest.mark.parametrize("names", [["0002_log.sql"], ["0001_log.sql", "0003_more.sql"], ["0001_a.sql", "0001_b.sql"]])
-def test_gap_or_duplicate_in_migration_numbers_is_an_assertion(package: Path, names: list[str]) -> None:
+def test_gap_or_duplicate_in_migration_numbers_is_an_assertion(
+    package: Path, dialect: Dialect, names: list[str]
+) -> None:
     for name in names:
         (package / "migrations" / name).touch()
 
     with pytest.raises(AssertionError, match="have a hole"):
-        migrations("a_store")
+        _ = dialect.migrations
 
 
-@pytest.mark.parametrize("database", ["sqlite", "postgres"])
-def test_both_databases_have_the_same_migrations(database: str) -> None:
+def test_both_databases_have_the_same_migrations() -> None:
     """One Penstock has one version of its tables: `doctor` and `SchemaTooNew` speak of it without naming a database."""
-    steps = migrations(f"penstock.storage.{database}")
-
-    assert [step.name for step in steps] == [step.name for step in migrations("penstock.storage.sqlite")]
+    assert [step.name for step in POSTGRES.migrations] == [step.name for step in SQLITE.migrations]

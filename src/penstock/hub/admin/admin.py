@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from penstock.hub.admin.settings import Permissions, Settings
 from penstock.hub.admin.sweeping import Sweeper
-from penstock.storage.store import Finding, Store
+from penstock.storage.store import DoctorFinding, Store
 
 
 class Admin:
@@ -22,6 +22,6 @@ class Admin:
         self.permissions = Permissions(settings)
         self.sweeper = sweeper
 
-    def doctor(self) -> Sequence[Finding]:
+    def doctor(self) -> Sequence[DoctorFinding]:
         """Diagnose the database: see `Store.doctor`."""
         return self._store.doctor()

@@ -20,7 +20,8 @@ from penstock.errors import (
     InvalidSetting,
     OutcomeUnknown,
 )
-from penstock.storage.store import Setting, Store
+from penstock.storage.admin import Setting
+from penstock.storage.store import Store
 
 BlockKind = Literal["CONSUMER_APP", "CONSUMER_ET", "PRODUCER_APP", "PRODUCER_ET"]
 """The kinds of blocks: an application or an event type, as consumer or as producer, in Nakadi's spelling."""
@@ -115,7 +116,7 @@ class Settings:
         with self._refreshing:  # One at a time, so that an older snapshot never replaces a newer one.
             self._refreshed_at = self._monotonic()
             with self._store.read() as tx:
-                found = SettingsSnapshot.of(tx.settings.all())
+                found = SettingsSnapshot.of(tx.settings.list())
             before, self._snapshot = self._snapshot, found
             self._seen_at = self._monotonic()
         if before is not None and before != found:
@@ -204,7 +205,7 @@ class Settings:
                 for each in settings:
                     tx.settings.put(*each)
                 for kind, name in without:
-                    tx.settings.remove(kind, name)
+                    tx.settings.put(kind, name, None)
         except OutcomeUnknown as error:  # Repeating it does no harm.
             raise DatabaseUnavailable(reason=error.reason, retry_after=1) from error
         self.refresh()

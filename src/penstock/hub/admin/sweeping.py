@@ -7,7 +7,7 @@ import structlog
 
 from penstock.hub.background import Background, Clock, system_clock
 from penstock.hub.producers.producers import BATCHES_KEPT, Expiry, expire
-from penstock.storage.store import Store, Tx
+from penstock.storage.store import Store
 
 SWEEP_ROWS: Final = 5_000
 SWEEP_PRODUCERS: Final = 500
@@ -60,12 +60,22 @@ class Sweeper:
 
     def _remove_some(self) -> bool:
         try:
-            if self._expire_some() or self._forget_some():
+            if self._expire_some():
                 return True
+            with self._store.read() as tx:
+                unneeded = tx.producers.list_unneeded_batches(SWEEP_ROWS, BATCHES_KEPT)
             with self._store.write() as tx:
-                removed = self._clear_staging(tx)
-                removed += tx.producers.forget(self._since(self._expiry.floor_seconds))
-                return removed + tx.feeds.purge(SWEEP_ROWS) > 0
+                removed = len(unneeded) + tx.producers.sweep(unneeded, self._since(self._expiry.floor_seconds))
+                if unneeded:
+                    return True
+                removed += tx.batches.sweep(
+                    self._since(UPLOAD_SECONDS),
+                    kept=STAGED_KEPT,
+                    uploads=SWEEP_UPLOADS,
+                    chunks=SWEEP_CHUNKS,
+                    batches=SWEEP_ROWS,
+                )
+                return removed + tx.registry.sweep(SWEEP_ROWS) > 0
         except Exception as error:  # noqa: BLE001 - if this thread ended, nothing would be removed
             _log.warning("sweep failed, trying again", error=str(error))
             again = threading.Timer(RETRY_INTERVAL, self._wanted.set)
@@ -77,29 +87,15 @@ class Sweeper:
         """Expire some idle producers; return whether there were any."""
         since = self._since(self._expiry.idle_seconds)
         with self._store.read() as tx:
-            idle = tx.producers.idle(since, SWEEP_PRODUCERS)
+            idle = tx.producers.list_idle(since, limit=SWEEP_PRODUCERS)
         if not idle:
             return False
         with self._store.write() as tx:
             keys = [(producer.partition_id, producer.name) for producer in idle]
-            for producer in tx.producers.lock(keys, sorted({partition_id for partition_id, _ in keys})).values():
+            for producer in tx.producers.find(keys, lock=sorted({partition_id for partition_id, _ in keys})).values():
                 if producer and producer.updated_at < since and not (producer.is_pinned or producer.state.is_expired):
                     tx.producers.update(expire(producer, self._clock()))
         return True
-
-    def _forget_some(self) -> bool:
-        with self._store.read() as tx:
-            gone = tx.producers.gone_batches(SWEEP_ROWS, BATCHES_KEPT)
-        if gone:
-            with self._store.write() as tx:
-                tx.producers.forget_batches(gone)
-        return bool(gone)
-
-    def _clear_staging(self, tx: Tx) -> int:
-        """Remove some expired uploads and some batches beyond `STAGED_KEPT`; return the number of removed rows."""
-        expire = tx.staging.expire(self._since(UPLOAD_SECONDS), SWEEP_UPLOADS)
-        forgotten = tx.staging.forget_old(STAGED_KEPT, SWEEP_ROWS)
-        return expire + forgotten + tx.staging.remove(SWEEP_UPLOADS, SWEEP_CHUNKS)
 
     def _since(self, seconds: float) -> int:
         return self._clock() - int(seconds * 1_000_000)

@@ -13,12 +13,10 @@ Invariants:
     A chunk is appended in the transaction that marks it as done, so it is appended once, whoever tries.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from hashlib import blake2b
-from itertools import accumulate
 from typing import Final, NamedTuple
 from uuid import uuid4
 
@@ -45,8 +43,8 @@ from penstock.hub.batches.direct import DirectBatches
 from penstock.hub.batches.ledger import find_batch, key_of, require_batch
 from penstock.hub.log.publish import NewEvents, Prepared, prepare, prepare_or_refuse
 from penstock.hub.log.request import BatchName, BatchPiece, PublishRequest, PublishResult
-from penstock.storage.outbox import OutboxRow
-from penstock.storage.staging import DIGEST_BYTES, Batch, BatchKey, Chunk, Kept, Upload
+from penstock.storage.batches import DIGEST_BYTES, BatchKey, ChunkBody, LedgerBatch, StagedUpload, StoredChunk
+from penstock.storage.log.outbox import OutboxRow
 from penstock.storage.store import Store, Tx
 
 _WRONG = (Invalid, TooLarge, NotFound)
@@ -113,7 +111,7 @@ class UploadManifest(NamedTuple):
 class BatchOutcome(NamedTuple):
     """The outcome of publishing a batch."""
 
-    batch: Batch
+    batch: LedgerBatch
     appended: int
     """The number of events appended by this call; 0 if the batch was published before."""
 
@@ -140,7 +138,7 @@ class Batches:
         self._submit = submit
         self.direct = DirectBatches(store, clock)
 
-    def open(self, name: BatchName, query: str) -> str | Batch:
+    def open(self, name: BatchName, query: str) -> str | LedgerBatch:
         """Begin an upload for a batch and return its name; return the batch if it was begun already.
 
         Raises:
@@ -151,19 +149,19 @@ class Batches:
         feed = self._load(name.event_type)
         with self._store.read() as tx:
             batch = find_batch(tx, feed, name, query, is_direct=False)
-            if batch is None and tx.staging.count(feed.id, UPLOADS_MAX) == UPLOADS_MAX:
+            if batch is None and tx.batches.count_uploads(feed.id, UPLOADS_MAX) == UPLOADS_MAX:
                 raise TooManyUploads(event_type=feed.name, limit=UPLOADS_MAX)
         if batch is not None:
             return batch
         upload = str(uuid4())
         with self._store.write() as tx:
-            if not tx.staging.open(key_of(feed, name, query), upload, self._clock()):
+            if not tx.batches.open_upload(key_of(feed, name, query), upload, self._clock()):
                 raise EventTypeNotFound(event_type=name.event_type)
         return upload
 
     def add(
         self, event_type: str, name: str, number: int, handed: NewEvents, digest: bytes, *, rejects: bool
-    ) -> tuple[Kept, Sequence[InvalidUploadLine]]:
+    ) -> tuple[StoredChunk, Sequence[InvalidUploadLine]]:
         """Store a chunk of an upload and return it; repeating the call stores nothing more.
 
         With *rejects*, invalid lines are set apart and returned instead of refusing the chunk.
@@ -183,9 +181,10 @@ class Batches:
         packed = _pack([(bytes(each.data), each.key, each.headers, each.partition) for each in handed.events])
         told = msgspec.json.encode(rejected).decode() if rejected else None
         with self._store.write() as tx:
-            if not tx.staging.touch(upload, self._clock()):
+            chunk = StoredChunk(upload.id, number, len(handed.events), digest, told)
+            kept = tx.batches.add_chunk(chunk, packed, self._clock())
+            if kept is None:
                 raise UploadTaken(event_type=event_type, upload=name)
-            kept = tx.staging.add(Kept(upload.id, number, len(handed.events), digest, told), packed)
         if kept.digest != digest:
             raise ChunkDiffers(event_type=event_type, upload=name, chunk=number)
         return kept, _rejects(kept.rejected) if kept.rejected else ()
@@ -198,7 +197,7 @@ class Batches:
         """
         upload = self._found(event_type, name)
         with self._store.write() as tx:
-            tx.staging.drop(upload)
+            tx.batches.drop_upload(upload)
 
     def publish(self, name: BatchName, query: str, parts: Sequence[UploadManifest]) -> BatchOutcome:
         """Publish a batch of the uploads *parts*, or of those with which it was begun before; store each event once.
@@ -227,7 +226,7 @@ class Batches:
             attempts = 0 if batch.done > before.done else attempts + 1
         return BatchOutcome(batch, appended)
 
-    def batch(self, name: BatchName) -> Batch:
+    def batch(self, name: BatchName) -> LedgerBatch:
         """Return a batch from the ledger.
 
         Raises:
@@ -235,9 +234,9 @@ class Batches:
         """
         feed = self._load(name.event_type)
         with self._store.read() as tx:
-            return require_batch(tx.staging.batch(feed.id, name.group, name.number), name)
+            return require_batch(tx.batches.find(feed.id, name.group, name.number), name)
 
-    def batches(self, event_type: str, group: str, limit: int) -> Sequence[Batch]:
+    def batches(self, event_type: str, group: str, limit: int) -> Sequence[LedgerBatch]:
         """Return up to *limit* batches of a producer group, newest first.
 
         Raises:
@@ -245,7 +244,7 @@ class Batches:
         """
         feed = self._load(event_type)
         with self._store.read() as tx:
-            return tx.staging.batches(feed.id, group, limit)
+            return tx.batches.list(feed.id, group, limit)
 
     def forget(self, event_type: str, group: str, *, unfinished: bool = False) -> int:
         """Delete the published batches of a group, so that another query may use the group; return their number.
@@ -258,18 +257,18 @@ class Batches:
         """
         feed = self._load(event_type)
         with self._store.write() as tx:
-            return tx.staging.forget(feed.id, group, unfinished=unfinished)
+            return tx.batches.delete(feed.id, group, unfinished=unfinished)
 
-    def _found(self, event_type: str, name: str) -> Upload:
+    def _found(self, event_type: str, name: str) -> StagedUpload:
         with self._store.read() as tx:
-            upload = tx.staging.find(event_type, name)
+            upload = tx.batches.find_upload(event_type, name)
         if upload is None:
             raise UploadNotFound(event_type=event_type, upload=name)
         return upload
 
-    def _begun(self, name: BatchName, query: str, parts: Sequence[UploadManifest]) -> Batch:
+    def _begun(self, name: BatchName, query: str, parts: Sequence[UploadManifest]) -> LedgerBatch:
         with self._store.write() as tx:
-            locked = tx.feeds.lock(name.event_type)
+            locked = tx.registry.find(name.event_type, lock=True)
             if locked is None:
                 raise EventTypeNotFound(event_type=name.event_type)
             batch = find_batch(tx, locked, name, query, is_direct=False)
@@ -277,14 +276,15 @@ class Batches:
                 return batch
             key = key_of(locked, name, query)
             upload_ids = _complete(tx, name.event_type, key, parts)
-            tx.staging.begin(key, upload_ids, sum(part.chunks for part in parts), self._clock())
-            return require_batch(tx.staging.batch(locked.id, name.group, name.number), name)
+            chunks = sum(part.chunks for part in parts)
+            tx.batches.begin(key, self._clock(), upload_ids=upload_ids, chunks=chunks)
+            return require_batch(tx.batches.find(locked.id, name.group, name.number), name)
 
-    def _further(self, name: BatchName, batch: Batch) -> BatchOutcome:
+    def _further(self, name: BatchName, batch: LedgerBatch) -> BatchOutcome:
         """Append the next piece of a batch, unless another publisher does, and return the state of the batch."""
         feed = self._load(name.event_type)
         with self._store.read() as tx:
-            current = require_batch(tx.staging.batch(feed.id, name.group, name.number), name)
+            current = require_batch(tx.batches.find(feed.id, name.group, name.number), name)
             request = None if current.done > batch.done else self._request(tx, feed, current)
         if request is None:
             return BatchOutcome(current, 0)
@@ -293,34 +293,30 @@ class Batches:
             published = self._submit(request).result()
         return BatchOutcome(self.batch(name), published.events if published else 0)
 
-    def _request(self, tx: Tx, feed: StoredFeed, batch: Batch) -> PublishRequest | None:
+    def _request(self, tx: Tx, feed: StoredFeed, batch: LedgerBatch) -> PublishRequest | None:
         """Return a request for the next piece of a batch; None if another publisher has appended it meanwhile."""
-        waiting = tx.staging.next(batch.id, CHUNKS_LOOKED_AT)
-        totals = accumulate(chunk.events for chunk in waiting)
-        chunks = [each for each, total in zip(waiting, totals, strict=True) if total <= self._store.batch_events_max]
-        chunks = chunks or list(waiting[:1])
-        found = [tx.staging.body(chunk) for chunk in chunks]
-        if not chunks or None in found:
-            return None
-        return _piece(feed, batch, chunks, [each for each in found if each is not None], self._clock())
+        chunks = tx.batches.read_chunks(batch.id, limit=CHUNKS_LOOKED_AT, events_max=self._store.batch_events_max)
+        return _piece(feed, batch, chunks, self._clock()) if chunks else None
 
 
-def _piece(
-    feed: StoredFeed, batch: Batch, chunks: Sequence[Chunk], found: Iterable[tuple[bytes, str | None]], now: int
-) -> PublishRequest:
+def _piece(feed: StoredFeed, batch: LedgerBatch, chunks: Sequence[ChunkBody], now: int) -> PublishRequest:
     events: list[NewEvent] = []
     rejected: list[tuple[OutboxRow, str]] = []
-    for body, rejects in found:
+    for chunk in chunks:
         events += [
-            NewEvent(msgspec.Raw(data), key, headers, partition) for data, key, headers, partition in _unpack(body)
+            NewEvent(msgspec.Raw(data), key, headers, partition)
+            for data, key, headers, partition in _unpack(chunk.body)
         ]
-        rejected += [(_rejected(feed, each, batch), each.reason) for each in (_rejects(rejects) if rejects else ())]
+        rejects = _rejects(chunk.rejected) if chunk.rejected else ()
+        rejected += [(_rejected(feed, each, batch), each.reason) for each in rejects]
     handed = NewEvents(events, validated=True)
     prepared = prepare_or_refuse(feed, handed, now, exact=True) if events else Prepared(feed, 0, {})
-    return PublishRequest(feed.name, handed, prepared, piece=BatchPiece(batch, chunks, rejected))
+    return PublishRequest(
+        feed.name, handed, prepared, piece=BatchPiece(batch, [chunk.key for chunk in chunks], rejected)
+    )
 
 
-def _rejected(feed: StoredFeed, reject: InvalidUploadLine, batch: Batch) -> OutboxRow:
+def _rejected(feed: StoredFeed, reject: InvalidUploadLine, batch: LedgerBatch) -> OutboxRow:
     headers = None if reject.headers is None else msgspec.json.encode(reject.headers).decode()
     at = rfc3339(batch.begun_at)
     return OutboxRow(0, feed.name, reject.data, reject.key, headers, reject.partition, at)
@@ -328,21 +324,18 @@ def _rejected(feed: StoredFeed, reject: InvalidUploadLine, batch: Batch) -> Outb
 
 def _complete(tx: Tx, event_type: str, key: BatchKey, parts: Sequence[UploadManifest]) -> Sequence[int]:
     """Check the uploads of *parts* against their descriptions, lock them, and return their ids."""
-    held = tx.staging.hold(key, [part.name for part in parts])
-    chunks: defaultdict[int, list[Kept]] = defaultdict(list)
-    for kept in tx.staging.chunks(held.values()):
-        chunks[kept.upload_id].append(kept)
+    held = tx.batches.lock_uploads(key, [part.name for part in parts])
     for part in parts:
         if part.name not in held:
             raise UploadNotFound(event_type=event_type, upload=part.name)
-        if reason := _differs(part, chunks[held[part.name]]):
+        if reason := _differs(part, held[part.name].chunks):
             raise UploadIncomplete(event_type=event_type, upload=part.name, reason=reason)
     if len(held) < len(parts):
         raise UploadIncomplete(event_type=event_type, upload=parts[0].name, reason="an upload is named twice")
-    return [held[part.name] for part in parts]
+    return [held[part.name].id for part in parts]
 
 
-def _differs(part: UploadManifest, chunks: Sequence[Kept]) -> str | None:
+def _differs(part: UploadManifest, chunks: Sequence[StoredChunk]) -> str | None:
     """Return the difference between an upload and its description *part*, or None."""
     numbers = [each.number for each in chunks]
     if numbers != list(range(part.chunks)):

@@ -31,8 +31,8 @@ from penstock.hub.batches.ledger import find_batch, key_of, require_batch
 from penstock.hub.log.publish import NewEvents, Preparation, Prepared, prepare_or_refuse
 from penstock.hub.log.request import BatchName, NumberedBatch, ProducerName
 from penstock.hub.producers.sequencing import counts_toward_limit, find_excess
+from penstock.storage.batches import LedgerBatch
 from penstock.storage.producers import Producer, ProducerKey
-from penstock.storage.staging import Batch
 from penstock.storage.store import Store, Tx
 
 RACES_MAX: Final = 10
@@ -47,7 +47,7 @@ class DirectBatches:
         self._store = store
         self._clock = clock
 
-    def begin(self, name: BatchName, query: str) -> Batch:
+    def begin(self, name: BatchName, query: str) -> LedgerBatch:
         """Begin a batch and return it; the manifest of the first call stays.
 
         Raises:
@@ -66,7 +66,7 @@ class DirectBatches:
             raise DatabaseUnavailable(reason=error.reason, retry_after=1) from error
         raise Unavailable(f"others keep publishing as {name.group!r}", retry_after=1)
 
-    def complete(self, name: BatchName, query: str, counts: Mapping[int, int]) -> Batch:
+    def complete(self, name: BatchName, query: str, counts: Mapping[int, int]) -> LedgerBatch:
         """Complete a batch whose tasks have counted *counts* events by partition; return it.
 
         Safe to repeat: a complete batch stays as it is.
@@ -91,13 +91,13 @@ class DirectBatches:
         if isinstance(found, Prepared) or not isinstance(found.error, PartitionRefused):
             return handed, found
         with self._store.read() as tx:
-            batch = tx.staging.batch(found.feed.id, stamped.who.group)
+            batch = tx.batches.find(found.feed.id, stamped.who.group)
         if batch is None or batch.is_done or batch.epoch != stamped.stamp.epoch or batch.partitions is None:
             return handed, found
         handed = handed._replace(among=batch.partitions)
         return handed, prepare_or_refuse(found.feed, handed, self._clock(), exact=True)
 
-    def _begun(self, tx: Tx, name: BatchName, query: str) -> Batch | None:
+    def _begun(self, tx: Tx, name: BatchName, query: str) -> LedgerBatch | None:
         """Return the batch; None if another producer of the group came first, and the call has to be repeated."""
         feed = _locked(tx, name)
         batch = find_batch(tx, feed, name, query, is_direct=True)
@@ -108,14 +108,16 @@ class DirectBatches:
         epoch = next_epoch(producers.values())
         if len(producers) < len(keys) or not self._claimed(tx, feed, producers, epoch):
             return None
-        tx.staging.begin_direct(key_of(feed, name, query), feed.partition_count, epoch, self._clock())
-        return require_batch(tx.staging.batch(feed.id, name.group, name.number), name)
+        tx.batches.begin(key_of(feed, name, query), self._clock(), partitions=feed.partition_count, epoch=epoch)
+        return require_batch(tx.batches.find(feed.id, name.group, name.number), name)
 
     def _claimed(self, tx: Tx, feed: StoredFeed, producers: Mapping[ProducerKey, Producer | None], epoch: int) -> bool:
         """Claim *epoch* for the group in all partitions; return False if another hub has inserted a producer first."""
         new = sorted(key for key, producer in producers.items() if not counts_toward_limit(producer))
         if new:
-            tx.events.lock_heads([partition_id for partition_id, _ in new])  # Two claims at once could exceed it.
+            tx.log.find_heads(
+                [partition_id for partition_id, _ in new], lock=True
+            )  # Two claims at once could exceed it.
         for partition_id, group in new:
             who = ProducerName(feed.name, feed.partition_ids.index(partition_id), group)
             if (error := find_excess(tx, who, partition_id)) is not None:
@@ -137,11 +139,13 @@ class DirectBatches:
             state = state if state.epoch == epoch else state.after(epoch)
             tx.producers.update(producer._replace(state=state, claim_id=None, is_pinned=True, updated_at=self._clock()))
 
-    def _completed(self, tx: Tx, feed: StoredFeed, name: BatchName, batch: Batch, counts: Mapping[int, int]) -> Batch:
+    def _completed(
+        self, tx: Tx, feed: StoredFeed, name: BatchName, batch: LedgerBatch, counts: Mapping[int, int]
+    ) -> LedgerBatch:
         assert batch.partitions is not None
         assert batch.epoch is not None
         keys = _keys(feed, name.group, batch.partitions)
-        tx.staging.lock([batch.id], feed.partition_ids)
+        tx.batches.lock([batch.id], feed.partition_ids)
         producers = _producers(tx, keys)
         told = {"event_type": feed.name, "producer_group": name.group, "batch": name.number}
         offsets = {}
@@ -156,7 +160,7 @@ class DirectBatches:
         shown = msgspec.json.encode({partition: ranges for partition, ranges in offsets.items() if ranges}).decode()
         now = self._clock()
         done = batch._replace(done=batch.chunks, events=sum(counts.values()), offsets=shown, updated_at=now)
-        tx.staging.advance(done, (), now)
+        tx.batches.advance(done, (), now)
         return done
 
 
@@ -169,7 +173,7 @@ def next_epoch(producers: Iterable[Producer | None]) -> int:
 
 
 def _locked(tx: Tx, name: BatchName) -> StoredFeed:
-    feed = tx.feeds.lock(name.event_type)
+    feed = tx.registry.find(name.event_type, lock=True)
     if feed is None:
         raise EventTypeNotFound(event_type=name.event_type)
     return feed
@@ -180,7 +184,7 @@ def _keys(feed: StoredFeed, group: str, partitions: int) -> Sequence[ProducerKey
 
 
 def _producers(tx: Tx, keys: Sequence[ProducerKey]) -> Mapping[ProducerKey, Producer | None]:
-    return tx.producers.lock(sorted(keys), sorted(partition_id for partition_id, _ in keys))
+    return tx.producers.find(sorted(keys), lock=sorted(partition_id for partition_id, _ in keys))
 
 
 def _stored(group: str, partition: int, epoch: int, producer: Producer | None) -> int:
@@ -202,7 +206,9 @@ def _ranges(tx: Tx, producer: Producer) -> Sequence[OffsetRange]:
     found: list[OffsetRange] = []
     for first in range(0, producer.state.next, NUMBERS_AT_ONCE):
         numbers = range(first, min(first + NUMBERS_AT_ONCE, producer.state.next))
-        part = locate(tx.producers.batches(producer.id, producer.state.epoch, numbers.start, numbers.stop), numbers)
+        part = locate(
+            tx.producers.list_batches(producer.id, producer.state.epoch, numbers.start, numbers.stop), numbers
+        )
         if isinstance(part, ForgottenSequences):  # Retention has removed these events.
             continue
         if found and part and found[-1].last + 1 == part[0].first:

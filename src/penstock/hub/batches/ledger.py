@@ -11,14 +11,14 @@ from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import BatchNotFound, BatchOfAnotherMode, BatchOfAnotherQuery, BatchSuperseded, BatchUnfinished
 from penstock.hub.log.publish import Prepared
 from penstock.hub.log.request import BatchName, BatchPiece, PublishResult
-from penstock.storage.staging import Batch, BatchKey
+from penstock.storage.batches import BatchKey, LedgerBatch
 from penstock.storage.store import Tx
 
 Offsets = Mapping[str, Sequence[Sequence[int]]]
 """By partition: ranges of offsets, each with its first and last."""
 
 
-def find_batch(tx: Tx, feed: StoredFeed, name: BatchName, query: str, *, is_direct: bool) -> Batch | None:
+def find_batch(tx: Tx, feed: StoredFeed, name: BatchName, query: str, *, is_direct: bool) -> LedgerBatch | None:
     """Return a batch that was begun before; None if this one may begin.
 
     Raises:
@@ -26,12 +26,12 @@ def find_batch(tx: Tx, feed: StoredFeed, name: BatchName, query: str, *, is_dire
         BatchSuperseded, BatchUnfinished: a later batch was begun, or the one before is not complete.
     """
     told = {"event_type": feed.name, "producer_group": name.group, "batch": name.number}
-    newest = tx.staging.batch(feed.id, name.group)
+    newest = tx.batches.find(feed.id, name.group)
     if newest is None:
         return None
     if newest.query != query:
         raise BatchOfAnotherQuery(**told, newest=newest.number, query=newest.query)
-    batch = tx.staging.batch(feed.id, name.group, name.number)
+    batch = tx.batches.find(feed.id, name.group, name.number)
     if batch is not None:
         if not batch.is_done and batch.is_direct != is_direct:
             raise BatchOfAnotherMode(**told, mode="direct" if batch.is_direct else "staged")
@@ -43,7 +43,7 @@ def find_batch(tx: Tx, feed: StoredFeed, name: BatchName, query: str, *, is_dire
     return None
 
 
-def require_batch(batch: Batch | None, name: BatchName) -> Batch:
+def require_batch(batch: LedgerBatch | None, name: BatchName) -> LedgerBatch:
     """Return *batch*; raise BatchNotFound where there is none."""
     if batch is None:
         raise BatchNotFound(event_type=name.event_type, producer_group=name.group, batch=name.number)
@@ -61,7 +61,7 @@ class BatchTurns:
     def __init__(self, tx: Tx, pieces: Iterable[BatchPiece], partition_ids: Sequence[int]) -> None:
         """Lock the batches of *pieces*; *partition_ids* are all partitions that the transaction appends to."""
         ids = sorted({piece.batch.id for piece in pieces})
-        self._batches = dict(tx.staging.lock(ids, partition_ids)) if ids else {}
+        self._batches = dict(tx.batches.lock(ids, partition_ids)) if ids else {}
 
     def take(self, piece: BatchPiece) -> bool:
         """Return whether *piece* is the next of its batch; False if it or another piece was appended first."""
@@ -73,14 +73,14 @@ def record_piece(tx: Tx, piece: BatchPiece, appended: Prepared, published: Publi
     """Record that *piece* was *appended*, and record its invalid lines as rejected."""
     batch = piece.batch
     if piece.rejected:
-        tx.rejected.add(piece.rejected, now)
+        tx.outbox.reject(piece.rejected, now)
     batch = batch._replace(
         done=batch.done + len(piece.chunks),
         events=batch.events + published.events,
         rejected=batch.rejected + len(piece.rejected),
         offsets=json.dumps(_extended(json.loads(batch.offsets), appended, published), separators=(",", ":")),
     )
-    tx.staging.advance(batch, piece.chunks, now)
+    tx.batches.advance(batch, piece.chunks, now)
 
 
 def _extended(offsets: Offsets, appended: Prepared, published: PublishResult) -> Offsets:

@@ -23,7 +23,8 @@ from penstock.hub.log.publish import (
 from penstock.hub.log.read import Reader, Reading, WantedPartition
 from penstock.hub.log.request import PublishRequest, PublishResult
 from penstock.hub.log.watch import Watch
-from penstock.storage.store import Head, KindFilter, Store
+from penstock.storage.log.events import KindFilter, PartitionHead
+from penstock.storage.store import Store
 
 SETTLE_SECONDS_MAX: Final = 6.0
 """A read waits at most this long until the outbox has been moved."""
@@ -132,7 +133,7 @@ class Log:
         Ask before looking at the log: rows that another hub moves between the two calls are in the log by then.
         """
         with self._store.read() as tx:
-            return tx.outbox.waiting(names)
+            return tx.outbox.find_waiting(names)
 
     def has_waiting(self, name: str) -> bool:
         """Return whether the outbox has rows of the event type *name*: see `waiting`."""
@@ -181,7 +182,7 @@ class Log:
             reading = self.reader.open(name, n, wanted, page_size, kinds)
         return reading
 
-    def heads(self, name: str) -> tuple[StoredFeed, dict[int, Head]]:
+    def heads(self, name: str) -> tuple[StoredFeed, dict[int, PartitionHead]]:
         """Return a feed and its heads by partition id, with everything committed before: see `Reader.heads`."""
         self.settle(name)
         return self.reader.heads(name)

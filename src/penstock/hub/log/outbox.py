@@ -14,7 +14,7 @@ from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import EventTypeNotFound, PenstockError
 from penstock.hub.background import Clock
 from penstock.hub.log.publish import NewEvents, Prepared, parse_headers, prepare
-from penstock.storage.outbox import OutboxRow
+from penstock.storage.log.outbox import OutboxRow
 from penstock.storage.store import Tx
 
 MOVE_ROWS: Final = 5_000
@@ -53,7 +53,7 @@ def take_rows(tx: Tx, names: Sequence[str], clock: Clock, rows_max: int = MOVE_R
     batches: list[Prepared] = []
     row_ids: list[int] = []
     bytes_max = MOVE_BYTES
-    for name in sorted(tx.outbox.waiting(names)):
+    for name in sorted(tx.outbox.find_waiting(names)):
         taken = tx.outbox.take(name, max(1, rows_max), max(1, bytes_max))
         row_ids += [row.id for row in taken.rows]
         batches += _ready(tx, name, taken.rows, clock())
@@ -73,14 +73,14 @@ def reject_row(tx: Tx, name: str, row_id: int, reason: str, clock: Clock) -> Non
     rows = tx.outbox.take(name, 1, 1).rows
     if [row.id for row in rows] != [row_id]:
         raise RowGoneError
-    tx.rejected.add([(rows[0], reason)], clock())
+    tx.outbox.reject([(rows[0], reason)], clock())
 
 
 def _ready(tx: Tx, name: str, rows: Sequence[OutboxRow], now: int) -> list[Prepared]:
-    feed = tx.feeds.find(name)
+    feed = tx.registry.find(name)
     if feed is None:
         reason = str(EventTypeNotFound(event_type=name))
-        tx.rejected.add([(row, reason) for row in rows], now)
+        tx.outbox.reject([(row, reason) for row in rows], now)
         return []
     try:
         return [_prepared(feed, rows, now)] if rows else []
@@ -96,7 +96,7 @@ def _ready_alone(tx: Tx, feed: StoredFeed, rows: Sequence[OutboxRow], now: int) 
             batches.append(_prepared(feed, [row], now))
         except Exception as error:  # noqa: BLE001 - it is recorded with its row
             rejected.append((row, _reason(error)))
-    tx.rejected.add(rejected, now)
+    tx.outbox.reject(rejected, now)
     return batches
 
 

@@ -22,7 +22,7 @@ from penstock.errors import (
 )
 from penstock.hub.background import rfc3339
 from penstock.schema.json_text import refuse_duplicate_keys
-from penstock.storage.store import DELETION
+from penstock.storage.log.events import DELETION
 
 
 class NewEvents(NamedTuple):

@@ -28,8 +28,8 @@ from penstock.core.log.cursor import (
 from penstock.core.registry.event_type import StoredFeed
 from penstock.core.subscriptions.delivery import EventChunk, JoinedEvents
 from penstock.errors import BadCursor, CursorExpired, EventTypeNotFound, PartitionNotFound
-from penstock.hub.feeds import existing_feed
-from penstock.storage.store import CHUNK_BYTES, DELETION, NONE, Columns, Frame, Head, KindFilter, Store
+from penstock.storage.log.events import CHUNK_BYTES, DELETION, NONE, Frame, KindFilter, PartitionHead, StoredColumns
+from penstock.storage.store import Store
 
 CHUNK_ROWS: Final = 4_096
 CHUNK_ROWS_MAX: Final = 16_384
@@ -79,7 +79,7 @@ class ColumnChunk(NamedTuple):
     """Events by column."""
 
     range: ReadRange
-    columns: Columns
+    columns: StoredColumns
 
 
 class Track:
@@ -90,7 +90,7 @@ class Track:
         feed: StoredFeed,
         view: FeedView,
         offsets: dict[int, int],
-        heads: Mapping[int, Head],
+        heads: Mapping[int, PartitionHead],
         until: Mapping[int, int],
     ) -> None:
         self.view = view
@@ -222,11 +222,11 @@ class Reader:
             CursorExpired: retention has removed events after a cursor.
         """
         with self._store.read() as tx:
-            feed = existing_feed(tx, name)
+            feed = tx.registry.get(name)
             n = feed.partition_count if n is None else n
             check_view(n, feed.partition_count)
             views = [_view(feed, n, each) for each in wanted]
-            heads = tx.events.heads(sorted({feed.partition_ids[p] for view in views for p in view.physical}))
+            heads = tx.log.find_heads(sorted({feed.partition_ids[p] for view in views for p in view.physical}))
         if any(feed.partition_ids[p] not in heads for view in views for p in view.physical):
             raise EventTypeNotFound(event_type=name)  # Dropped between the two queries.
         tracks = [_track(feed, heads, view, each) for view, each in zip(views, wanted, strict=True)]
@@ -237,7 +237,7 @@ class Reader:
     def onward(self, feed: StoredFeed, partition: int, start: int, stop: int, rows_max: int) -> Reading:
         """Open a page of one partition up to *stop*, which the caller knows to exist, without a query."""
         view = FeedView(feed.partition_count, partition, feed.partition_count)
-        head = Head(feed.revision, 0, stop, 0)
+        head = PartitionHead(feed.revision, 0, stop, 0)
         track = Track(feed, view, {partition: start}, {feed.partition_ids[partition]: head}, {})
         track.quotas[partition] = min(rows_max, stop - start)
         return Reading(feed, [track], _shown(feed, None), SCAN_ROWS_MAX)
@@ -247,15 +247,15 @@ class Reader:
         wanted = ReadRange(partition, feed.partition_ids[partition], start, stop)
         return None if _shown(feed, None) else self._shared.find((wanted, feed.epoch, EVENTS, None))
 
-    def heads(self, name: str) -> tuple[StoredFeed, dict[int, Head]]:
+    def heads(self, name: str) -> tuple[StoredFeed, dict[int, PartitionHead]]:
         """Return the feed and its heads by partition id.
 
         Raises:
             EventTypeNotFound: there is no such feed.
         """
         with self._store.read() as tx:
-            feed = existing_feed(tx, name)
-            return feed, tx.events.heads(feed.partition_ids)
+            feed = tx.registry.get(name)
+            return feed, tx.log.find_heads(feed.partition_ids)
 
     def since(self, name: str, at: int) -> tuple[StoredFeed, list[int]]:
         """Return the feed and, by partition, the first retained offset received at *at* or later.
@@ -266,9 +266,11 @@ class Reader:
             EventTypeNotFound: there is no such feed.
         """
         with self._store.read() as tx:
-            feed = existing_feed(tx, name)
-            heads = tx.events.heads(feed.partition_ids)
-            found = tx.events.since({each: (head.floor, head.next_offset) for each, head in heads.items()}, at)
+            feed = tx.registry.get(name)
+            heads = tx.log.find_heads(feed.partition_ids)
+            found = tx.log.find_first_offsets(
+                {each: (head.floor, head.next_offset) for each, head in heads.items()}, at
+            )
         if len(found) < feed.partition_count:
             raise EventTypeNotFound(event_type=name)  # Dropped between the two queries.
         return feed, [found[partition_id] for partition_id in feed.partition_ids]
@@ -306,7 +308,7 @@ class Reader:
 
     def _read_columns(self, reading: Reading, wanted: ReadRange) -> ColumnChunk:
         with self._store.read() as tx:
-            columns = tx.events.columns(wanted.partition_id, wanted.start, wanted.stop)
+            columns = tx.log.read_columns(wanted.partition_id, wanted.start, wanted.stop)
         wanted = wanted._replace(stop=columns.stop)
         if columns.rows != wanted.stop - wanted.start:
             raise _gone(reading.feed, wanted)
@@ -314,7 +316,7 @@ class Reader:
 
     def _read_lines(self, reading: Reading, wanted: ReadRange, frame: Frame) -> tuple[ReadRange, LineChunk]:
         with self._store.read() as tx:
-            found = tx.events.lines(wanted.partition_id, wanted.start, wanted.stop, frame, reading.kinds)
+            found = tx.log.read_lines(wanted.partition_id, wanted.start, wanted.stop, frame, reading.kinds)
         wanted = wanted._replace(stop=found.stop)
         if found.scanned != wanted.stop - wanted.start:
             raise _gone(reading.feed, wanted)
@@ -359,7 +361,9 @@ def share_page(tracks: Sequence[Track], page_size: int) -> None:
         page_size -= share
 
 
-def resolve(feed: StoredFeed, heads: Mapping[int, Head], view: FeedView, text: str, parameter: str) -> dict[int, int]:
+def resolve(
+    feed: StoredFeed, heads: Mapping[int, PartitionHead], view: FeedView, text: str, parameter: str
+) -> dict[int, int]:
     """Return the next offset of each physical partition of *view*, by the cursor *text*.
 
     Raises:
@@ -388,14 +392,14 @@ def _view(feed: StoredFeed, n: int, wanted: WantedPartition) -> FeedView:
     return FeedView(n, wanted.partition, feed.partition_count)
 
 
-def _track(feed: StoredFeed, heads: Mapping[int, Head], view: FeedView, wanted: WantedPartition) -> Track:
+def _track(feed: StoredFeed, heads: Mapping[int, PartitionHead], view: FeedView, wanted: WantedPartition) -> Track:
     offsets = resolve(feed, heads, view, wanted.cursor, wanted.parameter)
     until = {} if wanted.until is None else resolve(feed, heads, view, wanted.until, wanted.until_parameter)
     return Track(feed, view, offsets, heads, until)
 
 
 def _expired(
-    feed: StoredFeed, view: FeedView, heads: Mapping[int, Head], offsets: Mapping[int, int], parameter: str
+    feed: StoredFeed, view: FeedView, heads: Mapping[int, PartitionHead], offsets: Mapping[int, int], parameter: str
 ) -> CursorExpired:
     available = tuple(max(heads[p].floor, offsets[p]) for p in view.physical)
     return CursorExpired(

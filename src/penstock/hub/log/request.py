@@ -17,10 +17,11 @@ from penstock.core.producers import DIGEST_BYTES, OffsetRange, ProducerStamp
 from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import DeadlinePassed, PenstockError
 from penstock.hub.log.publish import NOTHING, NewEvents, Preparation, Prepared
-from penstock.storage.outbox import OutboxRow
+from penstock.storage.batches import ChunkKey, LedgerBatch
+from penstock.storage.log.events import Block, PartitionHead
+from penstock.storage.log.outbox import OutboxRow
 from penstock.storage.producers import ProducerKey
-from penstock.storage.staging import Batch, Chunk
-from penstock.storage.store import Block, Head, Tx
+from penstock.storage.store import Tx
 
 
 class BatchName(NamedTuple):
@@ -36,9 +37,9 @@ class BatchName(NamedTuple):
 class BatchPiece(NamedTuple):
     """Chunks of a batch that go into the log in one transaction."""
 
-    batch: Batch
+    batch: LedgerBatch
     """The batch before this piece is appended."""
-    chunks: Sequence[Chunk]
+    chunks: Sequence[ChunkKey]
     """The first chunks that are not in the log."""
     rejected: Sequence[tuple[OutboxRow, str]]
     """The invalid lines of these chunks, each with the reason."""
@@ -107,20 +108,20 @@ class PublishResult(NamedTuple):
     """The result of a numbered batch; None for other requests."""
 
 
-def lock_heads(tx: Tx, batches: Iterable[Prepared | None]) -> dict[int, Head]:
+def lock_heads(tx: Tx, batches: Iterable[Prepared | None]) -> dict[int, PartitionHead]:
     """Lock the heads of all partitions that *batches* go to."""
     partition_ids = sorted({partition_id for batch in batches if batch for partition_id in batch.partition_ids})
-    return tx.events.lock_heads(partition_ids) if partition_ids else {}
+    return tx.log.find_heads(partition_ids, lock=True) if partition_ids else {}
 
 
-def is_stale(prepared: Prepared, heads: dict[int, Head]) -> bool:
+def is_stale(prepared: Prepared, heads: dict[int, PartitionHead]) -> bool:
     """Return whether the event type has changed since *prepared* was made."""
     revision = prepared.feed.revision
     return any(each not in heads or heads[each].revision != revision for each in prepared.partition_ids)
 
 
 def append_rows(
-    tx: Tx, batches: Sequence[Prepared | None], heads: dict[int, Head], now: int
+    tx: Tx, batches: Sequence[Prepared | None], heads: dict[int, PartitionHead], now: int
 ) -> list[PublishResult | None]:
     """Append *batches* in their order and advance *heads*; return the result of each."""
     blocks: dict[int, Block] = {}
@@ -140,7 +141,7 @@ def append_rows(
             next_offsets[number] = heads[partition_id].next_offset
         results.append(PublishResult(batch.feed, batch.events, next_offsets))
     if blocks:
-        tx.events.append(blocks.values())
+        tx.log.append(blocks.values())
     return results
 
 

@@ -205,8 +205,8 @@ class Watch:
             self._look = False
             watched: Sequence[int] = list(self._tickets)
         with self._store.read() as tx:
-            waiting = tx.outbox.waiting(None)
-            heads = tx.events.heads(watched) if watched else {}
+            waiting = tx.outbox.find_waiting(None)
+            heads = tx.log.find_heads(watched) if watched else {}
             found = self._look_too(tx)
         self._move_each(waiting)
         self.dropped(set(watched) - heads.keys())

@@ -33,11 +33,10 @@ from penstock.errors import (
     Unavailable,
 )
 from penstock.hub.background import Clock
-from penstock.hub.feeds import existing_feed
 from penstock.hub.log.publish import NewEvents, Preparation, PublishOptions, find_refusal
 from penstock.hub.log.request import NumberedBatch, ProducerName, PublishRequest, PublishResult, digest_input
 from penstock.hub.producers.sequencing import BatchPresence, counts_toward_limit, find_committed, find_excess
-from penstock.storage.producers import Producer, ProducerKey, Window
+from penstock.storage.producers import BatchWindow, Producer, ProducerKey
 from penstock.storage.store import Store, Tx
 
 DAY_SECONDS: Final = 86_400
@@ -77,7 +76,7 @@ class ProducerStatus(NamedTuple):
     """A producer with its window and expiry."""
 
     producer: Producer
-    window: Window | None
+    window: BatchWindow | None
     expires_at: int | None
     """The time at which it expires if it stays idle, in microseconds since 1970; None for never."""
 
@@ -157,8 +156,8 @@ class Producers:
             EventTypeNotFound, PartitionNotFound, ProducerNotFound: there is no such producer.
         """
         with self._store.read() as tx:
-            producer = _existing(who, tx.producers.look([key := _key(tx, who)]).get(key))
-            return self._standing(producer, tx.producers.window(producer.id, producer.state.epoch))
+            producer = _existing(who, tx.producers.find([key := _key(tx, who)]).get(key))
+            return self._standing(producer, tx.producers.find_window(producer.id, producer.state.epoch))
 
     def list(self, event_type: str, partition: int, *, after: str, limit: int) -> Sequence[ProducerStatus]:
         """Return up to *limit* producers of a partition with names after *after*, sorted by name.
@@ -180,7 +179,7 @@ class Producers:
             EventTypeNotFound, PartitionNotFound, ProducerNotFound: there is no such producer.
         """
         with self._store.read() as tx:
-            producer = _existing(who, tx.producers.look([key := _key(tx, who)]).get(key))
+            producer = _existing(who, tx.producers.find([key := _key(tx, who)]).get(key))
             stamp = ProducerStamp(producer.state.epoch if epoch is None else epoch, sequence)
             return stamp.epoch, find_committed(tx, producer, stamp, events, self.modulus)
 
@@ -210,20 +209,20 @@ class Producers:
         """
         with self._store.write() as tx:
             key = _key(tx, who)
-            producer = _existing(who, tx.producers.lock([key], [key[0]]).get(key))
+            producer = _existing(who, tx.producers.find([key], lock=[key[0]]).get(key))
             if not producer.state.is_expired:
                 tx.producers.update(expire(producer, self._clock()))
 
     def _claimed(self, tx: Tx, who: ProducerName, claim: EpochClaim) -> Producer | None:
         """Return the producer with its epoch; None if another claim came first, and the call has to be repeated."""
         key = _key(tx, who)
-        locked = tx.producers.lock([key], [key[0]])
+        locked = tx.producers.find([key], lock=[key[0]])
         if key not in locked:
             return None
         producer = locked[key]
         state = self._granted(who, producer, claim)
         if not counts_toward_limit(producer):
-            tx.events.lock_heads([key[0]])  # Two claims at once could exceed the limit.
+            tx.log.find_heads([key[0]], lock=True)  # Two claims at once could exceed the limit.
             if (error := find_excess(tx, who, key[0])) is not None:
                 raise error
         if producer is None:
@@ -255,12 +254,12 @@ class Producers:
         found = tx.producers.insert(key, state, now, claim_id=claim.claim_id, is_pinned=is_pinned)
         return None if found is None else Producer(found, *key, state, claim.claim_id, is_pinned, now)
 
-    def _standing(self, producer: Producer, window: Window | None = None) -> ProducerStatus:
+    def _standing(self, producer: Producer, window: BatchWindow | None = None) -> ProducerStatus:
         return ProducerStatus(producer, window, self._expiry.expires_at(producer))
 
 
 def _key(tx: Tx, who: ProducerName) -> ProducerKey:
-    feed = existing_feed(tx, who.event_type)
+    feed = tx.registry.get(who.event_type)
     if who.partition >= feed.partition_count:
         told = {"event_type": feed.name, "partition": who.partition, "partition_count": feed.partition_count}
         raise PartitionNotFound(**told)

@@ -43,7 +43,7 @@ from penstock.errors import (
 )
 from penstock.hub.log.publish import Prepared, Unpublishable
 from penstock.hub.log.request import NumberedBatch, Outcome, ProducerName, ProducerResult, PublishRequest, PublishResult
-from penstock.storage.producers import NewBatch, Producer, ProducerKey
+from penstock.storage.producers import AppendedBatch, Producer, ProducerKey
 from penstock.storage.store import Tx
 
 
@@ -81,7 +81,7 @@ def find_committed(
     numbers = assigned_sequences(ending, stamp.sequence, count, modulus)
     if not numbers:
         return BatchPresence(False)
-    stored = tx.producers.batches(producer.id, stamp.epoch, numbers.start, numbers.stop)
+    stored = tx.producers.list_batches(producer.id, stamp.epoch, numbers.start, numbers.stop)
     found: list[OffsetRange] | Mismatch | ForgottenSequences
     if digests is None:
         found = locate(stored, numbers)
@@ -101,7 +101,7 @@ def _ending(tx: Tx, producer: Producer, epoch: int) -> EpochEnd | None:
         return state.ending
     if state.previous is not None and epoch == state.previous.epoch:
         return state.previous
-    return tx.producers.ending(producer.id, epoch)
+    return tx.producers.find_window(producer.id, epoch).ending
 
 
 def _may_have_been(state: ProducerState, epoch: int) -> bool:
@@ -190,7 +190,7 @@ class _BatchJudge:
 
     def _repeated(self, producer: Producer, repeat: Repeat) -> Verdict:
         stamped, known = self._stamped, repeat.known
-        stored = self._tx.producers.batches(producer.id, repeat.state.epoch, repeat.first, repeat.first + known)
+        stored = self._tx.producers.list_batches(producer.id, repeat.state.epoch, repeat.first, repeat.first + known)
         found = compare(stored, repeat.first, stamped.digests[: known * DIGEST_BYTES])
         if isinstance(found, Mismatch):
             return self._refused(PayloadMismatch, BatchPresence(False), differs_at=found.number % self._modulus)
@@ -243,11 +243,11 @@ def record_producer(tx: Tx, reservation: Reservation, now: int) -> int | None:
     return producer.id
 
 
-def batch_row(producer_id: int, reservation: Reservation, published: PublishResult) -> NewBatch:
+def batch_row(producer_id: int, reservation: Reservation, published: PublishResult) -> AppendedBatch:
     """Return the ledger row of a batch that was just appended."""
     stamped, state = reservation.stamped, reservation.state
     offset = published.next_offsets[stamped.who.partition] - published.events
-    return NewBatch(
+    return AppendedBatch(
         producer_id, state.epoch, StoredBatch(state.next, offset, stamped.digests[reservation.known * DIGEST_BYTES :])
     )
 

@@ -27,7 +27,7 @@ from penstock.errors import (
 from penstock.hub.background import Background, Clock
 from penstock.hub.subscriptions.sessions import Sessions, may_commit
 from penstock.storage.store import Store, Tx
-from penstock.storage.subscriptions import Session, Slot, Subscription
+from penstock.storage.subscriptions import StoredSession, StoredSlot, StoredSubscription
 
 Told = Sequence[bool] | PenstockError
 """Of each cursor whether it has moved a position; or why nothing was committed."""
@@ -139,7 +139,7 @@ class Commits:
             with self._store.write() as tx:
                 asked = _by_subscription(group)
                 # All of them before anything else is locked: who hands over one of them may lock the dead letters.
-                locked = [tx.subscriptions.lock(subscription_id) for subscription_id, _ in asked]
+                locked = [tx.subscriptions.find(subscription_id, lock=True) for subscription_id, _ in asked]
                 done = [self._committed(tx, *each, found, told) for each, found in zip(asked, locked, strict=True)]
         except OutcomeUnknown as error:
             _fail(group, DatabaseUnavailable(reason=error.reason, retry_after=1))
@@ -166,7 +166,7 @@ class Commits:
         tx: Tx,
         subscription_id: str,
         requests: Sequence[Request],
-        subscription: Subscription | None,
+        subscription: StoredSubscription | None,
         told: list[tuple[Request, Told]],
     ) -> Moved | None:
         """Commit what is asked for one subscription, which is locked; add what each is told."""
@@ -191,7 +191,7 @@ class _Work:
     def __init__(
         self,
         tx: Tx,
-        subscription: Subscription,
+        subscription: StoredSubscription,
         was_sent: Callable[[str, FeedPartition, int], bool | None],
         *,
         strict: bool,
@@ -200,9 +200,9 @@ class _Work:
         self._subscription = subscription
         self._was_sent = was_sent
         self._strict = strict
-        self._now = tx.subscriptions.now()
-        self._sessions = {each.id: each for each in tx.subscriptions.sessions(subscription.id)}
-        self._slots = {each.place: each for each in tx.subscriptions.slots(subscription.id)}
+        self._now = tx.now()
+        self._sessions = {each.id: each for each in tx.subscriptions.list_sessions(subscription.id)}
+        self._slots = {each.place: each for each in tx.subscriptions.list_slots(subscription.id)}
         self.offsets: dict[FeedPartition, int] = {}
         self.acknowledged: list[ParkedSpan] = []
 
@@ -223,30 +223,32 @@ class _Work:
     def store(self, now: int, sessions: Sessions) -> bool:
         """Store what has moved; tell whether partitions have changed hands, or parked events are gone."""
         tx, subscription_id = self._tx, self._subscription.id
-        tx.subscriptions.move(subscription_id, self.offsets, now)
         changed = [self._slots[place] for place in self.offsets]
-        tx.subscriptions.put(subscription_id, [slot._replace(failed=0) for slot in changed if slot.failed])
+        tx.groups.put(subscription_id, [slot._replace(offset=self._offset(slot)).position for slot in changed], now)
+        tx.subscriptions.put_slots(subscription_id, [slot._replace(failed=0) for slot in changed if slot.failed])
         done = self._done()
+        last: dict[int, int] = {}
         for span in self.acknowledged:
-            tx.parked.acknowledge(*span)
+            last[span.parked_id] = max(span.last, last.get(span.parked_id, span.last))
+        tx.subscriptions.acknowledge_parked(last)
         if done:
             free = [slot._replace(owner=None, sent=None, failed=0) for slot in done]
-            tx.subscriptions.put(subscription_id, free)
+            tx.subscriptions.put_slots(subscription_id, free)
             sessions.settle(tx, self._subscription, self._now)
         return bool(done or self.acknowledged)
 
-    def _done(self) -> Sequence[Slot]:
+    def _done(self) -> Sequence[StoredSlot]:
         """Return what streams that have ended have committed in full: neither events nor keys sent again are left."""
         if not self.acknowledged and all(self._slots[place].sent is None for place in self.offsets):
             return ()
         answered = {span.parked_id for span in self.acknowledged}
-        parked = self._tx.parked.list(self._subscription.id, counted=False)
+        parked = self._tx.subscriptions.list_parked(self._subscription.id, counted=False)
         places = {*self.offsets, *(each.place for each in parked if each.id in answered)}
         left = {each.place for each in parked if each.is_retried and each.id not in answered}
         slots = [self._slots[place] for place in sorted(places - left)]
         return [slot for slot in slots if slot.sent is not None and self._offset(slot) >= slot.sent]
 
-    def _check(self, commit: Commit, session: Session, *, trusted: bool) -> None:
+    def _check(self, commit: Commit, session: StoredSession, *, trusted: bool) -> None:
         slot = self._slots.get(commit.place)
         if slot is None:
             raise _refused(commit, "it is not one of this subscription")
@@ -266,7 +268,7 @@ class _Work:
             reason = "this stream was not sent it yet" if known is False else unproven
             raise _refused(commit, reason)
 
-    def _offset(self, slot: Slot) -> int:
+    def _offset(self, slot: StoredSlot) -> int:
         return self.offsets.get(slot.place, slot.offset)
 
     def _move(self, commit: Commit) -> bool:
@@ -280,7 +282,7 @@ class _Work:
         return True
 
 
-def _span(commit: Commit, session: Session) -> ParkedSpan | None:
+def _span(commit: Commit, session: StoredSession) -> ParkedSpan | None:
     """Return the parked events that a cursor is of; None: it is of others."""
     if commit.token is None or not is_parked_token(commit.token):
         return None

@@ -30,7 +30,7 @@ _DEFINITION: Final[dict[str, Any]] = {
 def create_dead_letters(store: Store, limits: Limits, now: int) -> None:
     """Create the dead letters unless there are any, so that somebody can subscribe to them before the first comes."""
     with store.read() as tx:
-        if tx.feeds.find(DEAD_LETTERS) is not None:
+        if tx.registry.find(DEAD_LETTERS) is not None:
             return
     try:
         with store.write() as tx:
@@ -41,14 +41,14 @@ def create_dead_letters(store: Store, limits: Limits, now: int) -> None:
 
 def locked_dead_letters(tx: Tx, limits: Limits, now: int) -> StoredFeed:
     """Return the feed of the dead letters, locked with all its heads; created unless there is one."""
-    feed = tx.feeds.lock(DEAD_LETTERS)
+    feed = tx.registry.find(DEAD_LETTERS, lock=True)
     if feed is None:
         _insert(tx, limits, now)
-        feed = tx.feeds.lock(DEAD_LETTERS)
+        feed = tx.registry.find(DEAD_LETTERS, lock=True)
         assert feed is not None
     return feed
 
 
 def _insert(tx: Tx, limits: Limits, now: int) -> None:
     definition = _DEFINITION | {"schema": _DEFINITION["schema"] | {"created_at": rfc3339(now)}}
-    tx.feeds.insert(EventType.parse(definition, limits), now)
+    tx.registry.insert(EventType.parse(definition, limits), now)

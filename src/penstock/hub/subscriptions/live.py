@@ -107,7 +107,7 @@ class Live:
         """
         asked_at = self._monotonic()
         with self._store.write() as tx:
-            tx.subscriptions.see(self._hub_id)
+            tx.subscriptions.see_hub(self._hub_id)
         if not self.holds:  # Others may have what these streams had: they look before they go on.
             with self._guard:
                 self.lapses += 1
@@ -171,7 +171,7 @@ class Live:
             known = dict(self._revisions)
         if not known:
             return False
-        found = tx.subscriptions.revisions(known)
+        found = tx.subscriptions.find_revisions(known)
         woken: list[Listener] = []
         with self._guard:
             for each, revision in known.items():
@@ -228,11 +228,12 @@ class Live:
     def _end_orphans(self) -> None:
         """End streams that are this hub's and that nobody sends: the answer to their opening was lost."""
         with self._store.read() as tx:
-            found = {each for each in tx.subscriptions.streaming(self._hub_id) if each[1] not in self._streams}
+            sessions = tx.subscriptions.list_sessions(hub_id=self._hub_id)
+        found = {(each.subscription, each.id) for each in sessions if each.id not in self._streams}
         for subscription_id, session_id in found & self._orphans:  # Those of one look may be just about to begin.
             self._end(subscription_id, session_id)
         self._orphans = found
 
     def _forget(self) -> None:
         with self._store.write() as tx:
-            tx.subscriptions.forget_hubs(tx.subscriptions.now() - FORGET_US)
+            tx.subscriptions.sweep(tx.now() - FORGET_US)

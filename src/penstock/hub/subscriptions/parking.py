@@ -19,16 +19,15 @@ from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.core.subscriptions.definition import UnprocessablePolicy, start_partition, unprocessable_policy_of
 from penstock.errors import DatabaseUnavailable, Invalid, ParkedNotFound, TooLarge
 from penstock.hub.background import Clock, rfc3339
-from penstock.hub.feeds import existing_feed
 from penstock.hub.log.publish import NewEvents, prepare
 from penstock.hub.log.read import CHUNK_ROWS, ColumnChunk, ReadRange, Rows
 from penstock.hub.log.request import append_rows, lock_heads
 from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS, locked_dead_letters
 from penstock.hub.subscriptions.slots import existing
-from penstock.storage.groups import Intervention
-from penstock.storage.parked import Parked
-from penstock.storage.store import DELETION, Store, Tx
-from penstock.storage.subscriptions import Session, Slot, Subscription
+from penstock.storage.groups import PositionChange
+from penstock.storage.log.events import DELETION
+from penstock.storage.store import Store, Tx
+from penstock.storage.subscriptions import StoredParkedKey, StoredSession, StoredSlot, StoredSubscription
 
 SKIPPED: Final = "skipped"
 PASSED_MAX: Final = 10_000
@@ -42,7 +41,7 @@ class Parking:
         self._store = store
         self._clock = clock
 
-    def list(self, id: str) -> Sequence[Parked]:
+    def list(self, id: str) -> Sequence[StoredParkedKey]:
         """Return the parked keys of a subscription, those first that were parked first.
 
         Raises:
@@ -50,9 +49,9 @@ class Parking:
         """
         with self._store.read() as tx:
             existing(id, tx.subscriptions.find(id))
-            return tx.parked.list(id)
+            return tx.subscriptions.list_parked(id)
 
-    def find(self, id: str, parked_id: int) -> Parked:
+    def find(self, id: str, parked_id: int) -> StoredParkedKey:
         """Return a parked key.
 
         Raises:
@@ -60,13 +59,13 @@ class Parking:
         """
         return _one(id, parked_id, self.list(id))
 
-    def events(self, parked: Parked, limit: int) -> Sequence[tuple[int, bytes]]:
+    def events(self, parked: StoredParkedKey, limit: int) -> Sequence[tuple[int, bytes]]:
         """Return the offsets and the data of up to *limit* of its first events, as far as they are still there."""
         name, number = parked.place
         with self._store.read() as tx:
-            partition_id = existing_feed(tx, name).partition_ids[number]
-            offsets = tx.parked.offsets(parked.id, after=parked.first - 1, limit=limit)
-            columns = [tx.events.columns(partition_id, offset, offset + 1) for offset in offsets]
+            partition_id = tx.registry.get(name).partition_ids[number]
+            offsets = tx.subscriptions.list_parked_offsets(parked.id, after=parked.first - 1, limit=limit)
+            columns = [tx.log.read_columns(partition_id, offset, offset + 1) for offset in offsets]
         return [(offset, each.data) for offset, each in zip(offsets, columns, strict=True) if each.rows]
 
     def retry(self, id: str, parked_id: int | None = None) -> int:
@@ -77,7 +76,7 @@ class Parking:
         """
         with self._store.write() as tx:
             wanted = self._wanted(tx, id, parked_id)
-            tx.parked.retry([each.id for each in wanted])
+            tx.subscriptions.mark_parked([each.id for each in wanted], retried=True)
             tx.subscriptions.revise(id)
         return len(wanted)
 
@@ -92,32 +91,35 @@ class Parking:
         """
         with self._store.write() as tx:
             [parked] = self._wanted(tx, id, parked_id)
-            slot = next(slot for slot in tx.subscriptions.slots(id) if slot.place == parked.place)
+            slot = next(slot for slot in tx.subscriptions.list_slots(id) if slot.place == parked.place)
             position = _position(tx, id, slot)
-            tx.subscriptions.move(id, {slot.place: position}, self._clock())
-            tx.parked.acknowledge(parked.id, position - 1)
-            tx.parked.retry([parked.id])
+            tx.subscriptions.acknowledge_parked({parked.id: position - 1})
+            tx.subscriptions.mark_parked([parked.id], retried=True)
             name, number = parked.place
             said = f"{reason} (key {parked.key})" if parked.key is not None else reason
             end = max(parked.first, min(parked.last + 1, position))
-            done = Intervention(name, "", number, SKIPPED, slot.epoch, parked.first, end, said, self._clock())
-            tx.groups.intervene(id, [done])
+            done = PositionChange(name, "", number, SKIPPED, slot.epoch, parked.first, end, said, self._clock())
+            tx.groups.put(id, [slot._replace(offset=position).position], self._clock(), [done])
             tx.subscriptions.revise(id)
 
-    def _wanted(self, tx: Tx, id: str, parked_id: int | None) -> Collection[Parked]:
-        existing(id, tx.subscriptions.lock(id))
-        found = tx.parked.list(id)
+    def _wanted(self, tx: Tx, id: str, parked_id: int | None) -> Collection[StoredParkedKey]:
+        existing(id, tx.subscriptions.find(id, lock=True))
+        found = tx.subscriptions.list_parked(id)
         return found if parked_id is None else [_one(id, parked_id, found)]
 
 
-def _position(tx: Tx, id: str, slot: Slot) -> int:
+def _position(tx: Tx, id: str, slot: StoredSlot) -> int:
     """Return the position of a partition, behind those events from there on that wait: streams pass over them."""
-    keys = [each.id for each in tx.parked.list(id, counted=False) if each.place == slot.place]
-    waiting = {at for each in keys for at in tx.parked.offsets(each, after=slot.offset - 1, limit=PASSED_MAX)}
+    keys = [each.id for each in tx.subscriptions.list_parked(id, counted=False) if each.place == slot.place]
+    waiting = {
+        at
+        for each in keys
+        for at in tx.subscriptions.list_parked_offsets(each, after=slot.offset - 1, limit=PASSED_MAX)
+    }
     return next(offset for offset in count(slot.offset) if offset not in waiting)
 
 
-def _one(id: str, parked_id: int, found: Sequence[Parked]) -> Parked:
+def _one(id: str, parked_id: int, found: Sequence[StoredParkedKey]) -> StoredParkedKey:
     for each in found:
         if each.id == parked_id:
             return each
@@ -146,7 +148,7 @@ class Retries:
         self._clock = clock
         self._limits = limits
 
-    def begun(self, tx: Tx, subscription: Subscription, slot: Slot, session: Session) -> Slot:
+    def begun(self, tx: Tx, subscription: StoredSubscription, slot: StoredSlot, session: StoredSession) -> StoredSlot:
         """Return what a partition is for a stream that begins with it; an event that was tried enough is given up."""
         retrying = unprocessable_policy_of(subscription.definition)
         if retrying is None:
@@ -157,31 +159,34 @@ class Retries:
         slot = slot._replace(failed=begins.failed, single_until=begins.single_until)
         return self._without_next(tx, subscription, slot, retrying) if begins.gives_up else slot
 
-    def _without_next(self, tx: Tx, subscription: Subscription, slot: Slot, retrying: UnprocessablePolicy) -> Slot:
+    def _without_next(
+        self, tx: Tx, subscription: StoredSubscription, slot: StoredSlot, retrying: UnprocessablePolicy
+    ) -> StoredSlot:
         """Give up the next event of a partition, which waits or lies in the log from now on, and go on behind it."""
         found = _next_event(tx, subscription.id, slot)
         if found is None:
             return slot
-        tx.parked.add(found.passed)
+        tx.subscriptions.add_parked(found.passed)
         given: dict[str, Any] = {"attempts": retrying.send_count, "at": self._clock()}
+        changes: list[PositionChange] = []
         if retrying.policy == "PARK_KEY":
-            tx.parked.park(subscription.id, slot.place, found.key, found.offset, **given)
+            tx.subscriptions.park(subscription.id, slot.place, found.key, found.offset, **given)
         elif retrying.policy == "DEAD_LETTER_QUEUE" and not self._keep(tx, subscription, found, retrying.send_count):
-            tx.parked.park(subscription.id, slot.place, None, found.offset, **given)
+            tx.subscriptions.park(subscription.id, slot.place, None, found.offset, **given)
         else:
-            self._record(tx, subscription.id, found, retrying)
-        tx.subscriptions.move(subscription.id, {slot.place: found.offset + 1}, self._clock())
-        return slot._replace(offset=found.offset + 1)
+            changes.append(self._skipped(found, retrying))
+        slot = slot._replace(offset=found.offset + 1)
+        tx.groups.put(subscription.id, [slot.position], self._clock(), changes)
+        return slot
 
-    def _record(self, tx: Tx, id: str, found: Found, retrying: UnprocessablePolicy) -> None:
-        """Have the subscription's history say what was skipped, and why."""
+    def _skipped(self, found: Found, retrying: UnprocessablePolicy) -> PositionChange:
+        """Return the entry of the subscription's history about an event that was skipped."""
         (name, number), offset = found.place, found.offset
         where = f"; {DEAD_LETTERS} has it" if retrying.policy == "DEAD_LETTER_QUEUE" else ""
         reason = _in_vain(retrying.send_count) + where
-        skipped = Intervention(name, "", number, SKIPPED, found.feed.epoch, offset, offset + 1, reason, self._clock())
-        tx.groups.intervene(id, [skipped])
+        return PositionChange(name, "", number, SKIPPED, found.feed.epoch, offset, offset + 1, reason, self._clock())
 
-    def _keep(self, tx: Tx, subscription: Subscription, found: Found, attempts: int) -> bool:
+    def _keep(self, tx: Tx, subscription: StoredSubscription, found: Found, attempts: int) -> bool:
         """Publish an event to the dead letters, in this very transaction; False: they do not take it.
 
         It may be too large or too deep with what is written about it, or they may have another schema by now.
@@ -216,18 +221,22 @@ def _in_vain(attempts: int) -> str:
     return f"it was sent {attempts} times one by one, and never committed"
 
 
-def _next_event(tx: Tx, subscription_id: str, slot: Slot) -> Found | None:
+def _next_event(tx: Tx, subscription_id: str, slot: StoredSlot) -> Found | None:
     """Return the first event that is shown from where a partition stands, as far as events are sent one by one."""
-    feed = tx.feeds.find(slot.place[0])
+    feed = tx.registry.find(slot.place[0])
     assert feed is not None, "an event type does not go while it is read"
     partition_id = feed.partition_ids[slot.place[1]]
-    head = tx.events.heads([partition_id])[partition_id]
-    parked = {each.key: each.id for each in tx.parked.list(subscription_id, counted=False) if each.place == slot.place}
+    head = tx.log.find_heads([partition_id])[partition_id]
+    parked = {
+        each.key: each.id
+        for each in tx.subscriptions.list_parked(subscription_id, counted=False)
+        if each.place == slot.place
+    }
     passed: dict[int, list[int]] = {}
     offset = max(slot.offset, head.floor)
     stop = min(max(slot.single_until, slot.offset + CHUNK_ROWS), head.next_offset)
     while offset < stop:
-        columns = tx.events.columns(partition_id, offset, stop)
+        columns = tx.log.read_columns(partition_id, offset, stop)
         rows = Rows(ColumnChunk(ReadRange(slot.place[1], partition_id, offset, columns.stop), columns))
         for at, (key, kind, _, data) in enumerate(rows.tuples(), offset):
             text = None if key is None else key.decode()

@@ -27,12 +27,10 @@ from penstock.errors import (
     ResetUnderWay,
     StreamNotFound,
 )
-from penstock.hub.feeds import existing_feed
 from penstock.hub.subscriptions.parking import Retries
 from penstock.hub.subscriptions.slots import begin, existing
-from penstock.storage.parked import Parked
 from penstock.storage.store import Store, Tx
-from penstock.storage.subscriptions import Session, Slot, Subscription
+from penstock.storage.subscriptions import StoredParkedKey, StoredSession, StoredSlot, StoredSubscription
 
 BLOCKED: Final = "Consumption is blocked"
 DELETED: Final = "The subscription was deleted"
@@ -51,16 +49,16 @@ LEASE_US: Final = int(LEASE_SECONDS * 1_000_000)
 class Look(NamedTuple):
     """A subscription at one look."""
 
-    subscription: Subscription
-    slots: Sequence[Slot]
+    subscription: StoredSubscription
+    slots: Sequence[StoredSlot]
     """None where it has not begun."""
-    sessions: Sequence[Session]
-    parked: Sequence[Parked]
+    sessions: Sequence[StoredSession]
+    parked: Sequence[StoredParkedKey]
     now: int
     """By the database's clock; 0 where nothing depends on it."""
 
     @property
-    def present(self) -> Mapping[str, Session]:
+    def present(self) -> Mapping[str, StoredSession]:
         """The streams, by their ids, but for those whose time is over: others may have what is still called theirs.
 
         For looks that tell the time.
@@ -77,7 +75,7 @@ class Look(NamedTuple):
         """All of its partitions."""
         return frozenset(slot.place for slot in self.slots)
 
-    def session(self, id: str) -> Session | None:
+    def session(self, id: str) -> StoredSession | None:
         """Return a stream; None: its time is over."""
         return next((each for each in self.sessions if each.id == id), None)
 
@@ -93,32 +91,32 @@ class Look(NamedTuple):
         return GROWN if places != self.places else None
 
 
-def is_live(session: Session, now: int) -> bool:
+def is_live(session: StoredSession, now: int) -> bool:
     """Tell whether a stream is being sent."""
     return session.holds_until is None and session.seen_at > now - LEASE_US
 
 
-def holds(session: Session, slots: Collection[Slot], now: int) -> bool:
+def holds(session: StoredSession, slots: Collection[StoredSlot], now: int) -> bool:
     """Tell whether a stream that has ended keeps what it has; also while its hub has yet to end it."""
     if session.holds_until is None:
         return False
     return session.holds_until > now or is_being_sent(session, slots, now)
 
 
-def is_being_sent(session: Session, slots: Collection[Slot], now: int) -> bool:
+def is_being_sent(session: StoredSession, slots: Collection[StoredSlot], now: int) -> bool:
     """Tell whether a stream that is to end has a hub that has not said so yet."""
     has_more = any(each.owner == session.id and each.sent is None for each in slots)
     return session.holds_until is not None and session.seen_at > now - LEASE_US and has_more
 
 
-def has_lapsed(session: Session, now: int) -> bool:
+def has_lapsed(session: StoredSession, now: int) -> bool:
     """Tell whether the hub of a stream is gone, and its time to commit is not over."""
     return (
         session.holds_until is None and session.seen_at + LEASE_US <= now < session.seen_at + session.commit_ms * 1000
     )
 
 
-def may_commit(session: Session, now: int) -> bool:
+def may_commit(session: StoredSession, now: int) -> bool:
     """Tell whether a stream may commit what it was sent: of a hub that is gone, what nobody else has by now."""
     return session.holds_until is None or session.holds_until > now
 
@@ -129,9 +127,9 @@ SECRET_BYTES: Final = 16
 class Opened(NamedTuple):
     """A stream that has begun."""
 
-    session: Session
-    subscription: Subscription
-    slots: Sequence[Slot]
+    session: StoredSession
+    subscription: StoredSubscription
+    slots: Sequence[StoredSlot]
     """Its partitions, as they were before they were shared out anew."""
 
 
@@ -167,13 +165,13 @@ class Sessions:
             DatabaseUnavailable: it could not be asked.
         """
         with self._reading(settled=settled) as tx:
-            subscription = existing(id, tx.subscriptions.lock(id) if settled else tx.subscriptions.find(id))
+            subscription = existing(id, tx.subscriptions.find(id, lock=True) if settled else tx.subscriptions.find(id))
             return Look(
                 subscription,
-                tx.subscriptions.slots(id),
-                tx.subscriptions.sessions(id),
-                tx.parked.list(id, counted=counts),
-                tx.subscriptions.now() if counts or subscription.resetting_until else 0,
+                tx.subscriptions.list_slots(id),
+                tx.subscriptions.list_sessions(id),
+                tx.subscriptions.list_parked(id, counted=counts),
+                tx.now() if counts or subscription.resetting_until else 0,
             )
 
     @contextmanager
@@ -184,12 +182,12 @@ class Sessions:
         except OutcomeUnknown as error:  # Nothing was written.
             raise DatabaseUnavailable(reason=error.reason, retry_after=1) from error
 
-    def glance(self, subscriptions: Sequence[Subscription]) -> Sequence[Look]:
+    def glance(self, subscriptions: Sequence[StoredSubscription]) -> Sequence[Look]:
         """Return who has which partition of each: of one that is gone by now, nobody has any."""
         with self._store.read() as tx:
-            now = tx.subscriptions.now()
+            now = tx.now()
             return [
-                Look(each, tx.subscriptions.slots(each.id), tx.subscriptions.sessions(each.id), (), now)
+                Look(each, tx.subscriptions.list_slots(each.id), tx.subscriptions.list_sessions(each.id), (), now)
                 for each in subscriptions
             ]
 
@@ -203,20 +201,20 @@ class Sessions:
             ResetUnderWay: the cursors are being reset.
         """
         with self._store.write() as tx:
-            subscription = existing(id, tx.subscriptions.lock(id))
-            now = tx.subscriptions.see(self._hub_id)
+            subscription = existing(id, tx.subscriptions.find(id, lock=True))
+            now = tx.subscriptions.see_hub(self._hub_id)
             slots = begin(tx, subscription, now)
             places = [slot.place for slot in slots]
             check_places(places, wants)
             if (subscription.resetting_until or 0) > now:
                 raise ResetUnderWay(subscription=id)
-            live = [each for each in tx.subscriptions.sessions(id) if is_live(each, now)]
-            session = Session(
-                str(uuid.uuid4()), self._hub_id, frozenset(wants), batch_limit, commit_ms,
+            live = [each for each in tx.subscriptions.list_sessions(id) if is_live(each, now)]
+            session = StoredSession(
+                str(uuid.uuid4()), id, self._hub_id, frozenset(wants), batch_limit, commit_ms,
                 secrets.token_bytes(SECRET_BYTES), now, 0, None, now,
             )  # fmt: skip
             _check_room(id, places, live, session, wants)
-            tx.subscriptions.open(id, session)
+            tx.subscriptions.put_session(session)
             self._rebalance(tx, subscription, now)
             tx.subscriptions.revise(id)
         return Opened(session, subscription, slots)
@@ -224,18 +222,18 @@ class Sessions:
     def end(self, id: str, session_id: str, ended: Ended) -> None:
         """Note that a stream has ended; its partitions go to others as soon as they may. Harmless when repeated."""
         with self._store.write() as tx:
-            subscription = tx.subscriptions.lock(id)
+            subscription = tx.subscriptions.find(id, lock=True)
             if subscription is None:
                 return
-            now = tx.subscriptions.now()
-            own = [slot for slot in tx.subscriptions.slots(id) if slot.owner == session_id]
-            session = next((each for each in tx.subscriptions.sessions(id) if each.id == session_id), None)
+            now = tx.now()
+            own = [slot for slot in tx.subscriptions.list_slots(id) if slot.owner == session_id]
+            session = next((each for each in tx.subscriptions.list_sessions(id) if each.id == session_id), None)
             if session is None or (session.holds_until and own and all(slot.sent is not None for slot in own)):
                 return  # It was told before.
             left = {slot.place for slot in own if ended.sent.get(slot.place, 0) > slot.offset}
             kept = left.union(ended.resent).difference(ended.overdue) if ended.hold_us > 0 else set()
-            tx.parked.failed(ended.retried)
-            tx.subscriptions.put(
+            tx.subscriptions.mark_parked(ended.retried, retried=False)
+            tx.subscriptions.put_slots(
                 id,
                 [
                     slot._replace(
@@ -247,20 +245,20 @@ class Sessions:
                 ],
             )
             if kept.intersection(slot.place for slot in own):
-                tx.subscriptions.hold(session_id, now + ended.hold_us)
+                tx.subscriptions.put_session(session._replace(holds_until=now + ended.hold_us))
             else:
-                tx.subscriptions.close([session_id])
+                tx.subscriptions.delete_sessions([session_id])
             self._rebalance(tx, subscription, now)
             tx.subscriptions.revise(id)
 
     def release(self, id: str, session_id: str, places: Collection[FeedPartition]) -> None:
         """Let go of partitions of a stream that others are to have, and all of which that it was sent is committed."""
         with self._store.write() as tx:
-            subscription = tx.subscriptions.lock(id)
+            subscription = tx.subscriptions.find(id, lock=True)
             if subscription is None:
                 return
-            slots = tx.subscriptions.slots(id)
-            sessions = {each.id: each for each in tx.subscriptions.sessions(id)}
+            slots = tx.subscriptions.list_slots(id)
+            sessions = {each.id: each for each in tx.subscriptions.list_sessions(id)}
             self._give(
                 tx,
                 subscription,
@@ -280,15 +278,16 @@ class Sessions:
             SubscriptionNotFound, StreamNotFound: there is no such stream, or its time is over.
         """
         with self._store.write() as tx:
-            existing(id, tx.subscriptions.lock(id))
-            now = tx.subscriptions.now()
-            session = next((each for each in tx.subscriptions.sessions(id) if each.id == session_id), None)
+            existing(id, tx.subscriptions.find(id, lock=True))
+            now = tx.now()
+            session = next((each for each in tx.subscriptions.list_sessions(id) if each.id == session_id), None)
             if session is None or not may_commit(session, now):
                 raise StreamNotFound(stream=session_id)
             if session.holds_until is None:
-                tx.subscriptions.extend(session_id)
+                session = session._replace(extensions=session.extensions + 1)
             else:
-                tx.subscriptions.hold(session_id, now + session.commit_ms * 1000)
+                session = session._replace(holds_until=now + session.commit_ms * 1000)
+            tx.subscriptions.put_session(session)
             tx.subscriptions.revise(id)
 
     def give_back(
@@ -308,22 +307,22 @@ class Sessions:
             InvalidSubscription: it names partitions that the subscription does not have.
         """
         with self._store.write() as tx:
-            subscription = existing(id, tx.subscriptions.lock(id))
-            now = tx.subscriptions.now()
-            session = next((each for each in tx.subscriptions.sessions(id) if each.id == session_id), None)
+            subscription = existing(id, tx.subscriptions.find(id, lock=True))
+            now = tx.now()
+            session = next((each for each in tx.subscriptions.list_sessions(id) if each.id == session_id), None)
             if session is None:
                 raise StreamNotFound(stream=session_id)
-            slots = tx.subscriptions.slots(id)
+            slots = tx.subscriptions.list_slots(id)
             check_places([slot.place for slot in slots], [*keep, *(failed or ())])
             own = [slot for slot in slots if slot.owner == session_id]
             tx.subscriptions.revise(id)
             if session.seen_at > now - LEASE_US and (not own or any(slot.sent is None for slot in own)):
-                tx.subscriptions.hold(session_id, now + session.commit_ms * 1000)
+                tx.subscriptions.put_session(session._replace(holds_until=now + session.commit_ms * 1000))
                 return False
             free = [slot for slot in own if slot.place not in keep]
-            tx.subscriptions.put(id, [_given_back(slot, failed) for slot in free])
+            tx.subscriptions.put_slots(id, [_given_back(slot, failed) for slot in free])
             if len(free) == len(own):
-                tx.subscriptions.close([session_id])
+                tx.subscriptions.delete_sessions([session_id])
             self._rebalance(tx, subscription, now)
         return True
 
@@ -334,10 +333,12 @@ class Sessions:
         whoever has it may have sent these events since.
         """
         with self._store.write() as tx:
-            tx.subscriptions.lock(id)
-            own = {slot.place: slot.offset for slot in tx.subscriptions.slots(id) if slot.owner == session_id}
-            waiting = {each.id: each.place for each in tx.parked.list(id, counted=False) if each.id in offsets}
-            tx.parked.add(
+            tx.subscriptions.find(id, lock=True)
+            own = {slot.place: slot.offset for slot in tx.subscriptions.list_slots(id) if slot.owner == session_id}
+            waiting = {
+                each.id: each.place for each in tx.subscriptions.list_parked(id, counted=False) if each.id in offsets
+            }
+            tx.subscriptions.add_parked(
                 {
                     each: [offset for offset in offsets[each] if offset >= own[place]]
                     for each, place in waiting.items()
@@ -346,7 +347,9 @@ class Sessions:
             )
         return waiting.keys()
 
-    def parked_events(self, id: str, parked: Parked, below: int, limit: int) -> tuple[Sequence[int], Sequence[bytes]]:
+    def parked_events(
+        self, id: str, parked: StoredParkedKey, below: int, limit: int
+    ) -> tuple[Sequence[int], Sequence[bytes]]:
         """Return the offsets and the data of the first events of a parked key *below* an offset, if still in the log.
 
         Where none of them is, the key waits no longer.
@@ -354,16 +357,18 @@ class Sessions:
         name, number = parked.place
         after = parked.first - 1
         with self._store.read() as tx:
-            partition_id = existing_feed(tx, name).partition_ids[number]
-            while offsets := [at for at in tx.parked.offsets(parked.id, after=after, limit=limit) if at < below]:
-                columns = {offset: tx.events.columns(partition_id, offset, offset + 1) for offset in offsets}
+            partition_id = tx.registry.get(name).partition_ids[number]
+            while offsets := [
+                at for at in tx.subscriptions.list_parked_offsets(parked.id, after=after, limit=limit) if at < below
+            ]:
+                columns = {offset: tx.log.read_columns(partition_id, offset, offset + 1) for offset in offsets}
                 found = {offset: each.data for offset, each in columns.items() if each.rows}
                 if found:
                     return list(found), list(found.values())
                 after = offsets[-1]
         with self._store.write() as tx:
-            tx.subscriptions.lock(id)
-            tx.parked.acknowledge(parked.id, after)
+            tx.subscriptions.find(id, lock=True)
+            tx.subscriptions.acknowledge_parked({parked.id: after})
             tx.subscriptions.revise(id)
         return (), ()
 
@@ -374,31 +379,31 @@ class Sessions:
             PenstockError: it could not be done for one of them; for all others it was.
         """
         with self._store.read() as tx:
-            found = tx.subscriptions.abandoned(ids, lease=LEASE_US)
+            found = tx.subscriptions.list_abandoned(ids, lease=LEASE_US)
         failed: Exception | None = None
         for each in found:
             try:
                 with self._store.write() as tx:
-                    subscription = tx.subscriptions.lock(each)
-                    if subscription is not None and self._rebalance(tx, subscription, tx.subscriptions.now()):
+                    subscription = tx.subscriptions.find(each, lock=True)
+                    if subscription is not None and self._rebalance(tx, subscription, tx.now()):
                         tx.subscriptions.revise(each)
             except Exception as error:  # noqa: BLE001 - whatever it is, it concerns that one alone
                 failed = error
         if failed is not None:
             raise failed
 
-    def settle(self, tx: Tx, subscription: Subscription, now: int) -> None:
+    def settle(self, tx: Tx, subscription: StoredSubscription, now: int) -> None:
         """Share the partitions of a locked subscription out anew, inside a transaction of somebody else."""
         self._rebalance(tx, subscription, now)
 
-    def _rebalance(self, tx: Tx, subscription: Subscription, now: int) -> bool:
+    def _rebalance(self, tx: Tx, subscription: StoredSubscription, now: int) -> bool:
         """Share the partitions out among the streams that there are, and forget those whose time is over.
 
         Tell whether that has changed anything.
         """
-        sessions = {each.id: each for each in tx.subscriptions.sessions(subscription.id)}
+        sessions = {each.id: each for each in tx.subscriptions.list_sessions(subscription.id)}
         live = [assignment.StreamSession(each.id, each.wants) for each in sessions.values() if is_live(each, now)]
-        slots = tx.subscriptions.slots(subscription.id)
+        slots = tx.subscriptions.list_slots(subscription.id)
         holding = {each.id for each in sessions.values() if holds(each, slots, now)}
         lapsed = {each.id for each in sessions.values() if has_lapsed(each, now)}
         shared = assign_slots(
@@ -413,29 +418,30 @@ class Sessions:
                 given.append((slot, new.owner))
             elif new.heir != slot.heir:
                 heirs.append(slot._replace(heir=new.heir))
-        tx.subscriptions.put(subscription.id, heirs)
+        tx.subscriptions.put_slots(subscription.id, heirs)
         self._give(tx, subscription, sessions, given)
         owners = {new.owner for new in shared}
         losing = {slot.owner for slot, _ in given}
         for each in lapsed & losing & owners:  # Were it to go on, it could not tell what it lost.
-            tx.subscriptions.hold(each, sessions[each].seen_at + sessions[each].commit_ms * 1000)
+            lost = sessions[each]
+            tx.subscriptions.put_session(lost._replace(holds_until=lost.seen_at + lost.commit_ms * 1000))
         gone = [each for each in sessions if each not in owners and not is_live(sessions[each], now)]
-        tx.subscriptions.close(gone)
+        tx.subscriptions.delete_sessions(gone)
         return bool(given or heirs or gone)
 
     def _give(
         self,
         tx: Tx,
-        subscription: Subscription,
-        sessions: Mapping[str, Session],
-        given: Sequence[tuple[Slot, str | None]],
+        subscription: StoredSubscription,
+        sessions: Mapping[str, StoredSession],
+        given: Sequence[tuple[StoredSlot, str | None]],
     ) -> None:
         """Let partitions be those of others, and give up events that were tried often enough."""
         found = []
         for slot, owner in given:
             new = slot._replace(owner=owner, heir=None, sent=None)
             found.append(self._retries.begun(tx, subscription, new, sessions[owner]) if owner else new)
-        tx.subscriptions.put(subscription.id, found)
+        tx.subscriptions.put_slots(subscription.id, found)
 
 
 def check_places(places: Collection[FeedPartition], wanted: Collection[FeedPartition]) -> None:
@@ -454,8 +460,8 @@ def check_places(places: Collection[FeedPartition], wanted: Collection[FeedParti
 def _check_room(
     id: str,
     places: Sequence[FeedPartition],
-    live: Sequence[Session],
-    session: Session,
+    live: Sequence[StoredSession],
+    session: StoredSession,
     wants: Collection[FeedPartition],
 ) -> None:
     others = [assignment.StreamSession(each.id, each.wants) for each in live]
@@ -477,7 +483,7 @@ def _shown(places: Sequence[FeedPartition]) -> list[dict[str, str]]:
     return [{"event_type": name, "partition": str(number)} for name, number in places]
 
 
-def _given_back(slot: Slot, failed: Collection[FeedPartition] | None) -> Slot:
+def _given_back(slot: StoredSlot, failed: Collection[FeedPartition] | None) -> StoredSlot:
     """Return a partition that nobody has; what its stream's end has counted as a failure is taken back unless it is."""
     has_failed = failed is None or slot.place in failed
     counted = slot.sent is not None and slot.sent > slot.offset

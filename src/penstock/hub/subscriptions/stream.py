@@ -41,7 +41,6 @@ from penstock.core.subscriptions.delivery import (
 )
 from penstock.core.subscriptions.tokens import ParkedSpan
 from penstock.errors import Blocked, CursorExpired, DatabaseUnavailable, HubStopped, PenstockError, SubscriptionNotFound
-from penstock.hub.feeds import existing_feed
 from penstock.hub.log.read import Reader, Reading, Reads, Rows, next_events, take_events
 from penstock.hub.log.watch import Waiter, Watch
 from penstock.hub.subscriptions.commits import Commit, Commits
@@ -58,9 +57,9 @@ from penstock.hub.subscriptions.sessions import (
     Opened,
     Sessions,
 )
-from penstock.storage.parked import Parked
-from penstock.storage.store import Head, Store
-from penstock.storage.subscriptions import Slot
+from penstock.storage.log.events import PartitionHead
+from penstock.storage.store import Store
+from penstock.storage.subscriptions import StoredParkedKey, StoredSlot
 
 
 class Parts(NamedTuple):
@@ -176,14 +175,14 @@ class Arrivals:
         self._ticket = Waiter({}, self._woken)
         self._noted: dict[int, int] = {}
 
-    def load(self, places: Sequence[FeedPartition]) -> dict[FeedPartition, Head]:
+    def load(self, places: Sequence[FeedPartition]) -> dict[FeedPartition, PartitionHead]:
         """Look where the partitions of their event types begin and end, and remember the feeds."""
         found = {}
         if places:
             with self._store.read() as tx:
                 for name in {name for name, _ in places}:
-                    feed = self._feeds[name] = existing_feed(tx, name)
-                    heads = tx.events.heads(feed.partition_ids)
+                    feed = self._feeds[name] = tx.registry.get(name)
+                    heads = tx.log.find_heads(feed.partition_ids)
                     for number, partition_id in enumerate(feed.partition_ids):
                         self._partitions[partition_id] = (name, number)
                         found[name, number] = heads[partition_id]
@@ -243,11 +242,15 @@ class SetAside:
         self._session_id = session_id
         self._limit = min(RESENT_MAX, batch_limit)
         self._ids: dict[FeedPartition, dict[bytes, int]] = {}
-        self._asked: list[Parked] = []
+        self._asked: list[StoredParkedKey] = []
         """Keys whose events are to be sent again."""
 
     def update(
-        self, parked: Sequence[Parked], own: Collection[FeedPartition], delivery: SubscriptionDelivery, now: float
+        self,
+        parked: Sequence[StoredParkedKey],
+        own: Collection[FeedPartition],
+        delivery: SubscriptionDelivery,
+        now: float,
     ) -> None:
         """Take note of what a look has found; what was sent again may be committed by now."""
         self._ids = {}
@@ -266,7 +269,7 @@ class SetAside:
         """Whether events are to be sent again."""
         return bool(self._asked)
 
-    def next(self, delivery: SubscriptionDelivery) -> Parked | None:
+    def next(self, delivery: SubscriptionDelivery) -> StoredParkedKey | None:
         """Return a key whose events can be sent again now: those that the partition's position has passed.
 
         What lies before it, committed or not, would be read again by whoever has the partition next.
@@ -610,7 +613,7 @@ class Stream:
         if own.keys() != had:
             self._arrivals.wait()
 
-    def _begin(self, slots: Sequence[Slot], now: float) -> None:
+    def _begin(self, slots: Sequence[StoredSlot], now: float) -> None:
         heads = self._arrivals.load([slot.place for slot in slots])
         for slot in slots:
             head = heads[slot.place]
@@ -619,7 +622,7 @@ class Stream:
             if head.floor > slot.offset:
                 self._delivery.skip(slot.place, head.floor)
 
-    def _update(self, slot: Slot, now: float) -> None:
+    def _update(self, slot: StoredSlot, now: float) -> None:
         place, delivery = slot.place, self._delivery
         delivery.commit(place, slot.offset, now)
         if slot.single_until > slot.offset:

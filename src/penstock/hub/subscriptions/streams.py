@@ -18,9 +18,9 @@ from penstock.hub.subscriptions.parking import Retries
 from penstock.hub.subscriptions.sessions import Ended, Look, Sessions, check_places, is_being_sent, is_live
 from penstock.hub.subscriptions.slots import begin, beginning, existing
 from penstock.hub.subscriptions.stream import Parts, Stream
-from penstock.storage.groups import Intervention
+from penstock.storage.groups import PositionChange
 from penstock.storage.store import Store, Tx
-from penstock.storage.subscriptions import Slot, Subscription
+from penstock.storage.subscriptions import StoredSlot, StoredSubscription
 
 RESET: Final = "reset"
 RESET_TIMEOUT: Final = 30.0
@@ -62,7 +62,7 @@ class Streams:
         """Return what a subscription is now: see `Sessions.look`."""
         return self.sessions.look(id, counts=counts)
 
-    def glance(self, subscriptions: Sequence[Subscription]) -> Sequence[Look]:
+    def glance(self, subscriptions: Sequence[StoredSubscription]) -> Sequence[Look]:
         """Return who has which partition of each: see `Sessions.glance`."""
         return self.sessions.glance(subscriptions)
 
@@ -91,7 +91,7 @@ class Streams:
     def ages(self, offsets: Mapping[int, int]) -> Mapping[int, int]:
         """Return how many microseconds ago what is wanted next of partitions was received, where it is there."""
         with self._store.read() as tx:
-            received = tx.events.received(offsets)
+            received = tx.log.find_receive_times(offsets)
         now = self._clock()
         return {partition_id: max(0, now - at) for partition_id, at in received.items()}
 
@@ -103,8 +103,8 @@ class Streams:
         """
         with self._store.read() as tx:
             subscription = existing(id, tx.subscriptions.find(id))
-            slots = tx.subscriptions.slots(id) or beginning(tx, subscription)
-            _check_reset(subscription, slots, offsets, tx.subscriptions.now())
+            slots = tx.subscriptions.list_slots(id) or beginning(tx, subscription)
+            _check_reset(subscription, slots, offsets, tx.now())
         return {slot.place: slot.epoch for slot in slots}
 
     def begin_reset(self, id: str, offsets: Mapping[FeedPartition, int]) -> bool:
@@ -118,11 +118,12 @@ class Streams:
             ResetUnderWay: somebody else is doing it.
         """
         with self._store.write() as tx:
-            subscription = existing(id, tx.subscriptions.lock(id))
-            now = tx.subscriptions.now()
+            subscription = existing(id, tx.subscriptions.find(id, lock=True))
+            now = tx.now()
             _check_reset(subscription, begin(tx, subscription, now), offsets, now)
             if offsets:
-                tx.subscriptions.reset_until(id, now + int(RESET_TIMEOUT * 1_000_000))
+                until = now + int(RESET_TIMEOUT * 1_000_000)
+                tx.subscriptions.update(subscription._replace(resetting_until=until))
             tx.subscriptions.revise(id)
         self.live.changed(id)
         return bool(offsets)
@@ -130,8 +131,9 @@ class Streams:
     def abandon_reset(self, id: str) -> None:
         """Let streams begin again, where `end_reset` has failed; else they may after `RESET_TIMEOUT`."""
         with self._store.write() as tx:
-            if tx.subscriptions.lock(id) is not None:
-                tx.subscriptions.reset_until(id, None)
+            subscription = tx.subscriptions.find(id, lock=True)
+            if subscription is not None:
+                tx.subscriptions.update(subscription._replace(resetting_until=None))
 
     def end_reset(self, id: str, offsets: Mapping[FeedPartition, int], reason: str | None = None) -> bool:
         """Set offsets, once all streams have ended; False: some have not, ask again.
@@ -143,33 +145,32 @@ class Streams:
             StreamsInTheWay: some streams do not end; nothing was set.
         """
         with self._store.write() as tx:
-            subscription = existing(id, tx.subscriptions.lock(id))
-            now = tx.subscriptions.now()
-            sessions = tx.subscriptions.sessions(id)
-            slots = tx.subscriptions.slots(id)
+            subscription = existing(id, tx.subscriptions.find(id, lock=True))
+            now = tx.now()
+            sessions = tx.subscriptions.list_sessions(id)
+            slots = tx.subscriptions.list_slots(id)
             if live := [each for each in sessions if is_live(each, now) or is_being_sent(each, slots, now)]:
                 if now < (subscription.resetting_until or 0):
                     return False
                 raise StreamsInTheWay(subscription=id, streams=len(live), retry_after=1)
-            tx.subscriptions.close([each.id for each in sessions])
+            tx.subscriptions.delete_sessions([each.id for each in sessions])
             self._set(tx, id, offsets, reason)
-            tx.subscriptions.reset_until(id, None)
+            tx.subscriptions.update(subscription._replace(resetting_until=None))
             tx.subscriptions.revise(id)
         return True
 
     def _set(self, tx: Tx, id: str, offsets: Mapping[FeedPartition, int], reason: str | None) -> None:
-        slots, now = {slot.place: slot for slot in tx.subscriptions.slots(id)}, self._clock()
-        tx.subscriptions.put(id, [_fresh(slot, reset=slot.place in offsets) for slot in slots.values()])
-        tx.subscriptions.move(id, offsets, now)
-        for place in offsets:
-            tx.parked.clear(id, place)
-        done = [
-            Intervention(
-                place[0], "", place[1], RESET, slots[place].epoch, slots[place].offset, offset, reason, self._clock()
-            )
+        slots, now = {slot.place: slot for slot in tx.subscriptions.list_slots(id)}, self._clock()
+        tx.subscriptions.put_slots(id, [_fresh(slot, reset=slot.place in offsets) for slot in slots.values()])
+        if offsets:
+            parked = tx.subscriptions.list_parked(id, counted=False)
+            tx.subscriptions.acknowledge_parked({key.id: key.last for key in parked if key.place in offsets})
+        changes = [
+            PositionChange(place[0], "", place[1], RESET, slots[place].epoch, slots[place].offset, offset, reason, now)
             for place, offset in sorted(offsets.items())
         ]
-        tx.groups.intervene(id, done)
+        moved = [slots[place]._replace(offset=offset).position for place, offset in offsets.items()]
+        tx.groups.put(id, moved, now, changes)
 
     def _end(self, id: str, session_id: str) -> None:
         self.sessions.end(id, session_id, Ended({}, 0))
@@ -181,14 +182,14 @@ class Streams:
 
 
 def _check_reset(
-    subscription: Subscription, slots: Sequence[Slot], offsets: Mapping[FeedPartition, int], now: int
+    subscription: StoredSubscription, slots: Sequence[StoredSlot], offsets: Mapping[FeedPartition, int], now: int
 ) -> None:
     check_places([slot.place for slot in slots], offsets)
     if (subscription.resetting_until or 0) > now:
         raise ResetUnderWay(subscription=subscription.id)
 
 
-def _fresh(slot: Slot, *, reset: bool) -> Slot:
+def _fresh(slot: StoredSlot, *, reset: bool) -> StoredSlot:
     """Return a partition that nobody has; where it is *reset*, nothing has failed of it."""
     free = slot._replace(owner=None, heir=None, sent=None)
     return free._replace(failed=0, single_until=0) if reset else free

@@ -26,10 +26,10 @@ from penstock.errors import InvalidSubscription
 from penstock.hub.background import Clock
 from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS, create_dead_letters
 from penstock.hub.subscriptions.parking import Parking
-from penstock.hub.subscriptions.slots import existing, new_slot
+from penstock.hub.subscriptions.slots import existing, new_slot, put_slots
 from penstock.hub.subscriptions.streams import Streams
 from penstock.storage.store import Store, Tx
-from penstock.storage.subscriptions import Subscription
+from penstock.storage.subscriptions import StoredSubscription
 
 _ENCODE: Final = msgspec.json.Encoder(order="sorted").encode
 
@@ -44,10 +44,10 @@ class Subscriptions:
         self.streams = streams
         self.parking = Parking(store, clock)
 
-    def alike(self, definition: Definition) -> Subscription | None:
+    def alike(self, definition: Definition) -> StoredSubscription | None:
         """Return the subscription of the same application, event types and consumer group, or None."""
         with self._store.read() as tx:
-            return tx.subscriptions.alike(_identity(definition))
+            return tx.subscriptions.find(identity=_identity(definition))
 
     def sources(self, definition: Definition) -> Sequence[StoredFeed]:
         """Return the feeds that a subscription would read, in their order.
@@ -68,7 +68,7 @@ class Subscriptions:
 
     def create(
         self, definition: Definition, starts: Mapping[FeedPartition, int] | None = None, *, now: int | None = None
-    ) -> tuple[Subscription, bool]:
+    ) -> tuple[StoredSubscription, bool]:
         """Create a subscription, or find the one that is there already; tell whether it was created.
 
         *starts* are the offsets wanted first where it begins at cursors: it has begun then.
@@ -77,23 +77,23 @@ class Subscriptions:
             InvalidSubscription: see `sources`.
         """
         at = self._clock() if now is None else now
-        subscription = Subscription(str(uuid.uuid4()), definition, at, at, 0, None)
+        subscription = StoredSubscription(str(uuid.uuid4()), definition, at, at, 0, None)
         identity = _identity(definition)
         self._provide_dead_letters(definition)
         with self._store.write() as tx:
             for feed in sorted(self._sources(tx, definition), key=attrgetter("id")):
-                tx.feeds.lock(feed.name)  # So that none is dropped from here on; in the order of appends.
+                tx.registry.find(feed.name, lock=True)  # So that none is dropped from here on; in the order of appends.
             feeds = self._sources(tx, definition)
             if not tx.subscriptions.insert(subscription, identity, [feed.id for feed in feeds]):
-                found = tx.subscriptions.alike(identity)
+                found = tx.subscriptions.find(identity=identity)
                 assert found is not None
                 return found, False
             if starts is not None:
                 epochs = {feed.name: feed.epoch for feed in feeds}
-                tx.subscriptions.begin(subscription.id, [new_slot(*each, epochs) for each in starts.items()], at)
+                put_slots(tx, subscription.id, [new_slot(*each, epochs) for each in starts.items()], at)
         return subscription, True
 
-    def find(self, id: str) -> Subscription:
+    def find(self, id: str) -> StoredSubscription:
         """Return the subscription of that id.
 
         Raises:
@@ -102,15 +102,15 @@ class Subscriptions:
         with self._store.read() as tx:
             return existing(id, tx.subscriptions.find(id))
 
-    def newest(self, search: SubscriptionSearch, *, limit: int, offset: int) -> Sequence[Subscription]:
+    def newest(self, search: SubscriptionSearch, *, limit: int, offset: int) -> Sequence[StoredSubscription]:
         """Return up to *limit* of those looked for, the newest first, without the first *offset*."""
         with self._store.read() as tx:
-            return tx.subscriptions.newest(search, limit=limit, offset=offset)
+            return tx.subscriptions.list(search, limit=limit, offset=offset)
 
-    def after(self, search: SubscriptionSearch, *, id: str, limit: int) -> Sequence[Subscription]:
+    def after(self, search: SubscriptionSearch, *, id: str, limit: int) -> Sequence[StoredSubscription]:
         """Return up to *limit* of those looked for whose ids come after *id*, in the order of their ids."""
         with self._store.read() as tx:
-            return tx.subscriptions.after(search, id=id, limit=limit)
+            return tx.subscriptions.list(search, after=id, limit=limit)
 
     def replace(self, id: str, given: Any, check: Callable[[], None] = lambda: None) -> None:
         """Let a subscription be what is *given*; *check* is called before anything is written, and may raise.
@@ -122,10 +122,11 @@ class Subscriptions:
             MalformedSubscription, InvalidSubscription: it cannot be that: see `replace_subscription`.
         """
         with self._store.write() as tx:
-            subscription = existing(id, tx.subscriptions.lock(id))
+            subscription = existing(id, tx.subscriptions.find(id, lock=True))
             definition = replace_subscription(subscription.definition, given)
             check()
-            tx.subscriptions.change(id, definition, max(self._clock(), subscription.updated_at + 1))
+            updated_at = max(self._clock(), subscription.updated_at + 1)
+            tx.subscriptions.update(subscription._replace(definition=definition, updated_at=updated_at))
         self._provide_dead_letters(definition)
 
     def delete(self, id: str) -> None:
@@ -135,8 +136,8 @@ class Subscriptions:
             SubscriptionNotFound: there is none.
         """
         with self._store.write() as tx:
-            existing(id, tx.subscriptions.lock(id))
-            tx.subscriptions.delete(id)
+            existing(id, tx.subscriptions.find(id, lock=True))
+            tx.groups.delete(id)
 
     def _provide_dead_letters(self, definition: Definition) -> None:
         """Create the dead letters where a subscription reads them, or may send events there."""
@@ -147,7 +148,7 @@ class Subscriptions:
 
     def _sources(self, tx: Tx, definition: Definition) -> Sequence[StoredFeed]:
         names = definition["event_types"]
-        found = {name: tx.feeds.find(name) if is_name(name) else None for name in names}
+        found = {name: tx.registry.find(name) if is_name(name) else None for name in names}
         if missing := [name for name, feed in found.items() if feed is None]:
             detail = f"Failed to create subscription, event type(s) not found: {', '.join(map(repr, missing))}"
             reason = f"names event types that there are not: {', '.join(missing)}"

@@ -31,7 +31,7 @@ from penstock.server.http.responses import json_response
 from penstock.server.log.pages import HAS_ARROW, ArrowForm, Form, LineForm, Page
 from penstock.server.log.publish import INLINE_BYTES, submitted
 from penstock.server.state import State, event_type_of, state_of
-from penstock.storage.store import KindFilter
+from penstock.storage.log.events import KindFilter
 from penstock.wire.log import feedapi, zeroeventhub
 from penstock.wire.producers import refuse_numbers
 from penstock.wire.query import HeaderChoice, Query

@@ -25,7 +25,7 @@ from penstock.hub.log.read import ColumnChunk, Reader, Reading, Rows, Track
 from penstock.schema.json_text import decode
 from penstock.server.http.encoding import Encoder, encoder
 from penstock.server.http.streaming import Ahead, Leaving, Piece, Run, leaving, something_new, unless
-from penstock.storage.store import NONE, Frame
+from penstock.storage.log.events import NONE, Frame
 from penstock.wire.log import feedapi, zeroeventhub
 from penstock.wire.query import HeaderChoice
 

@@ -12,7 +12,7 @@ from penstock.server.http.requests import parsed, read_body
 from penstock.server.http.responses import json_response
 from penstock.server.state import state_of, subscription_of
 from penstock.server.subscriptions.subscriptions import BODY_BYTES_MAX
-from penstock.storage.parked import Parked
+from penstock.storage.subscriptions import StoredParkedKey
 from penstock.wire.groups import check_reason
 from penstock.wire.query import Query, printable
 
@@ -95,7 +95,7 @@ def _parked_id(request: Request, subscription_id: str) -> int:
     return int(text)
 
 
-def _shown(parked: Parked) -> dict[str, Any]:
+def _shown(parked: StoredParkedKey) -> dict[str, Any]:
     name, number = parked.place
     return {
         "id": str(parked.id),

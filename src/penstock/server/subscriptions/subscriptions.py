@@ -23,8 +23,8 @@ from penstock.server.http.links import link, page_links
 from penstock.server.http.requests import parsed, read_body
 from penstock.server.http.responses import json_response, warn_of_no_effect
 from penstock.server.state import state_of, subscription_of
-from penstock.storage.store import Head
-from penstock.storage.subscriptions import Session, Slot, Subscription
+from penstock.storage.log.events import PartitionHead
+from penstock.storage.subscriptions import StoredSession, StoredSlot, StoredSubscription
 from penstock.wire.log.nakadi import OffsetExtent, parse_readable_place
 from penstock.wire.query import Query, printable
 from penstock.wire.subscriptions import GivenSubscriptionCursor, list_pages
@@ -44,7 +44,7 @@ async def show_stats(request: Request) -> Response:
     return await state.run(stats)
 
 
-def statuses(hub: Hub, subscriptions: Sequence[Subscription]) -> Sequence[dict[str, Any]]:
+def statuses(hub: Hub, subscriptions: Sequence[StoredSubscription]) -> Sequence[dict[str, Any]]:
     """Return the member of each that shows who has its partitions."""
     looks = hub.subscriptions.streams.glance(subscriptions)
     return [{"status": _items(hub, look, counts=False, shows_lag=False)} for look in looks]
@@ -74,15 +74,15 @@ def _not_begun(hub: Hub, name: str) -> dict[str, Any]:
     return {"event_type": name, "partitions": partitions}
 
 
-def _owned(slot: Slot, session: Session | None) -> dict[str, Any]:
+def _owned(slot: StoredSlot, session: StoredSession | None) -> dict[str, Any]:
     state = "unassigned" if session is None else "assigned" if slot.heir is None else "reassigning"
     found = {"partition": str(slot.place[1]), "state": state, "stream_id": session.id if session else ""}
     return found | ({"assignment_type": "direct" if session.wants else "auto"} if session else {})
 
 
-def _behind(hub: Hub, slots: Sequence[Slot], *, shows_lag: bool) -> Mapping[FeedPartition, dict[str, Any]]:
+def _behind(hub: Hub, slots: Sequence[StoredSlot], *, shows_lag: bool) -> Mapping[FeedPartition, dict[str, Any]]:
     """Return of each partition how many events are not committed, and how old the first of them is."""
-    heads: dict[FeedPartition, tuple[int, Head]] = {}
+    heads: dict[FeedPartition, tuple[int, PartitionHead]] = {}
     for name in {slot.place[0] for slot in slots}:
         feed, found = hub.log.heads(name)
         heads |= {(name, number): (each, found[each]) for number, each in enumerate(feed.partition_ids)}
@@ -209,7 +209,7 @@ async def delete_subscription(request: Request) -> Response:
     return Response(status_code=204)
 
 
-def subscription_shown(subscription: Subscription) -> dict[str, Any]:
+def subscription_shown(subscription: StoredSubscription) -> dict[str, Any]:
     """Return a subscription as it is shown."""
     return subscription.definition | {
         "id": subscription.id,

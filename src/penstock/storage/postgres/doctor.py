@@ -1,25 +1,24 @@
-"""Looks at what can be wrong with a PostgreSQL database that serves events."""
+"""Checks of a PostgreSQL database for `penstock doctor`."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import psycopg
 
-from penstock.storage.findings import outbox_finding, rejected_finding
-from penstock.storage.store import Finding
+from penstock.storage.store import DoctorFinding, check_outbox, check_rejected
 
 LONG_TRANSACTION_SECONDS = 60.0
 
 
-def findings(
+def diagnose(
     connection: "psycopg.Connection[tuple[Any, ...]]",
     url: str,
     *,
     found: int,
     wanted: int,
     long_transaction_seconds: float,
-) -> Sequence[Finding]:
-    """Return what was found: reachability, schema, durability, long transactions, and the outbox where there is one."""
+) -> Sequence[DoctorFinding]:
+    """Check reachability, schema, durability, long transactions, and the outbox if there is one."""
 
     def one(sql: str) -> Any:
         row = connection.execute(sql).fetchone()
@@ -35,17 +34,17 @@ def findings(
         (long_transaction_seconds,),
     ).fetchall()
     told = "; ".join(f"pid {pid} ({name}, {state}) for {age} s" for pid, name, state, age in long)
-    always = [
-        Finding("database", True, f"{url}, PostgreSQL {one('SHOW server_version')}"),
-        Finding("schema", found == wanted, f"version {found}, this Penstock needs {wanted}"),
-        Finding("durability", fsync == "on", _durability(fsync, commit)),
-        Finding("long transactions", not long, told or f"none older than {long_transaction_seconds:g} s"),
+    findings = [
+        DoctorFinding("database", True, f"{url}, PostgreSQL {one('SHOW server_version')}"),
+        DoctorFinding("schema", found == wanted, f"version {found}, this Penstock needs {wanted}"),
+        DoctorFinding("durability", fsync == "on", _durability(fsync, commit)),
+        DoctorFinding("long transactions", not long, told or f"none older than {long_transaction_seconds:g} s"),
     ]
-    if one("SELECT to_regclass('penstock_outbox') IS NOT NULL"):  # A service may have made it.
-        always.append(outbox_finding(one("SELECT count(*) FROM penstock_outbox")))
+    if one("SELECT to_regclass('penstock_outbox') IS NOT NULL"):  # A service may have created it.
+        findings.append(check_outbox(one("SELECT count(*) FROM penstock_outbox")))
     if found:
-        always.append(rejected_finding(one("SELECT count(*) FROM penstock_rejected")))
-    return always
+        findings.append(check_rejected(one("SELECT count(*) FROM penstock_rejected")))
+    return findings
 
 
 def _durability(fsync: str, commit: str) -> str:

@@ -1,4 +1,4 @@
-"""Tells what a failure of PostgreSQL means to us: the one place where its codes are known."""
+"""Translation of PostgreSQL's errors; the only module that knows them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,40 +6,40 @@ from contextlib import contextmanager
 import psycopg
 
 from penstock.errors import DatabaseUnavailable, DiskFull, PenstockError, SchemaMissing
-from penstock.storage.statements import version
+from penstock.storage.postgres import POSTGRES
 
-_NOT_NOW = (
+_TEMPORARY = (
     psycopg.OperationalError,
     psycopg.InterfaceError,
     psycopg.errors.ReadOnlySqlTransaction,
     psycopg.errors.InsufficientPrivilege,
     psycopg.errors.IdleInTransactionSessionTimeout,
 )
-"""They say nothing about what was to be written: once somebody has mended the database, it can be."""
+"""Errors of the database's state, not of the write: it succeeds once an operator has repaired the database."""
 
 
 @contextmanager
-def translated() -> Iterator[None]:
-    """Raise our errors for PostgreSQL's.
+def translate_errors() -> Iterator[None]:
+    """Raise Penstock's errors for those of PostgreSQL.
 
     Raises:
-        DiskFull: no room; nothing was written.
-        DatabaseUnavailable: no connection, shutting down, read-only, a privilege that is missing, a deadlock, a lock
-            that took too long, or a transaction that was left alone for too long.
-        SchemaMissing: a table is not there.
+        DiskFull: the disk is full; nothing was written.
+        DatabaseUnavailable: no connection, shutdown, a read-only database, a missing privilege, a deadlock, a lock
+            timeout, or a transaction that was idle for too long.
+        SchemaMissing: a table does not exist.
     """
     try:
         yield
     except psycopg.Error as error:
-        raise _meaning(error) from error
+        raise _translate(error) from error
 
 
-def _meaning(error: psycopg.Error) -> PenstockError | psycopg.Error:
+def _translate(error: psycopg.Error) -> PenstockError | psycopg.Error:
     reason = " ".join(str(error).split())
     if isinstance(error, psycopg.errors.DiskFull):
         return DiskFull(reason=reason, retry_after=5)
     if isinstance(error, psycopg.errors.UndefinedTable) and "penstock_" in reason:
-        return SchemaMissing(found=0, wanted=version(__package__))
-    if isinstance(error, _NOT_NOW):
+        return SchemaMissing(found=0, wanted=POSTGRES.version)
+    if isinstance(error, _TEMPORARY):
         return DatabaseUnavailable(reason=reason, retry_after=1)
     return error

@@ -1,34 +1,35 @@
 """Idempotent producers in PostgreSQL."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, Final
 
 import psycopg
 
-from penstock.storage.producer_rows import SqlProducers, found_of, wanted_of
-from penstock.storage.producers import Producer, ProducerKey
-from penstock.storage.statements import Statements, statement
+from penstock.storage.postgres import POSTGRES
+from penstock.storage.producers import Producer, ProducerKey, ProducerRepository, encode_keys, read_producers
+from penstock.storage.statements import SqlRunner
 
-_sql: Final[Any] = partial(statement, __package__)
+_sql: Final = POSTGRES.statement
 
 
-class PostgresProducers(SqlProducers):
-    """Many write at the same time: who appends for a producer, or changes it, holds its row."""
+class PostgresProducers(ProducerRepository):
+    """Idempotent producers in PostgreSQL, where a transaction locks a producer's row before it changes or appends."""
 
-    def __init__(self, statements: Statements, connection: "psycopg.Connection[tuple[Any, ...]]") -> None:
-        super().__init__(statements)
+    def __init__(self, sql: SqlRunner, connection: "psycopg.Connection[tuple[Any, ...]]") -> None:
+        super().__init__(sql)
         self._connection = connection
 
-    def lock(
-        self, wanted: Sequence[ProducerKey], partition_ids: Sequence[int]
+    def find(
+        self, keys: Sequence[ProducerKey], *, lock: Sequence[int] | None = None
     ) -> Mapping[ProducerKey, Producer | None]:
-        """See `Producers.lock`."""
-        given = {"wanted": wanted_of(wanted), "ids": list(partition_ids)}
-        with psycopg.ClientCursor(self._connection) as cursor:  # All go out together, the look behind the locks.
+        """Return producers by their keys, and lock them on request."""
+        if lock is None:
+            return super().find(keys)
+        given = {"wanted": encode_keys(keys), "ids": list(lock)}
+        with psycopg.ClientCursor(self._connection) as cursor:  # One exchange; the rows are read after the locks.
             cursor.execute(f"{_sql('producers_lock')};\n{_sql('producers_look')}", given)
             cursor.nextset()
             locked = {producer_id for (producer_id,) in cursor.fetchall()}
             cursor.nextset()
-            found = found_of(cursor.fetchall())
-        return {key: each for key, each in found.items() if each is None or each.id in locked}
+            producers = read_producers(cursor.fetchall())
+        return {key: each for key, each in producers.items() if each is None or each.id in locked}

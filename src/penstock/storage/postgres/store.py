@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property
 from typing import Any, Final
 
 import psycopg
@@ -11,67 +11,72 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool
 
 from penstock.errors import DatabaseUnavailable, EncodingUnsuitable, OutcomeUnknown, SchemaMissing
-from penstock.storage.group_rows import SqlGroups
-from penstock.storage.opening import Opening
-from penstock.storage.parked_rows import SqlParkedKeys
-from penstock.storage.positions import SqlPositions
-from penstock.storage.postgres.doctor import LONG_TRANSACTION_SECONDS, findings
-from penstock.storage.postgres.errors import translated
-from penstock.storage.postgres.events import PostgresEvents
-from penstock.storage.postgres.feeds import PostgresFeeds
-from penstock.storage.postgres.opening import opened
-from penstock.storage.postgres.outbox import Looks, PostgresOutbox
+from penstock.storage.postgres import POSTGRES
+from penstock.storage.postgres.batches import PostgresBatches
+from penstock.storage.postgres.doctor import LONG_TRANSACTION_SECONDS, diagnose
+from penstock.storage.postgres.errors import translate_errors
+from penstock.storage.postgres.log.events import PostgresLog
+from penstock.storage.postgres.log.outbox import OutboxLooks, PostgresOutbox
 from penstock.storage.postgres.producers import PostgresProducers
-from penstock.storage.postgres.rejected import PostgresRejected
-from penstock.storage.postgres.staging import PostgresStaging
+from penstock.storage.postgres.registry import PostgresRegistry
 from penstock.storage.postgres.watcher import PostgresWatcher
-from penstock.storage.schemas import SqlSchemas
-from penstock.storage.settings import SqlSettings
-from penstock.storage.statements import Statements, missing, statement, version
-from penstock.storage.store import Finding, Head
-from penstock.storage.subscription_rows import SqlSubscriptions
+from penstock.storage.statements import SqlRunner
+from penstock.storage.store import AppendPlan, DoctorFinding, Tx
 
-PACKAGE = __package__
 CONNECTIONS_MAX = 10
 CONNECT_TIMEOUT = 5.0
 RECONNECT_SECONDS = 2.0
-"""So long the pool tries again by itself, at ever longer intervals; who needs a connection later starts it anew."""
-_NOTICES_SILENCE: Final[dict[str, Any]] = {
+"""How long the pool reconnects by itself, with backoff; a later request for a connection starts it again."""
+_DETECT_DEAD_NETWORK: Final[dict[str, Any]] = {
     "tcp_user_timeout": 15_000,
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 3,
 }
-"""A network that swallows everything is noticed within half a minute, unless the URL says otherwise; by default the
-system would take from a quarter of an hour to two hours."""
-_sql: Final[Any] = partial(statement, __package__)
+"""TCP settings that detect a dead network within half a minute, unless the URL sets others; the system's defaults take
+from a quarter of an hour to two hours."""
+_sql: Final = POSTGRES.statement
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 
-class PostgresTx:
-    """What can be done on one connection."""
+class PostgresTx(Tx):
+    """Repositories on one connection to PostgreSQL."""
 
-    def __init__(self, connection: Connection, looks: Looks) -> None:
+    def __init__(self, connection: Connection, looks: OutboxLooks) -> None:
+        super().__init__(SqlRunner(POSTGRES, connection))
+        self._connection = connection
+        self._looks = looks
         self.after_commit: list[Callable[[], None]] = []
-        self.opened: dict[int, Head] | None = None
-        statements = Statements(PACKAGE, connection)
-        self.events = PostgresEvents(connection)
-        self.feeds = PostgresFeeds(statements)
-        self.schemas = SqlSchemas(statements)
-        self.outbox = PostgresOutbox(connection, looks, self.after_commit)
-        self.rejected = PostgresRejected(connection)
-        self.positions = SqlPositions(statements)
-        self.groups = SqlGroups(statements)
-        self.settings = SqlSettings(statements)
-        self.producers = PostgresProducers(statements, connection)
-        self.subscriptions = SqlSubscriptions(statements)
-        self.parked = SqlParkedKeys(statements)
-        self.staging = PostgresStaging(statements)
+
+    @cached_property
+    def log(self) -> PostgresLog:
+        """Events of partitions."""
+        return PostgresLog(self._connection)
+
+    @cached_property
+    def outbox(self) -> PostgresOutbox:
+        """Rows that services have committed for the hub to move into the log."""
+        return PostgresOutbox(self._connection, self._looks, self.after_commit)
+
+    @cached_property
+    def registry(self) -> PostgresRegistry:
+        """Event types, their partitions and their schemas."""
+        return PostgresRegistry(self._sql)
+
+    @cached_property
+    def producers(self) -> PostgresProducers:
+        """Idempotent producers."""
+        return PostgresProducers(self._sql, self._connection)
+
+    @cached_property
+    def batches(self) -> PostgresBatches:
+        """Uploads, and the ledger of batches."""
+        return PostgresBatches(self._sql)
 
 
 class PostgresStore:
-    """Events in a PostgreSQL database, every commit on disk before it is told; works through PgBouncer."""
+    """Store in a PostgreSQL database; every commit is on disk before `write` returns. Works through PgBouncer."""
 
     poll_interval = 0.025
     calm_poll_interval = 0.095
@@ -80,22 +85,22 @@ class PostgresStore:
     def __init__(self, url: str) -> None:
         parts = conninfo_to_dict(url)
         self.url = f"postgresql://{parts.get('host') or ''}/{parts.get('dbname') or ''}"
-        self._conninfo = make_conninfo(**_NOTICES_SILENCE | parts)
-        self._looks = Looks()
+        self._conninfo = make_conninfo(**_DETECT_DEAD_NETWORK | parts)
+        self._looks = OutboxLooks()
         self._opening = threading.Lock()
         self._pool: ConnectionPool[Connection] | None = None
 
     @contextmanager
-    def write(self, *, patient: bool = True, opening: Opening | None = None) -> Iterator[PostgresTx]:  # noqa: ARG002
-        """See `Store.write`; writers wait for rows alone."""
+    def write(self, *, patient: bool = True, plan: AppendPlan | None = None) -> Iterator[PostgresTx]:  # noqa: ARG002
+        """Open a write transaction: see `Store.write`. Writers wait for rows only."""
         committing = False
         try:
             with self._lend() as connection:
                 tx = PostgresTx(connection, self._looks)
-                if opening is None:
+                if plan is None:
                     connection.execute(_sql("begin"))
                 else:
-                    tx.opened = opened(connection, tx.outbox, opening)
+                    tx.locked_heads = tx.outbox.begin_append(plan)
                 yield tx
                 committing = True
                 connection.commit()
@@ -103,23 +108,23 @@ class PostgresStore:
             if committing:
                 raise OutcomeUnknown(reason=error.reason) from error
             raise
-        for told in tx.after_commit:
-            told()
+        for act in tx.after_commit:
+            act()
 
     @contextmanager
     def read(self) -> Iterator[PostgresTx]:
-        """See `Store.read`."""
+        """Lend a connection without a transaction: see `Store.read`."""
         with self._lend() as connection:
             yield PostgresTx(connection, self._looks)
 
     def watch(self) -> PostgresWatcher:
-        """See `Store.watch`."""
+        """Return a watcher for one thread."""
         return PostgresWatcher(self._conninfo)
 
     def migrate(self) -> Sequence[str]:
-        """See `Store.migrate`."""
+        """Migrate the tables: see `Store.migrate`."""
         done = []
-        with self._lend() as connection:  # Which commits what was begun, or undoes it.
+        with self._lend() as connection:  # The block commits, or rolls back.
             connection.execute(_sql("begin"))
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('penstock_migration'))")
             (encoding,) = connection.execute("SHOW server_encoding").fetchone() or ("",)
@@ -129,29 +134,29 @@ class PostgresStore:
                 "CREATE TABLE IF NOT EXISTS penstock_migration (number integer PRIMARY KEY, name text NOT NULL)"
             )
             found = _found(connection)
-            for step in missing(PACKAGE, found):
+            for step in POSTGRES.pending(found):
                 connection.execute(step.sql)
                 connection.execute("INSERT INTO penstock_migration VALUES (%s, %s)", (step.number, step.name))
                 done.append(f"{step.number:04} {step.name}")
         return done
 
     def check(self) -> None:
-        """See `Store.check`."""
+        """Check the version of the tables: see `Store.check`."""
         with self._lend() as connection:
             found = _found(connection)
-        if missing(PACKAGE, found):
-            raise SchemaMissing(found=found, wanted=version(PACKAGE))
+        if POSTGRES.pending(found):
+            raise SchemaMissing(found=found, wanted=POSTGRES.version)
 
-    def doctor(self, *, long_transaction_seconds: float = LONG_TRANSACTION_SECONDS) -> Sequence[Finding]:
-        """See `Store.doctor`."""
+    def doctor(self, *, long_transaction_seconds: float = LONG_TRANSACTION_SECONDS) -> Sequence[DoctorFinding]:
+        """Check the database: see `Store.doctor`."""
         with self._lend() as connection:
-            found, wanted = _found(connection), version(PACKAGE)
-            return findings(
+            found, wanted = _found(connection), POSTGRES.version
+            return diagnose(
                 connection, self.url, found=found, wanted=wanted, long_transaction_seconds=long_transaction_seconds
             )
 
     def close(self) -> None:
-        """See `Store.close`."""
+        """Release all connections."""
         with self._opening:
             if self._pool is not None:
                 self._pool.close()
@@ -161,10 +166,10 @@ class PostgresStore:
     def _lend(self) -> Iterator[Connection]:
         pool = self._opened()
         try:
-            with translated(), pool.connection() as connection:
+            with translate_errors(), pool.connection() as connection:
                 yield connection
         except DatabaseUnavailable:
-            self._looks.forget()  # It may have crashed.
+            self._looks.forget()  # The database may have crashed.
             pool.check()  # After a restart of the database every idle connection is dead: replace them at once.
             raise
 

@@ -1,12 +1,11 @@
-"""Tells cheaply whether anything was written to a PostgreSQL cluster.
+"""Detects cheaply whether anything was written to a PostgreSQL cluster.
 
-Every commit that changes something moves the place where the write-ahead log goes on. That place is asked for, on a
-connection of its own; while it stands still there is nothing to look for.
+Every commit that changes something moves the end of the write-ahead log. The watcher polls that position on its own
+connection; while it stands still, no reader needs to poll.
 
 Invariants:
-    The log moves before what was committed can be seen: after a move everything counts as changed for a while.
-    However that may be, everything counts as changed now and then: a commit that waits for a standby can be seen long
-    after its move.
+    The log moves before its commit becomes visible: after a move, everything counts as changed for a while.
+    Everything also counts as changed now and then: a commit that waits for a standby becomes visible long after that.
 """
 
 import time
@@ -16,29 +15,28 @@ import psycopg
 from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus
 
-from penstock.storage.postgres.errors import translated
+from penstock.storage.postgres.errors import translate_errors
 
 WHILE_SECONDS: Final = 1.0
 LATE_SECONDS: Final = 30.0
-"""For so long after a move commits may still come to be seen …"""
+"""After a move, commits may become visible for this long; polls come every `OFTEN_INTERVAL` then, …"""
 OFTEN_INTERVAL: Final = 1.0
-"""… and are looked for this often; …"""
 SELDOM_INTERVAL: Final = 5.0
-"""… afterwards this often."""
+"""… and every `SELDOM_INTERVAL` afterwards."""
 _WHERE: Final = b"SELECT pg_current_wal_insert_lsn()"
 
 
 class PostgresWatcher:
-    """See `penstock.storage.store.Watcher`."""
+    """Watcher of a PostgreSQL cluster."""
 
     def __init__(self, conninfo: str) -> None:
-        with translated():
+        with translate_errors():
             self._connection = psycopg.connect(conninfo, autocommit=True, prepare_threshold=None, connect_timeout=5)
         self._seen: bytes | None = None
         self._moved_at = self._told_at = -LATE_SECONDS
 
     def changed(self) -> bool:
-        """See `Watcher.changed`."""
+        """Return whether anything may have been committed since the last call."""
         where = self._where()
         now = time.monotonic()
         if where != self._seen:
@@ -52,13 +50,13 @@ class PostgresWatcher:
         return False
 
     def _where(self) -> bytes | None:
-        # Without a cursor: this is asked all day long, and a cursor costs twice what the question does.
-        with translated():
+        # Without a cursor, which costs twice as much as this frequent query.
+        with translate_errors():
             result = self._connection.pgconn.exec_(_WHERE)
             if result.status != ExecStatus.TUPLES_OK:
                 raise error_from_result(result)
             return result.get_value(0, 0)
 
     def close(self) -> None:
-        """See `Watcher.close`."""
+        """Close the connection."""
         self._connection.close()

@@ -1,4 +1,4 @@
-"""Connections to one SQLite file: readers lent out, one writer that queues with the writers of other processes."""
+"""Connections to one SQLite file: a pool of readers, and one writer that queues with those of other processes."""
 
 import fcntl
 import os
@@ -12,34 +12,34 @@ from pathlib import Path
 from typing import Final
 
 from penstock.errors import DatabaseUnavailable, InsideTransaction, OutcomeUnknown, Unavailable
-from penstock.storage.sqlite.errors import translated
-from penstock.storage.store import CHUNK_BYTES
+from penstock.storage.log.events import CHUNK_BYTES
+from penstock.storage.sqlite.errors import translate_errors
 
 BUSY_TIMEOUT = 10.0
 CACHE_KIB = 2_048
-"""Of each connection. Measured: pages that go through memory that the processor still has in its own cache are read a
-third faster than through 64 MiB; what is read again comes from the system's cache."""
+"""Page cache of each connection. Measured: reads are a third faster than with 64 MiB, since the cache stays in the
+processor's; repeated reads come from the system's page cache."""
 PAGE_BYTES = 16_384
-"""Of a file that is made here. Measured on pages of 384-byte events: a third faster to read than SQLite's 4096."""
+"""Page size of a new file. Measured with 384-byte events: reads are a third faster than with SQLite's 4096."""
 
 VALUE_BYTES_MAX = 2 * CHUNK_BYTES
-"""No value that a reader makes is larger: it is how SQLite tells that a range is too large for a chunk."""
+"""Largest value that a reader can build; SQLite refuses a larger one, which means that a range exceeds a chunk."""
 
 HELD_HERE_SECONDS = 1.0
-"""After so long a wait it is asked whether this very process holds the file."""
+"""A writer that has waited this long checks whether its own process locks the file."""
 
 BREATH_SECONDS = 0.030
 BREATH_INTERVAL = 0.100
-"""SQLite's own waiting looks again after at most 25 ms during its first 130 ms: a pause of 30 ms in every 100 is sure
-to be seen by a service that waits for its turn."""
+"""SQLite's busy handler retries after at most 25 ms during its first 130 ms, so a service that waits finds a pause of
+30 ms in every 100 ms."""
 
 
 def connect(path: Path, *, writes: bool = True) -> sqlite3.Connection:
-    """Open *path*, made if missing, with the durability that success stands for: WAL and an fsync for every commit.
+    """Open *path*, create it if missing, and set WAL and an fsync for every commit.
 
-    Who only looks leaves the file as it is: it may be another application's.
+    A connection that does not write leaves the file as it is: it may belong to another application.
     """
-    with translated():
+    with translate_errors():
         connection = sqlite3.connect(
             path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False, cached_statements=512
         )
@@ -53,7 +53,7 @@ def connect(path: Path, *, writes: bool = True) -> sqlite3.Connection:
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Have SQLite write ahead. It does not wait for this: who opens a new file at the same moment is in the way."""
+    """Set WAL mode; retry while another process opens the file, since SQLite does not wait for the lock."""
     deadline = time.monotonic() + BUSY_TIMEOUT
     while True:
         try:
@@ -67,11 +67,11 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
 
 
 _TURN: Final = struct.Struct("<dd")
-"""By the machine's monotonic clock, which all its processes share: when the file was left, since when it is busy."""
+"""Two times of the machine's monotonic clock, which its processes share: end of the last turn, start of business."""
 
 
 class Readers:
-    """Connections for looking; as many as threads look at once."""
+    """Pool of connections that read; it grows to as many as threads read at once."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -80,14 +80,14 @@ class Readers:
 
     @contextmanager
     def lend(self) -> Iterator[sqlite3.Connection]:
-        """Lend a connection for as long as the block runs."""
+        """Lend a connection while the block runs."""
         try:
             connection = self._idle.pop()
         except IndexError:
             connection = connect(self._path, writes=False)
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX)
         try:
-            with translated():
+            with translate_errors():
                 yield connection
         except (Unavailable, sqlite3.DatabaseError):
             connection.close()
@@ -98,7 +98,7 @@ class Readers:
         self._take_back(connection)
 
     def close(self) -> None:
-        """Close them: those that are lent as soon as they come back."""
+        """Close the connections; a lent one is closed when it comes back."""
         self._closed = True
         while self._idle:
             self._idle.pop().close()
@@ -111,12 +111,12 @@ class Readers:
 
 
 class Writer:
-    """The one connection of this process that writes.
+    """The only connection of this process that writes.
 
-    Hub processes on one file queue on a lock file, first come first served, because SQLite's own waiting starves. A
-    service beside them does not know that file: while its commits are seen, the queue's head pauses now and then. When
-    the file was last left, and since when it has not been left for long, stands in that file: one hub's wait for its
-    turn is no pause while another one writes.
+    Hub processes on one file queue on a lock file, first come first served, because SQLite's busy handler starves. A
+    service does not know the lock file, so the first in the queue pauses now and then while such a service commits. The
+    lock file records the end of the last turn, and since when turns have followed each other without a pause: the time
+    that one hub waits for its turn is no pause while another hub writes.
     """
 
     def __init__(self, path: Path) -> None:
@@ -132,8 +132,8 @@ class Writer:
 
     @contextmanager
     def transaction(self, *, patient: bool = True) -> Iterator[sqlite3.Connection]:
-        """Run the block in one transaction: committed when it ends, undone when it raises."""
-        with self._turn, translated():
+        """Run the block in one transaction, which is rolled back if the block raises."""
+        with self._turn, translate_errors():
             connection = self._opened()
             assert self._queue is not None
             fcntl.flock(self._queue, fcntl.LOCK_EX)
@@ -154,9 +154,9 @@ class Writer:
                 fcntl.flock(self._queue, fcntl.LOCK_UN)
 
     def check_file(self) -> None:
-        """Raise DatabaseUnavailable where a file that is open is not the one at its path any more.
+        """Raise DatabaseUnavailable if an open file is not the one at its path any more.
 
-        What is written to a file without a name is lost with the process.
+        Writes to a file without a name are lost with the process.
         """
         for path, opened in ((self._path, self._file), (_log_of(self._path), self._log)):
             if opened is not None and _file_at(path) != opened:
@@ -182,7 +182,7 @@ class Writer:
         return self._connection
 
     def _begin(self, connection: sqlite3.Connection, patient: bool) -> None:
-        """Begin to write; tell one who may hold the database itself, instead of waiting with it for nothing."""
+        """Begin a write transaction; an impatient caller is told if its own process locks the file."""
         for timeout in (BUSY_TIMEOUT,) if patient else (HELD_HERE_SECONDS, BUSY_TIMEOUT):
             connection.execute(f"PRAGMA busy_timeout = {int(timeout * 1000)}")
             try:
@@ -202,7 +202,7 @@ class Writer:
         assert self._queue is not None
         turn = os.pread(self._queue, _TURN.size, 0)
         left_at, self._busy_since = _TURN.unpack(turn) if len(turn) == _TURN.size else (0.0, 0.0)
-        if not 0 <= now - left_at <= BREATH_SECONDS:  # Times of before the machine was started may lie ahead.
+        if not 0 <= now - left_at <= BREATH_SECONDS:  # Times from before a restart of the machine may lie ahead.
             self._busy_since = now
         if now - self._others_seen_at < 60 and now - self._busy_since > BREATH_INTERVAL:
             time.sleep(BREATH_SECONDS)
@@ -223,7 +223,7 @@ def _file_at(path: Path) -> tuple[int, int] | None:
 
 
 def _log_of(path: Path) -> Path:
-    """Return the write-ahead log, which is there for as long as anybody has the file open."""
+    """Return the path of the write-ahead log, which exists while any process has the file open."""
     return path.with_name(f"{path.name}-wal")
 
 
@@ -232,15 +232,16 @@ def _commit(connection: sqlite3.Connection) -> None:
         connection.execute("COMMIT")
     except sqlite3.OperationalError as error:
         if getattr(error, "sqlite_errorname", "").startswith("SQLITE_IOERR"):
-            # It may lie whole in the write-ahead log, and be found there after a crash, though the disk did not say so.
+            # The commit may be complete in the write-ahead log and survive a crash, though the disk reported an error.
             raise OutcomeUnknown(reason=str(error)) from error
         raise
 
 
 def _held_by_this_process(path: Path) -> bool:
-    """Tell whether this process holds SQLite's write lock, byte 120 of the shared-memory file (sqlite.org/walformat).
+    """Return whether this process holds SQLite's write lock, byte 120 of the shared-memory file.
 
-    Looked up in /proc/locks, since opening and closing that file would drop the very locks; False where there is none.
+    See https://sqlite.org/walformat.html. Read from /proc/locks, since opening and closing the file would release the
+    locks; False on systems without it.
     """
     try:
         inode = Path(f"{path}-shm").stat().st_ino

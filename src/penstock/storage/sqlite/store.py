@@ -3,54 +3,42 @@
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 
 from penstock.errors import DatabaseUnavailable, EncodingUnsuitable, SchemaMissing
-from penstock.storage.feeds import SqlFeeds
-from penstock.storage.group_rows import SqlGroups
-from penstock.storage.opening import Opening
-from penstock.storage.parked_rows import SqlParkedKeys
-from penstock.storage.positions import SqlPositions
-from penstock.storage.producer_rows import SqlProducers
-from penstock.storage.schemas import SqlSchemas
-from penstock.storage.settings import SqlSettings
+from penstock.storage.sqlite import SQLITE
 from penstock.storage.sqlite.connection import Readers, Writer, connect
-from penstock.storage.sqlite.doctor import LONG_TRANSACTION_SECONDS, findings, schema_found
-from penstock.storage.sqlite.errors import translated
-from penstock.storage.sqlite.events import SqliteEvents
-from penstock.storage.sqlite.outbox import SqliteOutbox
-from penstock.storage.sqlite.rejected import SqliteRejected
-from penstock.storage.staging_rows import SqlStaging
-from penstock.storage.statements import Statements, missing, version
-from penstock.storage.store import Finding, Head
-from penstock.storage.subscription_rows import SqlSubscriptions
+from penstock.storage.sqlite.doctor import LONG_TRANSACTION_SECONDS, diagnose, read_schema_version
+from penstock.storage.sqlite.errors import translate_errors
+from penstock.storage.sqlite.log.events import SqliteLog
+from penstock.storage.sqlite.log.outbox import SqliteOutbox
+from penstock.storage.statements import SqlRunner
+from penstock.storage.store import AppendPlan, DoctorFinding, Tx
 
-PACKAGE = __package__
 ENCODING = "UTF-8"
 
 
-class SqliteTx:
-    """What can be done on one connection."""
+class SqliteTx(Tx):
+    """Repositories on one connection to SQLite."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self.opened: dict[int, Head] | None = None
-        statements = Statements(PACKAGE, connection)
-        self.events = SqliteEvents(connection)
-        self.feeds = SqlFeeds(statements)
-        self.schemas = SqlSchemas(statements)
-        self.outbox = SqliteOutbox(connection)
-        self.rejected = SqliteRejected(connection)
-        self.positions = SqlPositions(statements)
-        self.groups = SqlGroups(statements)
-        self.settings = SqlSettings(statements)
-        self.producers = SqlProducers(statements)
-        self.subscriptions = SqlSubscriptions(statements)
-        self.parked = SqlParkedKeys(statements)
-        self.staging = SqlStaging(statements)
+        super().__init__(SqlRunner(SQLITE, connection))
+        self._connection = connection
+
+    @cached_property
+    def log(self) -> SqliteLog:
+        """Events of partitions."""
+        return SqliteLog(self._connection)
+
+    @cached_property
+    def outbox(self) -> SqliteOutbox:
+        """Rows that services have committed for the hub to move into the log."""
+        return SqliteOutbox(self._connection)
 
 
 class SqliteStore:
-    """Events in one SQLite file, in WAL mode, every commit on disk before it is told."""
+    """Store in one SQLite file, in WAL mode; every commit is on disk before `write` returns."""
 
     poll_interval = 0.010
     calm_poll_interval = 0.035
@@ -63,26 +51,26 @@ class SqliteStore:
         self._writer = Writer(path)
 
     @contextmanager
-    def write(self, *, patient: bool = True, opening: Opening | None = None) -> Iterator[SqliteTx]:
-        """See `Store.write`."""
+    def write(self, *, patient: bool = True, plan: AppendPlan | None = None) -> Iterator[SqliteTx]:
+        """Open a write transaction: see `Store.write`."""
         with self._writer.transaction(patient=patient) as connection:
             tx = SqliteTx(connection)
-            if opening is not None and not tx.outbox.waiting(opening.names):
-                tx.opened = tx.events.lock_heads(opening.partition_ids)
+            if plan is not None and not tx.outbox.find_waiting(plan.event_types):
+                tx.locked_heads = tx.log.find_heads(plan.partition_ids, lock=True)
             yield tx
 
     @contextmanager
     def read(self) -> Iterator[SqliteTx]:
-        """See `Store.read`."""
+        """Lend a connection without a transaction: see `Store.read`."""
         with self._readers.lend() as connection:
             yield SqliteTx(connection)
 
     def watch(self) -> "SqliteWatcher":
-        """See `Store.watch`."""
+        """Return a watcher for one thread."""
         return SqliteWatcher(connect(self.path, writes=False))
 
     def migrate(self) -> Sequence[str]:
-        """See `Store.migrate`."""
+        """Migrate the tables: see `Store.migrate`."""
         if not self.path.parent.is_dir():
             reason = f"there is no directory {self.path.parent}; create it, or correct the name of the file"
             raise DatabaseUnavailable(reason=reason)
@@ -94,8 +82,8 @@ class SqliteStore:
             connection.execute(
                 "CREATE TABLE IF NOT EXISTS penstock_migration (number INTEGER PRIMARY KEY, name TEXT NOT NULL)"
             )
-            found = schema_found(connection)
-            for step in missing(PACKAGE, found):
+            found = read_schema_version(connection)
+            for step in SQLITE.pending(found):
                 for sql in _split(step.sql):
                     connection.execute(sql)
                 connection.execute("INSERT INTO penstock_migration VALUES (?, ?)", (step.number, step.name))
@@ -103,44 +91,44 @@ class SqliteStore:
         return done
 
     def check(self) -> None:
-        """See `Store.check`."""
+        """Check the version of the tables: see `Store.check`."""
         self._writer.check_file()
         with self._readers.lend() as connection:
-            found = schema_found(connection)
-        if missing(PACKAGE, found):
-            raise SchemaMissing(found=found, wanted=version(PACKAGE))
+            found = read_schema_version(connection)
+        if SQLITE.pending(found):
+            raise SchemaMissing(found=found, wanted=SQLITE.version)
 
-    def doctor(self, *, long_transaction_seconds: float = LONG_TRANSACTION_SECONDS) -> Sequence[Finding]:
-        """See `Store.doctor`."""
-        return findings(self.path, version(PACKAGE), long_transaction_seconds)
+    def doctor(self, *, long_transaction_seconds: float = LONG_TRANSACTION_SECONDS) -> Sequence[DoctorFinding]:
+        """Check the database: see `Store.doctor`."""
+        return diagnose(self.path, SQLITE.version, long_transaction_seconds)
 
     def close(self) -> None:
-        """See `Store.close`."""
+        """Release all connections."""
         self._readers.close()
         self._writer.close()
 
 
 class SqliteWatcher:
-    """Tells by SQLite's data version whether another connection has committed."""
+    """Detects by SQLite's data version whether another connection has committed."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._seen = -1
 
     def changed(self) -> bool:
-        """See `Watcher.changed`."""
-        with translated():
+        """Return whether another connection has committed since the last call."""
+        with translate_errors():
             (found,) = self._connection.execute("PRAGMA data_version").fetchone()
         before, self._seen = self._seen, found
         return bool(found != before)
 
     def close(self) -> None:
-        """See `Watcher.close`."""
+        """Close the connection."""
         self._connection.close()
 
 
 def _split(script: str) -> Iterator[str]:
-    """Cut a script into statements, since `executescript` would commit the transaction that it runs in."""
+    """Split a script into statements, since `executescript` would commit the transaction it runs in."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line

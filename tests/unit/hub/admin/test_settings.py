@@ -29,7 +29,7 @@ from penstock.hub.admin.settings import (
     SettingsSnapshot,
 )
 from penstock.storage import Store, open_store
-from penstock.storage.store import Setting
+from penstock.storage.admin import Setting
 from tests.unit.hub.forwarding import ForwardingStore
 
 ADA, BOB = {"data_type": "user", "value": "ada"}, {"data_type": "service", "value": "bob"}

@@ -26,7 +26,7 @@ from penstock.hub.hub import Hub
 from penstock.hub.log.request import BatchName, ProducerName, PublishResult
 from penstock.hub.producers import sequencing
 from penstock.storage import Store
-from penstock.storage.staging import Batch
+from penstock.storage.batches import LedgerBatch
 from penstock.testing.factories import an_event_type
 
 NAME = "order.placed"
@@ -54,7 +54,7 @@ def either_hub(either_store: Store) -> Iterator[Hub]:
     hub.stop()
 
 
-def send(hub: Hub, batch: Batch, partition: int, numbers: range, name: BatchName = FIRST) -> PublishResult:
+def send(hub: Hub, batch: LedgerBatch, partition: int, numbers: range, name: BatchName = FIRST) -> PublishResult:
     """Publish events that are *numbers*, under these sequence numbers."""
     assert batch.epoch is not None
     events = [NewEvent.of(b'{"n":%d}' % number) for number in numbers]
@@ -66,7 +66,7 @@ def send(hub: Hub, batch: Batch, partition: int, numbers: range, name: BatchName
     return published
 
 
-def read_offsets(batch: Batch) -> object:
+def read_offsets(batch: LedgerBatch) -> object:
     return json.loads(batch.offsets)
 
 

@@ -27,13 +27,13 @@ from penstock.errors import (
 )
 from penstock.hub.batches import batches as staging
 from penstock.hub.batches.batches import BatchOutcome, UploadManifest, digest_of
-from penstock.hub.batches.ledger import BatchTurns
+from penstock.hub.batches.ledger import BatchTurns, key_of
 from penstock.hub.hub import Hub
 from penstock.hub.log.publish import NewEvents
 from penstock.hub.log.request import BatchName, BatchPiece
 from penstock.storage import Store
-from penstock.storage.staging import BatchKey, Chunk
-from penstock.storage.store import Frame
+from penstock.storage.batches import BatchKey, ChunkKey
+from penstock.storage.log.events import Frame
 from penstock.testing.clock import START_AT
 from penstock.testing.factories import an_event_type
 from tests.unit.hub.feeds import create_feed
@@ -109,7 +109,7 @@ def read_numbers(hub: Hub) -> dict[int, list[int]]:
     with hub.store.read() as tx:
         for number, partition_id in enumerate(feed.partition_ids):
             stop = heads[partition_id].next_offset
-            body = tx.events.lines(partition_id, 0, stop, Frame("", "\n", ""), None).body
+            body = tx.log.read_lines(partition_id, 0, stop, Frame("", "\n", ""), None).body
             found[number] = [json.loads(line)["n"] for line in body.splitlines()]
     return found
 
@@ -208,12 +208,12 @@ def test_concurrent_publishers_in_two_hubs_publish_a_batch_once(either_hub: Hub)
 def test_piece_of_a_batch_has_its_turn_once(store: Store) -> None:
     key = BatchKey(create_feed(store).id, "g", 0, "q")
     with store.write() as tx:
-        tx.staging.begin(key, [], 3, START_AT)
-        batch = tx.staging.batch(*key[:3])
+        tx.batches.begin(key, START_AT, chunks=3)
+        batch = tx.batches.find(*key[:3])
     assert batch is not None
 
     def piece(**changes: int) -> BatchPiece:
-        return BatchPiece(batch._replace(**changes), [Chunk(1, 0, 1)], ())
+        return BatchPiece(batch._replace(**changes), [ChunkKey(1, 0)], ())
 
     with store.write() as tx:
         turns = BatchTurns(tx, [piece(), piece(), piece(id=99)], [])
@@ -334,9 +334,8 @@ def test_invalid_event_refuses_its_chunk(hub: Hub) -> None:
     with pytest.raises(InvalidEvent, match="line 3"):
         hub.batches.add(NAME, opened, 0, NewEvents(wrong), b"0" * 16, rejects=False)
     with hub.store.read() as tx:
-        found = tx.staging.find(NAME, opened)
-        assert found is not None
-        assert tx.staging.chunks([found.id]) == []
+        feed = tx.registry.get(NAME)
+        assert tx.batches.lock_uploads(key_of(feed, FIRST, "q"), [opened])[opened].chunks == []
 
 
 def test_rejected_events_are_kept_once_their_batch_is_published(either_hub: Hub) -> None:
@@ -344,7 +343,7 @@ def test_rejected_events_are_kept_once_their_batch_is_published(either_hub: Hub)
     part = upload(either_hub, [*make_events(range(2)), wrong], [wrong], rejects=True)
     assert part.events == 2
     with either_hub.store.read() as tx:
-        assert tx.rejected.count(9) == 0
+        assert tx.outbox.count(9).rejected == 0
 
     done = publish(either_hub, part)
     publish(either_hub, part)
@@ -352,7 +351,7 @@ def test_rejected_events_are_kept_once_their_batch_is_published(either_hub: Hub)
     assert (done.batch.events, done.batch.rejected) == (2, 2)
     assert read_numbers(either_hub) == split(2)
     with either_hub.store.read() as tx:
-        rows = tx.rejected.list(9, newest=False)
+        rows = tx.outbox.list_rejected(9, newest=False)
     assert [(row.event_type, row.data, row.key, row.headers, row.partition) for row in rows] == [
         (NAME, '{"n":"x"}', "k", '{"h":"1"}', 0)
     ] * 2
@@ -382,7 +381,7 @@ def test_events_are_placed_and_completed_when_they_are_published(hub: Hub) -> No
     feed, heads = hub.log.heads(name.event_type)
     with hub.store.read() as tx:
         partition = next(number for number, each in enumerate(feed.partition_ids) if heads[each].next_offset)
-        body = tx.events.lines(feed.partition_ids[partition], 0, 1, Frame("", "\n", ""), None).body
+        body = tx.log.read_lines(feed.partition_ids[partition], 0, 1, Frame("", "\n", ""), None).body
     assert json.loads(body)["metadata"]["partition"] == str(partition)
 
 

@@ -9,8 +9,8 @@ from penstock.core.log.cursor import FeedCursor, FeedView, feed_mark, parse_curs
 from penstock.errors import BadPartitionCount, CursorSetNotFound, EventTypeNotFound, GroupKindDiffers, GroupNotFound
 from penstock.hub.groups import Groups
 from penstock.storage import Store
-from penstock.storage.groups import Intervention, Listed, Place, Which
-from penstock.storage.statements import Statements
+from penstock.storage.groups import GroupFilter, GroupSummary, Position, PositionChange
+from penstock.storage.statements import SqlRunner
 from penstock.testing.clock import START_AT, VirtualClock
 from tests.unit.hub.feeds import NAME, create_feed, fill_feed, find_feed, insert_subscription, raise_epochs
 
@@ -89,13 +89,16 @@ def test_groups_are_listed_with_the_event_types_that_they_read(store: Store, gro
     first, second = create_feed(store), create_feed(store, "order.sent")
     for feed, group in ((first, "mine"), (second, "mine"), (second, "yours")):
         groups.store_cursors(feed, group, [(FeedView(1, 0, 1), {0: 7})])
-    mine, yours = Listed("mine", "cursorset", (NAME, "order.sent")), Listed("yours", "cursorset", ("order.sent",))
+    mine, yours = (
+        GroupSummary("mine", "cursorset", (NAME, "order.sent")),
+        GroupSummary("yours", "cursorset", ("order.sent",)),
+    )
 
-    assert groups.list(Which(), 9) == groups.list(Which("order.sent"), 9) == [mine, yours]
-    assert groups.list(Which(NAME), 9) == [mine]
+    assert groups.list(GroupFilter(), 9) == groups.list(GroupFilter("order.sent"), 9) == [mine, yours]
+    assert groups.list(GroupFilter(NAME), 9) == [mine]
     assert groups.find("mine") == mine
     with pytest.raises(EventTypeNotFound):
-        groups.list(Which("unheard.of"), 9)
+        groups.list(GroupFilter("unheard.of"), 9)
 
 
 @pytest.mark.parametrize("name", ["nobody", "", "gr\u00fcn", "\x00"], ids=repr)
@@ -112,7 +115,7 @@ def test_lag_of_a_group_is_measured_by_the_hubs_clock(store: Store, groups: Grou
     insert_subscription(store, "unbegun", feed.id)
     clock.advance(seconds=60)
 
-    late, prompt, unbegun = groups.look(groups.list(Which(), 9))
+    late, prompt, unbegun = groups.look(groups.list(GroupFilter(), 9))
 
     assert (late.behind, prompt.behind, unbegun.behind) == ((7, 58_000_000), (0, 0), None)
     standings = [(each.slice, each.tranche, each.gap) for each in late.standings]
@@ -125,15 +128,15 @@ def test_lag_of_many_groups_takes_two_queries(store: Store, groups: Groups, monk
     for number in range(9):
         groups.store_cursors(feed, f"group {number}", [(FeedView(2, p, 2), {p: 0}) for p in range(2)])
     queries: list[str] = []
-    run = Statements.run
+    run = SqlRunner.run
 
-    def note(statements: Statements, name: str, /, **values: Any) -> Any:
+    def note(statements: SqlRunner, name: str, /, **values: Any) -> Any:
         queries.append(name)
         return run(statements, name, **values)
 
-    monkeypatch.setattr(Statements, "run", note)
+    monkeypatch.setattr(SqlRunner, "run", note)
 
-    assert [each.behind for each in groups.look(groups.list(Which(), 99))] == [TotalLag(2, 0)] * 9
+    assert [each.behind for each in groups.look(groups.list(GroupFilter(), 99))] == [TotalLag(2, 0)] * 9
     assert queries == ["groups_list", "group_standings"]
 
 
@@ -141,14 +144,14 @@ def test_cursors_are_not_stored_under_the_name_of_a_group_of_another_kind(store:
     feed = create_feed(store)
     with store.write() as tx:
         tx.groups.lock("projection", kind="processor", at=START_AT)
-        tx.groups.put("projection", [Place(NAME, "", 0, 1, 7)], START_AT)
+        tx.groups.put("projection", [Position(NAME, "", 0, 1, 7)], START_AT)
 
     with pytest.raises(GroupKindDiffers) as refused:
         groups.store_cursors(feed, "projection", [(FeedView(1, 0, 1), {0: 3})])
 
     assert refused.value.kind == "processor"
     with store.read() as tx:
-        assert tx.positions.find("projection", NAME, "1/0") == {}
+        assert tx.groups.find_positions("projection", NAME, "1/0") == {}
 
 
 def test_deleted_group_loses_its_history_and_a_subscription_is_not_deleted_as_a_group(
@@ -157,9 +160,9 @@ def test_deleted_group_loses_its_history_and_a_subscription_is_not_deleted_as_a_
     feed = create_feed(store)
     groups.store_cursors(feed, "mine", [(FeedView(1, 0, 1), {0: 7})])
     insert_subscription(store, "s1", feed.id)
-    done = Intervention(NAME, "1/0", 0, "reset", 1, 7, 0, None, START_AT)
+    done = PositionChange(NAME, "1/0", 0, "reset", 1, 7, 0, None, START_AT)
     with store.write() as tx:
-        tx.groups.intervene("mine", [done])
+        tx.groups.put("mine", [], START_AT, [done])
     assert [each._replace(id=0) for each in groups.history("mine", before=None, limit=9)] == [done]
 
     groups.delete("mine")
@@ -167,4 +170,4 @@ def test_deleted_group_loses_its_history_and_a_subscription_is_not_deleted_as_a_
         groups.delete("s1")
 
     assert refused.value.reason == "DELETE /subscriptions/s1 deletes it"
-    assert [each.name for each in groups.list(Which(), 9)] == ["s1"]
+    assert [each.name for each in groups.list(GroupFilter(), 9)] == ["s1"]

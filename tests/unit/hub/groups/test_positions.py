@@ -17,9 +17,8 @@ from penstock.errors import (
 )
 from penstock.hub.groups import Groups
 from penstock.storage import Store
-from penstock.storage.groups import Intervention, Place
-from penstock.storage.opening import Opening
-from penstock.storage.store import Position, Tx
+from penstock.storage.groups import GroupFilter, Position, PositionChange
+from penstock.storage.store import AppendPlan, Tx
 from penstock.testing.clock import START_AT, VirtualClock
 from tests.store_contract import database_at
 from tests.unit.hub.feeds import NAME, create_feed, fill_feed, find_feed, insert_subscription, raise_epochs
@@ -40,7 +39,7 @@ def positions(store: Store, clock: VirtualClock) -> Groups:
 
 def read_positions(store: Store, group: str = GROUP) -> dict[int, Position]:
     with store.read() as tx:
-        return dict(tx.positions.find(group, NAME, ""))
+        return dict(tx.groups.find_positions(group, NAME, ""))
 
 
 def test_positions_are_stored_with_the_epoch_of_the_feed(positions: Groups, store: Store) -> None:
@@ -49,8 +48,8 @@ def test_positions_are_stored_with_the_epoch_of_the_feed(positions: Groups, stor
 
     stored = positions.commit(GROUP, "processor", [PositionCommit(NAME, 1, 9), PositionCommit(NAME, 0, 2)])
 
-    assert stored == [Place(NAME, "", 0, epoch, 2), Place(NAME, "", 1, epoch, 9)]
-    assert read_positions(store) == {0: Position(0, epoch, 2), 1: Position(1, epoch, 9)}
+    assert stored == [Position(NAME, "", 0, epoch, 2), Position(NAME, "", 1, epoch, 9)]
+    assert read_positions(store) == {0: Position(NAME, "", 0, epoch, 2), 1: Position(NAME, "", 1, epoch, 9)}
 
 
 def test_position_from_before_a_restored_backup_is_not_the_expected_one(positions: Groups, store: Store) -> None:
@@ -72,7 +71,7 @@ def test_refused_first_commit_creates_no_group(positions: Groups, store: Store) 
         positions.commit(GROUP, "spark", [PositionCommit(NAME, 0, 2, is_conditional=True, expected=1)])
 
     with store.read() as tx:
-        assert tx.groups.find(GROUP) is None
+        assert tx.groups.list(GroupFilter(name=GROUP), 1) == []
 
 
 def test_subscription_is_committed_and_reset_by_its_own_routes(positions: Groups, store: Store) -> None:
@@ -95,15 +94,15 @@ def test_commit_with_an_unknown_outcome_may_be_repeated_unless_it_compares(
 ) -> None:
     class Breaking(ForwardingStore):
         @contextmanager
-        def write(self, *, patient: bool = True, opening: Opening | None = None) -> Iterator[Tx]:
-            with super().write(patient=patient, opening=opening) as tx:
+        def write(self, *, patient: bool = True, plan: AppendPlan | None = None) -> Iterator[Tx]:
+            with super().write(patient=patient, plan=plan) as tx:
                 yield tx
             raise OutcomeUnknown(reason="the connection broke")
 
     del positions
     with pytest.raises(error):
         Groups(Breaking(store), clock).commit(GROUP, "spark", [PositionCommit(NAME, 0, 2, is_conditional=compares)])
-    assert read_positions(store) == {0: Position(0, 1, 2)}
+    assert read_positions(store) == {0: Position(NAME, "", 0, 1, 2)}
 
 
 def test_reset_is_recorded_and_a_dry_run_changes_nothing(positions: Groups, store: Store, clock: VirtualClock) -> None:
@@ -112,20 +111,20 @@ def test_reset_is_recorded_and_a_dry_run_changes_nothing(positions: Groups, stor
     resets = [GroupReset(ResetTarget(offset=5), NAME, 1), GroupReset(ResetTarget("end"), NAME, 0)]
 
     tried = positions.reset(GROUP, resets, "a bug", dry_run=True)
-    assert read_positions(store) == {0: Position(0, 1, 2)}
+    assert read_positions(store) == {0: Position(NAME, "", 0, 1, 2)}
     moved = positions.reset(GROUP, resets, "a bug", dry_run=False)
 
     assert tried == moved
     assert [(each.place, each.came_from) for each in moved] == [
-        (Place(NAME, "", 0, 1, 9), 2),
-        (Place(NAME, "", 1, 1, 5), None),
+        (Position(NAME, "", 0, 1, 9), 2),
+        (Position(NAME, "", 1, 1, 5), None),
     ]
-    assert read_positions(store) == {0: Position(0, 1, 9), 1: Position(1, 1, 5)}
+    assert read_positions(store) == {0: Position(NAME, "", 0, 1, 9), 1: Position(NAME, "", 1, 1, 5)}
     with store.read() as tx:
-        history = [each._replace(id=0) for each in tx.groups.history(GROUP, before=None, limit=9)]
+        history = [each._replace(id=0) for each in tx.groups.list_changes(GROUP, before=None, limit=9)]
     assert history == [
-        Intervention(NAME, "", 1, "reset", 1, None, 5, "a bug", at),
-        Intervention(NAME, "", 0, "reset", 1, 2, 9, "a bug", at),
+        PositionChange(NAME, "", 1, "reset", 1, None, 5, "a bug", at),
+        PositionChange(NAME, "", 0, "reset", 1, 2, 9, "a bug", at),
     ]
 
 
@@ -139,7 +138,7 @@ def test_unknown_group_is_not_reset(positions: Groups, name: str) -> None:
 
 
 def move(
-    positions: Groups, store: Store, kind: str, places: list[Place], *resets: GroupReset
+    positions: Groups, store: Store, kind: str, places: list[Position], *resets: GroupReset
 ) -> dict[tuple[str, str, int], tuple[int | None, int]]:
     """Let a group of that kind have *places*; return where resets would move them from and to."""
     with store.write() as tx:
@@ -149,8 +148,8 @@ def move(
     return {each.place[:3]: (each.came_from, each.place.offset) for each in moved}
 
 
-def a_place(part: str, partition: int, offset: int = 5, *, source: str = NAME, epoch: int = 1) -> Place:
-    return Place(source, part, partition, epoch, offset)
+def a_place(part: str, partition: int, offset: int = 5, *, source: str = NAME, epoch: int = 1) -> Position:
+    return Position(source, part, partition, epoch, offset)
 
 
 def test_reset_moves_all_partitions_of_all_event_types_of_a_processor(positions: Groups, store: Store) -> None:

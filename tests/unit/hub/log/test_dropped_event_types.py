@@ -9,7 +9,7 @@ from penstock.errors import DatabaseUnavailable
 from penstock.hub.admin import sweeping
 from penstock.hub.admin.sweeping import Sweeper
 from penstock.storage import Store
-from penstock.storage.store import Frame
+from penstock.storage.log.events import Frame
 from tests.unit.hub.feeds import NAME, create_feed
 from tests.unit.hub.forwarding import ForwardingStore
 from tests.unit.hub.numbering import a_publish, settle
@@ -28,7 +28,7 @@ class Writes:
 
     def __call__(self, number: int) -> None:
         with self._store.read() as tx:
-            left = tx.events.lines(self._partition_id, 0, ROWS, Frame("", "", ""), None).scanned
+            left = tx.log.read_lines(self._partition_id, 0, ROWS, Frame("", "", ""), None).scanned
         with self._more:
             self.left.append(left)
             self._more.notify_all()
@@ -47,7 +47,7 @@ def writes(forwarding: ForwardingStore, store: Store) -> Writes:
     feed = create_feed(store)
     settle(store, a_publish(feed, "a" * ROWS))
     with store.write() as tx:
-        tx.feeds.delete(NAME)
+        tx.registry.delete(NAME)
     writes = forwarding.at_write = Writes(store, feed.partition_ids[0])
     return writes
 

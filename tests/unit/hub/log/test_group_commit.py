@@ -51,7 +51,7 @@ def test_receipt_time_of_a_partition_never_goes_back(log: Log, store: Store) -> 
         log.clock.advance(seconds=seconds)
         read_next_offsets(log.submit(a_publish(log.feed, "a")))
         with store.read() as tx:
-            [head] = tx.events.heads(log.feed.partition_ids).values()
+            [head] = tx.log.find_heads(log.feed.partition_ids).values()
         received.append((head.received_at - START_AT) // 1_000_000)
 
     assert received == [5, 5, 5]
@@ -162,7 +162,7 @@ def test_request_is_prepared_again_after_one_of_its_partitions_was_changed(log: 
     def grow(number: int) -> None:
         if number == 1:
             with store.write() as tx:
-                tx.feeds.update(feed, EventType.parse(an_event_type("another", partition_count=2)), START_AT)
+                tx.registry.update(feed, EventType.parse(an_event_type("another", partition_count=2)), START_AT)
 
     [published] = [each.result(300) for each in log.queue(a_publish(feed, "a"), at_write=grow)]
 

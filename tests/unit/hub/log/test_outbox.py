@@ -16,7 +16,7 @@ from penstock.hub.log.log import not_settled
 from penstock.hub.log.outbox import RowGoneError, reject_row, take_rows
 from penstock.hub.log.read import WantedPartition
 from penstock.storage import Store, open_store
-from penstock.storage.outbox import RejectedRow
+from penstock.storage.log.outbox import RejectedRow
 from penstock.storage.store import Tx
 from penstock.testing.clock import VirtualClock
 from penstock.testing.factories import a_new_event, an_event_type
@@ -37,7 +37,7 @@ def small_moves(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def read_rejected(store: Store) -> list[RejectedRow]:
     with store.read() as tx:
-        return list(tx.rejected.list(100, newest=False))
+        return list(tx.outbox.list_rejected(100, newest=False))
 
 
 # Before a publish
@@ -145,7 +145,7 @@ def test_rows_of_the_named_event_types_are_taken_in_their_order(store: Store, cl
     with store.write() as tx:
         moved = take_data(tx, clock, ["b", "c", "a"])
         assert moved == [[b'{"n":0}', b'{"n":1}'], [b"{}"], [b"{}"]], "by name, so that locks have one order"
-        assert tx.outbox.waiting(None) == [NAME]
+        assert tx.outbox.find_waiting(None) == [NAME]
 
 
 @pytest.mark.usefixtures("feed")
@@ -171,7 +171,7 @@ def test_event_type_behind_a_full_transaction_is_still_known_to_wait(store: Stor
 
     assert moved.left is not None
     with store.read() as tx:
-        assert moved.left.name in tx.outbox.waiting(None)
+        assert moved.left.name in tx.outbox.find_waiting(None)
 
 
 def test_unpublishable_rows_are_rejected_with_a_reason_and_the_others_taken(store: Store, clock: VirtualClock) -> None:
@@ -230,7 +230,7 @@ def test_row_that_another_hub_has_moved_is_not_rejected(store: Store, clock: Vir
 
     assert read_rejected(store) == []
     with store.read() as tx:
-        assert len(tx.outbox.waiting([NAME])) == others
+        assert len(tx.outbox.find_waiting([NAME])) == others
 
 
 # Before a read

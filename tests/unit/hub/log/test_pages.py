@@ -28,7 +28,7 @@ from penstock.hub.log.read import (
 )
 from penstock.hub.log.request import append_rows, lock_heads
 from penstock.storage import Store
-from penstock.storage.store import CHUNK_BYTES, DELETION, Block, KindFilter
+from penstock.storage.log.events import CHUNK_BYTES, DELETION, Block, KindFilter
 from penstock.testing.clock import START_AT
 from penstock.testing.factories import a_new_event
 from tests.unit.hub.feeds import JOINED, NAME, a_feed, create_feed, find_feed, make_heads, prepare_events
@@ -376,9 +376,9 @@ def test_events_removed_during_a_read_are_an_error_and_never_skipped(store: Stor
     fill(store, 10)
     lines, columns = (reader.open(NAME, None, wanted(0), 10) for _ in range(2))
     with store.write() as tx:
-        tx.feeds.delete(NAME)
+        tx.registry.delete(NAME)
     with store.write() as tx:
-        tx.feeds.purge(4)
+        tx.registry.sweep(4)
 
     with pytest.raises(CursorExpired, match="removed while they were being read"):
         reader.next_lines(lines, lines.tracks[0], JOINED)
@@ -392,7 +392,7 @@ def write(store: Store, keys: Sequence[str | None], *kinds: str | None, **defini
     with store.write() as tx:
         for at, key in enumerate(keys):
             row = (key, kinds[at] if at < len(kinds) else None, None, b"%d" % at)
-            tx.events.append([Block(feed.partition_ids[0], at, START_AT + at // 2 * 1_000_000, [row])])
+            tx.log.append([Block(feed.partition_ids[0], at, START_AT + at // 2 * 1_000_000, [row])])
     return Reader(store)
 
 

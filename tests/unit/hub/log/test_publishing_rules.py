@@ -21,7 +21,7 @@ from penstock.errors import (
 from penstock.hub.batches.batches import InvalidUploadLine, separate_invalid
 from penstock.hub.log import publish
 from penstock.hub.log.publish import NewEvents, Prepared, Unpublishable, parse_headers
-from penstock.storage.store import DELETION
+from penstock.storage.log.events import DELETION
 from penstock.testing.clock import START_AT
 from penstock.testing.factories import a_business_event, a_data_event, a_new_event, an_event
 from tests.unit.hub.feeds import NAME, a_feed

@@ -208,7 +208,7 @@ def test_drop_of_an_event_type_by_another_process_wakes_its_readers_alone(
     watch.wait({dropped.partition_ids[0]: 0}, waiter)
     watch.wait({kept.partition_ids[0]: 0}, another)
     with other.write() as tx:
-        tx.feeds.delete(NAME)
+        tx.registry.delete(NAME)
 
     waiter.await_wake()
 

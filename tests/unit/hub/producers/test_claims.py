@@ -28,9 +28,8 @@ from penstock.hub.producers import sequencing
 from penstock.hub.producers.producers import RACES_MAX, Expiry, Producers, expire, new_group
 from penstock.hub.producers.sequencing import BatchPresence
 from penstock.storage import Store
-from penstock.storage.producer_rows import SqlProducers
-from penstock.storage.producers import Window
-from penstock.storage.sqlite.events import SqliteEvents
+from penstock.storage.producers import BatchWindow, ProducerRepository
+from penstock.storage.sqlite.log.events import SqliteLog
 from penstock.testing.clock import START_AT, VirtualClock
 from tests.unit.hub.feeds import NAME, create_feed
 from tests.unit.hub.forwarding import ForwardingStore
@@ -85,7 +84,7 @@ def test_producer_is_found_with_its_state_its_window_and_its_expiry(producers: P
     found = producers.find(G)
 
     assert (found.producer.state, found.producer.name) == (ProducerState(3, 0, 5, 8, EpochEnd(2, 2, 2)), "g")
-    assert (found.window, found.expires_at) == (Window(2, 0), EXPIRES_AT)
+    assert (found.window, found.expires_at) == (BatchWindow(2, 0, EpochEnd(3, 5, 8)), EXPIRES_AT)
 
 
 def test_pinned_and_expired_producers_have_no_expiry(producers: Producers, store: Store, feed: StoredFeed) -> None:
@@ -248,13 +247,13 @@ def test_new_producer_is_inserted_under_the_lock_of_its_partition(
 
         return call
 
-    for kind, name in ((SqlProducers, "lock"), (SqliteEvents, "lock_heads"), (SqlProducers, "insert")):
+    for kind, name in ((ProducerRepository, "find"), (SqliteLog, "find_heads"), (ProducerRepository, "insert")):
         monkeypatch.setattr(kind, name, note(name, getattr(kind, name)))
 
     producers.claim(ProducerName(NAME, 1, "h"), EpochClaim())
 
     key = (feed.partition_ids[1], "h")
-    assert calls == [("lock", [key]), ("lock_heads", [key[0]]), ("insert", key)]
+    assert calls == [("find", [key]), ("find_heads", [key[0]]), ("insert", key)]
 
 
 def test_concurrent_claims_have_an_epoch_each(producers: Producers) -> None:
@@ -271,19 +270,19 @@ def test_concurrent_claims_have_an_epoch_each(producers: Producers) -> None:
     assert epochs == list(range(5 * claimers))
 
 
-@pytest.mark.parametrize("method", ["lock", "insert"])
+@pytest.mark.parametrize("method", ["find", "insert"])
 @pytest.mark.parametrize("times", [1, RACES_MAX - 1, RACES_MAX])
 def test_claim_that_loses_a_race_is_repeated_up_to_a_limit(
     producers: Producers, monkeypatch: pytest.MonkeyPatch, method: str, times: int
 ) -> None:
-    own, lost = getattr(SqlProducers, method), {"lock": {}, "insert": None}[method]
+    own, lost = getattr(ProducerRepository, method), {"find": {}, "insert": None}[method]
     calls = []
 
     def lose(*args: Any, **options: Any) -> Any:
         calls.append(args)
         return lost if len(calls) <= times else own(*args, **options)
 
-    monkeypatch.setattr(SqlProducers, method, lose)
+    monkeypatch.setattr(ProducerRepository, method, lose)
 
     if times < RACES_MAX:
         assert producers.claim(H, EpochClaim()).producer.state.epoch == 0

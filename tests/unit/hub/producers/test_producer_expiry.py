@@ -62,7 +62,7 @@ def sweep(sweeper: Sweeper, forwarding: ForwardingStore, at_write: Callable[[], 
     """Sweep everything that there is; the test may interfere before each write."""
     last = create_feed(forwarding, "last").partition_ids[0]
     with forwarding.write() as tx:
-        tx.feeds.delete("last")
+        tx.registry.delete("last")
     rests, remove_some = threading.Event(), sweeper._remove_some
 
     def remove() -> bool:
@@ -181,7 +181,7 @@ def test_producers_of_a_dropped_event_type_are_removed_with_it(
             settle(store, a_batch(feed, 0, 0, "a", group=group, partition=partition))
     change(store, feed, "b", is_pinned=True)
     with store.write() as tx:
-        tx.feeds.delete(NAME)
+        tx.registry.delete(NAME)
 
     sweep(sweeper, forwarding)
 

@@ -23,7 +23,7 @@ def tighten_schema(store: Store) -> None:
     definition = {"type": "json_schema", "schema": schema, "version": "2.0.0"}
     feed = find_feed(store)
     with store.write() as tx:
-        tx.feeds.update(feed, EventType.of(feed.event_type.definition | {"schema": definition}, 1), START_AT)
+        tx.registry.update(feed, EventType.of(feed.event_type.definition | {"schema": definition}, 1), START_AT)
 
 
 def test_batch_is_decided_about_by_the_one_of_its_producer_before(log: Log) -> None:

@@ -371,8 +371,10 @@ def test_producers_are_locked_sorted_after_all_event_types_of_the_transaction(
     asked: list[Any] = []
 
     with store.write() as tx:
-        lock = tx.producers.lock
-        monkeypatch.setattr(tx.producers, "lock", lambda *given: (asked.extend(given), lock(*given))[1])
+        find = tx.producers.find
+        monkeypatch.setattr(
+            tx.producers, "find", lambda keys, *, lock: (asked.extend([keys, lock]), find(keys, lock=lock))[1]
+        )
         judge(tx, requests, [prepare_events(other, *make_events("m", 1))])
 
     (first, second), last = feed.partition_ids, third.partition_ids[0]
@@ -385,7 +387,7 @@ def test_producers_are_locked_sorted_after_all_event_types_of_the_transaction(
 def test_batch_for_a_removed_partition_is_stale_and_nothing_is_written(store: Store, feed: StoredFeed) -> None:
     other = create_feed(store, "another")
     with store.write() as tx:
-        tx.feeds.delete("another")
+        tx.registry.delete("another")
     gone, kept = a_batch(other, 0, 0, "a"), a_batch(feed, 3, 5, "f")
 
     with pytest.raises(StaleError) as raised:

@@ -26,8 +26,7 @@ from penstock.hub.admin.settings import Settings
 from penstock.hub.hub import Hub
 from penstock.hub.registry import Registry
 from penstock.storage import Store
-from penstock.storage.groups import Which
-from penstock.storage.store import Position
+from penstock.storage.groups import GroupFilter, Position
 from penstock.testing.clock import START_AT, VirtualClock
 from penstock.testing.factories import a_new_event, an_event_type
 from tests.unit.hub.feeds import NAME, create_feed, insert_subscription, into_outbox, make_registry, recreate_feed
@@ -300,7 +299,7 @@ def test_load_replaces_the_recalled_event_type(registry: Registry, store: Store)
     assert registry.load(NAME).partition_count == registry.recall(NAME).partition_count == 4
 
     with store.write() as tx:
-        tx.feeds.delete(NAME)
+        tx.registry.delete(NAME)
     with pytest.raises(EventTypeNotFound):
         registry.load(NAME)
     assert not registry.knows(NAME)
@@ -368,7 +367,7 @@ def test_change_found_by_an_append_is_remembered_for_the_next_publish(
     assert forwarding.writes == before + 1
 
     with store.write() as tx:
-        tx.feeds.delete(NAME)
+        tx.registry.delete(NAME)
     with pytest.raises(EventTypeNotFound):
         hub.log.publish(NAME, [a_new_event(partition=0)])
     assert not hub.registry.is_light(NAME, 1)
@@ -441,7 +440,8 @@ def let_read(hub: Hub, kind: str, *groups: str) -> None:
         if kind == "subscription":
             insert_subscription(hub.store, group, hub.registry.load(NAME).id)
         with hub.store.write() as tx:
-            tx.positions.store(group, NAME, "1/0", [Position(0, 1, 0)], kind=kind, at=START_AT)
+            tx.groups.lock(group, kind=kind, at=START_AT, shared=True)
+            tx.groups.put(group, [Position(NAME, "1/0", 0, 1, 0)], START_AT)
 
 
 def test_event_type_of_a_subscription_is_not_deleted(hub: Hub) -> None:
@@ -454,7 +454,7 @@ def test_event_type_of_a_subscription_is_not_deleted(hub: Hub) -> None:
 
     assert refused.value.fields == {"event_type": NAME, "subscriptions": ["a", "b"]}
     assert hub.registry.load(NAME).name == NAME
-    assert len(hub.groups.list(Which(NAME), 9)) == 3
+    assert len(hub.groups.list(GroupFilter(NAME), 9)) == 3
     hub.registry.delete("order.sent")
 
 
@@ -465,6 +465,6 @@ def test_deletion_of_an_event_type_removes_the_positions_of_its_readers(hub: Hub
 
     hub.registry.delete(NAME)
 
-    assert not any(each.sources for each in hub.groups.list(Which(), 9))
+    assert not any(each.sources for each in hub.groups.list(GroupFilter(), 9))
     with pytest.raises(EventTypeNotFound):
         hub.registry.load(NAME)

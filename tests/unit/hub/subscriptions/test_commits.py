@@ -19,8 +19,7 @@ from penstock.errors import (
 )
 from penstock.hub.subscriptions.commits import Commit, Commits, Moved
 from penstock.storage import Store, open_store
-from penstock.storage.opening import Opening
-from penstock.storage.store import Tx
+from penstock.storage.store import AppendPlan, Tx
 from penstock.testing.clock import START_AT, VirtualClock
 from tests.unit.hub.forwarding import ForwardingStore, Gate
 from tests.unit.hub.subscribing import (
@@ -190,8 +189,8 @@ def test_partition_of_another_stream_or_of_none_cannot_be_committed(scene: Scene
     scene.sessions.end(scene.sub, second, an_end(hold_seconds=60, **{f"p{theirs[1]}": 7}))
     scene.end(**{f"p{1 - theirs[1]}": 7})
     with scene.store.write() as tx:
-        free = [slot._replace(owner=None) for slot in tx.subscriptions.slots(scene.sub) if slot.place == theirs]
-        tx.subscriptions.put(scene.sub, free)
+        free = [slot._replace(owner=None) for slot in tx.subscriptions.list_slots(scene.sub) if slot.place == theirs]
+        tx.subscriptions.put_slots(scene.sub, free)
     with pytest.raises(CommitRefused, match="this stream does not have it"):
         scene.commit(Commit(theirs, 1))
 
@@ -277,7 +276,9 @@ def test_ended_stream_releases_each_partition_once_it_is_committed(scene: Scene)
 
 def test_commit_resets_the_failures_of_its_own_partition(scene: Scene) -> None:
     with scene.store.write() as tx:
-        tx.subscriptions.put(scene.sub, [slot._replace(failed=2) for slot in tx.subscriptions.slots(scene.sub)])
+        tx.subscriptions.put_slots(
+            scene.sub, [slot._replace(failed=2) for slot in tx.subscriptions.list_slots(scene.sub)]
+        )
 
     scene.commit(Commit(P, 1))
 
@@ -287,8 +288,8 @@ def test_commit_resets_the_failures_of_its_own_partition(scene: Scene) -> None:
 def test_parked_events_are_acknowledged_by_their_token_and_move_no_position(scene: Scene) -> None:
     with scene.store.write() as tx:
         for key, at in (("a", 3), ("a", 5), ("b", 4)):
-            tx.parked.park(scene.sub, P, key, at, attempts=2, at=START_AT)
-        a, b = tx.parked.list(scene.sub)
+            tx.subscriptions.park(scene.sub, P, key, at, attempts=2, at=START_AT)
+        a, b = tx.subscriptions.list_parked(scene.sub)
 
     assert scene.commit(Commit(P, 90, parked_token_of(scene.secret, ParkedSpan(a.id, 3)))) == [True]
 
@@ -368,8 +369,8 @@ class Breaking(ForwardingStore):
     is_broken = False
 
     @contextmanager
-    def write(self, *, patient: bool = True, opening: Opening | None = None) -> Iterator[Tx]:
-        with super().write(patient=patient, opening=opening) as tx:
+    def write(self, *, patient: bool = True, plan: AppendPlan | None = None) -> Iterator[Tx]:
+        with super().write(patient=patient, plan=plan) as tx:
             yield tx
         if not self.is_broken:
             self.is_broken = True

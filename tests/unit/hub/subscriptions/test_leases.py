@@ -27,7 +27,7 @@ from penstock.hub.subscriptions.sessions import (
 )
 from penstock.storage import Store
 from penstock.storage.store import Tx
-from penstock.storage.subscriptions import Session, Slot, Subscription
+from penstock.storage.subscriptions import StoredSession, StoredSlot, StoredSubscription
 from tests.unit.hub.forwarding import ForwardingStore
 from tests.unit.hub.subscribing import P, Q, open_stream, sessions_of, subscribe, subscribed
 
@@ -129,7 +129,7 @@ def test_own_commit_during_a_look_causes_no_other_look(scene: Scene) -> None:
 
         subscriptions: Any
 
-        def revisions(self, known: Collection[str]) -> Mapping[str, int]:
+        def find_revisions(self, known: Collection[str]) -> Mapping[str, int]:
             for n in (1, 2):
                 scene.commit(n)
             return {scene.sub: 1} if known else {}
@@ -177,7 +177,7 @@ def test_stream_that_joins_after_a_change_since_its_begin_hears_of_it(scene: Sce
 def test_streams_of_a_deleted_subscription_look_once(scene: Scene) -> None:
     stream = scene.join()
     with scene.store.write() as tx:
-        tx.subscriptions.delete(scene.sub)
+        tx.groups.delete(scene.sub)
 
     assert scene.look()
     assert not scene.look()
@@ -207,7 +207,7 @@ def test_all_subscriptions_are_looked_up_in_one_query(scene: Scene) -> None:
     class Asked:
         class subscriptions:  # noqa: N801
             @staticmethod
-            def revisions(ids: Mapping[str, int]) -> dict[str, int]:
+            def find_revisions(ids: Mapping[str, int]) -> dict[str, int]:
                 calls.append(ids)
                 return dict.fromkeys(ids, 1)
 
@@ -517,18 +517,18 @@ def test_stream_that_cannot_be_closed_is_closed_later_and_delays_no_other(scene:
 NOW = 10 * LEASE_US
 
 
-def a_session(**members: Any) -> Session:
-    given = dict.fromkeys(Session._fields) | {"id": "a", "commit_ms": 60_000, "seen_at": NOW}
-    return Session(**given | members)  # type: ignore[arg-type]
+def a_session(**members: Any) -> StoredSession:
+    given = dict.fromkeys(StoredSession._fields) | {"id": "a", "commit_ms": 60_000, "seen_at": NOW}
+    return StoredSession(**given | members)  # type: ignore[arg-type]
 
 
-def a_slot(sent: int | None = None) -> Slot:
-    return Slot(**dict.fromkeys(Slot._fields) | {"place": P, "owner": "a", "sent": sent})  # type: ignore[arg-type]
+def a_slot(sent: int | None = None) -> StoredSlot:
+    return StoredSlot(**dict.fromkeys(StoredSlot._fields) | {"place": P, "owner": "a", "sent": sent})  # type: ignore[arg-type]
 
 
-def a_look(session: Session, sent: int | None = None, resetting_until: int | None = None) -> Look:
-    given = dict.fromkeys(Subscription._fields) | {"id": "s", "resetting_until": resetting_until}
-    return Look(Subscription(**given), [a_slot(sent)], [session], (), NOW)  # type: ignore[arg-type]
+def a_look(session: StoredSession, sent: int | None = None, resetting_until: int | None = None) -> Look:
+    given = dict.fromkeys(StoredSubscription._fields) | {"id": "s", "resetting_until": resetting_until}
+    return Look(StoredSubscription(**given), [a_slot(sent)], [session], (), NOW)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from penstock.hub.subscriptions.sessions import GIVEN_BACK, STOPPING, TIME_OVER
 from penstock.hub.subscriptions.slots import begin, existing
 from penstock.hub.subscriptions.stream import PAUSE_SECONDS, Stream
 from penstock.storage import Store
-from penstock.storage.groups import Intervention
-from penstock.storage.parked import Parked
+from penstock.storage.groups import PositionChange
+from penstock.storage.subscriptions import StoredParkedKey
 from penstock.testing.clock import START_AT, VirtualClock
 from tests.promises.scene import until
 from tests.store_contract import database_at
@@ -55,18 +55,22 @@ def sub(store: Store) -> str:
 def park(store: Store, sub: str, key: str | None = "a", *waiting: int) -> int:
     """Park a key with events that the position has passed, by default the first one; return its id."""
     with store.write() as tx:
-        begun = begin(tx, existing(sub, tx.subscriptions.lock(sub)), 0)
+        begun = begin(tx, existing(sub, tx.subscriptions.find(sub, lock=True)), 0)
         for each in waiting or (0,):
-            tx.parked.park(sub, P, key, each, attempts=2, at=0)
+            tx.subscriptions.park(sub, P, key, each, attempts=2, at=0)
         passed = max(waiting or (0,)) + 1
-        tx.subscriptions.move(sub, {P: max(passed, *(slot.offset for slot in begun if slot.place == P))}, 0)
-        return tx.parked.list(sub)[-1].id
+        [slot] = [slot for slot in begun if slot.place == P]
+        tx.groups.put(sub, [slot._replace(offset=max(passed, slot.offset)).position], 0)
+        return tx.subscriptions.list_parked(sub)[-1].id
 
 
 def read_waiting(store: Store, sub: str) -> dict[str | None, list[int]]:
     """Return the waiting events of each key."""
     with store.read() as tx:
-        return {each.key: list(tx.parked.offsets(each.id, after=-1, limit=99)) for each in tx.parked.list(sub)}
+        return {
+            each.key: list(tx.subscriptions.list_parked_offsets(each.id, after=-1, limit=99))
+            for each in tx.subscriptions.list_parked(sub)
+        }
 
 
 def remove_first_event(store: Store) -> None:
@@ -141,8 +145,7 @@ def test_parked_event_without_a_key_holds_back_no_other(hub: Played, store: Stor
     hub.publish(1, 2, keys="..")
     park(store, sub, None, 0)
     hub.sessions.end(sub, open_stream(hub.sessions, sub).session.id, an_end())
-    with store.write() as tx:
-        tx.subscriptions.move(sub, {P: 1}, 0)
+    move(store, sub, p0=1)
 
     assert deliver(hub.stream(sub, batch_limit=1)) == ["0:2[2] Stream started"]
     assert read_waiting(store, sub) == {None: [0]}
@@ -150,7 +153,7 @@ def test_parked_event_without_a_key_holds_back_no_other(hub: Played, store: Stor
 
 def test_partition_without_parked_keys_causes_no_write(hub: Played, store: Store, sub: str) -> None:
     with store.write() as tx:
-        tx.parked.park(sub, Q, "a", 0, attempts=2, at=0)
+        tx.subscriptions.park(sub, Q, "a", 0, attempts=2, at=0)
     hub.publish(1, keys="a")
     stream = hub.stream(sub, batch_limit=1)
     before = hub.store.writes
@@ -166,8 +169,8 @@ def test_event_of_a_key_that_was_acknowledged_elsewhere_is_sent(hub: Played, sto
     stream = hub.stream(sub, batch_limit=1)
     deliver(stream)
     with store.write() as tx:
-        tx.subscriptions.lock(sub)
-        tx.parked.acknowledge(parked_id, 0)
+        tx.subscriptions.find(sub, lock=True)
+        tx.subscriptions.acknowledge_parked({parked_id: 0})
     hub.publish(2, 3, keys="ab")
 
     assert deliver(stream) == ["0:2[2] Stream started", "0:3[3]"]
@@ -182,7 +185,7 @@ def test_key_that_is_parked_again_under_another_id_waits(hub: Played, store: Sto
     stream = hub.stream(sub, batch_limit=1)
     deliver(stream)
     with store.write() as tx:
-        tx.parked.clear(sub, P)
+        tx.subscriptions.acknowledge_parked({first: 99})
     assert park(store, sub) != first
     stream.changed()
     hub.publish(2, keys="a")
@@ -297,7 +300,7 @@ def test_retried_events_left_uncommitted_are_parked_again_and_count_as_a_failure
 
     close(stream, reason)
 
-    again = Parked(parked_id, P, "a", 3, 0, False, 1, 0, 0)
+    again = StoredParkedKey(parked_id, P, "a", 3, 0, False, 1, 0, 0)
     if reason in (STOPPING, TIME_OVER, DONE):
         again = again._replace(attempts=2, is_retried=True)
     assert hub.sessions.look(sub, counts=True).parked == [again]
@@ -422,7 +425,7 @@ def full(hub: Played, store: Store, sub: str) -> str:
     hub.publish(0, 1, 2, 3, keys="aba.")
     with store.write() as tx:
         for at, key in enumerate(["a", "b", "a", None]):
-            tx.parked.park(sub, P, key, at, attempts=2, at=START_AT)
+            tx.subscriptions.park(sub, P, key, at, attempts=2, at=START_AT)
     move(store, sub, p0=4)
     return sub
 
@@ -465,24 +468,24 @@ def test_skipped_key_waits_no_longer_and_is_recorded_with_its_reason(parking: Pa
 
     assert [each.key for each in parking.list(full)] == ["b"]
     with store.read() as tx:
-        history = [each._replace(id=0) for each in tx.groups.history(full, before=None, limit=9)]
+        history = [each._replace(id=0) for each in tx.groups.list_changes(full, before=None, limit=9)]
     assert history == [
-        Intervention(NAME, "", 0, "skipped", 1, 3, 4, "broken, too", START_AT),
-        Intervention(NAME, "", 0, "skipped", 1, 0, 3, "broken by us (key a)", START_AT),
+        PositionChange(NAME, "", 0, "skipped", 1, 3, 4, "broken, too", START_AT),
+        PositionChange(NAME, "", 0, "skipped", 1, 0, 3, "broken by us (key a)", START_AT),
     ]
 
 
 def test_skipped_key_keeps_events_ahead_of_the_position_for_a_retry(parking: Parking, store: Store, full: str) -> None:
     a = parking.list(full)[0]
     with store.write() as tx:
-        tx.parked.add({a.id: [90, 91]})
+        tx.subscriptions.add_parked({a.id: [90, 91]})
 
     parking.skip(full, a.id, "broken by us")
 
     left = parking.find(full, a.id)
     assert (left.first, left.last, left.is_retried) == (90, 91, True)
     with store.read() as tx:
-        [done] = tx.groups.history(full, before=None, limit=9)
+        [done] = tx.groups.list_changes(full, before=None, limit=9)
     assert (done.came_from, done.went_to) == (a.first, read_offsets(store, full)[0])
 
 

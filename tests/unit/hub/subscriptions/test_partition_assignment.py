@@ -22,9 +22,9 @@ from penstock.errors import (
 )
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.sessions import LEASE_SECONDS, Sessions
-from penstock.hub.subscriptions.slots import grow
+from penstock.hub.subscriptions.slots import existing, grow
 from penstock.storage import Store, Tx, open_store
-from penstock.storage.opening import Opening
+from penstock.storage.store import AppendPlan
 from penstock.testing.clock import START_AT, VirtualClock
 from penstock.testing.factories import an_event_type
 from tests.unit.hub.feeds import NAME, find_feed
@@ -140,7 +140,7 @@ def test_added_partitions_begin_at_their_beginning_and_are_shared(store: Store, 
 
     with store.write() as tx:
         feed = find_feed(store)
-        tx.feeds.update(feed, EventType.parse(an_event_type(NAME, partition_count=4)), START_AT)
+        tx.registry.update(feed, EventType.parse(an_event_type(NAME, partition_count=4)), START_AT)
         grow(tx, feed, 4, START_AT)
     assert read_offsets(store, sub) == [5, 6, 0, 0]
     assert read_owners(store, sub) == [first, first, None, None]
@@ -186,9 +186,9 @@ def test_streams_that_come_and_go_at_once_never_share_a_partition(either_store: 
             except NoFreeSlots:
                 continue
             with store.write() as tx:
-                tx.subscriptions.lock(sub)  # Between two statements alone others come and go.
-                known = {each.id for each in tx.subscriptions.sessions(sub)}
-                slots = tx.subscriptions.slots(sub)
+                tx.subscriptions.find(sub, lock=True)  # Between two statements alone others come and go.
+                known = {each.id for each in tx.subscriptions.list_sessions(sub)}
+                slots = tx.subscriptions.list_slots(sub)
             assert {slot.owner for slot in slots} <= known, "the owner of a partition is there"
             sessions.release(sub, own, [slot.place for slot in slots])
             sessions.end(sub, own, an_end())
@@ -208,8 +208,8 @@ def test_streams_that_come_and_go_at_once_never_share_a_partition(either_store: 
 def test_look_behind_a_lock_is_only_unavailable_when_its_transaction_is_in_doubt(store: Store, sub: str) -> None:
     class Breaking(ForwardingStore):
         @contextmanager
-        def write(self, *, patient: bool = True, opening: Opening | None = None) -> Iterator[Tx]:
-            with super().write(patient=patient, opening=opening) as tx:
+        def write(self, *, patient: bool = True, plan: AppendPlan | None = None) -> Iterator[Tx]:
+            with super().write(patient=patient, plan=plan) as tx:
                 yield tx
             raise OutcomeUnknown(reason="the connection broke")
 
@@ -397,7 +397,7 @@ def test_extension_begins_the_time_to_commit_again(either_store: Store, migrated
     sessions.extend(sub, first)
 
     with either_store.read() as tx:
-        now = tx.subscriptions.now()
+        now = tx.now()
     held_until = sessions.look(sub).sessions[0].holds_until
     assert held_until is not None
     assert 5000 < (held_until - now) / 1e6 <= 6000
@@ -483,23 +483,25 @@ def test_streams_of_a_deleted_subscription_end_in_silence(sessions: Sessions) ->
 def test_only_the_owner_sets_events_ahead_of_the_position_aside(store: Store, sub: str, sessions: Sessions) -> None:
     own = begin(sessions, sub)
     with store.write() as tx:
-        tx.parked.park(sub, P, "a", 3, attempts=2, at=START_AT)
-        [parked] = tx.parked.list(sub)
+        tx.subscriptions.park(sub, P, "a", 3, attempts=2, at=START_AT)
+        [parked] = tx.subscriptions.list_parked(sub)
     move(store, sub, p0=5)
 
     assert set(sessions.set_aside(sub, own, {parked.id: [4, 6], parked.id + 1: [7]})) == {parked.id}
     assert set(sessions.set_aside(sub, "a former owner", {parked.id: [8]})) == {parked.id}
 
     with store.read() as tx:
-        assert tx.parked.offsets(parked.id, after=-1, limit=9) == [3, 6]
+        assert tx.subscriptions.list_parked_offsets(parked.id, after=-1, limit=9) == [3, 6]
 
 
 def test_no_stream_begins_during_a_reset(store: Store, sub: str, sessions: Sessions) -> None:
     with store.write() as tx:
-        tx.subscriptions.reset_until(sub, 1 << 60)
+        subscription = existing(sub, tx.subscriptions.find(sub, lock=True))
+        tx.subscriptions.update(subscription._replace(resetting_until=1 << 60))
     with pytest.raises(ResetUnderWay):
         begin(sessions, sub)
 
     with store.write() as tx:
-        tx.subscriptions.reset_until(sub, 1)
+        subscription = existing(sub, tx.subscriptions.find(sub, lock=True))
+        tx.subscriptions.update(subscription._replace(resetting_until=1))
     begin(sessions, sub)

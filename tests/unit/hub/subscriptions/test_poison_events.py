@@ -13,8 +13,8 @@ from penstock.errors import DatabaseUnavailable
 from penstock.hub.subscriptions.commits import Commit
 from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS
 from penstock.storage import Store, open_store
-from penstock.storage.groups import Intervention
-from penstock.storage.opening import Opening
+from penstock.storage.groups import PositionChange
+from penstock.storage.store import AppendPlan
 from penstock.testing.clock import START_AT
 from tests.store_contract import database_at
 from tests.store_contract.producers_together import until_waiting
@@ -51,7 +51,7 @@ def hub(store: Store) -> Iterator[Played]:
 def read_letters(store: Store) -> list[dict[str, Any]]:
     """Return the dead letters."""
     with store.read() as tx:
-        feed = tx.feeds.find(DEAD_LETTERS)
+        feed = tx.registry.find(DEAD_LETTERS)
     lines = [] if feed is None else [each for number in feed.partition_ids for each in read_data(store, number)]
     return [json.loads(line) for line in lines]
 
@@ -92,8 +92,8 @@ def give_up(hub: Played, sub: str) -> list[int]:
     session = hub.sessions.open(sub, frozenset(), batch_limit=2, commit_ms=1_000).session
     hub.sessions.end(sub, session.id, an_end())
     with hub.store.write() as tx:
-        p, *others = tx.subscriptions.slots(sub)
-        tx.subscriptions.put(sub, [p._replace(failed=2, single_until=99), *others])
+        p, *others = tx.subscriptions.list_slots(sub)
+        tx.subscriptions.put_slots(sub, [p._replace(failed=2, single_until=99), *others])
     hub.sessions.open(sub, frozenset(), batch_limit=2, commit_ms=1_000)
     return read_offsets(hub.store, sub)
 
@@ -119,9 +119,9 @@ def test_poison_event_is_found_by_single_events_and_given_up(
     assert read_offsets(store, sub) == [3]
     assert read_parked(hub, sub) == parked
     with store.read() as tx:
-        assert (tx.feeds.find(DEAD_LETTERS) is not None) == (policy == KEEP)
-        history = [each._replace(id=0) for each in tx.groups.history(sub, before=None, limit=10)]
-    assert history == [Intervention(NAME, "", 0, "skipped", 1, 1, 2, each, START_AT) for each in reasons]
+        assert (tx.registry.find(DEAD_LETTERS) is not None) == (policy == KEEP)
+        history = [each._replace(id=0) for each in tx.groups.list_changes(sub, before=None, limit=10)]
+    assert history == [PositionChange(NAME, "", 0, "skipped", 1, 1, 2, each, START_AT) for each in reasons]
 
 
 def test_dead_letter_has_the_event_and_letters_of_all_subscriptions_share_a_feed(hub: Played, store: Store) -> None:
@@ -168,8 +168,8 @@ def test_dead_letter_is_stored_in_the_transaction_that_moves_the_position(store:
         undoes = False
 
         @contextmanager
-        def write(self, *, patient: bool = True, opening: Opening | None = None) -> Any:
-            with super().write(patient=patient, opening=opening) as tx:
+        def write(self, *, patient: bool = True, plan: AppendPlan | None = None) -> Any:
+            with super().write(patient=patient, plan=plan) as tx:
                 yield tx
                 if self.undoes:
                     raise DatabaseUnavailable(reason="away", retry_after=1)
@@ -206,7 +206,8 @@ def test_removed_policy_ends_the_search_with_the_next_stream(hub: Played, store:
     with store.write() as tx:
         subscription = tx.subscriptions.find(sub)
         assert subscription is not None
-        tx.subscriptions.change(sub, subscription.definition | {"annotations": {}}, 0)
+        definition = subscription.definition | {"annotations": {}}
+        tx.subscriptions.update(subscription._replace(definition=definition))
 
     assert fail(hub, sub, 2) == [["0:2[2]"]] * 2
 
@@ -231,15 +232,17 @@ def test_next_event_that_would_be_sent_is_parked(
     if keys:
         hub.publish(*range(len(keys)), keys=keys)
     with store.write() as tx:
-        tx.parked.park(sub, Q, "b", 0, attempts=2, at=0)
+        tx.subscriptions.park(sub, Q, "b", 0, attempts=2, at=0)
         for key in waiting:
-            tx.parked.park(sub, P, key, 0, attempts=2, at=0)
+            tx.subscriptions.park(sub, P, key, 0, attempts=2, at=0)
 
     assert give_up(hub, sub) == [position]
 
     with store.read() as tx:
-        found = [each for each in tx.parked.list(sub) if each.place == P]
-        assert {each.key: list(tx.parked.offsets(each.id, after=-1, limit=9)) for each in found} == parked
+        found = [each for each in tx.subscriptions.list_parked(sub) if each.place == P]
+        assert {
+            each.key: list(tx.subscriptions.list_parked_offsets(each.id, after=-1, limit=9)) for each in found
+        } == parked
 
 
 def test_commits_for_several_subscriptions_lock_all_of_them_before_the_dead_letters(migrated_postgres_url: str) -> None:
@@ -258,8 +261,8 @@ def test_commits_for_several_subscriptions_lock_all_of_them_before_the_dead_lett
         hub.sessions.end(first, leaving[first], an_end(hold_seconds=6000, p0=1))
         open_stream(hub.sessions, first)
         with store.write() as tx:  # Once it is shared out again, an event of the second partition is given up.
-            p, q = tx.subscriptions.slots(first)
-            tx.subscriptions.put(first, [p, q._replace(owner="gone", heir=None, failed=2, single_until=99)])
+            p, q = tx.subscriptions.list_slots(first)
+            tx.subscriptions.put_slots(first, [p, q._replace(owner="gone", heir=None, failed=2, single_until=99)])
         forwarding.patience.clear()
         forwarding.at_write = gate
 
@@ -267,12 +270,12 @@ def test_commits_for_several_subscriptions_lock_all_of_them_before_the_dead_lett
         gate.await_write()
         answers = [hub.commits.submit(each, leaving[each], [Commit(P, 1)], trusted=True) for each in (first, second)]
         with other.write() as tx:
-            tx.subscriptions.lock(second)
+            tx.subscriptions.find(second, lock=True)
             gate.open()
             until_waiting(database_at(migrated_postgres_url), 1)
-            feed = tx.feeds.find(DEAD_LETTERS)
+            feed = tx.registry.find(DEAD_LETTERS)
             assert feed is not None
-            assert tx.events.lock_heads(feed.partition_ids)
+            assert tx.log.find_heads(feed.partition_ids, lock=True)
 
         assert [each.result(300) for each in answers] == [[True], [True]]
         assert len(read_letters(store)) == 2

@@ -22,7 +22,7 @@ from penstock.hub.subscriptions.live import RENEW_INTERVAL
 from penstock.hub.subscriptions.sessions import Opened
 from penstock.hub.subscriptions.stream import RESETTING, Stream
 from penstock.storage import Store
-from penstock.storage.groups import Intervention
+from penstock.storage.groups import PositionChange
 from penstock.testing.clock import START_AT, VirtualClock
 from tests.promises.scene import until
 from tests.store_contract import database_at
@@ -190,19 +190,20 @@ def test_reset_waits_for_streams_and_moves_its_partitions_alone(hub: Hub, store:
     look = hub.subscriptions.streams.look(sub)
     assert (look.subscription.resetting_until, look.sessions) == (None, [])
     with store.read() as tx:
-        history = [each._replace(id=0) for each in tx.groups.history(sub, before=None, limit=9)]
-    assert history == [Intervention(NAME, "", 0, "reset", 1, 9, 0, "a bug", START_AT)]
+        history = [each._replace(id=0) for each in tx.groups.list_changes(sub, before=None, limit=9)]
+    assert history == [PositionChange(NAME, "", 0, "reset", 1, 9, 0, "a bug", START_AT)]
     assert deliver(begin(hub, sub))[0].startswith("0:9[")
 
 
 def test_reset_partition_loses_its_failures_and_parked_keys(hub: Hub, store: Store, sub: str) -> None:
     hub.subscriptions.streams.begin_reset(sub, {})
     with store.write() as tx:
-        tx.subscriptions.put(
-            sub, [each._replace(failed=2, single_until=9, owner="x", sent=7) for each in tx.subscriptions.slots(sub)]
+        tx.subscriptions.put_slots(
+            sub,
+            [each._replace(failed=2, single_until=9, owner="x", sent=7) for each in tx.subscriptions.list_slots(sub)],
         )
         for place, at in ((P, 3), (P, 6), (Q, 6)):
-            tx.parked.park(sub, place, "a", at, attempts=2, at=0)
+            tx.subscriptions.park(sub, place, "a", at, attempts=2, at=0)
     hub.subscriptions.streams.begin_reset(sub, {P: 5})
 
     assert hub.subscriptions.streams.end_reset(sub, {P: 5})

@@ -21,6 +21,7 @@ from penstock.hub.subscriptions.sessions import (
     STOPPING,
     TIME_OVER,
 )
+from penstock.hub.subscriptions.slots import existing, put_slots
 from penstock.hub.subscriptions.stream import LIGHT_ROWS, PAUSE_SECONDS, WHOLE_ROWS, Stream
 from penstock.storage import Store
 from tests.store_contract import database_at
@@ -493,12 +494,14 @@ def test_stream_waits_after_a_lapse_for_a_hub_that_shares_out(hub: Played, store
     lapse(hub)
     with ThreadPoolExecutor(1) as pool:
         with store.write() as tx:
-            assert tx.subscriptions.lock(sub) is not None
+            assert tx.subscriptions.find(sub, lock=True) is not None
             answer = pool.submit(ask, stream)
             with pytest.raises(TimeoutError):
                 answer.result(0.1)
-            tx.subscriptions.close([stream.session_id])
-            tx.subscriptions.put(sub, [each._replace(owner="another") for each in tx.subscriptions.slots(sub)])
+            tx.subscriptions.delete_sessions([stream.session_id])
+            tx.subscriptions.put_slots(
+                sub, [each._replace(owner="another") for each in tx.subscriptions.list_slots(sub)]
+            )
 
         assert answer.result(300) in (TIME_OVER, [f"0:0[] {TIME_OVER}"])
 
@@ -511,16 +514,18 @@ def end_by_others(store: Store, stream: Stream, reason: str) -> None:
     sub = stream.subscription_id
     with store.write() as tx:
         if reason == RESETTING:
-            tx.subscriptions.reset_until(sub, 1 << 60)
+            subscription = existing(sub, tx.subscriptions.find(sub, lock=True))
+            tx.subscriptions.update(subscription._replace(resetting_until=1 << 60))
         elif reason == TIME_OVER:
-            tx.subscriptions.close([stream.session_id])
+            tx.subscriptions.delete_sessions([stream.session_id])
         elif reason == GIVEN_BACK:
-            tx.subscriptions.hold(stream.session_id, 1 << 60)
+            [session] = tx.subscriptions.list_sessions(sub)
+            tx.subscriptions.put_session(session._replace(holds_until=1 << 60))
         elif reason == GROWN:
-            [slot] = tx.subscriptions.slots(sub)
-            tx.subscriptions.begin(sub, [slot._replace(place=Q)], 0)
+            [slot] = tx.subscriptions.list_slots(sub)
+            put_slots(tx, sub, [slot._replace(place=Q)], 0)
         elif reason == DELETED:
-            tx.subscriptions.delete(sub)
+            tx.groups.delete(sub)
 
 
 @pytest.mark.parametrize("reason", [RESETTING, TIME_OVER, GIVEN_BACK, GROWN, DELETED])
@@ -590,7 +595,7 @@ def test_ended_stream_may_commit_in_the_time_that_it_had_left(hub: Played, store
 
     [session] = hub.sessions.look(sub).sessions
     with store.read() as tx:
-        now = tx.subscriptions.now()
+        now = tx.now()
     assert session.holds_until is not None
     assert 3000 < (session.holds_until - now) / 1e6 <= 4000
     assert commit(hub, stream, 1)

@@ -160,7 +160,7 @@ def test_subscription_with_cursors_has_begun_and_has_added_partitions(
     feed = find_feed(store)
 
     with store.write() as tx:
-        tx.feeds.update(feed, EventType.parse(an_event_type(NAME, partition_count=3)), START_AT)
+        tx.registry.update(feed, EventType.parse(an_event_type(NAME, partition_count=3)), START_AT)
         grow(tx, feed, 3, START_AT)
         grow(tx, find_feed(store), 2, START_AT)
 

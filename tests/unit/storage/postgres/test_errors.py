@@ -2,7 +2,7 @@ import psycopg
 import pytest
 
 from penstock.errors import DatabaseUnavailable, DiskFull, PenstockError, SchemaMissing
-from penstock.storage.postgres.errors import translated
+from penstock.storage.postgres.errors import translate_errors
 
 errors = psycopg.errors
 
@@ -25,7 +25,7 @@ errors = psycopg.errors
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else value.__name__,
 )
 def test_transient_and_permanent_errors_are_distinguished(error: psycopg.Error, meaning: type[PenstockError]) -> None:
-    with pytest.raises(meaning) as told, translated():
+    with pytest.raises(meaning) as told, translate_errors():
         raise error
 
     assert type(told.value) is meaning
@@ -44,14 +44,14 @@ def test_transient_and_permanent_errors_are_distinguished(error: psycopg.Error, 
     ids=lambda error: type(error).__name__,
 )
 def test_programming_error_is_passed_on_unchanged(error: psycopg.Error) -> None:
-    with pytest.raises(type(error)) as told, translated():
+    with pytest.raises(type(error)) as told, translate_errors():
         raise error
 
     assert told.value is error
 
 
 def test_reason_of_an_error_is_one_line() -> None:
-    with pytest.raises(DatabaseUnavailable) as told, translated():
+    with pytest.raises(DatabaseUnavailable) as told, translate_errors():
         raise psycopg.OperationalError("connection failed:\n\tIs the server running?\n")
 
     assert told.value.reason == "connection failed: Is the server running?"

@@ -6,11 +6,11 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from penstock.storage.postgres.outbox import Asked, Looks, Snapshot
+from penstock.storage.postgres.log.outbox import OutboxLooks, OutboxSnapshot, PendingLook
 from tests.exhaustive import examples
 
 NAMES = ("a", "b")
-SINCE_EVER = Snapshot("0", [])
+SINCE_EVER = OutboxSnapshot("0", [])
 
 
 class Row(NamedTuple):
@@ -55,9 +55,9 @@ class Database:
         self.rows = [row for row in self.rows if row.inserted_by < self.next_xid]
         self.deleted_by = {row_id: xid for row_id, xid in self.deleted_by.items() if xid < self.next_xid}
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> OutboxSnapshot:
         xmax = self.last_ended + 1
-        return Snapshot(str(xmax), [str(xid) for xid in sorted(self.running) if xid < xmax])
+        return OutboxSnapshot(str(xmax), [str(xid) for xid in sorted(self.running) if xid < xmax])
 
     @property
     def live(self) -> list[Row]:
@@ -68,12 +68,12 @@ class Database:
             if row.inserted_by in self.committed and self.deleted_by.get(row.id) not in self.committed
         ]
 
-    def scanned(self, since: Snapshot) -> list[Row]:
+    def scanned(self, since: OutboxSnapshot) -> list[Row]:
         """The row versions, dead ones too, that a look has to go through for what *since* could not see."""
         return [row for row in self.rows if not sees(since, row)]
 
 
-def sees(snapshot: Snapshot, row: Row) -> bool:
+def sees(snapshot: OutboxSnapshot, row: Row) -> bool:
     return row.inserted_by < int(snapshot.xmax) and str(row.inserted_by) not in snapshot.running
 
 
@@ -82,7 +82,7 @@ class Take(NamedTuple):
 
     name: str
     xid: int
-    tells: tuple[Snapshot, tuple[int, int]] | None
+    tells: tuple[OutboxSnapshot, tuple[int, int]] | None
 
 
 class Hub:
@@ -90,31 +90,31 @@ class Hub:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self.looks = Looks()
+        self.looks = OutboxLooks()
         self.taking: Take | None = None
         self.untold: list[Take] = []
         self.cut_off = False
-        self.asked: tuple[Asked, Snapshot, list[str]] | None = None
+        self.asked: tuple[PendingLook, OutboxSnapshot, list[str]] | None = None
 
     def look(self) -> list[str]:
         with self.looks.looking():
             snapshot, names = self._look()
-            if not self.looks.goes_on(snapshot):
+            if not self.looks.accept(snapshot):
                 snapshot, names = self._look()
-            self.looks.found(snapshot, names)
-            return self.looks.waiting()
+            self.looks.record(snapshot, names)
+            return self.looks.find_waiting()
 
     def begin_look(self) -> None:
         """Look while others may."""
-        asked = self.looks.asking()
+        asked = self.looks.begin()
         self.asked = (asked, *self._look())
 
     def end_look(self) -> set[str]:
         assert self.asked
-        waiting, self.asked = self.looks.follows(*self.asked), None
+        waiting, self.asked = self.looks.finish(*self.asked), None
         return {*self.look()} if waiting is None else waiting
 
-    def _look(self) -> tuple[Snapshot, list[str]]:
+    def _look(self) -> tuple[OutboxSnapshot, list[str]]:
         fresh = set(self.database.scanned(self.looks.seen))
         return self.database.snapshot(), sorted({row.name for row in self.database.live if row in fresh})
 
@@ -256,7 +256,7 @@ class LooksMachine(RuleBasedStateMachine):
 
         assert hub_.look() == []
         assert self.database.live == []
-        for since in (hub_.looks.seen, hub_.looks.behind()):
+        for since in (hub_.looks.seen, hub_.looks.oldest()):
             assert {row.inserted_by for row in self.database.scanned(since)} <= set(self.services)
 
     @invariant()
@@ -269,13 +269,13 @@ class LooksMachine(RuleBasedStateMachine):
     def every_row_is_counted(self) -> None:
         for hub in self.hubs:
             if not hub.cut_off:
-                behind = hub.looks.behind()
+                behind = hub.looks.oldest()
                 assert not [row for row in self.database.live if sees(behind, row)]
 
     @invariant()
     def what_does_not_wait_has_nothing_that_the_last_look_could_see(self) -> None:
         for hub in self.hubs:
-            waiting = hub.looks.waiting()
+            waiting = hub.looks.find_waiting()
             if not hub.cut_off:
                 assert not [row for row in self.database.live if row.name not in waiting and sees(hub.looks.seen, row)]
 
@@ -305,36 +305,36 @@ def test_rows_that_others_have_moved_between_two_looks_are_not_gone_through_late
 
 def test_numbers_that_go_back_are_those_of_a_database_that_has_crashed() -> None:
     """Even where nobody was told: a pool in between may have connected anew by itself."""
-    looks = Looks()
-    looks.found(Snapshot("100", ["90"]), ["a"])
-    looks.drain("a", Snapshot("101", []), looks.moment)
+    looks = OutboxLooks()
+    looks.record(OutboxSnapshot("100", ["90"]), ["a"])
+    looks.drain("a", OutboxSnapshot("101", []), looks.moment)
 
-    assert looks.goes_on(Snapshot("100", [])) and looks.goes_on(Snapshot("101", []))
-    assert not looks.goes_on(Snapshot("99", []))
+    assert looks.accept(OutboxSnapshot("100", [])) and looks.accept(OutboxSnapshot("101", []))
+    assert not looks.accept(OutboxSnapshot("99", []))
     assert (looks.seen, looks.drained) == (SINCE_EVER, {})
 
 
 def test_numbers_are_compared_as_numbers() -> None:
-    looks = Looks()
-    looks.found(Snapshot("99", []), [])
+    looks = OutboxLooks()
+    looks.record(OutboxSnapshot("99", []), [])
 
-    assert looks.goes_on(Snapshot("100", []))
+    assert looks.accept(OutboxSnapshot("100", []))
 
 
 def test_take_that_began_before_a_crash_is_ignored() -> None:
-    looks = Looks()
+    looks = OutboxLooks()
     moment = looks.moment
     looks.forget()
 
-    looks.drain("a", Snapshot("100", []), moment)
+    looks.drain("a", OutboxSnapshot("100", []), moment)
 
     assert looks.drained == {}
 
 
 def test_rows_found_before_a_crash_still_wait_after_it() -> None:
-    looks = Looks()
-    looks.found(Snapshot("100", []), ["a"])
+    looks = OutboxLooks()
+    looks.record(OutboxSnapshot("100", []), ["a"])
 
     looks.forget()
 
-    assert looks.waiting() == ["a"]
+    assert looks.find_waiting() == ["a"]

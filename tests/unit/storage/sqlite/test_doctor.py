@@ -5,16 +5,16 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import DatabaseUnavailable
-from penstock.storage.sqlite.doctor import findings, schema_found
+from penstock.storage.sqlite import SQLITE
+from penstock.storage.sqlite.doctor import diagnose, read_schema_version
 from penstock.storage.sqlite.store import SqliteStore
-from penstock.storage.statements import version
 
-WANTED = version("penstock.storage.sqlite")
+WANTED = SQLITE.version
 
 
 def wrong(store: SqliteStore, wanted: int = WANTED, retry_timeout: float = 0.05) -> dict[str, str]:
     """Return what is wrong, by name."""
-    return {found.name: found.says for found in findings(store.path, wanted, retry_timeout) if not found.ok}
+    return {found.name: found.says for found in diagnose(store.path, wanted, retry_timeout) if not found.ok}
 
 
 def run(store: SqliteStore, sql: str) -> None:
@@ -29,7 +29,7 @@ def test_a_database_that_is_well_has_nothing_wrong(store: SqliteStore) -> None:
 
 def test_nothing_is_made_where_there_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(DatabaseUnavailable):
-        findings(tmp_path / "hub.db", WANTED, 0.05)
+        diagnose(tmp_path / "hub.db", WANTED, 0.05)
 
     assert list(tmp_path.iterdir()) == []
 
@@ -38,9 +38,9 @@ def test_a_file_without_tables_is_at_version_0_and_can_be_looked_at(tmp_path: Pa
     path = tmp_path / "shop.db"
     with closing(sqlite3.connect(path)) as service:
         service.execute("CREATE TABLE orders (id INTEGER)")
-        assert schema_found(service) == 0
+        assert read_schema_version(service) == 0
 
-    found = {each.name: each for each in findings(path, WANTED, 0.05)}
+    found = {each.name: each for each in diagnose(path, WANTED, 0.05)}
     assert not found["schema"].ok and found["schema"].says.startswith("version 0,")
     assert found.keys() == {"database", "schema", "long transactions"}  # What a hub would make or set is not judged.
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import DatabaseUnavailable, DiskFull, SchemaMissing
-from penstock.storage.sqlite.errors import translated
+from penstock.storage.sqlite.errors import translate_errors
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def test_locked_file_is_unavailable(connection: sqlite3.Connection, path: Path) 
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
 
-        with pytest.raises(DatabaseUnavailable, match="SQLITE_BUSY") as told, translated():
+        with pytest.raises(DatabaseUnavailable, match="SQLITE_BUSY") as told, translate_errors():
             connection.execute("BEGIN IMMEDIATE")
 
     assert told.value.retry_after == 1
@@ -41,7 +41,7 @@ def test_damaged_file_is_reported_as_damaged(connection: sqlite3.Connection, pat
     with (
         closing(sqlite3.connect(path)) as other,
         pytest.raises(DatabaseUnavailable, match=r"put a backup back.*SQLITE_CORRUPT"),
-        translated(),
+        translate_errors(),
     ):
         other.execute("SELECT data FROM much").fetchall()
 
@@ -49,7 +49,7 @@ def test_damaged_file_is_reported_as_damaged(connection: sqlite3.Connection, pat
     with (
         closing(sqlite3.connect(path)) as other,
         pytest.raises(DatabaseUnavailable, match=r"not a SQLite database.*SQLITE_NOTADB"),
-        translated(),
+        translate_errors(),
     ):
         other.execute("SELECT 1 FROM sqlite_master")
 
@@ -58,7 +58,7 @@ def test_full_file_is_reported_as_full(connection: sqlite3.Connection) -> None:
     connection.execute("CREATE TABLE much (data BLOB)")
     connection.execute("PRAGMA max_page_count = 3")
 
-    with pytest.raises(DiskFull), translated():
+    with pytest.raises(DiskFull), translate_errors():
         connection.execute("INSERT INTO much VALUES (zeroblob(1000000))")
 
 
@@ -67,22 +67,22 @@ def test_file_that_cannot_be_written_or_opened_is_unavailable(path: Path) -> Non
     with (
         closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection,
         pytest.raises(DatabaseUnavailable, match="SQLITE_READONLY"),
-        translated(),
+        translate_errors(),
     ):
         connection.execute("CREATE TABLE anything (n INTEGER)")
-    with pytest.raises(DatabaseUnavailable, match="SQLITE_CANTOPEN"), translated():
+    with pytest.raises(DatabaseUnavailable, match="SQLITE_CANTOPEN"), translate_errors():
         sqlite3.connect(path.parent / "nowhere" / "hub.db")
 
 
 def test_missing_table_of_penstock_is_reported_and_another_is_not(connection: sqlite3.Connection) -> None:
-    with pytest.raises(SchemaMissing), translated():
+    with pytest.raises(SchemaMissing), translate_errors():
         connection.execute("SELECT * FROM penstock_event")
-    with pytest.raises(sqlite3.OperationalError, match="no such table: orders"), translated():
+    with pytest.raises(sqlite3.OperationalError, match="no such table: orders"), translate_errors():
         connection.execute("SELECT * FROM orders")
 
 
 def test_programming_error_is_passed_on_unchanged(connection: sqlite3.Connection) -> None:
-    with pytest.raises(sqlite3.OperationalError, match="syntax error"), translated():
+    with pytest.raises(sqlite3.OperationalError, match="syntax error"), translate_errors():
         connection.execute("SELEKT 1")
-    with pytest.raises(ZeroDivisionError), translated():
+    with pytest.raises(ZeroDivisionError), translate_errors():
         raise ZeroDivisionError

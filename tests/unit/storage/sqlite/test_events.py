@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from penstock.storage.sqlite import events
-from penstock.storage.sqlite.events import SqliteEvents
-from penstock.storage.sqlite.shape import SIZE_MAX
+from penstock.storage.log.events import CHUNK_BYTES, Block, Frame
+from penstock.storage.sqlite.log import events
+from penstock.storage.sqlite.log.events import SIZE_MAX, SqliteLog
 from penstock.storage.sqlite.store import SqliteStore
-from penstock.storage.store import CHUNK_BYTES, Block, Frame
 from tests.store_contract.database import FIRST_AT, append, created, row
 
 JOINED = Frame("", "\n", "")
@@ -38,7 +37,7 @@ def test_append_takes_few_statements(store: SqliteStore, connection: Counting, r
     """At every statement Python lets other threads go first."""
     [partition_id] = created(store).partition_ids
 
-    SqliteEvents(connection).append([row(partition_id, n) for n in range(rows)])
+    SqliteLog(connection).append([row(partition_id, n) for n in range(rows)])
 
     assert connection.statements <= most
 
@@ -49,8 +48,8 @@ def test_range_that_fits_takes_three_statements(store: SqliteStore, connection: 
     rows = [row(partition_id, 0).rows[0]] * (3000 // blocks)
     append(store, *(Block(partition_id, len(rows) * n, FIRST_AT + n, rows) for n in range(blocks)))
 
-    SqliteEvents(connection).lines(partition_id, 0, 3000, JOINED, None)
-    SqliteEvents(connection).columns(partition_id, 0, 3000)
+    SqliteLog(connection).read_lines(partition_id, 0, 3000, JOINED, None)
+    SqliteLog(connection).read_columns(partition_id, 0, 3000)
 
     assert connection.statements == 1 + 2
 
@@ -59,7 +58,7 @@ def test_only_a_range_that_does_not_fit_is_measured(store: SqliteStore, connecti
     [partition_id] = created(store).partition_ids
     append(store, *(row(partition_id, n, b"x" * 900_000) for n in range(8)))
 
-    found = SqliteEvents(connection).lines(partition_id, 0, 8, JOINED, None)
+    found = SqliteLog(connection).read_lines(partition_id, 0, 8, JOINED, None)
 
     assert 0 < found.scanned < 8
     assert connection.statements == 3
@@ -74,8 +73,8 @@ def test_an_event_that_is_larger_than_a_chunk_is_read_alone(
     append(store, *(row(partition_id, n, b"x" * 600_000) for n in range(3)))
 
     for start in range(3):
-        lines = SqliteEvents(connection).lines(partition_id, start, 3, JOINED, None)
-        columns = SqliteEvents(connection).columns(partition_id, start, 3)
+        lines = SqliteLog(connection).read_lines(partition_id, start, 3, JOINED, None)
+        columns = SqliteLog(connection).read_columns(partition_id, start, 3)
         assert (lines.stop, lines.scanned, lines.body) == (start + 1, 1, b"x" * 600_000)
         assert (columns.stop, columns.rows, columns.data) == (start + 1, 1, b"x" * 600_000)
 
@@ -88,7 +87,7 @@ def test_event_beyond_the_size_that_can_be_recorded_is_refused(store: SqliteStor
         append(store, row(partition_id, 1, b"x" * (SIZE_MAX + 1)))
 
     with store.read() as tx:
-        assert tx.events.columns(partition_id, 0, 2).sizes == array("i", [SIZE_MAX]).tobytes()
+        assert tx.log.read_columns(partition_id, 0, 2).sizes == array("i", [SIZE_MAX]).tobytes()
 
 
 @pytest.mark.parametrize("blocks", [2, 100])
@@ -101,7 +100,7 @@ def test_events_that_are_removed_between_two_looks_are_missed(
     [partition_id] = created(store).partition_ids
     append(store, *(row(partition_id, n, key=key) for n in range(blocks)))
     with store.write() as tx:
-        tx.feeds.delete("order.placed")
+        tx.registry.delete("order.placed")
 
     class Purging(sqlite3.Connection):
         looks = 0
@@ -109,12 +108,12 @@ def test_events_that_are_removed_between_two_looks_are_missed(
         def execute(self, *given: Any) -> sqlite3.Cursor:
             if self.looks == after:
                 with store.write() as tx:
-                    tx.feeds.purge(blocks // 2)
+                    tx.registry.sweep(blocks // 2)
             self.looks += 1
             return super().execute(*given)
 
     with closing(sqlite3.connect(store.path, isolation_level=None, factory=Purging)) as connection:
-        found = SqliteEvents(connection).columns(partition_id, 0, blocks)
+        found = SqliteLog(connection).read_columns(partition_id, 0, blocks)
 
     assert found.rows < blocks or connection.looks == after
 
@@ -124,9 +123,9 @@ def test_a_partition_is_full_before_its_places_are_those_of_the_next(store: Sqli
     one = (None, None, None, b"{}")
 
     with pytest.raises(ValueError, match="offsets of a partition"), store.write() as tx:
-        tx.events.append([Block(partition_id, (1 << 40) - 1, FIRST_AT, [one, one])])
+        tx.log.append([Block(partition_id, (1 << 40) - 1, FIRST_AT, [one, one])])
 
     with store.write() as tx:
-        tx.events.append([Block(partition_id, (1 << 40) - 1, FIRST_AT, [one])])
+        tx.log.append([Block(partition_id, (1 << 40) - 1, FIRST_AT, [one])])
     with store.read() as tx:
-        assert tx.events.heads([partition_id])[partition_id].next_offset == 1 << 40
+        assert tx.log.find_heads([partition_id])[partition_id].next_offset == 1 << 40

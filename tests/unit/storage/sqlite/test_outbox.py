@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.storage.outbox import OutboxRow
+from penstock.storage.log.outbox import OutboxRow
 from penstock.storage.sqlite.store import SqliteStore
 
 NO_UTF8 = b'{"a":"\xff\xfe"}'
@@ -19,7 +19,7 @@ def insert(store: SqliteStore, *given: Any, columns: str = "event_type, data") -
 
 def waiting(store: SqliteStore, names: list[str] | None = None) -> list[str]:
     with store.read() as tx:
-        return sorted(tx.outbox.waiting(names))
+        return sorted(tx.outbox.find_waiting(names))
 
 
 def test_a_name_that_is_no_text_names_nothing_and_hides_nobody(store: SqliteStore) -> None:
@@ -55,7 +55,7 @@ def test_invalid_utf8_is_rejected_byte_for_byte(store: SqliteStore) -> None:
 
     with store.write() as tx:
         (row,) = tx.outbox.take("a", 9, 1 << 20).rows
-        tx.rejected.add([(row, "no UTF-8")], 0)
+        tx.outbox.reject([(row, "no UTF-8")], 0)
 
     with closing(sqlite3.connect(store.path)) as service:
         assert service.execute("SELECT CAST(data AS BLOB) FROM penstock_rejected").fetchall() == [(NO_UTF8,)]

@@ -3,7 +3,7 @@ from array import array
 
 import pytest
 
-from penstock.storage.sqlite.shape import BEGINS, KEYED, SIZE_MAX, SPARSE, Shapes, decoded
+from penstock.storage.sqlite.log.events import BEGINS, KEYED, SIZE_MAX, SPARSE, Shapes, decode_shapes
 
 
 def sizes(*each: int) -> bytes:
@@ -11,8 +11,8 @@ def sizes(*each: int) -> bytes:
 
 
 def test_shapes_decode_to_sizes() -> None:
-    assert decoded(b"") == Shapes(b"", [], keyed=False, sparse=False)
-    shapes = decoded(f"{BEGINS}{chr(2)}{chr(384)}{chr(999_512)}".encode())
+    assert decode_shapes(b"") == Shapes(b"", [], keyed=False, sparse=False)
+    shapes = decode_shapes(f"{BEGINS}{chr(2)}{chr(384)}{chr(999_512)}".encode())
     assert shapes == Shapes(sizes(2, 384, 999_512), [3], keyed=False, sparse=False)
 
 
@@ -23,7 +23,7 @@ def test_size_survives_sqlite(size: int) -> None:
     with sqlite3.connect(":memory:") as connection:
         (joined,) = connection.execute("SELECT CAST(char(?) AS BLOB)", (size,)).fetchone()
 
-    assert decoded(joined).sizes == sizes(size)
+    assert decode_shapes(joined).sizes == sizes(size)
 
 
 @pytest.mark.parametrize(
@@ -31,10 +31,10 @@ def test_size_survives_sqlite(size: int) -> None:
     [("ab", [2]), (f"{BEGINS}ab", [2]), (f"a{BEGINS}b", [1, 1]), (f"{BEGINS}a{BEGINS}{SPARSE}bc{BEGINS}d", [1, 2, 1])],
 )
 def test_shapes_decode_to_event_counts_of_blocks(shapes: str, blocks: list[int]) -> None:
-    assert decoded(shapes.encode()).blocks == blocks
+    assert decode_shapes(shapes.encode()).blocks == blocks
 
 
 def test_shapes_are_keyed_or_sparse_if_one_event_is() -> None:
-    assert decoded(f"a{SPARSE}b".encode()) == Shapes(sizes(97, 98), [2], keyed=False, sparse=True)
-    assert decoded(f"a{KEYED}b".encode()) == Shapes(sizes(97, 98), [2], keyed=True, sparse=False)
-    assert decoded(f"{BEGINS}{KEYED}{SPARSE}a".encode()) == Shapes(sizes(97), [1], keyed=True, sparse=True)
+    assert decode_shapes(f"a{SPARSE}b".encode()) == Shapes(sizes(97, 98), [2], keyed=False, sparse=True)
+    assert decode_shapes(f"a{KEYED}b".encode()) == Shapes(sizes(97, 98), [2], keyed=True, sparse=False)
+    assert decode_shapes(f"{BEGINS}{KEYED}{SPARSE}a".encode()) == Shapes(sizes(97), [1], keyed=True, sparse=True)

@@ -25,7 +25,7 @@ def test_watcher_reports_changes_of_any_connection_once(store: SqliteStore, othe
     created(store, "b")  # This process' own commits are others' to a watcher, which has its own connection.
     assert [watcher.changed() for _ in range(2)] == [True, False]
     with other.read() as tx:
-        tx.feeds.list()
+        tx.registry.list()
     assert not watcher.changed()
     watcher.close()
 
@@ -36,7 +36,7 @@ def test_store_can_be_closed_twice_and_used_again(store: SqliteStore) -> None:
 
     created(store)
     with store.read() as tx:
-        assert len(tx.feeds.list()) == 1
+        assert len(tx.registry.list()) == 1
 
 
 def test_missing_directory_is_named_and_not_created(tmp_path: Path) -> None:

@@ -1,2 +1,2 @@
--- Lock the batches %(wanted)s, in their order.
-SELECT id FROM penstock_batch WHERE id = ANY(%(wanted)s) ORDER BY id FOR UPDATE
+-- Lock the batches :wanted, in their order.
+SELECT id FROM penstock_batch WHERE id = ANY(:wanted) ORDER BY id FOR UPDATE

@@ -2,8 +2,8 @@
 -- and when the first and the last came.
 SELECT convert_to(string_agg(data, ''), 'UTF8'), string_agg(int4send(octet_length(data)), ''),
        count(key), count(coalesce(kind, headers)),
-       (SELECT received_at FROM penstock_event WHERE partition_id = %(partition_id)s AND "offset" = %(start)s),
-       (SELECT received_at FROM penstock_event WHERE partition_id = %(partition_id)s AND "offset" = %(stop)s - 1)
+       (SELECT received_at FROM penstock_event WHERE partition_id = :partition_id AND "offset" = :start),
+       (SELECT received_at FROM penstock_event WHERE partition_id = :partition_id AND "offset" = :stop - 1)
 FROM (SELECT data, key, kind, headers FROM penstock_event
-      WHERE partition_id = %(partition_id)s AND "offset" >= %(start)s AND "offset" < %(stop)s
+      WHERE partition_id = :partition_id AND "offset" >= :start AND "offset" < :stop
       ORDER BY "offset") AS e

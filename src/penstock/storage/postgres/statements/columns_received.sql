@@ -2,6 +2,6 @@
 -- and how many events there are.
 SELECT sum(rows)::bigint, convert_to(string_agg(ends::text, chr(10) ORDER BY received_at), 'UTF8'),
        convert_to(string_agg(received_at::text, chr(10) ORDER BY received_at), 'UTF8')
-FROM (SELECT count(*) AS rows, max("offset") + 1 - %(start)s AS ends, received_at FROM penstock_event
-      WHERE partition_id = %(partition_id)s AND "offset" >= %(start)s AND "offset" < %(stop)s
+FROM (SELECT count(*) AS rows, max("offset") + 1 - :start AS ends, received_at FROM penstock_event
+      WHERE partition_id = :partition_id AND "offset" >= :start AND "offset" < :stop
       GROUP BY received_at) AS e

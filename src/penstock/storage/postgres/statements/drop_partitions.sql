@@ -1,5 +1,5 @@
--- Take the partitions from the event type %(name)s, and lift their floors above all that they hold, so that it may go.
+-- Take the partitions from the event type :name, and lift their floors above all that they hold, so that it may go.
 UPDATE penstock_partition AS p
 SET event_type_id = NULL,
     floor = greatest(floor, coalesce((SELECT max("offset") + 1 FROM penstock_event WHERE partition_id = p.id), 0))
-WHERE event_type_id = (SELECT id FROM penstock_event_type WHERE name = %(name)s)
+WHERE event_type_id = (SELECT id FROM penstock_event_type WHERE name = :name)

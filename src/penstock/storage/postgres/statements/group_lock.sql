@@ -1,2 +1,2 @@
 -- Lock a group: whoever stores positions of it waits. What it is.
-SELECT kind FROM penstock_group WHERE name = %(name)s FOR UPDATE
+SELECT kind FROM penstock_group WHERE name = :name FOR UPDATE

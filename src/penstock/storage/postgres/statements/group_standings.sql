@@ -1,4 +1,4 @@
--- Where the groups %(names)s (a JSON array) stand, what each partition has, and when the first event that is there and not
+-- Where the groups :names (a JSON array) stand, what each partition has, and when the first event that is there and not
 -- committed came. What is of another epoch than its feed has nothing of it committed.
 SELECT p."group", p.source, p.slice, p.tranche, p.epoch, p."offset", p.updated_at,
        t.epoch, a.floor, greatest(a.floor, coalesce(newest."offset" + 1, 0)), wanted.received_at
@@ -11,5 +11,5 @@ LEFT JOIN LATERAL (SELECT received_at FROM penstock_event
                    WHERE partition_id = a.id
                      AND "offset" >= greatest(a.floor, CASE WHEN p.epoch = t.epoch THEN p."offset" END)
                    ORDER BY "offset" LIMIT 1) AS wanted ON true
-WHERE p."group" = ANY(ARRAY(SELECT json_array_elements_text(%(names)s::json)))
+WHERE p."group" = ANY(ARRAY(SELECT json_array_elements_text(:names::json)))
 ORDER BY p."group" COLLATE "C", p.source COLLATE "C", p.slice COLLATE "C", p.tranche

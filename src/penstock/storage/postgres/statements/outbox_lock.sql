@@ -1,2 +1,2 @@
 -- Keep other movers away from one event type until the transaction ends.
-SELECT pg_advisory_xact_lock(%(class)s, hashtext(%(name)s))
+SELECT pg_advisory_xact_lock(:class, hashtext(:name))

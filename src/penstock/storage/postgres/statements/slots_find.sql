@@ -3,5 +3,5 @@ SELECT s.event_type, s."partition", s.owner, s.heir, s.sent, s.failed, s.single_
 FROM penstock_slot AS s
 JOIN penstock_position AS p
   ON p."group" = s.subscription AND p.source = s.event_type AND p.slice = '' AND p.tranche = s."partition"
-WHERE s.subscription = %(id)s
+WHERE s.subscription = :id
 ORDER BY s.event_type COLLATE "C", s."partition"

@@ -1,2 +1,2 @@
 -- The subscription of an id, locked.
-SELECT id, definition, created_at, updated_at, revision, resetting_until FROM penstock_subscription WHERE id = %(id)s FOR UPDATE
+SELECT id, definition, created_at, updated_at, revision, resetting_until FROM penstock_subscription WHERE id = :id FOR UPDATE

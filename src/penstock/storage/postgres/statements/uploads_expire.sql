@@ -1,5 +1,5 @@
--- Let some uploads be nobody's: of no batch and not touched since %(before)s.
+-- Let some uploads be nobody's: of no batch and not touched since :before.
 UPDATE penstock_upload SET event_type_id = NULL
 WHERE id IN (SELECT id FROM penstock_upload
-             WHERE event_type_id IS NOT NULL AND batch_id IS NULL AND updated_at < %(before)s LIMIT %(limit)s
+             WHERE event_type_id IS NOT NULL AND batch_id IS NULL AND updated_at < :before LIMIT :limit
              FOR UPDATE SKIP LOCKED)

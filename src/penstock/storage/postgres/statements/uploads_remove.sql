@@ -1,2 +1,2 @@
--- Forget the uploads %(ids)s (a JSON array), whose chunks are gone.
-DELETE FROM penstock_upload WHERE id IN (SELECT value::bigint FROM json_array_elements_text(%(ids)s::json) AS value)
+-- Forget the uploads :ids (a JSON array), whose chunks are gone.
+DELETE FROM penstock_upload WHERE id IN (SELECT value::bigint FROM json_array_elements_text(:ids::json) AS value)

@@ -1,0 +1,158 @@
+"""Port of the log itself: append events to partitions, and read ranges of them."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
+
+import msgspec
+
+from penstock.core.events.event import Row
+
+CHUNK_BYTES: Final = 2 << 20
+"""About the most bytes that one read brings into memory; only a single larger event exceeds it."""
+
+NONE: Final = b"\x01"
+"""Stands for NULL in a joined column; no key, kind or header can contain it."""
+
+DELETION: Final = "\x02"
+"""Kind of a row that is never shown: it asks to delete the earlier events of its key."""
+
+ROW_COLUMNS: Final = ("key", "kind", "headers", "data")
+"""The columns that hold the fields of a `Row`."""
+
+SIZE_BYTES: Final = 4
+"""Bytes of each integer in `StoredColumns.sizes`."""
+
+Ask = Callable[..., Any]
+"""Runs a statement by name over a range, with more parameters, and returns its one row."""
+
+
+class PartitionHead(NamedTuple):
+    """Range of offsets that a partition holds, and the revision of its event type."""
+
+    revision: int
+    """Revision of the event type; a publisher whose revision differs has an outdated definition."""
+    floor: int
+    """First offset that retention has left."""
+    next_offset: int
+    received_at: int
+    """When the last event was received, 0 if the partition is empty. Never goes back."""
+
+
+class Block(NamedTuple):
+    """Consecutive events that a transaction appends to one partition."""
+
+    partition_id: int
+    start: int
+    """Offset of the first event."""
+    received_at: int
+    rows: list[Row]
+
+
+class ReceiveTimes(NamedTuple):
+    """Times at which the events of a range were received, one a run of neighbours that share it; joined by LF."""
+
+    ends: bytes
+    """For each run, the number of events from the start of the range to the run's end."""
+    times: bytes
+
+
+class StoredColumns(NamedTuple):
+    """Range of events by column; keys, kinds and headers are joined by LF, and None where all are NULL."""
+
+    stop: int
+    """Offset just after the range: smaller than requested where the rest did not fit into a chunk."""
+    rows: int
+    """Number of events; smaller than the range, maybe 0, where some of it has been removed."""
+    data: bytes
+    """The events one after the other, without separators."""
+    sizes: bytes
+    """Size of each event's data in bytes, as 32-bit integers in the machine's byte order."""
+    keys: bytes | None
+    kinds: bytes | None
+    headers: bytes | None
+    received: ReceiveTimes
+
+
+class KindFilter(msgspec.Struct, frozen=True):
+    """Filter of events by kind, compared in lower case."""
+
+    kinds: frozenset[str]
+    skip: bool
+    """Keep all kinds but these."""
+    default: str
+    """Kind of an event that states none: the name of its event type."""
+
+
+class Frame(NamedTuple):
+    """Text before, between and after the joined events of a chunk."""
+
+    prefix: str
+    separator: str
+    suffix: str
+
+
+class StoredLines(NamedTuple):
+    """Range of events joined into one value."""
+
+    stop: int
+    """Offset just after the range: smaller than requested where the rest did not fit into a chunk."""
+    scanned: int
+    kept: int
+    body: bytes
+    """Empty when no event was kept."""
+
+
+class LogRepository(Protocol):
+    """The log: events of partitions, which are appended and read but never changed."""
+
+    def find_heads(self, partition_ids: Sequence[int], *, lock: bool = False) -> dict[int, PartitionHead]:
+        """Return the head of each partition that still belongs to an event type.
+
+        With *lock*, the heads stay locked until the transaction ends. *partition_ids* are sorted then, so that
+        transactions lock in one order.
+        """
+
+    def append(self, blocks: Iterable[Block]) -> None:
+        """Append events, whose offsets continue densely from the locked heads, in few statements."""
+
+    def read_lines(
+        self, partition_id: int, start: int, stop: int, frame: Frame, kinds: KindFilter | None
+    ) -> StoredLines:
+        """Return the data of a range as one value, joined in the database; only events that *kinds* keeps.
+
+        The range is shortened to about `CHUNK_BYTES`, but never to nothing.
+        """
+
+    def read_columns(self, partition_id: int, start: int, stop: int) -> StoredColumns:
+        """Return a range by column, shortened like that of `read_lines`."""
+
+    def find_first_offsets(self, ranges: Mapping[int, tuple[int, int]], at: int) -> dict[int, int]:
+        """Return, by partition, the offset of the first event in its range (start, stop) received at *at* or later.
+
+        The offset is the range's stop if no event is that recent. A binary search looks at few events.
+        """
+
+    def find_receive_times(self, offsets: Mapping[int, int]) -> dict[int, int]:
+        """Return, by partition, when the first event at its offset or after it was received.
+
+        Partitions without such an event are left out.
+        """
+
+
+def read_stored_columns(
+    ask: Ask, stop: int, data: bytes, sizes: bytes, received: ReceiveTimes | None, *, keyed: bool, sparse: bool
+) -> StoredColumns:
+    """Return a range by column; read the keys only if it is *keyed*, kinds and headers only if it is *sparse*.
+
+    The statements are not one transaction: if rows are removed between two of them, `rows` is smaller than the range.
+    *received* is None if the query for the times has noticed a removal.
+    """
+    rows = len(sizes) // SIZE_BYTES
+    counted, keys, kinds, headers = rows, None, None, None
+    if sparse:
+        counted, keys, kinds, headers = ask("columns_sparse")
+    elif keyed:
+        counted, keys = ask("columns_keys")
+    if received is None:
+        counted, received = 0, ReceiveTimes(b"", b"")
+    return StoredColumns(stop, min(rows, counted), data, sizes, keys, kinds, headers, received)

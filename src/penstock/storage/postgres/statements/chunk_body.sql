@@ -1,2 +1,0 @@
--- What a chunk holds.
-SELECT body, rejected FROM penstock_chunk WHERE upload_id = %(upload_id)s AND number = %(number)s

@@ -1,2 +1,0 @@
--- What is known of a chunk.
-SELECT events, digest, rejected FROM penstock_chunk WHERE upload_id = %(upload_id)s AND number = %(number)s

@@ -1,4 +1,0 @@
--- Keep a chunk, unless there is one of that number.
-INSERT INTO penstock_chunk (upload_id, number, events, digest, rejected, body)
-VALUES (%(upload_id)s, %(number)s, %(events)s, %(digest)s, %(rejected)s, %(body)s)
-ON CONFLICT (upload_id, number) DO NOTHING

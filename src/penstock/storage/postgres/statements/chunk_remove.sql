@@ -1,2 +1,0 @@
--- Forget a chunk.
-DELETE FROM penstock_chunk WHERE upload_id = %s AND number = %s

@@ -1,6 +1,0 @@
--- The first chunks of a batch that are not published yet, without what they hold.
-SELECT c.upload_id, c.number, c.events
-FROM penstock_upload AS u
-JOIN penstock_chunk AS c ON c.upload_id = u.id
-WHERE u.batch_id = %(batch_id)s
-ORDER BY u.place, c.number LIMIT %(limit)s

@@ -1,2 +1,0 @@
--- Forget an event type whose partitions were dropped.
-DELETE FROM penstock_event_type WHERE name = %(name)s

@@ -1,3 +1,0 @@
--- Forget hubs that were not seen for long and of which no stream is known.
-DELETE FROM penstock_hub
-WHERE seen_at < %(before)s AND NOT EXISTS (SELECT FROM penstock_session WHERE hub_id = penstock_hub.id)

@@ -1,2 +1,0 @@
--- Forget the events of a key that were committed.
-DELETE FROM penstock_parked_event WHERE parked_id = %(id)s AND "offset" <= %(last)s

@@ -1,3 +1,0 @@
--- Record a batch of a producer.
-INSERT INTO penstock_produced (producer_id, epoch, number, events, "offset", appended_at, digests)
-VALUES (%s, %s, %s, %s, %s, %s, %s)

@@ -1,4 +1,0 @@
--- Give the name %(name)s its next epoch.
-INSERT INTO penstock_epoch (name, epoch) VALUES (%(name)s, (SELECT epoch + 1 FROM penstock_epoch WHERE name = ''))
-ON CONFLICT (name) DO UPDATE SET epoch = penstock_epoch.epoch + 1
-RETURNING epoch

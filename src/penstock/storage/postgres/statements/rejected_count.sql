@@ -1,2 +1,0 @@
--- How many rows were rejected, counted no further than to %(limit)s.
-SELECT count(*) FROM (SELECT 1 FROM penstock_rejected LIMIT %(limit)s) AS counted

@@ -1,3 +1,0 @@
--- Record a setting, whatever stood there.
-INSERT INTO penstock_setting (kind, name, value) VALUES (%(kind)s, %(name)s, %(value)s)
-ON CONFLICT (kind, name) DO UPDATE SET value = excluded.value

@@ -1,6 +1,0 @@
--- Record whose a partition is, and what has become of it.
-INSERT INTO penstock_slot (subscription, event_type, "partition", owner, heir, sent, failed, single_until)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s)
-ON CONFLICT (subscription, event_type, "partition")
-DO UPDATE SET owner = excluded.owner, heir = excluded.heir, sent = excluded.sent, failed = excluded.failed,
-              single_until = excluded.single_until

@@ -1,2 +1,0 @@
--- The subscription of an id.
-SELECT id, definition, created_at, updated_at, revision, resetting_until FROM penstock_subscription WHERE id = %(id)s

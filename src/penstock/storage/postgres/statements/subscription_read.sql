@@ -1,2 +1,0 @@
--- Have a subscription read an event type.
-INSERT INTO penstock_subscription_source (subscription, event_type_id) VALUES (%s, %s)

@@ -1,2 +1,0 @@
--- Have the streams of a subscription make way for a reset until then; NULL: no longer.
-UPDATE penstock_subscription SET resetting_until = %(until)s WHERE id = %(id)s

@@ -1,5 +1,0 @@
--- The upload %(name)s.
-SELECT u.id, u.batch_id
-FROM penstock_upload AS u
-JOIN penstock_event_type AS e ON e.id = u.event_type_id
-WHERE u.name = %(name)s AND e.name = %(event_type)s

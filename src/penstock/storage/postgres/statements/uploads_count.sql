@@ -1,3 +1,0 @@
--- How many uploads of an event type wait, %(limit)s where there are more.
-SELECT count(*) FROM (SELECT 1 FROM penstock_upload
-                      WHERE event_type_id = %(event_type_id)s AND batch_id IS NULL LIMIT %(limit)s) AS waiting

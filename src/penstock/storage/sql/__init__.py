@@ -1,0 +1,1 @@
+"""SQL statements that both databases share, one a file; see `penstock.storage.statements`."""

@@ -1,0 +1,2 @@
+-- Every setting.
+SELECT kind, name, value FROM penstock_setting

@@ -1,5 +1,0 @@
--- A batch of a producer group, its newest where :number is null.
-SELECT id, number, query, chunks, done, events, rejected, offsets, begun_at, updated_at, partitions, epoch
-FROM penstock_batch
-WHERE event_type_id = :event_type_id AND "group" = :group AND (:number IS NULL OR number = :number)
-ORDER BY number DESC LIMIT 1

@@ -1,4 +1,0 @@
--- Give the name :name its next epoch.
-INSERT INTO penstock_epoch (name, epoch) VALUES (:name, (SELECT epoch + 1 FROM penstock_epoch WHERE name = ''))
-ON CONFLICT (name) DO UPDATE SET epoch = epoch + 1
-RETURNING epoch

@@ -1,7 +1,0 @@
--- The streams of a subscription, and when the hub of each was last seen.
-SELECT s.id, s.hub_id, s.wants, s.batch_limit, s.commit_ms, s.secret, s.opened_at, s.extensions, s.holds_until,
-       coalesce(h.seen_at, 0)
-FROM penstock_session AS s
-LEFT JOIN penstock_hub AS h ON h.id = s.hub_id
-WHERE s.subscription = :id
-ORDER BY s.id

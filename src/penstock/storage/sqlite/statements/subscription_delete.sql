@@ -1,2 +1,0 @@
--- Drop a consumer group, and a subscription with it.
-DELETE FROM penstock_group WHERE name = :id

@@ -1,0 +1,309 @@
+"""The contract of uploads and batches: `penstock.storage.batches.BatchRepository`."""
+
+import pytest
+
+from penstock.core.registry.event_type import StoredFeed
+from penstock.storage import Store
+from penstock.storage.batches import BatchKey, ChunkBody, ChunkKey, LedgerBatch, StagedUpload, StoredChunk
+from tests.store_contract.database import FIRST_AT, Contract, Database, created
+
+AWKWARD = 'it\'s \\ a "name" %s :x ? 東京 🚰'
+DIGEST = b"\x00\xff0123456789abcd"
+LARGE = (1 << 53) - 1
+
+
+class BatchesContract(Contract):
+    """Uploads wait until a batch takes them, and a batch is as far as was last said."""
+
+    def test_an_upload_is_found_by_its_name_and_event_type(self, store: Store) -> None:
+        key = key_of(created(store))
+        upload = opened(store, key, "u")
+
+        assert upload.batch_id is None
+        with store.read() as tx:
+            assert tx.batches.find_upload("order.placed", "other") is None
+            assert tx.batches.find_upload("other", "u") is None
+
+    def test_for_an_event_type_that_is_gone_there_is_no_upload(self, store: Store) -> None:
+        key = key_of(created(store))
+        with store.write() as tx:
+            tx.registry.delete("order.placed")
+
+        with store.write() as tx:
+            assert not tx.batches.open_upload(key, "u", FIRST_AT)
+
+    def test_uploads_that_wait_are_counted(self, store: Store) -> None:
+        key, other = key_of(created(store)), key_of(created(store, "other"))
+        for number in range(3):
+            opened(store, key, f"u{number}")
+
+        with store.read() as tx:
+            found = [tx.batches.count_uploads(each.event_type_id, limit) for each in (key, other) for limit in (2, 9)]
+        assert found == [2, 3, 0, 0]
+
+    def test_a_chunk_is_kept_once_as_it_came_first(self, store: Store) -> None:
+        key = key_of(created(store))
+        upload = opened(store, key, "u")
+        first = StoredChunk(upload.id, 0, 7, DIGEST, None)
+        with store.write() as tx:
+            add = tx.batches.add_chunk
+            assert add(first, b"\x00a\xff", FIRST_AT) == first
+            assert add(first._replace(events=8, digest=DIGEST[::-1], rejected="[]"), b"b", FIRST_AT) == first
+            second = first._replace(number=1, rejected=AWKWARD)
+            assert add(second, b"", FIRST_AT) == second
+            tx.batches.begin(key, FIRST_AT, upload_ids=[upload.id], chunks=2)
+
+        assert next_chunks(store, newest(store, key)) == [
+            ChunkBody(upload.id, 0, 7, b"\x00a\xff", None),
+            ChunkBody(upload.id, 1, 7, b"", AWKWARD),
+        ]
+
+    def test_only_uploads_of_the_same_batch_are_held(self, store: Store) -> None:
+        key = key_of(created(store), AWKWARD, LARGE, AWKWARD)
+        ids = {name: opened(store, key, name).id for name in ("b", "a")}
+        for name, other in (
+            ("group", key._replace(group="x")),
+            ("number", key._replace(number=1)),
+            ("query", key._replace(query="x")),
+            ("event type", key_of(created(store, "other"), AWKWARD, LARGE, AWKWARD)),
+        ):
+            opened(store, other, name)
+
+        with store.write() as tx:
+            locked = tx.batches.lock_uploads(key, ["a", "b", "group", "number", "query", "event type", "unknown"])
+            assert {name: upload.id for name, upload in locked.items()} == ids
+            assert tx.batches.lock_uploads(key, []) == {}
+
+    def test_chunks_are_published_in_the_order_of_their_batch(self, store: Store) -> None:
+        key = key_of(created(store))
+        first, second = (filled(store, key, name, chunks=3) for name in ("z", "a"))
+        with store.write() as tx:
+            tx.batches.begin(key, FIRST_AT, upload_ids=[second.id, first.id], chunks=6)
+
+        batch = newest(store, key)
+        order = [ChunkBody(upload.id, number, 1, b"x", None) for upload in (second, first) for number in range(3)]
+        assert next_chunks(store, batch) == order
+        assert next_chunks(store, batch, limit=2) == order[:2]
+        assert next_chunks(store, batch, events_max=4) == order[:4]
+        assert next_chunks(store, batch, events_max=0) == order[:1], "one at least"
+
+    def test_locked_uploads_come_with_their_chunks_by_number(self, store: Store) -> None:
+        key = key_of(created(store))
+        ids = {name: filled(store, key, name, chunks=3).id for name in ("z", "a")}
+
+        with store.write() as tx:
+            locked = tx.batches.lock_uploads(key, ["a", "z"])
+
+        assert {name: upload.chunks for name, upload in locked.items()} == {
+            name: [StoredChunk(upload_id, number, 1, DIGEST, None) for number in range(3)]
+            for name, upload_id in ids.items()
+        }
+
+    def test_a_batch_is_as_far_as_was_said_and_forgets_what_is_published(self, store: Store) -> None:
+        key = key_of(created(store), AWKWARD, LARGE, AWKWARD)
+        upload = filled(store, key, "u", chunks=3)
+        with store.write() as tx:
+            tx.batches.begin(key, FIRST_AT, upload_ids=[upload.id], chunks=3)
+        begun = newest(store, key)
+        assert begun == LedgerBatch(begun.id, LARGE, AWKWARD, 3, 0, 0, 0, "{}", FIRST_AT, FIRST_AT)
+        assert not begun.is_done
+
+        further = begun._replace(done=2, events=2, rejected=1, offsets=AWKWARD, updated_at=FIRST_AT + 1)
+        advance(store, further, [ChunkKey(upload.id, 0), ChunkKey(upload.id, 1)])
+        assert newest(store, key) == further
+        assert [each.key for each in next_chunks(store, begun)] == [ChunkKey(upload.id, 2)]
+
+        advance(store, further._replace(done=3), [ChunkKey(upload.id, 2)])
+        assert newest(store, key).is_done
+        with store.read() as tx:
+            assert tx.batches.find_upload("order.placed", "u") is None
+        assert next_chunks(store, begun) == []
+
+    def test_an_upload_that_a_batch_has_taken_takes_nothing_more(self, store: Store) -> None:
+        key = key_of(created(store))
+        upload = filled(store, key, "u")
+        with store.write() as tx:
+            tx.batches.begin(key, FIRST_AT, upload_ids=[upload.id], chunks=1)
+
+        with store.write() as tx:
+            assert tx.batches.add_chunk(StoredChunk(upload.id, 9, 1, DIGEST, None), b"x", FIRST_AT) is None
+            assert tx.batches.lock_uploads(key, ["u"]) == {}
+            assert tx.batches.count_uploads(key.event_type_id, 9) == 0
+            tx.batches.drop_upload(upload)
+        with store.read() as tx:
+            found = tx.batches.find_upload("order.placed", "u")
+        assert found is not None
+        assert found.batch_id == newest(store, key).id
+
+    def test_batches_are_found_by_number_and_listed_newest_first(self, store: Store) -> None:
+        key = key_of(created(store))
+        for number in (3, 10, 9):
+            begun(store, key._replace(number=number))
+        begun(store, key._replace(group="other", number=99))
+
+        with store.read() as tx:
+            assert [each.number for each in tx.batches.list(key.event_type_id, "g", 2)] == [10, 9]
+            found = [tx.batches.find(key.event_type_id, "g", number) for number in (None, 3, 4)]
+        assert [each and each.number for each in found] == [10, 3, None]
+
+    def test_a_number_is_one_batch(self, store: Store) -> None:
+        key = key_of(created(store))
+        begun(store, key)
+
+        with pytest.raises(Exception, match=r"(?i)unique"):
+            begun(store, key._replace(query="other"))
+
+    def test_locked_batches_are_those_that_there_are(self, store: Store) -> None:
+        feed = created(store)
+        batch = begun(store, key_of(feed))
+
+        with store.write() as tx:
+            assert tx.batches.lock([batch.id, 999], feed.partition_ids) == {batch.id: batch}
+
+    def test_what_waits_for_too_long_is_removed_little_by_little(self, store: Store, database: Database) -> None:
+        key = key_of(created(store))
+        filled(store, key, "old", chunks=5)
+        taken = filled(store, key._replace(number=1), "taken")
+        young = filled(store, key, "young", at=FIRST_AT + 10)
+        with store.write() as tx:
+            tx.batches.begin(key._replace(number=1), FIRST_AT, upload_ids=[taken.id], chunks=1)
+
+        assert swept(store, FIRST_AT + 10, chunks=2) == 1 + 1, "one is dropped, and removed in part"
+        rounds = 1
+        while swept(store, FIRST_AT + 10, chunks=2):
+            rounds += 1
+        assert rounds == 3
+        with store.read() as tx:
+            assert [tx.batches.find_upload("order.placed", name) is None for name in ("old", "taken", "young")] == [
+                True, False, False,
+            ]  # fmt: skip
+        assert database.run("SELECT upload_id FROM penstock_chunk ORDER BY upload_id") == [(taken.id,), (young.id,)]
+
+    def test_an_upload_that_was_dropped_takes_nothing_and_is_removed(self, store: Store) -> None:
+        key = key_of(created(store))
+        upload = filled(store, key, "u")
+        with store.write() as tx:
+            tx.batches.drop_upload(upload)
+            assert tx.batches.add_chunk(StoredChunk(upload.id, 9, 1, DIGEST, None), b"x", FIRST_AT) is None
+            assert tx.batches.lock_uploads(key, ["u"]) == {}
+
+        assert swept(store)
+        assert not swept(store)
+
+    def test_with_its_event_type_a_batch_is_forgotten_and_an_upload_nobodys(
+        self, store: Store, database: Database
+    ) -> None:
+        key = key_of(created(store))
+        waiting, taken = filled(store, key, "waiting"), filled(store, key, "taken")
+        with store.write() as tx:
+            tx.batches.begin(key, FIRST_AT, upload_ids=[taken.id], chunks=1)
+        batch = newest(store, key)
+        with store.write() as tx:
+            tx.registry.delete("order.placed")
+
+        with store.write() as tx:
+            assert tx.batches.lock([batch.id], []) == {}
+            assert tx.batches.add_chunk(StoredChunk(waiting.id, 9, 1, DIGEST, None), b"x", FIRST_AT) is None
+        while swept(store):
+            pass
+        assert database.run("SELECT count(*) FROM penstock_chunk") == [(0,)]
+
+    def test_published_batches_are_forgotten_on_demand_and_but_for_the_newest(self, store: Store) -> None:
+        key = key_of(created(store))
+        for number in range(5):
+            begun(store, key._replace(number=number))
+        unfinished = filled(store, key._replace(number=5), "u")
+        with store.write() as tx:
+            tx.batches.begin(key._replace(number=5), FIRST_AT, upload_ids=[unfinished.id], chunks=1)
+        assert swept(store, kept=4) == 2
+        with store.read() as tx:
+            assert [each.number for each in tx.batches.list(key.event_type_id, "g", 9)] == [5, 4, 3, 2]
+        assert swept(store, kept=4) == 0
+
+        with store.write() as tx:
+            assert tx.batches.delete(key.event_type_id, "other", unfinished=True) == 0
+            assert tx.batches.delete(key.event_type_id, "g", unfinished=False) == 3
+            assert [each.number for each in tx.batches.list(key.event_type_id, "g", 9)] == [5]
+
+    def test_what_tasks_publish_directly_is_one_chunk_and_keeps_its_manifest(self, store: Store) -> None:
+        key = key_of(created(store))
+        with store.write() as tx:
+            tx.batches.begin(key, FIRST_AT, partitions=12, epoch=LARGE)
+        begun = newest(store, key)
+        assert begun == LedgerBatch(begun.id, 0, "q", 1, 0, 0, 0, "{}", FIRST_AT, FIRST_AT, 12, LARGE)
+        assert begun.is_direct
+        assert not begun.is_done
+
+        done = begun._replace(done=1, events=7, offsets=AWKWARD)
+        advance(store, done, [])
+        assert newest(store, key) == done
+        assert done.is_done
+
+    def test_only_on_demand_is_forgotten_what_tasks_have_not_published_to_its_end(self, store: Store) -> None:
+        key = key_of(created(store))
+        staged = filled(store, key, "u")
+        with store.write() as tx:
+            tx.batches.begin(key, FIRST_AT, upload_ids=[staged.id], chunks=1)
+            tx.batches.begin(key._replace(number=1), FIRST_AT, partitions=2, epoch=0)
+
+            assert tx.batches.delete(key.event_type_id, "g", unfinished=False) == 0
+            assert tx.batches.delete(key.event_type_id, "g", unfinished=True) == 1
+            assert [each.number for each in tx.batches.list(key.event_type_id, "g", 9)] == [0]
+
+
+def key_of(feed: StoredFeed, group: str = "g", number: int = 0, query: str = "q") -> BatchKey:
+    """Return the key of a batch for *feed*."""
+    return BatchKey(feed.id, group, number, query)
+
+
+def opened(store: Store, key: BatchKey, name: str, at: int = FIRST_AT) -> StagedUpload:
+    """Begin an upload and return it."""
+    with store.write() as tx:
+        assert tx.batches.open_upload(key, name, at)
+        feed = next(each for each in tx.registry.list() if each.id == key.event_type_id)
+        found = tx.batches.find_upload(feed.name, name)
+    assert found is not None
+    return found
+
+
+def filled(store: Store, key: BatchKey, name: str, *, chunks: int = 1, at: int = FIRST_AT) -> StagedUpload:
+    """Begin an upload of so many chunks of one event each, and return it."""
+    upload = opened(store, key, name, at)
+    with store.write() as tx:
+        for number in range(chunks):
+            assert tx.batches.add_chunk(StoredChunk(upload.id, number, 1, DIGEST, None), b"x", at)
+    return upload
+
+
+def begun(store: Store, key: BatchKey) -> LedgerBatch:
+    """Begin a batch without chunks, which is published by that, and return it."""
+    with store.write() as tx:
+        tx.batches.begin(key, FIRST_AT, chunks=0)
+    return newest(store, key)
+
+
+def newest(store: Store, key: BatchKey) -> LedgerBatch:
+    """Return the batch of that key."""
+    with store.read() as tx:
+        batch = tx.batches.find(key.event_type_id, key.group, key.number)
+    assert batch is not None
+    return batch
+
+
+def advance(store: Store, batch: LedgerBatch, published: list[ChunkKey]) -> None:
+    """Note how far a batch is."""
+    with store.write() as tx:
+        assert tx.batches.lock([batch.id], [])
+        tx.batches.advance(batch, published, batch.updated_at)
+
+
+def next_chunks(store: Store, batch: LedgerBatch, *, limit: int = 9, events_max: int = 99) -> list[ChunkBody]:
+    """Return the first chunks of a batch that are not published."""
+    with store.read() as tx:
+        return list(tx.batches.read_chunks(batch.id, limit=limit, events_max=events_max))
+
+
+def swept(store: Store, before: int = FIRST_AT, *, kept: int = 9, chunks: int = 9) -> int:
+    """Remove some uploads and batches that are not needed."""
+    with store.write() as tx:
+        return tx.batches.sweep(before, kept=kept, uploads=9, chunks=chunks, batches=9)
