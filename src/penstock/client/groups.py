@@ -49,7 +49,7 @@ class ConsumerGroups:
         asked = {"event_type": event_type, "kind": kind, "limit": GROUPS_MAX}
         found: list[ConsumerGroup] = []
         while True:
-            page = yield from self._page(join_url(self._url, "groups", query=_given(asked)), ConsumerGroup)
+            page = yield from self._page(join_url(self._url, "groups", query=_query(asked)), ConsumerGroup)
             found += page.items
             if not (page.goes_on and page.items):
                 return found
@@ -105,7 +105,7 @@ class ConsumerGroups:
         found: list[GroupIntervention] = []
         while limit is None or len(found) < limit:
             asked["limit"] = GROUPS_MAX if limit is None else min(GROUPS_MAX, limit - len(found))
-            url = join_url(group_address(self._url, name, "history"), query=_given(asked))
+            url = join_url(group_address(self._url, name, "history"), query=_query(asked))
             page = yield from self._page(url, GroupIntervention)
             found += page.items
             if not (page.goes_on and page.items):
@@ -128,7 +128,7 @@ class ConsumerGroups:
         return found
 
 
-def _given(asked: Mapping[str, Any]) -> list[tuple[str, object]]:
+def _query(asked: Mapping[str, Any]) -> list[tuple[str, object]]:
     return [(name, value) for name, value in asked.items() if value is not None]
 
 

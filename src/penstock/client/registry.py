@@ -90,9 +90,9 @@ class PartitionChoice:
         """
         if self._strategy == "random":
             return None
-        return self._hashed(event) if self._strategy == "hash" else self._asked(event)
+        return self._hash_key(event) if self._strategy == "hash" else self._requested_partition(event)
 
-    def _hashed(self, event: NewEvent) -> int:
+    def _hash_key(self, event: NewEvent) -> int:
         if event.key is not None:
             return hash_partition((event.key,), self.partition_count)
         found = _decode(event.data)
@@ -103,7 +103,7 @@ class PartitionChoice:
             raise PartitionRefused(line=1, reason=reason) from None
         return hash_partition(texts, self.partition_count)
 
-    def _asked(self, event: NewEvent) -> int:
+    def _requested_partition(self, event: NewEvent) -> int:
         asked: Any = event.partition
         if asked is None and isinstance(metadata := _decode(event.data).get("metadata"), dict):
             asked = metadata.get("partition")

@@ -48,7 +48,7 @@ class _Proxies(ProxyHandler):
             allowed = (
                 f"the address of an HTTP proxy, since Spark's executors speak no other; or have {host} in NO_PROXY"
             )
-            raise BadParameter(parameter=proxy.variable, value=proxy.shown, allowed=allowed)
+            raise BadParameter(parameter=proxy.variable, value=proxy.without_password, allowed=allowed)
         return self.proxy_open(request, proxy.url, kind)
 
 

@@ -131,7 +131,7 @@ def parse_open(body: bytes) -> OpenUpload:
     Raises:
         BadParameter: A member is missing, unknown or invalid.
     """
-    found = _parsed(body, OpenUpload)
+    found = _parse(body, OpenUpload)
     check_group(found.producer_group, "producer_group")
     _check_number("batch", found.batch)
     _check_query(found.query)
@@ -144,7 +144,7 @@ def parse_publish(body: bytes) -> PublishBatch:
     Raises:
         BadParameter: A member is missing, unknown or invalid.
     """
-    found = _parsed(body, PublishBatch)
+    found = _parse(body, PublishBatch)
     _check_query(found.query)
     if len(found.uploads) > UPLOADS_MAX:
         raise BadParameter(parameter="uploads", value=len(found.uploads), allowed=f"up to {UPLOADS_MAX}")
@@ -162,7 +162,7 @@ def parse_begin(body: bytes) -> BeginBatch:
     Raises:
         BadParameter: A member is missing, unknown or invalid.
     """
-    found = _parsed(body, BeginBatch)
+    found = _parse(body, BeginBatch)
     _check_query(found.query)
     return found
 
@@ -173,7 +173,7 @@ def parse_complete(body: bytes) -> tuple[str, Mapping[int, int]]:
     Raises:
         BadParameter: A member is missing, unknown or invalid.
     """
-    found = _parsed(body, CompleteBatch)
+    found = _parse(body, CompleteBatch)
     _check_query(found.query)
     for partition, events in found.events.items():
         if not _PARTITION.fullmatch(partition):
@@ -196,7 +196,7 @@ def _check_query(query: str) -> None:
 Body = TypeVar("Body", bound=msgspec.Struct)
 
 
-def _parsed(body: bytes, kind: type[Body]) -> Body:
+def _parse(body: bytes, kind: type[Body]) -> Body:
     allowed = ", ".join(kind.__struct_fields__)
     try:
         found = msgspec.json.decode(body, type=kind)

@@ -166,11 +166,11 @@ def parse_envelope(body: bytes) -> tuple[ProducerHeaders, list[NewEvent]]:
         found = _decode_envelope(body)
         refuse_duplicate_keys(body.replace(_decode_members(body)["events"], b"[]", 1), line=1)  # Events have their own.
     except msgspec.ValidationError as error:
-        raise _malformed(f'the body is {{"producer": {{...}}, "events": [...]}}: {error}') from None
+        raise _malformed_batch(f'the body is {{"producer": {{...}}, "events": [...]}}: {error}') from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _malformed(f"the body is not valid JSON: {why_malformed(body, error)}") from None
+        raise _malformed_batch(f"the body is not valid JSON: {why_malformed(body, error)}") from None
     except MalformedEvent as error:
-        raise _malformed(f"the body: {error.reason}") from None
+        raise _malformed_batch(f"the body: {error.reason}") from None
     if len(found.events) > EVENTS_MAX:
         raise TooManyEvents(limit=EVENTS_MAX)
     by = found.producer
@@ -181,7 +181,7 @@ def parse_envelope(body: bytes) -> tuple[ProducerHeaders, list[NewEvent]]:
     ), list(map(NewEvent, found.events))
 
 
-def _malformed(reason: str) -> MalformedBatch:
+def _malformed_batch(reason: str) -> MalformedBatch:
     return MalformedBatch(reason, reason=reason)
 
 

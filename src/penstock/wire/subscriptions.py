@@ -187,7 +187,7 @@ def parse_stream_body(body: bytes) -> RawStreamParameters:
     Raises:
         BadParameter: The body is not JSON, or a value has the wrong type.
     """
-    found: RawStreamParameters = _decoded(body, RawStreamParameters) if body.strip() else RawStreamParameters()
+    found: RawStreamParameters = _decode(body, RawStreamParameters) if body.strip() else RawStreamParameters()
     return found
 
 
@@ -219,7 +219,7 @@ def check_stream_parameters(given: RawStreamParameters, limits: Limits) -> Subsc
         commit_timeout=commit_timeout,
         bytes_max=limits.stream_bytes_max,
     )
-    return SubscriptionStreamRequest(rules, _wanted(given.partitions or [], "partitions"))
+    return SubscriptionStreamRequest(rules, _parse_partitions(given.partitions or [], "partitions"))
 
 
 def parse_cursors(body: bytes) -> GivenCursors:
@@ -228,7 +228,7 @@ def parse_cursors(body: bytes) -> GivenCursors:
     Raises:
         BadParameter: The body is not JSON, or a value has the wrong type.
     """
-    found: GivenCursors = _decoded(body, GivenCursors)
+    found: GivenCursors = _decode(body, GivenCursors)
     return found
 
 
@@ -238,7 +238,7 @@ def parse_subscription_reset(body: bytes, *, strict: bool = False) -> GivenReset
     Raises:
         BadParameter: The body is not JSON, a value has the wrong type, a member is unknown, or the reason is invalid.
     """
-    found: GivenReset = _decoded(body, NakadiReset if strict else GivenReset)
+    found: GivenReset = _decode(body, NakadiReset if strict else GivenReset)
     check_reason(found.reason)
     return found
 
@@ -250,8 +250,10 @@ def parse_release(body: bytes) -> tuple[tuple[FeedPartition, ...], tuple[FeedPar
         BadParameter: The body is not JSON, or a value has the wrong type.
         BadStreamParameter: A value is not a partition.
     """
-    given: GivenRelease = _decoded(body, GivenRelease) if body.strip() else GivenRelease()
-    return _wanted(given.keep or [], "keep"), None if given.failed is None else _wanted(given.failed, "failed")
+    given: GivenRelease = _decode(body, GivenRelease) if body.strip() else GivenRelease()
+    return _parse_partitions(given.keep or [], "keep"), None if given.failed is None else _parse_partitions(
+        given.failed, "failed"
+    )
 
 
 def parse_committed(
@@ -373,7 +375,7 @@ def _event_type(given: GivenSubscriptionCursor | None, at: str) -> str:
     return given.event_type
 
 
-def _wanted(given: Sequence[GivenPartition], member: str) -> tuple[FeedPartition, ...]:
+def _parse_partitions(given: Sequence[GivenPartition], member: str) -> tuple[FeedPartition, ...]:
     found = []
     for at, each in enumerate(given):
         text = str(each.partition)
@@ -392,7 +394,7 @@ def _bad(name: str, value: Any, detail: str, allowed: str) -> BadStreamParameter
     return BadStreamParameter(detail, parameter=name, value=value, allowed=allowed)
 
 
-def _decoded(body: bytes, type: Any) -> Any:
+def _decode(body: bytes, type: Any) -> Any:
     try:
         return msgspec.json.decode(body, type=type)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

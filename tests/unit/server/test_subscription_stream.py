@@ -122,7 +122,7 @@ def scene(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     store = open_store(sqlite_url)
     store.migrate()
     found = Scene(store)
-    monkeypatch.setattr(waiting, "LOOK_INTERVAL", 0.05)
+    monkeypatch.setattr(waiting, "REFRESH_INTERVAL", 0.05)
     monkeypatch.setattr(subscription_stream, "RETRY_INTERVAL", 0.02)
     monkeypatch.setattr(subscription_stream, "FIRST_SECONDS", 0.0)
     monkeypatch.setattr(subscription_stream, "GATHER_BYTES", PIECE_BYTES)

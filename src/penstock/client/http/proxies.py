@@ -20,10 +20,10 @@ class Proxy(NamedTuple):
     variable: str
 
     @property
-    def shown(self) -> str:
+    def without_password(self) -> str:
         """The URL without a password.
 
-        >>> Proxy("http://me:secret@proxy.example:3128", "HTTP_PROXY").shown
+        >>> Proxy("http://me:secret@proxy.example:3128", "HTTP_PROXY").without_password
         'http://proxy.example:3128'
         """
         scheme, _, rest = self.url.partition("://")
@@ -60,8 +60,10 @@ def connection_failure(url: str, reason: str, proxy: Proxy | None, *, is_unsent:
     if proxy is None:
         return (Unreachable if is_unsent else ConnectionLost)(url=url, reason=reason)
     if is_unsent:
-        return ProxyUnreachable(url=url, reason=reason, proxy=proxy.shown, variable=proxy.variable)
-    return ConnectionLost(url=url, reason=f"{reason}, through the proxy {proxy.shown} that {proxy.variable} names")
+        return ProxyUnreachable(url=url, reason=reason, proxy=proxy.without_password, variable=proxy.variable)
+    return ConnectionLost(
+        url=url, reason=f"{reason}, through the proxy {proxy.without_password} that {proxy.variable} names"
+    )
 
 
 def is_this_machine(host: str) -> bool:

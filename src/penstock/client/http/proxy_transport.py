@@ -107,8 +107,10 @@ def _usable(proxy: Proxy | None, host: str) -> Proxy | None:
         scheme = httpx2.Proxy(proxy.url).url.scheme
     except (ValueError, httpx2.InvalidURL):
         allowed = f"the address of a proxy: http://, https://, socks5:// or socks5h://; or have {host} in NO_PROXY"
-        raise BadParameter(parameter=proxy.variable, value=proxy.shown, allowed=allowed) from None
+        raise BadParameter(parameter=proxy.variable, value=proxy.without_password, allowed=allowed) from None
     if scheme.startswith("socks") and find_spec("socksio") is None:
         install = f"pip install 'httpx2[socks]', unset {proxy.variable}, or name {host} in NO_PROXY"
-        raise RequirementMissing(needed=f"socksio, for the proxy {proxy.shown},", found="none", install=install)
+        raise RequirementMissing(
+            needed=f"socksio, for the proxy {proxy.without_password},", found="none", install=install
+        )
     return proxy

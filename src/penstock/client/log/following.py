@@ -81,7 +81,7 @@ class FollowProtocol:
             try:
                 page = yield from self._feed.resume_once(replace(self._wish, wait_seconds=0.0), chosen)
             except (NotFound, ServerError) as error:
-                if not _says_nothing_is_kept(error):
+                if not _is_missing_cursor_set(error):
                     raise
             else:
                 self._cursors = dict(page.cursors)
@@ -113,7 +113,7 @@ class FollowProtocol:
             yield Pause(max(0.0, started + least - feed.clock()))
 
 
-def _says_nothing_is_kept(error: NotFound | ServerError) -> bool:
+def _is_missing_cursor_set(error: NotFound | ServerError) -> bool:
     """Return whether *error* says that no cursors are stored under the name; some servers only answer 404."""
     if isinstance(error, ServerError):
         return bool(error.fields["status"] == 404)

@@ -79,7 +79,7 @@ class ProducerPartitions(Generic[Lock]):
             on_resolution=on_resolution,
         )
         self._delivery_timeout = delivery_timeout
-        self._options = _checked(options)
+        self._options = _check_options(options)
         self._process = os.getpid()
         self._make_lock = make_lock
         self._partitions: dict[int, tuple[PartitionState, Lock]] = {}
@@ -221,7 +221,7 @@ def check_client(client: object, kind: type, instead: str) -> None:
         raise BadParameter(parameter="client", value=type(client).__name__, allowed=allowed)
 
 
-def _checked(options: Mapping[int, PartitionPublishingOptions]) -> dict[int, PartitionPublishingOptions]:
+def _check_options(options: Mapping[int, PartitionPublishingOptions]) -> dict[int, PartitionPublishingOptions]:
     allowed = "PartitionPublishingOptions by the number of a partition, from 0 on"
     check_type("partition_options", options, Mapping, allowed)
     for partition, each in options.items():

@@ -46,10 +46,10 @@ class FifoLock:
             self._queue.append(turn)
         try:
             while not turn.wait(LOOK_INTERVAL):
-                if gives_up() and self._left(turn):
+                if gives_up() and self._leave(turn):
                     return False
         except BaseException:  # Ctrl-C must not leave the lock without an owner.
-            if not self._left(turn):
+            if not self._leave(turn):
                 self.release()
             raise
         return True
@@ -62,7 +62,7 @@ class FifoLock:
             else:
                 self._held = False
 
-    def _left(self, turn: threading.Event) -> bool:
+    def _leave(self, turn: threading.Event) -> bool:
         """Leave the queue; return whether that was before the lock was acquired."""
         with self._guard:
             if turn.is_set():

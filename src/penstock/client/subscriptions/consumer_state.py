@@ -356,7 +356,9 @@ class ConsumerState:
             session.kept = frozenset(step.keep)
         elif isinstance(step, ExtendLease):
             session.renewed_at = self._clock()
-        elif isinstance(error, CommitRefused) and (place := _refused(error)) in [each.place for each in step.batches]:
+        elif isinstance(error, CommitRefused) and (place := _refused_partition(error)) in [
+            each.place for each in step.batches
+        ]:
             self._refuse_partition(session, place)
         else:
             session.handled.clear()
@@ -442,7 +444,7 @@ class ConsumerState:
         return session, place
 
 
-def _refused(error: CommitRefused) -> FeedPartition:
+def _refused_partition(error: CommitRefused) -> FeedPartition:
     """Return the partition of the refused cursor."""
     partition = error.partition
     return error.event_type, int(partition) if partition.isdecimal() else -1

@@ -279,13 +279,13 @@ class SubscriptionProtocol:
 
     def parked_key(self, id: str, parked_id: str, limit: int) -> Exchange[ParkedKeyDetails]:
         """Return one parked key with up to *limit* of its events."""
-        url = join_url(self._parked(id, parked_id), query=[("limit", limit)])
+        url = join_url(self._parked_address(id, parked_id), query=[("limit", limit)])
         return _convert((yield from self._get(url)), WireParked, parked_details_of)
 
     def retry_parked(self, id: str, parked_id: str | None) -> Exchange[int]:
         """Send a parked key, or all, again; return the number of keys."""
         if parked_id is not None:
-            url = self._parked(id, parked_id, "retry")
+            url = self._parked_address(id, parked_id, "retry")
             yield from self._json.send(HttpRequest(method="POST", url=url, headers=_ACCEPTED), is_not_applied, 204)
             return 1
         url = subscription_address(self._url, id, "parked", "retry")
@@ -295,7 +295,7 @@ class SubscriptionProtocol:
     def skip_parked(self, id: str, parked_id: str, reason: str) -> Exchange[None]:
         """Drop the events of a parked key."""
         body = msgspec.json.encode({"reason": reason})
-        url = self._parked(id, parked_id, "skip")
+        url = self._parked_address(id, parked_id, "skip")
         yield from self._json.send(HttpRequest(method="POST", url=url, headers=_JSON, body=body), is_not_applied, 204)
 
     def extend_lease(self, id: str, stream_id: str) -> Exchange[None]:
@@ -322,7 +322,7 @@ class SubscriptionProtocol:
         answer = yield from self._get(join_url(self._url, "event-types", event_type, "cursors", query=[("at", time)]))
         return _convert(answer, list[WireCursor], _offsets)
 
-    def _parked(self, id: str, parked_id: Any, *path: str) -> str:
+    def _parked_address(self, id: str, parked_id: Any, *path: str) -> str:
         if not (isinstance(parked_id, str) and parked_id.isascii() and parked_id.isdigit()):
             raise ParkedNotFound(subscription=id, parked=parked_id)
         return subscription_address(self._url, id, "parked", parked_id, *path)

@@ -337,7 +337,7 @@ class StreamProtocol:
             try:
                 ended, brought = yield from self._stream()
             except PenstockError as error:
-                if not _may_be_had(error) or (not reconnect and not isinstance(error, ConnectionLost)):
+                if not _is_retryable(error) or (not reconnect and not isinstance(error, ConnectionLost)):
                     raise
                 is_orderly, failed = False, error
             else:
@@ -459,7 +459,7 @@ class StreamProtocol:
         return StreamEnded(stream_id, reason or "The hub did not say why"), brought
 
 
-def _may_be_had(error: PenstockError) -> bool:
+def _is_retryable(error: PenstockError) -> bool:
     """Return whether a stream that was refused with *error* may be opened later."""
     return is_transient(error) or isinstance(error, NoFreeSlots | PartitionsTaken | ResetUnderWay)
 

@@ -73,7 +73,7 @@ def record_batch(
     rows = joined.rows
     nulls = pa.nulls(rows, pa.string())
     columns = [
-        _filled(pa.int32(), rows, struct.pack("=i", partition) * rows),
+        _fill(pa.int32(), rows, struct.pack("=i", partition) * rows),
         pa.arange(start, start + rows),
         _nullable(joined.keys, nulls, null),
         _nullable(joined.kinds, nulls, null),
@@ -123,7 +123,7 @@ class _Parts(RawIOBase):
 
 
 def _data(joined: JoinedColumns) -> pa.Array:
-    sizes = _filled(pa.int32(), joined.rows + 1, struct.pack("=i", 0) + joined.sizes)
+    sizes = _fill(pa.int32(), joined.rows + 1, struct.pack("=i", 0) + joined.sizes)
     ends = pc.cumulative_sum(sizes)
     assert ends[-1].as_py() == len(joined.data), "the sizes of the events are not those of their data"
     return pa.StringArray.from_buffers(joined.rows, ends.buffers()[1], pa.py_buffer(joined.data))  # Without a copy.
@@ -142,10 +142,10 @@ def _times(ends: bytes, times: bytes) -> pa.Array:
     stops = [0, *map(int, ends.split(b"\n"))]
     lengths = map(sub, stops[1:], stops)
     values = [struct.pack("=q", int(time)) * length for time, length in zip(times.split(b"\n"), lengths, strict=True)]
-    return _filled(_TIME, stops[-1], b"".join(values))
+    return _fill(_TIME, stops[-1], b"".join(values))
 
 
-def _filled(kind: pa.DataType, rows: int, values: bytes) -> pa.Array:
+def _fill(kind: pa.DataType, rows: int, values: bytes) -> pa.Array:
     return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(values)])
 
 

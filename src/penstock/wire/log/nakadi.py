@@ -105,15 +105,15 @@ def parse_batch(body: bytes) -> list[NewEvent]:
     [b'{"a":1}', b'{"a":2}']
     """
     if not body.strip(_SPACES).startswith((b"[", BOM)):
-        raise _malformed("the body is an array of events: it begins with [")
+        raise _malformed_batch("the body is an array of events: it begins with [")
     if body.count(b"{") > EVENTS_MAX:
         _check_count(body)
     try:
         return [NewEvent(raw) for raw in _split(body)]
     except RecursionError:
-        raise _malformed("the JSON is nested too deeply") from None
+        raise _malformed_batch("the JSON is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _malformed(f"the body is not valid JSON: {why_malformed(body, error)}") from None
+        raise _malformed_batch(f"the body is not valid JSON: {why_malformed(body, error)}") from None
 
 
 def _check_count(body: bytes) -> None:
@@ -131,7 +131,7 @@ _BETWEEN: Final = re.compile(r"[\s,]*")
 _decode_one: Final = json.JSONDecoder().raw_decode
 
 
-def _malformed(reason: str) -> MalformedBatch:
+def _malformed_batch(reason: str) -> MalformedBatch:
     # Clients recognize Nakadi's words at the beginning.
     return MalformedBatch(f"Error occurred when parsing event(s). {reason[0].upper()}{reason[1:]}", reason=reason)
 

@@ -200,10 +200,10 @@ class TypedEvent(FeedEvent[Data]):
         try:
             return self._data
         except AttributeError:
-            self._data = self._decoded()
+            self._data = self._decode_data()
             return self._data
 
-    def _decoded(self) -> Any:
+    def _decode_data(self) -> Any:
         decoder = self._decoder
         try:
             return decoder.decode(self._raw)
@@ -307,7 +307,7 @@ class PageReader:
         Raises:
             MalformedAnswer: There are events, but no cursor after any of them.
         """
-        events = self._covered() if self._open else self._events
+        events = self._covered_events() if self._open else self._events
         if self._events and not events:
             raise malformed_answer(self._url, f"{len(self._events)} events, but no cursor after any of them")
         return Page(events, self.cursors, self.since)
@@ -354,7 +354,7 @@ class PageReader:
             return line.headers
         raise malformed_answer(self._url, f"an event's headers are an object, not {line.headers!r}")
 
-    def _covered(self) -> list[FeedEvent]:
+    def _covered_events(self) -> list[FeedEvent]:
         left = dict(self._open)
         kept: list[FeedEvent] = []
         for event in reversed(self._events):

@@ -126,7 +126,7 @@ def version_one_query(parameters: ReadParameters, n: int, cursors: Mapping[int, 
         for number in cursors
         if parameters.until and number in parameters.until
     ]
-    return query + _shared(parameters, wait_seconds)
+    return query + _shared_query(parameters, wait_seconds)
 
 
 def resume_query(parameters: ReadParameters, n: int, partitions: Sequence[int]) -> Query:
@@ -136,7 +136,7 @@ def resume_query(parameters: ReadParameters, n: int, partitions: Sequence[int]) 
         ("n", n),
         ("cursorset", parameters.cursor_set),
         ("resume", numbers),
-        *_shared(parameters, parameters.wait_seconds),
+        *_shared_query(parameters, parameters.wait_seconds),
     ]
 
 
@@ -157,10 +157,10 @@ def version_two_query(
     query: Query = [("token", token), ("partition", partition), ("cursor", cursor)]
     if parameters.until and partition in parameters.until:
         query.append(("until", parameters.until[partition]))
-    return query + _shared(parameters, wait_seconds)
+    return query + _shared_query(parameters, wait_seconds)
 
 
-def _shared(parameters: ReadParameters, wait_seconds: float) -> Query:
+def _shared_query(parameters: ReadParameters, wait_seconds: float) -> Query:
     query: Query = []
     if parameters.page_size_hint is not None:
         query.append(("pagesizehint", parameters.page_size_hint))
