@@ -17,9 +17,9 @@ from penstock.core.subscriptions.tokens import token_of
 from penstock.hub.admin.settings import UNAUTHENTICATED
 from penstock.hub.hub import Hub
 from penstock.hub.log.read import Reader
-from penstock.hub.subscriptions.commits import Commit
-from penstock.hub.subscriptions.sessions import Look
-from penstock.hub.subscriptions.stream import Parts, Stream
+from penstock.hub.subscriptions.commits import CursorCommit
+from penstock.hub.subscriptions.sessions import SubscriptionSnapshot
+from penstock.hub.subscriptions.stream import ConsumerStream, StreamServices
 from penstock.storage import open_store
 from penstock.testing.clock import VirtualClock
 from penstock.testing.factories import an_event_type
@@ -36,18 +36,29 @@ class Play:
         self.now = 1_000.0
         self._told: list[str] = []
         hub, rules = scene.hub, check_stream_parameters(RawStreamParameters(**asked), NAKADI).rules
-        hub.subscriptions.streams.live.renew()
-        streams = hub.subscriptions.streams
-        opened = streams.sessions.open(
+        hub.subscriptions.lease.renew()
+        subscriptions = hub.subscriptions
+        opened = subscriptions.sessions.open(
             scene.id,
             frozenset((NAME, each) for each in wants),
             batch_limit=rules.batch_limit,
             commit_ms=round(rules.commit_timeout * 1_000),
         )
-        parts = Parts(hub.store, Reader(hub.store), hub.log.watch, streams.live, streams.sessions, streams.commits)
-        self.stream = Stream(parts, opened, rules, streams.live.lapses, allowed=self._allowed, clock=lambda: self.now)
+        services = StreamServices(
+            hub.store,
+            Reader(hub.store),
+            hub.log.watch,
+            subscriptions.lease,
+            subscriptions.local_streams,
+            subscriptions.sessions,
+            subscriptions.commits,
+        )
+        lapses = subscriptions.lease.lapses
+        self.stream = ConsumerStream(
+            services, opened, rules, lapses, check_access=self._allowed, clock=lambda: self.now
+        )
         self.id = self.stream.session_id
-        streams.live.changed(scene.id)
+        subscriptions.local_streams.notify_changed(scene.id)
         self._go_on()
 
     def take(self, after: float = 0.0) -> list[str]:
@@ -60,9 +71,9 @@ class Play:
     def commit(self, number: int, partition: int = 0) -> bool:
         """Commit the event of that number, with its token; tell whether that has moved the position."""
         place = (NAME, partition)
-        commit = Commit(place, number + 1, token_of(self.stream.secret, place, number + 1))
-        [moved] = self.scene.hub.subscriptions.streams.commit(self.scene.id, self.id, [commit]).result()
-        if not self.stream.over:
+        commit = CursorCommit(place, number + 1, token_of(self.stream.secret, place, number + 1))
+        [moved] = self.scene.hub.subscriptions.commits.submit(self.scene.id, self.id, [commit]).result()
+        if not self.stream.is_over:
             self._go_on()  # It hears of it at once.
         return moved
 
@@ -77,9 +88,9 @@ class Play:
                 for place, position, events, debug, *_ in batches:
                     numbers = [json.loads(event)["n"] for event in events]
                     self._told.append(f"{place[1]}:{position - 1}{numbers}{'' if debug is None else f' {debug}'}")
-            if self.stream.over:
+            if self.stream.is_over:
                 self.stream.close()
-            if self.stream.over or not self.stream.unread:
+            if self.stream.is_over or not self.stream.has_work:
                 return
 
     def _allowed(self) -> None:
@@ -111,12 +122,12 @@ class Scene:
     def hear(self) -> None:
         """Hear of what other hubs have done."""
         with self.hub.store.read() as tx:
-            self.hub.subscriptions.streams.live.look(tx)
+            self.hub.subscriptions.local_streams.poll(tx)
             _, heads = self.hub.log.heads(NAME)
         self.hub.log.watch.appended({partition_id: head.next_offset for partition_id, head in heads.items()})
 
-    def look(self) -> Look:
-        return self.hub.subscriptions.streams.look(self.id)
+    def look(self) -> SubscriptionSnapshot:
+        return self.hub.subscriptions.sessions.snapshot(self.id)
 
     def offsets(self) -> dict[FeedPartition, int]:
         """The offsets wanted next."""

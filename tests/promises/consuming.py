@@ -17,7 +17,7 @@ from penstock.errors import (
     SubscriptionNotFound,
 )
 from penstock.hub.hub import Hub
-from penstock.hub.subscriptions.commits import Commit
+from penstock.hub.subscriptions.commits import CursorCommit
 from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS
 from penstock.storage.subscriptions import StoredSubscription
 
@@ -60,12 +60,12 @@ def _act(hub: Hub, names: list[str], chance: Random) -> str:
         hub.subscriptions.delete(subscription.id)
         return "deleted"
     if does < 0.2:
-        places = {slot.place: 0 for slot in hub.subscriptions.streams.look(subscription.id).slots[:3]}
+        places = {slot.place: 0 for slot in hub.subscriptions.sessions.snapshot(subscription.id).slots[:3]}
         hub.subscriptions.streams.begin_reset(subscription.id, places)
         try:
-            return "reset" if hub.subscriptions.streams.end_reset(subscription.id, places) else "not reset yet"
+            return "reset" if hub.subscriptions.streams.finish_reset(subscription.id, places) else "not reset yet"
         finally:
-            hub.subscriptions.streams.abandon_reset(subscription.id)
+            hub.subscriptions.streams.cancel_reset(subscription.id)
     return _stream(hub, subscription, chance)
 
 
@@ -77,11 +77,11 @@ def _stream(hub: Hub, subscription: StoredSubscription, chance: Random) -> str:
             sent: list[DeliveryBatch] = [batch for batches in stream.step() for batch in batches if batch.events]
             if sent and chance.random() < 0.7:
                 chosen = chance.sample(sent, chance.randint(1, len(sent)))
-                commits = [Commit(batch.place, batch.position) for batch in chosen]
-                hub.subscriptions.streams.commit(subscription.id, stream.session_id, commits).result(300)
+                commits = [CursorCommit(batch.place, batch.position) for batch in chosen]
+                hub.subscriptions.commits.submit(subscription.id, stream.session_id, commits).result(300)
                 done = "committed"
         if chance.random() < 0.5:
-            hub.subscriptions.streams.give_back(subscription.id, stream.session_id)
+            hub.subscriptions.streams.release(subscription.id, stream.session_id)
     finally:
         stream.close()
     return done

@@ -11,7 +11,7 @@ from penstock.core.subscriptions.delivery import DeliveryRules
 from penstock.errors import CursorExpired, StreamNotFound
 from penstock.hub.hub import Hub
 from penstock.hub.log.read import WantedPartition
-from penstock.hub.subscriptions.commits import Commit
+from penstock.hub.subscriptions.commits import CursorCommit
 from penstock.testing.live_hub import live_hub
 from tests.nakadi import Nakadi, problem
 from tests.promises.backup import Backup
@@ -42,13 +42,13 @@ def consume(hub: Hub, subscription: str, numbers: list[int]) -> int:
     stream = hub.subscriptions.streams.open(subscription, frozenset(), RULES)
     sent = [batch for batches in stream.step() for batch in batches][: len(numbers)]
     assert [json.loads(batch.events[0])["n"] for batch in sent] == numbers
-    commit = Commit((NAME, 0), sent[-1].position)
-    assert hub.subscriptions.streams.commit(subscription, stream.session_id, [commit]).result(300) == [True]
-    epoch = hub.subscriptions.streams.look(subscription).slots[0].epoch
+    commit = CursorCommit((NAME, 0), sent[-1].position)
+    assert hub.subscriptions.commits.submit(subscription, stream.session_id, [commit]).result(300) == [True]
+    epoch = hub.subscriptions.sessions.snapshot(subscription).slots[0].epoch
     stream.end("enough")
     stream.close()
     with suppress(StreamNotFound):  # It has left nothing.
-        hub.subscriptions.streams.give_back(subscription, stream.session_id)
+        hub.subscriptions.streams.release(subscription, stream.session_id)
     return epoch
 
 

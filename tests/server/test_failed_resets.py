@@ -47,19 +47,19 @@ def test_reset_that_fails_raises_its_error_and_leaves_the_subscription(
             hub.log.publish(NAME, [a_new_event()])
             given = {"owning_application": "shop", "event_types": [NAME], "read_from": "begin"}
             wanted = hub.subscriptions.create(complete_subscription(given))[0].id
-            fail_once(monkeypatch, hub, "end_reset")
+            fail_once(monkeypatch, hub, "finish_reset")
             if not undone:
-                fail_once(monkeypatch, hub, "abandon_reset")
+                fail_once(monkeypatch, hub, "cancel_reset")
 
             failed = await http.patch(f"/subscriptions/{wanted}/cursors", json=BEHIND_THE_FIRST)
 
             problem = problem_of(failed, 503, "database-unavailable")
-            assert "away at end_reset" in problem["detail"]
-            assert [slot.offset for slot in hub.subscriptions.streams.look(wanted).slots] == [0]
+            assert "away at finish_reset" in problem["detail"]
+            assert [slot.offset for slot in hub.subscriptions.sessions.snapshot(wanted).slots] == [0]
             again = await http.patch(f"/subscriptions/{wanted}/cursors", json=BEHIND_THE_FIRST)
             if undone:
                 assert again.status_code == 204, again.text
-                assert [slot.offset for slot in hub.subscriptions.streams.look(wanted).slots] == [1]
+                assert [slot.offset for slot in hub.subscriptions.sessions.snapshot(wanted).slots] == [1]
                 hub.subscriptions.streams.open(wanted, frozenset(), RULES).close()
             else:
                 problem_of(again, 409, "reset-under-way")

@@ -15,7 +15,6 @@ from penstock.hub.log.log import Log
 from penstock.hub.log.watch import Watch
 from penstock.hub.producers.producers import Expiry, Producers
 from penstock.hub.registry import Registry
-from penstock.hub.subscriptions.streams import Streams
 from penstock.hub.subscriptions.subscriptions import Subscriptions
 from penstock.storage.store import Store
 
@@ -73,7 +72,7 @@ class Hub:
             store,
             lambda name: self.log.move(name),  # noqa: PLW0108 - it is made below
             settings.refresh,
-            lambda tx: self.subscriptions.streams.live.look(tx),  # noqa: PLW0108 - it is made below
+            lambda tx: self.subscriptions.local_streams.poll(tx),  # noqa: PLW0108 - it is made below
         )
         self._committer = Committer(
             store,
@@ -94,8 +93,7 @@ class Hub:
             submit=self._committer.submit,
             place=self.batches.direct.place,
         )
-        streams = Streams(store, clock, self.log.reader, self._watch, limits)
-        self.subscriptions = Subscriptions(store, clock, streams, limits)
+        self.subscriptions = Subscriptions(store, clock, self.log.reader, self._watch, limits)
         self.groups = Groups(store, clock)
 
     def start(self) -> None:
@@ -121,7 +119,7 @@ class Hub:
         its connection; the store stays open then.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        stops = (self._watch.stop, self._committer.stop, self.admin.sweeper.stop, self.subscriptions.streams.stop)
+        stops = (self._watch.stop, self._committer.stop, self.admin.sweeper.stop, self.subscriptions.stop)
         ended = [stop(None if deadline is None else max(0.0, deadline - time.monotonic())) for stop in stops]
         if all(ended):
             self.store.close()

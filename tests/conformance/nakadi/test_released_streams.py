@@ -7,7 +7,7 @@ import pytest
 from penstock.core.registry.definition import PENSTOCK
 from penstock.hub.background import system_clock
 from penstock.hub.subscriptions.parking import Retries
-from penstock.hub.subscriptions.sessions import Ended, Sessions
+from penstock.hub.subscriptions.sessions import SessionEnd, Sessions
 from penstock.storage import open_store
 from penstock.testing.live_hub import LiveHub
 from tests.nakadi import Nakadi, problem
@@ -61,7 +61,7 @@ def test_release_is_answered_503_until_the_hub_of_the_stream_has_ended_it(nakadi
         assert refused["detail"] == f"stream {stream} is to end, but its hub has not ended it yet: ask again"
         [left] = subscription.partitions()
         assert (left["state"], left["stream_id"]) == ("assigned", stream)
-        busy.end(subscription.id, stream, Ended({(subscription.event_types[0], 0): 1}, 60_000_000))
+        busy.end(subscription.id, stream, SessionEnd({(subscription.event_types[0], 0): 1}, 60_000_000))
         [left] = subscription.partitions()
         assert (left["state"], left["stream_id"]) == ("assigned", stream), "it may still commit what it was sent"
 

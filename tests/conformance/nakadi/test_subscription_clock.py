@@ -169,10 +169,12 @@ def test_stream_that_keeps_a_reassigned_partition_ends_after_its_commit_timeout(
 
 
 ENDS = {
-    "Resetting subscription cursors": lambda scene: scene.hub.streams.begin_reset(scene.id, {(NAME, 0): 0}),
+    "Resetting subscription cursors": lambda scene: scene.hub.subscriptions.streams.begin_reset(
+        scene.id, {(NAME, 0): 0}
+    ),
     "The subscription was deleted": lambda scene: scene.hub.subscriptions.delete(scene.id),
-    "Consumption is blocked": lambda scene: scene.hub.settings.block("CONSUMER_ET", NAME),
-    "The subscription has other partitions by now: begin another stream": lambda scene: scene.hub.grow_event_type(
+    "Consumption is blocked": lambda scene: scene.hub.admin.settings.block("CONSUMER_ET", NAME),
+    "The subscription has other partitions by now: begin another stream": lambda scene: scene.hub.registry.grow(
         NAME, 3
     ),
     "The hub is stopping: go on with another one": lambda scene: scene.hub.drain(),
@@ -185,7 +187,7 @@ def test_last_line_of_a_stream_has_the_reason(scene: Scene, reason: str) -> None
     play = Play(scene.subscribe(2).put(0, 1))
     play.take()
     ENDS[reason](scene)
-    scene.hub.subscriptions.streams.live.changed(scene.id)
+    scene.hub.subscriptions.local_streams.notify_changed(scene.id)
     assert play.take() == [f"0:1[] {reason}"]
     assert play.stream.reason == reason
 
@@ -217,9 +219,9 @@ def test_reset_excludes_other_resets_and_new_streams(scene: Scene) -> None:
         streams.begin_reset(scene.id, wanted)
     with pytest.raises(ResetUnderWay):
         Play(scene)
-    assert not streams.end_reset(scene.id, wanted), "a stream has not ended yet"
+    assert not streams.finish_reset(scene.id, wanted), "a stream has not ended yet"
     assert play.take() == ["0:0[] Resetting subscription cursors"]
-    assert streams.end_reset(scene.id, wanted)
+    assert streams.finish_reset(scene.id, wanted)
     assert scene.offsets() == wanted
     Play(scene).stream.close()
 
@@ -312,5 +314,5 @@ def test_reset_forgets_failures(scene: Scene) -> None:
     assert [fail(scene) for _ in range(4)] == [[f"0:2[0, 1, 2] {STARTED}"]] * 3 + [[f"0:0[0] {STARTED}"]]
     beginning = {(NAME, 0): 0}
     scene.hub.subscriptions.streams.begin_reset(scene.id, beginning)
-    assert scene.hub.subscriptions.streams.end_reset(scene.id, beginning)
+    assert scene.hub.subscriptions.streams.finish_reset(scene.id, beginning)
     assert fail(scene) == [f"0:2[0, 1, 2] {STARTED}"]

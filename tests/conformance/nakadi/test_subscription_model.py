@@ -35,7 +35,7 @@ class Model:
 
     @property
     def live(self) -> list[Play]:
-        return [each for each in self.plays if not each.stream.over]
+        return [each for each in self.plays if not each.stream.is_over]
 
     def offset(self, partition: int) -> int:
         return self.scenes[0].offsets()[NAME, partition]
@@ -83,7 +83,7 @@ class Model:
             return
         partition = self.random.choice(sorted(self.wanted[play]))
         number = max(0, self.wanted[play][partition] - 1 - self.random.choice([0, 0, 0, 1]))
-        before, is_live = self.offset(partition), not play.stream.over
+        before, is_live = self.offset(partition), not play.stream.is_over
         try:
             moved = play.commit(number, partition)
         except StreamNotFound:
@@ -114,7 +114,7 @@ class Model:
             partition, numbers = int(found[1]), [int(each) for each in found[2].split(",") if each]
             if not numbers:
                 continue
-            assert play.stream.over or self.owner(partition) == play.id, "nobody is sent what is another's"
+            assert play.stream.is_over or self.owner(partition) == play.id, "nobody is sent what is another's"
             start = max(self.wanted[play].get(partition, 0), self.offset(partition))  # It may have got it back.
             assert numbers[0] == start, "nothing that was committed comes again, and nothing is left out"
             assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
@@ -146,7 +146,7 @@ class Model:
         scene.hub.subscriptions.streams.begin_reset(scene.id, {})
         offsets = scene.offsets()
         scene.hub.subscriptions.streams.begin_reset(scene.id, offsets)
-        assert scene.hub.subscriptions.streams.end_reset(scene.id, offsets)
+        assert scene.hub.subscriptions.streams.finish_reset(scene.id, offsets)
         last = Play(scene, batch_limit=5, max_uncommitted_events=100, batch_flush_timeout=1)
         self.plays.append(last)
         while [self.offset(each) for each in range(len(self.published))] != self.published:

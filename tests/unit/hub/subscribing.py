@@ -10,11 +10,12 @@ from penstock.core.subscriptions.definition import complete_subscription
 from penstock.core.subscriptions.delivery import DeliveryRules
 from penstock.hub.hub import Hub
 from penstock.hub.log.read import Reader
-from penstock.hub.subscriptions.commits import Commits
-from penstock.hub.subscriptions.live import Live
+from penstock.hub.subscriptions.commits import CursorCommitter
+from penstock.hub.subscriptions.lease import HubLease
+from penstock.hub.subscriptions.local_streams import LocalStreams
 from penstock.hub.subscriptions.parking import Retries
-from penstock.hub.subscriptions.sessions import Ended, Opened, Sessions
-from penstock.hub.subscriptions.stream import Parts, Stream
+from penstock.hub.subscriptions.sessions import OpenedSession, SessionEnd, Sessions
+from penstock.hub.subscriptions.stream import ConsumerStream, StreamServices
 from penstock.storage import Store
 from penstock.storage.subscriptions import StoredSlot
 from penstock.testing.clock import VirtualClock
@@ -46,14 +47,14 @@ def sessions_of(store: Store, hub_id: str = "hub", limits: Limits = PENSTOCK) ->
 
 def open_stream(
     sessions: Sessions, id: str, *wants: FeedPartition, batch_limit: int = 10, commit_timeout: float = 60
-) -> Opened:
+) -> OpenedSession:
     """Begin a stream."""
     return sessions.open(id, frozenset(wants), batch_limit=batch_limit, commit_ms=round(commit_timeout * 1_000))
 
 
-def an_end(hold_seconds: float = 0.0, retried: Sequence[int] = (), **sent: int) -> Ended:
+def an_end(hold_seconds: float = 0.0, retried: Sequence[int] = (), **sent: int) -> SessionEnd:
     """Say how a stream has ended: how far it was sent partitions p0, p1, …, and what it holds that for."""
-    return Ended({(NAME, int(name[1:])): each for name, each in sent.items()}, round(hold_seconds * 1e6), retried)
+    return SessionEnd({(NAME, int(name[1:])): each for name, each in sent.items()}, round(hold_seconds * 1e6), retried)
 
 
 def read_slots(store: Store, id: str) -> list[StoredSlot]:
@@ -98,17 +99,23 @@ class Played:
         self.store = store
         self.clock = clock or VirtualClock()
         self.sessions = sessions_of(store, hub_id, limits)
-        self.live = Live(store, self.sessions.sweep, hub_id, lambda: self.now)
-        self.commits = Commits(
-            store, self.clock, self.sessions, self.live.was_sent, self.live.moved, strict=limits.strict
+        self.local_streams = LocalStreams()
+        self.lease = HubLease(store, self.local_streams, hub_id, sweep=self.sessions.sweep, monotonic=lambda: self.now)
+        self.commits = CursorCommitter(
+            store,
+            self.clock,
+            self.sessions,
+            self.local_streams.has_sent,
+            self.local_streams.notify_committed,
+            strict=limits.strict,
         )
         self.hub = Hub(store, clock=self.clock)
         """It publishes, and wakes; its own threads are never started."""
         self.reader = Reader(store)
 
     def stream(
-        self, id: str, *wants: FeedPartition, allowed: Callable[[], None] = lambda: None, **rules: Any
-    ) -> Stream:
+        self, id: str, *wants: FeedPartition, check_access: Callable[[], None] = lambda: None, **rules: Any
+    ) -> ConsumerStream:
         """Begin a stream."""
         given = {
             "max_uncommitted": 100,
@@ -118,12 +125,16 @@ class Played:
             "bytes_max": 1 << 20,
         }
         asked = DeliveryRules(**given | rules)
-        self.live.renew()
+        self.lease.renew()
         found = open_stream(
             self.sessions, id, *wants, batch_limit=asked.batch_limit, commit_timeout=asked.commit_timeout
         )
-        parts = Parts(self.store, self.reader, self.hub.log.watch, self.live, self.sessions, self.commits)
-        return Stream(parts, found, asked, self.live.lapses, allowed=allowed, clock=lambda: self.now)
+        services = StreamServices(
+            self.store, self.reader, self.hub.log.watch, self.lease, self.local_streams, self.sessions, self.commits
+        )
+        return ConsumerStream(
+            services, found, asked, self.lease.lapses, check_access=check_access, clock=lambda: self.now
+        )
 
     def publish(self, *numbers: int, partition: int = 0, name: str = NAME, keys: str | None = None) -> None:
         """Publish events; *keys* has the key of each, a letter each, and a dot for none."""
@@ -137,10 +148,10 @@ class Played:
 
     def stop(self) -> None:
         self.commits.stop()
-        self.live.stop()
+        self.lease.stop()
 
 
-def deliver(stream: Stream, *, light: bool = False) -> list[str]:
+def deliver(stream: ConsumerStream, *, light: bool = False) -> list[str]:
     """Return in short what is sent now: partition, position, events, and what is said besides."""
     return [
         f"{place[1]}:{position}[{' '.join(str(each.decode()[5:-1]) for each in events)}]"

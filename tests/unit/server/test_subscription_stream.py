@@ -12,7 +12,7 @@ from penstock.core.events.event import NewEvent
 from penstock.core.subscriptions.delivery import DeliveryRules
 from penstock.errors import DatabaseUnavailable
 from penstock.hub.hub import Hub
-from penstock.hub.subscriptions.sessions import DELETED, LEASE_SECONDS, TIME_OVER
+from penstock.hub.subscriptions.sessions import DELETED, LEASE_EXPIRED, LEASE_SECONDS
 from penstock.server.access import Access
 from penstock.server.http import streaming as waiting
 from penstock.server.http.streaming import PIECES_AHEAD
@@ -38,8 +38,8 @@ class Scene:
         self.now = time.monotonic()
         self.sub = subscribed(store, partitions=1)
         self.hub = Hub(store)
-        self.live = self.hub.subscriptions.streams.live
-        self.live._monotonic = lambda: self.lease_now
+        self.lease = self.hub.subscriptions.lease
+        self.lease._monotonic = lambda: self.lease_now
         self.other = Played(store, "other")
         self.store = store
         self.got: list[Message] = []
@@ -58,7 +58,7 @@ class Scene:
         await self.state.start()
         self.stream = self.hub.subscriptions.streams.open(self.sub, frozenset(), self.rules)
         self.stream._clock = lambda: self.now
-        self._interrupted, self.stream.interrupted = self.stream.interrupted, self._look  # type: ignore[method-assign]
+        self._interrupted, self.stream.find_interruption = self.stream.find_interruption, self._look  # type: ignore[method-assign]
         self.gone, self.more = asyncio.Event(), asyncio.Event()
         self.room = room
         answer = SubscriptionStream(self.stream, self.state, self.access, encoding=None)
@@ -101,15 +101,15 @@ class Scene:
         """Let the hub's lease end and be renewed; another hub may have *taken* the partition meanwhile."""
         self.lease_now += LEASE_SECONDS
         if taken:
-            lose_hub(self.store.url, self.live._hub_id)
+            lose_hub(self.store.url, self.lease._hub_id)
             self.other.stream(self.sub, P)
-        self.live.renew()
+        self.lease.renew()
 
     def delete(self) -> None:
         """Delete the subscription."""
         with self.store.write() as tx:
             tx.groups.delete(self.sub)
-        self.live.changed(self.sub)
+        self.hub.subscriptions.local_streams.notify_changed(self.sub)
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -176,8 +176,8 @@ def test_piece_is_withheld_once_another_hub_has_the_partition(scene: Scene) -> N
         scene.make_room(EVENTS)
         await scene.settle()
         assert scene.pieces == 1
-        assert (scene.sending.done(), scene.stream.reason) == (True, TIME_OVER)
-        assert scene.access.refusal["reason"] == TIME_OVER
+        assert (scene.sending.done(), scene.stream.reason) == (True, LEASE_EXPIRED)
+        assert scene.access.refusal["reason"] == LEASE_EXPIRED
 
     play(scene, act)
 
@@ -201,7 +201,7 @@ def test_pieces_wait_while_the_lease_is_over(scene: Scene) -> None:
         scene.make_room(EVENTS)
         await asyncio.sleep(0.3)
         assert (scene.pieces, scene.sending.done()) == (1, False)
-        scene.live.renew()
+        scene.lease.renew()
         await scene.settle()
         assert scene.pieces == EVENTS
 
@@ -216,7 +216,7 @@ def test_pieces_wait_while_the_database_is_away(scene: Scene, monkeypatch: pytes
         await scene.settle()
         scene.lapse()
         with monkeypatch.context() as patched:
-            patched.setattr(scene.hub.subscriptions.streams.sessions, "look", away)
+            patched.setattr(scene.hub.subscriptions.sessions, "snapshot", away)
             scene.make_room(EVENTS)
             await asyncio.sleep(0.3)
             assert (scene.pieces, scene.sending.done()) == (1, False)
@@ -270,7 +270,7 @@ def test_client_that_commits_is_cut_off_only_after_its_commit_timeout(scene: Sce
     async def act() -> None:
         await scene.settle()
         for _ in range(3):
-            scene.stream.committed({P: 1})
+            scene.stream.note_committed({P: 1})
             scene.now += RULES["commit_timeout"] - 1
             await scene.look()
             assert not scene.sending.done()

@@ -1,9 +1,11 @@
-"""Commits cursors: one thread a process takes what consumers have queued, in one transaction and with one fsync.
+"""Commits cursors: one thread a process takes all queued requests, in one transaction and with one fsync.
+
+docs/decisions/group-commit.md gives the reasons.
 
 Invariants:
-    A consumer is told only what is on disk.
-    A position never goes back, and nobody moves it but the stream that has its partition.
-    All cursors of a request are looked at before any of them is committed.
+    A consumer gets its answer after the commit.
+    A position never goes back, and only the stream that owns the partition moves it.
+    All cursors of a request are checked before any of them is committed.
 """
 
 import threading
@@ -25,83 +27,89 @@ from penstock.errors import (
     Unavailable,
 )
 from penstock.hub.background import Background, Clock
-from penstock.hub.subscriptions.sessions import Sessions, may_commit
+from penstock.hub.subscriptions.sessions import Sessions, can_commit
 from penstock.storage.store import Store, Tx
 from penstock.storage.subscriptions import StoredSession, StoredSlot, StoredSubscription
 
-Told = Sequence[bool] | PenstockError
-"""Of each cursor whether it has moved a position; or why nothing was committed."""
+CommitResult = Sequence[bool] | PenstockError
+"""For each cursor whether it has moved a position; or the error, if nothing was committed."""
 
 
-class Commit(NamedTuple):
+class CursorCommit(NamedTuple):
     """A cursor that a consumer commits."""
 
     place: FeedPartition
     position: int
     """The offset wanted next."""
     token: str | None = None
-    """Given back as it came with the batch."""
+    """The cursor token that came with the batch."""
 
 
-class Request(NamedTuple):
-    """What a consumer commits at once."""
+class CommitRequest(NamedTuple):
+    """The cursors that a consumer commits at once: all or none."""
 
     subscription: str
     stream: str
-    commits: Sequence[Commit]
-    trusted: bool
-    """Whether it is the hub's own, which knows what it has sent."""
+    commits: Sequence[CursorCommit]
+    is_trusted: bool
+    """Whether the hub itself commits; it knows what it has sent, and needs no proof."""
     future: "Future[Sequence[bool]]"
 
 
-class Moved(NamedTuple):
-    """What a transaction has done to one subscription."""
+class CommitNotice(NamedTuple):
+    """The changes of one transaction to one subscription."""
 
     subscription: str
     revision: int
     offsets: Mapping[FeedPartition, int]
-    shared_out: bool
-    """Whether partitions have changed hands, or parked events are gone, too."""
+    is_reassigned: bool
+    """Whether partitions have changed their owners too, or parked events were acknowledged."""
 
 
-class Commits:
-    """The commits of one process."""
+class CursorCommitter:
+    """The committer of one process: one thread, which starts with the first request."""
 
     def __init__(
         self,
         store: Store,
         clock: Clock,
         sessions: Sessions,
-        was_sent: Callable[[str, FeedPartition, int], bool | None],
-        moved: Callable[[Moved], object],
+        has_sent: Callable[[str, FeedPartition, int], bool | None],
+        notify: Callable[[CommitNotice], object],
         *,
         strict: bool = False,
     ) -> None:
-        """Make a committer of cursors.
+        """Prepare a committer.
 
-        *was_sent* tells whether a stream was sent everything of a partition up to there; None where this process does
-        not send it. *moved* is told of each subscription after the commit. *strict*: take what was never sent, too.
+        Args:
+            store: where positions are kept.
+            clock: the time of a commit.
+            sessions: rebalances partitions whose owners have ended and committed everything.
+            has_sent: returns whether a stream has sent everything of a partition below an offset; None if another
+                process sends the stream.
+            notify: called for each subscription after the commit.
+            strict: accept cursors that were never sent, as Nakadi does.
         """
         self._store = store
         self._clock = clock
         self._sessions = sessions
-        self._was_sent = was_sent
-        self._moved = moved
+        self._has_sent = has_sent
+        self._notify = notify
         self._strict = strict
-        self._queue: deque[Request] = deque()
+        self._queue: deque[CommitRequest] = deque()
         self._wake = threading.Condition()
         self._stopping = False
         self._thread = Background("penstock-commits", self._run)
 
     def submit(
-        self, subscription: str, stream: str, commits: Sequence[Commit], *, trusted: bool = False
+        self, subscription: str, stream: str, commits: Sequence[CursorCommit], *, is_trusted: bool = False
     ) -> "Future[Sequence[bool]]":
-        """Queue cursors and return at once; the future is told of each whether it has moved its position.
+        """Queue cursors and return at once; the future holds for each whether it has moved its position.
 
-        It is told these errors, and nothing is committed then:
-            SubscriptionNotFound, StreamNotFound: there is no such stream, or its time to commit is over.
-            CommitRefused: a cursor is not the stream's to commit, or was not sent to it.
-            DatabaseUnavailable: it may have been committed; to do it again does no harm.
+        The future holds an error if nothing was committed:
+            SubscriptionNotFound, StreamNotFound: there is no such stream, or its commit timeout is over.
+            CommitRefused: the stream does not own a cursor's partition, or the cursor was not sent to it.
+            DatabaseUnavailable: the cursors may have been committed; committing them again is harmless.
 
         Raises:
             HubStopped: the hub is shutting down.
@@ -111,12 +119,12 @@ class Commits:
             if self._stopping:
                 raise HubStopped(retry_after=1)
             self._thread.start()
-            self._queue.append(Request(subscription, stream, commits, trusted, future))
+            self._queue.append(CommitRequest(subscription, stream, commits, is_trusted, future))
             self._wake.notify()
         return future
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Commit what is queued, then end; tell whether that was within *timeout*."""
+        """Commit all queued requests and stop; return whether that took no longer than *timeout*."""
         with self._wake:
             self._stopping = True
             self._wake.notify()
@@ -133,72 +141,74 @@ class Commits:
                 self._queue.clear()
             self._commit([each for each in group if each.future.set_running_or_notify_cancel()])
 
-    def _commit(self, group: Sequence[Request]) -> None:
-        told: list[tuple[Request, Told]] = []
+    def _commit(self, group: Sequence[CommitRequest]) -> None:
+        results: list[tuple[CommitRequest, CommitResult]] = []
         try:
             with self._store.write() as tx:
-                asked = _by_subscription(group)
-                # All of them before anything else is locked: who hands over one of them may lock the dead letters.
-                locked = [tx.subscriptions.find(subscription_id, lock=True) for subscription_id, _ in asked]
-                done = [self._committed(tx, *each, found, told) for each, found in zip(asked, locked, strict=True)]
+                requests = _group_by_subscription(group)
+                # All subscriptions before anything else: a rebalance of one may lock the dead letters.
+                locked = [tx.subscriptions.find(subscription_id, lock=True) for subscription_id, _ in requests]
+                notices = [
+                    self._commit_subscription(tx, *each, subscription, results)
+                    for each, subscription in zip(requests, locked, strict=True)
+                ]
         except OutcomeUnknown as error:
             _fail(group, DatabaseUnavailable(reason=error.reason, retry_after=1))
         except Unavailable as error:
             _fail(group, error)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is handed to the request that it concerns
+        except Exception as error:  # noqa: BLE001 - any error goes to the request that it concerns
             if len(group) == 1:
                 _fail(group, error)
                 return
             for request in group:
                 self._commit([request])
         else:
-            for moved in done:
-                if moved is not None:
-                    self._moved(moved)
-            for request, result in told:
+            for notice in filter(None, notices):
+                self._notify(notice)
+            for request, result in results:
                 if isinstance(result, PenstockError):
                     request.future.set_exception(result)
                 else:
                     request.future.set_result(result)
 
-    def _committed(
+    def _commit_subscription(
         self,
         tx: Tx,
         subscription_id: str,
-        requests: Sequence[Request],
+        requests: Sequence[CommitRequest],
         subscription: StoredSubscription | None,
-        told: list[tuple[Request, Told]],
-    ) -> Moved | None:
-        """Commit what is asked for one subscription, which is locked; add what each is told."""
+        results: list[tuple[CommitRequest, CommitResult]],
+    ) -> CommitNotice | None:
+        """Commit the requests for one locked subscription, and add the result of each to *results*."""
         if subscription is None:
-            told += [(each, SubscriptionNotFound(subscription=subscription_id)) for each in requests]
+            results += [(each, SubscriptionNotFound(subscription=subscription_id)) for each in requests]
             return None
-        work = _Work(tx, subscription, self._was_sent, strict=self._strict)
+        work = _SubscriptionCommits(tx, subscription, self._has_sent, strict=self._strict)
         for request in requests:
             try:
-                told.append((request, work.commit(request)))
+                results.append((request, work.commit(request)))
             except (StreamNotFound, CommitRefused) as error:
-                told.append((request, error))
+                results.append((request, error))
         if not work.offsets and not work.acknowledged:
             return None
-        shared_out = work.store(self._clock(), self._sessions)
-        return Moved(subscription_id, tx.subscriptions.revise(subscription_id), work.offsets, shared_out)
+        is_reassigned = work.store(self._clock(), self._sessions)
+        return CommitNotice(subscription_id, tx.subscriptions.revise(subscription_id), work.offsets, is_reassigned)
 
 
-class _Work:
-    """The commits of one subscription, which is locked."""
+class _SubscriptionCommits:
+    """The commits to one locked subscription, in one transaction."""
 
     def __init__(
         self,
         tx: Tx,
         subscription: StoredSubscription,
-        was_sent: Callable[[str, FeedPartition, int], bool | None],
+        has_sent: Callable[[str, FeedPartition, int], bool | None],
         *,
         strict: bool,
     ) -> None:
         self._tx = tx
         self._subscription = subscription
-        self._was_sent = was_sent
+        self._has_sent = has_sent
         self._strict = strict
         self._now = tx.now()
         self._sessions = {each.id: each for each in tx.subscriptions.list_sessions(subscription.id)}
@@ -206,27 +216,27 @@ class _Work:
         self.offsets: dict[FeedPartition, int] = {}
         self.acknowledged: list[ParkedSpan] = []
 
-    def commit(self, request: Request) -> Sequence[bool]:
-        """Take a request's cursors, all or none."""
+    def commit(self, request: CommitRequest) -> Sequence[bool]:
+        """Accept all cursors of a request, or none; return for each whether it moves its position."""
         session = self._sessions.get(request.stream)
-        if session is None or not may_commit(session, self._now):
+        if session is None or not can_commit(session, self._now):
             raise StreamNotFound(stream=request.stream)
-        spans = [_span(each, session) for each in request.commits]
+        spans = [_read_span(each, session) for each in request.commits]
         for each, span in zip(request.commits, spans, strict=True):
             if span is None:
-                self._check(each, session, trusted=request.trusted)
+                self._check(each, session, is_trusted=request.is_trusted)
         return [
             self._acknowledge(span) if span else self._move(each)
             for each, span in zip(request.commits, spans, strict=True)
         ]
 
     def store(self, now: int, sessions: Sessions) -> bool:
-        """Store what has moved; tell whether partitions have changed hands, or parked events are gone."""
+        """Store the new positions; return whether partitions changed owners or parked events are acknowledged."""
         tx, subscription_id = self._tx, self._subscription.id
         changed = [self._slots[place] for place in self.offsets]
         tx.groups.put(subscription_id, [slot._replace(offset=self._offset(slot)).position for slot in changed], now)
         tx.subscriptions.put_slots(subscription_id, [slot._replace(failed=0) for slot in changed if slot.failed])
-        done = self._done()
+        done = self._find_done_slots()
         last: dict[int, int] = {}
         for span in self.acknowledged:
             last[span.parked_id] = max(span.last, last.get(span.parked_id, span.last))
@@ -234,44 +244,44 @@ class _Work:
         if done:
             free = [slot._replace(owner=None, sent=None, failed=0) for slot in done]
             tx.subscriptions.put_slots(subscription_id, free)
-            sessions.settle(tx, self._subscription, self._now)
+            sessions.rebalance(tx, self._subscription, self._now)
         return bool(done or self.acknowledged)
 
-    def _done(self) -> Sequence[StoredSlot]:
-        """Return what streams that have ended have committed in full: neither events nor keys sent again are left."""
+    def _find_done_slots(self) -> Sequence[StoredSlot]:
+        """Return the partitions of ended streams that are committed in full, resent parked events included."""
         if not self.acknowledged and all(self._slots[place].sent is None for place in self.offsets):
             return ()
-        answered = {span.parked_id for span in self.acknowledged}
+        acknowledged_ids = {span.parked_id for span in self.acknowledged}
         parked = self._tx.subscriptions.list_parked(self._subscription.id, counted=False)
-        places = {*self.offsets, *(each.place for each in parked if each.id in answered)}
-        left = {each.place for each in parked if each.is_retried and each.id not in answered}
+        places = {*self.offsets, *(each.place for each in parked if each.id in acknowledged_ids)}
+        left = {each.place for each in parked if each.is_retried and each.id not in acknowledged_ids}
         slots = [self._slots[place] for place in sorted(places - left)]
         return [slot for slot in slots if slot.sent is not None and self._offset(slot) >= slot.sent]
 
-    def _check(self, commit: Commit, session: StoredSession, *, trusted: bool) -> None:
+    def _check(self, commit: CursorCommit, session: StoredSession, *, is_trusted: bool) -> None:
         slot = self._slots.get(commit.place)
         if slot is None:
-            raise _refused(commit, "it is not one of this subscription")
+            raise _refuse(commit, "it is not one of this subscription")
         if commit.position <= self._offset(slot) and not self._strict:
-            return  # It is committed, whoever has it by now: the answer that said so may have been lost.
+            return  # Committed already, by any owner: the reply to that commit may have been lost.
         if slot.owner != session.id:
-            raise _refused(commit, "another stream has it by now" if slot.owner else "this stream does not have it")
-        if trusted or self._strict:
+            raise _refuse(commit, "another stream has it by now" if slot.owner else "this stream does not have it")
+        if is_trusted or self._strict:
             return
         if commit.token and is_valid_token(commit.token, session.secret, commit.place, commit.position):
             return
-        known = self._was_sent(session.id, commit.place, commit.position)
-        if known is None and slot.sent is not None:
-            known = commit.position <= slot.sent
-        if not known:
+        was_sent = self._has_sent(session.id, commit.place, commit.position)
+        if was_sent is None and slot.sent is not None:
+            was_sent = commit.position <= slot.sent
+        if not was_sent:
             unproven = "its cursor_token does not prove that it was sent"
-            reason = "this stream was not sent it yet" if known is False else unproven
-            raise _refused(commit, reason)
+            reason = "this stream was not sent it yet" if was_sent is False else unproven
+            raise _refuse(commit, reason)
 
     def _offset(self, slot: StoredSlot) -> int:
         return self.offsets.get(slot.place, slot.offset)
 
-    def _move(self, commit: Commit) -> bool:
+    def _move(self, commit: CursorCommit) -> bool:
         if commit.position <= self._offset(self._slots[commit.place]):
             return False
         self.offsets[commit.place] = commit.position
@@ -282,29 +292,29 @@ class _Work:
         return True
 
 
-def _span(commit: Commit, session: StoredSession) -> ParkedSpan | None:
-    """Return the parked events that a cursor is of; None: it is of others."""
+def _read_span(commit: CursorCommit, session: StoredSession) -> ParkedSpan | None:
+    """Return the parked events that a cursor acknowledges; None: it is a cursor of the partition."""
     if commit.token is None or not is_parked_token(commit.token):
         return None
     span = read_parked_token(commit.token, session.secret)
     if span is None:
-        raise _refused(commit, "its cursor_token is of parked events, and not of this stream")
+        raise _refuse(commit, "its cursor_token is of parked events, and not of this stream")
     return span
 
 
-def _refused(commit: Commit, reason: str) -> CommitRefused:
+def _refuse(commit: CursorCommit, reason: str) -> CommitRefused:
     event_type, partition = commit.place
     return CommitRefused(event_type=event_type, partition=str(partition), offset=commit.position - 1, reason=reason)
 
 
-def _by_subscription(group: Iterable[Request]) -> Sequence[tuple[str, Sequence[Request]]]:
-    """Return requests by subscription, in the order in which these are locked."""
-    found: dict[str, list[Request]] = defaultdict(list)
+def _group_by_subscription(group: Iterable[CommitRequest]) -> Sequence[tuple[str, Sequence[CommitRequest]]]:
+    """Return the requests of each subscription, in the order in which subscriptions are locked."""
+    requests: dict[str, list[CommitRequest]] = defaultdict(list)
     for request in group:
-        found[request.subscription].append(request)
-    return sorted(found.items())
+        requests[request.subscription].append(request)
+    return sorted(requests.items())
 
 
-def _fail(group: Iterable[Request], error: Any) -> None:
+def _fail(group: Iterable[CommitRequest], error: Any) -> None:
     for request in group:
         request.future.set_exception(error)

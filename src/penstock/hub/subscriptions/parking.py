@@ -5,7 +5,7 @@ can be listed, sent again and skipped. docs/decisions/parked-keys.md gives the r
 """
 
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import count
 from typing import Any, Final
 
@@ -37,9 +37,11 @@ PASSED_MAX: Final = 10_000
 class Parking:
     """The parked keys of one store's subscriptions."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, notify_changed: Callable[[str], object]) -> None:
+        """*notify_changed* is called with the id of a subscription after its parked keys have changed."""
         self._store = store
         self._clock = clock
+        self._notify_changed = notify_changed
 
     def list(self, id: str) -> Sequence[StoredParkedKey]:
         """Return the parked keys of a subscription, those first that were parked first.
@@ -78,6 +80,7 @@ class Parking:
             wanted = self._wanted(tx, id, parked_id)
             tx.subscriptions.mark_parked([each.id for each in wanted], retried=True)
             tx.subscriptions.revise(id)
+        self._notify_changed(id)
         return len(wanted)
 
     def skip(self, id: str, parked_id: int, reason: str) -> None:
@@ -101,6 +104,7 @@ class Parking:
             done = PositionChange(name, "", number, SKIPPED, slot.epoch, parked.first, end, said, self._clock())
             tx.groups.put(id, [slot._replace(offset=position).position], self._clock(), [done])
             tx.subscriptions.revise(id)
+        self._notify_changed(id)
 
     def _wanted(self, tx: Tx, id: str, parked_id: int | None) -> Collection[StoredParkedKey]:
         existing(id, tx.subscriptions.find(id, lock=True))

@@ -1,13 +1,14 @@
-"""Admits streams to a subscription, ends them, and assigns its partitions to them.
+"""Opens and ends the sessions of a subscription, and assigns its partitions to them.
 
-`Look` is a snapshot of a subscription: its streams, and the partitions that each one owns. A stream that ends tells
-its consumer the reason. docs/decisions/leases.md explains how long a stream keeps its partitions.
+A session is a stream as the database knows it. `SubscriptionSnapshot` shows the sessions of a subscription, and the
+partitions that each one owns. docs/decisions/leases.md explains how long a session keeps its partitions.
 
 Invariants:
-    A change locks the subscription first: of two streams that race for the last slot exactly one gets it.
+    A change locks the subscription first: of two sessions that race for the last partition exactly one gets it.
     Times that several hubs compare are the database's.
-    A stream that has ended keeps what it may still commit until its commit timeout is over.
-    The streams of a hub that was not seen for `LEASE_SECONDS` have ended, and keep only what nobody else wants.
+    A session that has ended keeps its uncommitted partitions until its commit timeout is over.
+    The lease of a hub expires `LEASE_SECONDS` after the database last saw it. Its sessions have ended then, and keep
+    only partitions that no other session wants.
 """
 
 import secrets
@@ -34,40 +35,39 @@ from penstock.storage.subscriptions import StoredParkedKey, StoredSession, Store
 
 BLOCKED: Final = "Consumption is blocked"
 DELETED: Final = "The subscription was deleted"
-GIVEN_BACK: Final = "The consumer has given its partitions back"
-GROWN: Final = "The subscription has other partitions by now: begin another stream"
+RELEASED: Final = "The consumer has given its partitions back"
+REPARTITIONED: Final = "The subscription has other partitions by now: begin another stream"
 RESETTING: Final = "Resetting subscription cursors"
 STOPPING: Final = "The hub is stopping: go on with another one"
-TIME_OVER: Final = "The stream was counted as gone: begin another one"
-
+LEASE_EXPIRED: Final = "The stream was counted as gone: begin another one"
 
 LEASE_SECONDS: Final = 10.0
-"""A hub that was not seen for so long is gone."""
+"""The lease of a hub expires so long after the database last saw it."""
 LEASE_US: Final = int(LEASE_SECONDS * 1_000_000)
 
 
-class Look(NamedTuple):
-    """A subscription at one look."""
+class SubscriptionSnapshot(NamedTuple):
+    """Snapshot of a subscription: its sessions, the partitions that each one owns, and its parked keys."""
 
     subscription: StoredSubscription
     slots: Sequence[StoredSlot]
-    """None where it has not begun."""
+    """Its partitions; none before its first stream."""
     sessions: Sequence[StoredSession]
     parked: Sequence[StoredParkedKey]
     now: int
-    """By the database's clock; 0 where nothing depends on it."""
+    """The database's time of the snapshot; 0 where it was not asked for it."""
 
     @property
-    def present(self) -> Mapping[str, StoredSession]:
-        """The streams, by their ids, but for those whose time is over: others may have what is still called theirs.
+    def current_sessions(self) -> Mapping[str, StoredSession]:
+        """The sessions by their ids, without expired ones: other sessions may take the partitions of these.
 
-        For looks that tell the time.
+        Only for snapshots that have a time.
         """
         now = self.now
         return {
             each.id: each
             for each in self.sessions
-            if is_live(each, now) or has_lapsed(each, now) or holds(each, self.slots, now)
+            if is_live(each, now) or has_lapsed(each, now) or holds_partitions(each, self.slots, now)
         }
 
     @property
@@ -75,98 +75,100 @@ class Look(NamedTuple):
         """All of its partitions."""
         return frozenset(slot.place for slot in self.slots)
 
-    def session(self, id: str) -> StoredSession | None:
-        """Return a stream; None: its time is over."""
+    def find_session(self, id: str) -> StoredSession | None:
+        """Return a session, or None if it does not exist any more."""
         return next((each for each in self.sessions if each.id == id), None)
 
-    def ends(self, session_id: str, places: Collection[FeedPartition]) -> str | None:
-        """Return why a stream cannot go on that has known these *places*; None: it can."""
+    def find_end_reason(self, session_id: str, places: Collection[FeedPartition]) -> str | None:
+        """Return why a stream has to end that knows these partitions of the subscription; None: it can go on."""
         if (self.subscription.resetting_until or 0) > self.now:
             return RESETTING
-        session = self.session(session_id)
+        session = self.find_session(session_id)
         if session is None:
-            return TIME_OVER
+            return LEASE_EXPIRED
         if session.holds_until is not None:
-            return GIVEN_BACK
-        return GROWN if places != self.places else None
+            return RELEASED
+        return REPARTITIONED if places != self.places else None
 
 
 def is_live(session: StoredSession, now: int) -> bool:
-    """Tell whether a stream is being sent."""
+    """Return whether a session is open and the lease of its hub is valid."""
     return session.holds_until is None and session.seen_at > now - LEASE_US
 
 
-def holds(session: StoredSession, slots: Collection[StoredSlot], now: int) -> bool:
-    """Tell whether a stream that has ended keeps what it has; also while its hub has yet to end it."""
+def holds_partitions(session: StoredSession, slots: Collection[StoredSlot], now: int) -> bool:
+    """Return whether a session that has ended, or is to end, keeps its partitions."""
     if session.holds_until is None:
         return False
-    return session.holds_until > now or is_being_sent(session, slots, now)
+    return session.holds_until > now or is_ending(session, slots, now)
 
 
-def is_being_sent(session: StoredSession, slots: Collection[StoredSlot], now: int) -> bool:
-    """Tell whether a stream that is to end has a hub that has not said so yet."""
+def is_ending(session: StoredSession, slots: Collection[StoredSlot], now: int) -> bool:
+    """Return whether a session is to end, and its hub has not recorded yet how much its stream has sent."""
     has_more = any(each.owner == session.id and each.sent is None for each in slots)
     return session.holds_until is not None and session.seen_at > now - LEASE_US and has_more
 
 
 def has_lapsed(session: StoredSession, now: int) -> bool:
-    """Tell whether the hub of a stream is gone, and its time to commit is not over."""
+    """Return whether the lease of a session's hub has expired, but not the session's commit timeout."""
     return (
         session.holds_until is None and session.seen_at + LEASE_US <= now < session.seen_at + session.commit_ms * 1000
     )
 
 
-def may_commit(session: StoredSession, now: int) -> bool:
-    """Tell whether a stream may commit what it was sent: of a hub that is gone, what nobody else has by now."""
+def can_commit(session: StoredSession, now: int) -> bool:
+    """Return whether a session may commit; if its hub's lease has expired, only partitions that it still owns."""
     return session.holds_until is None or session.holds_until > now
 
 
 SECRET_BYTES: Final = 16
 
 
-class Opened(NamedTuple):
-    """A stream that has begun."""
+class OpenedSession(NamedTuple):
+    """A session that was opened."""
 
     session: StoredSession
     subscription: StoredSubscription
     slots: Sequence[StoredSlot]
-    """Its partitions, as they were before they were shared out anew."""
+    """The partitions of the subscription, before the rebalance."""
 
 
-class Ended(NamedTuple):
-    """How far a stream was sent that has ended, by partition, and how long it may still commit that."""
+class SessionEnd(NamedTuple):
+    """What a stream had sent when it ended, and for how long its session may still commit that."""
 
     sent: Mapping[FeedPartition, int]
-    """Of those partitions that it has not committed up to there."""
+    """The offset after the last event sent, for each partition that is not committed up to there."""
     hold_us: int
     retried: Collection[int] = ()
-    """The ids of parked keys that it was sent again, and has not committed."""
+    """The ids of parked keys whose events were resent, and failed."""
     overdue: Collection[FeedPartition] = ()
-    """Partitions that others are to have, and for which that time is over."""
+    """Withdrawn partitions whose commit timeout is over."""
     resent: Collection[FeedPartition] = ()
-    """Partitions of whose parked keys it was sent something again that it may still commit."""
+    """Partitions whose resent parked events the session may still commit."""
 
 
 class Sessions:
-    """The streams of one store's subscriptions, in this hub and in others."""
+    """The sessions of one store's subscriptions, of this hub and of others. Safe to use from many threads."""
 
     def __init__(self, store: Store, retries: Retries, hub_id: str) -> None:
         self._store = store
         self._retries = retries
         self._hub_id = hub_id
 
-    def look(self, id: str, *, counts: bool = False, settled: bool = False) -> Look:
-        """Return what a subscription is now; where it *counts*, the time is told, and how many events are parked.
+    def snapshot(self, id: str, *, counts: bool = False, is_locked: bool = False) -> SubscriptionSnapshot:
+        """Return a snapshot of a subscription; with *counts*, it has a time and the numbers of parked events.
 
-        *settled*: who shares its partitions out at this moment is waited for.
+        If *is_locked*, the snapshot is taken under the subscription's lock, after any rebalance under way.
 
         Raises:
-            SubscriptionNotFound: there is none.
-            DatabaseUnavailable: it could not be asked.
+            SubscriptionNotFound: there is no such subscription.
+            DatabaseUnavailable: the database could not be reached.
         """
-        with self._reading(settled=settled) as tx:
-            subscription = existing(id, tx.subscriptions.find(id, lock=True) if settled else tx.subscriptions.find(id))
-            return Look(
+        with self._begin(is_locked=is_locked) as tx:
+            subscription = existing(
+                id, tx.subscriptions.find(id, lock=True) if is_locked else tx.subscriptions.find(id)
+            )
+            return SubscriptionSnapshot(
                 subscription,
                 tx.subscriptions.list_slots(id),
                 tx.subscriptions.list_sessions(id),
@@ -175,37 +177,40 @@ class Sessions:
             )
 
     @contextmanager
-    def _reading(self, *, settled: bool) -> Iterator[Tx]:
+    def _begin(self, *, is_locked: bool) -> Iterator[Tx]:
         try:
-            with self._store.write() if settled else self._store.read() as tx:
+            with self._store.write() if is_locked else self._store.read() as tx:
                 yield tx
         except OutcomeUnknown as error:  # Nothing was written.
             raise DatabaseUnavailable(reason=error.reason, retry_after=1) from error
 
-    def glance(self, subscriptions: Sequence[StoredSubscription]) -> Sequence[Look]:
-        """Return who has which partition of each: of one that is gone by now, nobody has any."""
+    def snapshot_assignments(self, subscriptions: Sequence[StoredSubscription]) -> Sequence[SubscriptionSnapshot]:
+        """Return a snapshot of each subscription without parked keys; one that was deleted has no partitions."""
         with self._store.read() as tx:
             now = tx.now()
             return [
-                Look(each, tx.subscriptions.list_slots(each.id), tx.subscriptions.list_sessions(each.id), (), now)
+                SubscriptionSnapshot(
+                    each, tx.subscriptions.list_slots(each.id), tx.subscriptions.list_sessions(each.id), (), now
+                )
                 for each in subscriptions
             ]
 
-    def open(self, id: str, wants: Collection[FeedPartition], *, batch_limit: int, commit_ms: int) -> Opened:
-        """Begin a stream that is sent the partitions that it *wants*, or where that is none its share of the rest.
+    def open(self, id: str, wants: Collection[FeedPartition], *, batch_limit: int, commit_ms: int) -> OpenedSession:
+        """Open a session that gets the partitions that it *wants*, or without any its share of the rest.
 
         Raises:
-            SubscriptionNotFound: there is none.
-            InvalidSubscription: it wants partitions that the subscription does not have.
-            NoFreeSlots, PartitionsTaken: there is no room for it.
-            ResetUnderWay: the cursors are being reset.
+            SubscriptionNotFound: there is no such subscription.
+            InvalidSubscription: the subscription does not have partitions that the session wants.
+            NoFreeSlots: every partition has a session.
+            PartitionsTaken: another session has asked for the same partitions.
+            ResetUnderWay: the subscription's cursors are being reset.
         """
         with self._store.write() as tx:
             subscription = existing(id, tx.subscriptions.find(id, lock=True))
             now = tx.subscriptions.see_hub(self._hub_id)
             slots = begin(tx, subscription, now)
             places = [slot.place for slot in slots]
-            check_places(places, wants)
+            check_partitions(places, wants)
             if (subscription.resetting_until or 0) > now:
                 raise ResetUnderWay(subscription=id)
             live = [each for each in tx.subscriptions.list_sessions(id) if is_live(each, now)]
@@ -213,14 +218,17 @@ class Sessions:
                 str(uuid.uuid4()), id, self._hub_id, frozenset(wants), batch_limit, commit_ms,
                 secrets.token_bytes(SECRET_BYTES), now, 0, None, now,
             )  # fmt: skip
-            _check_room(id, places, live, session, wants)
+            _check_conflicts(id, places, live, session, wants)
             tx.subscriptions.put_session(session)
-            self._rebalance(tx, subscription, now)
+            self.rebalance(tx, subscription, now)
             tx.subscriptions.revise(id)
-        return Opened(session, subscription, slots)
+        return OpenedSession(session, subscription, slots)
 
-    def end(self, id: str, session_id: str, ended: Ended) -> None:
-        """Note that a stream has ended; its partitions go to others as soon as they may. Harmless when repeated."""
+    def end(self, id: str, session_id: str, end: SessionEnd) -> None:
+        """End a session; other sessions get its partitions, uncommitted ones after its commit timeout.
+
+        Harmless when repeated.
+        """
         with self._store.write() as tx:
             subscription = tx.subscriptions.find(id, lock=True)
             if subscription is None:
@@ -229,37 +237,37 @@ class Sessions:
             own = [slot for slot in tx.subscriptions.list_slots(id) if slot.owner == session_id]
             session = next((each for each in tx.subscriptions.list_sessions(id) if each.id == session_id), None)
             if session is None or (session.holds_until and own and all(slot.sent is not None for slot in own)):
-                return  # It was told before.
-            left = {slot.place for slot in own if ended.sent.get(slot.place, 0) > slot.offset}
-            kept = left.union(ended.resent).difference(ended.overdue) if ended.hold_us > 0 else set()
-            tx.subscriptions.mark_parked(ended.retried, retried=False)
+                return  # The session has ended before.
+            left = {slot.place for slot in own if end.sent.get(slot.place, 0) > slot.offset}
+            kept = left.union(end.resent).difference(end.overdue) if end.hold_us > 0 else set()
+            tx.subscriptions.mark_parked(end.retried, retried=False)
             tx.subscriptions.put_slots(
                 id,
                 [
                     slot._replace(
                         owner=session_id if slot.place in kept else None,
-                        sent=max(ended.sent.get(slot.place, 0), slot.offset) if slot.place in kept else None,
+                        sent=max(end.sent.get(slot.place, 0), slot.offset) if slot.place in kept else None,
                         failed=slot.failed + (slot.place in left),
                     )
                     for slot in own
                 ],
             )
             if kept.intersection(slot.place for slot in own):
-                tx.subscriptions.put_session(session._replace(holds_until=now + ended.hold_us))
+                tx.subscriptions.put_session(session._replace(holds_until=now + end.hold_us))
             else:
                 tx.subscriptions.delete_sessions([session_id])
-            self._rebalance(tx, subscription, now)
+            self.rebalance(tx, subscription, now)
             tx.subscriptions.revise(id)
 
-    def release(self, id: str, session_id: str, places: Collection[FeedPartition]) -> None:
-        """Let go of partitions of a stream that others are to have, and all of which that it was sent is committed."""
+    def hand_over(self, id: str, session_id: str, places: Collection[FeedPartition]) -> None:
+        """Hand over partitions of a session, which are committed in full, to their successors."""
         with self._store.write() as tx:
             subscription = tx.subscriptions.find(id, lock=True)
             if subscription is None:
                 return
             slots = tx.subscriptions.list_slots(id)
             sessions = {each.id: each for each in tx.subscriptions.list_sessions(id)}
-            self._give(
+            self._assign(
                 tx,
                 subscription,
                 sessions,
@@ -272,16 +280,16 @@ class Sessions:
             tx.subscriptions.revise(id)
 
     def extend(self, id: str, session_id: str) -> None:
-        """Begin anew the time in which a stream has to commit what it was sent.
+        """Restart the commit timeout of a session.
 
         Raises:
-            SubscriptionNotFound, StreamNotFound: there is no such stream, or its time is over.
+            SubscriptionNotFound, StreamNotFound: there is no such session, or its commit timeout is over.
         """
         with self._store.write() as tx:
             existing(id, tx.subscriptions.find(id, lock=True))
             now = tx.now()
             session = next((each for each in tx.subscriptions.list_sessions(id) if each.id == session_id), None)
-            if session is None or not may_commit(session, now):
+            if session is None or not can_commit(session, now):
                 raise StreamNotFound(stream=session_id)
             if session.holds_until is None:
                 session = session._replace(extensions=session.extensions + 1)
@@ -290,21 +298,21 @@ class Sessions:
             tx.subscriptions.put_session(session)
             tx.subscriptions.revise(id)
 
-    def give_back(
+    def release(
         self,
         id: str,
         session_id: str,
         keep: Collection[FeedPartition] = (),
         failed: Collection[FeedPartition] | None = None,
     ) -> bool:
-        """Let others have what a stream was sent and has not committed, but for *keep*; the stream itself ends.
+        """End a session, and release its uncommitted partitions to others, except those to *keep*.
 
-        It counts as failed where its partition is among *failed*; None: wherever it is. False: the hub that sends the
-        stream has yet to end it, ask again.
+        Releasing counts as a failure of the partitions *failed*; None: of all. Return False if the session's hub has
+        yet to end the stream: call again.
 
         Raises:
-            SubscriptionNotFound, StreamNotFound: there is no such stream, or it has nothing any more.
-            InvalidSubscription: it names partitions that the subscription does not have.
+            SubscriptionNotFound, StreamNotFound: there is no such session, or it owns nothing any more.
+            InvalidSubscription: the subscription does not have those partitions.
         """
         with self._store.write() as tx:
             subscription = existing(id, tx.subscriptions.find(id, lock=True))
@@ -313,24 +321,24 @@ class Sessions:
             if session is None:
                 raise StreamNotFound(stream=session_id)
             slots = tx.subscriptions.list_slots(id)
-            check_places([slot.place for slot in slots], [*keep, *(failed or ())])
+            check_partitions([slot.place for slot in slots], [*keep, *(failed or ())])
             own = [slot for slot in slots if slot.owner == session_id]
             tx.subscriptions.revise(id)
             if session.seen_at > now - LEASE_US and (not own or any(slot.sent is None for slot in own)):
                 tx.subscriptions.put_session(session._replace(holds_until=now + session.commit_ms * 1000))
                 return False
             free = [slot for slot in own if slot.place not in keep]
-            tx.subscriptions.put_slots(id, [_given_back(slot, failed) for slot in free])
+            tx.subscriptions.put_slots(id, [_release_slot(slot, failed) for slot in free])
             if len(free) == len(own):
                 tx.subscriptions.delete_sessions([session_id])
-            self._rebalance(tx, subscription, now)
+            self.rebalance(tx, subscription, now)
         return True
 
-    def set_aside(self, id: str, session_id: str, offsets: Mapping[int, Sequence[int]]) -> Collection[int]:
-        """Let events wait behind others of their keys, by the ids of these; return those ids that still wait.
+    def park_events(self, id: str, session_id: str, offsets: Mapping[int, Sequence[int]]) -> Collection[int]:
+        """Park events behind earlier ones of their keys, by the ids of parked keys; return the ids still parked.
 
-        The events of the others are to be sent. Nothing is let wait for a stream that has lost the partition by now:
-        whoever has it may have sent these events since.
+        Events of the other keys are to be sent. If the session has lost a partition, its events are not parked: the
+        new owner may have sent them since.
         """
         with self._store.write() as tx:
             tx.subscriptions.find(id, lock=True)
@@ -347,12 +355,12 @@ class Sessions:
             )
         return waiting.keys()
 
-    def parked_events(
+    def read_parked(
         self, id: str, parked: StoredParkedKey, below: int, limit: int
     ) -> tuple[Sequence[int], Sequence[bytes]]:
-        """Return the offsets and the data of the first events of a parked key *below* an offset, if still in the log.
+        """Return the offsets and data of a parked key's first events *below* an offset, as far as the log has them.
 
-        Where none of them is, the key waits no longer.
+        If retention has removed all of them, they are acknowledged.
         """
         name, number = parked.place
         after = parked.first - 1
@@ -373,10 +381,10 @@ class Sessions:
         return (), ()
 
     def sweep(self, ids: Collection[str]) -> None:
-        """Share out anew the partitions of those of these subscriptions that have streams whose time is over.
+        """Reassign the partitions of expired sessions of these subscriptions.
 
         Raises:
-            PenstockError: it could not be done for one of them; for all others it was.
+            PenstockError: sweeping one subscription failed; all others were swept.
         """
         with self._store.read() as tx:
             found = tx.subscriptions.list_abandoned(ids, lease=LEASE_US)
@@ -385,26 +393,22 @@ class Sessions:
             try:
                 with self._store.write() as tx:
                     subscription = tx.subscriptions.find(each, lock=True)
-                    if subscription is not None and self._rebalance(tx, subscription, tx.now()):
+                    if subscription is not None and self.rebalance(tx, subscription, tx.now()):
                         tx.subscriptions.revise(each)
-            except Exception as error:  # noqa: BLE001 - whatever it is, it concerns that one alone
+            except Exception as error:  # noqa: BLE001 - any error concerns one subscription alone
                 failed = error
         if failed is not None:
             raise failed
 
-    def settle(self, tx: Tx, subscription: StoredSubscription, now: int) -> None:
-        """Share the partitions of a locked subscription out anew, inside a transaction of somebody else."""
-        self._rebalance(tx, subscription, now)
+    def rebalance(self, tx: Tx, subscription: StoredSubscription, now: int) -> bool:
+        """Assign the partitions of a locked subscription to its sessions, and delete expired ones.
 
-    def _rebalance(self, tx: Tx, subscription: StoredSubscription, now: int) -> bool:
-        """Share the partitions out among the streams that there are, and forget those whose time is over.
-
-        Tell whether that has changed anything.
+        Return whether that has changed anything.
         """
         sessions = {each.id: each for each in tx.subscriptions.list_sessions(subscription.id)}
         live = [assignment.StreamSession(each.id, each.wants) for each in sessions.values() if is_live(each, now)]
         slots = tx.subscriptions.list_slots(subscription.id)
-        holding = {each.id for each in sessions.values() if holds(each, slots, now)}
+        holding = {each.id for each in sessions.values() if holds_partitions(each, slots, now)}
         lapsed = {each.id for each in sessions.values() if has_lapsed(each, now)}
         shared = assign_slots(
             [assignment.PartitionSlot(slot.place, slot.owner, slot.heir) for slot in slots],
@@ -412,52 +416,52 @@ class Sessions:
             ending=holding,
             expired=lapsed,
         )
-        given, heirs = [], []
+        reassigned, promised = [], []
         for slot, new in zip(slots, shared, strict=True):
             if new.owner != slot.owner:
-                given.append((slot, new.owner))
+                reassigned.append((slot, new.owner))
             elif new.heir != slot.heir:
-                heirs.append(slot._replace(heir=new.heir))
-        tx.subscriptions.put_slots(subscription.id, heirs)
-        self._give(tx, subscription, sessions, given)
+                promised.append(slot._replace(heir=new.heir))
+        tx.subscriptions.put_slots(subscription.id, promised)
+        self._assign(tx, subscription, sessions, reassigned)
         owners = {new.owner for new in shared}
-        losing = {slot.owner for slot, _ in given}
-        for each in lapsed & losing & owners:  # Were it to go on, it could not tell what it lost.
+        losing = {slot.owner for slot, _ in reassigned}
+        for each in lapsed & losing & owners:  # If its stream went on, it could not tell what it lost.
             lost = sessions[each]
             tx.subscriptions.put_session(lost._replace(holds_until=lost.seen_at + lost.commit_ms * 1000))
         gone = [each for each in sessions if each not in owners and not is_live(sessions[each], now)]
         tx.subscriptions.delete_sessions(gone)
-        return bool(given or heirs or gone)
+        return bool(reassigned or promised or gone)
 
-    def _give(
+    def _assign(
         self,
         tx: Tx,
         subscription: StoredSubscription,
         sessions: Mapping[str, StoredSession],
-        given: Sequence[tuple[StoredSlot, str | None]],
+        assignments: Sequence[tuple[StoredSlot, str | None]],
     ) -> None:
-        """Let partitions be those of others, and give up events that were tried often enough."""
-        found = []
-        for slot, owner in given:
+        """Assign partitions to new owners, and give up events that were sent too often."""
+        assigned = []
+        for slot, owner in assignments:
             new = slot._replace(owner=owner, heir=None, sent=None)
-            found.append(self._retries.begun(tx, subscription, new, sessions[owner]) if owner else new)
-        tx.subscriptions.put_slots(subscription.id, found)
+            assigned.append(self._retries.begun(tx, subscription, new, sessions[owner]) if owner else new)
+        tx.subscriptions.put_slots(subscription.id, assigned)
 
 
-def check_places(places: Collection[FeedPartition], wanted: Collection[FeedPartition]) -> None:
-    """Return if all that are *wanted* are among the *places* of a subscription.
+def check_partitions(places: Collection[FeedPartition], wanted: Collection[FeedPartition]) -> None:
+    """Check that a subscription with these *places* has all partitions *wanted*.
 
     Raises:
-        InvalidSubscription: some are not; it names them in the order of *wanted*.
+        InvalidSubscription: it does not; the error names the others in the order of *wanted*.
     """
     own = set(places)
     if wrong := [each for each in dict.fromkeys(wanted) if each not in own]:
-        detail = f"the subscription does not read {_named(wrong)}"
+        detail = f"the subscription does not read {_list_names(wrong)}"
         reason = "are not all of this subscription"
-        raise InvalidSubscription(detail, field="partitions", reason=reason, partitions=_shown(wrong))
+        raise InvalidSubscription(detail, field="partitions", reason=reason, partitions=_describe(wrong))
 
 
-def _check_room(
+def _check_conflicts(
     id: str,
     places: Sequence[FeedPartition],
     live: Sequence[StoredSession],
@@ -470,21 +474,21 @@ def _check_room(
         return
     if not session.wants:
         raise NoFreeSlots(subscription=id, slots=len(places))
-    found = [each for each in wants if each in taken]
-    detail = f"another stream of subscription {id} has asked for {_named(found)}"
-    raise PartitionsTaken(detail, subscription=id, partitions=_shown(found))
+    conflicts = [each for each in wants if each in taken]
+    detail = f"another stream of subscription {id} has asked for {_list_names(conflicts)}"
+    raise PartitionsTaken(detail, subscription=id, partitions=_describe(conflicts))
 
 
-def _named(places: Sequence[FeedPartition]) -> str:
+def _list_names(places: Sequence[FeedPartition]) -> str:
     return ", ".join(f"partition {number} of {name!r}" for name, number in places)
 
 
-def _shown(places: Sequence[FeedPartition]) -> list[dict[str, str]]:
+def _describe(places: Sequence[FeedPartition]) -> list[dict[str, str]]:
     return [{"event_type": name, "partition": str(number)} for name, number in places]
 
 
-def _given_back(slot: StoredSlot, failed: Collection[FeedPartition] | None) -> StoredSlot:
-    """Return a partition that nobody has; what its stream's end has counted as a failure is taken back unless it is."""
+def _release_slot(slot: StoredSlot, failed: Collection[FeedPartition] | None) -> StoredSlot:
+    """Return a partition without an owner; uncount the failure counted at the end of its stream, unless it *failed*."""
     has_failed = failed is None or slot.place in failed
     counted = slot.sent is not None and slot.sent > slot.offset
     failures = max(0, slot.failed - 1) if counted and not has_failed else slot.failed

@@ -1,4 +1,4 @@
-"""Subscriptions: create, find, list, change and delete them, and the event type of their dead letters.
+"""Creates, finds, lists, changes and deletes subscriptions, and composes the services of their streams.
 
 The identity of a subscription is Nakadi's: owning application, event types and consumer group
 (https://nakadi.io/manual.html).
@@ -24,9 +24,16 @@ from penstock.core.subscriptions.definition import (
 )
 from penstock.errors import InvalidSubscription
 from penstock.hub.background import Clock
+from penstock.hub.log.read import Reader
+from penstock.hub.log.watch import Watch
+from penstock.hub.subscriptions.commits import CursorCommitter
 from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS, create_dead_letters
-from penstock.hub.subscriptions.parking import Parking
+from penstock.hub.subscriptions.lease import HubLease
+from penstock.hub.subscriptions.local_streams import LocalStreams
+from penstock.hub.subscriptions.parking import Parking, Retries
+from penstock.hub.subscriptions.sessions import SessionEnd, Sessions
 from penstock.hub.subscriptions.slots import existing, new_slot, put_slots
+from penstock.hub.subscriptions.stream import StreamServices
 from penstock.hub.subscriptions.streams import Streams
 from penstock.storage.store import Store, Tx
 from penstock.storage.subscriptions import StoredSubscription
@@ -35,14 +42,36 @@ _ENCODE: Final = msgspec.json.Encoder(order="sorted").encode
 
 
 class Subscriptions:
-    """The subscriptions of one store; `streams` serves their consumers, `parking` has the keys that they gave up."""
+    """The subscriptions of one store, and the services for their consumers. Safe to use from many threads.
 
-    def __init__(self, store: Store, clock: Clock, streams: Streams, limits: Limits = PENSTOCK) -> None:
+    Attributes:
+        streams: opens, extends and releases streams, resets cursors.
+        commits: commits cursors.
+        sessions: snapshots of who owns which partition.
+        parking: lists, retries and skips parked keys.
+        lease: the lease of this hub process.
+        local_streams: the streams that this process sends.
+    """
+
+    def __init__(self, store: Store, clock: Clock, reader: Reader, watch: Watch, limits: Limits = PENSTOCK) -> None:
         self._store = store
         self._clock = clock
         self._limits = limits
-        self.streams = streams
-        self.parking = Parking(store, clock)
+        hub_id = uuid.uuid4().hex
+        self.sessions = Sessions(store, Retries(clock, limits), hub_id)
+        self.local_streams = LocalStreams()
+        self.lease = HubLease(store, self.local_streams, hub_id, sweep=self.sessions.sweep, end=self._end_session)
+        self.commits = CursorCommitter(
+            store,
+            clock,
+            self.sessions,
+            self.local_streams.has_sent,
+            self.local_streams.notify_committed,
+            strict=limits.strict,
+        )
+        services = StreamServices(store, reader, watch, self.lease, self.local_streams, self.sessions, self.commits)
+        self.streams = Streams(clock, services)
+        self.parking = Parking(store, clock, self.local_streams.notify_changed)
 
     def alike(self, definition: Definition) -> StoredSubscription | None:
         """Return the subscription of the same application, event types and consumer group, or None."""
@@ -138,6 +167,15 @@ class Subscriptions:
         with self._store.write() as tx:
             existing(id, tx.subscriptions.find(id, lock=True))
             tx.groups.delete(id)
+        self.local_streams.notify_changed(id)
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """Commit all queued cursors and stop the threads; return whether each took no longer than *timeout*."""
+        return all([self.commits.stop(timeout), self.lease.stop(timeout)])
+
+    def _end_session(self, id: str, session_id: str) -> None:
+        self.sessions.end(id, session_id, SessionEnd({}, 0))
+        self.local_streams.notify_changed(id)
 
     def _provide_dead_letters(self, definition: Definition) -> None:
         """Create the dead letters where a subscription reads them, or may send events there."""

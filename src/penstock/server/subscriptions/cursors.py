@@ -26,7 +26,7 @@ from penstock.errors import (
     UnusableCursor,
 )
 from penstock.hub.hub import Hub
-from penstock.hub.subscriptions.commits import Commit
+from penstock.hub.subscriptions.commits import CursorCommit
 from penstock.server.access import access_of
 from penstock.server.auth import authorize, event_type_named
 from penstock.server.http.requests import read_body
@@ -63,7 +63,7 @@ async def show_cursors(request: Request) -> Response:
     state, subscription_id = state_of(request), subscription_of(request)
 
     def cursors() -> Response:
-        slots = state.hub.subscriptions.streams.look(subscription_id).slots
+        slots = state.hub.subscriptions.sessions.snapshot(subscription_id).slots
         items = [subscription_cursor_object(slot.place, slot.epoch, slot.offset, str(uuid4())) for slot in slots]
         return json_response({"items": items})
 
@@ -86,7 +86,7 @@ async def commit_cursors(request: Request) -> Response:
         commits = await state.run(lambda: _commits(hub, items))
     for name in {commit.place[0] for commit in commits}:
         authorize(request, "read", event_type_named(name))
-    moved = await asyncio.wrap_future(hub.subscriptions.streams.commit(subscription_id, _stream_id(stream_id), commits))
+    moved = await asyncio.wrap_future(hub.subscriptions.commits.submit(subscription_id, _stream_id(stream_id), commits))
     return Response(status_code=204) if all(moved) else json_response(commit_results(items, moved))
 
 
@@ -97,7 +97,7 @@ async def reset_cursors(request: Request) -> Response:
     body = await read_body(request, state, BODY_BYTES_MAX)
     given = parse_subscription_reset(body, strict=hub.limits.strict)
     if given.dry_run:
-        return await state.run(lambda: json_response(_rehearsed(hub, subscription_id, given)))
+        return await state.run(lambda: json_response(_dry_run(hub, subscription_id, given)))
 
     def begin() -> Mapping[FeedPartition, int]:
         hub.subscriptions.find(subscription_id)
@@ -107,22 +107,22 @@ async def reset_cursors(request: Request) -> Response:
 
     offsets = await state.run(begin)
     if offsets:
-        set_all = partial(hub.subscriptions.streams.end_reset, subscription_id, offsets, given.reason)
+        set_all = partial(hub.subscriptions.streams.finish_reset, subscription_id, offsets, given.reason)
         try:
             while not await state.run(set_all):  # noqa: ASYNC110 - those that are to end may be streams of other hubs
                 await asyncio.sleep(POLL_INTERVAL)
         except PenstockError:
             with suppress(PenstockError):
-                await state.run(lambda: hub.subscriptions.streams.abandon_reset(subscription_id))
+                await state.run(lambda: hub.subscriptions.streams.cancel_reset(subscription_id))
             raise
     return Response(status_code=204)
 
 
-def _rehearsed(hub: Hub, subscription_id: str, given: GivenReset) -> Mapping[str, object]:
+def _dry_run(hub: Hub, subscription_id: str, given: GivenReset) -> Mapping[str, object]:
     """Return where a subscription would stand: what would be refused is refused."""
     hub.subscriptions.find(subscription_id)
     offsets = _targets(hub, given)
-    epochs = hub.subscriptions.streams.rehearse_reset(subscription_id, offsets)
+    epochs = hub.subscriptions.streams.dry_run_reset(subscription_id, offsets)
     items = [position_object(place, epochs[place], offset) for place, offset in sorted(offsets.items())]
     return {"items": items, "dry_run": True}
 
@@ -140,11 +140,11 @@ async def release_stream(request: Request) -> Response:
     state, subscription_id = state_of(request), subscription_of(request)
     stream_id = _stream_id(request.path_params["stream"])
     keep, failed = parse_release(await read_body(request, state, BODY_BYTES_MAX))
-    give_back = partial(state.hub.subscriptions.streams.give_back, subscription_id, stream_id, keep, failed)
+    release = partial(state.hub.subscriptions.streams.release, subscription_id, stream_id, keep, failed)
     deadline = time.monotonic() + RELEASE_TIMEOUT
-    if await state.run(give_back):
+    if await state.run(release):
         return Response(status_code=204)
-    while not await state.run(lambda: _is_given_back(give_back)):
+    while not await state.run(lambda: _is_released(release)):
         if time.monotonic() > deadline:
             detail = f"stream {stream_id} is to end, but its hub has not ended it yet: ask again"
             raise StreamsInTheWay(detail, subscription=subscription_id, streams=1, retry_after=1)
@@ -152,10 +152,10 @@ async def release_stream(request: Request) -> Response:
     return Response(status_code=204)
 
 
-def _is_given_back(give_back: Callable[[], bool]) -> bool:
-    """Tell whether a stream has been given back that was to end; one that had committed all is not there any more."""
+def _is_released(release: Callable[[], bool]) -> bool:
+    """Release a stream that is to end; return whether that is done. One that had committed everything is gone."""
     try:
-        return give_back()
+        return release()
     except StreamNotFound:
         return True
 
@@ -170,7 +170,7 @@ def _null(name: str, wrong: str) -> UnusableCursor:
     return UnusableCursor(f'Field "{name}" {wrong}', partition=None, offset=None, reason=f"{name} {wrong}")
 
 
-def _commits(hub: Hub, items: Sequence[GivenSubscriptionCursor | None]) -> Sequence[Commit]:
+def _commits(hub: Hub, items: Sequence[GivenSubscriptionCursor | None]) -> Sequence[CursorCommit]:
     """Read cursors that are to be committed: what partitions hold does not matter, what was sent does."""
 
     @cache
@@ -182,7 +182,7 @@ def _commits(hub: Hub, items: Sequence[GivenSubscriptionCursor | None]) -> Seque
         return [OffsetExtent(feed.epoch, 0, _ANY)] * feed.partition_count
 
     return [
-        Commit(*parse_committed(each, extents, f"items[{at}]"), each.cursor_token if each else None)
+        CursorCommit(*parse_committed(each, extents, f"items[{at}]"), each.cursor_token if each else None)
         for at, each in enumerate(items)
     ]
 

@@ -51,7 +51,6 @@ async def retry_parked(request: Request) -> Response:
 
     def retry() -> None:
         state.hub.subscriptions.parking.retry(subscription_id, parked_id)
-        state.hub.subscriptions.streams.live.changed(subscription_id)
 
     await state.run(retry)
     return Response(status_code=204)
@@ -63,7 +62,6 @@ async def retry_all_parked(request: Request) -> Response:
 
     def retry() -> Response:
         count = state.hub.subscriptions.parking.retry(subscription_id)
-        state.hub.subscriptions.streams.live.changed(subscription_id)
         return json_response({"retried": count})
 
     return await state.run(retry)
@@ -82,7 +80,6 @@ async def skip_parked(request: Request) -> Response:
             raise BadParameter(_WHY, parameter="reason", value=None, allowed="a text that says why")
         check_reason(reason)
         state.hub.subscriptions.parking.skip(subscription_id, parked_id, reason)
-        state.hub.subscriptions.streams.live.changed(subscription_id)
 
     await state.run(skip)
     return Response(status_code=204)

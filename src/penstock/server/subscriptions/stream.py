@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from penstock.errors import DatabaseUnavailable, PenstockError
 from penstock.hub.hub import Hub
-from penstock.hub.subscriptions.stream import Stream
+from penstock.hub.subscriptions.stream import ConsumerStream
 from penstock.server.access import Access, access_of
 from penstock.server.auth import authorize, event_type_named
 from penstock.server.http.encoding import choose_encoding, choose_form
@@ -90,11 +90,11 @@ async def _stream(request: Request, given: RawStreamParameters) -> Any:
     return SubscriptionStream(stream, state, access, encoding=encoding)
 
 
-async def _opened(state: State, open_stream: Callable[[], Stream]) -> Stream:
+async def _opened(state: State, open_stream: Callable[[], ConsumerStream]) -> ConsumerStream:
     """Return a stream that has been opened in a worker thread, which is closed again where nobody waits for it."""
     hub, opening = state.hub, asyncio.ensure_future(state.run(open_stream))
 
-    def close(opened: "asyncio.Future[Stream]") -> None:
+    def close(opened: "asyncio.Future[ConsumerStream]") -> None:
         if not opened.exception():
             _ = state.run(partial(_close, hub, opened.result()))
 
@@ -105,18 +105,18 @@ async def _opened(state: State, open_stream: Callable[[], Stream]) -> Stream:
         raise
 
 
-def _close(hub: Hub, stream: Stream) -> None:
+def _close(hub: Hub, stream: ConsumerStream) -> None:
     try:
         stream.close()
     except Exception as error:  # noqa: BLE001 - whatever it is: a stream that is not closed keeps what it has
         _log.warning("a stream could not be closed, trying again", stream=stream.session_id, error=str(error))
-        hub.subscriptions.streams.live.close_later(stream.close)
+        hub.subscriptions.lease.close_later(stream.close)
 
 
 class SubscriptionStream:
     """One stream for one consumer: an ASGI response."""
 
-    def __init__(self, stream: Stream, state: State, access: Access, *, encoding: str | None) -> None:
+    def __init__(self, stream: ConsumerStream, state: State, access: Access, *, encoding: str | None) -> None:
         """Prepare to send *stream*, and to close it in the end; *access* is told how that went."""
         self._stream = stream
         self._state = state
@@ -176,12 +176,12 @@ class SubscriptionStream:
                 )
             if sent is None:
                 return False
-            if stream.over:
+            if stream.is_over:
                 return True
-            if not stream.unread:
+            if not stream.has_work:
                 await self._wait(stream.idle_seconds)
             if sent > 0:
-                gap = min(GAP_SECONDS_MAX, GAP_SECONDS * self._hub.subscriptions.streams.live.streams)
+                gap = min(GAP_SECONDS_MAX, GAP_SECONDS * len(self._hub.subscriptions.local_streams))
                 await asyncio.sleep(max(0.0, self._sent_at + gap - time.monotonic()))
         return False
 
@@ -195,7 +195,7 @@ class SubscriptionStream:
 
     async def _step(self, send: Send, left: Leaving) -> bool | None:
         """Do a step; tell whether it has sent a little, None: the client is gone."""
-        needs = self._stream.needs()
+        needs = self._stream.read_key()
         if needs is None:
             piece = self._gathering.begin(self._written(self._stream.step(light=True)))
         elif (flight := self._state.flights.get(needs)) is not None:
@@ -221,16 +221,16 @@ class SubscriptionStream:
     async def _send_one(self, send: Send, left: Leaving, piece: Piece) -> bool:
         """Send a piece that may be sent; False: the client is gone, or takes nothing, or the stream is to end."""
         stream, self._interrupted = self._stream, None
-        until = time.monotonic() + max(stream.ends_in, STUCK_SECONDS)
-        says_why = stream.over and not (piece.more or piece.kept)
+        until = time.monotonic() + max(stream.seconds_left, STUCK_SECONDS)
+        says_why = stream.is_over and not (piece.more or piece.kept)
 
         async def is_wanted() -> bool:
-            self._interrupted = await self._state.run(stream.interrupted)
+            self._interrupted = await self._state.run(stream.find_interruption)
             return self._interrupted is None and time.monotonic() < max(until, stream.commits_until)
 
         async def sending() -> bool:
             await send(_body(b"", more=True))  # Waits for room, so that it can still be held back meanwhile.
-            while not (stream.certain or says_why):  # noqa: ASYNC110 - `is_wanted` finds out, and no thread says so
+            while not (stream.is_certain or says_why):  # noqa: ASYNC110 - `is_wanted` finds out, and no thread says so
                 await asyncio.sleep(RETRY_INTERVAL)
             await send(_body(piece.body, more=True))
             return True

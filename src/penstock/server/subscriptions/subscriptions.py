@@ -17,7 +17,7 @@ from penstock.core.subscriptions.definition import SubscriptionSearch, complete_
 from penstock.errors import BadParameter, ChangesSwitchedOff, InvalidSubscription, UnusableCursor
 from penstock.hub.background import rfc3339
 from penstock.hub.hub import Hub
-from penstock.hub.subscriptions.sessions import Look
+from penstock.hub.subscriptions.sessions import SubscriptionSnapshot
 from penstock.server.auth import authorize, event_type_named
 from penstock.server.http.links import link, page_links
 from penstock.server.http.requests import parsed, read_body
@@ -38,30 +38,31 @@ async def show_stats(request: Request) -> Response:
     shows_lag = Query(request.scope["query_string"]).flag("show_time_lag")
 
     def stats() -> Response:
-        hub, look = state.hub, state.hub.subscriptions.streams.look(subscription_id, counts=True)
-        return json_response({"items": _items(hub, look, counts=True, shows_lag=shows_lag)})
+        hub = state.hub
+        snapshot = hub.subscriptions.sessions.snapshot(subscription_id, counts=True)
+        return json_response({"items": _items(hub, snapshot, counts=True, shows_lag=shows_lag)})
 
     return await state.run(stats)
 
 
 def statuses(hub: Hub, subscriptions: Sequence[StoredSubscription]) -> Sequence[dict[str, Any]]:
     """Return the member of each that shows who has its partitions."""
-    looks = hub.subscriptions.streams.glance(subscriptions)
-    return [{"status": _items(hub, look, counts=False, shows_lag=False)} for look in looks]
+    snapshots = hub.subscriptions.sessions.snapshot_assignments(subscriptions)
+    return [{"status": _items(hub, each, counts=False, shows_lag=False)} for each in snapshots]
 
 
-def _items(hub: Hub, look: Look, *, counts: bool, shows_lag: bool) -> list[dict[str, Any]]:
-    if not look.slots:
-        return [_not_begun(hub, name) for name in look.subscription.definition["event_types"]]
-    streams = look.present
-    shown = {slot.place: _owned(slot, streams.get(slot.owner or "")) for slot in look.slots}
+def _items(hub: Hub, snapshot: SubscriptionSnapshot, *, counts: bool, shows_lag: bool) -> list[dict[str, Any]]:
+    if not snapshot.slots:
+        return [_not_begun(hub, name) for name in snapshot.subscription.definition["event_types"]]
+    streams = snapshot.current_sessions
+    shown = {slot.place: _owned(slot, streams.get(slot.owner or "")) for slot in snapshot.slots}
     if counts:
-        for place, behind in _behind(hub, look.slots, shows_lag=shows_lag).items():
+        for place, behind in _behind(hub, snapshot.slots, shows_lag=shows_lag).items():
             shown[place] |= behind
-        for parked in look.parked:
+        for parked in snapshot.parked:
             own = shown[parked.place]
             own["parked_events"] = own.get("parked_events", 0) + parked.events
-    ordered = sorted(look.slots, key=lambda slot: (slot.place[0], str(slot.place[1])))
+    ordered = sorted(snapshot.slots, key=lambda slot: (slot.place[0], str(slot.place[1])))
     return [
         {"event_type": name, "partitions": [_in_order(shown[slot.place]) for slot in slots]}
         for name, slots in groupby(ordered, key=lambda slot: slot.place[0])
@@ -203,7 +204,6 @@ async def delete_subscription(request: Request) -> Response:
     def delete() -> None:
         state.hub.admin.settings.check_changes()
         state.hub.subscriptions.delete(subscription_id)
-        state.hub.subscriptions.streams.live.changed(subscription_id)
 
     await state.run(delete)
     return Response(status_code=204)

@@ -17,7 +17,7 @@ from penstock.errors import (
     StreamNotFound,
     SubscriptionNotFound,
 )
-from penstock.hub.subscriptions.commits import Commit, Commits, Moved
+from penstock.hub.subscriptions.commits import CommitNotice, CursorCommit, CursorCommitter
 from penstock.storage import Store, open_store
 from penstock.storage.store import AppendPlan, Tx
 from penstock.testing.clock import START_AT, VirtualClock
@@ -53,19 +53,19 @@ class Scene:
         self.stream, self.secret = session.id, session.secret
         self.sent = {self.stream: SENT}
         """How far the streams of this hub were sent each of their partitions."""
-        self.moved: list[Moved] = []
+        self.moved: list[CommitNotice] = []
         self.commits = self.make_commits(self.forwarding)
 
-    def make_commits(self, store: Any, *, strict: bool = False) -> Commits:
+    def make_commits(self, store: Any, *, strict: bool = False) -> CursorCommitter:
         def was_sent(session: str, _: object, position: int) -> bool | None:
             return position <= self.sent[session] if session in self.sent else None
 
-        return Commits(store, VirtualClock(), self.sessions, was_sent, self.moved.append, strict=strict)
+        return CursorCommitter(store, VirtualClock(), self.sessions, was_sent, self.moved.append, strict=strict)
 
-    def submit(self, *cursors: Commit, stream: str | None = None, **how: Any) -> Future[Sequence[bool]]:
+    def submit(self, *cursors: CursorCommit, stream: str | None = None, **how: Any) -> Future[Sequence[bool]]:
         return self.commits.submit(self.sub, stream or self.stream, cursors, **how)
 
-    def commit(self, *cursors: Commit, stream: str | None = None, **how: Any) -> list[bool]:
+    def commit(self, *cursors: CursorCommit, stream: str | None = None, **how: Any) -> list[bool]:
         return list(self.submit(*cursors, stream=stream, **how).result(300))
 
     def end(self, **sent: int) -> None:
@@ -92,7 +92,7 @@ def make_strict(scene: Scene) -> None:
 def hand_over(scene: Scene) -> tuple[str, tuple[str, int]]:
     """Let another stream have one of the partitions; return it, and the partition."""
     second = open_stream(scene.sessions, scene.sub).session.id
-    scene.sessions.release(scene.sub, scene.stream, [P, Q])
+    scene.sessions.hand_over(scene.sub, scene.stream, [P, Q])
     return second, next(slot.place for slot in read_slots(scene.store, scene.sub) if slot.owner == second)
 
 
@@ -103,38 +103,47 @@ def test_each_cursor_is_answered_with_whether_it_moved_its_position(scene: Scene
     """Cursors that go back and forth are applied in the order of the request, as in Nakadi."""
     cursors = [(P, 11), (P, 11), (P, 6), (Q, 8), (P, 12), (Q, 8), (Q, 9), (P, 1)]
 
-    assert scene.commit(*(Commit(*each) for each in cursors)) == [True, False, False, True, True, False, True, False]
+    assert scene.commit(*(CursorCommit(*each) for each in cursors)) == [
+        True,
+        False,
+        False,
+        True,
+        True,
+        False,
+        True,
+        False,
+    ]
 
     assert scene.offsets == [12, 9]
     assert [slot.committed_at for slot in read_slots(scene.store, scene.sub)] == [START_AT, START_AT]
 
 
 def test_moved_positions_are_announced_with_their_revision(scene: Scene) -> None:
-    before = scene.sessions.look(scene.sub).subscription.revision
+    before = scene.sessions.snapshot(scene.sub).subscription.revision
 
-    scene.commit(Commit(P, 3), Commit(P, 5), Commit(Q, 2))
-    scene.commit(Commit(P, 5), Commit(Q, 1))
-    scene.commit(Commit(Q, 4))
+    scene.commit(CursorCommit(P, 3), CursorCommit(P, 5), CursorCommit(Q, 2))
+    scene.commit(CursorCommit(P, 5), CursorCommit(Q, 1))
+    scene.commit(CursorCommit(Q, 4))
 
     assert scene.moved == [
-        Moved(scene.sub, before + 1, {P: 5, Q: 2}, shared_out=False),
-        Moved(scene.sub, before + 2, {Q: 4}, shared_out=False),
+        CommitNotice(scene.sub, before + 1, {P: 5, Q: 2}, is_reassigned=False),
+        CommitNotice(scene.sub, before + 2, {Q: 4}, is_reassigned=False),
     ]
-    assert scene.sessions.look(scene.sub).subscription.revision == before + 2
+    assert scene.sessions.snapshot(scene.sub).subscription.revision == before + 2
 
 
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
-        (Commit(Q, SENT + 1), "this stream was not sent it yet"),
-        (Commit(("nothing", 0), 1), "not one of this subscription"),
-        (Commit((P[0], 2), 1), "not one of this subscription"),
+        (CursorCommit(Q, SENT + 1), "this stream was not sent it yet"),
+        (CursorCommit(("nothing", 0), 1), "not one of this subscription"),
+        (CursorCommit((P[0], 2), 1), "not one of this subscription"),
     ],
     ids=["not sent", "another event type", "no such partition"],
 )
-def test_one_refused_cursor_refuses_all_of_its_request(scene: Scene, wrong: Commit, reason: str) -> None:
+def test_one_refused_cursor_refuses_all_of_its_request(scene: Scene, wrong: CursorCommit, reason: str) -> None:
     with pytest.raises(CommitRefused, match=reason) as refused:
-        scene.commit(Commit(P, 5), wrong)
+        scene.commit(CursorCommit(P, 5), wrong)
 
     fields = refused.value.fields
     assert (fields["event_type"], fields["partition"]) == (wrong.place[0], str(wrong.place[1]))
@@ -150,23 +159,23 @@ def test_unsent_event_is_refused_unless_its_token_proves_that_it_was_sent(scene:
     wrong = [None, "", "é", token_of(own, P, far + 1), token_of(own, Q, far), token_of(b"another", P, far)]
     for token in wrong:
         with pytest.raises(CommitRefused, match="this stream was not sent it yet"):
-            scene.commit(Commit(P, far, token))
+            scene.commit(CursorCommit(P, far, token))
     for token in (parked_token_of(b"another", ParkedSpan(1, far)), "parked-1-0-x"):
         for position in (1, far):
             with pytest.raises(CommitRefused, match="of parked events, and not of this stream"):
-                scene.commit(Commit(P, position, token))
+                scene.commit(CursorCommit(P, position, token))
 
-    assert scene.commit(Commit(P, far, token_of(own, P, far))) == [True]
-    assert scene.commit(Commit(P, far, None)) == [False], "a repeated commit does no harm"
+    assert scene.commit(CursorCommit(P, far, token_of(own, P, far))) == [True]
+    assert scene.commit(CursorCommit(P, far, None)) == [False], "a repeated commit does no harm"
 
 
 def test_stream_of_another_hub_proves_by_token_that_it_was_sent_an_event(scene: Scene) -> None:
     scene.sent.clear()
 
     with pytest.raises(CommitRefused, match="its cursor_token does not prove that it was sent"):
-        scene.commit(Commit(P, 5))
+        scene.commit(CursorCommit(P, 5))
 
-    assert scene.commit(Commit(P, 5, token_of(scene.secret, P, 5))) == [True]
+    assert scene.commit(CursorCommit(P, 5, token_of(scene.secret, P, 5))) == [True]
 
 
 @pytest.mark.parametrize("how", ["strict", "trusted"])
@@ -174,7 +183,7 @@ def test_strict_hub_and_trusted_request_commit_unsent_events(scene: Scene, how: 
     if how == "strict":
         make_strict(scene)
 
-    assert scene.commit(Commit(P, 1 << 60), trusted=how == "trusted") == [True]
+    assert scene.commit(CursorCommit(P, 1 << 60), is_trusted=how == "trusted") == [True]
     assert scene.offsets == [1 << 60, 0]
 
 
@@ -185,14 +194,14 @@ def test_partition_of_another_stream_or_of_none_cannot_be_committed(scene: Scene
     second, theirs = hand_over(scene)
 
     with pytest.raises(CommitRefused, match=TAKEN):
-        scene.commit(Commit(theirs, 1), trusted=True)
+        scene.commit(CursorCommit(theirs, 1), is_trusted=True)
     scene.sessions.end(scene.sub, second, an_end(hold_seconds=60, **{f"p{theirs[1]}": 7}))
     scene.end(**{f"p{1 - theirs[1]}": 7})
     with scene.store.write() as tx:
         free = [slot._replace(owner=None) for slot in tx.subscriptions.list_slots(scene.sub) if slot.place == theirs]
         tx.subscriptions.put_slots(scene.sub, free)
     with pytest.raises(CommitRefused, match="this stream does not have it"):
-        scene.commit(Commit(theirs, 1))
+        scene.commit(CursorCommit(theirs, 1))
 
 
 @pytest.mark.parametrize("is_strict", [False, True], ids=["by default", "strictly"])
@@ -200,21 +209,21 @@ def test_repeated_commit_moves_nothing_of_a_partition_that_another_stream_has(sc
     """The answer to the first one was lost. Nakadi refuses it."""
     if is_strict:
         make_strict(scene)
-    scene.commit(Commit(P, 7), Commit(Q, 7))
+    scene.commit(CursorCommit(P, 7), CursorCommit(Q, 7))
     second, theirs = hand_over(scene)
     scene.sent[second] = SENT
     before = read_slots(scene.store, scene.sub), list(scene.moved)
 
     if is_strict:
         with pytest.raises(CommitRefused, match=TAKEN):
-            scene.commit(Commit(theirs, 7))
+            scene.commit(CursorCommit(theirs, 7))
     else:
-        assert scene.commit(Commit(theirs, 7), Commit(theirs, 3)) == [False, False]
+        assert scene.commit(CursorCommit(theirs, 7), CursorCommit(theirs, 3)) == [False, False]
     assert (read_slots(scene.store, scene.sub), scene.moved) == before
 
-    assert scene.commit(Commit(theirs, 9), stream=second) == [True]
+    assert scene.commit(CursorCommit(theirs, 9), stream=second) == [True]
     with pytest.raises(CommitRefused, match=TAKEN):
-        scene.commit(Commit(theirs, 10))
+        scene.commit(CursorCommit(theirs, 10))
 
 
 def test_unknown_stream_or_subscription_cannot_commit(scene: Scene) -> None:
@@ -222,9 +231,9 @@ def test_unknown_stream_or_subscription_cannot_commit(scene: Scene) -> None:
 
     for wrong in ("nobody", other):
         with pytest.raises(StreamNotFound, match=wrong):
-            scene.commit(Commit(P, 1), stream=wrong)
+            scene.commit(CursorCommit(P, 1), stream=wrong)
     with pytest.raises(SubscriptionNotFound, match="nobody"):
-        scene.commits.submit("nobody", scene.stream, [Commit(P, 1)]).result(300)
+        scene.commits.submit("nobody", scene.stream, [CursorCommit(P, 1)]).result(300)
 
 
 def test_ended_stream_commits_sent_events_until_its_time_is_over(scene: Scene) -> None:
@@ -232,13 +241,13 @@ def test_ended_stream_commits_sent_events_until_its_time_is_over(scene: Scene) -
     scene.end(p0=7, p1=9)
     let_time_pass(scene.store.url, 5000)
     with pytest.raises(CommitRefused):
-        scene.commit(Commit(P, 8))
-    assert scene.commit(Commit(P, 3)) == [True]
+        scene.commit(CursorCommit(P, 8))
+    assert scene.commit(CursorCommit(P, 3)) == [True]
 
     let_time_pass(scene.store.url, 1001)
 
     with pytest.raises(StreamNotFound):
-        scene.commit(Commit(P, 4))
+        scene.commit(CursorCommit(P, 4))
     assert scene.offsets == [3, 0]
 
 
@@ -247,9 +256,9 @@ def test_stream_of_a_lost_hub_commits_partitions_that_no_other_stream_has(scene:
     direct = open_stream(sessions_of(scene.store, "other"), scene.sub, Q).session.id
     assert read_owners(scene.store, scene.sub) == [scene.stream, direct]
 
-    assert scene.commit(Commit(P, 3)) == [True]
+    assert scene.commit(CursorCommit(P, 3)) == [True]
     with pytest.raises(CommitRefused, match=TAKEN):
-        scene.commit(Commit(Q, 3))
+        scene.commit(CursorCommit(Q, 3))
 
 
 # What follows from a commit
@@ -262,16 +271,16 @@ def test_ended_stream_releases_each_partition_once_it_is_committed(scene: Scene)
     second = open_stream(scene.sessions, scene.sub).session.id
 
     owners = []
-    for cursor in (Commit(P, 6), Commit(P, 7), Commit(Q, 9)):
+    for cursor in (CursorCommit(P, 6), CursorCommit(P, 7), CursorCommit(Q, 9)):
         scene.commit(cursor)
         owners.append(read_owners(scene.store, scene.sub))
 
     assert owners == [[first, first], [second, first], [second, second]]
     assert [slot.failed for slot in read_slots(scene.store, scene.sub)] == [0, 0], "it was committed in time"
-    assert [each.id for each in scene.sessions.look(scene.sub).sessions] == [second]
-    assert [each.shared_out for each in scene.moved] == [False, True, True]
+    assert [each.id for each in scene.sessions.snapshot(scene.sub).sessions] == [second]
+    assert [each.is_reassigned for each in scene.moved] == [False, True, True]
     with pytest.raises(StreamNotFound):
-        scene.commit(Commit(Q, 10))
+        scene.commit(CursorCommit(Q, 10))
 
 
 def test_commit_resets_the_failures_of_its_own_partition(scene: Scene) -> None:
@@ -280,7 +289,7 @@ def test_commit_resets_the_failures_of_its_own_partition(scene: Scene) -> None:
             scene.sub, [slot._replace(failed=2) for slot in tx.subscriptions.list_slots(scene.sub)]
         )
 
-    scene.commit(Commit(P, 1))
+    scene.commit(CursorCommit(P, 1))
 
     assert [slot.failed for slot in read_slots(scene.store, scene.sub)] == [0, 2]
 
@@ -291,11 +300,11 @@ def test_parked_events_are_acknowledged_by_their_token_and_move_no_position(scen
             tx.subscriptions.park(scene.sub, P, key, at, attempts=2, at=START_AT)
         a, b = tx.subscriptions.list_parked(scene.sub)
 
-    assert scene.commit(Commit(P, 90, parked_token_of(scene.secret, ParkedSpan(a.id, 3)))) == [True]
+    assert scene.commit(CursorCommit(P, 90, parked_token_of(scene.secret, ParkedSpan(a.id, 3)))) == [True]
 
     assert scene.offsets == [0, 0]
-    assert [(each.id, each.first) for each in scene.sessions.look(scene.sub).parked] == [(a.id, 5), (b.id, 4)]
-    assert [each.shared_out for each in scene.moved] == [True]
+    assert [(each.id, each.first) for each in scene.sessions.snapshot(scene.sub).parked] == [(a.id, 5), (b.id, 4)]
+    assert [each.is_reassigned for each in scene.moved] == [True]
 
 
 # Many at once
@@ -304,7 +313,7 @@ def test_parked_events_are_acknowledged_by_their_token_and_move_no_position(scen
 def wait_in_write(scene: Scene) -> Gate:
     """Submit a commit and hold its transaction: later commits queue behind it."""
     gate = scene.forwarding.at_write = Gate()
-    scene.submit(Commit(P, 1))
+    scene.submit(CursorCommit(P, 1))
     gate.await_write()
     return gate
 
@@ -316,12 +325,12 @@ def test_queued_commits_share_a_transaction_and_each_has_its_own_answer(scene: S
 
     gate = wait_in_write(scene)
     cancelled, *answers = [
-        scene.submit(Commit(P, 2), Commit(Q, 2)),
-        scene.commits.submit(other, theirs, [Commit(P, 4)]),
-        scene.submit(Commit(P, 3), Commit(Q, SENT + 1)),
-        scene.commits.submit("nobody", "x", [Commit(P, 1)]),
-        scene.submit(Commit(P, 9), stream="x"),
-        scene.submit(Commit(P, 2), Commit(Q, 5)),
+        scene.submit(CursorCommit(P, 2), CursorCommit(Q, 2)),
+        scene.commits.submit(other, theirs, [CursorCommit(P, 4)]),
+        scene.submit(CursorCommit(P, 3), CursorCommit(Q, SENT + 1)),
+        scene.commits.submit("nobody", "x", [CursorCommit(P, 1)]),
+        scene.submit(CursorCommit(P, 9), stream="x"),
+        scene.submit(CursorCommit(P, 2), CursorCommit(Q, 5)),
     ]
     assert cancelled.cancel()
     gate.open()
@@ -335,7 +344,7 @@ def test_queued_commits_share_a_transaction_and_each_has_its_own_answer(scene: S
 
 def test_concurrent_commits_for_many_subscriptions_never_deadlock(either_store: Store, migrated_url: str) -> None:
     scene, second = Scene(either_store, partitions=1), open_store(migrated_url)
-    others = Commits(second, VirtualClock(), sessions_of(second, "other"), lambda *_: True, lambda _: None)
+    others = CursorCommitter(second, VirtualClock(), sessions_of(second, "other"), lambda *_: True, lambda _: None)
     hubs = [scene.commits, others]
     streams = {scene.sub: scene.stream}
     for n in range(4):
@@ -348,7 +357,9 @@ def test_concurrent_commits_for_many_subscriptions_never_deadlock(either_store: 
     def commit(at: int) -> list[Future[Sequence[bool]]]:
         go.wait()
         order = sorted(streams.items(), reverse=at < 2)
-        return [hubs[at % 2].submit(sub, stream, [Commit(P, each)]) for each in positions for sub, stream in order]
+        return [
+            hubs[at % 2].submit(sub, stream, [CursorCommit(P, each)]) for each in positions for sub, stream in order
+        ]
 
     with ThreadPoolExecutor(committers) as threads:
         moved = [each.result(300) for done in threads.map(commit, range(committers)) for each in done]
@@ -381,10 +392,10 @@ def test_commit_with_an_unknown_outcome_can_be_repeated(scene: Scene) -> None:
     scene.commits = scene.make_commits(Breaking(scene.store))
 
     with pytest.raises(DatabaseUnavailable, match="the connection broke"):
-        scene.commit(Commit(P, 3))
+        scene.commit(CursorCommit(P, 3))
 
     assert scene.moved == [], "it is not known if it has moved"
-    assert scene.commit(Commit(P, 3)) == [False]
+    assert scene.commit(CursorCommit(P, 3)) == [False]
 
 
 def test_commits_during_an_outage_fail_and_later_ones_do_not(scene: Scene) -> None:
@@ -395,15 +406,15 @@ def test_commits_during_an_outage_fail_and_later_ones_do_not(scene: Scene) -> No
     scene.forwarding.at_write = fail
 
     with pytest.raises(DatabaseUnavailable, match="away"):
-        scene.commit(Commit(P, 3))
-    assert scene.commit(Commit(P, 3)) == [True]
+        scene.commit(CursorCommit(P, 3))
+    assert scene.commit(CursorCommit(P, 3)) == [True]
 
 
 def test_commit_that_breaks_its_transaction_fails_alone(scene: Scene) -> None:
     gate = wait_in_write(scene)
 
-    bad = scene.submit(Commit(P, 1 << 70), trusted=True)
-    good = scene.submit(Commit(Q, 3))
+    bad = scene.submit(CursorCommit(P, 1 << 70), is_trusted=True)
+    good = scene.submit(CursorCommit(Q, 3))
     gate.open()
 
     assert good.result(300) == [True]
@@ -413,11 +424,11 @@ def test_commit_that_breaks_its_transaction_fails_alone(scene: Scene) -> None:
 
 def test_stop_commits_the_queue_and_refuses_later_commits(scene: Scene) -> None:
     gate = wait_in_write(scene)
-    queued = scene.submit(Commit(P, 2))
+    queued = scene.submit(CursorCommit(P, 2))
 
     assert not scene.commits.stop(0.0)
     with pytest.raises(HubStopped):
-        scene.submit(Commit(P, 3))
+        scene.submit(CursorCommit(P, 3))
     gate.open()
 
     assert scene.commits.stop(300)

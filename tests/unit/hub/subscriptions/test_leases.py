@@ -8,22 +8,23 @@ import pytest
 
 from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.errors import DatabaseUnavailable
-from penstock.hub.subscriptions import live as living
-from penstock.hub.subscriptions.commits import Moved
-from penstock.hub.subscriptions.live import MARGIN_SECONDS, RENEW_INTERVAL, Live
+from penstock.hub.subscriptions import lease as lease_module
+from penstock.hub.subscriptions.commits import CommitNotice
+from penstock.hub.subscriptions.lease import MARGIN_SECONDS, RENEW_INTERVAL, HubLease
+from penstock.hub.subscriptions.local_streams import LocalStreams
 from penstock.hub.subscriptions.sessions import (
-    GIVEN_BACK,
-    GROWN,
+    LEASE_EXPIRED,
     LEASE_SECONDS,
     LEASE_US,
+    RELEASED,
+    REPARTITIONED,
     RESETTING,
-    TIME_OVER,
-    Look,
+    SubscriptionSnapshot,
+    can_commit,
     has_lapsed,
-    holds,
-    is_being_sent,
+    holds_partitions,
+    is_ending,
     is_live,
-    may_commit,
 )
 from penstock.storage import Store
 from penstock.storage.store import Tx
@@ -40,13 +41,13 @@ class Noting:
         self.subscription_id = subscription_id
         self.heard: list[Any] = []
 
-    def committed(self, offsets: Mapping[FeedPartition, int]) -> None:
+    def note_committed(self, offsets: Mapping[FeedPartition, int]) -> None:
         self.heard.append(dict(offsets))
 
-    def changed(self) -> None:
+    def note_changed(self) -> None:
         self.heard.append("look")
 
-    def was_sent(self, place: FeedPartition, position: int) -> bool:
+    def has_sent(self, place: FeedPartition, position: int) -> bool:
         return place == P and position <= 7
 
 
@@ -57,10 +58,13 @@ class Scene:
         self.now = 1_000.0
         self.store = ForwardingStore(store)
         self.sub = subscribed(store)
-        self.live = self.make_live(lambda _: None)
+        self.streams = LocalStreams()
+        self.lease = self.make_lease(lambda _: None)
 
-    def make_live(self, sweep: Callable[[list[str]], None], end: Callable[[str, str], None] = lambda *_: None) -> Live:
-        return Live(self.store, sweep, "hub", lambda: self.now, end)
+    def make_lease(
+        self, sweep: Callable[[Collection[str]], None], end: Callable[[str, str], None] = lambda *_: None
+    ) -> HubLease:
+        return HubLease(self.store, self.streams, "hub", sweep=sweep, end=end, monotonic=lambda: self.now)
 
     def revise(self, sub: str | None = None) -> int:
         """Change a subscription, as any hub does."""
@@ -68,19 +72,21 @@ class Scene:
             return tx.subscriptions.revise(sub or self.sub)
 
     def commit(
-        self, position: int, place: FeedPartition = P, sub: str | None = None, *, shared_out: bool = False
+        self, position: int, place: FeedPartition = P, sub: str | None = None, *, is_reassigned: bool = False
     ) -> None:
         """Commit in this hub."""
         sub = sub or self.sub
-        self.live.moved(Moved(sub, self.revise(sub), {place: position}, shared_out=shared_out))
+        self.streams.notify_committed(
+            CommitNotice(sub, self.revise(sub), {place: position}, is_reassigned=is_reassigned)
+        )
 
     def look(self) -> bool:
         with self.store.read() as tx:
-            return self.live.look(tx)
+            return self.streams.poll(tx)
 
     def join(self, session_id: str = "stream", sub: str | None = None) -> Noting:
         stream = Noting(sub or self.sub, session_id)
-        self.live.join(stream, 0)
+        self.streams.add(stream, 0)
         return stream
 
 
@@ -88,7 +94,7 @@ class Scene:
 def scene(store: Store) -> Iterator[Scene]:
     scene = Scene(store)
     yield scene
-    assert scene.live.stop(300)
+    assert scene.lease.stop(300)
 
 
 # Streams hear of changes
@@ -136,7 +142,7 @@ def test_own_commit_during_a_look_causes_no_other_look(scene: Scene) -> None:
 
     tx = Between()
     tx.subscriptions = tx
-    assert not scene.live.look(cast(Tx, tx))
+    assert not scene.streams.poll(cast(Tx, tx))
 
     assert not scene.look()
     assert stream.heard == [{P: 1}, {P: 2}]
@@ -145,7 +151,7 @@ def test_own_commit_during_a_look_causes_no_other_look(scene: Scene) -> None:
 def test_commit_that_hands_over_partitions_causes_a_look_at_once(scene: Scene) -> None:
     stream = scene.join()
 
-    scene.commit(3, Q, shared_out=True)
+    scene.commit(3, Q, is_reassigned=True)
 
     assert stream.heard == [{Q: 3}, "look"]
 
@@ -154,9 +160,9 @@ def test_streams_hear_of_their_own_subscription_alone(scene: Scene) -> None:
     other = subscribe(scene.store, "other")
     first, second, theirs = scene.join(), scene.join("second"), scene.join("theirs", other)
     scene.commit(1, sub=other)
-    scene.live.changed(scene.sub)
-    scene.live.changed("nobody")
-    scene.live.moved(Moved("nobody", 7, {P: 1}, shared_out=True))
+    scene.streams.notify_changed(scene.sub)
+    scene.streams.notify_changed("nobody")
+    scene.streams.notify_committed(CommitNotice("nobody", 7, {P: 1}, is_reassigned=True))
 
     assert (first.heard, second.heard, theirs.heard) == (["look"], ["look"], [{P: 1}])
     scene.revise()
@@ -165,7 +171,7 @@ def test_streams_hear_of_their_own_subscription_alone(scene: Scene) -> None:
 
 
 def test_stream_that_joins_after_a_change_since_its_begin_hears_of_it(scene: Scene) -> None:
-    scene.live.join(Noting(scene.sub, "early"), scene.revise())
+    scene.streams.add(Noting(scene.sub, "early"), scene.revise())
     assert not scene.look()
 
     late = scene.join("late")
@@ -186,17 +192,17 @@ def test_streams_of_a_deleted_subscription_look_once(scene: Scene) -> None:
 
 def test_stream_that_has_left_hears_nothing_and_causes_no_query(scene: Scene) -> None:
     first, second = scene.join("first"), scene.join("second")
-    assert scene.live.streams == 2
+    assert len(scene.streams) == 2
     for _ in range(2):
-        scene.live.leave(first)
+        scene.streams.remove(first)
     scene.revise()
     assert scene.look()
     assert (first.heard, second.heard) == ([], ["look"])
 
-    scene.live.leave(second)
+    scene.streams.remove(second)
 
-    assert scene.live.streams == 0
-    assert scene.live.look(cast(Tx, None)) is False
+    assert len(scene.streams) == 0
+    assert scene.streams.poll(cast(Tx, None)) is False
 
 
 def test_all_subscriptions_are_looked_up_in_one_query(scene: Scene) -> None:
@@ -211,23 +217,23 @@ def test_all_subscriptions_are_looked_up_in_one_query(scene: Scene) -> None:
                 calls.append(ids)
                 return dict.fromkeys(ids, 1)
 
-    assert scene.live.look(cast(Tx, Asked))
+    assert scene.streams.poll(cast(Tx, Asked))
     assert len(calls) == 1
 
 
 def test_positions_sent_to_streams_of_this_hub_are_known(scene: Scene) -> None:
     scene.join()
 
-    assert [scene.live.was_sent("stream", P, each) for each in (7, 8)] == [True, False]
-    assert scene.live.was_sent("another", P, 1) is None
+    assert [scene.streams.has_sent("stream", P, each) for each in (7, 8)] == [True, False]
+    assert scene.streams.has_sent("another", P, 1) is None
 
 
 # The lease
 
 
 def test_lease_holds_for_less_long_than_other_hubs_assume(scene: Scene) -> None:
-    assert not scene.live.holds
-    scene.live.renew()
+    assert not scene.lease.is_valid
+    scene.lease.renew()
 
     for after, is_held in (
         (0.0, True),
@@ -235,12 +241,12 @@ def test_lease_holds_for_less_long_than_other_hubs_assume(scene: Scene) -> None:
         (LEASE_SECONDS - MARGIN_SECONDS, False),
     ):
         scene.now = 1_000.0 + after
-        assert scene.live.holds is is_held
+        assert scene.lease.is_valid is is_held
 
 
 def test_lease_lasts_if_it_holds_until_its_next_renewal(scene: Scene) -> None:
-    assert not scene.live.lasts
-    scene.live.renew()
+    assert not scene.lease.outlasts_renewal
+    scene.lease.renew()
 
     for after, lasts in (
         (0.0, True),
@@ -248,8 +254,8 @@ def test_lease_lasts_if_it_holds_until_its_next_renewal(scene: Scene) -> None:
         (LEASE_SECONDS - MARGIN_SECONDS - RENEW_INTERVAL, False),
     ):
         scene.now = 1_000.0 + after
-        assert scene.live.holds
-        assert scene.live.lasts is lasts
+        assert scene.lease.is_valid
+        assert scene.lease.outlasts_renewal is lasts
 
 
 def test_lease_begins_before_the_database_is_asked(scene: Scene) -> None:
@@ -258,34 +264,34 @@ def test_lease_begins_before_the_database_is_asked(scene: Scene) -> None:
 
     scene.store.at_write = slow
 
-    scene.live.renew()
+    scene.lease.renew()
 
     scene.now += LEASE_SECONDS - MARGIN_SECONDS - 5 - 0.001
-    assert scene.live.holds
+    assert scene.lease.is_valid
     scene.now += 0.001
-    assert not scene.live.holds
+    assert not scene.lease.is_valid
 
 
 def test_late_renewal_does_not_shorten_the_lease(scene: Scene) -> None:
     """Of two threads that renew it, the one that has asked first may hear last."""
-    scene.live.renew()
+    scene.lease.renew()
     scene.now += 3
 
     def overtake(_: int) -> None:
         scene.store.at_write = lambda _: None
         scene.now += 2
-        scene.live.renew()
+        scene.lease.renew()
 
     scene.store.at_write = overtake
 
-    scene.live.renew()
+    scene.lease.renew()
 
     scene.now += LEASE_SECONDS - MARGIN_SECONDS - 0.001
-    assert scene.live.holds
+    assert scene.lease.is_valid
 
 
 def test_lease_that_cannot_be_renewed_ends_in_its_time(scene: Scene) -> None:
-    scene.live.renew()
+    scene.lease.renew()
     scene.now += 5
 
     def fail(_: int) -> None:
@@ -293,29 +299,29 @@ def test_lease_that_cannot_be_renewed_ends_in_its_time(scene: Scene) -> None:
 
     scene.store.at_write = fail
     with pytest.raises(DatabaseUnavailable):
-        scene.live.renew()
+        scene.lease.renew()
 
-    assert scene.live.holds
+    assert scene.lease.is_valid
     scene.now += LEASE_SECONDS - MARGIN_SECONDS - 5
-    assert not scene.live.holds
+    assert not scene.lease.is_valid
 
 
 def test_streams_look_after_a_lapse_and_before_the_lease_holds_again(scene: Scene) -> None:
     """Otherwise a stream would be sent events in between that other streams have been sent."""
     stream = scene.join()
-    scene.live.renew()
+    scene.lease.renew()
     stream.heard.clear()
     scene.now += LEASE_SECONDS / 2
-    scene.live.renew()
+    scene.lease.renew()
     assert stream.heard == []
     scene.now += LEASE_SECONDS
     seen: list[tuple[bool, int]] = []
-    stream.changed = lambda: seen.append((scene.live.holds, scene.live.lapses))  # type: ignore[method-assign]
+    stream.note_changed = lambda: seen.append((scene.lease.is_valid, scene.lease.lapses))  # type: ignore[method-assign]
 
-    scene.live.renew()
+    scene.lease.renew()
 
     assert seen == [(False, 2)]
-    assert scene.live.holds
+    assert scene.lease.is_valid
 
 
 # In the background
@@ -324,8 +330,8 @@ def test_streams_look_after_a_lapse_and_before_the_lease_holds_again(scene: Scen
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("RENEW_INTERVAL", "SWEEP_INTERVAL"):
-        monkeypatch.setattr(living, name, 0.001)
-    monkeypatch.setattr(living, "ORPHAN_ROUNDS", 2)
+        monkeypatch.setattr(lease_module, name, 0.001)
+    monkeypatch.setattr(lease_module, "ORPHAN_ROUNDS", 2)
 
 
 class Calls:
@@ -348,12 +354,12 @@ class Calls:
         self.await_number(self.count + more)
 
 
-def await_renewals(scene: Scene, live: Live, renewals: Calls) -> None:
+def await_renewals(scene: Scene, lease: HubLease, renewals: Calls) -> None:
     """Let half a lease pass three times, and wait each time until it was renewed from then on."""
     for _ in range(3):
         scene.now += LEASE_SECONDS / 2
         renewals.await_more(3)  # The next one may have begun before.
-        assert live.holds
+        assert lease.is_valid
 
 
 class Rounds(threading.Event):
@@ -371,13 +377,13 @@ class Rounds(threading.Event):
 
 @pytest.mark.usefixtures("quick")
 def test_lease_is_renewed_while_there_are_streams(scene: Scene) -> None:
-    scene.live._stopping = rounds = Rounds()
+    scene.lease._stopping = rounds = Rounds()
     scene.store.at_write = renewals = Calls()
     stream = scene.join()
-    scene.live.renew()
-    await_renewals(scene, scene.live, renewals)
+    scene.lease.renew()
+    await_renewals(scene, scene.lease, renewals)
 
-    scene.live.leave(stream)
+    scene.streams.remove(stream)
     rounds.of_lease.await_more(2)
     before = renewals.count
     rounds.of_lease.await_more(3)
@@ -391,23 +397,23 @@ def test_lease_is_renewed_while_sweeping_hangs_or_fails(scene: Scene, how: str) 
     """Sweeping waits for a hub that has locked the subscription."""
     swept, freed = Calls(), threading.Event()
 
-    def sweep(_: list[str]) -> None:
+    def sweep(_: Collection[str]) -> None:
         swept()
         if how == "fails":
             raise ZeroDivisionError
         assert freed.wait(300)
 
-    live = scene.make_live(sweep)
-    live.join(Noting(scene.sub), 0)
-    live.renew()
+    lease = scene.make_lease(sweep)
+    scene.streams.add(Noting(scene.sub), 0)
+    lease.renew()
     swept.await_number(1)
     scene.store.at_write = renewals = Calls()
 
-    await_renewals(scene, live, renewals)
+    await_renewals(scene, lease, renewals)
     if how == "fails":
         swept.await_more(1)
     freed.set()
-    assert live.stop(300)
+    assert lease.stop(300)
 
 
 @pytest.mark.usefixtures("quick")
@@ -421,28 +427,28 @@ def test_failed_renewal_is_repeated(scene: Scene) -> None:
 
     scene.store.at_write = fail
     scene.join()
-    scene.live.renew()
+    scene.lease.renew()
 
-    await_renewals(scene, scene.live, renewals)
+    await_renewals(scene, scene.lease, renewals)
 
 
 @pytest.mark.usefixtures("quick")
 def test_subscriptions_of_the_streams_are_swept(scene: Scene) -> None:
-    swept: list[list[str]] = []
+    swept: list[Collection[str]] = []
     calls = Calls()
 
-    def sweep(subs: list[str]) -> None:
+    def sweep(subs: Collection[str]) -> None:
         swept.append(subs)
         calls()
 
-    live = scene.make_live(sweep)
-    live.join(Noting(scene.sub), 0)
-    live.renew()
+    lease = scene.make_lease(sweep)
+    scene.streams.add(Noting(scene.sub), 0)
+    lease.renew()
 
     calls.await_number(2)
 
     assert swept[0] == [scene.sub]
-    assert live.stop(300)
+    assert lease.stop(300)
 
 
 @pytest.mark.usefixtures("quick")
@@ -457,12 +463,12 @@ def test_session_of_this_hub_without_a_stream_is_ended(scene: Scene) -> None:
         ended.append((subscription_id, session_id))
         calls()
 
-    live = scene.make_live(lambda _: None, end)
-    live.join(Noting(scene.sub, known), 0)
-    live.renew()
+    lease = scene.make_lease(lambda _: None, end)
+    scene.streams.add(Noting(scene.sub, known), 0)
+    lease.renew()
 
     calls.await_number(2)
-    assert live.stop(300)
+    assert lease.stop(300)
 
     assert set(ended) == {(scene.sub, orphan)}
 
@@ -472,22 +478,22 @@ def test_session_whose_stream_is_about_to_begin_is_not_ended(scene: Scene) -> No
     looks = Calls()
     opening = open_stream(sessions_of(scene.store, "hub"), scene.sub).session.id
     ended: list[tuple[str, str]] = []
-    live = scene.make_live(lambda _: None, lambda *each: ended.append(each))
+    lease = scene.make_lease(lambda _: None, lambda *each: ended.append(each))
     stream = Noting(scene.sub, opening)
 
     def begin(number: int) -> None:
         if number == 2:  # The first look has found it without a stream.
-            live.join(stream, 0)
+            scene.streams.add(stream, 0)
         looks()
 
     scene.store.at_read = begin
-    live.renew()
+    lease.renew()
     looks.await_number(4)
     assert ended == []
 
-    live.leave(stream)
+    scene.streams.remove(stream)
     looks.await_more(4)
-    assert live.stop(300)
+    assert lease.stop(300)
     assert set(ended) == {(scene.sub, opening)}
 
 
@@ -505,8 +511,8 @@ def test_stream_that_cannot_be_closed_is_closed_later_and_delays_no_other(scene:
         done.append("first")
         first()
 
-    scene.live.close_later(close)
-    scene.live.close_later(lambda: done.append("second"))
+    scene.lease.close_later(close)
+    scene.lease.close_later(lambda: done.append("second"))
     first.await_number(1)
 
     assert (done, tries) == (["second", "first"], 3)
@@ -526,9 +532,9 @@ def a_slot(sent: int | None = None) -> StoredSlot:
     return StoredSlot(**dict.fromkeys(StoredSlot._fields) | {"place": P, "owner": "a", "sent": sent})  # type: ignore[arg-type]
 
 
-def a_look(session: StoredSession, sent: int | None = None, resetting_until: int | None = None) -> Look:
+def a_look(session: StoredSession, sent: int | None = None, resetting_until: int | None = None) -> SubscriptionSnapshot:
     given = dict.fromkeys(StoredSubscription._fields) | {"id": "s", "resetting_until": resetting_until}
-    return Look(StoredSubscription(**given), [a_slot(sent)], [session], (), NOW)  # type: ignore[arg-type]
+    return SubscriptionSnapshot(StoredSubscription(**given), [a_slot(sent)], [session], (), NOW)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -541,7 +547,7 @@ def a_look(session: StoredSession, sent: int | None = None, resetting_until: int
         ({"seen_at": NOW - 60_000_000}, None, "may commit"),
         ({"holds_until": NOW + 1}, 5, "holds, may commit"),
         ({"holds_until": NOW}, 5, ""),
-        ({"holds_until": NOW}, None, "holds, is being sent"),
+        ({"holds_until": NOW}, None, "holds, is ending"),
         ({"holds_until": NOW, "seen_at": NOW - LEASE_US}, None, ""),
     ],
     ids=str,
@@ -549,28 +555,31 @@ def a_look(session: StoredSession, sent: int | None = None, resetting_until: int
 def test_state_of_a_stream_follows_from_its_times(members: dict[str, Any], sent: int | None, states: str) -> None:
     session, slots = a_session(**members), [a_slot(sent)]
     found = {
-        "live": is_live(session, NOW), "lapsed": has_lapsed(session, NOW), "holds": holds(session, slots, NOW),
-        "may commit": may_commit(session, NOW), "is being sent": is_being_sent(session, slots, NOW),
-    }  # fmt: skip
+        "live": is_live(session, NOW),
+        "lapsed": has_lapsed(session, NOW),
+        "holds": holds_partitions(session, slots, NOW),
+        "may commit": can_commit(session, NOW),
+        "is ending": is_ending(session, slots, NOW),
+    }
 
     assert {each for each, is_so in found.items() if is_so} == set(filter(None, states.split(", ")))
     is_present = bool({"live", "lapsed", "holds"} & set(states.split(", ")))
-    assert list(a_look(session, sent).present) == ["a"] * is_present
+    assert list(a_look(session, sent).current_sessions) == ["a"] * is_present
 
 
 @pytest.mark.parametrize(
     ("look", "known", "reason"),
     [
         (a_look(a_session()), {P}, None),
-        (a_look(a_session()), {P, Q}, GROWN),
-        (a_look(a_session(id="b")), {P, Q}, TIME_OVER),
-        (a_look(a_session(holds_until=1)), {P, Q}, GIVEN_BACK),
+        (a_look(a_session()), {P, Q}, REPARTITIONED),
+        (a_look(a_session(id="b")), {P, Q}, LEASE_EXPIRED),
+        (a_look(a_session(holds_until=1)), {P, Q}, RELEASED),
         (a_look(a_session(), resetting_until=NOW + 1), {P, Q}, RESETTING),
         (a_look(a_session(), resetting_until=NOW), {P}, None),
     ],
     ids=["as before", "grown", "gone", "given back", "resetting", "was reset"],
 )
-def test_stream_ends_for_a_reason_that_the_look_tells(
-    look: Look, known: set[FeedPartition], reason: str | None
+def test_snapshot_gives_the_reason_why_a_stream_ends(
+    look: SubscriptionSnapshot, known: set[FeedPartition], reason: str | None
 ) -> None:
-    assert look.ends("a", known) == reason
+    assert look.find_end_reason("a", known) == reason

@@ -7,11 +7,11 @@ import pytest
 from penstock.core.subscriptions.delivery import COMMIT_TIMEOUT
 from penstock.core.subscriptions.tokens import ParkedSpan, parked_token_of
 from penstock.errors import DatabaseUnavailable, ParkedNotFound, SubscriptionNotFound
-from penstock.hub.subscriptions.commits import Commit
+from penstock.hub.subscriptions.commits import CursorCommit
 from penstock.hub.subscriptions.parking import Parking
-from penstock.hub.subscriptions.sessions import GIVEN_BACK, STOPPING, TIME_OVER
+from penstock.hub.subscriptions.sessions import LEASE_EXPIRED, RELEASED, STOPPING
 from penstock.hub.subscriptions.slots import begin, existing
-from penstock.hub.subscriptions.stream import PAUSE_SECONDS, Stream
+from penstock.hub.subscriptions.stream import PAUSE_SECONDS, ConsumerStream
 from penstock.storage import Store
 from penstock.storage.groups import PositionChange
 from penstock.storage.subscriptions import StoredParkedKey
@@ -79,39 +79,39 @@ def remove_first_event(store: Store) -> None:
     database.run('DELETE FROM penstock_event WHERE "offset" = 0')
 
 
-def acknowledge(hub: Played, stream: Stream, parked_id: int, last: int) -> None:
+def acknowledge(hub: Played, stream: ConsumerStream, parked_id: int, last: int) -> None:
     token = parked_token_of(stream.secret, ParkedSpan(parked_id, last))
-    hub.commits.submit(stream.subscription_id, stream.session_id, [Commit(P, 0, token)]).result(300)
+    hub.commits.submit(stream.subscription_id, stream.session_id, [CursorCommit(P, 0, token)]).result(300)
 
 
-def commit(hub: Played, stream: Stream, position: int, *, trusted: bool = False) -> None:
-    cursors = [Commit(P, position)]
-    hub.commits.submit(stream.subscription_id, stream.session_id, cursors, trusted=trusted).result(300)
+def commit(hub: Played, stream: ConsumerStream, position: int, *, is_trusted: bool = False) -> None:
+    cursors = [CursorCommit(P, position)]
+    hub.commits.submit(stream.subscription_id, stream.session_id, cursors, is_trusted=is_trusted).result(300)
 
 
 def retry(hub: Played, sub: str) -> None:
-    Parking(hub.store, VirtualClock()).retry(sub)
-    hub.live.changed(sub)
+    Parking(hub.store, VirtualClock(), lambda _: None).retry(sub)
+    hub.local_streams.notify_changed(sub)
 
 
-def close(stream: Stream, reason: str | None = DONE) -> None:
+def close(stream: ConsumerStream, reason: str | None = DONE) -> None:
     if reason is not None:
         stream.end(reason)
     stream.close()
 
 
-def pass_over(hub: Played, stream: Stream, position: int) -> None:
+def pass_over(hub: Played, stream: ConsumerStream, position: int) -> None:
     """Let a stream commit the events that it has left out, which it does soon where parked ones wait for that."""
     hub.now += PAUSE_SECONDS
     deliver(stream)
     until(lambda: read_offsets(hub.store, stream.subscription_id) == [position], f"it has passed {position}")
-    until(lambda: stream.unread, "the stream has heard of it")
+    until(lambda: stream.has_work, "the stream has heard of it")
 
 
-def deliver_at_flush(hub: Played, stream: Stream) -> list[str]:
+def deliver_at_flush(hub: Played, stream: ConsumerStream) -> list[str]:
     """Return the batches up to the next flush, without keep-alives."""
     hub.now += 1
-    hub.live.renew()
+    hub.lease.renew()
     return [each.partition(" Stream started")[0] for each in deliver(stream) if "[]" not in each]
 
 
@@ -136,7 +136,7 @@ def test_events_of_a_parked_key_wait_and_the_others_flow(hub: Played, store: Sto
     assert read_offsets(store, sub) == [1]
 
     close(stream)
-    hub.sessions.give_back(sub, stream.session_id)
+    hub.sessions.release(sub, stream.session_id)
     assert len(deliver(hub.stream(sub, batch_limit=1))) == 4
     assert read_waiting(store, sub) == {"a": [0, 2, 5]}, "an event that is read twice waits once"
 
@@ -176,7 +176,7 @@ def test_event_of_a_key_that_was_acknowledged_elsewhere_is_sent(hub: Played, sto
     assert deliver(stream) == ["0:2[2] Stream started", "0:3[3]"]
 
     assert read_waiting(store, sub) == {}
-    assert stream.unread, "it looks then"
+    assert stream.has_work, "it looks then"
 
 
 def test_key_that_is_parked_again_under_another_id_waits(hub: Played, store: Store, sub: str) -> None:
@@ -187,7 +187,7 @@ def test_key_that_is_parked_again_under_another_id_waits(hub: Played, store: Sto
     with store.write() as tx:
         tx.subscriptions.acknowledge_parked({first: 99})
     assert park(store, sub) != first
-    stream.changed()
+    stream.note_changed()
     hub.publish(2, keys="a")
 
     assert deliver(stream) == []
@@ -237,7 +237,7 @@ def test_retried_key_is_sent_in_its_order_and_flows_once_all_of_it_is_committed(
     assert deliver(stream) == []
     acknowledge(hub, stream, parked_id, 0)
     assert deliver(stream) == [], "the next stream would read uncommitted events and those behind them again"
-    commit(hub, stream, 3, trusted=True)
+    commit(hub, stream, 3, is_trusted=True)
     assert deliver(stream) == ["0:3[3] Parked events"]
     acknowledge(hub, stream, parked_id, 2)
     assert deliver(stream) == []
@@ -282,12 +282,12 @@ def test_retried_events_that_could_not_be_read_are_sent_later(hub: Played, store
     hub.store.at_read = lambda number: fail(number) if number == second else None
     with pytest.raises(DatabaseUnavailable):
         deliver(stream)
-    assert stream.needs() is not None
+    assert stream.read_key() is not None
 
     assert deliver(stream) == ["0:1[1] Stream started"]
 
 
-@pytest.mark.parametrize("reason", [None, COMMIT_TIMEOUT, GIVEN_BACK, STOPPING, TIME_OVER, DONE])
+@pytest.mark.parametrize("reason", [None, COMMIT_TIMEOUT, RELEASED, STOPPING, LEASE_EXPIRED, DONE])
 def test_retried_events_left_uncommitted_are_parked_again_and_count_as_a_failure_of_their_consumer(
     hub: Played, store: Store, sub: str, reason: str | None
 ) -> None:
@@ -301,9 +301,9 @@ def test_retried_events_left_uncommitted_are_parked_again_and_count_as_a_failure
     close(stream, reason)
 
     again = StoredParkedKey(parked_id, P, "a", 3, 0, False, 1, 0, 0)
-    if reason in (STOPPING, TIME_OVER, DONE):
+    if reason in (STOPPING, LEASE_EXPIRED, DONE):
         again = again._replace(attempts=2, is_retried=True)
-    assert hub.sessions.look(sub, counts=True).parked == [again]
+    assert hub.sessions.snapshot(sub, counts=True).parked == [again]
     assert read_slots(store, sub)[0].failed == 0, "the partition itself has not failed"
 
 
@@ -366,7 +366,7 @@ def test_partition_is_not_released_while_its_parked_events_are_uncommitted(hub: 
     first = hub.stream(sub, batch_limit=1)
     deliver(first)
     second = hub.stream(sub, P, batch_limit=1)
-    hub.live.changed(sub)
+    hub.local_streams.notify_changed(sub)
 
     assert deliver(first) == []
     assert read_owners(store, sub)[0] == first.session_id
@@ -415,7 +415,7 @@ def test_parked_events_removed_by_retention_are_skipped(hub: Played, store: Stor
 
 @pytest.fixture
 def parking(store: Store, clock: VirtualClock) -> Parking:
-    return Parking(store, clock)
+    return Parking(store, clock, lambda _: None)
 
 
 @pytest.fixture
@@ -449,14 +449,14 @@ def test_first_events_of_a_parked_key_are_shown_without_removed_ones(parking: Pa
 
 def test_one_or_all_parked_keys_are_retried_under_a_new_revision(parking: Parking, store: Store, full: str) -> None:
     sessions = sessions_of(store)
-    before = sessions.look(full).subscription.revision
+    before = sessions.snapshot(full).subscription.revision
     _, b, _ = parking.list(full)
 
     assert parking.retry(full, b.id) == 1
     assert [each.is_retried for each in parking.list(full)] == [False, True, False]
     assert parking.retry(full) == 3
     assert [each.is_retried for each in parking.list(full)] == [True] * 3
-    assert sessions.look(full).subscription.revision == before + 2
+    assert sessions.snapshot(full).subscription.revision == before + 2
     assert parking.retry(subscribe(store, "other")) == 0
 
 

@@ -85,26 +85,26 @@ def test_second_stream_has_its_share_once_the_first_releases_it(store: Store, su
     second = begin(sessions, sub)
     [moving] = [slot for slot in read_slots(store, sub) if slot.heir]
     assert (read_owners(store, sub), moving.heir) == ([first, first], second)
-    sessions.release(sub, first, [moving.place])
+    sessions.hand_over(sub, first, [moving.place])
 
     assert sorted(read_heirs(store, sub), key=str) == sorted([(first, None), (second, None)], key=str)
     with pytest.raises(NoFreeSlots, match="Total slots: 2"):
         begin(sessions, sub)
-    assert len(sessions.look(sub).sessions) == 2
+    assert len(sessions.snapshot(sub).sessions) == 2
 
 
 def test_partition_that_no_other_stream_is_to_have_is_not_released(store: Store, sub: str, sessions: Sessions) -> None:
     first = begin(sessions, sub)
-    sessions.release(sub, first, [P, Q])
-    sessions.release("nobody", first, [P, Q])
+    sessions.hand_over(sub, first, [P, Q])
+    sessions.hand_over("nobody", first, [P, Q])
     assert read_owners(store, sub) == [first, first]
     second = begin(sessions, sub, Q)
-    sessions.release(sub, "another", [P, Q])
+    sessions.hand_over(sub, "another", [P, Q])
     assert read_owners(store, sub) == [first, first]
 
     sessions.end(sub, second, an_end())
     assert read_heirs(store, sub) == [(first, None), (first, None)]
-    sessions.release(sub, first, [Q])
+    sessions.hand_over(sub, first, [Q])
     assert read_owners(store, sub) == [first, first], "the stream that was to have it has left"
 
 
@@ -119,7 +119,7 @@ def test_requested_partition_goes_to_its_stream_and_cannot_be_requested_again(
     with pytest.raises(PartitionsTaken) as refused:
         begin(sessions, sub, P, Q)
     assert refused.value.partitions == [{"event_type": NAME, "partition": "1"}]
-    sessions.release(sub, auto, [Q])
+    sessions.hand_over(sub, auto, [Q])
     sessions.end(sub, direct, an_end())
     assert read_owners(store, sub) == [auto, auto]
 
@@ -190,7 +190,7 @@ def test_streams_that_come_and_go_at_once_never_share_a_partition(either_store: 
                 known = {each.id for each in tx.subscriptions.list_sessions(sub)}
                 slots = tx.subscriptions.list_slots(sub)
             assert {slot.owner for slot in slots} <= known, "the owner of a partition is there"
-            sessions.release(sub, own, [slot.place for slot in slots])
+            sessions.hand_over(sub, own, [slot.place for slot in slots])
             sessions.end(sub, own, an_end())
 
     with ThreadPoolExecutor(len(hubs)) as threads:
@@ -199,7 +199,7 @@ def test_streams_that_come_and_go_at_once_never_share_a_partition(either_store: 
     other.close()
 
     assert read_owners(either_store, sub) == [None] * 3
-    assert sessions_of(either_store).look(sub).sessions == []
+    assert sessions_of(either_store).snapshot(sub).sessions == []
 
 
 # Looking
@@ -214,9 +214,9 @@ def test_look_behind_a_lock_is_only_unavailable_when_its_transaction_is_in_doubt
             raise OutcomeUnknown(reason="the connection broke")
 
     sessions = sessions_of(Breaking(store))
-    assert not sessions.look(sub).sessions
+    assert not sessions.snapshot(sub).sessions
     with pytest.raises(DatabaseUnavailable, match="the connection broke"):
-        sessions.look(sub, settled=True)
+        sessions.snapshot(sub, is_locked=True)
 
 
 def test_deleted_subscription_has_no_streams_in_a_list_of_subscriptions(
@@ -226,11 +226,11 @@ def test_deleted_subscription_has_no_streams_in_a_list_of_subscriptions(
     other = subscribe(store, "other")
     first, second = begin(sessions, sub), begin(sessions, other)
     known = [subscriptions.find(each) for each in (sub, other)]
-    assert [each.id for look in sessions.glance(known) for each in look.sessions] == [first, second]
+    assert [each.id for look in sessions.snapshot_assignments(known) for each in look.sessions] == [first, second]
 
     subscriptions.delete(sub)
 
-    gone, there = sessions.glance(known)
+    gone, there = sessions.snapshot_assignments(known)
     assert (gone.subscription.id, gone.slots, gone.sessions) == (sub, [], [])
     assert {slot.owner for slot in there.slots} == {second}
 
@@ -243,9 +243,9 @@ def test_stream_whose_time_is_over_has_no_partition_even_before_another_takes_it
     second = begin(sessions, sub, Q, commit_timeout=2000)
 
     def look() -> list[str | None]:
-        look = sessions.look(sub, counts=True)
-        assert look.slots == sessions.glance([look.subscription])[0].slots
-        return [slot.owner if slot.owner in look.present else None for slot in look.slots]
+        look = sessions.snapshot(sub, counts=True)
+        assert look.slots == sessions.snapshot_assignments([look.subscription])[0].slots
+        return [slot.owner if slot.owner in look.current_sessions else None for slot in look.slots]
 
     assert look() == [first, second]
     sessions.end(sub, second, an_end(hold_seconds=1500, p1=1))
@@ -275,7 +275,7 @@ def test_partitions_of_a_lost_hub_go_to_a_stream_that_wants_them(
     living.sweep([sub])
 
     assert read_owners(either_store, sub) == [second, second]
-    assert [each.id for each in living.look(sub).sessions] == [second]
+    assert [each.id for each in living.snapshot(sub).sessions] == [second]
 
 
 def test_stream_of_a_lost_hub_keeps_unwanted_partitions_until_its_time_is_over(
@@ -311,12 +311,12 @@ def test_stream_of_a_lost_hub_takes_no_slot(store: Store) -> None:
 
 def test_sweep_changes_nothing_while_all_streams_are_there(sub: str, sessions: Sessions) -> None:
     begin(sessions, sub)
-    before = sessions.look(sub)
+    before = sessions.snapshot(sub)
 
     sessions.sweep([sub, "nobody"])
     sessions.sweep([])
 
-    assert sessions.look(sub).subscription.revision == before.subscription.revision
+    assert sessions.snapshot(sub).subscription.revision == before.subscription.revision
 
 
 # The end of a stream
@@ -372,7 +372,7 @@ def test_ended_stream_without_anything_to_commit_keeps_nothing(
         sessions.end(sub, first, an_end(hold_seconds, **sent))
 
     assert read_owners(store, sub) == [None, None]
-    assert sessions.look(sub).sessions == []
+    assert sessions.snapshot(sub).sessions == []
     assert read_slots(store, sub)[0].failed == failed
 
 
@@ -391,14 +391,14 @@ def test_extension_begins_the_time_to_commit_again(either_store: Store, migrated
 
     for _ in range(2):
         sessions.extend(sub, first)
-    assert sessions.look(sub).sessions[0].extensions == 2
+    assert sessions.snapshot(sub).sessions[0].extensions == 2
     sessions.end(sub, first, an_end(hold_seconds=6000, p0=7))
     let_time_pass(migrated_url, 5000)
     sessions.extend(sub, first)
 
     with either_store.read() as tx:
         now = tx.now()
-    held_until = sessions.look(sub).sessions[0].holds_until
+    held_until = sessions.snapshot(sub).sessions[0].holds_until
     assert held_until is not None
     assert 5000 < (held_until - now) / 1e6 <= 6000
 
@@ -413,12 +413,12 @@ def test_ended_stream_that_is_given_back_frees_its_partitions_at_once(
     sessions.end(sub, first, an_end(hold_seconds=60, p0=7, p1=9))
     second = begin(sessions, sub)
 
-    assert sessions.give_back(sub, first, keep=[Q], failed=[])
+    assert sessions.release(sub, first, keep=[Q], failed=[])
     assert [(slot.owner, slot.failed) for slot in read_slots(store, sub)] == [(second, 0), (first, 1)]
-    assert sessions.give_back(sub, first)
+    assert sessions.release(sub, first)
     assert read_owners(store, sub) == [second, second]
     with pytest.raises(StreamNotFound):
-        sessions.give_back(sub, first)
+        sessions.release(sub, first)
 
 
 def test_stream_that_is_given_back_while_it_is_sent_frees_its_partitions_when_its_hub_is_gone(
@@ -427,12 +427,12 @@ def test_stream_that_is_given_back_while_it_is_sent_frees_its_partitions_when_it
     sub, sessions = either_sub, sessions_of(either_store)
     first = begin(sessions, sub)
 
-    assert not sessions.give_back(sub, first)
+    assert not sessions.release(sub, first)
     assert read_owners(either_store, sub) == [first, first]
-    assert sessions.look(sub).sessions[0].holds_until is not None
+    assert sessions.snapshot(sub).sessions[0].holds_until is not None
     lose_hub(migrated_url)
 
-    assert sessions.give_back(sub, first)
+    assert sessions.release(sub, first)
     assert read_owners(either_store, sub) == [None, None]
 
 
@@ -440,28 +440,28 @@ def test_stream_without_partitions_is_given_back_once_its_hub_has_ended_it(store
     sub = subscribed(store, partitions=1)
     idle = begin(sessions, sub)
     taker = begin(sessions, sub, P)
-    sessions.release(sub, idle, [P])
+    sessions.hand_over(sub, idle, [P])
     assert read_owners(store, sub) == [taker]
 
     for _ in range(2):
-        assert not sessions.give_back(sub, idle)
-        assert idle in {each.id for each in sessions.look(sub).sessions}, "its hub has yet to hear of it"
+        assert not sessions.release(sub, idle)
+        assert idle in {each.id for each in sessions.snapshot(sub).sessions}, "its hub has yet to hear of it"
     sessions.end(sub, idle, an_end(hold_seconds=9))
 
     with pytest.raises(StreamNotFound):
-        sessions.give_back(sub, idle)
+        sessions.release(sub, idle)
     assert read_owners(store, sub) == [taker]
 
 
 # Refusals
 
 UNKNOWN: dict[str, tuple[Callable[[Sessions, str], object], type[PenstockError]]] = {
-    "look at no subscription": (lambda sessions, _: sessions.look("nobody"), SubscriptionNotFound),
+    "look at no subscription": (lambda sessions, _: sessions.snapshot("nobody"), SubscriptionNotFound),
     "stream of no subscription": (lambda sessions, _: begin(sessions, "nobody"), SubscriptionNotFound),
     "extend no subscription": (lambda sessions, _: sessions.extend("nobody", "x"), SubscriptionNotFound),
     "extend no stream": (lambda sessions, sub: sessions.extend(sub, "x"), StreamNotFound),
-    "give back no subscription": (lambda sessions, _: sessions.give_back("nobody", "x"), SubscriptionNotFound),
-    "give back no stream": (lambda sessions, sub: sessions.give_back(sub, "x"), StreamNotFound),
+    "give back no subscription": (lambda sessions, _: sessions.release("nobody", "x"), SubscriptionNotFound),
+    "give back no stream": (lambda sessions, sub: sessions.release(sub, "x"), StreamNotFound),
 }
 
 
@@ -475,9 +475,9 @@ def test_unknown_subscription_or_stream_is_not_found(
 
 def test_streams_of_a_deleted_subscription_end_in_silence(sessions: Sessions) -> None:
     sessions.end("nobody", "x", an_end(p0=7))
-    sessions.release("nobody", "x", [P])
+    sessions.hand_over("nobody", "x", [P])
 
-    assert sessions.set_aside("nobody", "x", {}) == set()
+    assert sessions.park_events("nobody", "x", {}) == set()
 
 
 def test_only_the_owner_sets_events_ahead_of_the_position_aside(store: Store, sub: str, sessions: Sessions) -> None:
@@ -487,8 +487,8 @@ def test_only_the_owner_sets_events_ahead_of_the_position_aside(store: Store, su
         [parked] = tx.subscriptions.list_parked(sub)
     move(store, sub, p0=5)
 
-    assert set(sessions.set_aside(sub, own, {parked.id: [4, 6], parked.id + 1: [7]})) == {parked.id}
-    assert set(sessions.set_aside(sub, "a former owner", {parked.id: [8]})) == {parked.id}
+    assert set(sessions.park_events(sub, own, {parked.id: [4, 6], parked.id + 1: [7]})) == {parked.id}
+    assert set(sessions.park_events(sub, "a former owner", {parked.id: [8]})) == {parked.id}
 
     with store.read() as tx:
         assert tx.subscriptions.list_parked_offsets(parked.id, after=-1, limit=9) == [3, 6]

@@ -10,7 +10,7 @@ import pytest
 from penstock.core.events.event import NewEvent
 from penstock.core.subscriptions.definition import PARK_AFTER, POLICY, SEND_COUNT
 from penstock.errors import DatabaseUnavailable
-from penstock.hub.subscriptions.commits import Commit
+from penstock.hub.subscriptions.commits import CursorCommit
 from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS
 from penstock.storage import Store, open_store
 from penstock.storage.groups import PositionChange
@@ -58,7 +58,7 @@ def read_letters(store: Store) -> list[dict[str, Any]]:
 
 def read_parked(hub: Played, sub: str) -> list[tuple[str | None, int, int, int]]:
     """Return key, first and last event and attempts of each parked key of the first partition."""
-    parked = hub.sessions.look(sub).parked
+    parked = hub.sessions.snapshot(sub).parked
     return [(each.key, each.first, each.last, each.attempts) for each in parked if each.place == P]
 
 
@@ -78,11 +78,11 @@ def fail(hub: Played, sub: str, times: int = 1) -> list[list[str]]:
                 if "2" in events.split():
                     lines.append("failed")
                     break
-                hub.commits.submit(sub, stream.session_id, [Commit(P, int(position))]).result(300)
+                hub.commits.submit(sub, stream.session_id, [CursorCommit(P, int(position))]).result(300)
         stream.end("left")
         stream.close()
-        for session in hub.sessions.look(sub).sessions:  # It has left for good.
-            hub.sessions.give_back(sub, session.id)
+        for session in hub.sessions.snapshot(sub).sessions:  # It has left for good.
+            hub.sessions.release(sub, session.id)
         seen.append(lines[:-1])
     return seen
 
@@ -266,9 +266,11 @@ def test_commits_for_several_subscriptions_lock_all_of_them_before_the_dead_lett
         forwarding.patience.clear()
         forwarding.at_write = gate
 
-        hub.commits.submit(third, "nobody", [Commit(P, 1)])
+        hub.commits.submit(third, "nobody", [CursorCommit(P, 1)])
         gate.await_write()
-        answers = [hub.commits.submit(each, leaving[each], [Commit(P, 1)], trusted=True) for each in (first, second)]
+        answers = [
+            hub.commits.submit(each, leaving[each], [CursorCommit(P, 1)], is_trusted=True) for each in (first, second)
+        ]
         with other.write() as tx:
             tx.subscriptions.find(second, lock=True)
             gate.open()

@@ -16,11 +16,11 @@ from penstock.errors import (
 )
 from penstock.hub.background import uptime
 from penstock.hub.hub import Hub
-from penstock.hub.subscriptions import live
-from penstock.hub.subscriptions.commits import Commit
-from penstock.hub.subscriptions.live import RENEW_INTERVAL
-from penstock.hub.subscriptions.sessions import Opened
-from penstock.hub.subscriptions.stream import RESETTING, Stream
+from penstock.hub.subscriptions import lease as lease_module
+from penstock.hub.subscriptions.commits import CursorCommit
+from penstock.hub.subscriptions.lease import RENEW_INTERVAL
+from penstock.hub.subscriptions.sessions import OpenedSession
+from penstock.hub.subscriptions.stream import RESETTING, ConsumerStream
 from penstock.storage import Store
 from penstock.storage.groups import PositionChange
 from penstock.testing.clock import START_AT, VirtualClock
@@ -38,7 +38,7 @@ def hub(store: Store, clock: VirtualClock) -> Iterator[Hub]:
     fill_feed(store, partition_count=2, events=9)
     hub = Hub(store, clock=clock)
     yield hub
-    hub.subscriptions.streams.stop()
+    hub.subscriptions.stop()
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def sub(hub: Hub) -> str:
     return subscribe(hub.store)
 
 
-def begin(hub: Hub, sub: str) -> Stream:
+def begin(hub: Hub, sub: str) -> ConsumerStream:
     return hub.subscriptions.streams.open(sub, frozenset(), RULES)
 
 
@@ -54,20 +54,20 @@ def begin(hub: Hub, sub: str) -> Stream:
 
 
 def test_opened_stream_has_a_lease_until_it_is_closed(hub: Hub, store: Store, sub: str) -> None:
-    assert not hub.subscriptions.streams.live.holds
+    assert not hub.subscriptions.lease.is_valid
 
     stream = begin(hub, sub)
 
-    assert hub.subscriptions.streams.live.holds
-    assert hub.subscriptions.streams.live.streams == 1
+    assert hub.subscriptions.lease.is_valid
+    assert len(hub.subscriptions.local_streams) == 1
     assert read_owners(store, sub) == [stream.session_id] * 2
     stream.close()
-    assert (hub.subscriptions.streams.live.streams, read_owners(store, sub)) == (0, [None, None])
+    assert (len(hub.subscriptions.local_streams), read_owners(store, sub)) == (0, [None, None])
 
 
 def test_opening_renews_a_lease_that_is_nearly_over(hub: Hub, sub: str) -> None:
     """Nothing has renewed it while nothing was sent; the first events would be held back a moment later."""
-    lease = hub.subscriptions.streams.live
+    lease = hub.subscriptions.lease
     lease.renew()
     lease._valid_until = uptime() + RENEW_INTERVAL / 2
 
@@ -80,33 +80,36 @@ def test_opening_renews_a_lease_that_is_nearly_over(hub: Hub, sub: str) -> None:
 def test_stream_whose_lease_lapsed_between_opening_and_beginning_looks_first(
     hub: Hub, sub: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    open_session = hub.subscriptions.streams.sessions.open
+    open_session = hub.subscriptions.sessions.open
 
-    def lapse(*args: Any, **options: Any) -> Opened:
+    def lapse(*args: Any, **options: Any) -> OpenedSession:
         opened = open_session(*args, **options)
-        hub.subscriptions.streams.live.lapses += 1
+        hub.subscriptions.lease.lapses += 1
         return opened
 
-    monkeypatch.setattr(hub.subscriptions.streams.sessions, "open", lapse)
+    monkeypatch.setattr(hub.subscriptions.sessions, "open", lapse)
     stream = begin(hub, sub)
 
-    assert not stream.certain
-    assert stream.interrupted() is None
-    assert stream.certain
+    assert not stream.is_certain
+    assert stream.find_interruption() is None
+    assert stream.is_certain
 
 
 def test_refused_stream_leaves_nothing_and_others_hear_of_a_new_stream_at_once(hub: Hub, sub: str) -> None:
     first = begin(hub, sub)
     deliver(first)
-    assert not first.unread
+    assert not first.has_work
     second = begin(hub, sub)
-    assert first.unread
+    assert first.has_work
 
     with pytest.raises(NoFreeSlots):
         begin(hub, sub)
 
-    assert hub.subscriptions.streams.live.streams == 2
-    assert {each.id for each in hub.subscriptions.streams.look(sub).sessions} == {first.session_id, second.session_id}
+    assert len(hub.subscriptions.local_streams) == 2
+    assert {each.id for each in hub.subscriptions.sessions.snapshot(sub).sessions} == {
+        first.session_id,
+        second.session_id,
+    }
 
 
 def test_stream_is_extended_and_given_back_by_its_id(hub: Hub, store: Store, sub: str) -> None:
@@ -114,13 +117,13 @@ def test_stream_is_extended_and_given_back_by_its_id(hub: Hub, store: Store, sub
     deliver(stream)
 
     hub.subscriptions.streams.extend(sub, stream.session_id)
-    assert (stream.unread, hub.subscriptions.streams.look(sub).sessions[0].extensions) == (True, 1)
+    assert (stream.has_work, hub.subscriptions.sessions.snapshot(sub).sessions[0].extensions) == (True, 1)
     deliver(stream)
-    assert not hub.subscriptions.streams.give_back(sub, stream.session_id), "it has yet to end"
+    assert not hub.subscriptions.streams.release(sub, stream.session_id), "it has yet to end"
     deliver(stream)
-    assert stream.over
+    assert stream.is_over
     stream.close()
-    assert hub.subscriptions.streams.give_back(sub, stream.session_id)
+    assert hub.subscriptions.streams.release(sub, stream.session_id)
     with pytest.raises(StreamNotFound):
         hub.subscriptions.streams.extend(sub, stream.session_id)
     assert read_owners(store, sub) == [None, None]
@@ -129,16 +132,16 @@ def test_stream_is_extended_and_given_back_by_its_id(hub: Hub, store: Store, sub
 def test_session_whose_opening_was_never_answered_is_ended(
     hub: Hub, store: Store, sub: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "SWEEP_INTERVAL", 0.001)
-    monkeypatch.setattr(live, "ORPHAN_ROUNDS", 1)
+    monkeypatch.setattr(lease_module, "SWEEP_INTERVAL", 0.001)
+    monkeypatch.setattr(lease_module, "ORPHAN_ROUNDS", 1)
     stream = begin(hub, sub)
     deliver(stream)
-    assert not stream.unread
-    hub.subscriptions.streams.sessions.open(sub, frozenset(), batch_limit=9, commit_ms=60_000)
+    assert not stream.has_work
+    hub.subscriptions.sessions.open(sub, frozenset(), batch_limit=9, commit_ms=60_000)
 
-    until(lambda: stream.unread, "the stream hears of it")
+    until(lambda: stream.has_work, "the stream hears of it")
 
-    assert [each.id for each in hub.subscriptions.streams.look(sub).sessions] == [stream.session_id]
+    assert [each.id for each in hub.subscriptions.sessions.snapshot(sub).sessions] == [stream.session_id]
     slots = [(slot.owner, slot.heir, slot.failed) for slot in read_slots(store, sub)]
     assert slots == [(stream.session_id, None, 0)] * 2
 
@@ -158,36 +161,36 @@ def test_reset_of_no_partition_begins_a_subscription(hub: Hub, store: Store, sub
     assert hub.subscriptions.streams.begin_reset(sub, {}) is False
 
     assert read_offsets(store, sub) == [0, 0]
-    assert hub.subscriptions.streams.look(sub).subscription.resetting_until is None
+    assert hub.subscriptions.sessions.snapshot(sub).subscription.resetting_until is None
 
 
 def test_rehearsal_of_a_reset_returns_epochs_and_begins_nothing(hub: Hub, store: Store, sub: str) -> None:
-    assert hub.subscriptions.streams.rehearse_reset(sub, {P: 0}) == {P: 1, Q: 1}
+    assert hub.subscriptions.streams.dry_run_reset(sub, {P: 0}) == {P: 1, Q: 1}
     assert read_offsets(store, sub) == []
 
     hub.subscriptions.streams.begin_reset(sub, {})
-    assert hub.subscriptions.streams.rehearse_reset(sub, {P: 0}) == {P: 1, Q: 1}
-    assert hub.subscriptions.streams.look(sub).subscription.resetting_until is None
+    assert hub.subscriptions.streams.dry_run_reset(sub, {P: 0}) == {P: 1, Q: 1}
+    assert hub.subscriptions.sessions.snapshot(sub).subscription.resetting_until is None
 
 
 def test_reset_waits_for_streams_and_moves_its_partitions_alone(hub: Hub, store: Store, sub: str) -> None:
     stream = begin(hub, sub)
     deliver(stream)
-    hub.subscriptions.streams.commit(sub, stream.session_id, [Commit(P, 9), Commit(Q, 9)]).result(300)
+    hub.subscriptions.commits.submit(sub, stream.session_id, [CursorCommit(P, 9), CursorCommit(Q, 9)]).result(300)
 
     assert hub.subscriptions.streams.begin_reset(sub, {P: 0})
-    assert not hub.subscriptions.streams.end_reset(sub, {P: 0})
-    for reset in (hub.subscriptions.streams.begin_reset, hub.subscriptions.streams.rehearse_reset):
+    assert not hub.subscriptions.streams.finish_reset(sub, {P: 0})
+    for reset in (hub.subscriptions.streams.begin_reset, hub.subscriptions.streams.dry_run_reset):
         with pytest.raises(ResetUnderWay):
             reset(sub, {Q: 2})
     with pytest.raises(ResetUnderWay):
         begin(hub, sub)
     assert deliver(stream) == [f"0:9[] {RESETTING}"]
     stream.close()
-    assert hub.subscriptions.streams.end_reset(sub, {P: 0}, "a bug")
+    assert hub.subscriptions.streams.finish_reset(sub, {P: 0}, "a bug")
 
     assert read_offsets(store, sub) == [0, 9]
-    look = hub.subscriptions.streams.look(sub)
+    look = hub.subscriptions.sessions.snapshot(sub)
     assert (look.subscription.resetting_until, look.sessions) == (None, [])
     with store.read() as tx:
         history = [each._replace(id=0) for each in tx.groups.list_changes(sub, before=None, limit=9)]
@@ -206,12 +209,12 @@ def test_reset_partition_loses_its_failures_and_parked_keys(hub: Hub, store: Sto
             tx.subscriptions.park(sub, place, "a", at, attempts=2, at=0)
     hub.subscriptions.streams.begin_reset(sub, {P: 5})
 
-    assert hub.subscriptions.streams.end_reset(sub, {P: 5})
+    assert hub.subscriptions.streams.finish_reset(sub, {P: 5})
 
     p, q = read_slots(store, sub)
     assert (p.owner, p.sent, p.failed, p.single_until) == (None, None, 0, 0)
     assert (q.owner, q.sent, q.failed, q.single_until) == (None, None, 2, 9)
-    assert [(each.place, each.last) for each in hub.subscriptions.streams.look(sub).parked] == [(Q, 6)]
+    assert [(each.place, each.last) for each in hub.subscriptions.sessions.snapshot(sub).parked] == [(Q, 6)]
 
 
 def test_reset_fails_while_streams_do_not_end(hub: Hub, store: Store, sub: str) -> None:
@@ -220,7 +223,7 @@ def test_reset_fails_while_streams_do_not_end(hub: Hub, store: Store, sub: str) 
     database_at(store.url).run("UPDATE penstock_subscription SET resetting_until = 1")
 
     with pytest.raises(StreamsInTheWay) as refused:
-        hub.subscriptions.streams.end_reset(sub, {P: 2})
+        hub.subscriptions.streams.finish_reset(sub, {P: 2})
 
     assert refused.value.streams == 1
     assert read_offsets(store, sub) == [0, 0]
@@ -231,12 +234,12 @@ def test_streams_and_resets_begin_at_once_after_an_abandoned_reset(hub: Hub, sto
     with pytest.raises(ResetUnderWay):
         begin(hub, sub)
 
-    hub.subscriptions.streams.abandon_reset(sub)
+    hub.subscriptions.streams.cancel_reset(sub)
 
     assert deliver(begin(hub, sub))[0].startswith("0:9[")
     assert read_offsets(store, sub) == [0, 0]
     assert hub.subscriptions.streams.begin_reset(sub, {P: 2})
-    hub.subscriptions.streams.abandon_reset("nobody")
+    hub.subscriptions.streams.cancel_reset("nobody")
 
 
 def test_reset_does_not_wait_for_ended_streams_and_they_cannot_commit_after_it(
@@ -246,25 +249,25 @@ def test_reset_does_not_wait_for_ended_streams_and_they_cannot_commit_after_it(
     deliver(stream)
     stream.end("left")
     stream.close()
-    assert hub.subscriptions.streams.look(sub).sessions[0].holds_until is not None
+    assert hub.subscriptions.sessions.snapshot(sub).sessions[0].holds_until is not None
 
     hub.subscriptions.streams.begin_reset(sub, {P: 2})
-    assert hub.subscriptions.streams.end_reset(sub, {P: 2})
+    assert hub.subscriptions.streams.finish_reset(sub, {P: 2})
 
     with pytest.raises(StreamNotFound):
-        hub.subscriptions.streams.commit(sub, stream.session_id, [Commit(P, 9)]).result(300)
+        hub.subscriptions.commits.submit(sub, stream.session_id, [CursorCommit(P, 9)]).result(300)
     assert read_owners(store, sub) == [None, None]
 
 
 def test_reset_of_an_unknown_partition_or_subscription_is_refused(hub: Hub, sub: str) -> None:
-    for reset in (hub.subscriptions.streams.begin_reset, hub.subscriptions.streams.rehearse_reset):
+    for reset in (hub.subscriptions.streams.begin_reset, hub.subscriptions.streams.dry_run_reset):
         with pytest.raises(InvalidSubscription):
             reset(sub, {(NAME, 2): 0})
     for act in (
         hub.subscriptions.streams.begin_reset,
-        hub.subscriptions.streams.end_reset,
-        hub.subscriptions.streams.rehearse_reset,
+        hub.subscriptions.streams.finish_reset,
+        hub.subscriptions.streams.dry_run_reset,
     ):
         with pytest.raises(SubscriptionNotFound):
             act("nobody", {P: 0})
-    assert hub.subscriptions.streams.look(sub).subscription.resetting_until is None
+    assert hub.subscriptions.sessions.snapshot(sub).subscription.resetting_until is None

@@ -10,19 +10,19 @@ import pytest
 from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.core.subscriptions.delivery import COMMIT_TIMEOUT
 from penstock.errors import Blocked, DatabaseUnavailable
-from penstock.hub.subscriptions.commits import Commit
+from penstock.hub.subscriptions.commits import CursorCommit
 from penstock.hub.subscriptions.sessions import (
     BLOCKED,
     DELETED,
-    GIVEN_BACK,
-    GROWN,
+    LEASE_EXPIRED,
     LEASE_SECONDS,
+    RELEASED,
+    REPARTITIONED,
     RESETTING,
     STOPPING,
-    TIME_OVER,
 )
 from penstock.hub.subscriptions.slots import existing, put_slots
-from penstock.hub.subscriptions.stream import LIGHT_ROWS, PAUSE_SECONDS, WHOLE_ROWS, Stream
+from penstock.hub.subscriptions.stream import LIGHT_ROWS, PAUSE_SECONDS, WHOLE_ROWS, ConsumerStream
 from penstock.storage import Store
 from tests.store_contract import database_at
 from tests.unit.hub.feeds import NAME
@@ -57,9 +57,9 @@ def other(store: Store) -> Iterator[Played]:
     played.stop()
 
 
-def commit(hub: Played, stream: Stream, position: int, place: FeedPartition = P) -> bool:
+def commit(hub: Played, stream: ConsumerStream, position: int, place: FeedPartition = P) -> bool:
     """Commit in a stream the events that it was sent."""
-    [moved] = hub.commits.submit(stream.subscription_id, stream.session_id, [Commit(place, position)]).result(300)
+    [moved] = hub.commits.submit(stream.subscription_id, stream.session_id, [CursorCommit(place, position)]).result(300)
     return moved
 
 
@@ -93,12 +93,12 @@ def test_stored_events_are_sent_and_then_arriving_ones(hub: Played, store: Store
     hub.publish(1, 2)
     stream = hub.stream(sub, batch_limit=1)
     assert deliver(stream) == ["0:1[1] Stream started", "0:2[2]"]
-    assert not stream.unread
+    assert not stream.has_work
 
     hub.publish(3)
     hub.publish(4, partition=1)
 
-    assert stream.unread
+    assert stream.has_work
     assert deliver(stream) == ["0:3[3]", "1:1[4]"]
 
 
@@ -114,7 +114,7 @@ def test_step_continues_while_there_are_events(hub: Played, store: Store) -> Non
     assert [(place, position, len(events)) for place, position, events, *_ in sent] == [
         (P, 500, 500), (Q, 500, 500), (P, 1_000, 500), (P, 1_500, 500)
     ]  # fmt: skip
-    assert not stream.unread
+    assert not stream.has_work
 
 
 def test_commit_during_a_step_is_in_time(hub: Played, store: Store) -> None:
@@ -126,15 +126,15 @@ def test_commit_during_a_step_is_in_time(hub: Played, store: Store) -> None:
     step = stream.step()
     next(step)
     hub.now += 4
-    stream.committed({P: 1})
+    stream.note_committed({P: 1})
     assert stream.commits_until == hub.now + 5
     hub.now += 2
 
     list(step)
 
-    assert not stream.over
+    assert not stream.is_over
     hub.now += 5
-    hub.live.renew()
+    hub.lease.renew()
     assert deliver(stream)[-1].endswith(COMMIT_TIMEOUT)
 
 
@@ -142,13 +142,13 @@ def test_extension_during_a_step_counts_once(hub: Played, store: Store) -> None:
     stream = hub.stream(subscribed(store), commit_timeout=5)
     deliver(stream)
     hub.sessions.extend(stream.subscription_id, stream.session_id)
-    stream.changed()
+    stream.note_changed()
     hub.now += 3
 
-    assert stream.interrupted() is None
+    assert stream.find_interruption() is None
     assert stream.commits_until == hub.now + 5
     hub.now += 1
-    assert stream.interrupted() is None
+    assert stream.find_interruption() is None
     assert stream.commits_until == hub.now + 4, "that was heard before"
 
 
@@ -157,7 +157,12 @@ def test_stream_is_woken_by_arrivals_commits_and_changes(hub: Played, store: Sto
     deliver(stream)
     woken: list[str] = []
     stream.on_wake(lambda: woken.append("woken"))
-    for act in (lambda: hub.publish(1), lambda: deliver(stream), lambda: stream.committed({P: 1}), stream.changed):
+    for act in (
+        lambda: hub.publish(1),
+        lambda: deliver(stream),
+        lambda: stream.note_committed({P: 1}),
+        stream.note_changed,
+    ):
         act()
 
     assert woken == ["woken"] * 3
@@ -169,8 +174,8 @@ def test_stream_knows_the_positions_that_it_was_sent(hub: Played, store: Store) 
     stream = hub.stream(sub, batch_limit=2)
     deliver(stream)
 
-    assert [stream.was_sent(P, each) for each in (2, 3)] == [True, False]
-    assert stream.was_sent(("nothing", 0), 0) is False
+    assert [stream.has_sent(P, each) for each in (2, 3)] == [True, False]
+    assert stream.has_sent(("nothing", 0), 0) is False
     assert commit(hub, stream, 2)
     assert (stream.epoch(NAME), read_offsets(store, sub)) == (1, [2, 0])
 
@@ -182,13 +187,13 @@ def test_partition_goes_to_another_stream_once_all_sent_events_are_committed(hub
     first = hub.stream(sub, batch_limit=1)
     deliver(first)
     second = hub.stream(sub, Q, batch_limit=1)
-    hub.live.changed(sub)
+    hub.local_streams.notify_changed(sub)
     hub.publish(3, partition=1)
     assert [deliver(first), deliver(second)] == [[], []]
 
     commit(hub, first, 1, Q)
     assert deliver(first, light=True) == []
-    assert first.unread
+    assert first.has_work
     assert deliver(first) == []
     assert read_owners(store, sub) == [first.session_id, second.session_id]
 
@@ -205,7 +210,7 @@ def test_uncommitted_events_are_sent_again_to_the_next_stream(hub: Played, store
     commit(hub, first, 1)
     deliver(first)
     hub.now += 61
-    hub.live.renew()
+    hub.lease.renew()
     assert deliver(first)[-1:] == ["0:3[] Commit timeout reached"]
     first.close()
 
@@ -223,7 +228,7 @@ def test_commit_by_another_hub_is_found_by_a_look(hub: Played, store: Store) -> 
     assert deliver(stream) == []
 
     with store.read() as tx:
-        assert hub.live.look(tx)
+        assert hub.local_streams.poll(tx)
 
     assert deliver(stream) == ["0:3[3]"]
 
@@ -246,7 +251,7 @@ def test_events_removed_by_retention_are_skipped_and_counted(hub: Played, store:
     assert deliver(stream) == []
     hub.store.at_read = lambda _: None
     hub.now += 30
-    hub.live.renew()
+    hub.lease.renew()
 
     skips = "skipped events due to retention time passed, count: 3"
     assert deliver(stream) == [f"0:5[3 4] Stream started; {skips}"]
@@ -261,15 +266,15 @@ def test_light_step_never_asks_the_store(hub: Played, store: Store) -> None:
     deliver(stream)
 
     hub.store.at_read = hub.store.at_write = refuse
-    assert (stream.unread, stream.needs(), deliver(stream, light=True)) == (False, None, [])
+    assert (stream.has_work, stream.read_key(), deliver(stream, light=True)) == (False, None, [])
     hub.store.at_read = hub.store.at_write = lambda _: None
     hub.publish(1)
     hub.store.at_read = hub.store.at_write = refuse
     assert deliver(stream, light=True) == []
-    stream.committed({P: 0})
-    stream.changed()
+    stream.note_committed({P: 0})
+    stream.note_changed()
     assert deliver(stream, light=True) == []
-    assert stream.unread, "the next step does the rest"
+    assert stream.has_work, "the next step does the rest"
     hub.store.at_read = hub.store.at_write = lambda _: None
 
     assert deliver(stream) == ["0:1[1] Stream started"]
@@ -278,15 +283,15 @@ def test_light_step_never_asks_the_store(hub: Played, store: Store) -> None:
 def test_needed_reads_are_known_before_a_step_and_shared_by_streams_at_one_place(hub: Played, store: Store) -> None:
     ids = [subscribed(store, partitions=1), subscribe(store, "other"), subscribe(store, "third")]
     streams = [hub.stream(sub, batch_limit=1) for sub in ids]
-    assert len({stream.needs() for stream in streams} - {None}) == 3, "each has its own look"
+    assert len({stream.read_key() for stream in streams} - {None}) == 3, "each has its own look"
     assert all(deliver(stream) == [] for stream in streams)
-    assert [stream.needs() for stream in streams] == [None] * 3
+    assert [stream.read_key() for stream in streams] == [None] * 3
     hub.publish(1, 2)
     before = hub.store.reads
 
-    assert {stream.needs() for stream in streams} == {((P, 0, 2),)}
+    assert {stream.read_key() for stream in streams} == {((P, 0, 2),)}
     assert deliver(streams[0]) == ["0:1[1] Stream started", "0:2[2]"]
-    assert [stream.needs() for stream in streams] == [None] * 3
+    assert [stream.read_key() for stream in streams] == [None] * 3
     assert [deliver(stream, light=True) for stream in streams[1:]] == [["0:1[1] Stream started", "0:2[2]"]] * 2
 
     assert hub.store.reads == before + 1
@@ -303,7 +308,7 @@ def test_expensive_reads_are_not_shared(hub: Played, store: Store, rules: dict[s
 
     hub.publish(*range(count))
 
-    first, second = stream.needs(), stream.needs()
+    first, second = stream.read_key(), stream.read_key()
     assert first is not None
     assert first != second
 
@@ -320,10 +325,10 @@ def test_failed_look_is_repeated(hub: Played, store: Store, read: int) -> None:
     with fail_reads(hub, read), pytest.raises(DatabaseUnavailable):
         deliver(stream)
 
-    assert stream.unread
-    assert stream.needs() is not None
+    assert stream.has_work
+    assert stream.read_key() is not None
     assert deliver(stream) == ["0:1[1] Stream started"]
-    assert not stream.over
+    assert not stream.is_over
 
 
 def test_added_partitions_are_loaded_after_an_outage(hub: Played, store: Store) -> None:
@@ -361,22 +366,22 @@ def lapse(hub: Played, meanwhile: Callable[[], object] = lambda: None) -> None:
     """Let the hub's lease be over and begin again, and other hubs do something between."""
     hub.now += LEASE_SECONDS
     meanwhile()
-    hub.live.renew()
+    hub.lease.renew()
 
 
 def test_no_event_is_sent_after_the_lease_until_it_holds_again(hub: Played, store: Store) -> None:
     stream = hub.stream(subscribed(store), batch_limit=1)
     deliver(stream)
     hub.publish(1)
-    assert stream.certain
+    assert stream.is_certain
     hub.now += LEASE_SECONDS
 
-    assert (deliver(stream), stream.unread, stream.over) == ([], False, False)
-    assert (stream.certain, stream.interrupted()) == (False, None)
+    assert (deliver(stream), stream.has_work, stream.is_over) == ([], False, False)
+    assert (stream.is_certain, stream.find_interruption()) == (False, None)
     assert stream.idle_seconds > 0, "it does not ask again and again meanwhile"
 
-    hub.live.renew()
-    assert stream.unread
+    hub.lease.renew()
+    assert stream.has_work
     assert deliver(stream) == ["0:1[1] Stream started"]
 
 
@@ -391,12 +396,12 @@ def test_no_more_events_are_sent_in_the_midst_of_a_step(hub: Played, store: Stor
     if "lease" in event:
         hub.now += LEASE_SECONDS
         if event == "lease was over":
-            hub.live.renew()
+            hub.lease.renew()
             hub.now -= LEASE_SECONDS  # The lease's clock goes on while the machine sleeps, and this one need not.
     elif event == "ended":
         stream.end("left")
     else:
-        stream.changed()
+        stream.note_changed()
         hub.now += PAUSE_SECONDS / 2
         sent.append(next(step))
         assert sum(len(batches) for batches in sent) == 2, "it has looked just before"
@@ -411,23 +416,23 @@ def test_stream_is_certain_after_a_lapse_once_it_knows_its_partitions(hub: Playe
     stream = hub.stream(subscribed(store))
     deliver(stream)
     lapse(hub)
-    assert not stream.certain
+    assert not stream.is_certain
     hub.store.at_write = fail
-    assert stream.interrupted() is None
-    assert not stream.certain, "the database is away"
-    hub.store.at_write = lambda _: setattr(hub.live, "lapses", hub.live.lapses + 1)
-    assert stream.interrupted() is None
-    assert not stream.certain, "there was another lapse while it looked"
+    assert stream.find_interruption() is None
+    assert not stream.is_certain, "the database is away"
+    hub.store.at_write = lambda _: setattr(hub.lease, "lapses", hub.lease.lapses + 1)
+    assert stream.find_interruption() is None
+    assert not stream.is_certain, "there was another lapse while it looked"
     hub.store.at_write = lambda _: None
 
-    assert stream.interrupted() is None
+    assert stream.find_interruption() is None
 
-    assert stream.certain
+    assert stream.is_certain
     hub.store.at_write = refuse
-    assert stream.interrupted() is None, "it looks without a lock"
+    assert stream.find_interruption() is None, "it looks without a lock"
     deliver(stream)
     hub.store.at_read = refuse
-    assert stream.interrupted() is None, "nothing has changed since"
+    assert stream.find_interruption() is None, "nothing has changed since"
 
 
 @pytest.mark.parametrize("taken", [(P, Q), (P,), (Q,)], ids=["both", "first", "second"])
@@ -449,9 +454,9 @@ def test_stream_ends_after_others_had_any_of_its_partitions(
 
     lapse(hub, take)
 
-    assert stream.interrupted() == TIME_OVER
-    assert not stream.certain
-    assert deliver(stream) == [f"0:0[] {TIME_OVER}"]
+    assert stream.find_interruption() == LEASE_EXPIRED
+    assert not stream.is_certain
+    assert deliver(stream) == [f"0:0[] {LEASE_EXPIRED}"]
 
 
 def test_stream_that_has_lost_a_partition_may_still_commit_the_others(hub: Played, other: Played, store: Store) -> None:
@@ -460,10 +465,10 @@ def test_stream_that_has_lost_a_partition_may_still_commit_the_others(hub: Playe
     hub.publish(2, partition=1)
     stream = hub.stream(sub, batch_limit=1)
     deliver(stream)
-    theirs: list[Stream] = []
+    theirs: list[ConsumerStream] = []
     lapse(hub, lambda: (lose_hub(store.url), theirs.append(other.stream(sub, P))))
 
-    assert deliver(stream) == [f"0:1[] {TIME_OVER}"]
+    assert deliver(stream) == [f"0:1[] {LEASE_EXPIRED}"]
     stream.close()
 
     assert read_owners(store, sub) == [theirs[0].session_id, stream.session_id]
@@ -478,13 +483,13 @@ def test_streams_of_a_hub_that_is_cut_off_end_when_their_time_is_over(hub: Playe
     deliver(stream)
     hub.now += LEASE_SECONDS
     hub.publish(3)
-    assert (deliver(stream), stream.over) == ([], False)
+    assert (deliver(stream), stream.is_over) == ([], False)
     hub.now += 30
 
     assert deliver(stream) == [f"0:2[] {COMMIT_TIMEOUT}"]
 
 
-@pytest.mark.parametrize("ask", [deliver, Stream.interrupted], ids=["a step", "in the midst of one"])
+@pytest.mark.parametrize("ask", [deliver, ConsumerStream.find_interruption], ids=["a step", "in the midst of one"])
 def test_stream_waits_after_a_lapse_for_a_hub_that_shares_out(hub: Played, store: Store, ask: Any) -> None:
     """That hub may have begun before this one was seen again, and end after it."""
     sub = subscribed(store, partitions=1)
@@ -503,49 +508,49 @@ def test_stream_waits_after_a_lapse_for_a_hub_that_shares_out(hub: Played, store
                 sub, [each._replace(owner="another") for each in tx.subscriptions.list_slots(sub)]
             )
 
-        assert answer.result(300) in (TIME_OVER, [f"0:0[] {TIME_OVER}"])
+        assert answer.result(300) in (LEASE_EXPIRED, [f"0:0[] {LEASE_EXPIRED}"])
 
 
 # The end of a stream
 
 
-def end_by_others(store: Store, stream: Stream, reason: str) -> None:
+def end_by_others(store: Store, stream: ConsumerStream, reason: str) -> None:
     """Do to a subscription of one partition what ends its stream for that reason."""
     sub = stream.subscription_id
     with store.write() as tx:
         if reason == RESETTING:
             subscription = existing(sub, tx.subscriptions.find(sub, lock=True))
             tx.subscriptions.update(subscription._replace(resetting_until=1 << 60))
-        elif reason == TIME_OVER:
+        elif reason == LEASE_EXPIRED:
             tx.subscriptions.delete_sessions([stream.session_id])
-        elif reason == GIVEN_BACK:
+        elif reason == RELEASED:
             [session] = tx.subscriptions.list_sessions(sub)
             tx.subscriptions.put_session(session._replace(holds_until=1 << 60))
-        elif reason == GROWN:
+        elif reason == REPARTITIONED:
             [slot] = tx.subscriptions.list_slots(sub)
             put_slots(tx, sub, [slot._replace(place=Q)], 0)
         elif reason == DELETED:
             tx.groups.delete(sub)
 
 
-@pytest.mark.parametrize("reason", [RESETTING, TIME_OVER, GIVEN_BACK, GROWN, DELETED])
+@pytest.mark.parametrize("reason", [RESETTING, LEASE_EXPIRED, RELEASED, REPARTITIONED, DELETED])
 def test_stream_ends_for_a_reason_given_by_others_once_it_hears_of_it(hub: Played, store: Store, reason: str) -> None:
     stream = hub.stream(subscribed(store, partitions=1))
     deliver(stream)
     end_by_others(store, stream, reason)
-    assert (deliver(stream), stream.interrupted()) == ([], None), "it has not heard of it, nor does it ask"
-    stream.changed()
+    assert (deliver(stream), stream.find_interruption()) == ([], None), "it has not heard of it, nor does it ask"
+    stream.note_changed()
     with fail_reads(hub, 1):
-        assert stream.interrupted() is None, "the database is away"
+        assert stream.find_interruption() is None, "the database is away"
 
-    assert stream.interrupted() == reason
-    assert not stream.over, "a step may be under way"
+    assert stream.find_interruption() == reason
+    assert not stream.is_over, "a step may be under way"
 
     assert deliver(stream) == [f"0:0[] {reason}"]
-    assert (stream.over, deliver(stream)) == (True, [])
+    assert (stream.is_over, deliver(stream)) == (True, [])
 
 
-@pytest.mark.parametrize("reason", [RESETTING, TIME_OVER, GIVEN_BACK, GROWN, DELETED, BLOCKED, STOPPING])
+@pytest.mark.parametrize("reason", [RESETTING, LEASE_EXPIRED, RELEASED, REPARTITIONED, DELETED, BLOCKED, STOPPING])
 def test_stream_tells_why_it_ends_before_its_first_look(hub: Played, store: Store, reason: str) -> None:
     sub, is_blocked = subscribed(store, partitions=1), []
     hub.publish(1)
@@ -554,7 +559,7 @@ def test_stream_tells_why_it_ends_before_its_first_look(hub: Played, store: Stor
         if is_blocked:
             raise Blocked(reason="blocked")
 
-    stream = hub.stream(sub, batch_limit=1, allowed=check)
+    stream = hub.stream(sub, batch_limit=1, check_access=check)
     end_by_others(store, stream, reason)
     if reason == BLOCKED:
         is_blocked.append(True)
@@ -562,7 +567,7 @@ def test_stream_tells_why_it_ends_before_its_first_look(hub: Played, store: Stor
         hub.hub.drain()
 
     assert deliver(stream) == [f"0:0[] {reason}"]
-    assert (stream.over, stream.epoch(NAME)) == (True, 1)
+    assert (stream.is_over, stream.epoch(NAME)) == (True, 1)
 
 
 def test_stream_ends_when_its_reader_is_blocked_or_the_hub_stops(hub: Played, store: Store) -> None:
@@ -572,15 +577,15 @@ def test_stream_ends_when_its_reader_is_blocked_or_the_hub_stops(hub: Played, st
         if is_blocked:
             raise Blocked(reason="blocked")
 
-    stream, other = hub.stream(sub, allowed=check), hub.stream(sub)
+    stream, other = hub.stream(sub, check_access=check), hub.stream(sub)
     deliver(stream), deliver(other)
-    assert stream.interrupted() is None
+    assert stream.find_interruption() is None
     is_blocked.append(True)
-    assert stream.interrupted() == BLOCKED
+    assert stream.find_interruption() == BLOCKED
     assert deliver(stream) == [f"0:0[] {BLOCKED}"]
-    assert other.interrupted() is None
+    assert other.find_interruption() is None
     hub.hub.drain()
-    assert other.interrupted() == STOPPING
+    assert other.find_interruption() == STOPPING
     assert deliver(other) == [f"1:0[] {STOPPING}"]
 
 
@@ -593,13 +598,13 @@ def test_ended_stream_may_commit_in_the_time_that_it_had_left(hub: Played, store
     stream.end("left")
     stream.close()
 
-    [session] = hub.sessions.look(sub).sessions
+    [session] = hub.sessions.snapshot(sub).sessions
     with store.read() as tx:
         now = tx.now()
     assert session.holds_until is not None
     assert 3000 < (session.holds_until - now) / 1e6 <= 4000
     assert commit(hub, stream, 1)
-    assert hub.sessions.look(sub).sessions == []
+    assert hub.sessions.snapshot(sub).sessions == []
 
 
 def test_stream_that_could_not_be_closed_can_be_closed_again(hub: Played, store: Store) -> None:
