@@ -18,8 +18,8 @@ from penstock.hub.admin.settings import UNAUTHENTICATED
 from penstock.hub.hub import Hub
 from penstock.hub.log.read import Reader
 from penstock.hub.subscriptions.commits import CursorCommit
+from penstock.hub.subscriptions.consumer_stream import ConsumerStream, StreamServices
 from penstock.hub.subscriptions.sessions import SubscriptionSnapshot
-from penstock.hub.subscriptions.stream import ConsumerStream, StreamServices
 from penstock.storage import open_store
 from penstock.testing.clock import VirtualClock
 from penstock.testing.factories import an_event_type

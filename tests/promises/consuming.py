@@ -61,11 +61,11 @@ def _act(hub: Hub, names: list[str], chance: Random) -> str:
         return "deleted"
     if does < 0.2:
         places = {slot.place: 0 for slot in hub.subscriptions.sessions.snapshot(subscription.id).slots[:3]}
-        hub.subscriptions.streams.begin_reset(subscription.id, places)
+        hub.subscriptions.resets.begin(subscription.id, places)
         try:
-            return "reset" if hub.subscriptions.streams.finish_reset(subscription.id, places) else "not reset yet"
+            return "reset" if hub.subscriptions.resets.finish(subscription.id, places) else "not reset yet"
         finally:
-            hub.subscriptions.streams.cancel_reset(subscription.id)
+            hub.subscriptions.resets.cancel(subscription.id)
     return _stream(hub, subscription, chance)
 
 

@@ -21,8 +21,8 @@ BEHIND_THE_FIRST = {"items": [{"event_type": NAME, "partition": "0", "offset": "
 
 
 def fail_once(monkeypatch: pytest.MonkeyPatch, hub: Hub, name: str) -> None:
-    """Make the first call of the method *name* of the streams fail, as if the database were away."""
-    real, calls = getattr(hub.subscriptions.streams, name), []
+    """Make the first call of the method *name* of the resets fail, as if the database were away."""
+    real, calls = getattr(hub.subscriptions.resets, name), []
 
     def fail(*given: Any) -> Any:
         calls.append(given)
@@ -30,7 +30,7 @@ def fail_once(monkeypatch: pytest.MonkeyPatch, hub: Hub, name: str) -> None:
             raise DatabaseUnavailable(reason=f"away at {name}", retry_after=1)
         return real(*given)
 
-    monkeypatch.setattr(hub.subscriptions.streams, name, fail)
+    monkeypatch.setattr(hub.subscriptions.resets, name, fail)
 
 
 @pytest.mark.parametrize("undone", [True, False], ids=["it could be undone", "it could not be undone either"])
@@ -47,14 +47,14 @@ def test_reset_that_fails_raises_its_error_and_leaves_the_subscription(
             hub.log.publish(NAME, [a_new_event()])
             given = {"owning_application": "shop", "event_types": [NAME], "read_from": "begin"}
             wanted = hub.subscriptions.create(complete_subscription(given))[0].id
-            fail_once(monkeypatch, hub, "finish_reset")
+            fail_once(monkeypatch, hub, "finish")
             if not undone:
-                fail_once(monkeypatch, hub, "cancel_reset")
+                fail_once(monkeypatch, hub, "cancel")
 
             failed = await http.patch(f"/subscriptions/{wanted}/cursors", json=BEHIND_THE_FIRST)
 
             problem = problem_of(failed, 503, "database-unavailable")
-            assert "away at finish_reset" in problem["detail"]
+            assert "away at finish" in problem["detail"]
             assert [slot.offset for slot in hub.subscriptions.sessions.snapshot(wanted).slots] == [0]
             again = await http.patch(f"/subscriptions/{wanted}/cursors", json=BEHIND_THE_FIRST)
             if undone:

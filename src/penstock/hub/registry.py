@@ -23,7 +23,7 @@ from penstock.errors import (
 )
 from penstock.hub.admin.settings import Settings
 from penstock.hub.background import Clock, rfc3339
-from penstock.hub.subscriptions.slots import grow, is_deletable, lock_readers
+from penstock.hub.subscriptions.slots import add_partitions, is_deleted_with_event_type, lock_readers
 from penstock.schema.evolution import NOTHING_CHANGES, EvolutionVerdict, describe_changes
 from penstock.schema.guidelines import check
 from penstock.schema.parsing import parse_schema
@@ -190,7 +190,9 @@ class Registry:
                 raise EventTypeNotFound(event_type=name)
             if not readers.keys() >= set(tx.subscriptions.list_readers(name)):
                 return False
-            in_use = [each.id for each in readers.values() if not (with_subscriptions or is_deletable(each))]
+            in_use = [
+                each.id for each in readers.values() if not (with_subscriptions or is_deleted_with_event_type(each))
+            ]
             if in_use:
                 raise EventTypeInUse(event_type=name, subscriptions=in_use)
             for each in readers:
@@ -394,7 +396,7 @@ class Registry:
                 if locked is not None and (locked.id, locked.revision) == (feed.id, feed.revision):
                     if done.event_type != feed.event_type:
                         tx.registry.update(feed, done.event_type, now)
-                        grow(tx, feed, done.event_type.partition_count, now)
+                        add_partitions(tx, feed, done.event_type.partition_count, now)
                     break
         self._known.pop(name, None)
         return done

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.core.registry.definition import PENSTOCK
 from penstock.hub.background import system_clock
-from penstock.hub.subscriptions.parking import Retries
+from penstock.hub.subscriptions.poison_events import PoisonEvents
 from penstock.hub.subscriptions.sessions import SessionEnd, Sessions
 from penstock.storage import open_store
 from penstock.testing.live_hub import LiveHub
@@ -52,7 +52,7 @@ def test_stream_with_all_committed_can_be_released(nakadi: Nakadi) -> None:
 def test_release_is_answered_503_until_the_hub_of_the_stream_has_ended_it(nakadi: Nakadi, nakadi_hub: LiveHub) -> None:
     subscription = filled(nakadi, 1)
     with closing(open_store(nakadi_hub.database)) as store:
-        busy = Sessions(store, Retries(system_clock, PENSTOCK), "a busy hub")
+        busy = Sessions(store, PoisonEvents(system_clock, PENSTOCK), "a busy hub")
         stream = busy.open(subscription.id, frozenset(), batch_limit=1, commit_ms=60_000).session.id
         path = f"{subscription.path}/streams/{stream}/release"
 

@@ -169,9 +169,7 @@ def test_stream_that_keeps_a_reassigned_partition_ends_after_its_commit_timeout(
 
 
 ENDS = {
-    "Resetting subscription cursors": lambda scene: scene.hub.subscriptions.streams.begin_reset(
-        scene.id, {(NAME, 0): 0}
-    ),
+    "Resetting subscription cursors": lambda scene: scene.hub.subscriptions.resets.begin(scene.id, {(NAME, 0): 0}),
     "The subscription was deleted": lambda scene: scene.hub.subscriptions.delete(scene.id),
     "Consumption is blocked": lambda scene: scene.hub.admin.settings.block("CONSUMER_ET", NAME),
     "The subscription has other partitions by now: begin another stream": lambda scene: scene.hub.registry.grow(
@@ -213,15 +211,15 @@ def test_events_removed_during_a_stream_are_counted_in_the_next_batch(scene: Sce
 def test_reset_excludes_other_resets_and_new_streams(scene: Scene) -> None:
     play = Play(scene.subscribe().put(0))
     play.take()
-    streams, wanted = scene.hub.subscriptions.streams, {(NAME, 0): 1}
-    assert streams.begin_reset(scene.id, wanted)
+    resets, wanted = scene.hub.subscriptions.resets, {(NAME, 0): 1}
+    assert resets.begin(scene.id, wanted)
     with pytest.raises(ResetUnderWay):
-        streams.begin_reset(scene.id, wanted)
+        resets.begin(scene.id, wanted)
     with pytest.raises(ResetUnderWay):
         Play(scene)
-    assert not streams.finish_reset(scene.id, wanted), "a stream has not ended yet"
+    assert not resets.finish(scene.id, wanted), "a stream has not ended yet"
     assert play.take() == ["0:0[] Resetting subscription cursors"]
-    assert streams.finish_reset(scene.id, wanted)
+    assert resets.finish(scene.id, wanted)
     assert scene.offsets() == wanted
     Play(scene).stream.close()
 
@@ -230,8 +228,8 @@ def test_lag_is_the_age_of_the_next_event_by_the_hubs_clock(scene: Scene) -> Non
     scene.subscribe().put(0)
     feed, _ = scene.hub.log.heads(NAME)
     scene.clock.advance(seconds=42)
-    assert scene.hub.subscriptions.streams.ages({feed.partition_ids[0]: 0}) == {feed.partition_ids[0]: 42_000_000}
-    assert scene.hub.subscriptions.streams.ages({feed.partition_ids[0]: 1}) == {}
+    assert scene.hub.subscriptions.find_ages({feed.partition_ids[0]: 0}) == {feed.partition_ids[0]: 42_000_000}
+    assert scene.hub.subscriptions.find_ages({feed.partition_ids[0]: 1}) == {}
 
 
 # What cannot be processed
@@ -313,6 +311,6 @@ def test_reset_forgets_failures(scene: Scene) -> None:
     scene.subscribe(annotations=SEARCHING).put(*range(5))
     assert [fail(scene) for _ in range(4)] == [[f"0:2[0, 1, 2] {STARTED}"]] * 3 + [[f"0:0[0] {STARTED}"]]
     beginning = {(NAME, 0): 0}
-    scene.hub.subscriptions.streams.begin_reset(scene.id, beginning)
-    assert scene.hub.subscriptions.streams.finish_reset(scene.id, beginning)
+    scene.hub.subscriptions.resets.begin(scene.id, beginning)
+    assert scene.hub.subscriptions.resets.finish(scene.id, beginning)
     assert fail(scene) == [f"0:2[0, 1, 2] {STARTED}"]

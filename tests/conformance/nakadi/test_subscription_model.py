@@ -143,10 +143,10 @@ class Model:
         for play in self.live:
             play.leave()
         scene = self.scenes[0]
-        scene.hub.subscriptions.streams.begin_reset(scene.id, {})
+        scene.hub.subscriptions.resets.begin(scene.id, {})
         offsets = scene.offsets()
-        scene.hub.subscriptions.streams.begin_reset(scene.id, offsets)
-        assert scene.hub.subscriptions.streams.finish_reset(scene.id, offsets)
+        scene.hub.subscriptions.resets.begin(scene.id, offsets)
+        assert scene.hub.subscriptions.resets.finish(scene.id, offsets)
         last = Play(scene, batch_limit=5, max_uncommitted_events=100, batch_flush_timeout=1)
         self.plays.append(last)
         while [self.offset(each) for each in range(len(self.published))] != self.published:

@@ -11,11 +11,11 @@ from penstock.core.subscriptions.delivery import DeliveryRules
 from penstock.hub.hub import Hub
 from penstock.hub.log.read import Reader
 from penstock.hub.subscriptions.commits import CursorCommitter
+from penstock.hub.subscriptions.consumer_stream import ConsumerStream, StreamServices
 from penstock.hub.subscriptions.lease import HubLease
 from penstock.hub.subscriptions.local_streams import LocalStreams
-from penstock.hub.subscriptions.parking import Retries
+from penstock.hub.subscriptions.poison_events import PoisonEvents
 from penstock.hub.subscriptions.sessions import OpenedSession, SessionEnd, Sessions
-from penstock.hub.subscriptions.stream import ConsumerStream, StreamServices
 from penstock.storage import Store
 from penstock.storage.subscriptions import StoredSlot
 from penstock.testing.clock import VirtualClock
@@ -42,7 +42,7 @@ def subscribe(store: Store, group: str = "default", **members: Any) -> str:
 
 def sessions_of(store: Store, hub_id: str = "hub", limits: Limits = PENSTOCK) -> Sessions:
     """Return the streams of a hub."""
-    return Sessions(store, Retries(VirtualClock(), limits), hub_id)
+    return Sessions(store, PoisonEvents(VirtualClock(), limits), hub_id)
 
 
 def open_stream(

@@ -28,8 +28,8 @@ from penstock.errors import (
     ResetUnderWay,
     StreamNotFound,
 )
-from penstock.hub.subscriptions.parking import Retries
-from penstock.hub.subscriptions.slots import begin, existing
+from penstock.hub.subscriptions.poison_events import PoisonEvents
+from penstock.hub.subscriptions.slots import begin_subscription, get_subscription
 from penstock.storage.store import Store, Tx
 from penstock.storage.subscriptions import StoredParkedKey, StoredSession, StoredSlot, StoredSubscription
 
@@ -150,9 +150,9 @@ class SessionEnd(NamedTuple):
 class Sessions:
     """The sessions of one store's subscriptions, of this hub and of others. Safe to use from many threads."""
 
-    def __init__(self, store: Store, retries: Retries, hub_id: str) -> None:
+    def __init__(self, store: Store, poison_events: PoisonEvents, hub_id: str) -> None:
         self._store = store
-        self._retries = retries
+        self._poison_events = poison_events
         self._hub_id = hub_id
 
     def snapshot(self, id: str, *, counts: bool = False, is_locked: bool = False) -> SubscriptionSnapshot:
@@ -165,9 +165,7 @@ class Sessions:
             DatabaseUnavailable: the database could not be reached.
         """
         with self._begin(is_locked=is_locked) as tx:
-            subscription = existing(
-                id, tx.subscriptions.find(id, lock=True) if is_locked else tx.subscriptions.find(id)
-            )
+            subscription = get_subscription(tx, id, lock=is_locked)
             return SubscriptionSnapshot(
                 subscription,
                 tx.subscriptions.list_slots(id),
@@ -206,9 +204,9 @@ class Sessions:
             ResetUnderWay: the subscription's cursors are being reset.
         """
         with self._store.write() as tx:
-            subscription = existing(id, tx.subscriptions.find(id, lock=True))
+            subscription = get_subscription(tx, id, lock=True)
             now = tx.subscriptions.see_hub(self._hub_id)
-            slots = begin(tx, subscription, now)
+            slots = begin_subscription(tx, subscription, now)
             places = [slot.place for slot in slots]
             check_partitions(places, wants)
             if (subscription.resetting_until or 0) > now:
@@ -286,7 +284,7 @@ class Sessions:
             SubscriptionNotFound, StreamNotFound: there is no such session, or its commit timeout is over.
         """
         with self._store.write() as tx:
-            existing(id, tx.subscriptions.find(id, lock=True))
+            get_subscription(tx, id, lock=True)
             now = tx.now()
             session = next((each for each in tx.subscriptions.list_sessions(id) if each.id == session_id), None)
             if session is None or not can_commit(session, now):
@@ -315,7 +313,7 @@ class Sessions:
             InvalidSubscription: the subscription does not have those partitions.
         """
         with self._store.write() as tx:
-            subscription = existing(id, tx.subscriptions.find(id, lock=True))
+            subscription = get_subscription(tx, id, lock=True)
             now = tx.now()
             session = next((each for each in tx.subscriptions.list_sessions(id) if each.id == session_id), None)
             if session is None:
@@ -444,7 +442,7 @@ class Sessions:
         assigned = []
         for slot, owner in assignments:
             new = slot._replace(owner=owner, heir=None, sent=None)
-            assigned.append(self._retries.begun(tx, subscription, new, sessions[owner]) if owner else new)
+            assigned.append(self._poison_events.start_slot(tx, subscription, new, sessions[owner]) if owner else new)
         tx.subscriptions.put_slots(subscription.id, assigned)
 
 

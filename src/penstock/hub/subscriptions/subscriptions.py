@@ -27,13 +27,15 @@ from penstock.hub.background import Clock
 from penstock.hub.log.read import Reader
 from penstock.hub.log.watch import Watch
 from penstock.hub.subscriptions.commits import CursorCommitter
+from penstock.hub.subscriptions.consumer_stream import StreamServices
 from penstock.hub.subscriptions.dead_letters import DEAD_LETTERS, create_dead_letters
 from penstock.hub.subscriptions.lease import HubLease
 from penstock.hub.subscriptions.local_streams import LocalStreams
-from penstock.hub.subscriptions.parking import Parking, Retries
+from penstock.hub.subscriptions.parked_keys import ParkedKeys
+from penstock.hub.subscriptions.poison_events import PoisonEvents
+from penstock.hub.subscriptions.resets import CursorResets
 from penstock.hub.subscriptions.sessions import SessionEnd, Sessions
-from penstock.hub.subscriptions.slots import existing, new_slot, put_slots
-from penstock.hub.subscriptions.stream import StreamServices
+from penstock.hub.subscriptions.slots import get_subscription, make_slot, put_slots
 from penstock.hub.subscriptions.streams import Streams
 from penstock.storage.store import Store, Tx
 from penstock.storage.subscriptions import StoredSubscription
@@ -45,10 +47,11 @@ class Subscriptions:
     """The subscriptions of one store, and the services for their consumers. Safe to use from many threads.
 
     Attributes:
-        streams: opens, extends and releases streams, resets cursors.
+        streams: opens, extends and releases streams.
         commits: commits cursors.
+        resets: resets cursors.
         sessions: snapshots of who owns which partition.
-        parking: lists, retries and skips parked keys.
+        parked_keys: lists, retries and skips parked keys.
         lease: the lease of this hub process.
         local_streams: the streams that this process sends.
     """
@@ -58,7 +61,7 @@ class Subscriptions:
         self._clock = clock
         self._limits = limits
         hub_id = uuid.uuid4().hex
-        self.sessions = Sessions(store, Retries(clock, limits), hub_id)
+        self.sessions = Sessions(store, PoisonEvents(clock, limits), hub_id)
         self.local_streams = LocalStreams()
         self.lease = HubLease(store, self.local_streams, hub_id, sweep=self.sessions.sweep, end=self._end_session)
         self.commits = CursorCommitter(
@@ -70,102 +73,112 @@ class Subscriptions:
             strict=limits.strict,
         )
         services = StreamServices(store, reader, watch, self.lease, self.local_streams, self.sessions, self.commits)
-        self.streams = Streams(clock, services)
-        self.parking = Parking(store, clock, self.local_streams.notify_changed)
+        self.streams = Streams(services)
+        self.resets = CursorResets(store, clock, self.local_streams.notify_changed)
+        self.parked_keys = ParkedKeys(store, clock, self.local_streams.notify_changed)
 
-    def alike(self, definition: Definition) -> StoredSubscription | None:
-        """Return the subscription of the same application, event types and consumer group, or None."""
+    def find_same(self, definition: Definition) -> StoredSubscription | None:
+        """Return the subscription with the identity of a definition, or None."""
         with self._store.read() as tx:
             return tx.subscriptions.find(identity=_identity(definition))
 
-    def sources(self, definition: Definition) -> Sequence[StoredFeed]:
-        """Return the feeds that a subscription would read, in their order.
+    def load_sources(self, definition: Definition) -> Sequence[StoredFeed]:
+        """Return the feeds that a subscription would read, in the order of the definition.
 
-        The dead letters are created first where it needs them.
+        The event type of dead letters is created if the subscription needs it.
 
         Raises:
-            InvalidSubscription: one does not exist, or there are too many partitions in all.
+            InvalidSubscription: a feed does not exist, or the feeds have too many partitions in all.
         """
         others = [name for name in definition["event_types"] if name != DEAD_LETTERS]
         with self._store.read() as tx:
-            feeds = self._sources(tx, definition | {"event_types": others})
+            feeds = self._find_sources(tx, definition | {"event_types": others})
         self._provide_dead_letters(definition)
         if len(others) == len(definition["event_types"]):
             return feeds
         with self._store.read() as tx:
-            return self._sources(tx, definition)
+            return self._find_sources(tx, definition)
 
     def create(
         self, definition: Definition, starts: Mapping[FeedPartition, int] | None = None, *, now: int | None = None
     ) -> tuple[StoredSubscription, bool]:
-        """Create a subscription, or find the one that is there already; tell whether it was created.
+        """Create a subscription, or find the existing one of the same identity; return whether it was created.
 
-        *starts* are the offsets wanted first where it begins at cursors: it has begun then.
+        With *starts*, the offsets wanted first, the subscription begins at once.
 
         Raises:
-            InvalidSubscription: see `sources`.
+            InvalidSubscription: see `load_sources`.
         """
         at = self._clock() if now is None else now
         subscription = StoredSubscription(str(uuid.uuid4()), definition, at, at, 0, None)
         identity = _identity(definition)
         self._provide_dead_letters(definition)
         with self._store.write() as tx:
-            for feed in sorted(self._sources(tx, definition), key=attrgetter("id")):
-                tx.registry.find(feed.name, lock=True)  # So that none is dropped from here on; in the order of appends.
-            feeds = self._sources(tx, definition)
+            for feed in sorted(self._find_sources(tx, definition), key=attrgetter("id")):
+                tx.registry.find(
+                    feed.name, lock=True
+                )  # None can be deleted from here on. Appends lock in the same order.
+            feeds = self._find_sources(tx, definition)
             if not tx.subscriptions.insert(subscription, identity, [feed.id for feed in feeds]):
-                found = tx.subscriptions.find(identity=identity)
-                assert found is not None
-                return found, False
+                existing = tx.subscriptions.find(identity=identity)
+                assert existing is not None
+                return existing, False
             if starts is not None:
                 epochs = {feed.name: feed.epoch for feed in feeds}
-                put_slots(tx, subscription.id, [new_slot(*each, epochs) for each in starts.items()], at)
+                put_slots(tx, subscription.id, [make_slot(*each, epochs) for each in starts.items()], at)
         return subscription, True
 
     def find(self, id: str) -> StoredSubscription:
-        """Return the subscription of that id.
+        """Return a subscription.
 
         Raises:
-            SubscriptionNotFound: there is none.
+            SubscriptionNotFound: there is no such subscription.
         """
         with self._store.read() as tx:
-            return existing(id, tx.subscriptions.find(id))
+            return get_subscription(tx, id)
 
-    def newest(self, search: SubscriptionSearch, *, limit: int, offset: int) -> Sequence[StoredSubscription]:
-        """Return up to *limit* of those looked for, the newest first, without the first *offset*."""
+    def list_newest(self, search: SubscriptionSearch, *, limit: int, offset: int) -> Sequence[StoredSubscription]:
+        """Return up to *limit* subscriptions that match, the newest first, without the first *offset*."""
         with self._store.read() as tx:
             return tx.subscriptions.list(search, limit=limit, offset=offset)
 
-    def after(self, search: SubscriptionSearch, *, id: str, limit: int) -> Sequence[StoredSubscription]:
-        """Return up to *limit* of those looked for whose ids come after *id*, in the order of their ids."""
+    def list_after(self, search: SubscriptionSearch, *, id: str, limit: int) -> Sequence[StoredSubscription]:
+        """Return up to *limit* subscriptions that match and whose ids come after *id*, sorted by id."""
         with self._store.read() as tx:
             return tx.subscriptions.list(search, after=id, limit=limit)
 
     def replace(self, id: str, given: Any, check: Callable[[], None] = lambda: None) -> None:
-        """Let a subscription be what is *given*; *check* is called before anything is written, and may raise.
+        """Replace the definition of a subscription; *check* is called before anything is written, and may raise.
 
-        What becomes of events that cannot be processed takes effect for streams that begin afterwards.
+        A new policy for events that cannot be processed applies to streams that begin afterwards.
 
         Raises:
-            SubscriptionNotFound: there is none.
-            MalformedSubscription, InvalidSubscription: it cannot be that: see `replace_subscription`.
+            SubscriptionNotFound: there is no such subscription.
+            MalformedSubscription, InvalidSubscription: the definition cannot change so: see `replace_subscription`.
         """
         with self._store.write() as tx:
-            subscription = existing(id, tx.subscriptions.find(id, lock=True))
+            subscription = get_subscription(tx, id, lock=True)
             definition = replace_subscription(subscription.definition, given)
             check()
             updated_at = max(self._clock(), subscription.updated_at + 1)
             tx.subscriptions.update(subscription._replace(definition=definition, updated_at=updated_at))
         self._provide_dead_letters(definition)
 
+    def find_ages(self, offsets: Mapping[int, int]) -> Mapping[int, int]:
+        """Return for each partition how many microseconds ago the hub received the event at an offset, if it has it."""
+        with self._store.read() as tx:
+            received = tx.log.find_receive_times(offsets)
+        now = self._clock()
+        return {partition_id: max(0, now - at) for partition_id, at in received.items()}
+
     def delete(self, id: str) -> None:
-        """Drop a subscription with its positions, and with all that was parked.
+        """Delete a subscription with its positions and parked keys; its streams end.
 
         Raises:
-            SubscriptionNotFound: there is none.
+            SubscriptionNotFound: there is no such subscription.
         """
         with self._store.write() as tx:
-            existing(id, tx.subscriptions.find(id, lock=True))
+            get_subscription(tx, id, lock=True)
             tx.groups.delete(id)
         self.local_streams.notify_changed(id)
 
@@ -178,13 +191,13 @@ class Subscriptions:
         self.local_streams.notify_changed(id)
 
     def _provide_dead_letters(self, definition: Definition) -> None:
-        """Create the dead letters where a subscription reads them, or may send events there."""
-        retrying = unprocessable_policy_of(definition)
-        sends = retrying is not None and retrying.policy == "DEAD_LETTER_QUEUE"
-        if sends or DEAD_LETTERS in definition["event_types"]:
+        """Create the event type of dead letters if a subscription reads it, or may publish to it."""
+        policy = unprocessable_policy_of(definition)
+        publishes = policy is not None and policy.policy == "DEAD_LETTER_QUEUE"
+        if publishes or DEAD_LETTERS in definition["event_types"]:
             create_dead_letters(self._store, self._limits, self._clock())
 
-    def _sources(self, tx: Tx, definition: Definition) -> Sequence[StoredFeed]:
+    def _find_sources(self, tx: Tx, definition: Definition) -> Sequence[StoredFeed]:
         names = definition["event_types"]
         found = {name: tx.registry.find(name) if is_name(name) else None for name in names}
         if missing := [name for name, feed in found.items() if feed is None]:

@@ -102,18 +102,18 @@ async def reset_cursors(request: Request) -> Response:
     def begin() -> Mapping[FeedPartition, int]:
         hub.subscriptions.find(subscription_id)
         offsets = _targets(hub, given)
-        hub.subscriptions.streams.begin_reset(subscription_id, offsets)
+        hub.subscriptions.resets.begin(subscription_id, offsets)
         return offsets
 
     offsets = await state.run(begin)
     if offsets:
-        set_all = partial(hub.subscriptions.streams.finish_reset, subscription_id, offsets, given.reason)
+        set_all = partial(hub.subscriptions.resets.finish, subscription_id, offsets, given.reason)
         try:
             while not await state.run(set_all):  # noqa: ASYNC110 - those that are to end may be streams of other hubs
                 await asyncio.sleep(POLL_INTERVAL)
         except PenstockError:
             with suppress(PenstockError):
-                await state.run(lambda: hub.subscriptions.streams.cancel_reset(subscription_id))
+                await state.run(lambda: hub.subscriptions.resets.cancel(subscription_id))
             raise
     return Response(status_code=204)
 
@@ -122,7 +122,7 @@ def _dry_run(hub: Hub, subscription_id: str, given: GivenReset) -> Mapping[str, 
     """Return where a subscription would stand: what would be refused is refused."""
     hub.subscriptions.find(subscription_id)
     offsets = _targets(hub, given)
-    epochs = hub.subscriptions.streams.dry_run_reset(subscription_id, offsets)
+    epochs = hub.subscriptions.resets.dry_run(subscription_id, offsets)
     items = [position_object(place, epochs[place], offset) for place, offset in sorted(offsets.items())]
     return {"items": items, "dry_run": True}
 

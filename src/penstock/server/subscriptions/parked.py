@@ -25,7 +25,7 @@ async def list_parked(request: Request) -> Response:
     """GET /subscriptions/{subscription}/parked: list the keys whose events wait."""
     state, subscription_id = state_of(request), subscription_of(request)
     return await state.run(
-        lambda: json_response({"items": list(map(_shown, state.hub.subscriptions.parking.list(subscription_id)))})
+        lambda: json_response({"items": list(map(_shown, state.hub.subscriptions.parked_keys.list(subscription_id)))})
     )
 
 
@@ -36,8 +36,8 @@ async def show_parked(request: Request) -> Response:
     limit = Query(request.scope["query_string"]).integer("limit", EVENTS, low=1, high=EVENTS_MAX)
 
     def found() -> Response:
-        parked = state.hub.subscriptions.parking.find(subscription_id, parked_id)
-        events = state.hub.subscriptions.parking.events(parked, limit)
+        parked = state.hub.subscriptions.parked_keys.find(subscription_id, parked_id)
+        events = state.hub.subscriptions.parked_keys.read_events(parked, limit)
         items = [{"offset": str(offset), "event": msgspec.Raw(data)} for offset, data in events]
         return json_response(_shown(parked) | {"items": items})
 
@@ -50,7 +50,7 @@ async def retry_parked(request: Request) -> Response:
     parked_id = _parked_id(request, subscription_id)
 
     def retry() -> None:
-        state.hub.subscriptions.parking.retry(subscription_id, parked_id)
+        state.hub.subscriptions.parked_keys.retry(subscription_id, parked_id)
 
     await state.run(retry)
     return Response(status_code=204)
@@ -61,7 +61,7 @@ async def retry_all_parked(request: Request) -> Response:
     state, subscription_id = state_of(request), subscription_of(request)
 
     def retry() -> Response:
-        count = state.hub.subscriptions.parking.retry(subscription_id)
+        count = state.hub.subscriptions.parked_keys.retry(subscription_id)
         return json_response({"retried": count})
 
     return await state.run(retry)
@@ -79,7 +79,7 @@ async def skip_parked(request: Request) -> Response:
         if not isinstance(reason, str) or not reason.strip():
             raise BadParameter(_WHY, parameter="reason", value=None, allowed="a text that says why")
         check_reason(reason)
-        state.hub.subscriptions.parking.skip(subscription_id, parked_id, reason)
+        state.hub.subscriptions.parked_keys.skip(subscription_id, parked_id, reason)
 
     await state.run(skip)
     return Response(status_code=204)

@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from penstock.errors import DatabaseUnavailable, PenstockError
 from penstock.hub.hub import Hub
-from penstock.hub.subscriptions.stream import ConsumerStream
+from penstock.hub.subscriptions.consumer_stream import ConsumerStream
 from penstock.server.access import Access, access_of
 from penstock.server.auth import authorize, event_type_named
 from penstock.server.http.encoding import choose_encoding, choose_form

@@ -92,7 +92,7 @@ def _behind(hub: Hub, slots: Sequence[StoredSlot], *, shows_lag: bool) -> Mappin
     if not shows_lag:
         return counted
     wanted = {heads[slot.place][0]: slot.offset for slot in slots if behind[slot.place]}
-    ages = hub.subscriptions.streams.ages(wanted)
+    ages = hub.subscriptions.find_ages(wanted)
     return {
         place: each | {"consumer_lag_seconds": ages.get(heads[place][0], 0) // SECOND_US}
         for place, each in counted.items()
@@ -135,10 +135,10 @@ async def create_subscription(request: Request) -> Response:
         definition = complete_subscription(given)
         for name in definition["event_types"]:
             authorize(request, "view", event_type_named(name))
-        found, created = hub.subscriptions.alike(definition), False
+        found, created = hub.subscriptions.find_same(definition), False
         if found is None:
             _check_creation(hub)
-            hub.subscriptions.sources(definition)
+            hub.subscriptions.load_sources(definition)
             found, created = hub.subscriptions.create(definition, _starts(hub, definition))
         answer = json_response(subscription_shown(found), 201 if created else 200)
         place = link(request, f"/subscriptions/{found.id}")
@@ -165,9 +165,9 @@ async def list_subscriptions(request: Request) -> Response:
     def listed() -> Response:
         hub = state.hub
         if token is None:
-            found = hub.subscriptions.newest(search, limit=limit, offset=offset)
+            found = hub.subscriptions.list_newest(search, limit=limit, offset=offset)
         else:
-            found = hub.subscriptions.after(search, id="" if token == NEW else token, limit=limit)
+            found = hub.subscriptions.list_after(search, id="" if token == NEW else token, limit=limit)
         items = list(map(subscription_shown, found))
         if shows:
             items = [item | status for item, status in zip(items, statuses(hub, found), strict=True)]

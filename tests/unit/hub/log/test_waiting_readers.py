@@ -13,7 +13,7 @@ from penstock.errors import DatabaseUnavailable, EventTypeNotFound
 from penstock.hub.log import watch as watching
 from penstock.hub.log.request import append_rows, lock_heads
 from penstock.hub.log.watch import Watch
-from penstock.hub.subscriptions.stream import Arrivals
+from penstock.hub.subscriptions.consumer_stream import PartitionEnds
 from penstock.storage import Store, open_store
 from penstock.storage.store import Watcher
 from penstock.testing.clock import START_AT
@@ -330,7 +330,7 @@ def test_poller_slows_down_while_nothing_changes(store: Store, moves: Moves, mon
     assert set(pauses[1:]) == {asked.calm_poll_interval}
 
 
-# A stream's knowledge of its partitions' ends
+# The ends of a stream's partitions
 
 
 @pytest.fixture
@@ -347,48 +347,48 @@ def waiter() -> Waiter:
 
 
 @pytest.fixture
-def arrivals(hub: Played, waiter: Waiter) -> Iterator[Arrivals]:
-    arrivals = Arrivals(hub.store, hub.hub.log.watch, waiter)
-    yield arrivals
-    arrivals.cancel()
+def ends(hub: Played, waiter: Waiter) -> Iterator[PartitionEnds]:
+    ends = PartitionEnds(hub.store, hub.hub.log.watch, waiter)
+    yield ends
+    ends.cancel()
 
 
-def test_arrivals_load_all_partitions_of_an_event_type(hub: Played, arrivals: Arrivals) -> None:
+def test_partition_ends_load_all_partitions_of_an_event_type(hub: Played, ends: PartitionEnds) -> None:
     hub.publish(1, 2)
 
-    assert arrivals.load([]) == {}
-    assert {place: head.next_offset for place, head in arrivals.load([Q]).items()} == {P: 2, Q: 0}
-    assert arrivals.feed(NAME).name == NAME
+    assert ends.load([]) == {}
+    assert {place: head.next_offset for place, head in ends.load([Q]).items()} == {P: 2, Q: 0}
+    assert ends.feed(NAME).name == NAME
     with pytest.raises(EventTypeNotFound):
-        arrivals.load([("none", 0)])
+        ends.load([("none", 0)])
 
 
-def test_stream_is_woken_once_for_its_own_partitions(hub: Played, arrivals: Arrivals, waiter: Waiter) -> None:
-    arrivals.load([P])
-    arrivals.begin(P, 0)
-    arrivals.wait()
+def test_stream_is_woken_once_for_its_own_partitions(hub: Played, ends: PartitionEnds, waiter: Waiter) -> None:
+    ends.load([P])
+    ends.add(P, 0)
+    ends.wait()
     hub.publish(1, partition=1)
     assert waiter.count == 0
     hub.publish(1, 2)
     assert waiter.count == 1
-    assert hub.hub.log.watch.appended({arrivals.feed(NAME).partition_ids[0]: 2}) == 0, "the poller finds it once more"
-    assert (waiter.count, arrivals.end(P)) == (1, 0)
-    arrivals.note()
-    assert (arrivals.end(P), arrivals.end(Q)) == (2, 0)
-    arrivals.begin(P, 7)
-    arrivals.note()
-    assert arrivals.end(P) == 7, "it never goes back"
+    assert hub.hub.log.watch.appended({ends.feed(NAME).partition_ids[0]: 2}) == 0, "the poller finds it once more"
+    assert (waiter.count, ends.end(P)) == (1, 0)
+    ends.refresh()
+    assert (ends.end(P), ends.end(Q)) == (2, 0)
+    ends.add(P, 7)
+    ends.refresh()
+    assert ends.end(P) == 7, "it never goes back"
 
-    arrivals.remove(P)
-    arrivals.begin(Q, 1)
-    arrivals.wait()
+    ends.remove(P)
+    ends.add(Q, 1)
+    ends.wait()
     hub.publish(3)
     assert waiter.count == 1
     hub.publish(2, partition=1)
-    arrivals.note()
-    assert (arrivals.end(P), arrivals.end(Q), waiter.count) == (0, 2, 2)
+    ends.refresh()
+    assert (ends.end(P), ends.end(Q), waiter.count) == (0, 2, 2)
 
-    arrivals.cancel()
+    ends.cancel()
     hub.publish(4)
     hub.publish(5, partition=1)
     assert waiter.count == 2

@@ -8,10 +8,10 @@ from penstock.core.subscriptions.delivery import COMMIT_TIMEOUT
 from penstock.core.subscriptions.tokens import ParkedSpan, parked_token_of
 from penstock.errors import DatabaseUnavailable, ParkedNotFound, SubscriptionNotFound
 from penstock.hub.subscriptions.commits import CursorCommit
-from penstock.hub.subscriptions.parking import Parking
+from penstock.hub.subscriptions.consumer_stream import PAUSE_SECONDS, ConsumerStream
+from penstock.hub.subscriptions.parked_keys import ParkedKeys
 from penstock.hub.subscriptions.sessions import LEASE_EXPIRED, RELEASED, STOPPING
-from penstock.hub.subscriptions.slots import begin, existing
-from penstock.hub.subscriptions.stream import PAUSE_SECONDS, ConsumerStream
+from penstock.hub.subscriptions.slots import begin_subscription, get_subscription
 from penstock.storage import Store
 from penstock.storage.groups import PositionChange
 from penstock.storage.subscriptions import StoredParkedKey
@@ -55,7 +55,7 @@ def sub(store: Store) -> str:
 def park(store: Store, sub: str, key: str | None = "a", *waiting: int) -> int:
     """Park a key with events that the position has passed, by default the first one; return its id."""
     with store.write() as tx:
-        begun = begin(tx, existing(sub, tx.subscriptions.find(sub, lock=True)), 0)
+        begun = begin_subscription(tx, get_subscription(tx, sub, lock=True), 0)
         for each in waiting or (0,):
             tx.subscriptions.park(sub, P, key, each, attempts=2, at=0)
         passed = max(waiting or (0,)) + 1
@@ -90,7 +90,7 @@ def commit(hub: Played, stream: ConsumerStream, position: int, *, is_trusted: bo
 
 
 def retry(hub: Played, sub: str) -> None:
-    Parking(hub.store, VirtualClock(), lambda _: None).retry(sub)
+    ParkedKeys(hub.store, VirtualClock(), lambda _: None).retry(sub)
     hub.local_streams.notify_changed(sub)
 
 
@@ -414,8 +414,8 @@ def test_parked_events_removed_by_retention_are_skipped(hub: Played, store: Stor
 
 
 @pytest.fixture
-def parking(store: Store, clock: VirtualClock) -> Parking:
-    return Parking(store, clock, lambda _: None)
+def parking(store: Store, clock: VirtualClock) -> ParkedKeys:
+    return ParkedKeys(store, clock, lambda _: None)
 
 
 @pytest.fixture
@@ -430,24 +430,26 @@ def full(hub: Played, store: Store, sub: str) -> str:
     return sub
 
 
-def test_parked_keys_are_listed_in_the_order_of_parking(parking: Parking, store: Store, full: str) -> None:
+def test_parked_keys_are_listed_in_the_order_of_parking(parking: ParkedKeys, store: Store, full: str) -> None:
     assert [(each.key, each.first, each.last, each.events) for each in parking.list(full)] == [
         ("a", 0, 2, 2), ("b", 1, 1, 1), (None, 3, 3, 1)
     ]  # fmt: skip
     assert parking.list(subscribe(store, "other")) == []
 
 
-def test_first_events_of_a_parked_key_are_shown_without_removed_ones(parking: Parking, store: Store, full: str) -> None:
+def test_first_events_of_a_parked_key_are_shown_without_removed_ones(
+    parking: ParkedKeys, store: Store, full: str
+) -> None:
     a, _, keyless = parking.list(full)
 
-    assert parking.events(a, 9) == [(0, b'{"n":0}'), (2, b'{"n":2}')]
-    assert parking.events(a, 1) == [(0, b'{"n":0}')]
-    assert parking.events(keyless, 9) == [(3, b'{"n":3}')]
+    assert parking.read_events(a, 9) == [(0, b'{"n":0}'), (2, b'{"n":2}')]
+    assert parking.read_events(a, 1) == [(0, b'{"n":0}')]
+    assert parking.read_events(keyless, 9) == [(3, b'{"n":3}')]
     remove_first_event(store)
-    assert parking.events(a, 9) == [(2, b'{"n":2}')]
+    assert parking.read_events(a, 9) == [(2, b'{"n":2}')]
 
 
-def test_one_or_all_parked_keys_are_retried_under_a_new_revision(parking: Parking, store: Store, full: str) -> None:
+def test_one_or_all_parked_keys_are_retried_under_a_new_revision(parking: ParkedKeys, store: Store, full: str) -> None:
     sessions = sessions_of(store)
     before = sessions.snapshot(full).subscription.revision
     _, b, _ = parking.list(full)
@@ -460,7 +462,9 @@ def test_one_or_all_parked_keys_are_retried_under_a_new_revision(parking: Parkin
     assert parking.retry(subscribe(store, "other")) == 0
 
 
-def test_skipped_key_waits_no_longer_and_is_recorded_with_its_reason(parking: Parking, store: Store, full: str) -> None:
+def test_skipped_key_waits_no_longer_and_is_recorded_with_its_reason(
+    parking: ParkedKeys, store: Store, full: str
+) -> None:
     a, _, keyless = parking.list(full)
 
     parking.skip(full, a.id, "broken by us")
@@ -475,7 +479,9 @@ def test_skipped_key_waits_no_longer_and_is_recorded_with_its_reason(parking: Pa
     ]
 
 
-def test_skipped_key_keeps_events_ahead_of_the_position_for_a_retry(parking: Parking, store: Store, full: str) -> None:
+def test_skipped_key_keeps_events_ahead_of_the_position_for_a_retry(
+    parking: ParkedKeys, store: Store, full: str
+) -> None:
     a = parking.list(full)[0]
     with store.write() as tx:
         tx.subscriptions.add_parked({a.id: [90, 91]})
@@ -489,7 +495,7 @@ def test_skipped_key_keeps_events_ahead_of_the_position_for_a_retry(parking: Par
     assert (done.came_from, done.went_to) == (a.first, read_offsets(store, full)[0])
 
 
-def test_unknown_parked_key_is_not_found(parking: Parking, store: Store, full: str) -> None:
+def test_unknown_parked_key_is_not_found(parking: ParkedKeys, store: Store, full: str) -> None:
     theirs, known = subscribe(store, "other"), parking.list(full)[0].id
 
     for act in (parking.find, parking.retry, lambda *which: parking.skip(*which, "why")):

@@ -22,7 +22,7 @@ from penstock.errors import (
 )
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.sessions import LEASE_SECONDS, Sessions
-from penstock.hub.subscriptions.slots import existing, grow
+from penstock.hub.subscriptions.slots import add_partitions, get_subscription
 from penstock.storage import Store, Tx, open_store
 from penstock.storage.store import AppendPlan
 from penstock.testing.clock import START_AT, VirtualClock
@@ -141,7 +141,7 @@ def test_added_partitions_begin_at_their_beginning_and_are_shared(store: Store, 
     with store.write() as tx:
         feed = find_feed(store)
         tx.registry.update(feed, EventType.parse(an_event_type(NAME, partition_count=4)), START_AT)
-        grow(tx, feed, 4, START_AT)
+        add_partitions(tx, feed, 4, START_AT)
     assert read_offsets(store, sub) == [5, 6, 0, 0]
     assert read_owners(store, sub) == [first, first, None, None]
     second = begin(sessions, sub)
@@ -496,12 +496,12 @@ def test_only_the_owner_sets_events_ahead_of_the_position_aside(store: Store, su
 
 def test_no_stream_begins_during_a_reset(store: Store, sub: str, sessions: Sessions) -> None:
     with store.write() as tx:
-        subscription = existing(sub, tx.subscriptions.find(sub, lock=True))
+        subscription = get_subscription(tx, sub, lock=True)
         tx.subscriptions.update(subscription._replace(resetting_until=1 << 60))
     with pytest.raises(ResetUnderWay):
         begin(sessions, sub)
 
     with store.write() as tx:
-        subscription = existing(sub, tx.subscriptions.find(sub, lock=True))
+        subscription = get_subscription(tx, sub, lock=True)
         tx.subscriptions.update(subscription._replace(resetting_until=1))
     begin(sessions, sub)

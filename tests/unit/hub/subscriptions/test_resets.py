@@ -18,9 +18,9 @@ from penstock.hub.background import uptime
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions import lease as lease_module
 from penstock.hub.subscriptions.commits import CursorCommit
+from penstock.hub.subscriptions.consumer_stream import RESETTING, ConsumerStream
 from penstock.hub.subscriptions.lease import RENEW_INTERVAL
 from penstock.hub.subscriptions.sessions import OpenedSession
-from penstock.hub.subscriptions.stream import RESETTING, ConsumerStream
 from penstock.storage import Store
 from penstock.storage.groups import PositionChange
 from penstock.testing.clock import START_AT, VirtualClock
@@ -150,26 +150,26 @@ def test_age_of_wanted_events_is_by_the_hubs_clock(hub: Hub, clock: VirtualClock
     first, second = hub.registry.load(NAME).partition_ids
     clock.advance(seconds=7)
 
-    assert hub.subscriptions.streams.ages({first: 5, second: 8}) == {first: 2_000_000, second: 0}
-    assert hub.subscriptions.streams.ages({first: 9}) == {}
+    assert hub.subscriptions.find_ages({first: 5, second: 8}) == {first: 2_000_000, second: 0}
+    assert hub.subscriptions.find_ages({first: 9}) == {}
 
 
 # Resetting
 
 
 def test_reset_of_no_partition_begins_a_subscription(hub: Hub, store: Store, sub: str) -> None:
-    assert hub.subscriptions.streams.begin_reset(sub, {}) is False
+    assert hub.subscriptions.resets.begin(sub, {}) is False
 
     assert read_offsets(store, sub) == [0, 0]
     assert hub.subscriptions.sessions.snapshot(sub).subscription.resetting_until is None
 
 
 def test_rehearsal_of_a_reset_returns_epochs_and_begins_nothing(hub: Hub, store: Store, sub: str) -> None:
-    assert hub.subscriptions.streams.dry_run_reset(sub, {P: 0}) == {P: 1, Q: 1}
+    assert hub.subscriptions.resets.dry_run(sub, {P: 0}) == {P: 1, Q: 1}
     assert read_offsets(store, sub) == []
 
-    hub.subscriptions.streams.begin_reset(sub, {})
-    assert hub.subscriptions.streams.dry_run_reset(sub, {P: 0}) == {P: 1, Q: 1}
+    hub.subscriptions.resets.begin(sub, {})
+    assert hub.subscriptions.resets.dry_run(sub, {P: 0}) == {P: 1, Q: 1}
     assert hub.subscriptions.sessions.snapshot(sub).subscription.resetting_until is None
 
 
@@ -178,16 +178,16 @@ def test_reset_waits_for_streams_and_moves_its_partitions_alone(hub: Hub, store:
     deliver(stream)
     hub.subscriptions.commits.submit(sub, stream.session_id, [CursorCommit(P, 9), CursorCommit(Q, 9)]).result(300)
 
-    assert hub.subscriptions.streams.begin_reset(sub, {P: 0})
-    assert not hub.subscriptions.streams.finish_reset(sub, {P: 0})
-    for reset in (hub.subscriptions.streams.begin_reset, hub.subscriptions.streams.dry_run_reset):
+    assert hub.subscriptions.resets.begin(sub, {P: 0})
+    assert not hub.subscriptions.resets.finish(sub, {P: 0})
+    for reset in (hub.subscriptions.resets.begin, hub.subscriptions.resets.dry_run):
         with pytest.raises(ResetUnderWay):
             reset(sub, {Q: 2})
     with pytest.raises(ResetUnderWay):
         begin(hub, sub)
     assert deliver(stream) == [f"0:9[] {RESETTING}"]
     stream.close()
-    assert hub.subscriptions.streams.finish_reset(sub, {P: 0}, "a bug")
+    assert hub.subscriptions.resets.finish(sub, {P: 0}, "a bug")
 
     assert read_offsets(store, sub) == [0, 9]
     look = hub.subscriptions.sessions.snapshot(sub)
@@ -199,7 +199,7 @@ def test_reset_waits_for_streams_and_moves_its_partitions_alone(hub: Hub, store:
 
 
 def test_reset_partition_loses_its_failures_and_parked_keys(hub: Hub, store: Store, sub: str) -> None:
-    hub.subscriptions.streams.begin_reset(sub, {})
+    hub.subscriptions.resets.begin(sub, {})
     with store.write() as tx:
         tx.subscriptions.put_slots(
             sub,
@@ -207,9 +207,9 @@ def test_reset_partition_loses_its_failures_and_parked_keys(hub: Hub, store: Sto
         )
         for place, at in ((P, 3), (P, 6), (Q, 6)):
             tx.subscriptions.park(sub, place, "a", at, attempts=2, at=0)
-    hub.subscriptions.streams.begin_reset(sub, {P: 5})
+    hub.subscriptions.resets.begin(sub, {P: 5})
 
-    assert hub.subscriptions.streams.finish_reset(sub, {P: 5})
+    assert hub.subscriptions.resets.finish(sub, {P: 5})
 
     p, q = read_slots(store, sub)
     assert (p.owner, p.sent, p.failed, p.single_until) == (None, None, 0, 0)
@@ -219,27 +219,27 @@ def test_reset_partition_loses_its_failures_and_parked_keys(hub: Hub, store: Sto
 
 def test_reset_fails_while_streams_do_not_end(hub: Hub, store: Store, sub: str) -> None:
     begin(hub, sub)
-    hub.subscriptions.streams.begin_reset(sub, {P: 2})
+    hub.subscriptions.resets.begin(sub, {P: 2})
     database_at(store.url).run("UPDATE penstock_subscription SET resetting_until = 1")
 
     with pytest.raises(StreamsInTheWay) as refused:
-        hub.subscriptions.streams.finish_reset(sub, {P: 2})
+        hub.subscriptions.resets.finish(sub, {P: 2})
 
     assert refused.value.streams == 1
     assert read_offsets(store, sub) == [0, 0]
 
 
 def test_streams_and_resets_begin_at_once_after_an_abandoned_reset(hub: Hub, store: Store, sub: str) -> None:
-    hub.subscriptions.streams.begin_reset(sub, {P: 2})
+    hub.subscriptions.resets.begin(sub, {P: 2})
     with pytest.raises(ResetUnderWay):
         begin(hub, sub)
 
-    hub.subscriptions.streams.cancel_reset(sub)
+    hub.subscriptions.resets.cancel(sub)
 
     assert deliver(begin(hub, sub))[0].startswith("0:9[")
     assert read_offsets(store, sub) == [0, 0]
-    assert hub.subscriptions.streams.begin_reset(sub, {P: 2})
-    hub.subscriptions.streams.cancel_reset("nobody")
+    assert hub.subscriptions.resets.begin(sub, {P: 2})
+    hub.subscriptions.resets.cancel("nobody")
 
 
 def test_reset_does_not_wait_for_ended_streams_and_they_cannot_commit_after_it(
@@ -251,8 +251,8 @@ def test_reset_does_not_wait_for_ended_streams_and_they_cannot_commit_after_it(
     stream.close()
     assert hub.subscriptions.sessions.snapshot(sub).sessions[0].holds_until is not None
 
-    hub.subscriptions.streams.begin_reset(sub, {P: 2})
-    assert hub.subscriptions.streams.finish_reset(sub, {P: 2})
+    hub.subscriptions.resets.begin(sub, {P: 2})
+    assert hub.subscriptions.resets.finish(sub, {P: 2})
 
     with pytest.raises(StreamNotFound):
         hub.subscriptions.commits.submit(sub, stream.session_id, [CursorCommit(P, 9)]).result(300)
@@ -260,13 +260,13 @@ def test_reset_does_not_wait_for_ended_streams_and_they_cannot_commit_after_it(
 
 
 def test_reset_of_an_unknown_partition_or_subscription_is_refused(hub: Hub, sub: str) -> None:
-    for reset in (hub.subscriptions.streams.begin_reset, hub.subscriptions.streams.dry_run_reset):
+    for reset in (hub.subscriptions.resets.begin, hub.subscriptions.resets.dry_run):
         with pytest.raises(InvalidSubscription):
             reset(sub, {(NAME, 2): 0})
     for act in (
-        hub.subscriptions.streams.begin_reset,
-        hub.subscriptions.streams.finish_reset,
-        hub.subscriptions.streams.dry_run_reset,
+        hub.subscriptions.resets.begin,
+        hub.subscriptions.resets.finish,
+        hub.subscriptions.resets.dry_run,
     ):
         with pytest.raises(SubscriptionNotFound):
             act("nobody", {P: 0})

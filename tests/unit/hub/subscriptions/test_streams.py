@@ -11,6 +11,7 @@ from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.core.subscriptions.delivery import COMMIT_TIMEOUT
 from penstock.errors import Blocked, DatabaseUnavailable
 from penstock.hub.subscriptions.commits import CursorCommit
+from penstock.hub.subscriptions.consumer_stream import LIGHT_ROWS, PAUSE_SECONDS, WHOLE_ROWS, ConsumerStream
 from penstock.hub.subscriptions.sessions import (
     BLOCKED,
     DELETED,
@@ -21,8 +22,7 @@ from penstock.hub.subscriptions.sessions import (
     RESETTING,
     STOPPING,
 )
-from penstock.hub.subscriptions.slots import existing, put_slots
-from penstock.hub.subscriptions.stream import LIGHT_ROWS, PAUSE_SECONDS, WHOLE_ROWS, ConsumerStream
+from penstock.hub.subscriptions.slots import get_subscription, put_slots
 from penstock.storage import Store
 from tests.store_contract import database_at
 from tests.unit.hub.feeds import NAME
@@ -519,7 +519,7 @@ def end_by_others(store: Store, stream: ConsumerStream, reason: str) -> None:
     sub = stream.subscription_id
     with store.write() as tx:
         if reason == RESETTING:
-            subscription = existing(sub, tx.subscriptions.find(sub, lock=True))
+            subscription = get_subscription(tx, sub, lock=True)
             tx.subscriptions.update(subscription._replace(resetting_until=1 << 60))
         elif reason == LEASE_EXPIRED:
             tx.subscriptions.delete_sessions([stream.session_id])

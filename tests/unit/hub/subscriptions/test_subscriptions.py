@@ -11,7 +11,7 @@ from penstock.core.registry.event_type import EventType
 from penstock.core.subscriptions.definition import SubscriptionSearch, complete_subscription
 from penstock.errors import InvalidSubscription, PenstockError, SubscriptionNotFound
 from penstock.hub.hub import Hub
-from penstock.hub.subscriptions.slots import begin, grow, is_deletable
+from penstock.hub.subscriptions.slots import add_partitions, begin_subscription, is_deleted_with_event_type
 from penstock.hub.subscriptions.subscriptions import Subscriptions
 from penstock.storage import Store, open_store
 from penstock.testing.clock import START_AT, VirtualClock
@@ -39,13 +39,13 @@ def test_subscription_is_unique_for_its_application_event_types_and_group(
     assert is_new
 
     assert subscriptions.create(define("invoice", NAME, annotations={"a": "b"})) == (first, False)
-    assert subscriptions.alike(define("invoice", NAME)) == first
+    assert subscriptions.find_same(define("invoice", NAME)) == first
     others = [
         define(NAME),
         define(NAME, "invoice", consumer_group="x"),
         define(NAME, "invoice", owning_application="x"),
     ]
-    assert [subscriptions.alike(each) for each in others] == [None] * 3
+    assert [subscriptions.find_same(each) for each in others] == [None] * 3
     assert all(subscriptions.create(each)[1] for each in others)
 
 
@@ -69,11 +69,11 @@ def test_concurrent_creations_make_one_subscription(either_store: Store, migrate
 def test_missing_event_types_of_a_subscription_are_named(subscriptions: Subscriptions, store: Store) -> None:
     create_feed(store)
 
-    for make in (subscriptions.create, subscriptions.sources):
+    for make in (subscriptions.create, subscriptions.load_sources):
         with pytest.raises(InvalidSubscription) as refused:
             make(define(NAME, "b", "a"))
         assert refused.value.missing == ["a", "b"]
-    assert subscriptions.newest(SubscriptionSearch(), limit=9, offset=0) == []
+    assert subscriptions.list_newest(SubscriptionSearch(), limit=9, offset=0) == []
 
 
 def test_partitions_of_a_subscription_are_limited(store: Store, clock: VirtualClock) -> None:
@@ -143,7 +143,7 @@ def test_subscription_begins_once_at_the_begin_or_the_end(
 
     for _ in range(2):
         with store.write() as tx:
-            begin(tx, made, START_AT)
+            begin_subscription(tx, made, START_AT)
         assert read_offsets(store, made.id) == starts
         database_at(store.url).run("UPDATE penstock_partition SET floor = 5")
 
@@ -161,8 +161,8 @@ def test_subscription_with_cursors_has_begun_and_has_added_partitions(
 
     with store.write() as tx:
         tx.registry.update(feed, EventType.parse(an_event_type(NAME, partition_count=3)), START_AT)
-        grow(tx, feed, 3, START_AT)
-        grow(tx, find_feed(store), 2, START_AT)
+        add_partitions(tx, feed, 3, START_AT)
+        add_partitions(tx, find_feed(store), 2, START_AT)
 
     assert (read_offsets(store, begun.id), read_offsets(store, idle.id)) == ([3, 0, 0], [])
     assert [subscriptions.find(each.id).revision for each in (begun, idle)] == [1, 0]
@@ -179,4 +179,4 @@ def test_only_an_archives_subscription_is_deleted_with_its_event_type(
 ) -> None:
     create_feed(store)
 
-    assert is_deletable(subscriptions.create(define(**members))[0]) is goes
+    assert is_deleted_with_event_type(subscriptions.create(define(**members))[0]) is goes

@@ -1,0 +1,120 @@
+"""Lists, retries and skips the parked keys of subscriptions, for operators.
+
+A key is parked after an event of it could not be processed: see `poison_events`. Its later events wait behind that one.
+docs/decisions/parked-keys.md gives the reasons.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from itertools import count
+from typing import Final
+
+from penstock.errors import ParkedNotFound
+from penstock.hub.background import Clock
+from penstock.hub.subscriptions.poison_events import SKIPPED
+from penstock.hub.subscriptions.slots import get_subscription
+from penstock.storage.groups import PositionChange
+from penstock.storage.store import Store, Tx
+from penstock.storage.subscriptions import StoredParkedKey, StoredSlot
+
+PASSED_MAX: Final = 10_000
+"""Skipping a key moves the position past no more than so many events of each parked key."""
+
+
+class ParkedKeys:
+    """The parked keys of one store's subscriptions. Safe to use from many threads."""
+
+    def __init__(self, store: Store, clock: Clock, notify_changed: Callable[[str], object]) -> None:
+        """Serve the parked keys of *store*.
+
+        *notify_changed* is called with the id of a subscription after its parked keys have changed.
+        """
+        self._store = store
+        self._clock = clock
+        self._notify_changed = notify_changed
+
+    def list(self, id: str) -> Sequence[StoredParkedKey]:
+        """Return the parked keys of a subscription, in the order in which they were parked.
+
+        Raises:
+            SubscriptionNotFound: there is no such subscription.
+        """
+        with self._store.read() as tx:
+            get_subscription(tx, id)
+            return tx.subscriptions.list_parked(id)
+
+    def find(self, id: str, parked_id: int) -> StoredParkedKey:
+        """Return a parked key.
+
+        Raises:
+            SubscriptionNotFound, ParkedNotFound: there is no such subscription, or no such key.
+        """
+        return _select(id, parked_id, self.list(id))
+
+    def read_events(self, parked: StoredParkedKey, limit: int) -> Sequence[tuple[int, bytes]]:
+        """Return the offsets and data of up to *limit* of the first events of a key, as far as the log has them."""
+        name, number = parked.place
+        with self._store.read() as tx:
+            partition_id = tx.registry.get(name).partition_ids[number]
+            offsets = tx.subscriptions.list_parked_offsets(parked.id, after=parked.first - 1, limit=limit)
+            columns = [tx.log.read_columns(partition_id, offset, offset + 1) for offset in offsets]
+        return [(offset, each.data) for offset, each in zip(offsets, columns, strict=True) if each.rows]
+
+    def retry(self, id: str, parked_id: int | None = None) -> int:
+        """Resend the events of a parked key, or of all, to the owner of the partition; return the number of keys.
+
+        Raises:
+            SubscriptionNotFound, ParkedNotFound: there is no such subscription, or no such key.
+        """
+        with self._store.write() as tx:
+            keys = self._lock(tx, id, parked_id)
+            tx.subscriptions.mark_parked([each.id for each in keys], retried=True)
+            tx.subscriptions.revise(id)
+        self._notify_changed(id)
+        return len(keys)
+
+    def skip(self, id: str, parked_id: int, reason: str) -> None:
+        """Skip the parked events of a key that lie below the position of its partition.
+
+        They stay in the log, and are not sent again. Parked events above the position are resent once it has passed
+        them, as if the key were retried: a stream may or may not have left them out yet.
+
+        Raises:
+            SubscriptionNotFound, ParkedNotFound: there is no such subscription, or no such key.
+        """
+        with self._store.write() as tx:
+            [parked] = self._lock(tx, id, parked_id)
+            slot = next(slot for slot in tx.subscriptions.list_slots(id) if slot.place == parked.place)
+            position = _find_position(tx, id, slot)
+            tx.subscriptions.acknowledge_parked({parked.id: position - 1})
+            tx.subscriptions.mark_parked([parked.id], retried=True)
+            name, number = parked.place
+            note = f"{reason} (key {parked.key})" if parked.key is not None else reason
+            end = max(parked.first, min(parked.last + 1, position))
+            change = PositionChange(name, "", number, SKIPPED, slot.epoch, parked.first, end, note, self._clock())
+            tx.groups.put(id, [slot._replace(offset=position).position], self._clock(), [change])
+            tx.subscriptions.revise(id)
+        self._notify_changed(id)
+
+    def _lock(self, tx: Tx, id: str, parked_id: int | None) -> Collection[StoredParkedKey]:
+        """Lock a subscription, and return one of its parked keys, or all."""
+        get_subscription(tx, id, lock=True)
+        keys = tx.subscriptions.list_parked(id)
+        return keys if parked_id is None else [_select(id, parked_id, keys)]
+
+
+def _find_position(tx: Tx, id: str, slot: StoredSlot) -> int:
+    """Return the position of a partition after parked events that follow it at once: streams leave them out."""
+    keys = [each.id for each in tx.subscriptions.list_parked(id, counted=False) if each.place == slot.place]
+    parked_offsets = {
+        at
+        for each in keys
+        for at in tx.subscriptions.list_parked_offsets(each, after=slot.offset - 1, limit=PASSED_MAX)
+    }
+    return next(offset for offset in count(slot.offset) if offset not in parked_offsets)
+
+
+def _select(id: str, parked_id: int, keys: Sequence[StoredParkedKey]) -> StoredParkedKey:
+    for each in keys:
+        if each.id == parked_id:
+            return each
+    raise ParkedNotFound(subscription=id, parked=parked_id)
