@@ -51,6 +51,7 @@ class Play:
             subscriptions.lease,
             subscriptions.local_streams,
             subscriptions.sessions,
+            subscriptions.parked_keys,
             subscriptions.commits,
         )
         lapses = subscriptions.lease.lapses

@@ -14,6 +14,7 @@ from penstock.hub.subscriptions.commits import CursorCommitter
 from penstock.hub.subscriptions.consumer_stream import ConsumerStream, StreamServices
 from penstock.hub.subscriptions.lease import HubLease
 from penstock.hub.subscriptions.local_streams import LocalStreams
+from penstock.hub.subscriptions.parked_keys import ParkedKeys
 from penstock.hub.subscriptions.poison_events import PoisonEvents
 from penstock.hub.subscriptions.sessions import OpenedSession, SessionEnd, Sessions
 from penstock.storage import Store
@@ -43,6 +44,11 @@ def subscribe(store: Store, group: str = "default", **members: Any) -> str:
 def sessions_of(store: Store, hub_id: str = "hub", limits: Limits = PENSTOCK) -> Sessions:
     """Return the streams of a hub."""
     return Sessions(store, PoisonEvents(VirtualClock(), limits), hub_id)
+
+
+def parked_keys_of(store: Store) -> ParkedKeys:
+    """Return the parked keys of a store, without streams to notify."""
+    return ParkedKeys(store, VirtualClock(), lambda _: None)
 
 
 def open_stream(
@@ -109,6 +115,7 @@ class Played:
             self.local_streams.notify_committed,
             strict=limits.strict,
         )
+        self.parked_keys = parked_keys_of(store)
         self.hub = Hub(store, clock=self.clock)
         """It publishes, and wakes; its own threads are never started."""
         self.reader = Reader(store)
@@ -130,7 +137,14 @@ class Played:
             self.sessions, id, *wants, batch_limit=asked.batch_limit, commit_timeout=asked.commit_timeout
         )
         services = StreamServices(
-            self.store, self.reader, self.hub.log.watch, self.lease, self.local_streams, self.sessions, self.commits
+            self.store,
+            self.reader,
+            self.hub.log.watch,
+            self.lease,
+            self.local_streams,
+            self.sessions,
+            self.parked_keys,
+            self.commits,
         )
         return ConsumerStream(
             services, found, asked, self.lease.lapses, check_access=check_access, clock=lambda: self.now

@@ -38,6 +38,7 @@ from penstock.hub.log.watch import Waiter, Watch
 from penstock.hub.subscriptions.commits import CursorCommit, CursorCommitter
 from penstock.hub.subscriptions.lease import HubLease
 from penstock.hub.subscriptions.local_streams import LocalStreams
+from penstock.hub.subscriptions.parked_keys import ParkedKeys
 from penstock.hub.subscriptions.sessions import (
     BLOCKED,
     DELETED,
@@ -64,6 +65,7 @@ class StreamServices(NamedTuple):
     lease: HubLease
     local_streams: LocalStreams
     sessions: Sessions
+    parked_keys: ParkedKeys
     commits: CursorCommitter
 
 
@@ -239,8 +241,8 @@ RESENT_MAX: Final = 100
 class ParkedKeyFilter:
     """Leaves events of parked keys out of one stream, and resends the parked events that an operator retries."""
 
-    def __init__(self, sessions: Sessions, subscription_id: str, session_id: str, batch_limit: int) -> None:
-        self._sessions = sessions
+    def __init__(self, parked_keys: ParkedKeys, subscription_id: str, session_id: str, batch_limit: int) -> None:
+        self._parked_keys = parked_keys
         self._subscription_id = subscription_id
         self._session_id = session_id
         self._limit = min(RESENT_MAX, batch_limit)
@@ -322,7 +324,7 @@ class ParkedKeyFilter:
                 offsets.setdefault(parked_id, []).append(offset)
         if not offsets:
             return kept, False
-        still = self._sessions.park_events(self._subscription_id, self._session_id, offsets)
+        still = self._parked_keys.park(self._subscription_id, self._session_id, offsets)
         return [keep and each not in still for keep, each in zip(kept, ids, strict=True)], len(still) < len(offsets)
 
     def resend(self, delivery: SubscriptionDelivery, clock: Callable[[], float]) -> Iterator[DeliveryBatch]:
@@ -333,7 +335,7 @@ class ParkedKeyFilter:
         """
         while parked := self.find_resendable(delivery):
             below = delivery.position(parked.place)
-            offsets, events = self._sessions.read_parked(self._subscription_id, parked, below, self._limit)
+            offsets, events = self._parked_keys.read_resendable(self._subscription_id, parked, below, self._limit)
             self._retried.remove(parked)
             if events and not delivery.is_withdrawn(parked.place):
                 yield delivery.resend(parked.place, ParkedSpan(parked.id, offsets[-1]), events, offsets, clock())
@@ -388,7 +390,7 @@ class ConsumerStream:
         self._delivery = SubscriptionDelivery(rules, clock())
         self._rules = rules
         self._ends = PartitionEnds(services.store, services.watch, self._wake_sender)
-        self._parked = ParkedKeyFilter(services.sessions, self.subscription_id, self.session_id, rules.batch_limit)
+        self._parked = ParkedKeyFilter(services.parked_keys, self.subscription_id, self.session_id, rules.batch_limit)
         self._extensions = opened.session.extensions
         self._epochs = {slot.place[0]: slot.epoch for slot in opened.slots}
         self._delivery.set_final_position(opened.slots[0].place, opened.slots[0].offset)

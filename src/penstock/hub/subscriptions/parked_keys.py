@@ -1,10 +1,10 @@
-"""Lists, retries and skips the parked keys of subscriptions, for operators.
+"""Keeps the parked keys of subscriptions: streams add and resend their events, operators list, retry and skip them.
 
 A key is parked after an event of it could not be processed: see `poison_events`. Its later events wait behind that one.
 docs/decisions/parked-keys.md gives the reasons.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import count
 from typing import Final
 
@@ -94,6 +94,52 @@ class ParkedKeys:
             tx.groups.put(id, [slot._replace(offset=position).position], self._clock(), [change])
             tx.subscriptions.revise(id)
         self._notify_changed(id)
+
+    def park(self, id: str, session_id: str, offsets: Mapping[int, Sequence[int]]) -> Collection[int]:
+        """Park events behind earlier ones of their keys, by the ids of parked keys; return the ids still parked.
+
+        Events of the other keys are to be sent. If the session has lost a partition, its events are not parked: the
+        new owner may have sent them since.
+        """
+        with self._store.write() as tx:
+            tx.subscriptions.find(id, lock=True)
+            own = {slot.place: slot.offset for slot in tx.subscriptions.list_slots(id) if slot.owner == session_id}
+            waiting = {
+                each.id: each.place for each in tx.subscriptions.list_parked(id, counted=False) if each.id in offsets
+            }
+            tx.subscriptions.add_parked(
+                {
+                    each: [offset for offset in offsets[each] if offset >= own[place]]
+                    for each, place in waiting.items()
+                    if place in own
+                }
+            )
+        return waiting.keys()
+
+    def read_resendable(
+        self, id: str, parked: StoredParkedKey, below: int, limit: int
+    ) -> tuple[Sequence[int], Sequence[bytes]]:
+        """Return the offsets and data of a parked key's first events *below* an offset, as far as the log has them.
+
+        If retention has removed all of them, they are acknowledged.
+        """
+        name, number = parked.place
+        after = parked.first - 1
+        with self._store.read() as tx:
+            partition_id = tx.registry.get(name).partition_ids[number]
+            while offsets := [
+                at for at in tx.subscriptions.list_parked_offsets(parked.id, after=after, limit=limit) if at < below
+            ]:
+                columns = {offset: tx.log.read_columns(partition_id, offset, offset + 1) for offset in offsets}
+                kept = {offset: each.data for offset, each in columns.items() if each.rows}
+                if kept:
+                    return list(kept), list(kept.values())
+                after = offsets[-1]
+        with self._store.write() as tx:
+            tx.subscriptions.find(id, lock=True)
+            tx.subscriptions.acknowledge_parked({parked.id: after})
+            tx.subscriptions.revise(id)
+        return (), ()
 
     def _lock(self, tx: Tx, id: str, parked_id: int | None) -> Collection[StoredParkedKey]:
         """Lock a subscription, and return one of its parked keys, or all."""

@@ -233,7 +233,7 @@ class Sessions:
                 return
             now = tx.now()
             own = [slot for slot in tx.subscriptions.list_slots(id) if slot.owner == session_id]
-            session = next((each for each in tx.subscriptions.list_sessions(id) if each.id == session_id), None)
+            session = _find_session(tx, id, session_id)
             if session is None or (session.holds_until and own and all(slot.sent is not None for slot in own)):
                 return  # The session has ended before.
             left = {slot.place for slot in own if end.sent.get(slot.place, 0) > slot.offset}
@@ -286,7 +286,7 @@ class Sessions:
         with self._store.write() as tx:
             get_subscription(tx, id, lock=True)
             now = tx.now()
-            session = next((each for each in tx.subscriptions.list_sessions(id) if each.id == session_id), None)
+            session = _find_session(tx, id, session_id)
             if session is None or not can_commit(session, now):
                 raise StreamNotFound(stream=session_id)
             if session.holds_until is None:
@@ -315,7 +315,7 @@ class Sessions:
         with self._store.write() as tx:
             subscription = get_subscription(tx, id, lock=True)
             now = tx.now()
-            session = next((each for each in tx.subscriptions.list_sessions(id) if each.id == session_id), None)
+            session = _find_session(tx, id, session_id)
             if session is None:
                 raise StreamNotFound(stream=session_id)
             slots = tx.subscriptions.list_slots(id)
@@ -331,52 +331,6 @@ class Sessions:
                 tx.subscriptions.delete_sessions([session_id])
             self.rebalance(tx, subscription, now)
         return True
-
-    def park_events(self, id: str, session_id: str, offsets: Mapping[int, Sequence[int]]) -> Collection[int]:
-        """Park events behind earlier ones of their keys, by the ids of parked keys; return the ids still parked.
-
-        Events of the other keys are to be sent. If the session has lost a partition, its events are not parked: the
-        new owner may have sent them since.
-        """
-        with self._store.write() as tx:
-            tx.subscriptions.find(id, lock=True)
-            own = {slot.place: slot.offset for slot in tx.subscriptions.list_slots(id) if slot.owner == session_id}
-            waiting = {
-                each.id: each.place for each in tx.subscriptions.list_parked(id, counted=False) if each.id in offsets
-            }
-            tx.subscriptions.add_parked(
-                {
-                    each: [offset for offset in offsets[each] if offset >= own[place]]
-                    for each, place in waiting.items()
-                    if place in own
-                }
-            )
-        return waiting.keys()
-
-    def read_parked(
-        self, id: str, parked: StoredParkedKey, below: int, limit: int
-    ) -> tuple[Sequence[int], Sequence[bytes]]:
-        """Return the offsets and data of a parked key's first events *below* an offset, as far as the log has them.
-
-        If retention has removed all of them, they are acknowledged.
-        """
-        name, number = parked.place
-        after = parked.first - 1
-        with self._store.read() as tx:
-            partition_id = tx.registry.get(name).partition_ids[number]
-            while offsets := [
-                at for at in tx.subscriptions.list_parked_offsets(parked.id, after=after, limit=limit) if at < below
-            ]:
-                columns = {offset: tx.log.read_columns(partition_id, offset, offset + 1) for offset in offsets}
-                found = {offset: each.data for offset, each in columns.items() if each.rows}
-                if found:
-                    return list(found), list(found.values())
-                after = offsets[-1]
-        with self._store.write() as tx:
-            tx.subscriptions.find(id, lock=True)
-            tx.subscriptions.acknowledge_parked({parked.id: after})
-            tx.subscriptions.revise(id)
-        return (), ()
 
     def sweep(self, ids: Collection[str]) -> None:
         """Reassign the partitions of expired sessions of these subscriptions.
@@ -444,6 +398,10 @@ class Sessions:
             new = slot._replace(owner=owner, heir=None, sent=None)
             assigned.append(self._poison_events.start_slot(tx, subscription, new, sessions[owner]) if owner else new)
         tx.subscriptions.put_slots(subscription.id, assigned)
+
+
+def _find_session(tx: Tx, id: str, session_id: str) -> StoredSession | None:
+    return next((each for each in tx.subscriptions.list_sessions(id) if each.id == session_id), None)
 
 
 def check_partitions(places: Collection[FeedPartition], wanted: Collection[FeedPartition]) -> None:

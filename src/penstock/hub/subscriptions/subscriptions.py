@@ -72,10 +72,13 @@ class Subscriptions:
             self.local_streams.notify_committed,
             strict=limits.strict,
         )
-        services = StreamServices(store, reader, watch, self.lease, self.local_streams, self.sessions, self.commits)
-        self.streams = Streams(services)
         self.resets = CursorResets(store, clock, self.local_streams.notify_changed)
         self.parked_keys = ParkedKeys(store, clock, self.local_streams.notify_changed)
+        self.streams = Streams(
+            StreamServices(
+                store, reader, watch, self.lease, self.local_streams, self.sessions, self.parked_keys, self.commits
+            )
+        )
 
     def find_same(self, definition: Definition) -> StoredSubscription | None:
         """Return the subscription with the identity of a definition, or None."""

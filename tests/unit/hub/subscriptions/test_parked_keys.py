@@ -90,7 +90,7 @@ def commit(hub: Played, stream: ConsumerStream, position: int, *, is_trusted: bo
 
 
 def retry(hub: Played, sub: str) -> None:
-    ParkedKeys(hub.store, VirtualClock(), lambda _: None).retry(sub)
+    hub.parked_keys.retry(sub)
     hub.local_streams.notify_changed(sub)
 
 

@@ -37,6 +37,7 @@ from tests.unit.hub.subscribing import (
     lose_hub,
     move,
     open_stream,
+    parked_keys_of,
     read_offsets,
     read_owners,
     read_slots,
@@ -473,11 +474,11 @@ def test_unknown_subscription_or_stream_is_not_found(
         act(sessions, sub)
 
 
-def test_streams_of_a_deleted_subscription_end_in_silence(sessions: Sessions) -> None:
+def test_streams_of_a_deleted_subscription_end_in_silence(store: Store, sessions: Sessions) -> None:
     sessions.end("nobody", "x", an_end(p0=7))
     sessions.hand_over("nobody", "x", [P])
 
-    assert sessions.park_events("nobody", "x", {}) == set()
+    assert parked_keys_of(store).park("nobody", "x", {}) == set()
 
 
 def test_only_the_owner_sets_events_ahead_of_the_position_aside(store: Store, sub: str, sessions: Sessions) -> None:
@@ -487,8 +488,9 @@ def test_only_the_owner_sets_events_ahead_of_the_position_aside(store: Store, su
         [parked] = tx.subscriptions.list_parked(sub)
     move(store, sub, p0=5)
 
-    assert set(sessions.park_events(sub, own, {parked.id: [4, 6], parked.id + 1: [7]})) == {parked.id}
-    assert set(sessions.park_events(sub, "a former owner", {parked.id: [8]})) == {parked.id}
+    parked_keys = parked_keys_of(store)
+    assert set(parked_keys.park(sub, own, {parked.id: [4, 6], parked.id + 1: [7]})) == {parked.id}
+    assert set(parked_keys.park(sub, "a former owner", {parked.id: [8]})) == {parked.id}
 
     with store.read() as tx:
         assert tx.subscriptions.list_parked_offsets(parked.id, after=-1, limit=9) == [3, 6]
