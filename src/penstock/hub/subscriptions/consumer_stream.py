@@ -99,7 +99,7 @@ class LeaseGuard:
 
     @property
     def is_certain(self) -> bool:
-        """Whether the stream may deliver what it has read: the lease is valid, and was so since the last snapshot."""
+        """True if the stream may deliver its chunks: the lease is valid, and has not lapsed since the last snapshot."""
         return self._services.lease.is_valid and self._services.lease.lapses == self._lapses
 
     def is_stopping(self) -> bool:
@@ -271,7 +271,7 @@ class ParkedKeyFilter:
 
     @property
     def has_retries(self) -> bool:
-        """Whether there are parked events to resend."""
+        """True if there are parked events to resend."""
         return bool(self._retried)
 
     def find_resendable(self, delivery: SubscriptionDelivery) -> StoredParkedKey | None:
@@ -290,7 +290,7 @@ class ParkedKeyFilter:
     def read_filtered(
         self, reads: Reads, place: FeedPartition, reading: Reading, *, timed: bool
     ) -> tuple[EventChunk | None, bool]:
-        """Read the next chunk without the events of parked keys; None at the end of what there is to read.
+        """Read the next chunk without the events of parked keys; None at the end of the range.
 
         The second value says whether a key is parked no longer: see `filter`.
 
@@ -437,7 +437,7 @@ class ConsumerStream:
 
     @property
     def is_over(self) -> bool:
-        """Whether the stream has ended."""
+        """True once the stream has ended."""
         return self._delivery.reason is not None
 
     @property
@@ -476,7 +476,7 @@ class ConsumerStream:
 
     @property
     def has_work(self) -> bool:
-        """Whether the next step has something to do; False while the lease has expired."""
+        """True if the next step has something to do; False while the lease has expired."""
         if not self._services.lease.is_valid:
             return False
         self._ends.refresh()
@@ -584,7 +584,7 @@ class ConsumerStream:
 
     @property
     def _is_outdated(self) -> bool:
-        """Whether the stream has to take a snapshot before it sends more: sending may have taken long."""
+        """True if the stream has to take a snapshot before it sends more: sending may have taken long."""
         is_late = self._is_stale and self._clock() - self._heard_at > PAUSE_SECONDS
         return self.is_over or is_late or not self._guard.is_certain
 

@@ -78,12 +78,12 @@ class HubLease:
 
     @property
     def is_valid(self) -> bool:
-        """Whether the lease is valid now."""
+        """True while the lease is valid."""
         return self._monotonic() < self._valid_until
 
     @property
     def outlasts_renewal(self) -> bool:
-        """Whether the lease stays valid until its next renewal. Nobody renews it while there are no streams."""
+        """True if the lease stays valid until its next renewal. Without streams there are no renewals."""
         return self._monotonic() + 2 * RENEW_INTERVAL < self._valid_until
 
     def renew(self) -> None:

@@ -134,7 +134,7 @@ class OpenedSession(NamedTuple):
 
 
 class SessionEnd(NamedTuple):
-    """What a stream had sent when it ended, and for how long its session may still commit that."""
+    """The progress of a stream at its end, and for how long its session may still commit."""
 
     sent: Mapping[FeedPartition, int]
     """The offset after the last event sent, for each partition that is not committed up to there."""
