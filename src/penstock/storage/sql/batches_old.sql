@@ -1,4 +1,4 @@
--- Forget some batches that are published, but for the newest :kept of each producer group.
+-- Delete some published batches, but keep the newest :kept of each producer group.
 DELETE FROM penstock_batch
 WHERE id IN (SELECT b.id FROM penstock_batch AS b
              WHERE b.done = b.chunks

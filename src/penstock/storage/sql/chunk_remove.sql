@@ -1,2 +1,2 @@
--- Forget a chunk.
+-- Delete a chunk.
 DELETE FROM penstock_chunk WHERE upload_id = ? AND number = ?

@@ -1,4 +1,4 @@
--- The first chunks of a batch that are not published yet, without what they hold.
+-- Select the first unpublished chunks of a batch, without their events.
 SELECT c.upload_id, c.number, c.events
 FROM penstock_upload AS u
 JOIN penstock_chunk AS c ON c.upload_id = u.id

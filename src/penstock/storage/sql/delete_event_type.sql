@@ -1,2 +1,2 @@
--- Forget an event type whose partitions were dropped.
+-- Delete an event type whose partitions were dropped.
 DELETE FROM penstock_event_type WHERE name = :name

@@ -1,2 +1,2 @@
--- Forget a group, and with it its positions and its history.
+-- Delete a group with its positions and its history.
 DELETE FROM penstock_group WHERE name = :name

@@ -1,3 +1,3 @@
--- Forget hubs that were not seen for long and of which no stream is known.
+-- Delete hubs without a heartbeat since :before that have no sessions.
 DELETE FROM penstock_hub
 WHERE seen_at < :before AND NOT EXISTS (SELECT 1 FROM penstock_session WHERE hub_id = penstock_hub.id)

@@ -1,3 +1,3 @@
--- Record a batch of a producer.
+-- Insert a stored batch of a producer.
 INSERT INTO penstock_produced (producer_id, epoch, number, events, "offset", appended_at, digests)
 VALUES (?, ?, ?, ?, ?, ?, ?)

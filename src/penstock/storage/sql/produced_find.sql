@@ -1,4 +1,4 @@
--- The batches of an epoch of a producer that hold any of the numbers from :first up to :stop.
+-- Select the batches of an epoch of a producer that hold any of the numbers from :first to before :stop.
 SELECT number, "offset", digests
 FROM penstock_produced
 WHERE producer_id = :producer_id AND epoch = :epoch AND number < :stop

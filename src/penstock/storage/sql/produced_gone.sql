@@ -1,5 +1,5 @@
--- Some of the batches that need not be known any more: of producers that have expired or whose partition was dropped, and
--- those whose events are gone, the oldest first, but for the newest :kept of each producer.
+-- Select some batches that no repeat needs, oldest first: those of expired producers and of dropped partitions, and
+-- those whose events were removed, except the newest :kept of each producer.
 SELECT b.producer_id, b.epoch, b.number
 FROM penstock_producer AS r
 JOIN penstock_partition AS p ON p.id = r.partition_id

@@ -1,4 +1,4 @@
--- How many batches of an epoch of a producer are stored, and where they begin and end.
+-- Select how many batches of an epoch of a producer are stored, and where they begin and end.
 SELECT count(*), min(number),
        (SELECT number + events FROM penstock_produced
         WHERE producer_id = :producer_id AND epoch = :epoch ORDER BY number DESC LIMIT 1),

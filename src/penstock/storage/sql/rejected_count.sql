@@ -1,2 +1,2 @@
--- How many rows were rejected, counted no further than to :limit.
+-- Count the rejected rows, up to :limit.
 SELECT count(*) FROM (SELECT 1 FROM penstock_rejected LIMIT :limit) AS counted

@@ -1,3 +1,3 @@
--- Give every name an epoch that no cursor has seen, however often its feed was made anew after the backup was taken; and
--- through the empty name those too that were made after it, of which the backup knows nothing.
+-- Give every name an epoch that no cursor has seen, however often its feed was created again after the backup. The
+-- empty name does so for names that were created after it, which the backup does not have.
 UPDATE penstock_epoch SET epoch = epoch + 16

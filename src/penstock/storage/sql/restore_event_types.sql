@@ -1,3 +1,3 @@
--- Take the epochs over into the feeds that there are.
+-- Copy the epochs into the event types.
 UPDATE penstock_event_type
 SET epoch = (SELECT epoch FROM penstock_epoch WHERE penstock_epoch.name = penstock_event_type.name), revision = revision + 1

@@ -1,4 +1,4 @@
--- The streams of a subscription, and when the hub of each was last seen.
+-- Select the sessions of a subscription, with the last heartbeat of their hubs.
 SELECT s.id, s.subscription, s.hub_id, s.wants, s.batch_limit, s.commit_ms, s.secret, s.opened_at, s.extensions, s.holds_until,
        coalesce(h.seen_at, 0)
 FROM penstock_session AS s

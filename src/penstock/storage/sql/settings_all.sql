@@ -1,2 +1,2 @@
--- Every setting.
+-- Select all settings.
 SELECT kind, name, value FROM penstock_setting

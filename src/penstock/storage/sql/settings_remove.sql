@@ -1,2 +1,2 @@
--- Forget a setting.
+-- Delete a setting.
 DELETE FROM penstock_setting WHERE kind = :kind AND name = :name

@@ -1,4 +1,4 @@
--- Record whose a partition is, and what has become of it.
+-- Insert or replace the owner and the state of a partition of a subscription.
 INSERT INTO penstock_slot (subscription, event_type, "partition", owner, heir, sent, failed, single_until)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (subscription, event_type, "partition")

@@ -1,2 +1,2 @@
--- The subscription of an id.
+-- Select a subscription by its id.
 SELECT id, definition, created_at, updated_at, revision, resetting_until FROM penstock_subscription WHERE id = :id

@@ -1,2 +1,2 @@
--- Have a subscription read an event type.
+-- Record that a subscription reads an event type.
 INSERT INTO penstock_subscription_source (subscription, event_type_id) VALUES (?, ?)

@@ -1,2 +1,2 @@
--- Record what a subscription is, and the deadline for its streams to end for a reset.
+-- Record the definition of a subscription and its reset deadline.
 UPDATE penstock_subscription SET definition = :definition, updated_at = :at, resetting_until = :until WHERE id = :id

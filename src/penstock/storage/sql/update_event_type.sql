@@ -1,4 +1,4 @@
--- Let the event type :id be defined anew; whoever publishes by the old definition notices by its revision.
+-- Replace the definition of the event type :id; publishers with the old definition detect it by the revision.
 UPDATE penstock_event_type
 SET category = :category, definition = :definition, fingerprint = :fingerprint, revision = revision + 1,
     updated_at = :at

@@ -1,4 +1,4 @@
--- The upload :name.
+-- Select the upload :name.
 SELECT u.id, u.batch_id
 FROM penstock_upload AS u
 JOIN penstock_event_type AS e ON e.id = u.event_type_id

@@ -1,2 +1,2 @@
--- Note that an upload goes on, unless it is of a batch or nobody's.
+-- Record that an upload continues, unless it is part of a batch or was dropped.
 UPDATE penstock_upload SET updated_at = :at WHERE id = :id AND batch_id IS NULL AND event_type_id IS NOT NULL

@@ -1,2 +1,2 @@
--- Forget the uploads of a batch, all of whose chunks are published.
+-- Delete the uploads of a batch whose chunks are all published.
 DELETE FROM penstock_upload WHERE batch_id = :batch_id

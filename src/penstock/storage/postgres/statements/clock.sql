@@ -1,2 +1,2 @@
--- What time it is: microseconds since 1970.
+-- Select the time: microseconds since 1970.
 SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint

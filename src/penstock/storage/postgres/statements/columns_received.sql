@@ -1,5 +1,5 @@
--- When the events of a range came, told once for all that share a time: it never goes back, so they are neighbours;
--- and how many events there are.
+-- Select when the events of a range were received, once for neighbours that share a time (it never goes back), and
+-- their number.
 SELECT sum(rows)::bigint, convert_to(string_agg(ends::text, chr(10) ORDER BY received_at), 'UTF8'),
        convert_to(string_agg(received_at::text, chr(10) ORDER BY received_at), 'UTF8')
 FROM (SELECT count(*) AS rows, max("offset") + 1 - :start AS ends, received_at FROM penstock_event

@@ -1,5 +1,5 @@
--- Forget every group's place in a source that is gone. Those places were locked before; one that was first stored since then
--- and that somebody holds is left out, or the two would wait for each other: it is of a feed that is gone, and says so.
+-- Delete all positions in a dropped source. They were locked before. Skip a position that was first stored since then
+-- and is locked, or the transactions would deadlock; it belongs to a dropped feed and says so.
 DELETE FROM penstock_position AS p
 USING (SELECT "group", slice, tranche FROM penstock_position
        WHERE source = :source FOR UPDATE SKIP LOCKED) AS free

@@ -1,4 +1,5 @@
--- Take the partitions from the event type :name, and lift their floors above all that they hold, so that it may go.
+-- Detach the partitions of the event type :name, and lift their floors above all their events, so that it can be
+-- deleted.
 UPDATE penstock_partition AS p
 SET event_type_id = NULL,
     floor = greatest(floor, coalesce((SELECT max("offset") + 1 FROM penstock_event WHERE partition_id = p.id), 0))

@@ -1,2 +1,2 @@
--- Hold a group, so that nobody locks or forgets it while positions are stored. What it is.
+-- Select the kind of a group, and keep others from locking or deleting it while positions are stored.
 SELECT kind FROM penstock_group WHERE name = :name FOR KEY SHARE

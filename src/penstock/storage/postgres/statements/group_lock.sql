@@ -1,2 +1,2 @@
--- Lock a group: whoever stores positions of it waits. What it is.
+-- Select the kind of a group, and lock it: transactions that store its positions wait.
 SELECT kind FROM penstock_group WHERE name = :name FOR UPDATE

@@ -1,2 +1,2 @@
--- Keep appends and drops away from every event type, in the order that they keep to: an UPDATE has none of its own.
+-- Keep appends and drops away from all event types, in the order of appends; an UPDATE has no order.
 SELECT id FROM penstock_event_type ORDER BY id FOR UPDATE

@@ -1,3 +1,3 @@
--- Lock every group's places in a source, in the order in which they are stored: a DELETE has none of its own.
+-- Lock all positions in a source in the order in which they are stored; a DELETE has no order.
 SELECT tranche FROM penstock_position WHERE source = :source
 ORDER BY "group" COLLATE "C", slice COLLATE "C", tranche FOR UPDATE

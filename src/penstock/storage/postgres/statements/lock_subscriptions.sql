@@ -1,2 +1,2 @@
--- Keep away whoever moves a subscription, in the order in which several are locked: an UPDATE has none of its own.
+-- Lock all subscriptions in the order in which transactions lock several; an UPDATE has no order.
 SELECT id FROM penstock_subscription ORDER BY id COLLATE "C" FOR UPDATE

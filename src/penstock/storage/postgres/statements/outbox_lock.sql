@@ -1,2 +1,2 @@
--- Keep other movers away from one event type until the transaction ends.
+-- Keep other transactions from moving rows of one event type until this one ends.
 SELECT pg_advisory_xact_lock(:class, hashtext(:name))

@@ -1,5 +1,5 @@
--- Forget producers that expired before :before, and those of dropped partitions, once none of their batches is left. Those
--- that somebody holds are left for another time: to wait for them here, in the order in which they lie, could be in a circle.
+-- Delete producers that expired before :before, and those of dropped partitions, if they have no stored batches. Skip
+-- locked ones: waiting for them in the order of the table could deadlock.
 DELETE FROM penstock_producer
 WHERE id IN (SELECT r.id FROM penstock_producer AS r
              WHERE (r.is_expired AND r.updated_at < :before

@@ -1,4 +1,4 @@
--- Forget the first dropped partition that holds nothing any more, producers neither.
+-- Delete the first dropped partition that has neither events nor producers.
 DELETE FROM penstock_partition
 WHERE id = (SELECT p.id FROM penstock_partition AS p
             WHERE p.event_type_id IS NULL AND NOT EXISTS (SELECT 1 FROM penstock_event AS e WHERE e.partition_id = p.id)

@@ -1,4 +1,4 @@
--- How many bytes a range has, found without reading what is stored out of line.
+-- Select the size of a range in bytes, without reading values stored out of line.
 SELECT coalesce(sum(octet_length(data) + coalesce(octet_length(key), 0) + coalesce(octet_length(kind), 0)
                     + coalesce(octet_length(headers), 0)), 0)::bigint
 FROM penstock_event

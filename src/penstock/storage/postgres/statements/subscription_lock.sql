@@ -1,2 +1,2 @@
--- The subscription of an id, locked.
+-- Select a subscription by its id, and lock it.
 SELECT id, definition, created_at, updated_at, revision, resetting_until FROM penstock_subscription WHERE id = :id FOR UPDATE

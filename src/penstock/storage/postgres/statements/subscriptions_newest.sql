@@ -1,4 +1,4 @@
--- Subscriptions that are looked for, the newest first.
+-- Select the subscriptions of a search, newest first.
 SELECT id, definition, created_at, updated_at, revision, resetting_until FROM penstock_subscription AS s
 WHERE (:owner::text IS NULL OR s.owning_application = :owner)
   AND (json_array_length(:event_types::json) = 0

@@ -1,4 +1,4 @@
--- The keys of a range alone, as `columns_sparse` tells them.
+-- Select the keys of a range, joined as in `columns_sparse`.
 SELECT count(*), CAST(group_concat(ifnull(key, ''), '
 ') AS BLOB)
 FROM penstock_event

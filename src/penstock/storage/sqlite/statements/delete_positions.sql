@@ -1,2 +1,2 @@
--- Forget every group's place in a source that is gone.
+-- Delete all positions in a dropped source.
 DELETE FROM penstock_position WHERE source = :source

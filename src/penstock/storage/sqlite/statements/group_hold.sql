@@ -1,2 +1,2 @@
--- What a group is: the transaction has the whole file already.
+-- Select the kind of a group; a write transaction has locked the whole file.
 SELECT kind FROM penstock_group WHERE name = :name

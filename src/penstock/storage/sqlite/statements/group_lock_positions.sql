@@ -1,2 +1,2 @@
--- Nothing is to be locked: the transaction has the whole file already.
+-- Lock nothing: a write transaction has locked the whole file.
 SELECT 1 WHERE :name IS NULL

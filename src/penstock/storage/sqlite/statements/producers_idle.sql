@@ -1,4 +1,4 @@
--- Some of the producers of which nothing was heard since :since, neither pinned nor expired.
+-- Select some producers idle since :since that are neither pinned nor expired.
 SELECT r.partition_id, r.name, r.id, r.epoch, r.begins, r.previous_epoch, r.previous_next, r.previous_last_offset,
        r.claim_id, r.is_pinned, r.is_expired, r.updated_at, b.number + b.events, b."offset" + b.events - 1, b.appended_at
 FROM penstock_producer AS r

@@ -1,4 +1,5 @@
--- Those of these subscriptions (a JSON array) with a stream whose time is over, or whose hub was not seen for too long.
+-- Select those of the subscriptions :ids (a JSON array) with a session whose time is over, or whose hub sent no
+-- heartbeat for :lease.
 SELECT DISTINCT s.subscription
 FROM penstock_session AS s
 LEFT JOIN penstock_hub AS h ON h.id = s.hub_id

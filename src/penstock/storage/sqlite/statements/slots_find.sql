@@ -1,4 +1,4 @@
--- The partitions of a subscription, and how far it has come in each.
+-- Select the partitions of a subscription with their positions.
 SELECT s.event_type, s."partition", s.owner, s.heir, s.sent, s.failed, s.single_until, p.epoch, p."offset", p.updated_at
 FROM penstock_slot AS s
 JOIN penstock_position AS p
