@@ -68,7 +68,7 @@ async def put_chunk(request: Request) -> Response:
         except MalformedEvent as error:
             raise InvalidEvent(**error.fields) from None
         told = [wire.RejectedLine(each.line, each.reason) for each in rejected]
-        return json_response(wire.StoredChunk(number, kept.events, digest.hex(), told))
+        return json_response(wire.AcceptedChunk(number, kept.events, digest.hex(), told))
 
     return await state.run(added)
 

@@ -12,13 +12,13 @@ from penstock.errors import MalformedAnswer, UploadNotFound
 from penstock.spark.http import asked
 from penstock.spark.patience import patiently
 from penstock.wire.batches import (
+    AcceptedChunk,
     BatchStatus,
     BeginBatch,
     CompleteBatch,
     OpenedUpload,
     OpenUpload,
     PublishBatch,
-    StoredChunk,
     UploadPart,
 )
 from penstock.wire.log.zeroeventhub import NDJSON
@@ -73,7 +73,7 @@ class HubBatches:
         told = self._patiently(partial(asked, self._uploads(batch.event_type), msgspec.to_builtins(wanted)))
         return self._read(told, OpenedUpload).upload if "upload" in told else None
 
-    def put(self, event_type: str, upload: str, number: int, body: bytes, *, rejects: bool) -> StoredChunk:
+    def put(self, event_type: str, upload: str, number: int, body: bytes, *, rejects: bool) -> AcceptedChunk:
         """Hand in a chunk.
 
         Raises:
@@ -82,7 +82,7 @@ class HubBatches:
         """
         address = f"{self._uploads(event_type)}/{upload}/chunks/{number}{'?reject_invalid=true' if rejects else ''}"
         put = partial(asked, address, body, method="PUT", media_type=NDJSON)
-        return self._read(self._patiently(put), StoredChunk)
+        return self._read(self._patiently(put), AcceptedChunk)
 
     def publish(self, batch: BatchName, parts: Sequence[UploadPart]) -> BatchStatus:
         """Publish a batch, of *parts* unless it was begun before, and return it.

@@ -47,7 +47,7 @@ class RejectedLine(msgspec.Struct, frozen=True):
     reason: str
 
 
-class StoredChunk(msgspec.Struct, frozen=True):
+class AcceptedChunk(msgspec.Struct, frozen=True):
     """A chunk as it is stored."""
 
     chunk: int

@@ -13,7 +13,7 @@ from penstock.spark import upload as uploading
 from penstock.spark.publishing import BatchName
 from penstock.spark.rows import EventRows
 from penstock.spark.upload import chunks_of, upload
-from penstock.wire.batches import StoredChunk, UploadPart
+from penstock.wire.batches import AcceptedChunk, UploadPart
 
 BATCH = BatchName("a", "g", 7, "q")
 ROWS = EventRows(StructType().add("data", StringType()), "a", rejects=False)
@@ -32,12 +32,12 @@ class Hub:
         self.opened += 1
         return self.name
 
-    def put(self, event_type: str, name: str, number: int, body: bytes, *, rejects: bool) -> StoredChunk:
+    def put(self, event_type: str, name: str, number: int, body: bytes, *, rejects: bool) -> AcceptedChunk:
         assert (event_type, name, number) == ("a", "u", len(self.bodies))
         if self.refuses:
             raise self.refuses
         self.bodies.append(body)
-        return StoredChunk(number, body.count(b"\n") - rejects, digest(body).hex())
+        return AcceptedChunk(number, body.count(b"\n") - rejects, digest(body).hex())
 
 
 def digest(data: bytes) -> bytes:
