@@ -28,9 +28,16 @@ FIELDS: dict[str, Any] = {
     "n": 7,
     "detail_of": [1, {"a": "b"}],
 }
-COMPUTED = {"detail", "lost", "part", "partitions", "said", "stands"}
+COMPUTED = {"detail", "epoch_state", "lost", "partitions", "value_state", "where"}
 """Words of messages that are made from other fields."""
+CODES = [(kind, code) for kind in KINDS for code in (kind.code, *kind.cases)]
 each_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+each_code = pytest.mark.parametrize(("kind", "code"), CODES, ids=[code for _, code in CODES])
+
+
+def make(kind: type[PenstockError], code: str, *detail: str, **fields: Any) -> PenstockError:
+    """Return an error of the class with the code."""
+    return kind.of(code, *detail, **fields) if code in kind.cases else kind(*detail, **fields)
 
 
 def drawn() -> dict[str, str | None]:
@@ -52,19 +59,18 @@ def test_drawing_of_the_errors_equals_the_classes() -> None:
 
 
 def test_codes_are_different_and_in_kebab_case() -> None:
-    codes = [kind.code for kind in KINDS]
+    codes = [code for _, code in CODES]
     assert len(set(codes)) == len(codes)
     assert all(re.fullmatch(r"[a-z]+(-[a-z]+)*", code) for code in codes)
 
 
 def test_checkpoint_without_a_position_is_described() -> None:
     moved = errors.CheckpointMoved(group="mailer", tranche="order.placed/0", expected=None, found="1:1184")
-    left = "mailer: the checkpoint of 'order.placed/0' is at 1:1184; this processor has left it at no position yet"
+    left = "mailer: the checkpoint of 'order.placed/0' is at 1:1184; this processor has left it at no position"
     assert moved.detail == left
     gone = errors.CheckpointMoved(group="mailer", tranche="order.placed/0", expected=5, found=None)
     assert (
-        gone.detail
-        == "mailer: the checkpoint of 'order.placed/0' is at no position yet; this processor has left it at 5"
+        gone.detail == "mailer: the checkpoint of 'order.placed/0' is at no position; this processor has left it at 5"
     )
 
 
@@ -72,7 +78,7 @@ def test_reason_with_a_full_stop_is_quoted_with_one_full_stop() -> None:
     wrong = errors.BadOutcome(returned="'x'")
     error = errors.StreamExhausted(stream="A0", index=3, attempts=2, tag="BadOutcome", reason=str(wrong))
 
-    assert "skip_to return. Mend the handler and start again" in str(error)
+    assert "retry or skip_to. Correct the handler and start again" in str(error)
     assert ".." not in str(error)
 
 
@@ -106,9 +112,10 @@ def test_undeclared_field_is_no_attribute() -> None:
 
 @each_kind
 def test_message_is_made_of_declared_fields(kind: type[PenstockError]) -> None:
-    named = {name.removeprefix("at_") for _, name, _, _ in Formatter().parse(kind.message) if name}
+    for message in (kind.message, *(case.message for case in kind.cases.values())):
+        named = {name.removeprefix("at_") for _, name, _, _ in Formatter().parse(message) if name}
 
-    assert named - COMPUTED <= declared(kind)
+        assert named - COMPUTED <= declared(kind)
 
 
 def test_errors_are_raised_with_declared_fields() -> None:
@@ -137,50 +144,50 @@ def made(path: Path) -> Iterator[tuple[str, set[str]]]:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Call):
             of_errors = isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == "errors"
-            if isinstance(node.func, ast.Name) or of_errors:
-                yield ast.unparse(node.func).removeprefix("errors."), {each.arg for each in node.keywords if each.arg}
+            has_a_code = isinstance(node.func, ast.Attribute) and node.func.attr == "of"
+            if isinstance(node.func, ast.Name) or of_errors or has_a_code:
+                name = ast.unparse(node.func).removeprefix("errors.")
+                yield name.removesuffix(".of"), {each.arg for each in node.keywords if each.arg}
 
 
-@each_kind
-def test_error_survives_pickling_and_copying(kind: type[PenstockError]) -> None:
-    error = kind(**FIELDS)
+@each_code
+def test_error_survives_pickling_and_copying(kind: type[PenstockError], code: str) -> None:
+    error = make(kind, code, **FIELDS)
     for again in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
         assert type(again) is kind
-        assert (again.detail, again.fields, str(again)) == (error.detail, error.fields, str(error))
+        assert (again.code, again.detail, again.fields) == (code, error.detail, error.fields)
+        assert str(again) == str(error)
 
 
-@each_kind
-def test_error_survives_http(kind: type[PenstockError]) -> None:
-    error = kind(**FIELDS)
+@each_code
+def test_error_survives_http(kind: type[PenstockError], code: str) -> None:
+    error = make(kind, code, **FIELDS)
     answer = problem_response(error)
     assert answer.media_type == MEDIA_TYPE
     again = to_error(answer.status_code, bytes(answer.body))
     assert type(again) is kind or kind is ServerError  # That one speaks of an answer that was none of ours.
     if kind is not ServerError:
-        assert (again.detail, again.fields, again.retryable, again.hint) == (
-            error.detail,
-            error.fields,
-            kind.retryable,
-            kind.hint,
-        )
+        assert (again.code, again.detail, again.fields) == (code, error.detail, error.fields)
+        assert (again.retryable, again.hint) == (kind.retryable, error.hint)
 
 
-@each_kind
-def test_error_without_its_fields_has_a_text(kind: type[PenstockError]) -> None:
-    assert str(kind())
-    assert str(kind("in other words")).startswith("in other words")
+@each_code
+def test_error_without_its_fields_has_a_text(kind: type[PenstockError], code: str) -> None:
+    assert str(make(kind, code))
+    assert str(make(kind, code, "in other words")).startswith("in other words")
 
 
 @each_kind
 def test_the_message_ends_without_a_stop_and_the_hint_with_one(kind: type[PenstockError]) -> None:
-    assert not kind.message.endswith(".")
-    assert kind.hint is None or kind.hint.endswith((".", "`"))
+    for message, hint in ((kind.message, kind.hint), *kind.cases.values()):
+        assert not message.endswith(".")
+        assert hint is None or hint.endswith((".", "`"))
 
 
-@each_kind
-def test_retryable_error_is_answered_503_with_retry_after(kind: type[PenstockError]) -> None:
-    answer = problem_response(kind())
-    assert answer.status_code == status_of(kind())
+@each_code
+def test_retryable_error_is_answered_503_with_retry_after(kind: type[PenstockError], code: str) -> None:
+    answer = problem_response(make(kind, code))
+    assert answer.status_code == status_of(make(kind, code))
     assert 400 <= answer.status_code <= 599
     if kind.retryable:
         assert answer.status_code == 503
@@ -195,7 +202,7 @@ def test_retry_after_of_an_error_is_sent() -> None:
 def test_list_of_texts_is_joined_in_the_message() -> None:
     told = errors.GuidelinesBroken(event_type="a", broken=['it\'s "so"', "line\nbreak \x1b"])
 
-    assert told.detail == "'a' does not keep the event guidelines: it's \"so\"; line\\nbreak \\x1b"
+    assert told.detail == "event type 'a' breaks the event guidelines: it's \"so\"; line\\nbreak \\x1b"
     assert told.broken == ['it\'s "so"', "line\nbreak \x1b"]
 
 

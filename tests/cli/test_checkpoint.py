@@ -205,10 +205,10 @@ def test_parked_streams_are_shown_retried_and_dropped(penstock: Command, databas
         "order.placed-7", "order.placed-8",
     ]  # fmt: skip
     unknown = penstock("checkpoint", "drop", "mailer", "nobody", "--database", database, "-y")
-    assert (unknown.status, "'mailer' has parked no stream 'nobody'" in unknown.err) == (1, True)
+    assert (unknown.status, "processor 'mailer' has no parked stream 'nobody'" in unknown.err) == (1, True)
     for command in (("retry", "mailer", "PLACED"), ("drop", "mailer", "PLACED", "-y")):
         shown = penstock("checkpoint", *command, "--database", database)
-        asks = "has parked no stream 'PLACED'; did you mean 'order.placed-7' or 'order.placed-8'?"
+        asks = "has no parked stream 'PLACED'; did you mean 'order.placed-7' or 'order.placed-8'?"
         assert (shown.status, asks in " ".join(shown.err.split())) == (1, True)
     assert penstock("checkpoint", "parked", "ledger", "--database", database).out == "ledger has parked nothing.\n"
     assert penstock("checkpoint", "retry", "mailer", "--database", database).status == 2
@@ -223,7 +223,7 @@ def test_forget_asks_first(penstock: Command, database: str) -> None:
     assert forgotten.json == {"processor": "mailer", "deleted_positions": 2}
     assert positions(database) == {}
     gone = penstock("checkpoint", "show", "mailer", "--database", database)
-    assert (gone.status, gone.err.splitlines()[0]) == (1, "penstock: no position is kept for 'mailer'")
+    assert (gone.status, gone.err.splitlines()[0]) == (1, "penstock: no position is stored for processor 'mailer'")
 
 
 def test_missing_database_and_missing_tables_are_reported(penstock: Command, tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_file_that_is_no_database_and_tables_of_another_shape_are_reported(
     with closing(sqlite3.connect(tmp_path / "shop.db")) as connection:
         connection.execute("CREATE TABLE penstock_checkpoints (processor TEXT, pos TEXT)")
     other = penstock("checkpoint", *command, "--database", f"sqlite:///{tmp_path}/shop.db")
-    assert (other.status, "has not the columns owner; position; tranche; updated_at" in other.err) == (1, True)
+    assert (other.status, "lacks the columns owner; position; tranche; updated_at" in other.err) == (1, True)
 
 
 @pytest.fixture
@@ -448,8 +448,8 @@ def test_processors_of_a_hub_have_gap_and_lag_and_other_groups_are_left_alone(
     )
     assert checkpoints.positions() == {}
     assert penstock("checkpoint", "show", checkpoints.name, "--url", hub.url).err.splitlines() == [
-        f"penstock: no position is kept for '{checkpoints.name}'",
-        "  penstock checkpoint list shows those that a hub keeps, and with --database those in a database.",
+        f"penstock: no position is stored for processor '{checkpoints.name}'",
+        "  `penstock checkpoint list` shows the processors of a hub, and with --database those of a database.",
     ]
 
 

@@ -269,7 +269,7 @@ def test_nakadi_strict_hub_is_understood_and_its_limits_are_kept(sqlite_url: str
     assert (beyond.status, beyond.out) == (1, "")
     assert "  sales.many: partition_count must be a whole number from 1 to 8, not 9\n" in beyond.err
     assert "  clicks: partition_count must be from 1, which there are, to 8, not 9\n" in beyond.err
-    switched = "this hub does not do that: its feature disable_event_type_creation is switched on"
+    switched = "this hub does not allow this operation: feature disable_event_type_creation is on"
     assert (off.status, off.out) == (1, f"sales.orders would be created\n  the hub would refuse it: {switched}\n")
 
 
@@ -319,7 +319,7 @@ def test_refusal_in_the_middle_names_the_finished_and_the_untried_event_types(
 
     assert shown(hub, name_in(clicks))["labels"] == {"team": "a"}
     assert (done.status, nothing.status) == (1, 1)
-    assert f"penstock: {name_in(orders)}: this hub does not do that" in done.err
+    assert f"penstock: {name_in(orders)}: this hub does not allow this operation" in done.err
     untried = "rest-0, rest-1, rest-2, rest-3, rest-4 and 2 more"
     assert f"  Done before it: {name_in(clicks)}. Not tried: {untried}.\n" in done.err
     assert "  Done before it: nothing. Not tried: clicks.\n" in nothing.err

@@ -130,7 +130,7 @@ def test_demo_reports_why_its_hub_did_not_start(penstock: Command) -> None:
     cause, advice = failed.err.splitlines()[-2:]
     assert failed.status == 1
     assert cause.startswith("penstock: the hub on sqlite:///demo/penstock.db did not start: ")
-    assert "newer than the 6 that this Penstock knows" in cause
+    assert "newer than 6, the newest that this Penstock knows" in cause
     assert advice == f"  Its log is in {Path('demo')}/hub.log."
 
 

@@ -253,7 +253,7 @@ def test_advice_after_a_broken_connection_leads_to_each_event_once(
 
     assert failed.status == 1
     cause, certain, advice = failed.err.splitlines()
-    unknown = "penstock: it is not known whether this was carried out: the connection to http://127.0.0.1:"
+    unknown = "penstock: it is unknown whether the request was carried out: the connection to http://127.0.0.1:"
     assert cause.startswith(unknown)
     assert certain == (
         "  6 events are stored for certain. The next 3 events (lines 8 to 10 of orders.ndjson) were sent together, and "

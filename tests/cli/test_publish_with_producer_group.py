@@ -100,9 +100,12 @@ def test_other_input_for_the_same_group_is_refused_before_anything_is_stored(
     refused = at_hub("publish", orders, write(at_hub, events, "other.ndjson"), *GROUP)
 
     assert refused.status == 1
-    assert f"penstock: this is not what 'nightly' has published to '{orders}', partition " in refused.err
+    assert (
+        f"penstock: the replay differs from the events that 'nightly' has published to '{orders}', partition "
+        in refused.err
+    )
     assert reason in refused.err
-    assert "Another series of events, or another file, needs a producer group of its own" in refused.err
+    assert "Use a separate producer group for each series of events or file" in refused.err
     assert (" of other.ndjson)" in refused.err) == (reason == "is another")
     assert " stored" not in refused.err.partition("see what is stored")[2]
     assert "Give the same command again" not in refused.err

@@ -252,7 +252,7 @@ def test_newer_or_missing_schema_is_refused(penstock: Command, database_url: str
     assert missing.status == newer.status == 1
     assert missing.err.splitlines()[1] == "  Run `penstock migrate` with the same --database."
     assert "newer than" in newer.err
-    assert "Install a newer Penstock" in newer.err
+    assert "Install the version of Penstock that migrated the database" in newer.err
 
 
 def test_environment_sets_options_and_links_follow_the_prefix_of_a_trusted_proxy(penstock: Command) -> None:

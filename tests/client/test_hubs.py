@@ -12,13 +12,13 @@ from penstock.core.events.event import NewEvent
 from penstock.errors import (
     BadCursor,
     BadPartitionCount,
-    CursorSetNotFound,
     EventTypeExists,
     EventTypeNotFound,
     GroupNotFound,
     PositionMoved,
 )
 from penstock.testing.live_hub import LiveHub
+from tests.failing import has_code
 from tests.unit.client.kinds import Kind, first, opened, result
 
 
@@ -101,7 +101,7 @@ def test_error_of_a_read_is_raised_as_its_class(client: Client) -> None:
         client.feed("a", partition_count=3).read({0: "_first"})
     with pytest.raises(BadCursor):
         client.feed("a").read(foreign)
-    with pytest.raises(CursorSetNotFound):
+    with pytest.raises(GroupNotFound, check=has_code("cursor-set-not-found")):
         client.feed("a").resume("nobody")
     with pytest.raises(EventTypeNotFound):
         client.feed("c").read({0: "_first"})

@@ -93,7 +93,7 @@ def test_second_of_two_consumers_that_advance_from_one_cursor_is_refused(
     with connect() as other:
         CursorTable(other).advance("orders", "billing", read)
         other.commit()
-    with pytest.raises(CursorMoved, match=f"'billing' no longer stands at '{start}' in partition 0"):
+    with pytest.raises(CursorMoved, match=f"'billing' is no longer at '{start}' in partition 0"):
         CursorTable(connection).advance("orders", "billing", read)
     connection.rollback()
 

@@ -7,9 +7,17 @@ from typing import Any
 import pytest
 
 from penstock.client import Client, RetryPolicy
-from penstock.errors import BadParameter, CommitRefused, EventUnfit, NoFreeSlots, StreamNotFound, SubscriptionNotFound
+from penstock.errors import (
+    BadParameter,
+    CommitRefused,
+    EventUnfit,
+    StreamNotFound,
+    SubscriptionBusy,
+    SubscriptionNotFound,
+)
 from penstock.testing.live_hub import LiveHub
 from tests.client.consuming import EVENTS, Seen, create_filled, definition, put, subscribe, unconsumed
+from tests.failing import has_code
 from tests.unit.client.kinds import ASYNC, Kind, close, first, opened, result
 
 pytestmark = pytest.mark.anyio
@@ -124,7 +132,7 @@ async def test_stream_without_a_free_slot_waits_until_attempts_are_spent(client:
     wanted = subscribe(client, name)
     async with opened(consuming), stream_of(consuming, wanted, batch_limit=10) as one:
         await result((await first(one)).commit())
-        with pytest.raises(NoFreeSlots):
+        with pytest.raises(SubscriptionBusy, check=has_code("no-free-slots")):
             async with stream_of(consuming, wanted, retry=RetryPolicy(max_attempts=2)) as refused:
                 await first(refused)
         put(client, name, range(10, 20))

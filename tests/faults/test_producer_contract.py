@@ -19,14 +19,13 @@ from penstock.client import (
 )
 from penstock.core.events.event import NewEvent
 from penstock.errors import (
-    AlreadyPublished,
+    AlreadyUsed,
     BadParameter,
     Conflict,
     InvalidEvent,
     MalformedEvent,
     PartitionNotFound,
     PartitionRefused,
-    PartitionRequired,
     PayloadMismatch,
     ProducerNotFound,
     RetriesExhausted,
@@ -124,7 +123,7 @@ def test_epoch_after_the_first_begins_with_number_0(scene: Scene) -> None:
 
 
 def test_send_without_a_valid_partition_is_refused(scene: Scene, mine: Handle) -> None:
-    failure_of(lambda: mine.send(ids(1)), PartitionRequired, event_type=scene.name)
+    failure_of(lambda: mine.send(ids(1)), BadParameter, event_type=scene.name)
     with pytest.raises(TypeError, match="key"):
         mine.send(ids(1), partition=0, key="k")
     for partition in (-1, "0", True, 1.0):
@@ -330,11 +329,11 @@ def test_published_event_or_batch_is_refused_by_every_producer(wide: Scene) -> N
     asked = len(wide.line.asked)
 
     for producer in (mine, other):
-        failure_of(lambda to=producer: to.send(event, partition=0), AlreadyPublished, partition=0, sequence=0)  # type: ignore[misc]
-        failure_of(lambda to=producer: to.send([{"id": 4}, event], partition=2), AlreadyPublished)  # type: ignore[misc]
-        failure_of(lambda to=producer: to.send(batch), AlreadyPublished, partition=1, sequence=0)  # type: ignore[misc]
-    failure_of(lambda: batch.try_add({"id": 5}), AlreadyPublished)
-    failure_of(lambda: mine.send([Event(1), *batch.events], partition=1), AlreadyPublished)
+        failure_of(lambda to=producer: to.send(event, partition=0), AlreadyUsed, partition=0, sequence=0)  # type: ignore[misc]
+        failure_of(lambda to=producer: to.send([{"id": 4}, event], partition=2), AlreadyUsed)  # type: ignore[misc]
+        failure_of(lambda to=producer: to.send(batch), AlreadyUsed, partition=1, sequence=0)  # type: ignore[misc]
+    failure_of(lambda: batch.try_add({"id": 5}), AlreadyUsed)
+    failure_of(lambda: mine.send([Event(1), *batch.events], partition=1), AlreadyUsed)
 
     assert len(wide.line.asked) == asked
     assert wide.log(0) + wide.log(1) == [1, 2, 3]
@@ -352,7 +351,7 @@ def test_event_is_published_by_one_of_two_calls_at_a_time(scene: Scene, mine: Ha
     held.let_go()
 
     assert first.result(300).count == 1
-    failure_of(lambda: again.result(300), AlreadyPublished, partition=0, sequence=0, outcome="not_stored")
+    failure_of(lambda: again.result(300), AlreadyUsed, partition=0, sequence=0, outcome="not_stored")
     assert third.result(300) == stored(1, (1, 2)) == batch.result
     assert scene.log() == [1, 2, 3]
 

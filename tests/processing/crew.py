@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import psycopg
 
-from penstock.errors import ParkedStreamNotFound
+from penstock.errors import ParkedNotFound
 from penstock.processing import DatabaseCheckpoints, DatabaseLeases, Local, Rules, Span, Transactional
 from penstock.processing.checkpoints.checkpoint import Advance
 from penstock.processing.sharing import Held, Shared
@@ -125,7 +125,7 @@ class Crew:
     def retry(self) -> None:
         """Have all be tried again that is parked."""
         for stream in self._left():
-            with suppress(ParkedStreamNotFound):  # It was asked for before, and is done meanwhile.
+            with suppress(ParkedNotFound):  # It was asked for before, and is done meanwhile.
                 self._checkpoints.ask(stream, "retry")
 
     def work(self, calls: int) -> None:

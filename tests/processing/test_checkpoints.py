@@ -19,12 +19,12 @@ from penstock.errors import (
     CheckpointMoved,
     CheckpointNotFound,
     DatabaseUnavailable,
+    DatabaseUnsuitable,
     GroupKindDiffers,
     OutcomeUnknown,
-    OutsideTransaction,
-    ParkedStreamNotFound,
+    ParkedNotFound,
     TableGone,
-    TableUnsuitable,
+    WrongTransaction,
 )
 from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints, Move, Request
 from penstock.processing.checkpoints.database import DatabaseCheckpoints, kept_in
@@ -36,6 +36,7 @@ from penstock.processing.engine.item import Position
 from penstock.processing.engine.parked import Parked
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.exhaustive import examples
+from tests.failing import has_code
 
 A, B = "order.placed/0", "order.placed/1"
 PARKED = Parked("order.placed-7", A, 3, 9, 4, 5, "ValueError", "no such customer", "1:3")
@@ -154,7 +155,10 @@ def test_commit_outside_a_transaction_is_refused(database: str) -> None:
     checkpoints = DatabaseCheckpoints(database, "mailer")
     checkpoints.create()
     path = database.removeprefix("sqlite:///")
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection, pytest.raises(OutsideTransaction):
+    with (
+        closing(sqlite3.connect(path, isolation_level=None)) as connection,
+        pytest.raises(WrongTransaction, check=has_code("outside-transaction")),
+    ):
         checkpoints.commit_in(connection, Advance({A: Move(None, 3)}))
 
 
@@ -185,9 +189,13 @@ def test_move_of_a_processor_is_recorded_and_fences_it(kept: tuple[str, Database
     ]
     checkpoints.forget()
     assert (checkpoints.positions(), checkpoints.history()) == ({}, [])
-    with pytest.raises(CheckpointNotFound, match="no position is kept for 'mailer'"):
+    with pytest.raises(CheckpointNotFound, match="no position is stored for processor 'mailer'"):
         checkpoints.forget()
-    with pytest.raises(ParkedStreamNotFound, match=r"'mailer' has parked no stream 'order\.placed-8'"):
+    with pytest.raises(
+        ParkedNotFound,
+        check=has_code("parked-stream-not-found"),
+        match=r"processor 'mailer' has no parked stream 'order\.placed-8'",
+    ):
         checkpoints.ask("order.placed-8", "drop")
 
 
@@ -266,13 +274,17 @@ def test_requests_for_unknown_streams_are_refused_before_the_tables_exist(
     kept: tuple[str, DatabaseCheckpoints],
 ) -> None:
     for checkpoints in (kept[1], MemoryCheckpoints("mailer")):
-        with pytest.raises(ParkedStreamNotFound, match=r"'mailer' has parked no stream 'order\.placed-7'"):
+        with pytest.raises(
+            ParkedNotFound,
+            check=has_code("parked-stream-not-found"),
+            match=r"processor 'mailer' has no parked stream 'order\.placed-7'",
+        ):
             checkpoints.ask("order.placed-7", "retry")
         with pytest.raises(BadParameter, match="request is 'retyr'; allowed: 'retry' or 'drop'"):
             checkpoints.ask("order.placed-7", "retyr")
         with pytest.raises(BadParameter, match=r"stream is '?7'?; allowed: the name of a parked stream"):
             checkpoints.ask(7, "retry")
-    with pytest.raises(CheckpointNotFound, match="no position is kept for 'mailer'"):
+    with pytest.raises(CheckpointNotFound, match="no position is stored for processor 'mailer'"):
         kept[1].forget()
 
 
@@ -295,18 +307,20 @@ def test_table_of_another_shape_is_refused_with_its_missing_columns(
         connection.execute(f"CREATE TABLE penstock_checkpoints{suffix} (processor TEXT, pos TEXT)")
         connection.commit()
     missing = {"": "owner; position; tranche; updated_at", "_parked": "attempts; detail; ", "_leases": "shared"}
-    told = f"the table penstock_checkpoints{suffix} is another one: it has not the columns {missing[suffix]}"
+    told = f"the table penstock_checkpoints{suffix} is not Penstock's: it lacks the columns {missing[suffix]}"
 
     for ask in (
         (DatabaseLeases(url, "x").leave,) if suffix == "_leases" else (checkpoints.positions, checkpoints.parked)
     ):
         with pytest.raises(
-            TableUnsuitable, match=f"{told}.*, but pos; processor. Another program.* has made it"
+            DatabaseUnsuitable,
+            check=has_code("table-unsuitable"),
+            match=f"{told}.* and has pos; processor. Another program.* created it",
         ) as error:
             ask()
         assert error.value.columns == ["pos", "processor"]
     if not suffix:
-        with pytest.raises(TableUnsuitable, match=told):
+        with pytest.raises(DatabaseUnsuitable, check=has_code("table-unsuitable"), match=told):
             kept_in(url)
     others = DatabaseCheckpoints(url, "mailer", table="others")
     assert (others.positions(), others.parked()) == ({}, [])
@@ -321,9 +335,9 @@ def test_dropped_tables_are_reported_and_created_by_the_next_start(kept: tuple[s
             connection.execute(f"DROP TABLE penstock_checkpoints{suffix}")
         connection.commit()
 
-    with pytest.raises(TableGone, match=r"the tables of checkpoints are not there any more: .*penstock_checkpoints"):
+    with pytest.raises(TableGone, match=r"the tables of checkpoints no longer exist: .*penstock_checkpoints"):
         checkpoints.commit(Advance({A: Move(None, 3)}))
-    with pytest.raises(TableGone, match=r"the tables of leases are .*penstock_checkpoints_leases.*has dropped them"):
+    with pytest.raises(TableGone, match=r"tables of leases no longer exist: .*_leases.*They were dropped"):
         leases.renew(["0"])
     for again in (checkpoints, DatabaseCheckpoints(url, "mailer")):
         again.commit(Advance({A: Move(again.positions().get(A), 3)}))
@@ -334,7 +348,7 @@ def test_dropped_tables_are_reported_and_created_by_the_next_start(kept: tuple[s
 def test_private_in_memory_database_is_refused() -> None:
     checkpoints = DatabaseCheckpoints(lambda: sqlite3.connect(":memory:"), "mailer")
     checkpoints.create()
-    with pytest.raises(TableGone, match="each connection opens a database of its own, as one in memory is"):
+    with pytest.raises(TableGone, match="each connection opens a database of its own, as with an in-memory database"):
         checkpoints.positions()
 
 

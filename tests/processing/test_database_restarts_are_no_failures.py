@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from psycopg.errors import DeadlockDetected, SerializationFailure
 
-from penstock.errors import TransactionEnded
+from penstock.errors import TransactionFailed
 from penstock.processing import (
     Backoff,
     DatabaseCheckpoints,
@@ -25,6 +25,7 @@ from penstock.processing import (
 )
 from penstock.testing.postgres import PostgresCluster
 from tests.exhaustive import examples
+from tests.failing import has_code
 from tests.processing.office import until
 
 ONCE = Rules(attempts_max=1, exhausted="park", backoff=Backoff(first_seconds=0.001))
@@ -290,5 +291,5 @@ def test_statement_that_fails_or_a_transaction_left_idle_parks_its_stream_alone(
 def test_handler_that_closes_its_connection_ends_the_processor(url: str) -> None:
     processor = Local(transactional(url, lambda connection, _: connection.close()), streams("S1"), rules=ONCE).start()
     assert processor.wait(300)
-    with pytest.raises(TransactionEnded):
+    with pytest.raises(TransactionFailed, check=has_code("transaction-ended")):
         processor.stop()

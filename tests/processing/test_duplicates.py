@@ -10,10 +10,11 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
-from penstock.errors import EidMissing, OutsideTransaction
+from penstock.errors import EventUnusable, WrongTransaction
 from penstock.processing import AsyncDuplicates, Duplicates
 from penstock.testing.clock import VirtualClock
 from penstock.testing.factories import a_business_event, a_feed_event, an_event
+from tests.failing import has_code
 from tests.processing.conftest import PLACED, Connect
 
 
@@ -62,7 +63,7 @@ def test_event_is_fresh_again_after_the_connection_broke_off(connect: Connect, c
 def test_event_without_an_eid_is_refused_and_nothing_is_stored(connection: Any) -> None:
     duplicates = Duplicates(connection, "clicks", "billing")
 
-    with pytest.raises(EidMissing, match="of 'clicks'"):
+    with pytest.raises(EventUnusable, check=has_code("eid-missing"), match="of 'clicks'"):
         duplicates.fresh([*orders(1), a_feed_event(an_event())])
     connection.commit()
 
@@ -197,7 +198,7 @@ def test_fresh_outside_a_transaction_is_refused(kind: str, request: pytest.Fixtu
     ) as connection:
         duplicates = Duplicates(connection, PLACED, "billing")
         duplicates.create()
-        with pytest.raises(OutsideTransaction):
+        with pytest.raises(WrongTransaction, check=has_code("outside-transaction")):
             duplicates.fresh(orders(1))
 
         assert duplicates.seen(eids(1)) == set()
@@ -218,5 +219,5 @@ async def test_async_psycopg_connection_is_supported(postgres_url: str) -> None:
             assert await duplicates.seen(eids(1, 2, 3)) == eids(2, 3)
             await duplicates.forget()
     async with await psycopg.AsyncConnection.connect(postgres_url, autocommit=True) as connection:
-        with pytest.raises(OutsideTransaction):
+        with pytest.raises(WrongTransaction, check=has_code("outside-transaction")):
             await AsyncDuplicates(connection, PLACED, "billing").fresh(orders(1))

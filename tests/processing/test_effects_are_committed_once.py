@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from penstock.errors import ParkedStreamNotFound
+from penstock.errors import ParkedNotFound
 from penstock.processing import Backoff, DatabaseCheckpoints, Inline, Rules, Span, Transactional
 from penstock.processing.engine.item import Batch, Item, Position
 from penstock.processing.engine.rules import Exhausted
@@ -177,7 +177,7 @@ class EffectsAreHadOnce(RuleBasedStateMachine):
     @precondition(lambda self: self.rules.exhausted == "park")
     @rule(stream=st.sampled_from([ROAMING, "a1", "a2", "b1"]), request=st.sampled_from(["retry", "retry", "drop"]))
     def ask(self, stream: str, request: Literal["retry", "drop"]) -> None:
-        with suppress(ParkedStreamNotFound):
+        with suppress(ParkedNotFound):
             self.checkpoints.ask(stream, request)
             if request == "drop":
                 self.dropped.add(stream)

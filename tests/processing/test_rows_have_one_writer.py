@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import CheckpointMoved, OutcomeUnknown, ProjectionGone, TableGone
+from penstock.errors import CheckpointMoved, OutcomeUnknown, ProjectionNotFound, TableGone
 from penstock.processing import (
     Backoff,
     Inline,
@@ -21,6 +21,7 @@ from penstock.processing.checkpoints.checkpoint import Advance, Checkpoints
 from penstock.processing.checkpoints.database import DatabaseCheckpoints
 from penstock.processing.projections.projection import Projection
 from penstock.spark.projections.database import DatabaseTarget
+from tests.failing import has_code
 from tests.processing.sql import execute, rows
 
 RULES = Rules(attempts_max=2, exhausted="park", backoff=Backoff(first_seconds=10, jitter=0))
@@ -74,9 +75,9 @@ def test_dropped_table_is_not_created_again_while_its_checkpoint_exists(
     execute(database_url, "DROP VIEW seen", "DROP TABLE seen_v1")
     source.append("R", [2])
 
-    told = r"the database has no rows of seen_v1 any more, but how far they went: \{'0': 1\}.* checkpoint forget"
+    told = r"the database has no rows of seen_v1 any more, but its positions: \{'0': 1\}.* checkpoint forget"
     for _ in range(2):
-        with pytest.raises(ProjectionGone, match=told):
+        with pytest.raises(ProjectionNotFound, check=has_code("projection-gone"), match=told):
             DatabaseTarget(projection, database_url) if is_on_spark else projection.inline(source, database_url)
     DatabaseCheckpoints(database_url, "seen_v1").forget()
     if is_on_spark:
@@ -88,7 +89,7 @@ def test_dropped_table_is_not_created_again_while_its_checkpoint_exists(
 @pytest.mark.parametrize(
     ("dropped", "gone"),
     [
-        (["VIEW seen", "TABLE seen_v1"], ProjectionGone),
+        (["VIEW seen", "TABLE seen_v1"], ProjectionNotFound),
         ([f"TABLE penstock_checkpoints{suffix}" for suffix in ("", "_parked", "_ahead", "_history")], TableGone),
     ],
     ids=["rows", "checkpoints"],
@@ -103,7 +104,7 @@ def test_tables_dropped_beneath_a_projection_end_it_and_park_nothing(
     execute(database_url, *(f"DROP {each}" for each in dropped))
     source.append("R", [2])
 
-    with pytest.raises(gone, match="any more"):
+    with pytest.raises(gone, match=r"any more|no longer exist"):
         running.drain()
     assert not running.engine.parking.streams
 

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from penstock.client import Client
-from penstock.errors import SourceSilent, Unavailable
+from penstock.errors import ProcessorUnhealthy, Unavailable
 from penstock.processing import (
     FeedSource,
     FileSource,
@@ -28,6 +28,7 @@ from penstock.processing import (
 )
 from penstock.processing.metrics import ProcessorMetrics
 from penstock.testing.live_hub import LiveHub, live_hub
+from tests.failing import has_code
 from tests.processing.office import SOON_SECONDS, Office, until
 
 HEALTH = Rules(health=Health(unanswered_seconds_max=300))
@@ -152,7 +153,9 @@ def test_processor_ends_when_its_source_is_silent_for_longer_than_it_may() -> No
     office.pass_seconds(250.0)
     until(lambda: running.wait(0.0), running)
     with pytest.raises(
-        SourceSilent, match=r"the source has not answered for \d+ s; health.unanswered_seconds_max is 300"
+        ProcessorUnhealthy,
+        check=has_code("source-silent"),
+        match=r"the source has not answered for \d+ s; health.unanswered_seconds_max is 300",
     ):
         running.stop()
 
@@ -170,7 +173,7 @@ def test_inline_processor_keeps_the_last_known_head_and_ends_likewise() -> None:
     with pytest.raises(Unavailable):
         running.step()
     running.advance(2)
-    with pytest.raises(SourceSilent):
+    with pytest.raises(ProcessorUnhealthy, check=has_code("source-silent")):
         running.step()
     source.is_cut = False
     running.drain()

@@ -14,10 +14,9 @@ from penstock.errors import (
     BadOutcome,
     BadParameter,
     CheckpointMoved,
-    CommitUnknown,
     OutcomeUnknown,
     StreamExhausted,
-    TransactionEnded,
+    TransactionFailed,
     Unavailable,
 )
 from penstock.processing import (
@@ -35,6 +34,7 @@ from penstock.processing.connecting import connector
 from penstock.processing.engine.outcome import done_to
 from penstock.processing.runners import local
 from penstock.processing.together import Span, Together, Transactional
+from tests.failing import has_code
 from tests.processing.office import until
 from tests.processing.sql import execute, rows
 
@@ -345,7 +345,11 @@ def test_unanswered_commit_is_resolved_before_the_next_call(
     processor._read()
     make = call_once(processor)
     if away > 100:
-        with pytest.raises(CommitUnknown, match="nobody knows whether its last transaction was committed"):
+        with pytest.raises(
+            TransactionFailed,
+            check=has_code("commit-unknown"),
+            match="it is unknown whether the last transaction was committed",
+        ):
             make()
     else:
         make()
@@ -422,7 +426,7 @@ def test_handler_that_commits_ends_the_processor(tmp_path: Path, run: Run) -> No
         connection.commit()
 
     source = streams("S1")
-    with pytest.raises(TransactionEnded, match="has ended the transaction"):
+    with pytest.raises(TransactionFailed, check=has_code("transaction-ended"), match="has ended the transaction"):
         run(Transactional(database, commit, DatabaseCheckpoints(database, "counter")), source)
 
 

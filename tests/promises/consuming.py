@@ -9,11 +9,10 @@ from penstock.core.subscriptions.delivery import DeliveryBatch, DeliveryRules
 from penstock.errors import (
     CommitRefused,
     EventTypeNotFound,
+    HubUnavailable,
     Invalid,
-    NoFreeSlots,
-    ResetUnderWay,
     StreamNotFound,
-    StreamsInTheWay,
+    SubscriptionBusy,
     SubscriptionNotFound,
 )
 from penstock.hub.hub import Hub
@@ -29,7 +28,7 @@ ANNOTATIONS: Final = {
     "nakadi.zalando.org/subscription-unprocessable-event-policy": "DEAD_LETTER_QUEUE",
 }
 PASSING: Final = (
-    CommitRefused, EventTypeNotFound, Invalid, NoFreeSlots, ResetUnderWay, StreamNotFound, StreamsInTheWay,
+    CommitRefused, EventTypeNotFound, Invalid, SubscriptionBusy, StreamNotFound, HubUnavailable,
     SubscriptionNotFound,
 )  # fmt: skip
 """What may be said where others subscribe, reset and leave, and event types come and go."""

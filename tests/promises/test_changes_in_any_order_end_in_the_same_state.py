@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.errors import OrderUnknown
+from penstock.errors import EventUnusable
 from penstock.processing import Change, Changes, Known, Latest
 from penstock.testing.factories import a_data_event, a_feed_event
 from tests.exhaustive import examples
@@ -150,7 +150,7 @@ def last_change(connection: Any, batches: list[list[dict[str, Any]]]) -> Change[
         for batch in batches:
             last = next(iter(latest.newest(batch)), last)
             connection.commit()
-    except OrderUnknown:
+    except EventUnusable:
         connection.rollback()
         return None
     return last

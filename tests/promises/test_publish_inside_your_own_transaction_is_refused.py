@@ -3,7 +3,8 @@
 import pytest
 
 import penstock.outbox
-from penstock.errors import InsideTransaction
+from penstock.errors import WrongTransaction
+from tests.failing import has_code
 from tests.promises.processes import FORKSERVER, hold_the_file, run_processes
 from tests.promises.scene import NAME, Follower, event, feed, hub_on, service
 
@@ -14,7 +15,7 @@ def test_publish_inside_a_write_transaction_is_refused_with_advice(sqlite_url: s
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("INSERT INTO state VALUES (1)")
 
-        with pytest.raises(InsideTransaction) as refused:
+        with pytest.raises(WrongTransaction, check=has_code("inside-transaction")) as refused:
             hub.log.publish(NAME, [event({"n": 1})])
 
         assert "penstock.outbox.publish" in str(refused.value)

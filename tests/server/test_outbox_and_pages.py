@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from penstock.errors import OutboxBacklog
+from penstock.errors import HubUnavailable
 from penstock.hub.hub import Hub
 from penstock.hub.log.log import Log
 from penstock.server import HubApp
@@ -105,7 +105,7 @@ def test_groups_are_listed_despite_a_backlog_of_the_outbox(
 
     def refuse(_: object, __: str) -> Any:
         refused: Future[None] = Future()
-        refused.set_exception(OutboxBacklog(event_type=NAME, seconds=6, retry_after=1))
+        refused.set_exception(HubUnavailable.of("outbox-backlog", event_type=NAME, seconds=6, retry_after=1))
         return refused
 
     async def ask(http: httpx2.AsyncClient) -> None:

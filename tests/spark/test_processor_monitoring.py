@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 
 from penstock.client import Client
-from penstock.errors import SourceSilent, Unavailable
+from penstock.errors import ProcessorUnhealthy, Unavailable
 from penstock.processing import Backoff, Health, HubCheckpoints, Rules
 from penstock.processing.engine.outcome import done
 from penstock.processing.metrics import ProcessorMetrics
@@ -22,6 +22,7 @@ from penstock.spark.processors.processor import LOOK_INTERVAL, SparkProcessor
 from penstock.spark.processors.sources.table import TableSource
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.exhaustive import exhaustive
+from tests.failing import has_code
 from tests.spark.recording import wait_for
 
 STREAMS: Final = 5
@@ -219,5 +220,5 @@ def test_silent_source_is_shown_and_ends_the_processor_after_the_limit(spark: Sp
     assert processor.snapshot.gap == 0, "the last known head is kept"
     passed_seconds[0] = 400.0
     assert processor.wait(300)
-    with pytest.raises(SourceSilent):
+    with pytest.raises(ProcessorUnhealthy, check=has_code("source-silent")):
         processor.stop()

@@ -20,7 +20,6 @@ from penstock.errors import (
     CheckpointMoved,
     FoldFailed,
     ProjectionBehind,
-    ProjectionGone,
     ProjectionNotFound,
 )
 from penstock.processing import DatabaseCheckpoints, FeedSource, Rules, StreamEvent
@@ -35,6 +34,7 @@ from penstock.spark.projections.project import Kept, Round, project
 from penstock.spark.projections.version_folder import VersionFolder
 from penstock.testing.live_hub import LiveHub
 from tests.exhaustive import exhaustive
+from tests.failing import has_code
 from tests.spark.recording import CustomerFeed
 
 
@@ -355,13 +355,11 @@ def test_missing_files_are_an_error_until_the_version_is_removed(
         if is_folder_left:
             each.mkdir()
 
-    gone = (
-        r"customers_v1/rows-.* has no rows of customers_v1 any more, but how far they went: .*the folder of the version"
-    )
+    gone = r"customers_v1/rows-.* has no rows of customers_v1 any more, but its positions: .*the folder of the version"
     target.positions(spark)
-    with pytest.raises(ProjectionGone, match=gone):
+    with pytest.raises(ProjectionNotFound, check=has_code("projection-gone"), match=gone):
         target.rows(spark)
-    with pytest.raises(ProjectionGone, match=gone):
+    with pytest.raises(ProjectionNotFound, check=has_code("projection-gone"), match=gone):
         read(spark, CUSTOMERS, path)
     shutil.rmtree(tmp_path / "customers_v1")
     assert target.positions(spark) == {}

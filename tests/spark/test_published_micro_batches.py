@@ -18,9 +18,10 @@ from pyspark.sql.functions import col, rand, struct
 
 from penstock.client import Client
 from penstock.core.events.event import NewEvent
-from penstock.errors import BatchSuperseded, ProducerFenced
+from penstock.errors import BatchFenced, ProducerFenced
 from penstock.spark.publishing import BatchName, HubBatches, Place
 from penstock.testing.live_hub import LiveHub
+from tests.failing import has_code
 from tests.faults.proxy import Held, Line, Visit, cut, lost, passed, twice, unanswered
 from tests.spark.events import events_in
 from tests.spark.republishing import BATCH, EVENTS, Republished
@@ -181,7 +182,7 @@ def check_late_staged_task(stream: Republished) -> None:
     late.put(stream.target, upload, 0, b'{"data":{"n":999}}', rejects=False)
     late.publish(name._replace(number=3), [])
     late.put(stream.target, upload, 1, b'{"data":{"n":999}}', rejects=False)
-    with pytest.raises(BatchSuperseded):
+    with pytest.raises(BatchFenced, check=has_code("batch-superseded")):
         late.publish(ahead, [])
     assert stream.stored() == WHOLE
 
@@ -258,7 +259,7 @@ def test_direct_batch_of_a_nondeterministic_query_is_refused_when_it_is_run_agai
     directly.change = with_random_member
     interrupt(directly, hub)
 
-    refusal = r"batch 1 of 'spark\..*' was made anew.*event 0 of it in.*mode=staged"
+    refusal = r"batch 1 of producer group 'spark\..*' was recomputed with different rows: event 0 of it in.*mode=staged"
     with pytest.raises(StreamingQueryException, match=f"(?s){refusal}"):
         directly.run()
 
@@ -351,10 +352,10 @@ def test_query_without_its_checkpoint_is_refused_under_its_producer_group(either
     either.run(producerGroup=either.target)
     shutil.rmtree(either.checkpoint)
 
-    refusal = r"is the producer group of the query .*whose last batch was 1"
+    refusal = r"belongs to query .*, which published batch 1 last"
     with pytest.raises(StreamingQueryException, match=refusal) as refused:
         either.run(producerGroup=either.target)
-    assert "a producer group of its own" in str(refused.value)
+    assert "a new producer group" in str(refused.value)
     assert "DELETE .../producers/{group}/batches" in str(refused.value)
     assert either.stored() == WHOLE
 

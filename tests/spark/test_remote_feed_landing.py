@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from penstock.client import Client
-from penstock.errors import BadParameter, EventsLost, LandedPageMissing, Unreachable
+from penstock.errors import BadParameter, EventsLost, Unreachable
 from penstock.spark.columns import some_of
 from penstock.spark.zeroeventhub.columns import SCHEMA
 from penstock.spark.zeroeventhub.intake import Intake
@@ -23,6 +23,7 @@ from penstock.spark.zeroeventhub.tasks import plan_batch, read_batch
 from tests.client.loopback import served
 from tests.client.reference_server import ListReader, reference_app
 from tests.client.splitting_server import SplittingFeed, splitting_app
+from tests.failing import has_code
 from tests.spark.remote_feeds import Steps
 
 NOTHING: dict[str, Any] = {"landing": "none", "run": "none", "partitions": {}}
@@ -133,7 +134,11 @@ def test_micro_batch_is_replayed_from_its_pages_though_the_server_has_lost_them(
     (before, _), (end, rows) = done[-2:]
     assert version_one.rows(version_one.reader(), before, end) == rows
     assert numbers([row for _, rows in done for row in rows]) == list(range(20))
-    with pytest.raises(LandedPageMissing, match=r"/0/0 in .*, which had landed for this query, is not there"):
+    with pytest.raises(
+        EventsLost,
+        check=has_code("landed-page-missing"),
+        match=r"/0/0 in .*, which this query has stored, no longer exists",
+    ):
         version_one.rows(version_one.reader(), NOTHING, done[0][0])
 
 

@@ -15,12 +15,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from starlette.responses import PlainTextResponse
 
-from penstock.errors import LandedPageMissing
+from penstock.errors import EventsLost
 from penstock.spark.landing import Landing, new_landing
 from tests.client.loopback import served
 from tests.client.reference_server import ListReader, reference_app
 from tests.client.splitting_server import SplittingFeed, splitting_app
 from tests.exhaustive import exhaustive
+from tests.failing import has_code
 from tests.s3 import s3_server
 from tests.spark.drivers import ModuleDriver
 from tests.spark.landing import land_remote_feed
@@ -138,7 +139,9 @@ def test_landed_pages_are_read_again_and_deleted_on_an_object_store(bucket: str)
     assert list(pickle.loads(pickle.dumps(landing)).read("r/0", 1)) == [BATCH]
     landing.forget("r/0", 2)
     landing.forget("nowhere", 2)
-    with pytest.raises(LandedPageMissing, match=rf"the page {landing.id}/r/0/1 in s3a://…@lake/landing"):
+    with pytest.raises(
+        EventsLost, check=has_code("landed-page-missing"), match=rf"the page {landing.id}/r/0/1 in s3a://…@lake/landing"
+    ):
         list(landing.read("r/0", 1))
     assert list(landing.read("r/0", 2)) == list(landing.read("r/1", 0)) == [BATCH]
     assert landing.lanes() == {"r", "q"}

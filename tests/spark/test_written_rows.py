@@ -118,7 +118,7 @@ def test_batch_with_a_batch_id_is_published_once(
         write(data, producerGroup=f"nightly-{name}", batchId=batch)
         assert count_in(client, name) == count
 
-    with pytest.raises(Exception, match="comes too late"):
+    with pytest.raises(Exception, match="is too late"):
         write(data, producerGroup=f"nightly-{name}", batchId="20261119")
 
 

@@ -5,11 +5,12 @@ from contextlib import closing
 import psycopg
 import pytest
 
-from penstock.errors import EncodingUnsuitable, OutcomeUnknown
+from penstock.errors import DatabaseUnsuitable, OutcomeUnknown
 from penstock.storage.log.events import CHUNK_BYTES, Frame
 from penstock.storage.postgres import POSTGRES
 from penstock.storage.postgres import store as postgres
 from penstock.storage.postgres.store import PostgresStore
+from tests.failing import has_code
 from tests.store_contract import (
     GroupsTogether,
     LateCommits,
@@ -55,12 +56,15 @@ def test_database_with_another_encoding_than_utf8_is_refused(postgres_url: str) 
         name = other.rpartition("/")[2]
         connection.execute(f"CREATE DATABASE {name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0".encode())
         try:
-            with closing(PostgresStore(other)) as store, pytest.raises(EncodingUnsuitable) as told:
+            with (
+                closing(PostgresStore(other)) as store,
+                pytest.raises(DatabaseUnsuitable, check=has_code("encoding-unsuitable")) as told,
+            ):
                 store.migrate()
         finally:
             connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
-    assert told.value.detail == "the database's encoding is LATIN1, Penstock needs UTF8"
+    assert told.value.detail == "the encoding of the database is LATIN1, Penstock needs UTF8"
     assert not told.value.retryable
 
 

@@ -4,8 +4,9 @@ from contextlib import closing
 
 import pytest
 
-from penstock.errors import EncodingUnsuitable
+from penstock.errors import DatabaseUnsuitable
 from penstock.storage import open_store
+from tests.failing import has_code
 from tests.store_contract import StoreContract, database_at
 
 
@@ -34,10 +35,13 @@ def test_file_with_another_encoding_than_utf8_is_refused(sqlite_url: str, encodi
         connection.execute("CREATE TABLE shop (name TEXT)")
         connection.commit()
 
-    with closing(open_store(sqlite_url)) as store, pytest.raises(EncodingUnsuitable) as told:
+    with (
+        closing(open_store(sqlite_url)) as store,
+        pytest.raises(DatabaseUnsuitable, check=has_code("encoding-unsuitable")) as told,
+    ):
         store.migrate()
 
-    assert told.value.detail == f"the database's encoding is {encoding}, Penstock needs UTF-8"
+    assert told.value.detail == f"the encoding of the database is {encoding}, Penstock needs UTF-8"
     assert not database_at(sqlite_url).run("SELECT name FROM sqlite_schema WHERE name LIKE 'penstock%'")
 
 

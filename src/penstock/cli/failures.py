@@ -2,9 +2,9 @@
 
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from penstock import errors
 from penstock.cli.streams import OutputClosed, OutputFailed
@@ -21,9 +21,9 @@ TERMINATED: Final = 143
 SHOWN_MAX: Final = 100
 """So many characters of a text that cannot be used are shown."""
 
-_HINTS: Final[dict[type[PenstockError], str]] = {
+_HINTS: Final[dict[type[PenstockError] | str, str]] = {
     errors.Unreachable: "Is the hub running? Start it with `penstock serve`, or name another one with --url.",
-    errors.ProxyUnreachable: "Correct or unset {variable}, or name the hub's host in NO_PROXY to ask it directly.",
+    "proxy-unreachable": "Correct or unset {variable}, or name the hub's host in NO_PROXY to ask it directly.",
     errors.DatabaseUnavailable: "The hub is there, its database is not: run `penstock doctor` where the hub runs.",
     errors.EventTypeNotFound: "`penstock event-type list` has all; `penstock event-type create NAME` makes one.",
     errors.UnusableCursor: "`penstock event-type show NAME` has the offsets that there are; BEGIN is before the first.",
@@ -39,7 +39,7 @@ _HINTS: Final[dict[type[PenstockError], str]] = {
 What those say that open a database is in `penstock.cli.database`.
 """
 
-_DETAILS: Final[dict[type[PenstockError], str]] = {
+_DETAILS: Final[dict[type[PenstockError] | str, str]] = {
     errors.GroupKindDiffers: "{group} is a {kind}, which has commands of its own",
 }
 """What is told instead of the detail, where that names routes."""
@@ -109,9 +109,10 @@ def _unwind(number: int, _: object) -> NoReturn:
     sys.exit(TERMINATED)
 
 
-def _of_nearest(known: dict[type[PenstockError], str], error: PenstockError) -> str | None:
-    """Return what is *known* of the error's class; None: nothing, or the error has not the fields for it."""
-    found = next((known[kind] for kind in type(error).__mro__ if kind in known), None)
+def _of_nearest(known: Mapping[type[PenstockError] | str, str], error: PenstockError) -> str | None:
+    """Return the text for the error's code or class; None if there is none, or the error lacks a field of it."""
+    keys: tuple[Any, ...] = (error.code, *type(error).__mro__)
+    found = next((known[key] for key in keys if key in known), None)
     try:
         return found and found.format_map(error.fields)
     except KeyError:

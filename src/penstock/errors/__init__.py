@@ -1,14 +1,12 @@
 """Every error that Penstock raises.
 
     PenstockError
-    ├── Invalid                  what was handed in cannot be right
+    ├── Invalid              the input is wrong
     │   ├── BadParameter
     │   │   └── BadProducerHeaders
-    │   ├── PartitionRequired
     │   ├── BadCursor
     │   ├── UnusableCursor
     │   │   └── UnusableStart
-    │   ├── BadStreamParameter
     │   ├── BadPartitionCount
     │   ├── InvalidEvent
     │   │   └── MalformedEvent
@@ -21,85 +19,57 @@
     │   ├── MalformedBatch
     │   ├── StreamNotFound
     │   ├── CommitRefused
-    │   ├── UnknownConsumer
     │   ├── PartitionRefused
-    │   ├── UndeletableEvents
     │   ├── InvalidSetting
-    │   ├── StorageFixed
-    │   ├── EncodingRefused
     │   ├── UnsupportedMediaType
     │   ├── MalformedRequest
     │   ├── NotAcceptable
-    │   │   └── ArrowNotInstalled
-    │   ├── WrongCategory
-    │   ├── EidMissing
-    │   ├── OrderUnknown
     │   ├── UnusablePosition
-    │   ├── UploadIncomplete
     │   ├── InvalidRow
     │   ├── InvalidLine
     │   ├── BadOutcome
-    │   ├── BadResults
-    │   └── EventUnfit
+    │   ├── EventUnfit
+    │   ├── StorageRefused
+    │   └── EventUnusable
     ├── TooLarge
     │   ├── EventTooLarge
-    │   ├── BodyTooLarge
-    │   ├── TargetTooLong
-    │   ├── HeadersTooLarge
-    │   └── TooManyEvents
+    │   └── RequestTooLarge
     ├── NotFound
     │   ├── EventTypeNotFound
     │   ├── PartitionNotFound
-    │   ├── CursorSetNotFound
     │   ├── GroupNotFound
-    │   ├── StorageNotFound
     │   ├── ProducerNotFound
     │   ├── SubscriptionNotFound
     │   ├── ParkedNotFound
     │   ├── CheckpointNotFound
-    │   ├── ParkedStreamNotFound
     │   ├── ProjectionNotFound
     │   ├── BatchNotFound
-    │   ├── UploadNotFound
     │   └── SchemaVersionNotFound
-    ├── Conflict                 right in itself, but not now
+    ├── Conflict             the present state does not allow it
     │   ├── EventTypeExists
     │   ├── EventTypeInUse
-    │   ├── NoFreeSlots
-    │   ├── PartitionsTaken
-    │   ├── ResetUnderWay
     │   ├── StaleToken
     │   ├── StaleSplit
     │   ├── CursorMoved
     │   ├── PositionMoved
     │   ├── ProjectionBehind
-    │   ├── ProjectionGone
-    │   ├── AlreadyStarted
     │   ├── GroupKindDiffers
-    │   ├── InsideTransaction
     │   ├── PublishingRestricted
     │   ├── SnapshotOutdated
     │   ├── ClaimRefused
     │   ├── EpochExhausted
-    │   ├── AlreadyPublished
     │   ├── ReplayDiffers
-    │   ├── BatchOfAnotherQuery
-    │   ├── BatchOfAnotherMode
-    │   ├── BatchSuperseded
     │   ├── BatchUnfinished
-    │   ├── BatchIncomplete
     │   ├── NonDeterministicReplay
-    │   ├── RowsScattered
-    │   ├── UploadTaken
-    │   ├── ChunkDiffers
-    │   └── OutsideTransaction
-    ├── Forbidden                right, but not for whoever asks
-    │   ├── Blocked
-    │   └── StorageInUse
-    ├── RequestTooSlow           a request took too long to arrive
-    ├── TooManyProducers         a limit that is reached for now
-    ├── TooManyUploads
-    ├── ProducerUnsafe           this idempotent producer must not go on in this partition
+    │   ├── BatchFenced
+    │   ├── UploadRefused
+    │   ├── SubscriptionBusy
+    │   ├── WrongTransaction
+    │   └── AlreadyUsed
+    ├── Forbidden            the caller may not do it
+    │   └── Blocked
+    ├── RequestTooSlow
+    ├── ProducerUnsafe       this idempotent producer cannot continue
     │   ├── ProducerFenced
     │   ├── SequenceGap
     │   ├── SequenceOverlap
@@ -108,47 +78,37 @@
     │   ├── ProducerStateExpired
     │   └── ServerStateRegressed
     ├── PublishCancelled
-    ├── NotOffered               this hub has been told not to do it
-    ├── CursorExpired            the events after it are no longer all there
-    ├── EventsLost               what a query was to read can no longer be read
-    │   └── FeedCreatedAgain     the feed that a processor was reading is another one now
-    ├── LandedPageMissing        likewise: a page that had landed for it
-    ├── ProcessorUnhealthy       streams make no progress for too long
-    ├── SourceSilent             a processor's source has not answered for too long
-    ├── StreamExhausted          an event was tried as often as it may be
-    ├── FoldFailed               events do not go into a read model
-    ├── KindUnexpected           there is no handler for it
-    ├── CheckpointMoved          another processor has the same name
-    ├── CommitUnknown            a processor's database has not said whether it has committed
-    ├── TransactionEnded         a handler has committed, and is not to
-    ├── NotReplayable            a source gives its events once
-    ├── FileChanged              a file is not the one that was read before
-    ├── Unavailable              try again later, unchanged
+    ├── NotOffered           a feature setting forbids it
+    ├── CursorExpired        events after the cursor are gone
+    ├── EventsLost           events of a query or processor are gone
+    ├── ProcessorUnhealthy   a health rule of a processor is broken
+    ├── StreamExhausted      an event has failed too often
+    ├── FoldFailed           a fold has failed
+    ├── KindUnexpected       there is no handler for this kind
+    ├── CheckpointMoved      another process moved the checkpoint
+    ├── NotReplayable        a source delivers its events once
+    ├── FileChanged          a file was replaced
+    ├── Unavailable          repeat the request later
     │   ├── DatabaseUnavailable
     │   ├── DiskFull
-    │   ├── OutboxBacklog
-    │   ├── StreamsInTheWay
-    │   ├── DeadlinePassed
     │   ├── RetriesExhausted
-    │   ├── HubStopped
-    │   ├── ChangesSwitchedOff
-    │   ├── Unreachable          nothing was sent
-    │   │   └── ProxyUnreachable
-    │   └── ConnectionLost       the answer broke off
-    ├── OutcomeUnknown           the request may or may not have been carried out
-    ├── ServerError              another server's answer that is none of ours
-    │   └── WrongAddress         neither a hub nor a feed is there
-    ├── MalformedAnswer          an answer that breaks its protocol
-    ├── RequirementMissing       something that does not come with Penstock has to be installed
-    └── SchemaError              the database is not one that this version can work with
-        ├── SchemaMissing
-        ├── SchemaTooNew
-        ├── TableUnsuitable
-        ├── TableGone
-        └── EncodingUnsuitable
+    │   ├── Unreachable      nothing was sent
+    │   ├── ConnectionLost   the answer is incomplete
+    │   └── HubUnavailable   the hub cannot do it now
+    ├── OutcomeUnknown       the request may have been carried out
+    ├── ServerError          the answer of another server
+    │   └── WrongAddress     neither a hub nor a feed
+    ├── MalformedAnswer      the answer breaks its protocol
+    ├── RequirementMissing   something must be installed
+    ├── SchemaError          unsuitable tables or database
+    │   ├── SchemaMissing
+    │   ├── TableGone
+    │   └── DatabaseUnsuitable
+    ├── LimitReached         a maximum number is reached
+    └── TransactionFailed    a transaction of a processor
 
-An error carries its fields; the message is made from them. It survives pickling, as Spark hands errors on, and HTTP:
-`penstock.wire.problem` turns it into problem+json and back by its code.
+The message of an error is made from its fields. Errors can be pickled, as Spark does, and sent over HTTP:
+`penstock.wire.problem` converts an error to problem+json and back, by its code.
 """
 
 from penstock.errors.admin import *  # noqa: F403
@@ -175,4 +135,4 @@ from penstock.errors.subscriptions import *  # noqa: F403
 ALL: tuple[type[PenstockError], ...] = tuple(
     kind for kind in list(vars().values()) if isinstance(kind, type) and issubclass(kind, PenstockError)
 )
-"""Every error, by the files that they stand in."""
+"""All error classes, by module."""

@@ -1,10 +1,12 @@
 """Errors of settings, permissions and storages."""
 
-from penstock.errors.root import Forbidden, Invalid, NotFound, PenstockError, Unavailable
+from typing import ClassVar
+
+from penstock.errors.root import Case, Forbidden, Invalid, PenstockError, Unavailable
 
 
 class InvalidSetting(Invalid):
-    """A setting of the hub is not what it has to be."""
+    """A setting of the hub has an invalid value."""
 
     code = "invalid-setting"
     message = 'Field "{field}" {reason}'
@@ -14,23 +16,50 @@ class InvalidSetting(Invalid):
 
 
 class NotOffered(PenstockError):
-    """The hub could do it, but has been told not to."""
+    """A feature setting of this hub forbids the operation."""
 
     code = "not-offered"
-    message = "this hub does not do that: its feature {feature} is switched on"
+    message = "this hub does not allow this operation: feature {feature} is on"
+    hint = "Ask the operator of the hub to switch the feature off, or use another hub."
 
     feature: str
     """The setting that forbids it."""
 
 
-class ChangesSwitchedOff(Unavailable):
-    """An operator has switched off changes of event types and settings, for a while."""
+class HubUnavailable(Unavailable):
+    """The hub answers, but cannot carry out the request now. Nothing was done."""
 
-    code = "changes-switched-off"
-    message = "event types and settings cannot be changed now: the feature disable_db_write_operations is on"
-    hint = (
-        "Events can be published and read meanwhile. Whoever runs the hub can switch it off: POST /settings/features."
-    )
+    code = "hub-unavailable"
+    cases: ClassVar = {
+        "hub-stopped": Case(
+            "the hub is shutting down", "Repeat the request when the hub runs again, or at another hub."
+        ),
+        "changes-switched-off": Case(
+            "event types and settings cannot be changed now: feature disable_db_write_operations is on",
+            "Events can still be published and read. An operator switches it off with POST /settings/features.",
+        ),
+        "outbox-backlog": Case(
+            "the outbox of {event_type!r} has more committed events than could be published within {seconds} s",
+            "Repeat the request: each attempt publishes several thousand events. If it still fails, look for the "
+            "service that fills the outbox.",
+        ),
+        "streams-in-the-way": Case(
+            "{streams} streams of subscription {subscription} did not end in time; no cursor was reset",
+            "Repeat the request. If it still fails, stop the consumers first.",
+        ),
+        "deadline-passed": Case(
+            "the hub did not start the batch before its deadline", "Send the same batch again, with the same numbers."
+        ),
+    }
+
+    event_type: str | None
+    """The event type in `outbox-backlog`."""
+    seconds: float | None
+    """The limit in `outbox-backlog`."""
+    subscription: str | None
+    """The subscription in `streams-in-the-way`."""
+    streams: int | None
+    """Number of streams in `streams-in-the-way`."""
 
 
 class Blocked(Forbidden):
@@ -38,38 +67,30 @@ class Blocked(Forbidden):
 
     code = "blocked"
     message = "Application or event type is blocked"
-    hint = "Whoever runs the hub can lift it: DELETE /settings/blacklist/..."
+    hint = "An operator of the hub can unblock it: DELETE /settings/blacklist/..."
 
     event_type: str
     application: str | None
 
 
-class StorageNotFound(NotFound):
-    """There is no storage of that id."""
+class StorageRefused(Invalid):
+    """The request would add, choose or delete a storage; the hub has one, its own database."""
 
-    code = "storage-not-found"
-    message = "there is no storage {storage!r}; the one there is is {existing!r}"
-
-    storage: str
-    existing: str
-    """The only storage."""
-
-
-class StorageFixed(Invalid):
-    """Another storage, or another timeline of an event type, was asked for."""
-
-    code = "storage-fixed"
-    message = "there is one storage, {storage!r}, and each event type has one timeline in it: none can be added"
-    hint = "Events lie in the hub's own database. Leave out what would choose where they lie."
-
-    storage: str
-    """The only storage."""
-
-
-class StorageInUse(Forbidden):
-    """The storage holds all events, and cannot be deleted."""
-
-    code = "storage-in-use"
-    message = "storage {storage!r} holds the events of all event types"
+    cases: ClassVar = {
+        "storage-not-found": Case(
+            "there is no storage {storage!r}", "The only storage is `default`: name it, or leave the storage out."
+        ),
+        "storage-fixed": Case(
+            "no storage or timeline can be added: {storage!r} is the only storage, with one timeline per event type",
+            "Leave out the parameter that chooses a storage.",
+        ),
+        "storage-in-use": Case(
+            "storage {storage!r} stores the events of all event types and cannot be deleted",
+            "Delete event types instead.",
+        ),
+    }
+    code = "storage-refused"
 
     storage: str
+    existing: str | None
+    """The only storage; None except in `storage-not-found`."""

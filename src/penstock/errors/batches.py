@@ -1,134 +1,127 @@
 """Errors of publishing in batches: uploads, and the batches of Spark queries."""
 
-from penstock.errors.root import Conflict, Invalid, NotFound, PenstockError
+from typing import ClassVar
 
-_ANEW = (
-    "A query that has lost its checkpoint publishes all of its events again: give it a producer group of its own. To "
-    "have it go on in the place of the one before, forget what that published: DELETE .../producers/{group}/batches."
+from penstock.errors.root import Case, Conflict, Invalid, NotFound
+
+_START_OVER = (
+    "If this query lost its checkpoint, it publishes all its events again: give it a new producer group. To let it "
+    "take over this group, delete the group's batches first: DELETE .../producers/{group}/batches."
 )
 
 
-class BatchOfAnotherQuery(Conflict):
-    """The producer group is another query's."""
+class BatchFenced(Conflict):
+    """A batch may not be published: another query, or a later batch, has taken over the producer group."""
 
-    code = "batch-of-another-query"
-    message = "{producer_group!r} is the producer group of the query {query!r}, whose last batch was {newest}"
-    hint = _ANEW
+    code = "batch-fenced"
+    cases: ClassVar = {
+        "batch-of-another-query": Case(
+            "producer group {producer_group!r} belongs to query {query!r}, which published batch {newest} last",
+            _START_OVER,
+        ),
+        "batch-superseded": Case(
+            "producer group {producer_group!r} has already published batch {newest}: batch {batch} is too late",
+            _START_OVER,
+        ),
+    }
 
     event_type: str
     producer_group: str
     batch: int
     newest: int
     """The last batch of the group."""
-    query: str
-    """The query that owns the group."""
-
-
-class BatchSuperseded(Conflict):
-    """A later batch of the group was published."""
-
-    code = "batch-superseded"
-    message = "{producer_group!r} has published batch {newest} already: batch {batch} comes too late"
-    hint = _ANEW
-
-    event_type: str
-    producer_group: str
-    batch: int
-    newest: int
+    query: str | None
+    """The query that owns the group; None in `batch-superseded`."""
 
 
 class BatchUnfinished(Conflict):
-    """The batch before is not published to its end."""
+    """A batch was begun and is not complete."""
 
     code = "batch-unfinished"
-    message = "{producer_group!r} has not published batch {newest} to its end: batch {batch} comes after that"
-    hint = "Publish the batch before again: what of it is in the feed stays, and it goes on from there."
+    message = "producer group {producer_group!r} has not completed batch {newest}, which comes before batch {batch}"
+    hint = "Publish batch `newest` again: its stored events stay, and publishing continues after them."
+    cases: ClassVar = {
+        "batch-of-another-mode": Case(
+            "producer group {producer_group!r} has begun batch {batch} in mode {mode} and not completed it",
+            "Complete this batch in that mode; later batches may use the other mode.",
+        ),
+        "batch-incomplete": Case(
+            "batch {batch} of producer group {producer_group!r}: tasks report {counted} events in partition "
+            "{partition}, {stored} are stored",
+            "A task's events are missing, or the batch was recomputed with different rows. Publish the batch again "
+            "from the same rows, or delete it with DELETE .../producers/{group}/batches?unfinished=true.",
+        ),
+    }
 
     event_type: str
     producer_group: str
     batch: int
-    newest: int
-
-
-class BatchOfAnotherMode(Conflict):
-    """The batch was begun in another way, and is not published to its end."""
-
-    code = "batch-of-another-mode"
-    message = "{producer_group!r} has begun batch {batch} in mode {mode}, and not published it to its end"
-    hint = "Publish it to its end in that mode, and the batches after it in another one."
-
-    event_type: str
-    producer_group: str
-    batch: int
-    mode: str
-    """Direct or staged."""
-
-
-class BatchIncomplete(Conflict):
-    """What is stored of a batch that its tasks have published is not what they have counted."""
-
-    code = "batch-incomplete"
-    message = (
-        "{producer_group!r} counted {counted} events of batch {batch} in partition {partition}, and {stored} are stored"
-    )
-    hint = "A task was passed over, or the batch was made anew and came out otherwise: publish it again as it was."
-
-    event_type: str
-    producer_group: str
-    batch: int
-    partition: int
-    counted: int
-    """Events that the tasks have reported."""
-    stored: int
-    """Events that the hub has stored."""
+    newest: int | None
+    """The incomplete earlier batch, in `batch-unfinished`."""
+    mode: str | None
+    """`direct` or `staged`, in `batch-of-another-mode`."""
+    partition: int | None
+    """The partition in `batch-incomplete`."""
+    counted: int | None
+    """Number of events that the tasks report, in `batch-incomplete`."""
+    stored: int | None
+    """Number of events that the hub has stored, in `batch-incomplete`."""
 
 
 class BatchNotFound(NotFound):
-    """No such batch was published."""
+    """There is no such batch or upload, or its record has expired."""
 
     code = "batch-not-found"
-    message = "{producer_group!r} has not published a batch {batch} to {event_type!r}, or it is not known any more"
+    message = "producer group {producer_group!r} has not published batch {batch} to {event_type!r}, or it has expired"
+    hint = "List the newest batches: GET .../producers/{group}/batches."
+    cases: ClassVar = {
+        "upload-not-found": Case(
+            "there is no open upload {upload!r} for {event_type!r}",
+            "An upload belongs to one batch, one producer group and one query, and expires after a day. Open a new "
+            "upload and send its events again.",
+        ),
+    }
 
     event_type: str
-    producer_group: str
-    batch: int
+    producer_group: str | None
+    """The producer group in `batch-not-found`."""
+    batch: int | None
+    """The batch in `batch-not-found`."""
+    upload: str | None
+    """The upload in `upload-not-found`."""
 
 
 class NonDeterministicReplay(Conflict):
-    """A batch that was made anew is another one."""
+    """A batch was recomputed and has different rows, or rows of one partition came from several tasks."""
 
     code = "non-deterministic-replay"
-    message = "batch {batch} of {producer_group!r} was made anew, and is another one than before: {reason}"
+    message = "batch {batch} of producer group {producer_group!r} was recomputed with different rows: {reason}"
     hint = (
-        "Let the query give the same rows whenever a batch is made anew (no rand(), uuid() or "
-        "time of day; an order by which rows differ), and forget what is begun of the batch: DELETE "
-        ".../producers/{group}/batches?unfinished=true, by which its events are published again. Or publish with the "
-        "option mode=staged, for which no query needs care."
+        "Make the query deterministic: no rand(), uuid() or current time, and a total order wherever it sorts. Then "
+        "delete the unfinished batch, DELETE .../producers/{group}/batches?unfinished=true; its events are published "
+        "again. Or set the option mode=staged, which any query may use."
     )
+    cases: ClassVar = {
+        "rows-scattered": Case(
+            "several tasks published to partition {partition} of {event_type!r}",
+            "Mode direct needs rows that are partitioned first: write the result of penstock.spark.direct(rows, ...).",
+        ),
+    }
 
     event_type: str
-    producer_group: str
-    batch: int
-    reason: str
-
-
-class RowsScattered(Conflict):
-    """Rows of one partition came from several tasks."""
-
-    code = "rows-scattered"
-    message = "several tasks have published to partition {partition} of {event_type!r} at once"
-    hint = "In mode direct, rows are laid out by partition first: write what penstock.spark.direct(rows, ...) returns."
-
-    event_type: str
-    partition: int
+    producer_group: str | None
+    batch: int | None
+    reason: str | None
+    partition: int | None
+    """The partition in `rows-scattered`."""
 
 
 class InvalidRow(Invalid):
-    """A row of a Spark query is no valid event."""
+    """A row of a Spark query is not a valid event."""
 
     code = "invalid-row"
     message = "a row is no valid event of {event_type!r}: {reason}; it begins {row}"
-    hint = "Mend the query; or set the option onInvalid to reject: such rows are then kept among the rejected."
+    hint = "Correct the query, or set the option onInvalid=reject to store such rows among the rejected ones."
 
     event_type: str
     reason: str
@@ -136,58 +129,28 @@ class InvalidRow(Invalid):
     """The beginning of the event."""
 
 
-class UploadNotFound(NotFound):
-    """There is no such upload, or it has expired."""
+class UploadRefused(Conflict):
+    """An upload is closed, or differs from what was announced or sent before."""
 
-    code = "upload-not-found"
-    message = "no upload {upload!r} waits to be published to {event_type!r}"
-    hint = (
-        "Uploads are of one batch, one producer group and one query, and expire after a day: hand its events in again."
-    )
-
-    event_type: str
-    upload: str
-
-
-class UploadTaken(Conflict):
-    """The upload is part of a batch that is being published, or was dropped."""
-
-    code = "upload-taken"
-    message = "the upload {upload!r} is part of a batch by now, or was dropped: it takes no more chunks"
-
-    event_type: str
-    upload: str
-
-
-class UploadIncomplete(Invalid):
-    """An upload is not what it was said to be."""
-
-    code = "upload-incomplete"
-    message = "the upload {upload!r} is not what was said: {reason}"
+    code = "upload-refused"
+    cases: ClassVar = {
+        "upload-taken": Case(
+            "upload {upload!r} belongs to a batch that is being published, or was deleted: it takes no more chunks",
+            "Open a new upload.",
+        ),
+        "upload-incomplete": Case(
+            "upload {upload!r} differs from its announcement: {reason}",
+            "Send the missing chunks, or announce the upload as it is.",
+        ),
+        "chunk-differs": Case(
+            "chunk {chunk} of upload {upload!r} was sent before with different lines",
+            "Repeat a chunk unchanged, or open a new upload for recomputed lines.",
+        ),
+    }
 
     event_type: str
     upload: str
-    reason: str
-
-
-class ChunkDiffers(Conflict):
-    """There is a chunk of that number with other lines."""
-
-    code = "chunk-differs"
-    message = "chunk {chunk} of the upload {upload!r} was handed in with other lines before"
-    hint = "A chunk that is sent again is sent as it was; what is made anew goes into an upload of its own."
-
-    event_type: str
-    upload: str
-    chunk: int
-
-
-class TooManyUploads(PenstockError):
-    """Too many uploads wait."""
-
-    code = "too-many-uploads"
-    message = "{limit} uploads wait to be published to {event_type!r}"
-    hint = "Uploads that are not published expire after a day; DELETE .../uploads/{upload} forgets one now."
-
-    event_type: str
-    limit: int
+    reason: str | None
+    """What differs, in `upload-incomplete`."""
+    chunk: int | None
+    """The chunk in `chunk-differs`."""

@@ -1,25 +1,38 @@
 """Errors of consumer groups and their positions."""
 
-from typing import Any
+from typing import Any, ClassVar
 
-from penstock.errors.root import Conflict, Invalid, NotFound
+from penstock.errors.root import Case, Conflict, Invalid, NotFound
 
 
 class GroupNotFound(NotFound):
-    """There is no consumer group of that name."""
+    """There is no such consumer group, or it has no cursors at this `n`."""
 
     code = "group-not-found"
     message = "there is no consumer group {group!r}"
-    hint = "GET /groups lists those that there are; a group is made with the first position that it commits."
+    hint = "GET /groups lists the consumer groups. The first commit of a position creates one."
+    cases: ClassVar = {
+        "cursor-set-not-found": Case(
+            "nothing is stored for cursorset {cursorset!r} of {event_type!r} at n={n}, partition {partition}",
+            "Read with cursors, such as _first, and the cursorset; resume afterwards.",
+        ),
+    }
 
-    group: str
+    group: str | None
+    """The group in `group-not-found`."""
+    event_type: str | None
+    cursorset: str | None
+    """The cursor set in `cursor-set-not-found`."""
+    n: int | None
+    partition: int | None
 
 
 class GroupKindDiffers(Conflict):
-    """A consumer group is of another kind than this is for."""
+    """A consumer group is of another kind than the request is for."""
 
     code = "group-kind-differs"
-    message = "the consumer group {group!r} is of the kind {kind}: {reason}"
+    message = "the consumer group {group!r} is of kind {kind}: {reason}"
+    hint = "Use the operations of that kind, or another group name."
 
     group: str
     kind: str
@@ -27,13 +40,14 @@ class GroupKindDiffers(Conflict):
 
 
 class UnusablePosition(Invalid):
-    """A position that a consumer group cannot have."""
+    """A consumer group cannot have this position."""
 
     code = "unusable-position"
-    message = "items[{item}], {part}: {reason}"
+    message = "items[{item}], {where}: {reason}"
+    hint = "Correct this item. Nothing of the request was stored."
 
     item: int
-    """Number of the item in the list, from 0."""
+    """Index of the item in the list, from 0."""
     event_type: str
     partition: int | None
     """None: all partitions."""
@@ -41,14 +55,14 @@ class UnusablePosition(Invalid):
 
 
 class PositionMoved(Conflict):
-    """A consumer group does not stand where who commits expects it to; nothing of the commit was stored."""
+    """Compare-and-set failed: the consumer group is at another position. Nothing of the commit was stored."""
 
     code = "position-moved"
     message = (
-        "{group!r} stands at {offset} in partition {partition} of {event_type!r}, where {expected} was expected: it "
-        "was reset, or runs twice"
+        "{group!r} is at {offset} in partition {partition} of {event_type!r}, expected {expected}: it was reset, or "
+        "runs twice"
     )
-    hint = "Go on from what stands there, or stop: somebody else commits, or has moved it."
+    hint = "Roll back. Continue from the stored position, or stop if another process has taken over the group."
 
     group: str
     event_type: str
@@ -57,5 +71,5 @@ class PositionMoved(Conflict):
     expected: int | None
     """None: no position."""
     offset: int | None
-    """The stored position; None: none is stored."""
+    """The stored position; None if none is stored."""
     epoch: int | None

@@ -1,13 +1,16 @@
 """Errors of HTTP itself: requests that the hub cannot read, and servers that a client cannot reach or understand."""
 
-from penstock.errors.root import Invalid, PenstockError, TooLarge, Unavailable
+from typing import ClassVar
+
+from penstock.errors.root import Case, Invalid, PenstockError, TooLarge, Unavailable
 
 
 class MalformedRequest(Invalid):
-    """The bytes of a request are no HTTP/1.1 (RFC 9112)."""
+    """A request breaks the syntax of HTTP/1.1 (RFC 9112)."""
 
     code = "malformed-request"
     message = "the request is no valid HTTP/1.1: {reason}"
+    hint = "Correct the client, or the proxy between it and the hub."
 
     reason: str
 
@@ -17,154 +20,135 @@ class RequestTooSlow(PenstockError):
 
     code = "request-too-slow"
     message = "the {part} of the request did not arrive within {timeout_seconds} seconds"
-    hint = "Send it again over a faster connection, or send less at a time."
+    hint = "Repeat the request over a faster connection, or in smaller parts."
 
     part: str
     """Headers or body."""
     timeout_seconds: float
 
 
-class TargetTooLong(TooLarge):
-    """A request target, path and query, is longer than the limit."""
+class RequestTooLarge(TooLarge):
+    """A part of a request exceeds a limit of the hub."""
 
-    code = "target-too-long"
-    message = "the request target is longer than {limit} bytes"
-    hint = "Ask for fewer partitions at a time."
-
-    limit: int
-    """In bytes."""
-
-
-class HeadersTooLarge(TooLarge):
-    """A request's headers are larger than the limit."""
-
-    code = "headers-too-large"
-    message = "the headers of the request are larger than {limit} bytes"
-
-    limit: int
-    """In bytes."""
-
-
-class BodyTooLarge(TooLarge):
-    """A request body is larger than the limit."""
-
-    code = "body-too-large"
-    message = "the body is larger than {limit} bytes"
-    hint = "Send it in several requests."
+    code = "request-too-large"
+    cases: ClassVar = {
+        "target-too-long": Case(
+            "the request target is longer than {limit} bytes", "Name fewer partitions in one request."
+        ),
+        "headers-too-large": Case(
+            "the request headers are larger than {limit} bytes", "Send fewer or shorter headers."
+        ),
+        "body-too-large": Case(
+            "the request body is larger than {limit} bytes", "Split the content over several requests."
+        ),
+        "too-many-events": Case(
+            "the request body has more than {limit} events", "Split the events over several requests."
+        ),
+    }
 
     limit: int
-    """In bytes."""
+    """In bytes; in `too-many-events` the number of events."""
 
 
-class EncodingRefused(Invalid):
-    """A body was announced as encoded with a method that takes none so."""
+class NotAcceptable(Invalid):
+    """The hub cannot send or read the form that the request asks for."""
 
-    code = "encoding-refused"
-    message = "{method} method doesn't support {encoding} content encoding"
-    hint = "Leave the header Content-Encoding out; a body of POST may be gzip or zstd."
+    code = "not-acceptable"
+    message = "Accept is {accept!r}, but the answer has only these types: {allowed}"
+    hint = "Name one of these types in Accept, or omit the header."
+    cases: ClassVar = {
+        "arrow-not-installed": Case(
+            "Accept is {accept!r}, but this hub runs without PyArrow and sends only: {allowed}",
+            "Run pip install 'penstock-hub[arrow]' where the hub runs and restart it, or name one of these types in "
+            "Accept.",
+        ),
+        "encoding-refused": Case(
+            "{method} method doesn't support {encoding} content encoding",
+            "Omit the header Content-Encoding. Only bodies of POST may be compressed, with gzip or zstd.",
+        ),
+    }
 
-    method: str
-    encoding: str
+    accept: str | None
+    """The header Accept; None in `encoding-refused`."""
+    allowed: str | None
+    """The media types of this answer; None in `encoding-refused`."""
+    method: str | None
+    """The method in `encoding-refused`."""
+    encoding: str | None
+    """The encoding in `encoding-refused`."""
 
 
 class UnsupportedMediaType(Invalid):
-    """A body is in a form that is not spoken here."""
+    """The hub does not read bodies of this media type."""
 
     code = "unsupported-media-type"
-    message = "{given} is not spoken here; use {allowed}"
+    message = "the hub does not read {given} here; use {allowed}"
 
     given: str
     allowed: str
 
 
-class NotAcceptable(Invalid):
-    """The answer has none of the forms that the header Accept names."""
-
-    code = "not-acceptable"
-    message = "Accept is {accept!r}, but the answer comes as {allowed} only"
-    hint = "Name one of these in Accept, or leave that header out."
-
-    accept: str
-    allowed: str
-    """The media types that this answer has."""
-
-
-class ArrowNotInstalled(NotAcceptable):
-    """The request asks for Arrow of a hub without PyArrow."""
-
-    code = "arrow-not-installed"
-    message = "Accept is {accept!r}, but this hub runs without PyArrow, the extra `arrow`: it sends {allowed} only"
-    hint = "Run pip install 'penstock-hub[arrow]' where the hub runs and restart it, or name one of these in Accept."
-
-
-class HubStopped(Unavailable):
-    """The hub is shutting down."""
-
-    code = "hub-stopped"
-    message = "the hub is shutting down"
-
-
 class Unreachable(Unavailable):
-    """The server could not be reached: nothing was sent."""
+    """The client could not connect to the server, or to the proxy before it. Nothing was sent."""
 
     code = "unreachable"
     message = "{url} cannot be reached: {reason}"
-    hint = "Check the address, and that the hub runs."
+    hint = "Check the address, and that the hub is running."
+    cases: ClassVar = {
+        "proxy-unreachable": Case(
+            "{url} cannot be reached through the proxy {proxy} that {variable} names: {reason}",
+            "Correct or unset the variable, or name the server's host in NO_PROXY to connect to it directly.",
+        ),
+    }
 
     url: str
     reason: str
-
-
-class ProxyUnreachable(Unreachable):
-    """The proxy could not be reached, or refused: nothing was sent."""
-
-    code = "proxy-unreachable"
-    message = "{url} cannot be reached through the proxy {proxy} that {variable} names: {reason}"
-    hint = "Correct or unset the variable, or name the server's host in NO_PROXY: then it is asked directly."
-
-    proxy: str
-    variable: str
-    """The environment variable that names the proxy."""
+    proxy: str | None
+    """The proxy in `proxy-unreachable`."""
+    variable: str | None
+    """The environment variable that names the proxy, in `proxy-unreachable`."""
 
 
 class ConnectionLost(Unavailable):
-    """The connection broke, or timed out, before the whole answer had come."""
+    """The connection broke or timed out before the answer was complete."""
 
     code = "connection-lost"
-    message = "the connection to {url} was lost before the whole answer had come: {reason}"
+    message = "the connection to {url} was lost before the answer was complete: {reason}"
+    hint = "Read again from the last cursor. The client does so itself until `retry_timeout` has passed."
 
     url: str
     reason: str
 
 
 class ServerError(PenstockError):
-    """A server answered with an error that is none of ours."""
+    """A server answered with an error that is no problem of a Penstock hub."""
 
     code = "server-error"
     message = "{url} answered {status}: {body}"
+    hint = "The answer comes from that server, or from a proxy before it."
 
     status: int
     url: str
     body: str
-    """The beginning of the answer."""
+    """The beginning of the body of the answer."""
 
 
 class WrongAddress(ServerError):
-    """What answers there is neither a hub nor a feed."""
+    """The server at this address is neither a hub nor a feed."""
 
     code = "wrong-address"
-    message = "no {wanted} answers at {url}, but something that says {status}: {body}"
-    hint = "Check scheme, host, port and path. A browser shows what answers at that address."
+    message = "no {wanted} answers at {url}, but another server with status {status}: {body}"
+    hint = "Check scheme, host, port and path. Open the address in a browser to see which server answers."
 
     wanted: str
-    """What was expected there: a Penstock hub or a feed."""
+    """The expected server: a Penstock hub or a feed."""
 
 
 class MalformedAnswer(PenstockError):
-    """A server answered with something that its protocol does not allow."""
+    """The answer of a server breaks its protocol."""
 
     code = "malformed-answer"
-    message = "{url} gave an answer that cannot be used: {reason}"
+    message = "{url} gave an unusable answer: {reason}"
     hint = "Check the address: another server may answer there, or a proxy in between may have changed the answer."
 
     url: str

@@ -1,10 +1,12 @@
 """Errors of publishing to feeds and reading from them."""
 
-from penstock.errors.root import Conflict, Invalid, NotFound, PenstockError, TooLarge, Unavailable
+from typing import ClassVar
+
+from penstock.errors.root import Case, Conflict, Invalid, NotFound, PenstockError, TooLarge
 
 
 class InvalidEvent(Invalid):
-    """An event is not what its event type takes."""
+    """The event type does not accept the event."""
 
     code = "invalid-event"
     message = "line {line}: {reason}"
@@ -12,19 +14,19 @@ class InvalidEvent(Invalid):
     line: int | None
     """Number of the event in the request, from 1."""
     index: int | None
-    """Number of the event in its batch, from 0."""
+    """Index of the event in its batch, from 0."""
     reason: str
 
 
 class MalformedEvent(InvalidEvent):
-    """An event is no JSON, or JSON that readers would understand differently."""
+    """An event is not JSON, or is JSON that readers interpret differently."""
 
     code = "malformed-event"
     message = "line {line}: {reason}"
 
 
 class MalformedBatch(Invalid):
-    """An array of events cannot be read, or one of its events."""
+    """An array of events, or an event in it, is not JSON."""
 
     code = "malformed-batch"
     message = "Error occurred when parsing event(s). Event {line}: {reason}"
@@ -35,7 +37,7 @@ class MalformedBatch(Invalid):
 
 
 class PartitionRefused(Invalid):
-    """An event cannot go where it was asked to go."""
+    """An event cannot be stored in the requested partition, or has no partition."""
 
     code = "partition-refused"
     message = "line {line}: {reason}"
@@ -43,82 +45,63 @@ class PartitionRefused(Invalid):
     line: int | None
     """Number of the event in the request, from 1."""
     index: int | None
-    """Number of the event in its batch, from 0."""
+    """Index of the event in its batch, from 0."""
     reason: str
 
 
 class EventTooLarge(TooLarge):
-    """One event is larger than the limit."""
+    """An event is larger than the limit."""
 
     code = "event-too-large"
-    message = "line {line}: the event has {size} bytes, more than the {limit} that one event may have"
+    message = "line {line}: the event has {size} bytes, the limit is {limit}"
+    hint = "Store the large part elsewhere and publish a reference to it."
 
     line: int | None
     """Number of the event in the request, from 1."""
     index: int | None
-    """Number of the event in its batch, from 0."""
+    """Index of the event in its batch, from 0."""
     size: int
     """In bytes."""
     limit: int
     """In bytes."""
 
 
-class TooManyEvents(TooLarge):
-    """A request hands in more events than one may."""
-
-    code = "too-many-events"
-    message = "the body has more than {limit} events"
-    hint = "Send them in several requests."
-
-    limit: int
-
-
 class PublishingRestricted(Conflict):
-    """The event type takes events only in ways that store each exactly once."""
+    """The event type does not accept events that are published in this way."""
 
     code = "publishing-restricted"
-    message = "{event_type!r} takes events from the outbox and from idempotent producers alone"
-    hint = "Publish through penstock.outbox, inside your own transaction, or with an IdempotentProducer."
+    message = "{event_type!r} accepts events only from the outbox and from idempotent producers"
+    hint = "Publish with penstock.outbox inside your own transaction, or with an IdempotentProducer."
+    cases: ClassVar = {
+        "undeletable-events": Case(
+            "{event_type!r} is not compacted: its events cannot be deleted by key",
+            "Delete by key needs the cleanup_policy compact or compact_and_delete.",
+        ),
+        "unknown-consumer": Case(
+            "events cannot be published to a single subscription; X-CONSUMER-TAG names {subscription!r}",
+            "Omit the header. POST .../parked/retry redelivers the parked events of a subscription.",
+        ),
+    }
 
-    event_type: str
-
-
-class UndeletableEvents(Invalid):
-    """Events of this event type cannot be deleted by their keys, since it is not compacted."""
-
-    code = "undeletable-events"
-    message = "{event_type!r} is not compacted: its events cannot be deleted by their keys"
-    hint = "Its cleanup_policy would have to be compact or compact_and_delete."
-
-    event_type: str
-
-
-class UnknownConsumer(Invalid):
-    """Events are to be published to one subscription alone, which is not offered."""
-
-    code = "unknown-consumer"
-    message = "events cannot be published to one subscription alone, as X-CONSUMER-TAG asks for {subscription!r}"
-    hint = "Publish without it. What a subscription has parked is sent to it again by POST …/parked/retry."
-
-    subscription: str
+    event_type: str | None
+    subscription: str | None
+    """The subscription in `unknown-consumer`."""
 
 
-class InsideTransaction(Conflict):
-    """A publish was asked for inside the caller's own open transaction on the same database."""
+class WrongTransaction(Conflict):
+    """The open transaction of the caller's connection prevents the operation, or none is open and it needs one."""
 
-    code = "inside-transaction"
-    message = "this connection's transaction holds the database that the hub would have to write to"
-    hint = "Use penstock.outbox.publish(connection, ...) inside your transaction."
-
-
-class OutboxBacklog(Unavailable):
-    """More waits in the outbox than could be moved within the time that a read may take."""
-
-    code = "outbox-backlog"
-    message = "what was committed to the outbox of {event_type!r} could not all be moved within {seconds} s"
-
-    event_type: str
-    seconds: float
+    code = "wrong-transaction"
+    cases: ClassVar = {
+        "inside-transaction": Case(
+            "an open transaction of this process locks the database that the hub has to write to",
+            "Inside your transaction, use penstock.outbox.publish(connection, ...).",
+        ),
+        "outside-transaction": Case(
+            "no transaction is open, and the connection commits each statement at once",
+            "Begin a transaction (BEGIN IMMEDIATE; connection.transaction()) and apply the effects in it.",
+        ),
+    }
 
 
 class PartitionNotFound(NotFound):
@@ -126,6 +109,7 @@ class PartitionNotFound(NotFound):
 
     code = "partition-not-found"
     message = "{event_type!r} has {partitions}, numbered from 0; there is no partition {partition}"
+    hint = "GET the feed without parameters to see its partitions."
 
     event_type: str
     partition: int | str
@@ -133,7 +117,7 @@ class PartitionNotFound(NotFound):
 
 
 class BadPartitionCount(Invalid):
-    """The n of a read cannot be served."""
+    """A feed cannot be read with this `n`."""
 
     code = "bad-partition-count"
     message = "n={n} does not work: the feed has {partitions}"
@@ -146,11 +130,13 @@ class BadPartitionCount(Invalid):
 
 
 class BadCursor(Invalid):
-    """A cursor is garbage, of another feed or partition, or past the end."""
+    """A cursor is malformed, belongs to another feed or partition, or is past the end."""
 
     code = "bad-cursor"
     message = "{parameter} is not a cursor that can be used here: {reason}"
-    hint = "Bring a cursor that this feed gave for this partition, or begin again at _first (all) or _last (new ones)."
+    hint = (
+        "Use a cursor that this feed returned for this partition, or start at _first (all events) or _last (new ones)."
+    )
 
     parameter: str
     value: str | None
@@ -160,11 +146,11 @@ class BadCursor(Invalid):
 
 
 class UnusableCursor(Invalid):
-    """A cursor in Nakadi's shape is none, or stands where nothing can be read."""
+    """A cursor of the Nakadi API is malformed, or no events can be read there."""
 
     code = "unusable-cursor"
     message = "offset {offset} of partition {partition} cannot be used: {reason}"
-    hint = "GET /event-types/{event_type}/partitions tells the offsets that there are; BEGIN is before the first."
+    hint = "GET /event-types/{event_type}/partitions shows the available offsets; BEGIN is before the first."
 
     event_type: str | None
     partition: str | None
@@ -174,25 +160,12 @@ class UnusableCursor(Invalid):
     newest_available_offset: str | None
 
 
-class CursorSetNotFound(NotFound):
-    """Nothing is stored under that cursor set."""
-
-    code = "cursor-set-not-found"
-    message = "nothing is stored for cursorset {cursorset!r} of {event_type!r} at n={n}, partition {partition}"
-    hint = "Read with cursors and cursorset first; resume afterwards."
-
-    event_type: str
-    cursorset: str
-    n: int
-    partition: int
-
-
 class CursorMoved(Conflict):
-    """Another process has stored another cursor for the same consumer."""
+    """Compare-and-set failed: another process has stored another cursor for the same consumer."""
 
     code = "cursor-moved"
-    message = "{consumer!r} no longer stands at {expected!r} in partition {partition} of {feed!r}: it runs twice"
-    hint = "Roll back, and go on from the cursors that are stored."
+    message = "{consumer!r} is no longer at {expected!r} in partition {partition} of {feed!r}: it runs twice"
+    hint = "Roll back, and continue from the stored cursors."
 
     feed: str
     consumer: str
@@ -205,19 +178,23 @@ class StaleToken(Conflict):
 
     code = "stale-token"
     message = "token {given!r} is out of date"
-    hint = "Discover the feed again: GET it without arguments."
+    hint = "Discover the feed again: GET it without parameters. Your cursors stay valid."
 
     given: str
+    """The token of the request."""
     current: str
-    """The token to use now."""
+    """The current token."""
 
 
 class StaleSplit(Conflict):
-    """The partition count has changed under a slice's cursor."""
+    """The partition count has changed since the cursor of a slice was returned."""
 
     code = "stale-split"
-    message = "a slice's cursor, taken at n={n} of {cursor_count} partitions, does not fit the {partition_count} of now"
-    hint = "Go on from a cursor of whole partitions if you have one, else begin again at _first."
+    message = (
+        "the cursor of a slice, taken at n={n} of {cursor_count} partitions, cannot be used: there are now "
+        "{partition_count}"
+    )
+    hint = "Continue from a cursor of whole partitions if you have one, otherwise start at _first."
 
     n: int
     cursor_count: int
@@ -225,14 +202,14 @@ class StaleSplit(Conflict):
 
 
 class CursorExpired(PenstockError):
-    """Events after it are gone."""
+    """Events after the cursor were removed, by retention or with their feed."""
 
     code = "cursor-expired"
     message = (
         "{parameter} points to events of {event_type!r}, partition {partition}, that are gone: {reason}; {lost} events "
         "were lost, {first_available} is the first cursor available"
     )
-    hint = "Go on at first_available without what was lost, or load the state anew from elsewhere: you have to decide."
+    hint = "Continue at first_available without the lost events, or reload your state from elsewhere."
 
     parameter: str
     event_type: str
@@ -246,51 +223,42 @@ class CursorExpired(PenstockError):
 
 
 class EventsLost(PenstockError):
-    """What a query was to read is gone."""
+    """Events that a query or processor has yet to read are gone."""
 
     code = "events-lost"
     message = "{lost} events of {event_type!r}, partition {partition}, can no longer be read: {reason}"
     hint = (
-        "Go on without them, by the option failOnDataLoss=false of a query or fail_on_loss=False of a source, or begin "
-        "anew with another checkpoint."
+        "Continue without them by the option failOnDataLoss=false of a query, or fail_on_loss=False of a source, or "
+        "start with a new checkpoint."
     )
+    cases: ClassVar = {
+        "feed-created-again": Case(
+            "{event_type!r}, partition {partition}, is another feed than this processor has read: {reason}",
+            "Offsets of the old feed mean other events now. Start again: `penstock checkpoint forget` or `penstock "
+            "groups reset` moves a processor; give a projection a new version.",
+        ),
+        "landed-page-missing": Case(
+            "the page {page}, which this query has stored, no longer exists",
+            "Restore the deleted file, or mount the missing volume, or start with a new checkpoint.",
+        ),
+    }
 
-    event_type: str
+    event_type: str | None
     partition: int | None
     """None: all partitions."""
     lost: int | None
     """Number of events; None if unknown."""
-    reason: str
-
-
-class FeedCreatedAgain(EventsLost):
-    """The feed that a processor was reading is another one now."""
-
-    code = "feed-created-again"
-    message = "{event_type!r}, partition {partition}, is another feed than this processor has read: {reason}"
-    hint = (
-        "What a processor keeps by index meant other events: begin anew. `penstock checkpoint forget` or `penstock "
-        "groups reset` moves it, and a projection takes another version."
-    )
-
-
-class LandedPageMissing(PenstockError):
-    """A page that had landed for a query is not where it was."""
-
-    code = "landed-page-missing"
-    message = "the page {page}, which had landed for this query, is not there"
-    hint = "Put back what was deleted, or mount what is not; or begin anew with another checkpoint."
-
-    page: str
-    """Where the page was."""
+    reason: str | None
+    page: str | None
+    """Where the page was, in `landed-page-missing`."""
 
 
 class EventUnfit(Invalid):
-    """An event is not of the type into which it was to be read."""
+    """An event cannot be decoded as the requested type."""
 
     code = "event-unfit"
-    message = "{told} is no {type}: {member} {reason}"
-    hint = "Decide: correct the type, or keep event.raw for later and go on, for the page's cursors lead past it."
+    message = "{event} is no {type}: {member} {reason}"
+    hint = "Correct the type. Or skip the event: keep event.raw and continue; the cursors of the page are after it."
 
     feed: str
     partition: int | None
@@ -302,4 +270,5 @@ class EventUnfit(Invalid):
     type: str
     member: str
     reason: str
-    told: str
+    event: str
+    """Description of the event, by its position."""

@@ -1,90 +1,68 @@
 """Errors of processors, projections and their sources."""
 
-from typing import Any
+from typing import Any, ClassVar
 
-from penstock.errors.root import Conflict, Invalid, NotFound, PenstockError
-
-
-class WrongCategory(Invalid):
-    """Events of this category have not what is needed."""
-
-    code = "wrong-category"
-    message = "the category of {event_type!r} is {category}, not {wanted}: {reason}"
-    hint = "Read an event type of that category, or see to it that an effect can be brought about twice."
-
-    event_type: str
-    category: str
-    wanted: str
-    reason: str
+from penstock.errors.root import Case, Conflict, Invalid, NotFound, PenstockError
 
 
-class EidMissing(Invalid):
-    """An event has no id."""
+class EventUnusable(Invalid):
+    """Deduplication or ordering cannot use an event, or the events of an event type."""
 
-    code = "eid-missing"
-    message = "{told} has no id: metadata.eid {reason}"
-    hint = "Business and data events have one. Nothing of its batch was remembered: roll back, and store no cursors."
-
-    event_type: str | None
-    partition: Any
-    index: int | None
-    """Number of the event in its batch, from 0."""
-    told: str
-    reason: str
-
-
-class OrderUnknown(Invalid):
-    """It cannot be told where an event stands among others."""
-
-    code = "order-unknown"
-    message = "{told} cannot be put in order: {reason}"
-    hint = "Nothing of its batch was remembered: roll back, and store no cursors before you know what to do with it."
+    code = "event-unusable"
+    cases: ClassVar = {
+        "eid-missing": Case(
+            "{event} has no id: metadata.eid {reason}",
+            "Business and data events have an eid. Nothing of the batch was stored: roll back, and store no cursors.",
+        ),
+        "order-unknown": Case(
+            "{event} cannot be put in order: {reason}",
+            "Nothing of the batch was stored: roll back, and store no cursors until you have decided what to do with "
+            "the event.",
+        ),
+        "wrong-category": Case(
+            "the category of {event_type!r} is {category}, not {wanted}: {reason}",
+            "Read an event type of that category, or make the effects idempotent.",
+        ),
+    }
 
     event_type: str | None
     partition: Any
     index: int | None
-    """Number of the event in its batch, from 0."""
+    """Index of the event in its batch, from 0."""
     eid: str | None
-    told: str
+    event: str | None
+    """Description of the event, by its position; None in `wrong-category`."""
     reason: str
-
-
-class OutsideTransaction(Conflict):
-    """What is remembered would be committed at once, before the effect that it stands for."""
-
-    code = "outside-transaction"
-    message = "no transaction is open, and the connection commits each statement at once"
-    hint = "Begin one (BEGIN IMMEDIATE; connection.transaction()), and do in it what the events are to bring about."
+    category: str | None
+    """The category in `wrong-category`."""
+    wanted: str | None
+    """The needed category, in `wrong-category`."""
 
 
 class BadOutcome(Invalid):
-    """A handler has returned something that is no outcome."""
+    """A handler or batcher has returned an invalid result."""
 
     code = "bad-outcome"
     message = "a handler has returned {returned}, which is no outcome"
-    hint = "Right are None (all is done), the index wanted next, or what done, done_to, retry and skip_to return."
+    hint = "Return None (all is done), the next index to handle, or the result of done, done_to, retry or skip_to."
+    cases: ClassVar = {
+        "bad-results": Case(
+            "a call with {items} items has returned {returned}, which is not a result for each",
+            "Return a list with one result for each item, in their order, or create the batcher without `each`.",
+        ),
+    }
 
     returned: str
-
-
-class BadResults(Invalid):
-    """A batcher's call was to return a result for each item, and has not."""
-
-    code = "bad-results"
-    message = "a call with {items} items has returned {returned}, which is not a result for each"
-    hint = "Return a list with a result for each item, in their order, or have what is returned be everyone's."
-
-    items: int
-    """Number of items."""
-    returned: str
+    items: int | None
+    """Number of items, in `bad-results`."""
 
 
 class KindUnexpected(PenstockError):
-    """There is no handler for events of a kind."""
+    """There is no handler for events of this kind."""
 
     code = "kind-unexpected"
-    message = "{stream}: the event at {index} is of kind {kind!r}, for which there is no handler; there are: {kinds}"
-    hint = "Give by_kind a handler for it, or one for all others with `otherwise`."
+    message = "{stream}: the event at {index} is of kind {kind!r}, which has no handler; kinds with a handler: {kinds}"
+    hint = "Add a handler for this kind to by_kind, or one for all others with `otherwise`."
 
     kind: str
     stream: str
@@ -94,35 +72,35 @@ class KindUnexpected(PenstockError):
 
 
 class ProcessorUnhealthy(PenstockError):
-    """A stream has made no progress for longer than the processor bears."""
+    """A processor exceeded a limit of its health rules: for streams without progress, or for a silent source."""
 
     code = "processor-unhealthy"
     message = "streams make no progress: {streams}"
-    hint = "Mend the handler and start again: it goes on where it was, with what is not handled."
+    hint = "Correct the handler and start again: the processor continues with the unhandled events."
+    cases: ClassVar = {
+        "source-silent": Case(
+            "the source has not answered for {seconds} s; health.unanswered_seconds_max is {most}",
+            "The log shows the cause, for instance that the hub is down. Start again: the processor continues where it "
+            "stopped.",
+        ),
+    }
 
-    streams: list[str]
-    """Which streams, and for how long."""
-
-
-class SourceSilent(PenstockError):
-    """A processor's source has not answered for longer than it may."""
-
-    code = "source-silent"
-    message = "the source has not answered for {seconds} s; health.unanswered_seconds_max is {most}"
-    hint = "The log says what failed, such as a hub that is away. Start again: the processor goes on where it was."
-
-    seconds: float
-    most: float
+    streams: list[str] | None
+    """The streams, each with the time since its last progress; None in `source-silent`."""
+    seconds: float | None
+    """Time since the last answer, in `source-silent`."""
+    most: float | None
+    """The limit in `source-silent`."""
 
 
 class StreamExhausted(PenstockError):
-    """An event was tried as often as it may be."""
+    """An event has failed as often as the retry policy allows."""
 
     code = "stream-exhausted"
     message = "{stream}: the event at {index} has failed {attempts} times, the last time with {tag}: {reason}"
     hint = (
-        "Mend the handler and start again: it goes on where it was, with what is not handled. Where it has raised, the "
-        "logger penstock.processing says at DEBUG."
+        "Correct the handler and start again: the processor continues with the unhandled events. At level DEBUG, the "
+        "logger penstock.processing shows the traceback."
     )
 
     stream: str
@@ -133,13 +111,13 @@ class StreamExhausted(PenstockError):
 
 
 class FoldFailed(PenstockError):
-    """Events could not be folded into rows."""
+    """The fold of a projection has failed."""
 
     code = "fold-failed"
     message = "{projection}: events cannot be folded: {failures}"
     hint = (
-        "One is named of each tranche, which is read no further than the round in which it failed; other tranches are "
-        "folded to their ends. Mend the fold, and raise its version where that changes other rows; then go on."
+        "One failure of each tranche is shown; a tranche is read up to the round of its failure, all others are folded "
+        "to their ends. Correct the fold, raise its version if other rows change too, and start again."
     )
 
     projection: str
@@ -148,11 +126,11 @@ class FoldFailed(PenstockError):
 
 
 class CheckpointMoved(PenstockError):
-    """Somebody else has committed a position meanwhile."""
+    """Compare-and-set of a checkpoint failed: another process has committed a position."""
 
     code = "checkpoint-moved"
     message = "{group}: the checkpoint of {tranche!r} is {at_found}; this processor has left it {at_expected}"
-    hint = "Another processor runs under this name, or somebody has moved it: stop one of them, or start again."
+    hint = "Another processor runs under this name, or somebody moved the checkpoint. Stop one of them, or start again."
 
     group: str
     tranche: str
@@ -161,79 +139,61 @@ class CheckpointMoved(PenstockError):
 
 
 class CheckpointNotFound(NotFound):
-    """Nothing is kept for a processor."""
+    """No position of this processor is stored."""
 
     code = "checkpoint-not-found"
-    message = "no position is kept for {processor!r}"
-    hint = "penstock checkpoint list shows those that a hub keeps, and with --database those in a database."
+    message = "no position is stored for processor {processor!r}"
+    hint = "`penstock checkpoint list` shows the processors of a hub, and with --database those of a database."
 
     processor: str
 
 
-class CommitUnknown(PenstockError):
-    """Whether a processor's effects and positions are committed is not known."""
+class TransactionFailed(PenstockError):
+    """The transaction of a processor was ended by its handler, or its commit has an unknown outcome."""
 
-    code = "commit-unknown"
-    message = (
-        "{processor}: nobody knows whether its last transaction was committed: its database has not answered since"
-    )
-    hint = "Start it again when the database is back: it finds out, and goes on with what is not committed."
-
-    processor: str
-
-
-class TransactionEnded(PenstockError):
-    """A handler has ended the transaction that it was called in."""
-
-    code = "transaction-ended"
-    message = (
-        "{processor}: its handler has ended the transaction that it was called in, so its positions are not with it"
-    )
-    hint = "A handler of Transactional neither commits nor rolls back: that is done when it has returned."
+    code = "transaction-failed"
+    cases: ClassVar = {
+        "commit-unknown": Case(
+            "{processor}: it is unknown whether the last transaction was committed: its database does not answer",
+            "Start the processor when the database is back: it finds out, and continues after the last commit.",
+        ),
+        "transaction-ended": Case(
+            "{processor}: its handler has ended the transaction of its call; the positions are not part of it",
+            "A Transactional handler must not commit or roll back: the processor does so after the handler returns.",
+        ),
+    }
 
     processor: str
-
-
-class AlreadyStarted(Conflict):
-    """A processor was to be started that was started, or stopped, before."""
-
-    code = "already-started"
-    message = "{processor} was started or stopped before, and a processor runs once"
-    hint = "Make another one with the same name and checkpoints: it goes on where this one was."
-
-    processor: str
-
-
-class ParkedStreamNotFound(NotFound):
-    """No stream of that name is parked."""
-
-    code = "parked-stream-not-found"
-    message = "{processor!r} has parked no stream {stream!r}"
-    hint = "penstock checkpoint parked shows those that there are."
-
-    processor: str
-    stream: str
 
 
 class ProjectionNotFound(NotFound):
-    """There are no rows of a projection."""
+    """A projection has no rows, or its rows were removed while its positions stayed."""
 
     code = "projection-not-found"
     message = "{path} has no rows of {projection}"
-    hint = "A processor of that projection makes them, or project()."
+    hint = "Run a processor of this projection, or project(), to create them."
+    cases: ClassVar = {
+        "projection-gone": Case(
+            "{path} has no rows of {projection} any more, but its positions: {positions}",
+            "Restore the rows. To rebuild them from the beginning, delete the positions too: `penstock checkpoint "
+            "forget`, or the folder of the version.",
+        ),
+    }
 
     projection: str
     path: str
+    positions: Any
+    """The remaining positions, in `projection-gone`."""
 
 
 class ProjectionBehind(Conflict):
-    """A version of a projection is not as far as the one in use."""
+    """A version of a projection is behind the version in use."""
 
     code = "projection-behind"
-    message = "{projection} is not as far as {shown}, which is in use: {behind}"
+    message = "{projection} is behind {shown}, which is in use: {behind}"
     hint = (
-        "Have its processor catch up before you switch; where rows are parked, which `penstock checkpoint parked` "
-        "tells, have them retried or dropped. With even_if_behind=True it is in use as it is."
+        "Let its processor catch up before you switch. `penstock checkpoint parked` shows parked streams: retry or "
+        "drop them. even_if_behind=True switches anyway."
     )
 
     projection: str
@@ -243,39 +203,24 @@ class ProjectionBehind(Conflict):
     """By tranche."""
 
 
-class ProjectionGone(Conflict):
-    """Rows of a projection are not there any more, and how far they went is."""
-
-    code = "projection-gone"
-    message = "{path} has no rows of {projection} any more, but how far they went: {positions}"
-    hint = (
-        "Put them back. Or have them made anew from the beginning: then that is to go, too, by `penstock checkpoint "
-        "forget`, or in files with the folder of the version."
-    )
-
-    projection: str
-    path: str
-    positions: Any
-
-
 class NotReplayable(PenstockError):
-    """A source was to give again what it gives once."""
+    """A source that delivers its events once cannot deliver them again."""
 
     code = "not-replayable"
-    message = "{source} gives its events once: what was read cannot be read again"
-    hint = "Let such a processor stop where events cannot be handled, or read from a source that keeps its events."
+    message = "{source} delivers its events once: they cannot be read again"
+    hint = "Let the processor stop at an event that it cannot handle, or read from a source that stores its events."
 
     source: str
 
 
 class InvalidLine(Invalid):
-    """A line of a file is no event."""
+    """A line of a file is not an event."""
 
     code = "invalid-line"
     message = "{file}, line {line}: {reason}"
     hint = (
-        "All before it was read. Mend the line, or begin it with # to have it passed over; or put the file back whole, "
-        "where it ends in the middle. Then start again."
+        "All lines before it were read. Correct the line, or begin it with # to skip it; restore the file if it is cut "
+        "off. Then start again."
     )
 
     file: str
@@ -285,13 +230,13 @@ class InvalidLine(Invalid):
 
 
 class FileChanged(PenstockError):
-    """A file is not the one that was read before."""
+    """A file is not the one that was read before under this name."""
 
     code = "file-changed"
     message = "{file} cannot be read on: {reason}"
     hint = (
-        "Files are read on by their names: put it back, or move its position to 0:0#0, so that it is read from its "
-        "beginning. Its lines have the indices of the other's: where these are kept, take another version or group."
+        "Restore the file, or move its position to 0:0#0 to read it from the beginning. Its lines then have the "
+        "indices of the old ones: if those are stored, use another version or group."
     )
 
     file: str

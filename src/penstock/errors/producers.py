@@ -1,30 +1,25 @@
 """Errors of idempotent publishing."""
 
-from penstock.errors.root import BadParameter, Conflict, Invalid, NotFound, PenstockError, Unavailable
+from typing import ClassVar
+
+from penstock.errors.root import BadParameter, Case, Conflict, NotFound, PenstockError, Unavailable
+
+_NEW_PRODUCER = "Close this producer and create a new one, which claims the next epoch."
 
 
 class BadProducerHeaders(BadParameter):
-    """The headers that say who publishes are not all there, or malformed."""
+    """The headers of an idempotent producer are malformed, or one is missing."""
 
     code = "bad-producer-headers"
-    message = "header {parameter} {said}; allowed: {allowed}"
-    hint = "Producer-Group, Producer-Epoch and Producer-Sequence go together, or none of them is there."
-
-
-class PartitionRequired(Invalid):
-    """Idempotent publishing goes to a partition, never to an event type as a whole."""
-
-    code = "partition-required"
-    message = "who publishes idempotently names the partition: POST /event-types/{event_type}/partitions/.../events"
-
-    event_type: str | None
+    message = "header {parameter} {value_state}; allowed: {allowed}"
+    hint = "Send Producer-Group, Producer-Epoch and Producer-Sequence together, or none of them."
 
 
 class ProducerUnsafe(PenstockError):
-    """It is not safe to go on publishing with this producer in this partition: close it, and make another."""
+    """This producer cannot safely continue in this partition."""
 
     code = "producer-unsafe"
-    hint = "Close this producer and make another one, which takes over with an epoch of its own."
+    hint = _NEW_PRODUCER
 
     producer_group: str
     partition: int
@@ -32,7 +27,7 @@ class ProducerUnsafe(PenstockError):
     """The sequence number of the request."""
     current_epoch: int | None
     next_sequence: int | None
-    """The number that the hub expects next; None if unknown."""
+    """The sequence number that the hub expects next; None if unknown."""
     committed: bool | None
     """Whether all of the batch is stored; None if unknown."""
     ranges: list[dict[str, int]] | None
@@ -40,77 +35,87 @@ class ProducerUnsafe(PenstockError):
 
 
 class ProducerFenced(ProducerUnsafe):
-    """A producer with a higher epoch has taken over."""
+    """A producer with a higher epoch has taken over: this one is fenced."""
 
     code = "producer-fenced"
-    message = "{producer_group!r} publishes to partition {partition} with epoch {current_epoch} by now"
+    message = "producer group {producer_group!r} was fenced in partition {partition}: its epoch is now {current_epoch}"
+    hint = (
+        "Stop, since another instance publishes, or create a new producer, which claims the next epoch. `committed` "
+        "says whether the batch is stored."
+    )
 
 
 class SequenceGap(ProducerUnsafe):
-    """The batch does not follow the last event."""
+    """The batch does not follow the last stored event."""
 
     code = "sequence-gap"
-    message = "{producer_group!r} goes on with number {expected} in partition {partition}, not with {received}"
+    message = (
+        "partition {partition} expects sequence number {expected} of producer group {producer_group!r}, not {received}"
+    )
+    hint = "Send the missing batches first, from `expected`. Or close this producer and create a new one."
 
     expected: int
 
 
 class SequenceOverlap(ProducerUnsafe):
-    """The beginning of the batch is stored, and the rest is not."""
+    """The beginning of the batch is stored already, the rest is not."""
 
     code = "sequence-overlap"
     message = (
-        "what {producer_group!r} has sent to partition {partition} is stored up to number {next_sequence}, which lies "
-        "within the batch"
+        "part of the batch is stored: partition {partition} expects sequence number {next_sequence} of producer "
+        "group {producer_group!r}"
     )
     hint = (
-        "Close this producer and make another one, or have the rest appended: over HTTP, by the header "
+        "Close this producer and create a new one, or append the rest: over HTTP, repeat the batch with the header "
         "Producer-Overlap: trim."
     )
 
 
 class SequenceTooOld(ProducerUnsafe):
-    """There is nothing left to compare the batch with."""
+    """The batch is so old that the hub cannot compare it with the stored events."""
 
     code = "sequence-too-old"
     message = (
-        "number {received} of {producer_group!r} in partition {partition} is so old that what was stored under it is "
-        "not known any more"
+        "sequence number {received} of producer group {producer_group!r} in partition {partition} is too old: the hub "
+        "no longer knows which events it had"
     )
+    hint = "Look for the events in the feed. To continue, use `next_sequence`, or create a new producer."
 
 
 class PayloadMismatch(ProducerUnsafe):
-    """Other events are stored under the same numbers."""
+    """Other events are stored under the same sequence numbers."""
 
     code = "payload-mismatch"
-    message = "another event of {producer_group!r} is stored under number {differs_at} in partition {partition}"
-    hint = (
-        "Two producers with one group and one epoch do this, or one that numbers other events again. Close this "
-        "producer and make another one, which takes over with an epoch of its own."
+    message = (
+        "another event of producer group {producer_group!r} is stored under sequence number {differs_at} in partition "
+        "{partition}"
     )
+    hint = "Two producers use one group and epoch, or a producer changed the events of a batch. " + _NEW_PRODUCER
 
     differs_at: int
     """The sequence number of the first event that differs."""
 
 
 class ProducerStateExpired(ProducerUnsafe):
-    """What was known of the producer is forgotten."""
+    """The hub has deleted the state of this producer."""
 
     code = "producer-state-expired"
-    message = "{producer_group!r} has expired in partition {partition}: it was not heard of for too long, or deleted"
-    hint = "Close this producer and make another one, which claims the next epoch."
+    message = (
+        "producer group {producer_group!r} has expired in partition {partition}: it was unused for too long, or deleted"
+    )
+    hint = "Close this producer and create a new one. Check whether the last events are stored before you repeat them."
 
 
 class ServerStateRegressed(ProducerUnsafe):
-    """The hub has lost events that it had acknowledged, as after a backup was put back."""
+    """The hub has lost acknowledged events, for instance because a backup was restored."""
 
     code = "server-state-regressed"
     message = (
-        "the hub knows {producer_group!r} in partition {partition} up to number {expected} only, and had acknowledged "
-        "{missing} events from there on: they are lost"
+        "the hub has lost {missing} acknowledged events of producer group {producer_group!r} in partition {partition}, "
+        "from sequence number {expected}"
     )
     hint = (
-        "Close this producer, find out what the hub was put back to, and publish the lost events again with another "
+        "Close this producer, find out to which state the hub was restored, and publish the lost events with a new "
         "producer."
     )
 
@@ -120,21 +125,15 @@ class ServerStateRegressed(ProducerUnsafe):
     """Number of lost events."""
 
 
-class DeadlinePassed(Unavailable):
-    """A batch was not begun in the time that its producer gave the hub; nothing of it was done."""
-
-    code = "deadline-passed"
-    message = "the batch was not begun before its deadline"
-
-
 class RetriesExhausted(Unavailable):
-    """A batch could not be published in the time, or with the attempts, that it had."""
+    """A batch could not be published within its timeout or its number of attempts."""
 
     code = "retries-exhausted"
     message = (
         "the batch for partition {partition} could not be published (attempts: {attempts}, outcome: {outcome}): "
         "{reason}"
     )
+    hint = "Send the same batch again, or another one: if the outcome is unknown, the producer finds out first."
     retryable = False
 
     partition: int
@@ -147,30 +146,46 @@ class PublishCancelled(PenstockError):
 
     code = "publish-cancelled"
     message = "publishing to partition {partition} was cancelled; the outcome is {outcome}"
+    hint = "If the outcome is unknown, send the same batch again, or call `resolve`: the producer finds out."
 
     partition: int
 
 
-class AlreadyPublished(Conflict):
-    """What was published once is handed in again."""
+class AlreadyUsed(Conflict):
+    """An object that can be used once was used again: an event, a batch or a processor."""
 
-    code = "already-published"
-    message = "this was published to partition {partition} already, with number {sequence}"
-    hint = "Make a new Event, or a new batch, for each time that something is to be published."
+    code = "already-used"
+    cases: ClassVar = {
+        "already-published": Case(
+            "this was published to partition {partition} before, with sequence number {sequence}",
+            "Create a new Event, or a new batch, for each publish.",
+        ),
+        "already-started": Case(
+            "{processor} was started or stopped before; a processor runs once",
+            "Create another processor with the same name and checkpoints: it continues where this one stopped.",
+        ),
+    }
 
-    partition: int
-    sequence: int
+    partition: int | None
+    """The partition in `already-published`."""
+    sequence: int | None
+    """The sequence number in `already-published`."""
+    processor: str | None
+    """The processor in `already-started`."""
 
 
 class ReplayDiffers(Conflict):
-    """What is published again is not what was, before."""
+    """A replayed series of events differs from the one published before."""
 
     code = "replay-differs"
-    message = "this is not what {producer_group!r} has published to {event_type!r}, partition {partition}: {reason}"
+    message = (
+        "the replay differs from the events that {producer_group!r} has published to {event_type!r}, partition "
+        "{partition}: {reason}"
+    )
     hint = (
-        "Another series of events, or another file, needs a producer group of its own, which nothing else uses. One "
-        "whose group was claimed or forgotten, or whose event type has got more partitions, cannot be gone on with: "
-        "see what is stored, and publish the rest under another group."
+        "Use a separate producer group for each series of events or file. A series cannot continue after its group was "
+        "claimed or deleted, or its event type got more partitions: see what is stored, and publish the rest with "
+        "another group."
     )
 
     event_type: str
@@ -182,26 +197,26 @@ class ReplayDiffers(Conflict):
 
 
 class ClaimRefused(Conflict):
-    """An epoch cannot be had."""
+    """The requested epoch cannot be claimed."""
 
     code = "claim-refused"
-    message = "{producer_group!r} is at {stands} in partition {partition}: {wanted} cannot be had"
-    hint = 'The epoch "next" takes over from whoever has the current one.'
+    message = "producer group {producer_group!r} has {epoch_state} in partition {partition}: {wanted} cannot be claimed"
+    hint = 'Claim "next" to take over from the producer with the current epoch.'
 
     producer_group: str
     partition: int
     current_epoch: int | None
     next_sequence: int | None
     wanted: str
-    """The epoch that was asked for."""
+    """The requested epoch."""
 
 
 class EpochExhausted(Conflict):
-    """There is no epoch after the current one."""
+    """The producer group has used the highest possible epoch."""
 
     code = "epoch-exhausted"
-    message = "{producer_group!r} has come to the last epoch there is in partition {partition}, {current_epoch}"
-    hint = "Go on with another producer group."
+    message = "producer group {producer_group!r} has the last possible epoch in partition {partition}, {current_epoch}"
+    hint = "Continue with another producer group."
 
     producer_group: str
     partition: int
@@ -210,23 +225,33 @@ class EpochExhausted(Conflict):
 
 
 class ProducerNotFound(NotFound):
-    """Nobody has published with that producer group."""
+    """Nothing was published with this producer group."""
 
     code = "producer-not-found"
-    message = "nobody has published to {event_type!r}, partition {partition}, as {producer_group!r}"
+    message = "nothing was published to {event_type!r}, partition {partition}, with producer group {producer_group!r}"
+    hint = "Correct the group or the partition. Before the first publish there is nothing to do."
 
     event_type: str
     partition: int
     producer_group: str
 
 
-class TooManyProducers(PenstockError):
-    """The partition has as many producer groups as it may."""
+class LimitReached(PenstockError):
+    """An event type or partition has as many producer groups or uploads as it may have."""
 
-    code = "too-many-producers"
-    message = "partition {partition} has {limit} producer groups already"
-    hint = "Use few groups with names that last, or forget those that are done: DELETE .../producers/{group}."
+    code = "limit-reached"
+    cases: ClassVar = {
+        "too-many-producers": Case(
+            "partition {partition} of {event_type!r} has {limit} producer groups, the maximum",
+            "Use few groups with lasting names, or delete those no longer used: DELETE .../producers/{group}.",
+        ),
+        "too-many-uploads": Case(
+            "{event_type!r} has {limit} open uploads, the maximum",
+            "Publish or delete open uploads (DELETE .../uploads/{upload}); they expire after a day.",
+        ),
+    }
 
     event_type: str
-    partition: int
+    partition: int | None
+    """The partition in `too-many-producers`."""
     limit: int

@@ -6,7 +6,7 @@ from penstock.errors.root import Conflict, Invalid, NotFound
 
 
 class EventTypeNotFound(NotFound):
-    """There is no event type of that name."""
+    """There is no event type of this name."""
 
     code = "event-type-not-found"
     message = "there is no event type {event_type!r}"
@@ -16,10 +16,11 @@ class EventTypeNotFound(NotFound):
 
 
 class EventTypeExists(Conflict):
-    """An event type of that name exists."""
+    """An event type of this name exists already."""
 
     code = "event-type-exists"
-    message = "there is an event type {event_type!r} already"
+    message = "event type {event_type!r} exists already"
+    hint = "Use the existing event type, or choose another name."
 
     event_type: str
 
@@ -28,8 +29,8 @@ class EventTypeInUse(Conflict):
     """An event type cannot be deleted while subscriptions read it."""
 
     code = "event-type-in-use"
-    message = "{event_type!r} is read by subscriptions: {subscriptions}"
-    hint = "Delete them first."
+    message = "event type {event_type!r} is read by subscriptions: {subscriptions}"
+    hint = "Delete these subscriptions first."
 
     event_type: str
     subscriptions: list[str]
@@ -40,16 +41,16 @@ class SchemaVersionNotFound(NotFound):
     """The event type has no such version of its schema."""
 
     code = "schema-version-not-found"
-    message = "{event_type!r} has no schema version {version}"
-    hint = "GET /event-types/{event_type}/schemas lists those that there are."
+    message = "event type {event_type!r} has no schema version {version}"
+    hint = "GET /event-types/{event_type}/schemas lists the versions."
 
     event_type: str
     version: str | None
-    """None if no version equals the given schema."""
+    """None if the request looked for a version by its schema."""
 
 
 class InvalidEventType(Invalid):
-    """An event type's definition breaks a rule."""
+    """The definition of an event type breaks a rule."""
 
     code = "invalid-event-type"
     message = 'Field "{field}" {reason}'
@@ -61,45 +62,47 @@ class InvalidEventType(Invalid):
     producers: bool | None
     """Whether all producers can keep the old schema; None unless the schema changes."""
     consumers: bool | None
+    """Whether all consumers can keep the old schema; None unless the schema changes."""
     changes: list[dict[str, Any]] | None
     """As in `IncompatibleSchema`."""
 
 
 class MalformedEventType(InvalidEventType):
-    """A member of a definition is of the wrong type, or none of the values that it can have."""
+    """A member of a definition has the wrong type, or a value outside its enumeration."""
 
     code = "malformed-event-type"
 
 
 class GuidelinesBroken(Invalid):
-    """A definition breaks guidelines of the level MUST, which this hub refuses."""
+    """A definition breaks event guidelines of level MUST, which this hub enforces."""
 
     code = "guidelines-broken"
-    message = "{event_type!r} does not keep the event guidelines: {broken}"
-    hint = "Keep them, or waive each with a reason: `penstock event-type check` says how."
+    message = "event type {event_type!r} breaks the event guidelines: {broken}"
+    hint = "Follow these guidelines, or waive each with a reason: `penstock event-type check` explains how."
 
     event_type: str
     broken: list[str]
-    """The guidelines, each with its reason."""
+    """The broken guidelines, each with the reason."""
 
 
 class IncompatibleSchema(Invalid):
-    """A change of an event type's schema that its compatibility mode refuses."""
+    """The compatibility mode of an event type refuses a change of its schema."""
 
     code = "incompatible-schema"
-    message = "Invalid schema: {event_type!r} cannot be changed so"
+    message = "Invalid schema: {event_type!r} cannot be changed this way"
     hint = (
-        "Each of `changes` says what to do instead; what else is needed takes another event type, or another "
-        "`compatibility_mode`: change that first, by itself, and the schema then."
+        "Each of `changes` says what to do instead. For any other change, create another event type, or change "
+        "`compatibility_mode` first and the schema in a second request."
     )
 
     event_type: str
     mode: str
     """The compatibility mode."""
     evolution: str | None
-    """The option of that name."""
+    """The value of the option `evolution`."""
     producers: bool
     """Whether all producers can keep the old schema."""
     consumers: bool
     """Whether all consumers can keep the old schema."""
     changes: list[dict[str, Any]]
+    """The refused changes: where each one is, what is wrong with it, and what to do instead."""

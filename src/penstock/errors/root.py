@@ -1,16 +1,17 @@
-"""The root of all errors, and the roots of the tree that errors of several capabilities share."""
+"""The root class of all errors, and the classes that errors of several capabilities inherit."""
 
 import inspect
+from collections.abc import Mapping
 from functools import partial
 from types import NoneType
-from typing import Any, ClassVar, Final, Literal, get_args, get_origin
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, get_args, get_origin
 
 SHOWN_MAX: Final = 500
-"""So many characters of a value are shown."""
+"""Maximum number of characters of a value in a message."""
 
 
 class _Field:
-    """An attribute that a class of errors declares: the entry of that name in `fields`.
+    """Descriptor for an annotated field of an error class: reads and writes the entry of that name in `fields`.
 
     An error can lack a field, for instance if its problem came from another version of Penstock. The attribute is then
     None if its type allows None, and missing otherwise, so that its declared type holds.
@@ -31,47 +32,71 @@ class _Field:
         error.fields[self._name] = value
 
 
+class Case(NamedTuple):
+    """The text of one code of a class that has several."""
+
+    message: str
+    hint: str | None = None
+    """What to do about it, in one or two sentences."""
+
+
 class PenstockError(Exception):
     """The root of all errors.
 
-    `code` is stable and part of the protocol. A class annotates its fields, which are then attributes of its errors;
-    `fields` has all of them by name, as they are sent over HTTP, and also those that no class declares.
+    `code` is stable and part of the protocol. Most classes have one code. A class for several causes that callers
+    handle alike has a code for each of them, in `cases`; `of` makes such an error.
+
+    A class annotates its fields, which are then attributes of its errors. `fields` has all of them by name, as they are
+    sent over HTTP, and also those that no class declares.
     """
 
-    code: ClassVar[str] = "penstock-error"
+    code: str = "penstock-error"
     message: ClassVar[str] = "{detail}"
-    hint: ClassVar[str | None] = None
+    hint: str | None = None
     """What to do about it, in one or two sentences."""
+    cases: ClassVar[Mapping[str, Case]] = {}
+    """The text of each code, if the class has several."""
     retryable: ClassVar[bool] = False
     """Whether the same request can succeed later, unchanged."""
 
     retry_after: float | None
-    """Seconds after which the hub wants to be asked again; None if it does not say."""
+    """Seconds after which the client should repeat the request; None if the hub does not say."""
     outcome: Literal["not_stored", "unknown"] | None
     """Whether events of a failed call of `IdempotentProducer` may be stored; None in errors of other calls."""
     published: int | None
     """Number of events of a failed call of `Client.publish` that were published before it failed; else None."""
 
     def __init_subclass__(cls) -> None:
+        cls.cases = vars(cls).get("cases", {})  # Codes are not inherited.
         _declare(cls)
 
     def __init__(self, detail: str | None = None, /, **fields: Any) -> None:
-        self.detail = detail if detail is not None else self.message.format_map(_Said(fields))
+        self.detail = detail if detail is not None else self.message.format_map(_Values(fields))
         self.fields = fields
         super().__init__(self.detail)
+
+    @classmethod
+    def of(cls, code: str, detail: str | None = None, /, **fields: Any) -> Self:
+        """Return the error of one of the codes in `cases`, with the text of that code or with *detail*."""
+        message, hint = cls.cases[code]
+        error = cls(message.format_map(_Values(fields)) if detail is None else detail, **fields)
+        error.code, error.hint = code, hint
+        return error
 
     def __str__(self) -> str:
         return with_hint(self.detail, self.hint)
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self.code in self.cases:
+            return partial(type(self).of, self.code, self.detail, **self.fields), ()
         return partial(type(self), self.detail, **self.fields), ()
 
 
 def _declare(cls: type[PenstockError]) -> None:
-    """Make an attribute of every field that *cls* annotates."""
+    """Make every field that *cls* annotates an attribute of its errors."""
     for name, kind in inspect.get_annotations(cls).items():
         origin: Any = get_origin(kind)
-        if origin is not ClassVar:
+        if origin is not ClassVar and name not in vars(cls):
             setattr(cls, name, _Field(name, kind))
 
 
@@ -79,51 +104,52 @@ _declare(PenstockError)
 
 
 class Invalid(PenstockError):
-    """What was handed in cannot be right; it will not be right later either."""
+    """The input is wrong and will be refused every time."""
 
     code = "invalid"
 
 
 class TooLarge(PenstockError):
-    """More bytes than a limit allows."""
+    """The input exceeds a size limit."""
 
     code = "too-large"
 
 
 class NotFound(PenstockError):
-    """What was named does not exist."""
+    """The named thing does not exist."""
 
     code = "not-found"
 
 
 class Conflict(PenstockError):
-    """Right in itself, but not in the state that things are in."""
+    """The request is valid, but the present state does not allow it."""
 
     code = "conflict"
 
 
 class Forbidden(PenstockError):
-    """It could be done, but not by whoever asks, or not here."""
+    """The caller may not do this, or nobody may do it on this hub."""
 
     code = "forbidden"
 
 
 class Unavailable(PenstockError):
-    """The request can be repeated unchanged after a while."""
+    """The request failed for now; the client can repeat it unchanged later."""
 
     code = "unavailable"
     message = "not available now: {reason}"
+    hint = "Repeat the request unchanged later. The attribute retry_after says after how many seconds, if it is known."
     retryable = True
 
     reason: str | None
 
 
 class OutcomeUnknown(PenstockError):
-    """The request may or may not have been carried out, and a repeat could do it twice."""
+    """The request may or may not have been carried out; a repeat could do it twice."""
 
     code = "outcome-unknown"
-    message = "it is not known whether this was carried out: {reason}"
-    hint = "Look whether it was before you repeat it: in the feed, where it was a publish."
+    message = "it is unknown whether the request was carried out: {reason}"
+    hint = "Check before you repeat it: after a publish, read the feed to see whether the events are there."
 
     reason: str
     doubtful: int | None
@@ -134,7 +160,16 @@ class BadParameter(Invalid):
     """A parameter is missing, malformed or out of range."""
 
     code = "bad-parameter"
-    message = "parameter {parameter} {said}; allowed: {allowed}"
+    message = "parameter {parameter} {value_state}; allowed: {allowed}"
+    cases: ClassVar = {
+        "bad-stream-parameter": Case(
+            "parameter {parameter} {value_state}; allowed: {allowed}", "Correct the parameter, or leave it out."
+        ),
+        "partition-required": Case(
+            "an idempotent producer must name the partition: POST /event-types/{event_type}/partitions/.../events",
+            "Send the batch to a partition, or leave out the headers of idempotent producers.",
+        ),
+    }
 
     parameter: str | None
     value: Any
@@ -143,10 +178,12 @@ class BadParameter(Invalid):
     n: Any
     partition_count: int | None
     divisors: list[int] | None
+    event_type: str | None
+    """The event type in `partition-required`."""
 
 
 class RequirementMissing(PenstockError):
-    """Something that does not come with Penstock is not there, or too old."""
+    """A program or library that Penstock needs here is missing or too old."""
 
     code = "requirement-missing"
     message = "{needed} is needed, {found} found; {install}"
@@ -154,10 +191,11 @@ class RequirementMissing(PenstockError):
     needed: str
     found: str
     install: str
+    """How to install it."""
 
 
 def with_hint(detail: str, hint: str | None) -> str:
-    """Return *detail*, which may end with words of others and their full stop, and the *hint* as sentences.
+    """Return *detail* and *hint* as sentences; add a full stop to *detail* unless it ends with punctuation.
 
     >>> with_hint("it is late", "Go home."), with_hint("it is late.", "Go home."), with_hint("it is late", None)
     ('it is late. Go home.', 'it is late. Go home.', 'it is late')
@@ -168,30 +206,30 @@ def with_hint(detail: str, hint: str | None) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return *value* as `repr` has it, as far as it can, and not at any length."""
+    """Return `repr(value)`, cut to `SHOWN_MAX` characters; the name of its type if `repr` fails."""
     try:
         text = repr(value)
-    except Exception:  # noqa: BLE001 - It is the user's, and the error is about it.
+    except Exception:  # noqa: BLE001 - A user's __repr__ may raise anything.
         return f"a {type(value).__name__}"
     return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…"
 
 
-class _Said(dict[str, Any]):
-    """Fields as a sentence says them; one that is missing leaves a hole, for an error about an error helps nobody."""
+class _Values(dict[str, Any]):
+    """Fields as a message shows them, and words made from them. A missing field is shown as a question mark."""
 
     def __getitem__(self, name: str) -> Any:
         if name == "partitions" and "partitions" not in self:
             count = self["partition_count"]
             return "1 partition" if count == 1 else f"{count} partitions"
-        if name == "part" and "part" not in self:
+        if name == "where":
             partition, event_type = self.get("partition"), repr(self.get("event_type", "?"))
             return event_type if partition is None else f"partition {partition} of {event_type}"
-        if name == "stands":
+        if name == "epoch_state":
             return "no epoch" if self.get("current_epoch") is None else f"epoch {self['current_epoch']}"
         if name.startswith("at_"):
             position = self.get(name.removeprefix("at_"), "?")
-            return "at no position yet" if position is None else f"at {position}"
-        if name == "said":
+            return "at no position" if position is None else f"at {position}"
+        if name == "value_state":
             return "is missing" if self.get("value") is None else f"is {_shown(self['value'])}"
         value = self.get(name, "?")
         if value and isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
@@ -200,5 +238,5 @@ class _Said(dict[str, Any]):
 
 
 def printable(text: str) -> str:
-    """Return *text* without quotes around it, what cannot be printed written as `repr` writes it."""
+    """Return *text* without quotes, with unprintable characters escaped as in `repr`."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)

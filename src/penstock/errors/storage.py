@@ -1,6 +1,8 @@
 """Errors of the database: it is unavailable, full, or has unsuitable tables."""
 
-from penstock.errors.root import Conflict, PenstockError, Unavailable
+from typing import Any, ClassVar
+
+from penstock.errors.root import Case, Conflict, PenstockError, Unavailable
 
 
 class DatabaseUnavailable(Unavailable):
@@ -8,34 +10,39 @@ class DatabaseUnavailable(Unavailable):
 
     code = "database-unavailable"
     message = "the database cannot be used now: {reason}"
+    hint = "Repeat the request later. If it still fails, run `penstock doctor` where the hub runs."
 
 
 class DiskFull(Unavailable):
-    """The database has no room left; nothing was written."""
+    """The database has no space left; nothing was written."""
 
     code = "disk-full"
-    message = "the database has no room left, nothing was written: {reason}"
+    message = "the database has no space left, nothing was written: {reason}"
+    hint = "Free space on the disk of the database. The hub then continues by itself."
 
 
 class SnapshotOutdated(Conflict):
-    """A SQLite transaction that began as a read wants to write, and another one has written since."""
+    """A SQLite transaction that began with a read cannot write, because another transaction has written since."""
 
     code = "snapshot-outdated"
-    message = "this transaction began as a read and was overtaken: SQLite never lets it write (SQLITE_BUSY_SNAPSHOT)"
-    hint = "Roll back, and repeat the whole transaction with BEGIN IMMEDIATE at its beginning."
+    message = (
+        "this transaction began with a read, another one has written since: SQLite refuses its writes "
+        "(SQLITE_BUSY_SNAPSHOT)"
+    )
+    hint = "Roll back and repeat the whole transaction, beginning with BEGIN IMMEDIATE."
 
 
 class SchemaError(PenstockError):
-    """The database's tables are not those that this version works with."""
+    """This version of Penstock cannot work with the tables of the database."""
 
     code = "schema-error"
 
 
 class SchemaMissing(SchemaError):
-    """The database has no Penstock tables, or older ones."""
+    """The database has no Penstock tables, or those of an older version."""
 
     code = "schema-missing"
-    message = "the database is at schema version {found}, this Penstock needs {wanted}"
+    message = "the database is at schema version {found}, this version of Penstock needs {wanted}"
     hint = "Run `penstock migrate --database URL` with the URL of this database."
 
     found: int
@@ -43,51 +50,46 @@ class SchemaMissing(SchemaError):
     table: str | None
 
 
-class SchemaTooNew(SchemaError):
-    """The database was migrated by a newer Penstock."""
+class DatabaseUnsuitable(SchemaError):
+    """The database belongs to a newer Penstock, stores text in an unsuitable encoding, or has a table of this name."""
 
-    code = "schema-too-new"
-    message = "the database is at schema version {found}, newer than the {wanted} that this Penstock knows"
-    hint = "Install a newer Penstock."
+    code = "database-unsuitable"
+    cases: ClassVar = {
+        "schema-too-new": Case(
+            "the database is at schema version {found}, newer than {wanted}, the newest that this Penstock knows",
+            "Install the version of Penstock that migrated the database, or a newer one.",
+        ),
+        "encoding-unsuitable": Case(
+            "the encoding of the database is {found}, Penstock needs {wanted}",
+            "Create another database: `CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0`; SQLite: a new file.",
+        ),
+        "table-unsuitable": Case(
+            "the table {table} is not Penstock's: it lacks the columns {missing} and has {columns}",
+            "Another program or version created it. Configure another table name, or rename that table.",
+        ),
+    }
 
-    found: int
-    wanted: int
-
-
-class TableUnsuitable(SchemaError):
-    """A table in a database of the user's is not the one of its name."""
-
-    code = "table-unsuitable"
-    message = "the table {table} is another one: it has not the columns {missing}, but {columns}"
-    hint = "Another program, or another version, has made it. Have another name be used, or rename that table."
-
-    table: str
-    missing: list[str]
-    """Names of columns."""
-    columns: list[str]
-    """The columns that the table has."""
+    found: Any
+    """The schema version or encoding of the database."""
+    wanted: Any
+    """The schema version or encoding that Penstock needs."""
+    table: str | None
+    """The table in `table-unsuitable`."""
+    missing: list[str] | None
+    """Names of the missing columns, in `table-unsuitable`."""
+    columns: list[str] | None
+    """Names of the columns that the table has, in `table-unsuitable`."""
 
 
 class TableGone(SchemaError):
-    """Tables that were in a database of the user's are not there any more."""
+    """Tables of a processor were dropped from the user's database."""
 
     code = "table-gone"
-    message = "the tables of {tables} are not there any more: {reason}"
+    message = "the tables of {tables} no longer exist: {reason}"
     hint = (
-        "Somebody has dropped them, or each connection opens a database of its own, as one in memory is. What is "
-        "started again makes them anew, and begins where it would with nothing kept."
+        "They were dropped, or each connection opens a database of its own, as with an in-memory database. Restore "
+        "them from a backup, or start the processor again: it creates them and begins as if nothing were stored."
     )
 
     tables: str
     reason: str
-
-
-class EncodingUnsuitable(SchemaError):
-    """The database stores text in an encoding in which events cannot be kept byte for byte."""
-
-    code = "encoding-unsuitable"
-    message = "the database's encoding is {found}, Penstock needs {wanted}"
-    hint = "Use another: `CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0` makes one, SQLite any new file."
-
-    found: str
-    wanted: str

@@ -1,13 +1,13 @@
 """Errors of subscriptions and their streams."""
 
-from typing import Any
+from typing import ClassVar
 
 from penstock.errors.log import UnusableCursor
-from penstock.errors.root import Conflict, Invalid, NotFound, Unavailable
+from penstock.errors.root import Case, Conflict, Invalid, NotFound
 
 
 class InvalidSubscription(Invalid):
-    """A subscription's definition breaks a rule."""
+    """The definition of a subscription breaks a rule."""
 
     code = "invalid-subscription"
     message = 'Field "{field}" {reason}'
@@ -15,6 +15,7 @@ class InvalidSubscription(Invalid):
     field: str | None
     reason: str
     violations: list[dict[str, str]] | None
+    """All invalid fields with their reasons, if more than one was checked."""
     partitions: list[dict[str, str]] | None
     """Requested partitions that the subscription does not read."""
     missing: list[str] | None
@@ -22,94 +23,65 @@ class InvalidSubscription(Invalid):
 
 
 class MalformedSubscription(InvalidSubscription):
-    """A member of a subscription is of the wrong type, or none of the values it can have."""
+    """A member of a subscription has the wrong type, or a value outside its enumeration."""
 
     code = "malformed-subscription"
 
 
 class SubscriptionNotFound(NotFound):
-    """There is no subscription of that id."""
+    """There is no subscription with this id."""
 
     code = "subscription-not-found"
     message = 'Subscription with id "{subscription}" does not exist'
+    hint = "List the subscriptions, or create one."
 
     subscription: str
 
 
-class NoFreeSlots(Conflict):
-    """As many stream a subscription as can."""
+class SubscriptionBusy(Conflict):
+    """A stream cannot start, or a cursor cannot move, while others use the subscription."""
 
-    code = "no-free-slots"
-    message = "No free slots for streaming available for subscription {subscription}. Total slots: {slots}"
-    hint = "Each partition goes to one stream at a time: try again when one of the others has ended."
-
-    subscription: str
-    slots: int
-    """Number of partitions."""
-
-
-class PartitionsTaken(Conflict):
-    """Another stream has asked for the same partitions."""
-
-    code = "partitions-taken"
-    message = "another stream of subscription {subscription} has asked for some of these partitions"
-    hint = "Ask for others, or for none: then this stream has its share of those that nobody has asked for."
-
-    subscription: str
-    partitions: list[dict[str, str]]
-
-
-class ResetUnderWay(Conflict):
-    """Somebody is moving the cursors of the subscription."""
-
-    code = "reset-under-way"
-    message = "the cursors of subscription {subscription} are being reset"
-    hint = "Try again in a moment."
+    code = "subscription-busy"
+    cases: ClassVar = {
+        "no-free-slots": Case(
+            "No free slots for streaming available for subscription {subscription}. Total slots: {slots}",
+            "Each partition is read by one stream at a time. Try again when another stream has ended.",
+        ),
+        "partitions-taken": Case(
+            "another stream of subscription {subscription} has claimed some of these partitions",
+            "Ask for other partitions, or for none: the stream then gets its share of the unclaimed ones.",
+        ),
+        "reset-under-way": Case(
+            "the cursors of subscription {subscription} are being reset", "Try again in a few seconds."
+        ),
+    }
 
     subscription: str
-
-
-class StreamsInTheWay(Unavailable):
-    """The streams of a subscription did not end in time for a reset."""
-
-    code = "streams-in-the-way"
-    message = "{streams} streams of subscription {subscription} have not ended in time; nothing was reset"
-
-    subscription: str
-    streams: int
-    """Number of streams."""
-
-
-class BadStreamParameter(Invalid):
-    """A stream's parameters are numbers, but do not go together."""
-
-    code = "bad-stream-parameter"
-    message = "parameter {parameter} is {value!r}; allowed: {allowed}"
-
-    parameter: str
-    value: Any
-    allowed: str
+    slots: int | None
+    """Number of partitions, in `no-free-slots`."""
+    partitions: list[dict[str, str]] | None
+    """The claimed partitions, in `partitions-taken`."""
 
 
 class UnusableStart(UnusableCursor):
-    """A stream cannot begin at a cursor that it was given."""
+    """A stream cannot begin at a cursor of its request."""
 
     code = "unusable-start"
     message = UnusableCursor.message
 
 
 class StreamNotFound(Invalid):
-    """The stream that a commit names is not there, or its time to commit is over."""
+    """The stream of a commit has ended, or its commit timeout has passed."""
 
     code = "stream-not-found"
     message = "Session with stream id {stream} not found"
-    hint = "Its events are sent again: open a stream, and commit with its X-Nakadi-StreamId."
+    hint = "Open a stream, which redelivers the uncommitted events, and commit with its X-Nakadi-StreamId."
 
     stream: str
 
 
 class CommitRefused(Invalid):
-    """A stream cannot commit a cursor."""
+    """A stream cannot commit this cursor."""
 
     code = "commit-refused"
     message = "offset {offset} of partition {partition} of {event_type!r} cannot be committed: {reason}"
@@ -122,11 +94,23 @@ class CommitRefused(Invalid):
 
 
 class ParkedNotFound(NotFound):
-    """No key of the subscription is parked under that id."""
+    """There is no such parked key of a subscription, or parked stream of a processor."""
 
     code = "parked-not-found"
     message = "subscription {subscription} has no parked key with the id {parked}"
-    hint = "GET /subscriptions/{subscription}/parked lists those that there are."
+    hint = "GET /subscriptions/{subscription}/parked lists the parked keys."
+    cases: ClassVar = {
+        "parked-stream-not-found": Case(
+            "processor {processor!r} has no parked stream {stream!r}",
+            "`penstock checkpoint parked` lists the parked streams.",
+        ),
+    }
 
-    subscription: str
-    parked: str
+    subscription: str | None
+    """The subscription in `parked-not-found`."""
+    parked: str | int | None
+    """The id of the parked key in `parked-not-found`."""
+    processor: str | None
+    """The processor in `parked-stream-not-found`."""
+    stream: str | None
+    """The stream in `parked-stream-not-found`."""

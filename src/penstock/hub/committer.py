@@ -21,7 +21,7 @@ from typing import Final
 
 from penstock.core.producers import MODULUS
 from penstock.core.registry.event_type import StoredFeed
-from penstock.errors import HubStopped, InsideTransaction, OutboxBacklog, OutcomeUnknown, PenstockError, Unavailable
+from penstock.errors import HubUnavailable, OutcomeUnknown, PenstockError, Unavailable, WrongTransaction
 from penstock.hub.background import Background, Clock
 from penstock.hub.batches.ledger import BatchTurns, record_piece
 from penstock.hub.log.outbox import MOVE_ROWS, NONE_MOVED, MovedRows, RowGoneError, RowsLeft, reject_row, take_rows
@@ -167,11 +167,11 @@ class Committer:
         """Queue *request* and return at once.
 
         Raises:
-            HubStopped: the hub is shutting down.
+            HubUnavailable: the hub is shutting down.
         """
         with self._wake:
             if self._stopping:
-                raise HubStopped(retry_after=1)
+                raise HubUnavailable.of("hub-stopped", retry_after=1)
             self._thread.start()
             self._queue.append(request)
             self._wake.notify()
@@ -180,7 +180,7 @@ class Committer:
     def stop(self, timeout: float | None = None) -> bool:
         """Append all queued requests, then end; return whether the thread has ended.
 
-        When *timeout* is over, queued requests fail with HubStopped and will not be stored;
+        When *timeout* is over, queued requests fail with HubUnavailable and will not be stored;
         requests in the middle of a commit fail with OutcomeUnknown. None waits without limit.
         """
         with self._wake:
@@ -192,8 +192,8 @@ class Committer:
             self._given_up = True
             queued, begun, committing = list(self._queue), self._group, self._committing
             self._queue.clear()
-        _fail(queued, HubStopped(retry_after=1))
-        _fail(begun, OutcomeUnknown(reason=_STOPPED) if committing else HubStopped(retry_after=1))
+        _fail(queued, HubUnavailable.of("hub-stopped", retry_after=1))
+        _fail(begun, OutcomeUnknown(reason=_STOPPED) if committing else HubUnavailable.of("hub-stopped", retry_after=1))
         return False
 
     @property
@@ -221,14 +221,14 @@ class Committer:
             return group
 
     def _proceed(self, *, committing: bool) -> None:
-        """Record whether the group is committing; raise HubStopped if `stop` has already failed its requests.
+        """Record whether the group is committing; raise HubUnavailable if `stop` has already failed its requests.
 
         The group counts as committing until the next one begins, so that a group that has committed is never reported
         as not stored.
         """
         with self._wake:
             if self._given_up:
-                raise HubStopped(retry_after=1)
+                raise HubUnavailable.of("hub-stopped", retry_after=1)
             self._committing = committing
 
     def _commit(self, requests: Iterable[PublishRequest]) -> None:
@@ -243,7 +243,7 @@ class Committer:
             waits = [request.name == full.left.name and not request.moved for request in group]
             self._commit(request for request, waiting in zip(group, waits, strict=True) if not waiting)
             self._put_off(compress(group, waits), full.left)
-        except InsideTransaction as error:
+        except WrongTransaction as error:
             _fail([request for request in group if request.direct], error)
             self._commit(request for request in group if not request.direct)
         except (Unavailable, OutcomeUnknown) as error:
@@ -270,7 +270,11 @@ class Committer:
                 request.moves_to, request.moves_until = left.last, now + MOVE_SECONDS_MAX
             request.moved = left.moved_to >= request.moves_to
             if now > request.moves_until and not request.moved:
-                request.fail(OutboxBacklog(event_type=request.name, seconds=MOVE_SECONDS_MAX, retry_after=1))
+                request.fail(
+                    HubUnavailable.of(
+                        "outbox-backlog", event_type=request.name, seconds=MOVE_SECONDS_MAX, retry_after=1
+                    )
+                )
             else:
                 again.append(request)
         with self._wake:
@@ -313,7 +317,7 @@ class Committer:
                 results = append_rows(tx, batches, heads, now)[len(moved.batches) :]
                 answers = record(tx, verdicts, results, now, self._modulus)
                 self._proceed(committing=True)
-        except (StaleError, Unavailable, InsideTransaction, OutcomeUnknown):
+        except (StaleError, Unavailable, WrongTransaction, OutcomeUnknown):
             raise
         except Exception:
             if not moved_any:
@@ -348,7 +352,7 @@ class Committer:
                 if any(is_stale(batch, heads) for batch in moved.batches):
                     raise StaleError([])
                 append_rows(tx, moved.batches, heads, self._clock())
-        except (StaleError, Unavailable, InsideTransaction, OutcomeUnknown):
+        except (StaleError, Unavailable, WrongTransaction, OutcomeUnknown):
             raise
         except Exception as error:
             if not moved.row_ids:

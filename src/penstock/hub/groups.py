@@ -27,7 +27,6 @@ from penstock.core.registry.definition import is_name
 from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import (
     BadParameter,
-    CursorSetNotFound,
     DatabaseUnavailable,
     GroupKindDiffers,
     GroupNotFound,
@@ -321,7 +320,7 @@ class Groups:
 
         Raises:
             EventTypeNotFound, BadPartitionCount: there is no such feed, or no such view of it.
-            CursorSetNotFound: nothing is stored for one of the partitions.
+            GroupNotFound: nothing is stored for one of the partitions.
         """
         with self._store.read() as tx:
             feed = tx.registry.get(event_type)
@@ -331,7 +330,9 @@ class Groups:
                 view = FeedView(n, partition, feed.partition_count)
                 positions = tx.groups.find_positions(name, event_type, slice_of(view))
                 if not positions:
-                    raise CursorSetNotFound(event_type=event_type, cursorset=name, n=n, partition=partition)
+                    raise GroupNotFound.of(
+                        "cursor-set-not-found", event_type=event_type, cursorset=name, n=n, partition=partition
+                    )
                 found[partition] = _cursor(feed, view, positions)
         return found
 

@@ -83,7 +83,7 @@ class Registry:
             InvalidEventType: names the field and the rule.
             GuidelinesBroken: it breaks guidelines, and this hub refuses event types that do.
             EventTypeExists: the name is taken.
-            NotOffered, ChangesSwitchedOff: an operator has switched this off.
+            NotOffered, HubUnavailable: an operator has switched this off.
         """
         self._check_creation()
         event_type = self._created(definition)
@@ -101,7 +101,7 @@ class Registry:
             EventTypeNotFound: there is none.
             InvalidEventType, IncompatibleSchema: the change is not allowed: see `replaced`.
             GuidelinesBroken: it would break guidelines, and this hub refuses event types that do.
-            ChangesSwitchedOff: an operator has switched this off.
+            HubUnavailable: an operator has switched this off.
         """
 
         def change(old: EventType, _: StoredFeed) -> Replacement:
@@ -171,7 +171,7 @@ class Registry:
         Raises:
             EventTypeNotFound: there is none.
             EventTypeInUse: subscriptions read it, and the feature `delete_event_type_with_subscriptions` is off.
-            Forbidden, ChangesSwitchedOff: an operator has switched this off.
+            Forbidden, HubUnavailable: an operator has switched this off.
         """
         if self._settings.is_on("disable_event_type_deletion"):
             raise Forbidden("event types cannot be deleted here: the feature disable_event_type_deletion is on")
@@ -295,7 +295,7 @@ class Registry:
             EventTypeNotFound: there is none.
             InvalidEventType, IncompatibleSchema: the schema is not allowed.
             GuidelinesBroken: it would break guidelines, and this hub refuses event types that do.
-            ChangesSwitchedOff: an operator has switched this off.
+            HubUnavailable: an operator has switched this off.
         """
         schema = read_schema_member(given, within="")
 

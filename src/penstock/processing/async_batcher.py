@@ -57,7 +57,7 @@ class AsyncBatcher(Generic[T]):
         """Have *item* written, and return what the call returns for it, or for all.
 
         Raises:
-            BadResults: the call was to return a result for each item, and has not; what it has written is written.
+            BadOutcome: the call was to return a result for each item, and has not; what it has written is written.
             OutcomeUnknown: something that the call has waited for was cancelled.
             RuntimeError: the batcher is at work in another event loop, where nobody would be woken from here.
             Exception: whatever the call raises.

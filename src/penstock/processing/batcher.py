@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from penstock.errors import BadResults, OutcomeUnknown
+from penstock.errors import BadOutcome, OutcomeUnknown
 from penstock.processing.gate import Gate
 from penstock.processing.parameters import check_flag, check_function, check_returns
 
@@ -65,7 +65,7 @@ class Batcher(Generic[T]):
         """Have *item* written, and return what the call returns for it, or for all.
 
         Raises:
-            BadResults: the call was to return a result for each item, and has not; what it has written is written.
+            BadOutcome: the call was to return a result for each item, and has not; what it has written is written.
             OutcomeUnknown: the thread that made the call was interrupted.
             Exception: whatever the call raises.
         """
@@ -180,15 +180,15 @@ def results_of(returned: Any, count: int, each: bool) -> list[Callable[[], Any]]
     """Return what a call with *count* items has *returned* as the outcome of each.
 
     Raises:
-        BadResults: there are not as many results as items; or it has returned a coroutine, and written nothing.
+        BadOutcome: there are not as many results as items; or it has returned a coroutine, and written nothing.
     """
     if inspect.iscoroutine(returned):
         returned.close()
-        raise BadResults(items=count, returned="a coroutine, which AsyncBatcher is for")
+        raise BadOutcome.of("bad-results", items=count, returned="a coroutine, which AsyncBatcher is for")
     if not each:
         return [lambda: returned] * count
     if not isinstance(returned, Sequence) or isinstance(returned, str | bytes) or len(returned) != count:
-        raise BadResults(items=count, returned=f"{returned!r:.200}")
+        raise BadOutcome.of("bad-results", items=count, returned=f"{returned!r:.200}")
     return [partial(_given, result) for result in returned]
 
 

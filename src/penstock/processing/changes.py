@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from penstock.core.events.encoding import describe_mismatch
-from penstock.errors import BadParameter, WrongCategory
+from penstock.errors import BadParameter, EventUnusable
 from penstock.processing.event import body, source_of, unplaced
 from penstock.processing.fields import Fields, Reader, Values, many, one
 from penstock.processing.ordering import Ordering
@@ -71,7 +71,7 @@ class Changes:
             definition's `ordering_key_fields`.
 
     Raises:
-        WrongCategory: its events are no data changes.
+        EventUnusable: its events are no data changes.
         BadParameter: neither you nor the definition say which the fields are.
     """
 
@@ -80,7 +80,8 @@ class Changes:
     ) -> None:
         source = source_of(event_type)
         if source.category not in (None, "data"):
-            raise WrongCategory(
+            raise EventUnusable.of(
+                "wrong-category",
                 event_type=source.name,
                 category=source.category,
                 wanted="data",
@@ -98,7 +99,7 @@ class Changes:
         """Return what *events* are about, each entity once: what to look up for `newest`.
 
         Raises:
-            OrderUnknown: an event does not name its entity.
+            EventUnusable: an event does not name its entity.
         """
         found = (self._reader.read(event, body(event), index, self.event_type) for index, event in enumerate(events))
         return [one(entity) for entity in dict.fromkeys(found)]
@@ -115,7 +116,7 @@ class Changes:
                 `Known`, which says of deleted entities that they are. Entities of which nothing is known are left out.
 
         Raises:
-            OrderUnknown: an event is no data change, does not name its entity, or has no ordering key that can be
+            EventUnusable: an event is no data change, does not name its entity, or has no ordering key that can be
                 compared with the others. Names the event.
         """
         return [candidate.change for candidate in self.news(self.candidates(events), known)]
@@ -124,7 +125,7 @@ class Changes:
         """Return the newest change of each entity: the first half of `newest`, before it is known what was applied.
 
         Raises:
-            OrderUnknown: as `newest`.
+            EventUnusable: as `newest`.
         """
         found: dict[Values, Candidate[E]] = {}
         for index, event in enumerate(events):
@@ -142,7 +143,7 @@ class Changes:
         """Return which of *candidates* are newer than what is *known*: the second half of `newest`.
 
         Raises:
-            OrderUnknown: an ordering key cannot be compared with the one that is known.
+            EventUnusable: an ordering key cannot be compared with the one that is known.
         """
         return [candidate for candidate in candidates if self._is_news(candidate, known)]
 

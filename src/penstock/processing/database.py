@@ -19,7 +19,7 @@ from penstock.client.log.cursor_statements import (
     parameter_mark,
     use_plain_rows,
 )
-from penstock.errors import OutsideTransaction
+from penstock.errors import WrongTransaction
 from penstock.outbox.dialects import Dialect, to_numbered, to_pyformat
 
 R = TypeVar("R")
@@ -90,7 +90,7 @@ class Database:
         """Do what *plan* says, and return what it makes of it.
 
         Raises:
-            OutsideTransaction: it *writes*, and no transaction is open, nor would the driver begin one.
+            WrongTransaction: it *writes*, and no transaction is open, nor would the driver begin one.
         """
         if writes:
             _check_transaction(self._connection)
@@ -150,7 +150,7 @@ def _check_transaction(connection: Any) -> None:
         at_once = connection.autocommit
         is_open = int(connection.info.transaction_status) != _IDLE
     if at_once and not is_open:
-        raise OutsideTransaction
+        raise WrongTransaction.of("outside-transaction")
 
 
 def _decoded(row: tuple[Any, ...]) -> tuple[Any, ...]:

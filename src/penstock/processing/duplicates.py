@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from penstock.errors import BadParameter, WrongCategory
+from penstock.errors import BadParameter, EventUnusable
 from penstock.processing.clock import Clock, system_clock
 from penstock.processing.database import AsyncDatabase, Database, Plan, Step
 from penstock.processing.event import eid_of, one_case, partition_of, source_of
@@ -38,8 +38,12 @@ class _Memory:
         source = source_of(event_type)
         if source.category not in (None, "business", "data"):
             reason = "its events have no id by which a repeat could be told"
-            raise WrongCategory(
-                event_type=source.name, category=source.category, wanted="business or data", reason=reason
+            raise EventUnusable.of(
+                "wrong-category",
+                event_type=source.name,
+                category=source.category,
+                wanted="business or data",
+                reason=reason,
             )
         check_name("consumer", consumer)
         check_function("clock", clock)
@@ -118,7 +122,7 @@ class Duplicates:
         clock: Gives the time in microseconds since 1970, UTC.
 
     Raises:
-        WrongCategory: the event type's category is undefined: its events have no `eid`.
+        EventUnusable: the event type's category is undefined: its events have no `eid`.
         BadParameter: the window is none; the consumer's or the table's name is none.
         TypeError: the connection is of another kind.
     """
@@ -150,8 +154,8 @@ class Duplicates:
             events: A page's, or any others as decoded objects.
 
         Raises:
-            EidMissing: an event has no `metadata.eid`; names it.
-            OutsideTransaction: no transaction is open, so the events would be remembered before their effect.
+            EventUnusable: an event has no `metadata.eid`; names it.
+            WrongTransaction: no transaction is open, so the events would be remembered before their effect.
         """
         return self._database.carry_out(self._memory.fresh(events))
 
@@ -166,7 +170,7 @@ class Duplicates:
         """Forget all that this consumer has seen of the feed: for one that is to read it again from the beginning.
 
         Raises:
-            OutsideTransaction: no transaction is open.
+            WrongTransaction: no transaction is open.
         """
         self._database.carry_out(self._memory.forget())
 

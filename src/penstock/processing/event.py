@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from penstock.core.events.encoding import describe_mismatch
-from penstock.errors import EidMissing, OrderUnknown
+from penstock.errors import EventUnusable
 from penstock.wire.log.reader.pages import FeedEvent
 
 EID_CHARS_MAX: Final = 255
@@ -71,7 +71,7 @@ def eid_of(event: Any, index: int, event_type: str | None) -> str:
     """Return the id of *event*, a UUID in lower case, since its letters' case says nothing.
 
     Raises:
-        EidMissing: it has none, or one that is no id; names it by its *index* in the batch.
+        EventUnusable: it has none, or one that is no id; names it by its *index* in the batch.
 
     >>> eid_of({"metadata": {"eid": "0D3E36C0-0E5E-4A3B-9B4E-8F1A3F2B6C7D"}}, 0, None)
     '0d3e36c0-0e5e-4a3b-9b4e-8f1a3f2b6c7d'
@@ -79,7 +79,7 @@ def eid_of(event: Any, index: int, event_type: str | None) -> str:
     eid = metadata_of(event).get("eid")
     if type(eid) is not str or not 0 < len(eid) <= EID_CHARS_MAX or "\0" in eid:
         reason = describe_mismatch(eid, f"a text of 1 to {EID_CHARS_MAX} characters")
-        raise EidMissing(**_named(event, index, event_type), reason=reason)
+        raise EventUnusable.of("eid-missing", **_named(event, index, event_type), reason=reason)
     return one_case(eid)
 
 
@@ -87,7 +87,7 @@ def parents_of(event: Any, index: int, event_type: str | None) -> tuple[str, ...
     """Return the ids that *event* names in `metadata.parent_eids`; none where it names none.
 
     Raises:
-        OrderUnknown: it names something that is no id.
+        EventUnusable: it names something that is no id.
     """
     parents = metadata_of(event).get("parent_eids")
     if parents is None:
@@ -97,9 +97,11 @@ def parents_of(event: Any, index: int, event_type: str | None) -> tuple[str, ...
     raise unplaced(event, index, event_type, f"metadata.parent_eids {describe_mismatch(parents, 'a list of ids')}")
 
 
-def unplaced(event: Any, index: int | None, event_type: str | None, reason: str) -> OrderUnknown:
+def unplaced(event: Any, index: int | None, event_type: str | None, reason: str) -> EventUnusable:
     """Return the error that says of *event* why it cannot be put in order."""
-    return OrderUnknown(**_named(event, index, event_type), eid=metadata_of(event).get("eid"), reason=reason)
+    return EventUnusable.of(
+        "order-unknown", **_named(event, index, event_type), eid=metadata_of(event).get("eid"), reason=reason
+    )
 
 
 def _named(event: Any, index: int | None, event_type: str | None) -> dict[str, Any]:
@@ -108,7 +110,7 @@ def _named(event: Any, index: int | None, event_type: str | None) -> dict[str, A
     said = {"of": name, "partition": partition_of(event), "eid": metadata.get("eid")}
     place = "an event" if index is None else f"event {index} of the batch"
     told = ", ".join([place, *(f"{what} {value!r}" for what, value in said.items() if value is not None)])
-    return {"event_type": name, "partition": partition_of(event), "index": index, "told": told}
+    return {"event_type": name, "partition": partition_of(event), "index": index, "event": told}
 
 
 def one_case(eid: str) -> str:

@@ -38,7 +38,7 @@ class Reader:
         """Return the values of *event*, whose `body` is *whole*, one for each field.
 
         Raises:
-            OrderUnknown: one of them is missing or of no type that will do; names the event and the field.
+            EventUnusable: one of them is missing or of no type that will do; names the event and the field.
         """
         if self._call is not None:
             value = self._call(event)

@@ -13,12 +13,11 @@ from typing import Any, Final, Protocol, TypeAlias
 from penstock.errors import (
     BadOutcome,
     CheckpointMoved,
-    CommitUnknown,
     DatabaseUnavailable,
     PenstockError,
-    ProjectionGone,
+    ProjectionNotFound,
     TableGone,
-    TransactionEnded,
+    TransactionFailed,
 )
 from penstock.processing.asking import Ended
 from penstock.processing.checkpoints.checkpoint import Advance
@@ -37,7 +36,7 @@ _log: Final = logging.getLogger("penstock.processing")
 RETRY_TIMEOUT: Final = 60.0
 """So long a database is asked whether it has committed what it did not answer for."""
 PAUSE_SECONDS: Final = 0.5
-FINAL: Final = (CheckpointMoved, CommitUnknown, TransactionEnded, TableGone, ProjectionGone, Ended)
+FINAL: Final = (CheckpointMoved, TransactionFailed, TableGone, ProjectionNotFound, Ended)
 """What ends a processor, and is no stream's failure."""
 Result: TypeAlias = tuple[Call, Outcome | Failure]
 
@@ -128,8 +127,8 @@ class GroupCalls:
 
         Raises:
             CheckpointMoved: another processor has the same name. Nothing of the call is committed.
-            CommitUnknown: it may be committed, or not.
-            TransactionEnded: the handler has committed, or rolled back.
+            TransactionFailed: it may be committed, or not.
+            TransactionFailed: the handler has committed, or rolled back.
             Ended: the processor has, before the call was committed.
             KeyboardInterrupt: somebody has pressed Ctrl-C, and this is the main thread.
             BaseException: a commit was broken off by it: nobody knows here whether it was made.
@@ -242,14 +241,14 @@ def _spared(connection: Any = None) -> Iterator[None]:
 def _check_open(handler: Transactional, connection: Any) -> None:
     is_sqlite = isinstance(connection, sqlite3.Connection)
     if not connection.in_transaction if is_sqlite else connection.closed:
-        raise TransactionEnded(processor=handler.checkpoints.name)
+        raise TransactionFailed.of("transaction-ended", processor=handler.checkpoints.name)
 
 
 def _is_kept(handler: Transactional, advance: Advance) -> bool:
     """Tell whether a commit whose answer was lost was made nevertheless.
 
     Raises:
-        CommitUnknown: nobody can tell. To make the call again might have its effects twice.
+        TransactionFailed: nobody can tell. To make the call again might have its effects twice.
     """
     deadline = time.monotonic() + RETRY_TIMEOUT
     while True:
@@ -258,5 +257,5 @@ def _is_kept(handler: Transactional, advance: Advance) -> bool:
         except PenstockError as error:
             _log.warning("whether the last transaction was committed is asked again: %s", error.detail)
             if time.monotonic() > deadline:
-                raise CommitUnknown(processor=handler.checkpoints.name) from error
+                raise TransactionFailed.of("commit-unknown", processor=handler.checkpoints.name) from error
             time.sleep(PAUSE_SECONDS)

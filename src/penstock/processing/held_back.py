@@ -86,7 +86,7 @@ class HeldBack(Generic[E]):
         That is what to ask `Duplicates.seen`, and to hand to `take` as *known*.
 
         Raises:
-            EidMissing, OrderUnknown: as `take`.
+            EventUnusable: as `take`.
         """
         mine: set[str] = set()
         named = {parent for held in self._held.values() for parent in held.parents}
@@ -106,8 +106,8 @@ class HeldBack(Generic[E]):
             feed: Which feed the page is of, where you take from several.
 
         Raises:
-            EidMissing: an event has no id; nothing was taken.
-            OrderUnknown: events are parents of each other, in a circle; names them. Nothing was taken.
+            EventUnusable: an event has no id; nothing was taken.
+            EventUnusable: events are parents of each other, in a circle; names them. Nothing was taken.
         """
         page = events if isinstance(events, Page) else None
         given: Iterable[Any] = page.events if page else events  # type: ignore[assignment]

@@ -35,7 +35,7 @@ def grouped(events: Iterable[E], fields: Fields) -> dict[Any, list[E]]:
             Where there are several, the key is a tuple.
 
     Raises:
-        OrderUnknown: an event has not all of these fields.
+        EventUnusable: an event has not all of these fields.
 
     >>> grouped([{"order_id": 7, "n": 1}, {"order_id": 8}, {"order_id": 7, "n": 2}], ["order_id"])
     {7: [{'order_id': 7, 'n': 1}, {'order_id': 7, 'n': 2}], 8: [{'order_id': 8}]}
@@ -60,7 +60,7 @@ def in_order(events: Iterable[E], order_by: Fields) -> list[E]:
             times as moments, other texts with other texts letter by letter.
 
     Raises:
-        OrderUnknown: an event has no ordering key, or one that cannot be compared with another's; names the event.
+        EventUnusable: an event has no ordering key, or one that cannot be compared with another's; names the event.
 
     >>> in_order([{"version": 10}, {"version": 9}], ["version"])
     [{'version': 9}, {'version': 10}]
@@ -84,8 +84,8 @@ def by_parents(events: Iterable[E]) -> History[E]:
     parent that is not among the events is reported, and not waited for.
 
     Raises:
-        EidMissing: an event has no id.
-        OrderUnknown: events are parents of each other, in a circle, and so came in no order; names them.
+        EventUnusable: an event has no id.
+        EventUnusable: events are parents of each other, in a circle, and so came in no order; names them.
     """
     nodes: dict[str, E] = {}
     parents: dict[str, tuple[str, ...]] = {}
@@ -132,7 +132,7 @@ def arranged(parents: Mapping[str, Collection[str]]) -> list[str]:
 
 
 def refuse_circles(parents: Mapping[str, Collection[str]], nodes: Mapping[str, Any]) -> None:
-    """Raise OrderUnknown where *parents*, all of them keys, lead back to where they began; names the circle."""
+    """Raise EventUnusable where *parents*, all of them keys, lead back to where they began; names the circle."""
     left = parents.keys() - set(arranged(parents))
     if not left:
         return

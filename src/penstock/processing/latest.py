@@ -112,9 +112,9 @@ class Latest:
         are given changes of the same entity wait for each other.
 
         Raises:
-            OrderUnknown: an event is no data change, does not name its entity, or has no ordering key that can be
+            EventUnusable: an event is no data change, does not name its entity, or has no ordering key that can be
                 compared; names it.
-            OutsideTransaction: no transaction is open, so a change would be remembered before its effect.
+            WrongTransaction: no transaction is open, so a change would be remembered before its effect.
         """
         return self._database.carry_out(self._memory.newest(events))
 
@@ -122,7 +122,7 @@ class Latest:
         """Forget all that was applied of this feed: for a consumer that is to build its state anew.
 
         Raises:
-            OutsideTransaction: no transaction is open.
+            WrongTransaction: no transaction is open.
         """
         self._database.carry_out(self._memory.forget())
 
@@ -131,7 +131,7 @@ class Latest:
 
         Raises:
             BadParameter: *seconds* is no number, or less than 0.
-            OutsideTransaction: no transaction is open.
+            WrongTransaction: no transaction is open.
         """
         self._database.carry_out(self._memory.forget_deleted(seconds))
 

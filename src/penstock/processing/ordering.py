@@ -10,7 +10,7 @@ from decimal import Decimal
 from functools import cmp_to_key, lru_cache
 from typing import Any, Final, TypeVar
 
-from penstock.errors import OrderUnknown
+from penstock.errors import EventUnusable
 from penstock.processing.event import body, unplaced
 from penstock.processing.fields import Fields, Reader, Values
 
@@ -49,7 +49,7 @@ class Ordering:
         """Return the ordering key of *event*, whose `body` is *whole*.
 
         Raises:
-            OrderUnknown: it is missing, neither number nor text, or a number that is not told exactly.
+            EventUnusable: it is missing, neither number nor text, or a number that is not told exactly.
         """
         key = self._reader.read(event, whole, index, self._event_type)
         for value in key:
@@ -62,7 +62,7 @@ class Ordering:
         """Return whether *key*, that of *event*, is earlier than (-1), equal to (0) or later than (1) *other*.
 
         Raises:
-            OrderUnknown: they cannot be compared: their values are of different kinds, or not equally many.
+            EventUnusable: they cannot be compared: their values are of different kinds, or not equally many.
         """
         if len(key) != len(other):
             wrong = f"they have {len(key)} and {len(other)} values; right are equally many"
@@ -76,7 +76,7 @@ class Ordering:
                 return found
         return 0
 
-    def _incomparable(self, event: Any, index: int | None, key: Values, other: Values, wrong: str) -> OrderUnknown:
+    def _incomparable(self, event: Any, index: int | None, key: Values, other: Values, wrong: str) -> EventUnusable:
         reason = f"its ordering key {list(key)!r} cannot be compared with {list(other)!r}: {wrong}"
         return unplaced(event, index, self._event_type, reason)
 
@@ -84,7 +84,7 @@ class Ordering:
         """Return *events*, given with their places in the batch, by ordering key; those with equal ones as they came.
 
         Raises:
-            OrderUnknown: as `key` and `compare`.
+            EventUnusable: as `key` and `compare`.
         """
         keyed = [(self.key(event, body(event), index), index, event) for index, event in events]
 

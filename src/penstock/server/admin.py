@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from penstock.core.events.encoding import describe_mismatch
 from penstock.core.registry.event_type import ADMINISTRATORS, StoredFeed
-from penstock.errors import BadParameter, StorageFixed, StorageInUse, StorageNotFound
+from penstock.errors import BadParameter, StorageRefused
 from penstock.hub.admin.settings import FEATURES, LISTS
 from penstock.hub.background import rfc3339
 from penstock.server.http.requests import parsed, read_body
@@ -126,13 +126,13 @@ async def show_storage(request: Request) -> Response:
 
 async def add_storage(_: Request) -> Response:
     """POST /storages: refused, since there is one storage."""
-    raise StorageFixed(storage=STORAGE)
+    raise StorageRefused.of("storage-fixed", storage=STORAGE)
 
 
 async def delete_storage(request: Request) -> Response:
     """DELETE /storages/{id}: refused, since the one storage holds all events."""
     _check_storage(request)
-    raise StorageInUse(storage=STORAGE)
+    raise StorageRefused.of("storage-in-use", storage=STORAGE)
 
 
 async def choose_storage(request: Request) -> Response:
@@ -152,12 +152,12 @@ async def add_timeline(request: Request) -> Response:
     """POST /event-types/{event_type}/timelines: refused, since there is one timeline."""
     state, name = state_of(request), event_type_of(request)
     await state.run(lambda: state.hub.registry.load(name))
-    raise StorageFixed(storage=STORAGE)
+    raise StorageRefused.of("storage-fixed", storage=STORAGE)
 
 
 def _check_storage(request: Request) -> None:
     if (given := request.path_params["id"]) != STORAGE:
-        raise StorageNotFound(storage=printable(given), existing=STORAGE)
+        raise StorageRefused.of("storage-not-found", storage=printable(given), existing=STORAGE)
 
 
 def _storage(state: State) -> dict[str, object]:

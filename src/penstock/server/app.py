@@ -13,7 +13,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from penstock.core.registry.definition import Limits, is_name, limits_of
-from penstock.errors import HubStopped, OutcomeUnknown, PenstockError
+from penstock.errors import HubUnavailable, OutcomeUnknown, PenstockError
 from penstock.hub.hub import Hub
 from penstock.server.access import QUIET, Access, access_of
 from penstock.server.auth import authorize, resource_of
@@ -122,7 +122,7 @@ class HubApp:
     def give_up(self, timeout: float) -> None:
         """Begin to stop while requests are under way, and return at once.
 
-        After *timeout* those that wait for the database are answered: HubStopped when nothing of them was done,
+        After *timeout* those that wait for the database are answered: HubUnavailable when nothing of them was done,
         OutcomeUnknown when that cannot be said.
         """
         self._state.give_up(timeout)
@@ -175,7 +175,7 @@ def _only_form(operation: Operation) -> str | None:
 def _unfinished(method: str, access: Access) -> PenstockError:
     unread = access.event == "publish" and access.received is None
     if method in ("GET", "HEAD") or unread:
-        return HubStopped(retry_after=1)
+        return HubUnavailable.of("hub-stopped", retry_after=1)
     return OutcomeUnknown(reason="the hub stopped while it was under way")
 
 

@@ -91,7 +91,7 @@ class State:
         """Start the hub; harmless when repeated. It fails as often as the database does, and works once that does.
 
         Raises:
-            SchemaMissing, SchemaTooNew, DatabaseUnavailable: see `Hub.start`.
+            SchemaMissing, DatabaseUnsuitable, DatabaseUnavailable: see `Hub.start`.
         """
         if self._hub is not None:
             return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import WriterCommitMessage
 
 from penstock.errors import (
-    BatchIncomplete,
+    BatchUnfinished,
     EventTooLarge,
     InvalidEvent,
     InvalidRow,
@@ -20,7 +20,6 @@ from penstock.errors import (
     PayloadMismatch,
     PenstockError,
     ProducerFenced,
-    RowsScattered,
 )
 from penstock.spark.layout import Share, shares
 from penstock.spark.publishing import BatchName, HubBatches
@@ -76,8 +75,8 @@ def complete(hub: HubBatches, told: Sequence[Sent]) -> None:
     """Let a batch be published, which the tasks have.
 
     Raises:
-        NonDeterministicReplay: more rows were published as this batch, before it was made again.
-        RowsScattered: several tasks have published to one partition.
+        NonDeterministicReplay: other rows were published as this batch before, or several tasks published to
+            one partition.
         PenstockError: what the hub answers, or that it has not answered for too long.
     """
     batch = told[0].batch
@@ -85,14 +84,17 @@ def complete(hub: HubBatches, told: Sequence[Sent]) -> None:
     for sent in told:
         for partition, events in (sent.counts or {}).items():
             if partition in counts:
-                raise RowsScattered(event_type=batch.event_type, partition=partition)
+                raise NonDeterministicReplay.of("rows-scattered", event_type=batch.event_type, partition=partition)
             counts[partition] = events
     if hub.begin(batch).state != "published":
         try:
             hub.complete(batch, counts)
-        except BatchIncomplete as error:
-            partition, counted, stored = error.partition, error.counted, error.stored
-            reason = f"it has {counted} events for partition {partition}, of which {stored} are stored"
+        except BatchUnfinished as error:
+            if error.code != "batch-incomplete":
+                raise
+            reason = (
+                f"it has {error.counted} events for partition {error.partition}, of which {error.stored} are stored"
+            )
             raise _differs(batch, reason) from error
 
 

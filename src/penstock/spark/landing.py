@@ -21,7 +21,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from penstock.errors import LandedPageMissing
+from penstock.errors import EventsLost
 from penstock.spark.options import bad_option, shown_location
 
 _SUFFIX: Final = ".arrow"
@@ -66,14 +66,16 @@ class Landing:
         """Read a page.
 
         Raises:
-            LandedPageMissing: it is not there.
+            EventsLost: it is not there.
         """
         try:
             with self._files.open_input_file(self._path(lane, number)) as stream, pa.ipc.open_file(stream) as file:
                 for place in range(file.num_record_batches):
                     yield file.get_batch(place)
         except FileNotFoundError as error:
-            raise LandedPageMissing(page=f"{self.id}/{lane}/{number} in {shown_location(self.location)}") from error
+            raise EventsLost.of(
+                "landed-page-missing", page=f"{self.id}/{lane}/{number} in {shown_location(self.location)}"
+            ) from error
 
     def forget(self, lane: str, below: int) -> None:
         """Delete the pages of a lane with smaller numbers, and what was left half written among them."""

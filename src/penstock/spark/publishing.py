@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from penstock.errors import MalformedAnswer, UploadNotFound
+from penstock.errors import BatchNotFound, MalformedAnswer
 from penstock.spark.http import asked
 from penstock.spark.patience import patiently
 from penstock.wire.batches import (
@@ -122,7 +122,7 @@ class HubBatches:
         """Let a batch be published, of which the tasks have counted so many events by partition, and return it.
 
         Raises:
-            BatchIncomplete: something else is stored.
+            BatchUnfinished: something else is stored.
             PenstockError: what else the hub answers, or that it has not answered for too long.
         """
         told = {str(partition): events for partition, events in counts.items()}
@@ -136,7 +136,7 @@ class HubBatches:
         """
         try:
             asked(f"{self._uploads(event_type)}/{upload}", method="DELETE")
-        except UploadNotFound:
+        except BatchNotFound:
             return
 
     def _of(self, event_type: str) -> str:

@@ -12,7 +12,7 @@ from functools import cached_property
 from importlib.resources import files
 from typing import Any, Final, NamedTuple, Protocol
 
-from penstock.errors import SchemaTooNew
+from penstock.errors import DatabaseUnsuitable
 
 SHARED: Final = "penstock.storage.sql"
 _PARTS: Final = re.compile(
@@ -79,10 +79,10 @@ class Dialect:
         """Return the migrations that a database at the schema version *found* lacks.
 
         Raises:
-            SchemaTooNew: a newer Penstock has migrated the database.
+            DatabaseUnsuitable: a newer Penstock has migrated the database.
         """
         if found > self.version:
-            raise SchemaTooNew(found=found, wanted=self.version)
+            raise DatabaseUnsuitable.of("schema-too-new", found=found, wanted=self.version)
         return self.migrations[found:]
 
     def _read(self, file_name: str) -> str:

@@ -132,7 +132,7 @@ class Store(Protocol):
         event types, which has to be locked first. This saves round trips to the database.
 
         Raises:
-            InsideTransaction: not *patient*, and a long transaction of this process locks the database.
+            WrongTransaction: not *patient*, and a long transaction of this process locks the database.
             OutcomeUnknown: the connection broke while committing.
         """
 
@@ -146,12 +146,12 @@ class Store(Protocol):
         """Migrate the tables under a lock, and return the names of the migrations that ran.
 
         Raises:
-            SchemaTooNew: a newer Penstock has migrated the database.
-            EncodingUnsuitable: the database cannot store every character that an event may have.
+            DatabaseUnsuitable: a newer Penstock has migrated the database.
+            DatabaseUnsuitable: the database cannot store every character that an event may have.
         """
 
     def check(self) -> None:
-        """Raise SchemaMissing or SchemaTooNew unless the tables are those of this version."""
+        """Raise SchemaMissing or DatabaseUnsuitable unless the tables are those of this version."""
 
     def doctor(self) -> Sequence[DoctorFinding]:
         """Check reachability, schema, durability, long transactions and the outbox."""

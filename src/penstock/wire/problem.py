@@ -36,7 +36,7 @@ _BY_STATUS: Final[Mapping[int, type[PenstockError]]] = {
 _NOWHERE: Final = frozenset({404, 405, 501})
 """Statuses of a server that does not have the path; a proxy in front of the right server uses others."""
 _SHOWN_BYTES: Final = 500
-_BY_CODE: Final = {kind.code: kind for kind in errors.ALL if kind is not ServerError}
+_BY_CODE: Final = {code: kind for kind in errors.ALL if kind is not ServerError for code in (kind.code, *kind.cases)}
 
 
 def to_problem(error: PenstockError, status: int, title: str) -> dict[str, Any]:
@@ -89,7 +89,8 @@ def to_error(status: int, body: bytes, url: str = "", wanted: str = "hub") -> Pe
     if kind is None:
         return _nakadi_error(status, problem) or strange_error(status, body, url, wanted)
     fields = {k: v for k, v in problem.items() if k not in ("type", "title", "status", "detail", "hint")}
-    return kind(str(problem.get("detail", "")), **fields)
+    detail = str(problem.get("detail", ""))
+    return kind.of(code, detail, **fields) if code in kind.cases else kind(detail, **fields)
 
 
 def _nakadi_error(status: int, problem: Mapping[str, Any]) -> PenstockError | None:

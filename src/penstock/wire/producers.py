@@ -16,8 +16,7 @@ from penstock.errors import (
     BadProducerHeaders,
     MalformedBatch,
     MalformedEvent,
-    PartitionRequired,
-    TooManyEvents,
+    RequestTooLarge,
 )
 from penstock.schema.json_text import decode, refuse_duplicate_keys, why_malformed
 from penstock.wire.query import printable
@@ -73,9 +72,9 @@ def parse_headers(headers: Mapping[str, str], values: Callable[[str], list[str]]
 
 
 def refuse_numbers(headers: Mapping[str, str], name: str) -> None:
-    """Raise PartitionRequired if a request with producer headers names no partition."""
+    """Raise BadParameter if a request with producer headers names no partition."""
     if any(each in headers for each in (GROUP, EPOCH, SEQUENCE, OVERLAP, DEADLINE)):
-        raise PartitionRequired(event_type=name)
+        raise BadParameter.of("partition-required", event_type=name)
 
 
 def check_group(text: str, parameter: str = "group", kind: type[BadParameter] = BadParameter) -> str:
@@ -159,7 +158,7 @@ def parse_envelope(body: bytes) -> tuple[ProducerHeaders, list[NewEvent]]:
 
     Raises:
         BadProducerHeaders: The producer's members are malformed.
-        TooManyEvents: There are more than `EVENTS_MAX` events.
+        RequestTooLarge: There are more than `EVENTS_MAX` events.
         MalformedBatch: The body is not an envelope.
     """
     try:
@@ -172,7 +171,7 @@ def parse_envelope(body: bytes) -> tuple[ProducerHeaders, list[NewEvent]]:
     except MalformedEvent as error:
         raise _malformed_batch(f"the body: {error.reason}") from None
     if len(found.events) > EVENTS_MAX:
-        raise TooManyEvents(limit=EVENTS_MAX)
+        raise RequestTooLarge.of("too-many-events", limit=EVENTS_MAX)
     by = found.producer
     stamp = ProducerStamp(_within(by.epoch, EPOCH), _within(by.sequence, SEQUENCE))
     deadline_ms = None if by.deadline_ms is None else _within(by.deadline_ms, DEADLINE, DEADLINE_MS_MAX)

@@ -17,7 +17,7 @@ from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.core.subscriptions.definition import SubscriptionSearch
 from penstock.core.subscriptions.delivery import DeliveryBatch, DeliveryRules
 from penstock.core.subscriptions.tokens import parked_token_of, token_of
-from penstock.errors import BadParameter, BadStreamParameter, UnusableCursor
+from penstock.errors import BadParameter, UnusableCursor
 from penstock.schema.json_text import why_malformed
 from penstock.wire.groups import check_reason
 from penstock.wire.log.nakadi import (
@@ -195,7 +195,7 @@ def check_stream_parameters(given: RawStreamParameters, limits: Limits) -> Subsc
     """Validate a stream's parameters, and fill in defaults.
 
     Raises:
-        BadStreamParameter: A number is invalid, or a partition is requested twice.
+        BadParameter: A number is invalid, or a partition is requested twice.
     """
     least = {"max_uncommitted_events": 1, "batch_limit": 1} | dict.fromkeys(_NUMBERS[2:], 0)
     for name, low in least.items():
@@ -248,7 +248,7 @@ def parse_release(body: bytes) -> tuple[tuple[FeedPartition, ...], tuple[FeedPar
 
     Raises:
         BadParameter: The body is not JSON, or a value has the wrong type.
-        BadStreamParameter: A value is not a partition.
+        BadParameter: A value is not a partition.
     """
     given: GivenRelease = _decode(body, GivenRelease) if body.strip() else GivenRelease()
     return _parse_partitions(given.keep or [], "keep"), None if given.failed is None else _parse_partitions(
@@ -390,8 +390,8 @@ def _parse_partitions(given: Sequence[GivenPartition], member: str) -> tuple[Fee
     return tuple(found)
 
 
-def _bad(name: str, value: Any, detail: str, allowed: str) -> BadStreamParameter:
-    return BadStreamParameter(detail, parameter=name, value=value, allowed=allowed)
+def _bad(name: str, value: Any, detail: str, allowed: str) -> BadParameter:
+    return BadParameter.of("bad-stream-parameter", detail, parameter=name, value=value, allowed=allowed)
 
 
 def _decode(body: bytes, type: Any) -> Any:

@@ -32,7 +32,7 @@ def test_claim_fences_the_producer_of_the_earlier_epoch(mine: Producer) -> None:
     assert (at(taken), taken["previous"]) == ((1, 0), previous(0, 1, 0))
     answer = mine.send(1, [2])
     problem = mine.refused(answer, 412, "producer-fenced", received=1, current_epoch=1, next_sequence=0)
-    assert problem["detail"] == "'mine' publishes to partition 0 with epoch 1 by now"
+    assert problem["detail"] == "producer group 'mine' was fenced in partition 0: its epoch is now 1"
     assert mine.log() == [1]
 
 
@@ -97,7 +97,7 @@ def test_producers_are_independent_of_other_groups_partitions_and_event_types(ei
 def test_last_epoch_can_be_used_and_has_no_successor(mine: Producer) -> None:
     assert at(mine.claims(epoch=MAX)) == (MAX, 0)
     problem = mine.told(mine.claim(epoch="next"), 409, "epoch-exhausted", current_epoch=MAX, next_sequence=0)
-    assert problem["hint"] == "Go on with another producer group."
+    assert problem["hint"] == "Continue with another producer group."
     assert mine.stores(0, [1], epoch=MAX) == result("appended", (0, 0, 1), (0, 0), epoch=MAX)
     assert mine.stores(0, [1], epoch=MAX)["outcome"] == "duplicate"
 
@@ -182,7 +182,7 @@ def test_repeated_claim_id_returns_the_same_epoch(mine: Producer) -> None:
     mine.appends(0, [3], epoch=1)
     assert at(mine.claims(claim_id="a")) == (1, 1), "it has gone on since"
     other = mine.claim(claim_id="a", epoch=7)
-    assert "epoch 7 by the claim that epoch 1 was had by cannot be had" in other.json()["detail"]
+    assert "epoch 7 by the claim that epoch 1 was had by cannot be claimed" in other.json()["detail"]
     assert at(mine.claims(claim_id="b")) == (2, 0)
     assert at(mine.claims(claim_id="a")) == (3, 0), "that claim was of another epoch"
     assert [at(mine.claims()) for _ in range(2)] == [(4, 0), (5, 0)], "without an id, each is another one"
@@ -219,7 +219,7 @@ def test_claim_of_an_earlier_epoch_or_with_another_number_is_refused(mine: Produ
     wanted = f"epoch {body['epoch']} from number {body.get('starting_sequence', 0)}"
     answer = mine.claim(**body)
     problem = mine.told(answer, 412, "claim-refused", current_epoch=7, next_sequence=10, wanted=wanted)
-    assert problem["detail"] == f"'mine' is at epoch 7 in partition 0: {wanted} cannot be had"
+    assert problem["detail"] == f"producer group 'mine' has epoch 7 in partition 0: {wanted} cannot be claimed"
     assert mine.appends(10, [10], epoch=7) == 10
 
 

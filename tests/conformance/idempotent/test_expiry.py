@@ -148,7 +148,9 @@ def test_epoch_is_forgotten_a_month_after_the_producer_expired(mine: Producer, s
     assert mine.shown()["epoch"] == 4
     scene.sweep_after(1)
     problem = problem_of(mine.http.get(mine.path), 404, "producer-not-found")
-    assert problem["detail"] == f"nobody has published to {mine.feed.name!r}, partition 0, as 'mine'"
+    assert problem["detail"] == (
+        f"nothing was published to {mine.feed.name!r}, partition 0, with producer group 'mine'"
+    )
     assert mine.claims()["epoch"] == 0
     assert mine.log() == [1], "the events stay"
 

@@ -25,7 +25,7 @@ ENVELOPE = "application/vnd.penstock.producer+json"
 GROUPS = "1 to 128 characters of A-Z, a-z, 0-9 and . _ : ~ -, but neither . nor .. alone"
 NUMBERS = "a whole number from 0 to 9007199254740991 in decimal digits"
 TIMES = "a whole number from 0 to 3600000 in decimal digits"
-HINT = "Producer-Group, Producer-Epoch and Producer-Sequence go together, or none of them is there."
+HINT = "Send Producer-Group, Producer-Epoch and Producer-Sequence together, or none of them."
 GROUP, EPOCH, SEQUENCE = "Producer-Group", "Producer-Epoch", "Producer-Sequence"
 OVERLAP, DEADLINE = "Producer-Overlap", "Producer-Deadline-Ms"
 
@@ -119,7 +119,7 @@ def test_producer_headers_without_a_partition_in_the_path_are_refused(mine: Prod
         answer = mine.http.post(path.format(mine.feed.name), content=b'{"data":{"id":1}}', headers={name: "0"})
         problem = told(answer, 400, "partition-required", event_type=mine.feed.name)
         wanted = f"POST /event-types/{mine.feed.name}/partitions/.../events"
-        assert problem["detail"] == f"who publishes idempotently names the partition: {wanted}"
+        assert problem["detail"] == f"an idempotent producer must name the partition: {wanted}"
     assert mine.log() == []
 
 

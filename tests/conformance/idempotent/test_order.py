@@ -31,7 +31,7 @@ def test_batch_after_a_gap_is_refused_until_the_gap_is_filled(mine: Producer) ->
         problem = mine.refused(
             mine.send(sequence, [4]), 409, "sequence-gap", received=sequence, expected=1, next_sequence=1
         )
-        assert problem["detail"] == f"'mine' goes on with number 1 in partition 0, not with {sequence}"
+        assert problem["detail"] == (f"partition 0 expects sequence number 1 of producer group 'mine', not {sequence}")
     mine.refused(mine.send(2, [2], Overlap="trim"), 409, "sequence-gap", received=2, expected=1, next_sequence=1)
     assert mine.shown()["next_sequence"] == 1
     mine.appends(1, [2, 3])

@@ -241,7 +241,7 @@ def test_partition_with_the_most_producers_admits_no_other_until_one_is_deleted(
         full = {"event_type": mine.feed.name, "partition": 0, "limit": 3}
         for answer in (mine.send(0, [2]), mine.claim(), http.post(mine.all_path)):
             problem = told(answer, 429, "too-many-producers", **full)
-            assert problem["detail"] == "partition 0 has 3 producer groups already"
+            assert problem["detail"] == f"partition 0 of {problem['event_type']!r} has 3 producer groups, the maximum"
         assert http.get(mine.path).status_code == 404
 
         assert a.appends(1, [2]) == 1

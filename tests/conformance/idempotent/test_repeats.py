@@ -18,7 +18,7 @@ from tests.served import NDJSON, Served, client_of, create
 THREADS = 4
 ENVELOPE = "application/vnd.penstock.producer+json"
 OVERLAPS = (
-    "Close this producer and make another one, or have the rest appended: over HTTP, by the header "
+    "Close this producer and create a new one, or append the rest: over HTTP, repeat the batch with the header "
     "Producer-Overlap: trim."
 )
 

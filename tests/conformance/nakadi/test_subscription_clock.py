@@ -5,8 +5,9 @@ A line in short is its partition, the number of its last event, the numbers of i
 
 import pytest
 
-from penstock.errors import ResetUnderWay, StreamNotFound
+from penstock.errors import StreamNotFound, SubscriptionBusy
 from tests.by_hand import NAME, Play, Scene, scene
+from tests.failing import has_code
 
 __all__ = ["scene"]
 
@@ -213,9 +214,9 @@ def test_reset_excludes_other_resets_and_new_streams(scene: Scene) -> None:
     play.take()
     resets, wanted = scene.hub.subscriptions.resets, {(NAME, 0): 1}
     assert resets.begin(scene.id, wanted)
-    with pytest.raises(ResetUnderWay):
+    with pytest.raises(SubscriptionBusy, check=has_code("reset-under-way")):
         resets.begin(scene.id, wanted)
-    with pytest.raises(ResetUnderWay):
+    with pytest.raises(SubscriptionBusy, check=has_code("reset-under-way")):
         Play(scene)
     assert not resets.finish(scene.id, wanted), "a stream has not ended yet"
     assert play.take() == ["0:0[] Resetting subscription cursors"]

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from penstock.errors import CommitRefused, NoFreeSlots, PartitionsTaken, StreamNotFound
+from penstock.errors import CommitRefused, StreamNotFound, SubscriptionBusy
 from penstock.hub.hub import Hub
 from penstock.storage import open_store
 from penstock.testing.clock import VirtualClock
@@ -45,7 +45,7 @@ class Model:
         for each in self.scenes:
             each.hear()
         doing = self.random.choices([self.open, self.put, self.take, self.commit, self.leave, self.extend], ODDS)[0]
-        with contextlib.suppress(NoFreeSlots, PartitionsTaken):
+        with contextlib.suppress(SubscriptionBusy):
             doing()
         self.look()
 

@@ -11,7 +11,8 @@ from penstock.client.producers.options import PublishResult
 from penstock.client.protocol import HubProtocol
 from penstock.core.events.event import NewEvent
 from penstock.core.producers import OffsetRange
-from penstock.errors import AlreadyPublished, BadParameter, Conflict
+from penstock.errors import AlreadyUsed, BadParameter, Conflict
+from tests.failing import has_code
 
 STORED = Publication("shop", 3, 7, 12, 105)
 RESULT = PublishResult(2, 0, 14, 3, (OffsetRange(5, 7),), duplicate=False, attempts=1)
@@ -106,7 +107,7 @@ def test_batch_refuses_events_that_never_fit_are_in_it_or_are_published() -> Non
     with pytest.raises(BadParameter, match="in the batch already"):
         found.try_add(event)
     for refuses in (found.try_add, lambda each: check_unpublished([Event({}), each])):
-        with pytest.raises(AlreadyPublished) as refused:
+        with pytest.raises(AlreadyUsed, check=has_code("already-published")) as refused:
             refuses(published)
         assert refused.value.fields == {"partition": 3, "sequence": 12}
     assert too_large.value.fields == {"parameter": "max_bytes", "value": 3, "allowed": "4 or more for this event"}
@@ -138,5 +139,5 @@ def test_published_batch_is_closed_and_has_its_numbers_which_wrap_around() -> No
     assert (found.result, found.starting_published_sequence) == (RESULT, 14)
     assert list(found.published_sequences) == [14, 15, 0]
     for refuses in (found.check_open, lambda: found.try_add(b"4")):
-        with pytest.raises(AlreadyPublished):
+        with pytest.raises(AlreadyUsed, check=has_code("already-published")):
             refuses()

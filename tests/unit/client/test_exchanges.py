@@ -3,8 +3,9 @@
 import pytest
 
 from penstock.client.http.exchanges import JsonExchange, decode_response
-from penstock.errors import HubStopped, MalformedAnswer, PenstockError, ServerError, WrongAddress
+from penstock.errors import MalformedAnswer, PenstockError, WrongAddress
 from penstock.wire.http import HttpRequest, HttpResponse, is_not_applied
+from tests.failing import has_code
 from tests.unit.wire.script import Reply, Script, problem
 
 ASKED = HttpRequest(method="GET", url="http://s/a")
@@ -21,14 +22,14 @@ def test_request_is_repeated_until_one_of_the_expected_statuses_answers() -> Non
 
 
 @pytest.mark.parametrize(
-    ("reply", "retry_timeout", "error"),
-    [(STOPPED, 0, HubStopped), (Reply(201, b"{}"), 30.0, ServerError)],
+    ("reply", "retry_timeout", "code"),
+    [(STOPPED, 0, "hub-stopped"), (Reply(201, b"{}"), 30.0, "wrong-address")],
     ids=["without patience", "another status"],
 )
-def test_request_is_not_repeated(reply: Reply, retry_timeout: float, error: type[PenstockError]) -> None:
+def test_request_is_not_repeated(reply: Reply, retry_timeout: float, code: str) -> None:
     script = Script(reply)
 
-    with pytest.raises(error):
+    with pytest.raises(PenstockError, check=has_code(code)):
         script.play(JsonExchange(retry_timeout, script.clock).send(ASKED, is_not_applied, 200))
 
 

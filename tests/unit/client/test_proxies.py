@@ -9,11 +9,12 @@ import pytest
 
 from penstock.client import AsyncClient, Client
 from penstock.client.http.proxies import proxy_for
-from penstock.errors import BadParameter, ConnectionLost, ProxyUnreachable, RequirementMissing, Unavailable
+from penstock.errors import BadParameter, ConnectionLost, RequirementMissing, Unavailable, Unreachable
 from penstock.spark.http import asked
 from penstock.spark.zeroeventhub.exchanges import carry_out
 from penstock.wire.http import Exchange, HttpRequest
 from tests.answering import answering
+from tests.failing import has_code
 
 DEAD = "http://127.0.0.1:1"
 HUB = "http://hub.example"
@@ -146,7 +147,7 @@ def test_request_goes_through_the_proxy_of_the_variable(
 @EVERY
 def test_error_names_a_dead_proxy_without_its_password(environment: pytest.MonkeyPatch, ask: Ask) -> None:
     environment.setenv("HTTP_PROXY", "http://me:secret@127.0.0.1:1")
-    with pytest.raises(ProxyUnreachable) as failed:
+    with pytest.raises(Unreachable, check=has_code("proxy-unreachable")) as failed:
         ask(HUB)
 
     assert f"{HUB}/event-types" in failed.value.detail
@@ -200,4 +201,4 @@ def test_error_of_a_given_http_client_names_no_proxy(environment: pytest.MonkeyP
     ):
         client.event_types()
 
-    assert not isinstance(failed.value, ProxyUnreachable)
+    assert failed.value.code == "unreachable"

@@ -18,13 +18,14 @@ from penstock.errors import (
     CommitRefused,
     ConnectionLost,
     MalformedAnswer,
-    NoFreeSlots,
     PenstockError,
     StreamNotFound,
+    SubscriptionBusy,
     SubscriptionNotFound,
     Unreachable,
 )
 from penstock.wire.http import MORE, ResponseHead
+from tests.failing import has_code
 from tests.unit.client.batches import batch, text
 from tests.unit.wire.script import Reply, Script, problem
 
@@ -134,7 +135,7 @@ def test_refused_stream_is_requested_again_with_growing_pauses(refusal: Reply | 
     ("refusals", "options"), [(3, {"retry": RetryPolicy(max_attempts=3)}), (1, {"reconnect": False})], ids=str
 )
 def test_no_free_slots_is_raised_after_the_last_attempt(refusals: int, options: Any) -> None:
-    with pytest.raises(NoFreeSlots):
+    with pytest.raises(SubscriptionBusy, check=has_code("no-free-slots")):
         play(*[NO_SLOTS] * refusals, **options)
 
 

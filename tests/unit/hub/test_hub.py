@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core.producers import ProducerStamp
-from penstock.errors import Blocked, HubStopped, InvalidEvent, MalformedBatch, SchemaMissing
+from penstock.errors import Blocked, HubUnavailable, InvalidEvent, MalformedBatch, SchemaMissing
 from penstock.hub.admin.settings import UNAUTHENTICATED
 from penstock.hub.background import Background, rfc3339, system_clock, uptime
 from penstock.hub.hub import Hub
@@ -17,6 +17,7 @@ from penstock.schema.validation import Validator
 from penstock.storage import open_store
 from penstock.testing.clock import VirtualClock
 from penstock.testing.factories import a_new_event, an_event_type
+from tests.failing import has_code
 from tests.unit.hub.feeds import NAME
 from tests.unit.hub.forwarding import ForwardingStore
 
@@ -59,7 +60,7 @@ def test_stopped_hub_has_stored_its_queue_and_takes_no_more(hub: Hub) -> None:
     hub.stop()
 
     assert all(each.done() and each.result() for each in answers)
-    with pytest.raises(HubStopped):
+    with pytest.raises(HubUnavailable, check=has_code("hub-stopped")):
         hub.log.submit(NAME, [a_new_event()])
 
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import BadParameter, BadResults, OutcomeUnknown
+from penstock.errors import BadOutcome, BadParameter, OutcomeUnknown
 from penstock.processing.async_batcher import AsyncBatcher, AsyncKeyedBatcher
+from tests.failing import has_code
 
 
 class StandingLoop(asyncio.SelectorEventLoop):
@@ -159,7 +160,7 @@ async def test_results_of_another_number_are_refused() -> None:
     async def call(_: list[int]) -> list[int]:
         return []
 
-    with pytest.raises(BadResults):
+    with pytest.raises(BadOutcome, check=has_code("bad-results")):
         await AsyncBatcher[int](call, each=True).submit(1)
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import BadParameter, BadResults, OutcomeUnknown
+from penstock.errors import BadOutcome, BadParameter, OutcomeUnknown
 from penstock.processing.async_batcher import AsyncBatcher, AsyncKeyedBatcher
 from penstock.processing.batcher import Batcher, KeyedBatcher
+from tests.failing import has_code
 
 
 class Target:
@@ -91,7 +92,7 @@ def test_single_result_is_every_items_result() -> None:
 @pytest.mark.parametrize("returned", [None, [], [1, 2], "a"])
 def test_results_of_another_number_are_refused(returned: Any) -> None:
     batcher = Batcher[int](lambda _: returned, each=True)
-    with pytest.raises(BadResults, match="a call with 1 items has returned"):
+    with pytest.raises(BadOutcome, check=has_code("bad-results"), match="a call with 1 items has returned"):
         batcher.submit(7)
 
 
@@ -99,7 +100,7 @@ def test_call_that_returns_a_coroutine_has_written_nothing() -> None:
     async def write(items: list[int]) -> None:
         raise AssertionError(items)
 
-    with pytest.raises(BadResults, match="a coroutine, which AsyncBatcher is for"):
+    with pytest.raises(BadOutcome, check=has_code("bad-results"), match="a coroutine, which AsyncBatcher is for"):
         Batcher[int](lambda items: write(items)).submit(7)  # noqa: PLW0108 - One that is written so is refused at once.
 
 

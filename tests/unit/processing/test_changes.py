@@ -7,11 +7,12 @@ import pytest
 
 from penstock.core.events.decoding import EventDecoder
 from penstock.core.events.encoding import encode_event
-from penstock.errors import BadParameter, OrderUnknown, WrongCategory
+from penstock.errors import BadParameter, EventUnusable
 from penstock.processing.changes import Changes, Known
 from penstock.schema.models import DataChange
 from penstock.testing.factories import a_data_event, a_feed_event, an_event_type
 from penstock.wire.log.reader.pages import TypedEvent
+from tests.failing import has_code
 
 DEFINITION = an_event_type(
     "order.changed", category="data", ordering_key_fields=["data.version"], ordering_instance_ids=["data.order_id"]
@@ -122,7 +123,11 @@ def test_entities_of_a_batch_are_named_once_each() -> None:
 def test_event_type_without_changes_is_refused_by_name() -> None:
     for category in ("business", "undefined"):
         definition = {**DEFINITION, "category": category}
-        with pytest.raises(WrongCategory, match=f"category of 'order.changed' is {category}, not data"):
+        with pytest.raises(
+            EventUnusable,
+            check=has_code("wrong-category"),
+            match=f"category of 'order.changed' is {category}, not data",
+        ):
             Changes(definition)
 
 
@@ -156,7 +161,7 @@ def test_missing_fields_are_asked_for(member: str) -> None:
 def test_event_without_an_order_is_named(event: Any, told: str) -> None:
     events = [change(1, 5), a_feed_event(event, partition=3)]
 
-    with pytest.raises(OrderUnknown) as raised:
+    with pytest.raises(EventUnusable, check=has_code("order-unknown")) as raised:
         CHANGES.newest(events, {})
 
     assert raised.value.detail.startswith("event 1 of the batch, of 'order.changed', partition 3")
@@ -164,5 +169,9 @@ def test_event_without_an_order_is_named(event: Any, told: str) -> None:
 
 
 def test_event_that_cannot_be_compared_with_the_known_key_is_named() -> None:
-    with pytest.raises(OrderUnknown, match=r"event 0 .* its ordering key \[5\] cannot be compared with \['5'\]"):
+    with pytest.raises(
+        EventUnusable,
+        check=has_code("order-unknown"),
+        match=r"event 0 .* its ordering key \[5\] cannot be compared with \['5'\]",
+    ):
         CHANGES.newest([change(1, 5)], {1: "5"})

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import BadParameter, OutsideTransaction
+from penstock.errors import BadParameter, WrongTransaction
 from penstock.processing.database import AsyncDatabase, Database, Plan, Step
+from tests.failing import has_code
 
 PARTITION = {"feed": "orders", "consumer": "billing", "partition": 0}
 
@@ -47,7 +48,7 @@ def test_nothing_is_written_outside_a_transaction(connection: sqlite3.Connection
     connection.isolation_level = None
     database = Database(connection, "seen")
 
-    with pytest.raises(OutsideTransaction, match="commits each statement at once"):
+    with pytest.raises(WrongTransaction, check=has_code("outside-transaction"), match="commits each statement at once"):
         database.carry_out(add("a"))
     connection.execute("BEGIN")
     assert database.carry_out(add("a")) == ["a"]

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import BadParameter, EidMissing, OutsideTransaction, WrongCategory
+from penstock.errors import BadParameter, EventUnusable, WrongTransaction
 from penstock.processing.duplicates import AsyncDuplicates, Duplicates
 from penstock.testing.clock import VirtualClock
 from penstock.testing.factories import a_business_event, a_feed_event, an_event, an_event_type
+from tests.failing import has_code
 
 PLACED = an_event_type("order.placed", category="business")
 
@@ -36,21 +37,23 @@ def count_remembered(connection: sqlite3.Connection) -> int:
 
 
 def test_undefined_event_type_is_refused_by_name() -> None:
-    with pytest.raises(WrongCategory) as raised:
+    with pytest.raises(EventUnusable, check=has_code("wrong-category")) as raised:
         Duplicates(None, an_event_type("clicks"), "billing")
 
     assert str(raised.value).startswith(
         "the category of 'clicks' is undefined, not business or data: its events have no"
     )
     assert raised.value.event_type == "clicks"
-    with pytest.raises(WrongCategory, match="clicks"):
+    with pytest.raises(EventUnusable, check=has_code("wrong-category"), match="clicks"):
         AsyncDuplicates(None, an_event_type("clicks"), "billing")
 
 
 def test_first_event_without_an_id_is_refused_of_a_feed_known_by_name(connection: sqlite3.Connection) -> None:
     clicks = Duplicates(connection, "clicks", "billing")
 
-    with pytest.raises(EidMissing, match="event 1 of the batch, of 'clicks', partition 2 has no id"):
+    with pytest.raises(
+        EventUnusable, check=has_code("eid-missing"), match="event 1 of the batch, of 'clicks', partition 2 has no id"
+    ):
         clicks.fresh([a_feed_event(a_business_event()), a_feed_event(an_event(), partition=2)])
 
     assert count_remembered(connection) == 0
@@ -172,7 +175,7 @@ def test_seen_events_can_be_forgotten(connection: sqlite3.Connection) -> None:
 def test_events_are_remembered_inside_a_transaction_alone(connection: sqlite3.Connection) -> None:
     connection.isolation_level = None
 
-    with pytest.raises(OutsideTransaction):
+    with pytest.raises(WrongTransaction, check=has_code("outside-transaction")):
         Duplicates(connection, PLACED, "billing").fresh(orders(1))
 
     assert count_remembered(connection) == 0

@@ -7,13 +7,14 @@ import pytest
 
 from penstock.core.events.decoding import EventDecoder
 from penstock.core.events.encoding import encode_event
-from penstock.errors import BadParameter, EidMissing, OrderUnknown
+from penstock.errors import BadParameter, EventUnusable
 from penstock.processing.effects import Effect, effect_id
 from penstock.processing.event import body, eid_of, parents_of, partition_of, source_of, unplaced
 from penstock.processing.fields import Reader, many, one
 from penstock.processing.stream_event import StreamEvent
 from penstock.testing.factories import a_business_event, a_feed_event, an_event, an_event_type
 from penstock.wire.log.reader.pages import TypedEvent
+from tests.failing import has_code
 
 
 def test_event_is_decoded_once() -> None:
@@ -69,7 +70,7 @@ def test_case_of_a_uuid_is_ignored_and_that_of_another_id_is_not() -> None:
     ids=["no metadata", "null", "metadata of text", "number", "empty", "NUL", "too long", "text"],
 )
 def test_event_without_an_id_is_named(event: Any, told: str) -> None:
-    with pytest.raises(EidMissing) as raised:
+    with pytest.raises(EventUnusable, check=has_code("eid-missing")) as raised:
         eid_of(a_feed_event(event, partition=2), 5, "order.placed")
 
     assert str(raised.value).startswith("event 5 of the batch, of 'order.placed', partition 2")
@@ -89,7 +90,7 @@ def test_parents_are_named_once_each() -> None:
 def test_malformed_parents_are_refused(parents: Any) -> None:
     event = a_business_event(10, metadata={"parent_eids": parents})
 
-    with pytest.raises(OrderUnknown, match="parent_eids must be a list of ids"):
+    with pytest.raises(EventUnusable, check=has_code("order-unknown"), match="parent_eids must be a list of ids"):
         parents_of(event, 0, None)
 
 
@@ -182,7 +183,7 @@ def test_function_receives_the_event_as_it_was_handed_in() -> None:
     ids=["missing", "null", "text", "boolean", "no object", "no event"],
 )
 def test_unusable_value_is_named_with_its_event(event: Any, told: str) -> None:
-    with pytest.raises(OrderUnknown) as raised:
+    with pytest.raises(EventUnusable, check=has_code("order-unknown")) as raised:
         Reader(["data.version"], NUMBERS, "order_by").read(event, event, 4, "order.changed")
 
     assert told in raised.value.detail
@@ -190,7 +191,9 @@ def test_unusable_value_is_named_with_its_event(event: Any, told: str) -> None:
 
 
 def test_unusable_value_of_a_function_is_named_with_its_event() -> None:
-    with pytest.raises(OrderUnknown, match="the function's value must be a whole number"):
+    with pytest.raises(
+        EventUnusable, check=has_code("order-unknown"), match="the function's value must be a whole number"
+    ):
         Reader(lambda _: [7], NUMBERS, "order_by").read({}, {}, 0, None)
 
 

@@ -152,7 +152,7 @@ def test_events_left_by_the_handler_of_a_kind_are_left() -> None:
 
 
 def test_kind_without_a_handler_is_reported() -> None:
-    with pytest.raises(KindUnexpected, match="S1: the event at 5 is of kind 'b', for which there is no handler"):
+    with pytest.raises(KindUnexpected, match="S1: the event at 5 is of kind 'b', which has no handler"):
         by_kind({"a": lambda *_: None})("S1", call("b").events)
 
 

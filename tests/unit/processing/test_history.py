@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import EidMissing, OrderUnknown
+from penstock.errors import EventUnusable
 from penstock.processing.history import arranged, by_parents, grouped, in_order
 from penstock.testing.factories import a_business_event, a_data_event, a_feed_event
+from tests.failing import has_code
 
 
 def step(name: str, *parents: str) -> dict[str, Any]:
@@ -35,7 +36,9 @@ def test_group_of_several_fields_is_a_tuple() -> None:
 
 
 def test_event_without_a_subject_is_named() -> None:
-    with pytest.raises(OrderUnknown, match=r"event 1 of the batch.*order_id is missing"):
+    with pytest.raises(
+        EventUnusable, check=has_code("order-unknown"), match=r"event 1 of the batch.*order_id is missing"
+    ):
         grouped([{"order_id": 1}, {}], ["order_id"])
 
 
@@ -56,7 +59,9 @@ def test_events_without_an_id_are_ordered_too() -> None:
 def test_event_without_its_ordering_key_is_named_by_its_place_in_the_batch() -> None:
     events = [a_data_event(1, version=1), a_data_event(1, version=1), a_data_event(2)]
 
-    with pytest.raises(OrderUnknown, match=r"event 2 of the batch.*data\.version is missing"):
+    with pytest.raises(
+        EventUnusable, check=has_code("order-unknown"), match=r"event 2 of the batch.*data\.version is missing"
+    ):
         in_order(events, ["data.version"])
 
 
@@ -97,7 +102,7 @@ def test_missing_parent_is_reported() -> None:
     ids=["itself", "three", "with a tail"],
 )
 def test_circle_is_named(events: list[Any], told: str) -> None:
-    with pytest.raises(OrderUnknown) as raised:
+    with pytest.raises(EventUnusable, check=has_code("order-unknown")) as raised:
         by_parents(events)
 
     assert raised.value.detail.endswith(f"it comes after itself: {told}")
@@ -105,7 +110,7 @@ def test_circle_is_named(events: list[Any], told: str) -> None:
 
 
 def test_history_by_parents_needs_ids() -> None:
-    with pytest.raises(EidMissing, match="event 1 of the batch"):
+    with pytest.raises(EventUnusable, check=has_code("eid-missing"), match="event 1 of the batch"):
         by_parents([step("a"), {"n": 1}])
 
 

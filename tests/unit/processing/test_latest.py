@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import OrderUnknown, OutsideTransaction
+from penstock.errors import EventUnusable, WrongTransaction
 from penstock.processing.changes import Changes
 from penstock.processing.latest import Latest
 from penstock.testing.clock import VirtualClock
 from penstock.testing.factories import a_data_event
+from tests.failing import has_code
 
 CHANGES = Changes("order.changed", entity=["data.order_id"], order_by=["data.version"])
 
@@ -109,7 +110,7 @@ def test_all_can_be_forgotten(latest: Latest) -> None:
 
 
 def test_malformed_event_is_refused_before_anything_is_written(connection: sqlite3.Connection) -> None:
-    with pytest.raises(OrderUnknown, match="event 1 of the batch"):
+    with pytest.raises(EventUnusable, check=has_code("order-unknown"), match="event 1 of the batch"):
         Latest(connection, CHANGES, "search").newest([change(1, 1), change(2, None)])
 
     assert not connection.in_transaction
@@ -119,18 +120,22 @@ def test_key_that_cannot_be_compared_with_the_last_is_named(latest: Latest) -> N
     latest.newest([change(1, "5")])
 
     for other in (6, "6a", "2026-01-01T12:00Z"):
-        with pytest.raises(OrderUnknown, match=rf"event 1 of the batch.*\[{other!r}\] cannot be compared with \['5'\]"):
+        with pytest.raises(
+            EventUnusable,
+            check=has_code("order-unknown"),
+            match=rf"event 1 of the batch.*\[{other!r}\] cannot be compared with \['5'\]",
+        ):
             latest.newest([change(2, 1), change(1, other)])
 
 
 def test_entity_name_has_a_maximum_length(latest: Latest) -> None:
     assert latest.newest([change("x" * 1_020, 1)])
-    with pytest.raises(OrderUnknown, match="has 1025 bytes, more than the 1024"):
+    with pytest.raises(EventUnusable, check=has_code("order-unknown"), match="has 1025 bytes, more than the 1024"):
         latest.newest([change("x" * 1_021, 1)])
 
 
 def test_nothing_is_remembered_outside_a_transaction(connection: sqlite3.Connection) -> None:
     connection.isolation_level = None
 
-    with pytest.raises(OutsideTransaction):
+    with pytest.raises(WrongTransaction, check=has_code("outside-transaction")):
         Latest(connection, CHANGES, "search").newest([change(1, 1)])

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.errors import OrderUnknown
+from penstock.errors import EventUnusable
 from penstock.processing.ordering import Ordering, compare
 from penstock.testing.factories import a_data_event
 from tests.exhaustive import examples
+from tests.failing import has_code
 
 BY_VERSION = Ordering(["data.version"], "order.changed")
 
@@ -100,7 +101,11 @@ def test_equal_keys_keep_their_order() -> None:
 def test_inexact_number_is_refused_as_a_key(value: float) -> None:
     event = {"data": {"version": value}}
 
-    with pytest.raises(OrderUnknown, match=r"event 3 of the batch, of 'order\.changed'.* is not told exactly"):
+    with pytest.raises(
+        EventUnusable,
+        check=has_code("order-unknown"),
+        match=r"event 3 of the batch, of 'order\.changed'.* is not told exactly",
+    ):
         BY_VERSION.key(event, event, 3)
 
 
@@ -108,7 +113,11 @@ def test_inexact_number_is_refused_as_a_key(value: float) -> None:
 def test_value_other_than_number_or_text_is_refused_as_a_key(value: Any) -> None:
     event = {"data": {"version": value}}
 
-    with pytest.raises(OrderUnknown, match=r"data\.version (is missing; it )?must be a number or a text"):
+    with pytest.raises(
+        EventUnusable,
+        check=has_code("order-unknown"),
+        match=r"data\.version (is missing; it )?must be a number or a text",
+    ):
         BY_VERSION.key(event, event, 0)
 
 
@@ -137,7 +146,7 @@ NOON = "2026-01-01T12:00:00Z"
 def test_values_of_different_kinds_cannot_be_compared(mine: Any, its: Any, kinds: str) -> None:
     assert compare(mine, its) is compare(its, mine) is None
 
-    with pytest.raises(OrderUnknown) as raised:
+    with pytest.raises(EventUnusable, check=has_code("order-unknown")) as raised:
         BY_VERSION.compare(a_data_event(10), 2, (1, mine), (1, its))
 
     assert f"its ordering key {[1, mine]!r} cannot be compared with {[1, its]!r}: {kinds}" in raised.value.detail
@@ -146,7 +155,9 @@ def test_values_of_different_kinds_cannot_be_compared(mine: Any, its: Any, kinds
 
 
 def test_keys_of_different_lengths_cannot_be_compared() -> None:
-    with pytest.raises(OrderUnknown, match="they have 1 and 2 values; right are equally many"):
+    with pytest.raises(
+        EventUnusable, check=has_code("order-unknown"), match="they have 1 and 2 values; right are equally many"
+    ):
         BY_VERSION.compare(a_data_event(), 0, (7,), (7, 8))
 
 
@@ -198,5 +209,5 @@ def in_one_order(keys: list[Any]) -> list[Any] | None:
     ordering = Ordering(lambda event: event["key"])
     try:
         return [event["key"] for event in ordering.sort(enumerate({"key": key} for key in keys))]
-    except OrderUnknown:
+    except EventUnusable:
         return None

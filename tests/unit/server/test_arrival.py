@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import BadParameter, EncodingRefused
+from penstock.errors import BadParameter
 from penstock.server.http.requests import FLOW_ID_CHARS_MAX, arrived
+from tests.failing import has_code
 
 
 def a_scope(path: str = "/version", method: str = "GET", root: str = "", **headers: str) -> dict[str, Any]:
@@ -59,7 +60,7 @@ def test_empty_segment_of_a_path_is_refused(path: str) -> None:
 @pytest.mark.parametrize("encoding", ["gzip", "zstd", "identity", "ünknown"])
 def test_encoded_body_is_refused_for_methods_but_post(method: str, encoding: str) -> None:
     refusal = arrived(a_scope(method=method, content_encoding=encoding)).refusal
-    assert isinstance(refusal, EncodingRefused)
+    assert has_code("encoding-refused")(refusal)
     assert refusal.detail == f"{method} method doesn't support {encoding} content encoding"
     assert arrived(a_scope(method="POST", content_encoding=encoding)).refusal is None
     assert arrived(a_scope(method=method, accept_encoding=encoding)).refusal is None

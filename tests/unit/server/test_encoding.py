@@ -9,8 +9,9 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import BadParameter, BodyTooLarge, UnsupportedMediaType
+from penstock.errors import BadParameter, RequestTooLarge, UnsupportedMediaType
 from penstock.server.http.encoding import StreamEncoder, choose_encoding, decode_body, encoder
+from tests.failing import has_code
 
 LIMIT = 1 << 20
 
@@ -54,7 +55,7 @@ def test_body_of_random_bytes_is_refused(encoding: str, garbage: bytes) -> None:
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])
 def test_decoded_body_is_limited(encoding: str) -> None:
     assert len(decode_body(packed(b"x" * LIMIT, encoding), encoding, LIMIT)) == LIMIT
-    with pytest.raises(BodyTooLarge):
+    with pytest.raises(RequestTooLarge, check=has_code("body-too-large")):
         decode_body(packed(b"x" * (LIMIT + 1), encoding), encoding, LIMIT)
 
 

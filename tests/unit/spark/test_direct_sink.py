@@ -6,18 +6,18 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import (
-    BatchIncomplete,
+    BatchUnfinished,
     InvalidEvent,
     InvalidRow,
     NonDeterministicReplay,
     PayloadMismatch,
     PenstockError,
     ProducerFenced,
-    RowsScattered,
 )
 from penstock.spark.direct_sink import Sent, complete, send
 from penstock.spark.publishing import BatchName, Place
 from penstock.wire.batches import BatchStatus
+from tests.failing import has_code
 
 BATCH = BatchName("a", "g", 7, "q")
 FENCED = ProducerFenced(
@@ -87,13 +87,13 @@ def test_task_fenced_from_a_published_batch_is_done() -> None:
 @pytest.mark.parametrize(
     ("refusal", "told", "said"),
     [
-        (FENCED, ProducerFenced, "epoch 4 by now"),
+        (FENCED, ProducerFenced, "its epoch is now 4"),
         (
             PayloadMismatch(
                 producer_group="g", partition=1, received=0, differs_at=5, current_epoch=3, next_sequence=9,
                 committed=False, ranges=[],
             ),
-            NonDeterministicReplay, "batch 7 of 'g' was made anew.*event 5 of it in partition 0 is another one",
+            NonDeterministicReplay, "batch 7 of .*'g' was recomputed .*: event 5 of it in partition 0 is another one",
         ),
         (InvalidEvent(line=2, reason="no good"), InvalidRow, "no good; it begins 1"),
     ],
@@ -122,11 +122,15 @@ def test_a_batch_that_is_published_is_left_as_it_is() -> None:
 
 
 def test_partition_sent_by_several_tasks_is_an_error() -> None:
-    with pytest.raises(RowsScattered, match="several tasks have published to partition 3"):
+    with pytest.raises(
+        NonDeterministicReplay, check=has_code("rows-scattered"), match="several tasks published to partition 3"
+    ):
         complete_batch(Hub(), Sent(BATCH, {3: 2}), Sent(BATCH, {3: 1}))
 
 
 def test_repeated_batch_with_fewer_events_is_an_error() -> None:
-    refusal = BatchIncomplete(event_type="a", producer_group="g", batch=7, partition=2, counted=1, stored=4)
+    refusal = BatchUnfinished.of(
+        "batch-incomplete", event_type="a", producer_group="g", batch=7, partition=2, counted=1, stored=4
+    )
     with pytest.raises(NonDeterministicReplay, match="it has 1 events for partition 2, of which 4 are stored"):
         complete_batch(Hub(refuses=refusal), Sent(BATCH, {2: 1}))

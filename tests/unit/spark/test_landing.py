@@ -6,8 +6,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.errors import BadParameter, LandedPageMissing
+from penstock.errors import BadParameter, EventsLost
 from penstock.spark.landing import Landing, file_system, new_landing
+from tests.failing import has_code
 
 
 @pytest.fixture
@@ -61,7 +62,9 @@ def test_failed_write_keeps_the_previous_page(landing: Landing, tmp_path: Path) 
 
 
 def test_reading_a_missing_page_raises_its_name(landing: Landing) -> None:
-    with pytest.raises(LandedPageMissing, match=f"the page {landing.id}/0/3 in {landing.location}"):
+    with pytest.raises(
+        EventsLost, check=has_code("landed-page-missing"), match=f"the page {landing.id}/0/3 in {landing.location}"
+    ):
         list(landing.read("0", 3))
 
 
@@ -78,7 +81,7 @@ def test_pages_are_forgotten_below_a_number_in_their_lane_alone(landing: Landing
 def test_two_queries_with_one_location_do_not_meet(landing: Landing) -> None:
     landing.write("0", 0, [batch("a")])
 
-    with pytest.raises(LandedPageMissing):
+    with pytest.raises(EventsLost, check=has_code("landed-page-missing")):
         list(new_landing(landing.location).read("0", 0))
 
 

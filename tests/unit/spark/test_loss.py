@@ -11,9 +11,9 @@ def test_lost_events_error_names_partition_count_reason_and_remedy() -> None:
         report_loss(True, event_type="order.placed", partition=3, lost=17, reason="retention has removed them")
 
     assert str(lost.value) == (
-        "17 events of 'order.placed', partition 3, can no longer be read: retention has removed them. Go on without "
-        "them, by the option failOnDataLoss=false of a query or fail_on_loss=False of a source, or begin anew with "
-        "another checkpoint."
+        "17 events of 'order.placed', partition 3, can no longer be read: retention has removed them. Continue "
+        "without them by the option failOnDataLoss=false of a query, or fail_on_loss=False of a source, or start with "
+        "a new checkpoint."
     )
     assert pickle.loads(pickle.dumps(lost.value)).fields["lost"] == 17
 

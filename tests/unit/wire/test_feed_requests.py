@@ -18,8 +18,8 @@ from penstock.errors import (
     Invalid,
     InvalidEvent,
     PenstockError,
+    RequestTooLarge,
     StaleToken,
-    TooManyEvents,
 )
 from penstock.wire.groups import ConsumerGroup, parse_after, parse_commit, parse_kind, parse_reset
 from penstock.wire.log import feedapi
@@ -34,6 +34,7 @@ from penstock.wire.log.zeroeventhub import (
     publish_response,
 )
 from penstock.wire.query import Query, parse_headers, parse_kinds, printable
+from tests.failing import has_code
 
 
 def query(text: str) -> Query:
@@ -306,7 +307,7 @@ def test_repeated_member_is_found_whatever_stands_before_it(line: bytes) -> None
 
 def test_body_has_a_limited_number_of_lines() -> None:
     assert len(parse_lines(b'{"data":{}}\n' * EVENTS_MAX)[0]) == EVENTS_MAX
-    with pytest.raises(TooManyEvents, match="250000"):
+    with pytest.raises(RequestTooLarge, check=has_code("too-many-events"), match="250000"):
         parse_lines(b'{"data":{}}\n' * (EVENTS_MAX + 1))
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from penstock.errors import (
     BadParameter,
-    BodyTooLarge,
     Conflict,
     ConnectionLost,
     CursorExpired,
@@ -26,9 +25,10 @@ from penstock.errors import (
     OutcomeUnknown,
     PartitionNotFound,
     PenstockError,
+    RequestTooLarge,
     ServerError,
     StaleToken,
-    StorageInUse,
+    StorageRefused,
     TooLarge,
     Unavailable,
     Unreachable,
@@ -192,11 +192,11 @@ def through_nakadi(error: PenstockError, status: int) -> PenstockError:
         (EventTypeNotFound(event_type="a.b"), 404, EventTypeNotFound),
         (PartitionNotFound("partition not found", event_type="a", partition=1, partition_count=1), 404, NotFound),
         (EventTypeExists(event_type="a"), 409, Conflict),
-        (StorageInUse(storage="default"), 403, Forbidden),
+        (StorageRefused.of("storage-in-use", storage="default"), 403, Forbidden),
         (NotOffered(feature="f"), 501, NotOffered),
         (InvalidEvent(line=1, reason="no"), 422, Invalid),
         (InvalidEventType(field="a", reason="no"), 400, Invalid),
-        (BodyTooLarge(limit=1), 413, TooLarge),
+        (RequestTooLarge.of("body-too-large", limit=1), 413, TooLarge),
         (CursorExpired("gone"), 410, CursorExpired),
     ],
     ids=lambda given: type(given).__name__ if isinstance(given, PenstockError) else None,
@@ -275,7 +275,7 @@ def test_answer_that_no_hub_gives_is_a_wrong_address() -> None:
 
         assert type(error) is WrongAddress
         assert error.detail == (
-            f"no Penstock hub answers at http://s/feed, but something that says {status}: <html>welcome</html>"
+            f"no Penstock hub answers at http://s/feed, but another server with status {status}: <html>welcome</html>"
         )
         assert "scheme, host, port and path" in str(error)
 

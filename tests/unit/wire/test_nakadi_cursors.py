@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.events.event import EVENTS_MAX
-from penstock.errors import BadCursor, BadParameter, MalformedBatch, TooManyEvents, UnusableCursor, UnusableStart
+from penstock.errors import BadCursor, BadParameter, MalformedBatch, RequestTooLarge, UnusableCursor, UnusableStart
 from penstock.wire.log.nakadi import (
     OFFSET_MAX,
     CursorPlace,
@@ -33,6 +33,7 @@ from penstock.wire.log.nakadi import (
     shift_cursor,
 )
 from penstock.wire.query import Query
+from tests.failing import has_code
 
 EXTENTS = [OffsetExtent(epoch=1, floor=5, next_offset=42), OffsetExtent(epoch=1, floor=0, next_offset=0)]
 SECOND = [OffsetExtent(epoch=2, floor=0, next_offset=42)]
@@ -324,7 +325,7 @@ def test_array_has_a_limited_number_of_events_whatever_braces_they_hold() -> Non
     assert len(parse_batch(b"[" + MOST + b" ]")) == EVENTS_MAX
     assert len(parse_batch(b" [ " + b" ,\n".join([b'{"a":"{","b":[{},{},{}]}'] * 100_000) + b"]")) == 100_000
     for end in (b"]", b",", b""):
-        with pytest.raises(TooManyEvents, match="250000"):
+        with pytest.raises(RequestTooLarge, check=has_code("too-many-events"), match="250000"):
             parse_batch(b"[" + MOST + b",{}" + end)
     for body in (b"[{}{}", b"[{},[", b"[{},{]"):
         with pytest.raises(MalformedBatch):

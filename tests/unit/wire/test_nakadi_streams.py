@@ -14,7 +14,7 @@ from penstock.core.registry.definition import NAKADI, PENSTOCK
 from penstock.core.subscriptions.definition import SubscriptionSearch
 from penstock.core.subscriptions.delivery import DeliveryBatch
 from penstock.core.subscriptions.tokens import ParkedSpan, parked_token_of, token_of
-from penstock.errors import BadParameter, BadStreamParameter, PenstockError, UnusableCursor
+from penstock.errors import BadParameter, PenstockError, UnusableCursor
 from penstock.wire.log import nakadi as nakadi_stream
 from penstock.wire.log.nakadi import PART_BYTES, OffsetExtent, StreamRequest, parse_stream
 from penstock.wire.query import Query
@@ -37,6 +37,7 @@ from penstock.wire.subscriptions import (
     parse_subscription_reset,
     subscription_cursor_object,
 )
+from tests.failing import has_code
 
 NAME = "order.placed"
 EXTENTS = [OffsetExtent(epoch=1, floor=5, next_offset=42), OffsetExtent(epoch=1, floor=0, next_offset=0)]
@@ -86,7 +87,7 @@ def test_parameters_of_a_stream_have_defaults_and_limits() -> None:
     ],
 )  # fmt: skip
 def test_contradictory_parameter_of_a_stream_is_named(text: str, parameter: str, detail: str) -> None:
-    with pytest.raises(BadStreamParameter) as refused:
+    with pytest.raises(BadParameter, check=has_code("bad-stream-parameter")) as refused:
         differences(text)
     assert (refused.value.detail, refused.value.parameter) == (detail, parameter)
     assert refused.value.allowed.endswith(" or more")
@@ -164,7 +165,9 @@ LEAST = {
 def test_number_below_its_least_value_is_named() -> None:
     for name, least in LEAST.items():
         check_stream_parameters(RawStreamParameters(**{name: least}), PENSTOCK)
-        with pytest.raises(BadStreamParameter, match=f"{name} can't be lower than {least}") as refused:
+        with pytest.raises(
+            BadParameter, check=has_code("bad-stream-parameter"), match=f"{name} can't be lower than {least}"
+        ) as refused:
             check_stream_parameters(RawStreamParameters(**{name: least - 1}), PENSTOCK)
         assert (refused.value.parameter, refused.value.value) == (name, least - 1)
 
@@ -172,7 +175,7 @@ def test_number_below_its_least_value_is_named() -> None:
 @pytest.mark.parametrize(("limits", "most"), [(PENSTOCK, 3_600), (NAKADI, 60)], ids=["by default", "strictly"])
 def test_commit_timeout_has_a_maximum(limits: Any, most: int) -> None:
     assert check_stream_parameters(RawStreamParameters(commit_timeout=most), limits).rules.commit_timeout == most
-    with pytest.raises(BadStreamParameter, match=f"can't be higher than {most}"):
+    with pytest.raises(BadParameter, check=has_code("bad-stream-parameter"), match=f"can't be higher than {most}"):
         check_stream_parameters(RawStreamParameters(commit_timeout=most + 1), limits)
 
 
@@ -211,7 +214,7 @@ NO_PARTITIONS = {
 
 def test_request_for_wrong_partitions_is_refused() -> None:
     for partitions in NO_PARTITIONS.values():
-        with pytest.raises(BadStreamParameter):
+        with pytest.raises(BadParameter, check=has_code("bad-stream-parameter")):
             check_stream_parameters(parse_stream_body(json.dumps({"partitions": partitions}).encode()), PENSTOCK)
 
 
@@ -336,7 +339,7 @@ def test_release_names_the_partitions_that_are_kept_and_that_failed() -> None:
     assert parse_release(b"") == parse_release(b"{}") == ((), None)
     assert parse_release(b'{"keep":%b,"failed":[]}' % one) == ((("a", 1),), ())
     assert parse_release(b'{"failed":%b}' % one) == ((), (("a", 1),))
-    with pytest.raises(BadStreamParameter):
+    with pytest.raises(BadParameter, check=has_code("bad-stream-parameter")):
         parse_release(b'{"keep":[{}]}')
 
 

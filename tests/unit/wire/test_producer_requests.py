@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.core.events.event import EVENTS_MAX
 from penstock.core.producers import EpochClaim, ProducerStamp
-from penstock.errors import BadParameter, BadProducerHeaders, Invalid, MalformedBatch, PartitionRequired, TooManyEvents
+from penstock.errors import BadParameter, BadProducerHeaders, Invalid, MalformedBatch, RequestTooLarge
 from penstock.wire import batches as staging
 from penstock.wire.batches import (
     OpenUpload,
@@ -44,6 +44,7 @@ from penstock.wire.producers import (
     parse_number,
     refuse_numbers,
 )
+from tests.failing import has_code
 
 WHOLE = {GROUP: "g", EPOCH: "3", SEQUENCE: "7"}
 AT = ProducerStamp(3, 7)
@@ -141,7 +142,7 @@ def test_any_headers_are_parsed_or_refused_with_a_writable_error(headers: list[t
 
 def test_numbered_events_need_a_partition() -> None:
     for name in [GROUP, EPOCH, SEQUENCE, OVERLAP, DEADLINE]:
-        with pytest.raises(PartitionRequired) as refused:
+        with pytest.raises(BadParameter, check=has_code("partition-required")) as refused:
             refuse_numbers({name: ""}, "order.placed")
         assert refused.value.fields == {"event_type": "order.placed"}
         refuse_numbers({"Producer": "x"}, "order.placed")
@@ -252,7 +253,7 @@ def test_producer_of_an_envelope_has_the_rules_of_headers(member: str, value: An
 def test_envelope_has_as_many_events_as_any_body() -> None:
     most = "[" + ",".join(["{}"] * EVENTS_MAX) + "]"
     assert len(parse_envelope(envelope(events=most))[1]) == EVENTS_MAX
-    with pytest.raises(TooManyEvents) as refused:
+    with pytest.raises(RequestTooLarge, check=has_code("too-many-events")) as refused:
         parse_envelope(envelope(events=most[:-1] + ",{}]"))
     assert refused.value.fields == {"limit": EVENTS_MAX}
 

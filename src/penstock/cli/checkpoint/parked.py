@@ -129,17 +129,17 @@ def _parked(kept: Keeper, processor: str, stream: str) -> "list[ParkedAt]":
     """Return what is parked of a stream.
 
     Raises:
-        ParkedStreamNotFound: nothing is; names the streams that may be meant.
+        ParkedNotFound: nothing is; names the streams that may be meant.
     """
-    from penstock.errors import ParkedStreamNotFound
+    from penstock.errors import ParkedNotFound
 
     known = kept.parked(processor)
     if found := [each for each in known if each.parked.stream == stream]:
         return found
-    error = ParkedStreamNotFound(processor=processor, stream=stream)
+    error = ParkedNotFound.of("parked-stream-not-found", processor=processor, stream=stream)
     if close := meant_by(stream, [each.parked.stream for each in known]):
         asks = f"{error.detail}; did you mean {' or '.join(map(repr, close))}?"
-        raise ParkedStreamNotFound(asks, **error.fields)
+        raise ParkedNotFound.of("parked-stream-not-found", asks, **error.fields)
     raise error
 
 

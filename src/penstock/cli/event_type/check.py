@@ -58,7 +58,7 @@ def _with_what_is_registered(url: str, definitions: "list[Checked]") -> "list[Ch
     from penstock.cli.event_type.against import against
     from penstock.cli.failures import Failure
     from penstock.client import Client
-    from penstock.errors import ProxyUnreachable, Unreachable
+    from penstock.errors import Unreachable
 
     try:
         with Client(url, retry_timeout=0) as client:
@@ -66,9 +66,9 @@ def _with_what_is_registered(url: str, definitions: "list[Checked]") -> "list[Ch
                 each if each.faults else replace(each, against=against(url, client, each.definition.value))
                 for each in definitions
             ]
-    except ProxyUnreachable:
-        raise
     except Unreachable as error:
+        if error.code == "proxy-unreachable":
+            raise
         raise Failure(error.detail, "Is the hub running? Name another one with --against, or check without.") from error
 
 

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from penstock.errors import ConnectionLost, ProxyUnreachable, Unavailable, Unreachable
+from penstock.errors import ConnectionLost, Unavailable, Unreachable
 
 PORTS: Final = {"http": 80, "https": 443}
 SYSTEM: Final = "the system's settings"
@@ -60,7 +60,9 @@ def connection_failure(url: str, reason: str, proxy: Proxy | None, *, is_unsent:
     if proxy is None:
         return (Unreachable if is_unsent else ConnectionLost)(url=url, reason=reason)
     if is_unsent:
-        return ProxyUnreachable(url=url, reason=reason, proxy=proxy.without_password, variable=proxy.variable)
+        return Unreachable.of(
+            "proxy-unreachable", url=url, reason=reason, proxy=proxy.without_password, variable=proxy.variable
+        )
     return ConnectionLost(
         url=url, reason=f"{reason}, through the proxy {proxy.without_password} that {proxy.variable} names"
     )

@@ -119,7 +119,7 @@ class AsyncFeed(AsyncClosing, Generic[Data]):
         read again.
 
         Raises:
-            CursorSetNotFound: No cursors are stored under that name. Other servers cause ServerError with status 404.
+            GroupNotFound: No cursors are stored under that name. Other servers cause ServerError with status 404.
         """
         options["cursor_set"] = cursor_set
         check_partitions(partitions)

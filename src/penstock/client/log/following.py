@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from penstock.core.log.cursor import LAST
-from penstock.errors import CursorSetNotFound, NotFound, PenstockError, ServerError
+from penstock.errors import NotFound, PenstockError, ServerError
 from penstock.wire.arguments import check_cursors, check_partitions, check_seconds, check_type
 from penstock.wire.http import DELAY_SECONDS_MAX, Exchange, Pause, RetryBackoff, is_transient
 from penstock.wire.log.reader.pages import Page
@@ -117,4 +117,4 @@ def _is_missing_cursor_set(error: NotFound | ServerError) -> bool:
     """Return whether *error* says that no cursors are stored under the name; some servers only answer 404."""
     if isinstance(error, ServerError):
         return bool(error.fields["status"] == 404)
-    return type(error) in (CursorSetNotFound, NotFound)
+    return error.code in ("cursor-set-not-found", "not-found")

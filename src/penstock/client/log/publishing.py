@@ -20,7 +20,7 @@ from penstock.core.events.encoding import encode_event, is_one_event
 from penstock.core.events.event import NewEvent, check_event, check_size
 from penstock.core.events.metadata import fill_metadata
 from penstock.errors import (
-    AlreadyPublished,
+    AlreadyUsed,
     ConnectionLost,
     EventTooLarge,
     InvalidEvent,
@@ -356,7 +356,9 @@ class Event:
 
 
 def check_unpublished(events: Iterable[Event]) -> None:
-    """Raise AlreadyPublished if one of *events* is known to be published."""
+    """Raise AlreadyUsed if one of *events* is known to be published."""
     for event in events:
         if event.published_sequence is not None:
-            raise AlreadyPublished(partition=event.published_partition, sequence=event.published_sequence)
+            raise AlreadyUsed.of(
+                "already-published", partition=event.published_partition, sequence=event.published_sequence
+            )

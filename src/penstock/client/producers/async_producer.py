@@ -134,8 +134,8 @@ class AsyncIdempotentProducer(AsyncClosing):
             timeout: Seconds after which this call fails, instead of `delivery_timeout`.
 
         Raises:
-            PartitionRequired: *partition* is missing.
-            AlreadyPublished: One of the events is published already. Nothing was sent.
+            BadParameter: *partition* is missing.
+            AlreadyUsed: One of the events is published already. Nothing was sent.
             BadParameter, Conflict: An argument is invalid, or the producer is closed. Nothing was sent.
             InvalidEvent, EventTooLarge, PartitionRefused: The events were refused, and none is stored. Field `outcome`
                 is `unknown` if an earlier attempt may have stored them.

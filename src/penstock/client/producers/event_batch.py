@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock.client.log.publishing import Event, check_unpublished
 from penstock.client.producers.options import PublishResult
-from penstock.errors import AlreadyPublished, BadParameter, Conflict
+from penstock.errors import AlreadyUsed, BadParameter, Conflict
 
 
 class EventBatch:
@@ -32,7 +32,7 @@ class EventBatch:
         Raises:
             InvalidEvent, EventTooLarge: The event is invalid.
             BadParameter: The event is too large for an empty batch of this size, or is in the batch already.
-            AlreadyPublished, Conflict: The batch is published, or is being sent.
+            AlreadyUsed, Conflict: The batch is published, or is being sent.
         """
         self.check_open()
         if self._sending:
@@ -77,9 +77,9 @@ class EventBatch:
         return iter([each.published_sequence for each in self._events if each.published_sequence is not None])
 
     def check_open(self) -> None:
-        """Raise AlreadyPublished if the batch is known to be published."""
+        """Raise AlreadyUsed if the batch is known to be published."""
         if self._result is not None:
-            raise AlreadyPublished(partition=self.partition, sequence=self._result.first_sequence)
+            raise AlreadyUsed.of("already-published", partition=self.partition, sequence=self._result.first_sequence)
 
     def begin_sending(self) -> None:
         """Accept no more events.

@@ -17,6 +17,7 @@ from penstock.client.log.publishing import Event, Publication
 from penstock.client.producers.options import Outcome, PartitionPublishingOptions, PublishResult
 from penstock.core.producers import MODULUS, OffsetRange
 from penstock.errors import (
+    LimitReached,
     MalformedAnswer,
     OutcomeUnknown,
     PenstockError,
@@ -26,7 +27,6 @@ from penstock.errors import (
     SequenceTooOld,
     ServerError,
     ServerStateRegressed,
-    TooManyProducers,
 )
 from penstock.wire import producers as wire
 from penstock.wire.http import is_not_applied, is_transient
@@ -282,12 +282,12 @@ def new_claim_id() -> str:
 
 def is_retryable(error: PenstockError) -> bool:
     """Return whether the same request may succeed when sent again."""
-    return is_transient(error) or isinstance(error, MalformedAnswer | OutcomeUnknown | TooManyProducers)
+    return is_transient(error) or isinstance(error, MalformedAnswer | OutcomeUnknown | LimitReached)
 
 
 def may_be_stored(error: PenstockError) -> bool:
     """Return whether a batch that failed with *error* may be stored."""
-    return is_retryable(error) and not is_not_applied(error) and not isinstance(error, TooManyProducers)
+    return is_retryable(error) and not is_not_applied(error) and not isinstance(error, LimitReached)
 
 
 def regression_error(

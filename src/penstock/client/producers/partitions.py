@@ -28,7 +28,7 @@ from penstock.client.producers.protocol import ProducerProtocol
 from penstock.client.protocol import HubProtocol
 from penstock.client.registry import PublishingProperties
 from penstock.core.events.event import EVENTS_MAX
-from penstock.errors import BadParameter, Conflict, PartitionRequired, PenstockError, PublishCancelled, RetriesExhausted
+from penstock.errors import BadParameter, Conflict, PenstockError, PublishCancelled, RetriesExhausted
 from penstock.wire.arguments import check_callable, check_seconds, check_type
 from penstock.wire.producers import check_group
 
@@ -125,8 +125,8 @@ class ProducerPartitions(Generic[Lock]):
         """Return the state of the partition to publish to, and the events.
 
         Raises:
-            PartitionRequired: *partition* is missing.
-            AlreadyPublished: One of the events is known to be published.
+            BadParameter: *partition* is missing.
+            AlreadyUsed: One of the events is known to be published.
             BadParameter: The batch is for another partition or event type, or contains an Event twice.
         """
         if isinstance(events, EventBatch):
@@ -139,7 +139,7 @@ class ProducerPartitions(Generic[Lock]):
             return self.state(events.partition), list(events.events)
         if partition is None:
             said = "say which partition: an idempotent producer publishes to a partition, never by a key or to any"
-            raise PartitionRequired(said, event_type=self.protocol.event_type)
+            raise BadParameter.of("partition-required", said, event_type=self.protocol.event_type)
         values = list(each_event(events))
         known = [value for value in values if isinstance(value, Event)]
         check_unpublished(known)

@@ -148,8 +148,8 @@ class AsyncSubscriptions:
         Raises:
             SubscriptionNotFound: The subscription does not exist.
             UnusablePosition: A position does not exist.
-            ResetUnderWay: Another reset is running.
-            StreamsInTheWay: The streams did not end in time. Nothing was moved.
+            SubscriptionBusy: Another reset is running.
+            HubUnavailable: The streams did not end in time. Nothing was moved.
         """
         exchange = self._protocol.reset(id, items, to=to, at=at, reason=reason, dry_run=dry_run)
         return await self._transport.carry_out(exchange)

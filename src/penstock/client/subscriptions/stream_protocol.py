@@ -21,11 +21,9 @@ from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.errors import (
     BadParameter,
     ConnectionLost,
-    NoFreeSlots,
-    PartitionsTaken,
     PenstockError,
-    ResetUnderWay,
     StreamNotFound,
+    SubscriptionBusy,
 )
 from penstock.wire.arguments import check_count, check_items, check_type
 from penstock.wire.http import (
@@ -401,7 +399,7 @@ class StreamProtocol:
             failed: Partitions that count as failed; None counts all.
 
         Raises:
-            StreamsInTheWay: The hub did not end it in time; try again.
+            HubUnavailable: The hub did not end it in time; try again.
             StreamNotFound: The stream has ended, and has no partitions any more.
         """
         body = {"keep": _partition_objects(keep)} | ({} if failed is None else {"failed": _partition_objects(failed)})
@@ -461,7 +459,7 @@ class StreamProtocol:
 
 def _is_retryable(error: PenstockError) -> bool:
     """Return whether a stream that was refused with *error* may be opened later."""
-    return is_transient(error) or isinstance(error, NoFreeSlots | PartitionsTaken | ResetUnderWay)
+    return is_transient(error) or isinstance(error, SubscriptionBusy)
 
 
 def is_over(error: PenstockError) -> bool:

@@ -147,8 +147,8 @@ class Subscriptions:
         Raises:
             SubscriptionNotFound: The subscription does not exist.
             UnusablePosition: A position does not exist.
-            ResetUnderWay: Another reset is running.
-            StreamsInTheWay: The streams did not end in time. Nothing was moved.
+            SubscriptionBusy: Another reset is running.
+            HubUnavailable: The streams did not end in time. Nothing was moved.
         """
         exchange = self._protocol.reset(id, items, to=to, at=at, reason=reason, dry_run=dry_run)
         return self._transport.carry_out(exchange)

@@ -15,8 +15,8 @@ from penstock.core.events.encoding import describe_mismatch
 from penstock.errors import (
     BadParameter,
     Blocked,
-    ChangesSwitchedOff,
     DatabaseUnavailable,
+    HubUnavailable,
     InvalidSetting,
     OutcomeUnknown,
 )
@@ -150,16 +150,16 @@ class Settings:
         return (kind, name) in self.current().blocked
 
     def check_changes(self) -> None:
-        """Raise ChangesSwitchedOff if an operator has switched off changes to event types and settings."""
+        """Raise HubUnavailable if an operator has switched off changes to event types and settings."""
         if self.is_on("disable_db_write_operations"):
-            raise ChangesSwitchedOff(retry_after=30)
+            raise HubUnavailable.of("changes-switched-off", retry_after=30)
 
     def block(self, kind: str, name: str) -> None:
         """Block an application or an event type, which need not exist; harmless when repeated.
 
         Raises:
             BadParameter: the kind or the name is not allowed.
-            ChangesSwitchedOff: see `check_changes`.
+            HubUnavailable: see `check_changes`.
             DatabaseUnavailable: it may have been done all the same.
         """
         _check_block(kind, name)
@@ -177,7 +177,7 @@ class Settings:
 
         Raises:
             InvalidSetting: a list is missing or empty, or a member is malformed.
-            ChangesSwitchedOff: see `check_changes`.
+            HubUnavailable: see `check_changes`.
             DatabaseUnavailable: it may have been done all the same.
         """
         given = _lists(lists)

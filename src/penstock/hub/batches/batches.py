@@ -25,18 +25,16 @@ import msgspec
 from penstock.core.events.event import NewEvent
 from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import (
-    ChunkDiffers,
+    BatchNotFound,
     DatabaseUnavailable,
     EventTypeNotFound,
     Invalid,
+    LimitReached,
     NotFound,
     OutcomeUnknown,
     PenstockError,
     TooLarge,
-    TooManyUploads,
-    UploadIncomplete,
-    UploadNotFound,
-    UploadTaken,
+    UploadRefused,
 )
 from penstock.hub.background import Clock, rfc3339
 from penstock.hub.batches.direct import DirectBatches
@@ -143,14 +141,14 @@ class Batches:
 
         Raises:
             EventTypeNotFound: there is no such event type.
-            BatchOfAnotherQuery, BatchOfAnotherMode, BatchSuperseded, BatchUnfinished: see `ledger.find_batch`.
-            TooManyUploads: too many uploads wait.
+            BatchFenced, BatchUnfinished: see `ledger.find_batch`.
+            LimitReached: too many uploads wait.
         """
         feed = self._load(name.event_type)
         with self._store.read() as tx:
             batch = find_batch(tx, feed, name, query, is_direct=False)
             if batch is None and tx.batches.count_uploads(feed.id, UPLOADS_MAX) == UPLOADS_MAX:
-                raise TooManyUploads(event_type=feed.name, limit=UPLOADS_MAX)
+                raise LimitReached.of("too-many-uploads", event_type=feed.name, limit=UPLOADS_MAX)
         if batch is not None:
             return batch
         upload = str(uuid4())
@@ -167,10 +165,10 @@ class Batches:
         With *rejects*, invalid lines are set apart and returned instead of refusing the chunk.
 
         Raises:
-            EventTypeNotFound, UploadNotFound: there is no such event type or upload.
+            EventTypeNotFound, BatchNotFound: there is no such event type or upload.
             InvalidEvent, EventTooLarge, PartitionRefused, PartitionNotFound: an event is not valid.
-            UploadTaken: the upload is already part of a batch.
-            ChunkDiffers: another chunk is stored under this number.
+            UploadRefused: the upload is already part of a batch.
+            UploadRefused: another chunk is stored under this number.
         """
         feed, upload = self._load(event_type), self._found(event_type, name)
         rejected: Sequence[InvalidUploadLine] = ()
@@ -184,16 +182,16 @@ class Batches:
             chunk = StoredChunk(upload.id, number, len(handed.events), digest, told)
             kept = tx.batches.add_chunk(chunk, packed, self._clock())
             if kept is None:
-                raise UploadTaken(event_type=event_type, upload=name)
+                raise UploadRefused.of("upload-taken", event_type=event_type, upload=name)
         if kept.digest != digest:
-            raise ChunkDiffers(event_type=event_type, upload=name, chunk=number)
+            raise UploadRefused.of("chunk-differs", event_type=event_type, upload=name, chunk=number)
         return kept, _rejects(kept.rejected) if kept.rejected else ()
 
     def drop(self, event_type: str, name: str) -> None:
         """Delete an upload, unless it is part of a batch.
 
         Raises:
-            UploadNotFound: there is no such upload.
+            BatchNotFound: there is no such upload.
         """
         upload = self._found(event_type, name)
         with self._store.write() as tx:
@@ -206,11 +204,11 @@ class Batches:
         repeat, also concurrently.
 
         Raises:
-            EventTypeNotFound, UploadNotFound: there is no such event type or upload.
-            BatchOfAnotherQuery, BatchOfAnotherMode, BatchSuperseded, BatchUnfinished: see `ledger.find_batch`.
-            UploadIncomplete: an upload differs from its description.
+            EventTypeNotFound, BatchNotFound: there is no such event type or upload.
+            BatchFenced, BatchUnfinished: see `ledger.find_batch`.
+            UploadRefused: an upload differs from its description.
             PartitionRefused: the partition strategy has changed, and the new one refuses an event.
-            DatabaseUnavailable, HubStopped: the batch may not be complete; repeat the call.
+            DatabaseUnavailable, HubUnavailable: the batch may not be complete; repeat the call.
         """
         try:
             batch = self._begun(name, query, parts)
@@ -263,7 +261,7 @@ class Batches:
         with self._store.read() as tx:
             upload = tx.batches.find_upload(event_type, name)
         if upload is None:
-            raise UploadNotFound(event_type=event_type, upload=name)
+            raise BatchNotFound.of("upload-not-found", event_type=event_type, upload=name)
         return upload
 
     def _begun(self, name: BatchName, query: str, parts: Sequence[UploadManifest]) -> LedgerBatch:
@@ -327,11 +325,13 @@ def _complete(tx: Tx, event_type: str, key: BatchKey, parts: Sequence[UploadMani
     held = tx.batches.lock_uploads(key, [part.name for part in parts])
     for part in parts:
         if part.name not in held:
-            raise UploadNotFound(event_type=event_type, upload=part.name)
+            raise BatchNotFound.of("upload-not-found", event_type=event_type, upload=part.name)
         if reason := _differs(part, held[part.name].chunks):
-            raise UploadIncomplete(event_type=event_type, upload=part.name, reason=reason)
+            raise UploadRefused.of("upload-incomplete", event_type=event_type, upload=part.name, reason=reason)
     if len(held) < len(parts):
-        raise UploadIncomplete(event_type=event_type, upload=parts[0].name, reason="an upload is named twice")
+        raise UploadRefused.of(
+            "upload-incomplete", event_type=event_type, upload=parts[0].name, reason="an upload is named twice"
+        )
     return [held[part.name].id for part in parts]
 
 

@@ -18,7 +18,7 @@ import msgspec
 from penstock.core.producers import ForgottenSequences, OffsetRange, ProducerState, locate
 from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import (
-    BatchIncomplete,
+    BatchUnfinished,
     DatabaseUnavailable,
     EventTypeNotFound,
     OutcomeUnknown,
@@ -52,8 +52,8 @@ class DirectBatches:
 
         Raises:
             EventTypeNotFound: there is no such event type.
-            BatchOfAnotherQuery, BatchOfAnotherMode, BatchSuperseded, BatchUnfinished: see `find_batch`.
-            TooManyProducers: a partition has too many producer groups.
+            BatchFenced, BatchUnfinished: see `find_batch`.
+            LimitReached: a partition has too many producer groups.
             DatabaseUnavailable, Unavailable: the batch may have begun; repeat the call.
         """
         try:
@@ -73,8 +73,8 @@ class DirectBatches:
 
         Raises:
             EventTypeNotFound, BatchNotFound: there is no such event type or batch.
-            BatchOfAnotherQuery, BatchOfAnotherMode, BatchSuperseded, BatchUnfinished: see `find_batch`.
-            BatchIncomplete: a partition does not hold as many events as were counted.
+            BatchFenced, BatchUnfinished: see `find_batch`.
+            BatchUnfinished: a partition does not hold as many events as were counted.
             ProducerFenced: another producer has taken over the group.
             DatabaseUnavailable: the batch may be complete; repeat the call.
         """
@@ -153,7 +153,9 @@ class DirectBatches:
             producer = producers.get(keys[partition]) if partition < batch.partitions else None
             stored, counted = _stored(name.group, partition, batch.epoch, producer), counts.get(partition, 0)
             if stored != counted:
-                raise BatchIncomplete(**told, partition=partition, counted=counted, stored=stored)
+                raise BatchUnfinished.of(
+                    "batch-incomplete", **told, partition=partition, counted=counted, stored=stored
+                )
             if producer is not None:
                 offsets[str(partition)] = [list(each) for each in _ranges(tx, producer)]
                 self._raise(tx, producer, batch.epoch + 1)

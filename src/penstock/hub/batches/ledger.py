@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from penstock.core.registry.event_type import StoredFeed
-from penstock.errors import BatchNotFound, BatchOfAnotherMode, BatchOfAnotherQuery, BatchSuperseded, BatchUnfinished
+from penstock.errors import BatchFenced, BatchNotFound, BatchUnfinished
 from penstock.hub.log.publish import Prepared
 from penstock.hub.log.request import BatchName, BatchPiece, PublishResult
 from penstock.storage.batches import BatchKey, LedgerBatch
@@ -22,22 +22,22 @@ def find_batch(tx: Tx, feed: StoredFeed, name: BatchName, query: str, *, is_dire
     """Return a batch that was begun before; None if this one may begin.
 
     Raises:
-        BatchOfAnotherQuery, BatchOfAnotherMode: this or the last batch belongs to another query, or has another mode.
-        BatchSuperseded, BatchUnfinished: a later batch was begun, or the one before is not complete.
+        BatchFenced, BatchUnfinished: this or the last batch belongs to another query, or has another mode.
+        BatchFenced, BatchUnfinished: a later batch was begun, or the one before is not complete.
     """
     told = {"event_type": feed.name, "producer_group": name.group, "batch": name.number}
     newest = tx.batches.find(feed.id, name.group)
     if newest is None:
         return None
     if newest.query != query:
-        raise BatchOfAnotherQuery(**told, newest=newest.number, query=newest.query)
+        raise BatchFenced.of("batch-of-another-query", **told, newest=newest.number, query=newest.query)
     batch = tx.batches.find(feed.id, name.group, name.number)
     if batch is not None:
         if not batch.is_done and batch.is_direct != is_direct:
-            raise BatchOfAnotherMode(**told, mode="direct" if batch.is_direct else "staged")
+            raise BatchUnfinished.of("batch-of-another-mode", **told, mode="direct" if batch.is_direct else "staged")
         return batch
     if newest.number > name.number:
-        raise BatchSuperseded(**told, newest=newest.number)
+        raise BatchFenced.of("batch-superseded", **told, newest=newest.number)
     if not newest.is_done:
         raise BatchUnfinished(**told, newest=newest.number, retry_after=1)
     return None

@@ -10,7 +10,7 @@ from typing import Final, Protocol, Unpack
 
 from penstock.core.events.event import NewEvent
 from penstock.core.registry.event_type import StoredFeed
-from penstock.errors import DatabaseUnavailable, OutboxBacklog, OutcomeUnknown, Unavailable
+from penstock.errors import DatabaseUnavailable, HubUnavailable, OutcomeUnknown, Unavailable
 from penstock.hub.background import Clock
 from penstock.hub.log.publish import (
     NewEvents,
@@ -83,9 +83,9 @@ class Log:
         refusal may be out of date, and does not say why an event violates the schema.
 
         Raises:
-            EventTypeNotFound, InvalidEvent, EventTooLarge, PartitionRefused, UndeletableEvents: nothing was queued.
+            EventTypeNotFound, InvalidEvent, EventTooLarge, PartitionRefused, PublishingRestricted: nothing was queued.
             PublishingRestricted: the event type accepts only the outbox and idempotent producers.
-            HubStopped: the hub is shutting down.
+            HubUnavailable: the hub is shutting down.
         """
         return self._submit(name, NewEvents(events, lines, **how), looks=looks)
 
@@ -93,7 +93,7 @@ class Log:
         """Publish *events* to the feed *name*, all or none, and return once they are on disk: see `submit`.
 
         Raises:
-            InsideTransaction: the caller's own open transaction locks the database; use the outbox instead.
+            WrongTransaction: the caller's own open transaction locks the database; use the outbox instead.
         """
         published = self._submit(name, NewEvents(events), direct=True).result()
         assert published is not None
@@ -142,7 +142,7 @@ class Log:
     def move(self, name: str) -> "Future[PublishResult | None]":
         """Queue moving the outbox rows of *name* into the log; the future gets its result once they are on disk.
 
-        The future fails with OutboxBacklog if more rows wait than can be moved in the time that a read may take.
+        The future fails with HubUnavailable if more rows wait than can be moved in the time that a read may take.
         """
         return self._enqueue(PublishRequest(name))
 
@@ -150,7 +150,7 @@ class Log:
         """Move the outbox rows of *name* into the log and wait for it; return whether there were any.
 
         Raises:
-            OutboxBacklog, DatabaseUnavailable: they could not be moved now.
+            HubUnavailable, DatabaseUnavailable: they could not be moved now.
         """
         if not self.has_waiting(name):
             return False
@@ -173,7 +173,7 @@ class Log:
         """Open a page that has everything committed before this call: see `Reader.open` for the parameters.
 
         Raises:
-            OutboxBacklog, DatabaseUnavailable: the outbox could not be moved now.
+            HubUnavailable, DatabaseUnavailable: the outbox could not be moved now.
         """
         waits = self.has_waiting(name)
         reading = self.reader.open(name, n, wanted, page_size, kinds)
@@ -197,4 +197,4 @@ def not_settled(name: str, error: TimeoutError | OutcomeUnknown) -> Unavailable:
     """Return the error of a read of *name* whose outbox could not be moved; repeating the read is always safe."""
     if isinstance(error, OutcomeUnknown):
         return DatabaseUnavailable(reason=error.reason, retry_after=1)
-    return OutboxBacklog(event_type=name, seconds=SETTLE_SECONDS_MAX, retry_after=1)
+    return HubUnavailable.of("outbox-backlog", event_type=name, seconds=SETTLE_SECONDS_MAX, retry_after=1)

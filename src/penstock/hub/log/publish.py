@@ -18,7 +18,6 @@ from penstock.errors import (
     PenstockError,
     PublishingRestricted,
     TooLarge,
-    UndeletableEvents,
 )
 from penstock.hub.background import rfc3339
 from penstock.schema.json_text import refuse_duplicate_keys
@@ -100,7 +99,7 @@ def prepare(feed: StoredFeed, handed: NewEvents, now: int, *, tells: bool = True
         InvalidEvent, EventTooLarge: an event is not valid.
         PartitionRefused: an event has no partition or no key, or belongs to another partition than the requested one.
         PartitionNotFound: there is no such partition.
-        UndeletableEvents: the event type is not compacted, so it takes no tombstones.
+        PublishingRestricted: the event type is not compacted, so it takes no tombstones.
     """
     if handed.partition is not None and handed.partition >= feed.partition_count:
         told = {"event_type": feed.name, "partition": handed.partition, "partition_count": feed.partition_count}
@@ -171,7 +170,7 @@ def find_refusal(found: Preparation, *, exact: bool) -> PenstockError | None:
 def _prepare_deletions(feed: StoredFeed, batch: ParsedBatch, partitioner: Partitioner) -> Prepared:
     """Prepare tombstones: only their size, partition and key are checked."""
     if not feed.event_type.is_compacted:
-        raise UndeletableEvents(event_type=feed.name)
+        raise PublishingRestricted.of("undeletable-events", event_type=feed.name)
     check_sizes(batch.raws, batch.lines)
     partitions, keys = assign_partitions(feed.event_type, batch, partitioner)
     rows = ((key, DELETION, None, data) for key, data in zip(keys, one_line_each(batch.raws), strict=True))

@@ -15,7 +15,7 @@ import msgspec
 from penstock.core.events.event import NewEvent
 from penstock.core.producers import DIGEST_BYTES, OffsetRange, ProducerStamp
 from penstock.core.registry.event_type import StoredFeed
-from penstock.errors import DeadlinePassed, PenstockError
+from penstock.errors import HubUnavailable, PenstockError
 from penstock.hub.log.publish import NOTHING, NewEvents, Preparation, Prepared
 from penstock.storage.batches import ChunkKey, LedgerBatch
 from penstock.storage.log.events import Block, PartitionHead
@@ -200,7 +200,7 @@ class PublishRequest:
             return False
         deadline = self.stamped.deadline if self.stamped else None
         if deadline is not None and time.monotonic() > deadline:
-            self.fail(DeadlinePassed(retry_after=1))
+            self.fail(HubUnavailable.of("deadline-passed", retry_after=1))
             return False
         return self.future.running() or self.future.set_running_or_notify_cancel()
 

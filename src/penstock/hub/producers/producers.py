@@ -29,7 +29,7 @@ from penstock.errors import (
     OutcomeUnknown,
     PartitionNotFound,
     ProducerNotFound,
-    TooManyEvents,
+    RequestTooLarge,
     Unavailable,
 )
 from penstock.hub.background import Clock
@@ -133,14 +133,14 @@ class Producers:
         *deadline*, in seconds of the monotonic clock, is dropped.
 
         Raises:
-            MalformedBatch, MalformedEvent, EventTypeNotFound, PartitionNotFound, TooManyEvents: nothing was queued.
+            MalformedBatch, MalformedEvent, EventTypeNotFound, PartitionNotFound, RequestTooLarge: nothing was queued.
             ProducerUnsafe: set on the future; the sequence numbers do not continue what is stored.
             InvalidEvent, EventTooLarge, PartitionRefused: set on the future; the events are new and not valid.
         """
         if not events:
             raise MalformedBatch("there are no events to give numbers to", reason="it has no events")
         if 2 * len(events) >= self.modulus:
-            raise TooManyEvents(limit=(self.modulus - 1) // 2)
+            raise RequestTooLarge.of("too-many-events", limit=(self.modulus - 1) // 2)
         handed = NewEvents(events, lines, **how)._replace(partition=who.partition)
         stamped = NumberedBatch(who, stamp, digests_of(map(digest_input, events)), trims, deadline)
         found = self._prepare(who.event_type, handed, exact=True, looks=looks)
@@ -188,7 +188,7 @@ class Producers:
 
         Raises:
             EventTypeNotFound, PartitionNotFound: there is no such partition.
-            ClaimRefused, EpochExhausted, TooManyProducers: the claim cannot be granted.
+            ClaimRefused, EpochExhausted, LimitReached: the claim cannot be granted.
             DatabaseUnavailable: it may have been granted; repeat a claim that has an id.
         """
         for _ in range(RACES_MAX):

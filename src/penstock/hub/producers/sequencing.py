@@ -31,6 +31,7 @@ from penstock.core.producers import (
     locate,
 )
 from penstock.errors import (
+    LimitReached,
     PayloadMismatch,
     PenstockError,
     ProducerFenced,
@@ -39,7 +40,6 @@ from penstock.errors import (
     SequenceGap,
     SequenceOverlap,
     SequenceTooOld,
-    TooManyProducers,
 )
 from penstock.hub.log.publish import Prepared, Unpublishable
 from penstock.hub.log.request import NumberedBatch, Outcome, ProducerName, ProducerResult, PublishRequest, PublishResult
@@ -226,11 +226,13 @@ def judge_batch(tx: Tx, request: PublishRequest, key: ProducerKey, producer: Pro
     return _BatchJudge(tx, request, key, producer, modulus).judge()
 
 
-def find_excess(tx: Tx, who: ProducerName, partition_id: int, begun: int = 0) -> TooManyProducers | None:
+def find_excess(tx: Tx, who: ProducerName, partition_id: int, begun: int = 0) -> LimitReached | None:
     """Return an error if a partition has no room for another producer; *begun* new ones are not in the table yet."""
     if tx.producers.count(partition_id) + begun < PRODUCERS_MAX:
         return None
-    return TooManyProducers(event_type=who.event_type, partition=who.partition, limit=PRODUCERS_MAX)
+    return LimitReached.of(
+        "too-many-producers", event_type=who.event_type, partition=who.partition, limit=PRODUCERS_MAX
+    )
 
 
 def record_producer(tx: Tx, reservation: Reservation, now: int) -> int | None:

@@ -19,7 +19,7 @@ from penstock.core.subscriptions.tokens import ParkedSpan, is_parked_token, is_v
 from penstock.errors import (
     CommitRefused,
     DatabaseUnavailable,
-    HubStopped,
+    HubUnavailable,
     OutcomeUnknown,
     PenstockError,
     StreamNotFound,
@@ -112,12 +112,12 @@ class CursorCommitter:
             DatabaseUnavailable: the cursors may have been committed; committing them again is harmless.
 
         Raises:
-            HubStopped: the hub is shutting down.
+            HubUnavailable: the hub is shutting down.
         """
         future: Future[Sequence[bool]] = Future()
         with self._wake:
             if self._stopping:
-                raise HubStopped(retry_after=1)
+                raise HubUnavailable.of("hub-stopped", retry_after=1)
             self._thread.start()
             self._queue.append(CommitRequest(subscription, stream, commits, is_trusted, future))
             self._wake.notify()

@@ -32,7 +32,14 @@ from penstock.core.subscriptions.delivery import (
     SubscriptionDelivery,
 )
 from penstock.core.subscriptions.tokens import ParkedSpan
-from penstock.errors import Blocked, CursorExpired, DatabaseUnavailable, HubStopped, PenstockError, SubscriptionNotFound
+from penstock.errors import (
+    Blocked,
+    CursorExpired,
+    DatabaseUnavailable,
+    HubUnavailable,
+    PenstockError,
+    SubscriptionNotFound,
+)
 from penstock.hub.log.read import Reader, Reading, Reads, Rows, next_events, take_events
 from penstock.hub.log.watch import Waiter, Watch
 from penstock.hub.subscriptions.commits import CursorCommit, CursorCommitter
@@ -664,7 +671,7 @@ class ConsumerStream:
         """Commit positions past left-out events where nothing else is uncommitted; None: there are none."""
         self._passed_at = self._clock()
         if commits := [CursorCommit(place, position) for place, position in self._delivery.filtered_positions.items()]:
-            with suppress(HubStopped):
+            with suppress(HubUnavailable):
                 return self._services.commits.submit(self.subscription_id, self.session_id, commits, is_trusted=True)
         return None
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from penstock.core.subscriptions.assignment import FeedPartition
-from penstock.errors import ResetUnderWay, StreamsInTheWay
+from penstock.errors import HubUnavailable, SubscriptionBusy
 from penstock.hub.background import Clock
 from penstock.hub.subscriptions.sessions import check_partitions, is_ending, is_live
 from penstock.hub.subscriptions.slots import begin_subscription, get_subscription, make_slots
@@ -34,7 +34,7 @@ class CursorResets:
         """Return the epochs of a subscription's partitions, if `begin` would accept these *offsets*.
 
         Raises:
-            SubscriptionNotFound, InvalidSubscription, ResetUnderWay: it would not.
+            SubscriptionNotFound, InvalidSubscription, SubscriptionBusy: it would not.
         """
         with self._store.read() as tx:
             subscription = get_subscription(tx, id)
@@ -50,7 +50,7 @@ class CursorResets:
         Raises:
             SubscriptionNotFound: there is no such subscription.
             InvalidSubscription: the subscription does not have those partitions.
-            ResetUnderWay: another reset is under way.
+            SubscriptionBusy: another reset is under way.
         """
         with self._store.write() as tx:
             subscription = get_subscription(tx, id, lock=True)
@@ -77,7 +77,7 @@ class CursorResets:
 
         Raises:
             SubscriptionNotFound: the subscription was deleted meanwhile.
-            StreamsInTheWay: some streams did not end in time; no offset was set.
+            HubUnavailable: some streams did not end in time; no offset was set.
         """
         with self._store.write() as tx:
             subscription = get_subscription(tx, id, lock=True)
@@ -87,7 +87,7 @@ class CursorResets:
             if live := [each for each in sessions if is_live(each, now) or is_ending(each, slots, now)]:
                 if now < (subscription.resetting_until or 0):
                     return False
-                raise StreamsInTheWay(subscription=id, streams=len(live), retry_after=1)
+                raise HubUnavailable.of("streams-in-the-way", subscription=id, streams=len(live), retry_after=1)
             tx.subscriptions.delete_sessions([each.id for each in sessions])
             self._set(tx, id, offsets, reason)
             tx.subscriptions.update(subscription._replace(resetting_until=None))
@@ -113,7 +113,7 @@ def _check(
 ) -> None:
     check_partitions([slot.place for slot in slots], offsets)
     if (subscription.resetting_until or 0) > now:
-        raise ResetUnderWay(subscription=subscription.id)
+        raise SubscriptionBusy.of("reset-under-way", subscription=subscription.id)
 
 
 def _clear(slot: StoredSlot, *, is_reset: bool) -> StoredSlot:

@@ -22,11 +22,9 @@ from penstock.core.subscriptions.assignment import FeedPartition, assign_slots, 
 from penstock.errors import (
     DatabaseUnavailable,
     InvalidSubscription,
-    NoFreeSlots,
     OutcomeUnknown,
-    PartitionsTaken,
-    ResetUnderWay,
     StreamNotFound,
+    SubscriptionBusy,
 )
 from penstock.hub.subscriptions.poison_events import PoisonEvents
 from penstock.hub.subscriptions.slots import begin_subscription, get_subscription
@@ -199,9 +197,9 @@ class Sessions:
         Raises:
             SubscriptionNotFound: there is no such subscription.
             InvalidSubscription: the subscription does not have partitions that the session wants.
-            NoFreeSlots: every partition has a session.
-            PartitionsTaken: another session has asked for the same partitions.
-            ResetUnderWay: the subscription's cursors are being reset.
+            SubscriptionBusy: every partition has a session.
+            SubscriptionBusy: another session has asked for the same partitions.
+            SubscriptionBusy: the subscription's cursors are being reset.
         """
         with self._store.write() as tx:
             subscription = get_subscription(tx, id, lock=True)
@@ -210,7 +208,7 @@ class Sessions:
             places = [slot.place for slot in slots]
             check_partitions(places, wants)
             if (subscription.resetting_until or 0) > now:
-                raise ResetUnderWay(subscription=id)
+                raise SubscriptionBusy.of("reset-under-way", subscription=id)
             live = [each for each in tx.subscriptions.list_sessions(id) if is_live(each, now)]
             session = StoredSession(
                 str(uuid.uuid4()), id, self._hub_id, frozenset(wants), batch_limit, commit_ms,
@@ -429,10 +427,10 @@ def _check_conflicts(
     if taken is None:
         return
     if not session.wants:
-        raise NoFreeSlots(subscription=id, slots=len(places))
+        raise SubscriptionBusy.of("no-free-slots", subscription=id, slots=len(places))
     conflicts = [each for each in wants if each in taken]
     detail = f"another stream of subscription {id} has asked for {_list_names(conflicts)}"
-    raise PartitionsTaken(detail, subscription=id, partitions=_describe(conflicts))
+    raise SubscriptionBusy.of("partitions-taken", detail, subscription=id, partitions=_describe(conflicts))
 
 
 def _list_names(places: Sequence[FeedPartition]) -> str:

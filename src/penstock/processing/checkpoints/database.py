@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from penstock.errors import BadParameter, CheckpointMoved, CheckpointNotFound, ParkedStreamNotFound, TableGone
+from penstock.errors import BadParameter, CheckpointMoved, CheckpointNotFound, ParkedNotFound, TableGone
 from penstock.errors.root import printable
 from penstock.processing.checkpoints.checkpoint import Advance, Move, Request, check_request
 from penstock.processing.checkpoints.position import check_moves, waits_from
@@ -72,7 +72,7 @@ class DatabaseCheckpoints:
 
     Raises:
         BadParameter: one of them is none.
-        TableUnsuitable: (whatever asks the database) another table has the name of one of these.
+        DatabaseUnsuitable: (whatever asks the database) another table has the name of one of these.
         TableGone: (likewise) they were there, and are not any more.
         DatabaseUnavailable: (likewise) it cannot be opened, or does not answer; nothing is changed.
         OutcomeUnknown: (whatever changes something) it did not answer when it was to commit.
@@ -136,7 +136,7 @@ class DatabaseCheckpoints:
 
         Raises:
             CheckpointMoved: a position is not where it was thought to be. Roll back.
-            OutsideTransaction: no transaction is open.
+            WrongTransaction: no transaction is open.
             BadParameter: it is open in another database: there are no such tables.
             TableGone: they were there, and are not any more.
         """
@@ -159,7 +159,7 @@ class DatabaseCheckpoints:
 
         Raises:
             BadParameter: the request is neither `retry` nor `drop`.
-            ParkedStreamNotFound: there is none of that name.
+            ParkedNotFound: there is none of that name.
         """
         check_request(stream, request)
         self._carry_out(self._plans.ask(stream, request, reason))
@@ -203,7 +203,7 @@ def kept_in(database: str | Connect, *, table: str = TABLE) -> Sequence[Kept]:
     """Return the positions of all processors that a database keeps; none where it has no such table.
 
     Raises:
-        TableUnsuitable: another table has its name.
+        DatabaseUnsuitable: another table has its name.
     """
     with transaction(connector(database)) as connection:
         tables = Database(connection, table)
@@ -291,7 +291,7 @@ class _Plans:
 
     def ask(self, stream: str, request: Request, reason: str | None) -> Plan[None]:
         if not (yield self._found("checkpoint_ask", {"digest": digest(stream), "request": request})):
-            raise ParkedStreamNotFound(processor=self._processor, stream=stream)
+            raise ParkedNotFound.of("parked-stream-not-found", processor=self._processor, stream=stream)
         for each in (yield from self.parked()) if request == "drop" else ():
             if each.parked.stream == stream:
                 told = f"{printable(stream)} is dropped from {each.parked.index} up to {each.parked.next}"

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Mapping, Sequence
 
-from penstock.errors import CheckpointMoved, ParkedStreamNotFound
+from penstock.errors import CheckpointMoved, ParkedNotFound
 from penstock.processing.checkpoints.checkpoint import Advance, Request, check_request
 from penstock.processing.engine.item import Position
 from penstock.processing.engine.parked import Parked, Place
@@ -51,13 +51,13 @@ class MemoryCheckpoints:
 
         Raises:
             BadParameter: the request is neither `retry` nor `drop`.
-            ParkedStreamNotFound: there is none of that name.
+            ParkedNotFound: there is none of that name.
         """
         check_request(stream, request)
         with self._turn:
             places = [place for place in self._parked if place[0] == stream]
             if not places:
-                raise ParkedStreamNotFound(processor=self.name, stream=stream)
+                raise ParkedNotFound.of("parked-stream-not-found", processor=self.name, stream=stream)
             self._requests |= dict.fromkeys(places, request)
 
     def commit(self, advance: Advance) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import Any, Final, NamedTuple, TypeVar
 
-from penstock.errors import TableGone, TableUnsuitable
+from penstock.errors import DatabaseUnsuitable, TableGone
 from penstock.processing.connecting import Connect, carried_out
 from penstock.processing.database import Database, Plan, Step
 
@@ -99,7 +99,7 @@ def make(table: str, parts: Sequence[Part]) -> Plan[None]:
     """Create those of *parts* that are not there. Whoever has created them need not have the right to.
 
     Raises:
-        TableUnsuitable: one of that name is there, and lacks columns.
+        DatabaseUnsuitable: one of that name is there, and lacks columns.
     """
     found: dict[Part, bool] = {}
     for part in parts:
@@ -114,10 +114,10 @@ def is_there(table: str, part: Part) -> Plan[bool]:
     """Tell whether *part* is there.
 
     Raises:
-        TableUnsuitable: one of that name is, and lacks columns.
+        DatabaseUnsuitable: one of that name is, and lacks columns.
     """
     name = f"{table}{part.suffix}"
     columns = {column for (column,) in (yield Step("checkpoint_columns", {"name": name}, finds=True))}
     if columns and (missing := sorted(part.columns - columns)):
-        raise TableUnsuitable(table=name, missing=missing, columns=sorted(columns))
+        raise DatabaseUnsuitable.of("table-unsuitable", table=name, missing=missing, columns=sorted(columns))
     return bool(columns)

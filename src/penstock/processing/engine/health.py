@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from penstock.errors import ProcessorUnhealthy, SourceSilent
+from penstock.errors import ProcessorUnhealthy
 from penstock.processing.engine.busy import Busy, Trouble
 from penstock.processing.parameters import check_some_seconds
 
@@ -29,9 +29,11 @@ class Health:
         check_some_seconds("health.unanswered_seconds_max", self.unanswered_seconds_max)
 
     def check_source(self, unanswered_seconds: float) -> None:
-        """Raise SourceSilent where the source has not answered for longer than it may."""
+        """Raise ProcessorUnhealthy where the source has not answered for longer than it may."""
         if self.unanswered_seconds_max is not None and unanswered_seconds > self.unanswered_seconds_max:
-            raise SourceSilent(seconds=round(unanswered_seconds), most=self.unanswered_seconds_max)
+            raise ProcessorUnhealthy.of(
+                "source-silent", seconds=round(unanswered_seconds), most=self.unanswered_seconds_max
+            )
 
     def check(self, busy: Busy, now: float) -> None:
         """See whether all is well enough to go on.

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, Final
 
-from penstock.errors import ProjectionGone
+from penstock.errors import ProjectionNotFound
 from penstock.processing.connecting import lacks_table
 from penstock.processing.engine.outcome import done_to
 from penstock.processing.projections.fold import Fold
@@ -45,7 +45,7 @@ class Folding:
         """Fold *spans* of entries into their rows; return what has come of each.
 
         Raises:
-            ProjectionGone: its table is not there any more.
+            ProjectionNotFound: its table is not there any more.
         """
         try:
             return self._all_folded(connection, spans)
@@ -53,7 +53,9 @@ class Folding:
             if not lacks_table(error):
                 raise
             where = "as its checkpoint says"
-            raise ProjectionGone(projection=self._table.name, path="the database", positions=where) from error
+            raise ProjectionNotFound.of(
+                "projection-gone", projection=self._table.name, path="the database", positions=where
+            ) from error
 
     def _all_folded(self, connection: Any, spans: Sequence[Span]) -> list[Any]:
         if self._is_shared:

@@ -116,7 +116,7 @@ class Projection(Generic[S]):
         Where several share the work by `leases`, they fold one after the other, and read the rows each time.
 
         Raises:
-            ProjectionGone: its table is not there any more, and its checkpoint is.
+            ProjectionNotFound: its table is not there any more, and its checkpoint is.
         """
         from penstock.processing.projections.keyed import Keyed
         from penstock.processing.runners.local import Local

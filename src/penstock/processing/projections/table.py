@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from penstock.client.log.cursor_statements import CONNECTIONS, parameter_mark, use_plain_rows
-from penstock.errors import BadParameter, ProjectionGone
+from penstock.errors import BadParameter, ProjectionNotFound
 from penstock.processing.engine.item import Position
 from penstock.processing.projections.columns import Column, Kind, check_declared, declared, decoded, encoded
 
@@ -74,7 +74,7 @@ class Table:
             positions: How far its rows go, by its checkpoint: without them, they would have to be made anew from there.
 
         Raises:
-            ProjectionGone: it is not there, and was: there are positions.
+            ProjectionNotFound: it is not there, and was: there are positions.
             BadParameter: the table is there, with other columns, or with columns of other types; or what is not the
                 projection's has the view's name.
         """
@@ -82,7 +82,9 @@ class Table:
         if not is_sqlite:  # Where several begin at once: IF NOT EXISTS alone does not wait.
             _run(connection, "SELECT pg_advisory_xact_lock(hashtext(%s))", [self.view], finds=False)
         if positions and not self.exists(connection):
-            raise ProjectionGone(projection=self.name, path="the database", positions=dict(positions))
+            raise ProjectionNotFound.of(
+                "projection-gone", projection=self.name, path="the database", positions=dict(positions)
+            )
         types = [f'"{column.name}" {_type(column.kind, is_sqlite)}' for column in (*self.key, *self.columns)]
         types[: len(self.key)] = [f"{text} NOT NULL" for text in types[: len(self.key)]]
         flag = "INTEGER NOT NULL" if is_sqlite else "boolean NOT NULL"

@@ -68,7 +68,7 @@ class Observing:
             self._tell(now)
 
     def check_source(self, now: float) -> None:
-        """Raise SourceSilent where the source has not answered for longer than the rules allow."""
+        """Raise ProcessorUnhealthy where the source has not answered for longer than the rules allow."""
         self._engine.rules.health.check_source(self.tally.unanswered_seconds(now))
 
     def end(self, now: float, error: BaseException | None) -> None:

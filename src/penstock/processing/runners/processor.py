@@ -7,7 +7,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from penstock.errors import AlreadyStarted, Unavailable
+from penstock.errors import AlreadyUsed, Unavailable
 from penstock.processing.approving import approve_missing
 from penstock.processing.asking import Asking, Ended
 from penstock.processing.engine.engine import Engine
@@ -48,10 +48,10 @@ class Processor(ABC):
         """Begin.
 
         Raises:
-            AlreadyStarted: it was begun or stopped before.
+            AlreadyUsed: it was begun or stopped before.
         """
         if self._is_begun or self._stopping.is_set():
-            raise AlreadyStarted(processor=self.name)
+            raise AlreadyUsed.of("already-started", processor=self.name)
         self._begin()
         self._thread.start()
         return self

@@ -67,7 +67,7 @@ class FeedSource(Closing):
         RequirementMissing: PyArrow is not installed; the extra `arrow` brings it.
         EventTypeNotFound: (whatever reads) there is none of that name.
         EventsLost: (`read`) events are gone, and that is to fail.
-        FeedCreatedAgain: (`read`) a position is one in a feed of the same name that was there before.
+        EventsLost: (`read`) a position is one in a feed of the same name that was there before.
     """
 
     is_dense = False
@@ -316,7 +316,7 @@ class _Feed:
 
         Raises:
             EventsLost: events are gone, and that is to fail.
-            FeedCreatedAgain: it is another feed.
+            EventsLost: it is another feed.
             BadParameter: it ends before that place.
         """
         check_place(encode_tranche(self._name, partition), place, known.epoch, known.heads)

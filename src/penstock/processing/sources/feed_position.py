@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from penstock.errors import BadParameter, FeedCreatedAgain
+from penstock.errors import BadParameter, EventsLost
 
 
 class FeedPosition(NamedTuple):
@@ -58,7 +58,7 @@ def check_place(tranche: str, place: FeedPosition, epoch: int, heads: Sequence[i
     """Raise unless a partition of a feed that is in *epoch*, and whose partitions end at *heads*, has come to *place*.
 
     Raises:
-        FeedCreatedAgain: it is another feed.
+        EventsLost: it is another feed.
         BadParameter: the partition ends before that place.
     """
     check_epoch(tranche, place, epoch)
@@ -70,14 +70,14 @@ def check_place(tranche: str, place: FeedPosition, epoch: int, heads: Sequence[i
 
 
 def check_epoch(tranche: str, place: FeedPosition, epoch: int) -> None:
-    """Raise FeedCreatedAgain unless a place is one in *epoch*.
+    """Raise EventsLost unless a place is one in *epoch*.
 
     Indices begin anew in another: whatever is kept by index means other events.
     """
     if place.epoch != epoch:
         event_type, partition = decode_tranche(tranche)
         reason = f"it was created again, or a backup was put back: it is in epoch {epoch}, not {place.epoch}"
-        raise FeedCreatedAgain(event_type=event_type, partition=partition, lost=None, reason=reason)
+        raise EventsLost.of("feed-created-again", event_type=event_type, partition=partition, lost=None, reason=reason)
 
 
 def decode_tranche(tranche: str) -> tuple[str, int]:

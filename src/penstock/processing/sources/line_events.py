@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
-from penstock.errors import InvalidLine, OrderUnknown
+from penstock.errors import EventUnusable, InvalidLine
 from penstock.processing.fields import Fields, Reader
 from penstock.processing.sources.line_file import Line
 from penstock.processing.stream_event import StreamEvent
@@ -41,7 +41,7 @@ class LineEvents:
             data = _decode(line.raw)
             stream = _text(self._stream, data)
             kind = KIND if self._kind is None else _text(self._kind, data)
-        except OrderUnknown as error:
+        except EventUnusable as error:
             reason = str(error.reason)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             reason = f"not valid JSON: {error}"

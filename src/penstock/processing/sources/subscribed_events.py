@@ -51,7 +51,7 @@ class SubscribedEvents:
         """Return the events of a batch but for the first *skip*; their indices are their offsets.
 
         Raises:
-            OrderUnknown: an event lacks a field that its stream or its kind is told by.
+            EventUnusable: an event lacks a field that its stream or its kind is told by.
         """
         tranche, numbering = encode_tranche(batch.event_type, batch.partition), numbering_in(batch)
         found = zip(batch.offsets[skip:], batch.raw[skip:], strict=True)

@@ -66,7 +66,7 @@ class SubscriptionSource(Closing):
     Raises:
         BadParameter, TypeError: an option is none, or makes no sense.
         SubscriptionNotFound: (whatever reads) there is none of that id.
-        OrderUnknown: (`read`) an event lacks the fields of *stream* or *kind*.
+        EventUnusable: (`read`) an event lacks the fields of *stream* or *kind*.
     """
 
     is_dense = False

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 import zstandard
 from starlette.requests import Request
 
-from penstock.errors import BadParameter, BodyTooLarge, NotAcceptable, UnsupportedMediaType
+from penstock.errors import BadParameter, NotAcceptable, RequestTooLarge, UnsupportedMediaType
 from penstock.wire.query import printable
 
 _WEIGHT: Final = re.compile(r"\d{0,3}(\.\d*)?", re.ASCII)
@@ -170,7 +170,7 @@ def decode_body(body: bytes, encoding: str, bytes_max: int) -> bytes:
     Raises:
         UnsupportedMediaType: the encoding is not spoken here.
         BadParameter: the body is not what its encoding says, or not all of it.
-        BodyTooLarge: it would be larger than *bytes_max*; not much more than that is held.
+        RequestTooLarge: it would be larger than *bytes_max*; not much more than that is held.
     """
     encoding = _OTHER_NAMES.get(encoding, encoding)
     if encoding not in _DECODERS:
@@ -186,7 +186,7 @@ def decode_body(body: bytes, encoding: str, bytes_max: int) -> bytes:
             at += len(step) - len(decoder.unused_data)
             size += len(decoded[-1])
             if size > bytes_max:
-                raise BodyTooLarge(limit=bytes_max)
+                raise RequestTooLarge.of("body-too-large", limit=bytes_max)
     except (zlib.error, zstandard.ZstdError) as error:
         allowed = f"a body that is {encoding}: {error}"
         raise BadParameter(parameter="Content-Encoding", value=encoding, allowed=allowed) from None

@@ -24,7 +24,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.utils import get_local_addr, get_remote_addr, is_ssl
 from uvicorn.server import ServerState
 
-from penstock.errors import HeadersTooLarge, MalformedRequest, PenstockError, RequestTooSlow, TargetTooLong
+from penstock.errors import MalformedRequest, PenstockError, RequestTooLarge, RequestTooSlow
 from penstock.server.http.problems import status_of
 from penstock.wire.problem import MEDIA_TYPE, to_problem
 
@@ -165,8 +165,11 @@ class Http1Protocol(asyncio.Protocol):
         if self._refusal is not None:
             self._refuse()
         elif self._in_head and self._head_bytes > TARGET_BYTES_MAX + HEADERS_BYTES_MAX:
-            limit = HEADERS_BYTES_MAX if self._headers else TARGET_BYTES_MAX
-            self._refusal = (HeadersTooLarge if self._headers else TargetTooLong)(limit=limit)
+            self._refusal = (
+                RequestTooLarge.of("headers-too-large", limit=HEADERS_BYTES_MAX)
+                if self._headers
+                else RequestTooLarge.of("target-too-long", limit=TARGET_BYTES_MAX)
+            )
             self._refuse()
         else:
             self._watch_sender()
@@ -206,7 +209,7 @@ class Http1Protocol(asyncio.Protocol):
         if not self._in_head:
             self._trailer_bytes += len(name) + len(value)
             if self._trailer_bytes > HEADERS_BYTES_MAX:
-                self._stop(HeadersTooLarge(limit=HEADERS_BYTES_MAX))
+                self._stop(RequestTooLarge.of("headers-too-large", limit=HEADERS_BYTES_MAX))
             return
         name, value = name.lower(), value.rstrip(b" \t")
         if name == b"upgrade":
@@ -265,9 +268,9 @@ class Http1Protocol(asyncio.Protocol):
         if version not in ("1.0", "1.1"):
             self._stop(MalformedRequest(reason=f"the version {version} is not spoken here: use HTTP/1.1"))
         if len(self._target) > TARGET_BYTES_MAX:
-            self._stop(TargetTooLong(limit=TARGET_BYTES_MAX))
+            self._stop(RequestTooLarge.of("target-too-long", limit=TARGET_BYTES_MAX))
         if sum(len(name) + len(value) + 4 for name, value in self._headers) > HEADERS_BYTES_MAX:
-            self._stop(HeadersTooLarge(limit=HEADERS_BYTES_MAX))
+            self._stop(RequestTooLarge.of("headers-too-large", limit=HEADERS_BYTES_MAX))
         if self._hosts != 1 and (version == "1.1" or self._hosts):
             self._stop(MalformedRequest(reason=f"it has {self._hosts} headers Host instead of one"))
         if version == "1.0" and any(name == b"transfer-encoding" for name, _ in self._headers):

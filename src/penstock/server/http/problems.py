@@ -28,22 +28,16 @@ _STATUS: Final[dict[type[PenstockError], int]] = {
     errors.IncompatibleSchema: 422,
     errors.GuidelinesBroken: 422,
     errors.PartitionRefused: 422,
-    errors.UnknownConsumer: 422,
     errors.StreamNotFound: 422,
     errors.CommitRefused: 422,
     errors.UnusableCursor: 422,
     errors.UnusablePosition: 422,
     errors.UnusableStart: 412,
-    errors.BadStreamParameter: 422,
-    errors.UndeletableEvents: 422,
     errors.InvalidSetting: 422,
-    errors.StorageFixed: 422,
-    errors.EncodingRefused: 406,
+    errors.StorageRefused: 422,
     errors.UnsupportedMediaType: 415,
     errors.NotAcceptable: 406,
     errors.TooLarge: 413,
-    errors.TargetTooLong: 414,
-    errors.HeadersTooLarge: 431,
     errors.RequestTooSlow: 408,
     errors.NotFound: 404,
     errors.Conflict: 409,
@@ -52,11 +46,8 @@ _STATUS: Final[dict[type[PenstockError], int]] = {
     errors.ProducerStateExpired: 410,
     errors.PayloadMismatch: 422,
     errors.ClaimRefused: 412,
-    errors.TooManyProducers: 429,
-    errors.TooManyUploads: 429,
-    errors.BatchOfAnotherQuery: 412,
-    errors.BatchSuperseded: 412,
-    errors.UploadIncomplete: 422,
+    errors.LimitReached: 429,
+    errors.BatchFenced: 412,
     errors.Forbidden: 403,
     errors.NotOffered: 501,
     errors.CursorExpired: 410,
@@ -64,14 +55,25 @@ _STATUS: Final[dict[type[PenstockError], int]] = {
     errors.SchemaError: 503,
     errors.PenstockError: 500,
 }
+_STATUS_OF_CODE: Final[dict[str, int]] = {
+    "bad-stream-parameter": 422,
+    "undeletable-events": 422,
+    "unknown-consumer": 422,
+    "storage-not-found": 404,
+    "storage-in-use": 403,
+    "upload-incomplete": 422,
+    "target-too-long": 414,
+    "headers-too-large": 431,
+}
+"""The statuses of codes that differ from the status of their class."""
 _RETRY_SECONDS: Final[dict[type[PenstockError], int]] = {errors.SchemaError: 30, errors.PenstockError: 1}
 """For errors that do not say themselves when to ask again: tables are brought up to date by somebody's hand."""
 _log: Final = structlog.get_logger("penstock.server")
 
 
 def status_of(error: PenstockError) -> int:
-    """Return the status of *error*: that of its class, or of the nearest ancestor that has one."""
-    return _of_nearest(_STATUS, error)
+    """Return the status of *error*: that of its code, of its class, or of the nearest ancestor that has one."""
+    return _STATUS_OF_CODE.get(error.code) or _of_nearest(_STATUS, error)
 
 
 def problem_response(error: PenstockError, *, strict: bool = False) -> Response:

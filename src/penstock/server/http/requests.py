@@ -14,10 +14,10 @@ from starlette.types import Scope
 
 from penstock.errors import (
     BadParameter,
-    BodyTooLarge,
-    EncodingRefused,
     MalformedEvent,
+    NotAcceptable,
     PenstockError,
+    RequestTooLarge,
     UnsupportedMediaType,
 )
 from penstock.schema.json_text import decode, refuse_duplicate_keys, why_malformed
@@ -74,7 +74,7 @@ def _refusal(method: str, path: str, encoding: bytes | None) -> PenstockError | 
     if "//" in path:
         return BadParameter(parameter="path", value=printable(path), allowed="one without //")
     if encoding is not None and method != "POST":
-        return EncodingRefused(method=method, encoding=printable(encoding.decode("latin-1")))
+        return NotAcceptable.of("encoding-refused", method=method, encoding=printable(encoding.decode("latin-1")))
     return None
 
 
@@ -110,7 +110,7 @@ async def read_body(request: Request, state: State, bytes_max: int = BODY_BYTES_
     """Return the whole body, decompressed.
 
     Raises:
-        BodyTooLarge: more than *bytes_max*, compressed or not; no more than that is held.
+        RequestTooLarge: more than *bytes_max*, compressed or not; no more than that is held.
         BadParameter, UnsupportedMediaType: it cannot be decompressed.
         BadParameter: it is shorter or longer than its Content-Length; or it did not arrive, since the request offers an
             upgrade and the server takes it for one without a body.
@@ -121,7 +121,7 @@ async def read_body(request: Request, state: State, bytes_max: int = BODY_BYTES_
         async for piece in request.stream():
             size += len(piece)
             if size > bytes_max:
-                raise BodyTooLarge(limit=bytes_max)
+                raise RequestTooLarge.of("body-too-large", limit=bytes_max)
             pieces.append(piece)
     except ClientDisconnect:
         raise BadParameter("the body broke off: the connection was lost in its middle", parameter="body") from None
@@ -145,7 +145,7 @@ def _declared(content_length: str | None, bytes_max: int) -> int | None:
         allowed = "a whole number of bytes"
         raise BadParameter(parameter="Content-Length", value=printable(content_length), allowed=allowed)
     if len(content_length) > _DIGITS_MAX or int(content_length) > bytes_max:
-        raise BodyTooLarge(limit=bytes_max)
+        raise RequestTooLarge.of("body-too-large", limit=bytes_max)
     return int(content_length)
 
 

@@ -12,7 +12,6 @@ from starlette.responses import Response
 from penstock.core.events.event import NewEvent
 from penstock.core.log.cursor import FeedCursor, FeedView, feed_mark, partition_count_error, with_partition_count
 from penstock.errors import (
-    ArrowNotInstalled,
     BadParameter,
     BadPartitionCount,
     InvalidEvent,
@@ -203,7 +202,7 @@ def _form(request: Request, headers: HeaderChoice | None, *, version: int) -> Fo
         chosen = choose_form(request, *(offered if HAS_ARROW else offered[:1]))
     except NotAcceptable as error:
         if not HAS_ARROW and _takes(request, feedapi.ARROW):
-            raise ArrowNotInstalled(**error.fields) from None
+            raise NotAcceptable.of("arrow-not-installed", **error.fields) from None
         raise
     return ArrowForm(headers) if chosen == feedapi.ARROW else LineForm(version=version, headers=headers)
 

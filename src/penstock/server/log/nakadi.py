@@ -128,7 +128,7 @@ async def look(state: State, name: str) -> Look:
 
     Raises:
         EventTypeNotFound: there is none.
-        OutboxBacklog, DatabaseUnavailable: what waits in the outbox could not be moved now.
+        HubUnavailable, DatabaseUnavailable: what waits in the outbox could not be moved now.
     """
     return await _settled(state, name, lambda: _looked(state.hub, name))
 

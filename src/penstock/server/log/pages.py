@@ -161,7 +161,7 @@ async def settle(hub: Hub, name: str) -> None:
     """Wait until what services have committed to the outbox of *name* is in the log.
 
     Raises:
-        OutboxBacklog, DatabaseUnavailable: it could not be moved now.
+        HubUnavailable, DatabaseUnavailable: it could not be moved now.
     """
     try:
         await asyncio.wait_for(asyncio.wrap_future(hub.log.move(name)), SETTLE_SECONDS_MAX)

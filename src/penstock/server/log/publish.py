@@ -23,9 +23,8 @@ from penstock.errors import (
     MalformedBatch,
     MalformedEvent,
     PartitionRefused,
+    PublishingRestricted,
     TooLarge,
-    UndeletableEvents,
-    UnknownConsumer,
 )
 from penstock.hub.log.request import PublishResult
 from penstock.server.access import access_of
@@ -94,7 +93,9 @@ async def _publish(request: Request, *, deletes: bool) -> Response:
             await asyncio.wrap_future(future)
     except MalformedEvent as error:
         raise MalformedBatch(line=error.line, reason=error.reason) from None
-    except (InvalidEvent, EventTooLarge, PartitionRefused, UndeletableEvents) as error:
+    except (InvalidEvent, EventTooLarge, PartitionRefused, PublishingRestricted) as error:
+        if error.code == "publishing-restricted":
+            raise
         access.refuse(error)
         return await state.run(partial(_refused, events, error))  # There can be a million.
     access.events = len(events)
@@ -107,13 +108,13 @@ def _check_headers(request: Request) -> None:
     refuse_foreign_body(request)
     tags = request.headers.getlist(CONSUMER_TAG)
     if tags:
-        raise UnknownConsumer(subscription=printable(tags[0].partition("=")[2].strip()))
+        raise PublishingRestricted.of("unknown-consumer", subscription=printable(tags[0].partition("=")[2].strip()))
 
 
 def _refused(
-    events: list[NewEvent], error: InvalidEvent | EventTooLarge | PartitionRefused | UndeletableEvents
+    events: list[NewEvent], error: InvalidEvent | EventTooLarge | PartitionRefused | PublishingRestricted
 ) -> Response:
-    if isinstance(error, UndeletableEvents):
+    if isinstance(error, PublishingRestricted):
         return json_response(aborted_responses(events, error.detail), 422)
     step = "partitioning" if isinstance(error, PartitionRefused) else "validating"
     return json_response(batch_responses(events, (error.line or 1) - 1, step, _detail(error)), 422)

@@ -19,10 +19,10 @@ from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.errors import (
     BadParameter,
     EventTypeNotFound,
+    HubUnavailable,
     InvalidSubscription,
     PenstockError,
     StreamNotFound,
-    StreamsInTheWay,
     UnusableCursor,
 )
 from penstock.hub.hub import Hub
@@ -147,7 +147,9 @@ async def release_stream(request: Request) -> Response:
     while not await state.run(lambda: _is_released(release)):
         if time.monotonic() > deadline:
             detail = f"stream {stream_id} is to end, but its hub has not ended it yet: ask again"
-            raise StreamsInTheWay(detail, subscription=subscription_id, streams=1, retry_after=1)
+            raise HubUnavailable.of(
+                "streams-in-the-way", detail, subscription=subscription_id, streams=1, retry_after=1
+            )
         await asyncio.sleep(POLL_INTERVAL)
     return Response(status_code=204)
 

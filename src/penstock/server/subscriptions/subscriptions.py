@@ -14,7 +14,7 @@ from starlette.responses import Response
 from penstock.core.fields import Definition
 from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.core.subscriptions.definition import SubscriptionSearch, complete_subscription
-from penstock.errors import BadParameter, ChangesSwitchedOff, InvalidSubscription, UnusableCursor
+from penstock.errors import BadParameter, HubUnavailable, InvalidSubscription, UnusableCursor
 from penstock.hub.background import rfc3339
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.sessions import SubscriptionSnapshot
@@ -232,7 +232,7 @@ def extents_of(hub: Hub, name: str) -> Sequence[OffsetExtent]:
 def _check_creation(hub: Hub) -> None:
     if hub.admin.settings.is_on(CREATION_OFF):
         detail = f"subscriptions cannot be created now: the feature {CREATION_OFF} is on"
-        raise ChangesSwitchedOff(detail, retry_after=30)
+        raise HubUnavailable.of("changes-switched-off", detail, retry_after=30)
     hub.admin.settings.check_changes()
 
 

@@ -44,7 +44,7 @@ class Planned(NamedTuple):
             partitions: See `Plan`.
 
         Raises:
-            FeedCreatedAgain, BadParameter: see `Look.check`: also where there is no room for more, and what was read
+            EventsLost, BadParameter: see `Look.check`: also where there is no room for more, and what was read
                 before is all that is to be read again.
             EventsLost: see `Look.stretch`.
         """

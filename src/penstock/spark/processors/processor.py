@@ -18,7 +18,7 @@ from typing import Final
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from penstock.errors import BadParameter, PenstockError, SourceSilent, Unavailable
+from penstock.errors import BadParameter, PenstockError, ProcessorUnhealthy, Unavailable
 from penstock.processing.checkpoints.checkpoint import Checkpoints
 from penstock.processing.engine.call import Call
 from penstock.processing.engine.engine import Engine
@@ -143,7 +143,7 @@ class SparkProcessor(Processor):
         self._commit_interval = commit_interval
         self._clock = clock
         self._committed_at = float("-inf")
-        self._silent: SourceSilent | None = None
+        self._silent: ProcessorUnhealthy | None = None
         """Fail because the source has not answered for longer than it may: it is closed, nothing waits for it."""
         self._is_careful = False
         """Whether each call is made in a process that may die: one has, and it is not known of which stream."""
@@ -253,7 +253,7 @@ class SparkProcessor(Processor):
         if self._silent is None:
             try:
                 self._observing.check_source(self._clock())
-            except SourceSilent as error:
+            except ProcessorUnhealthy as error:
                 self._silent = error
                 self._source.close()
 

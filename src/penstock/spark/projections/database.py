@@ -36,7 +36,7 @@ class DatabaseTarget:
 
     Raises:
         BadParameter: the projection is none, or the database has a table of its name that is not its own.
-        ProjectionGone: its table is not there any more, and its checkpoint is.
+        ProjectionNotFound: its table is not there any more, and its checkpoint is.
     """
 
     def __init__(self, projection: Projection[Any], database: str | Connect) -> None:

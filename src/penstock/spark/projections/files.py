@@ -91,7 +91,7 @@ class FilesTarget:
         """Return the rows that there are, in the shape of events; None: there are none.
 
         Raises:
-            ProjectionGone: they are not there any more, and how far they went is.
+            ProjectionNotFound: they are not there any more, and how far they went is.
         """
         if self._told == NOTHING:
             return None
@@ -155,7 +155,7 @@ def read(
 
     Raises:
         ProjectionNotFound: there is none.
-        ProjectionGone: its rows are not there any more, and how far they went is.
+        ProjectionNotFound: its rows are not there any more, and how far they went is.
         BadParameter: the version that is in use has not all columns of the projection, or is this one, and has others.
     """
     root = path_of(path)
@@ -202,7 +202,7 @@ def _rows(spark: SparkSession, folder: VersionFolder, told: Told, format: str) -
     """Return the rows that a note tells of.
 
     Raises:
-        ProjectionGone: they are not there, and it is still the newest one.
+        ProjectionNotFound: they are not there, and it is still the newest one.
     """
     try:
         found = spark.read.format(format).load(folder.path(told.rows))

@@ -113,7 +113,7 @@ def project(
             tranches those of the same round.
         CheckpointMoved: another processor of that name has committed meanwhile.
         EventsLost: events are gone, and that is to fail.
-        FeedCreatedAgain: a feed is another one now than its rows are made of.
+        EventsLost: a feed is another one now than its rows are made of.
     """
     check_session(spark)
     check_members("target", target, Target, _TARGETS)

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
-from penstock.errors import BadParameter, CheckpointMoved, ProjectionGone
+from penstock.errors import BadParameter, CheckpointMoved, ProjectionNotFound
 from penstock.processing.engine.item import Position
 from penstock.processing.parameters import check_kind
 from penstock.spark.projections.hadoop import found, remove
@@ -83,9 +83,11 @@ class VersionFolder:
         expected, found = before.positions.get(tranche), newest.positions.get(tranche)
         raise CheckpointMoved(group=self._processor, tranche=tranche, expected=expected, found=found) from cause
 
-    def gone(self, told: Told) -> ProjectionGone:
+    def gone(self, told: Told) -> ProjectionNotFound:
         """Return what is wrong where the rows that are told of are not there."""
-        return ProjectionGone(projection=self._processor, path=self.path(told.rows), positions=dict(told.positions))
+        return ProjectionNotFound.of(
+            "projection-gone", projection=self._processor, path=self.path(told.rows), positions=dict(told.positions)
+        )
 
     def remove(self, spark: SparkSession, rows: str) -> None:
         """Remove rows that do not count; they stay over Spark Connect."""

@@ -47,7 +47,7 @@ def read_task(columns: Sequence[Column], task: Task) -> Iterator[pa.RecordBatch]
     """Read what one task of a micro-batch was given, in the columns that the query wants.
 
     Raises:
-        LandedPageMissing: a page is not there.
+        EventsLost: a page is not there.
     """
     lane, start, end = task.stretch
     for page in range(start, end):

@@ -10,7 +10,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool
 
-from penstock.errors import DatabaseUnavailable, EncodingUnsuitable, OutcomeUnknown, SchemaMissing
+from penstock.errors import DatabaseUnavailable, DatabaseUnsuitable, OutcomeUnknown, SchemaMissing
 from penstock.storage.postgres import POSTGRES
 from penstock.storage.postgres.batches import PostgresBatches
 from penstock.storage.postgres.doctor import LONG_TRANSACTION_SECONDS, diagnose
@@ -129,7 +129,7 @@ class PostgresStore:
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('penstock_migration'))")
             (encoding,) = connection.execute("SHOW server_encoding").fetchone() or ("",)
             if encoding != "UTF8":
-                raise EncodingUnsuitable(found=encoding, wanted="UTF8")
+                raise DatabaseUnsuitable.of("encoding-unsuitable", found=encoding, wanted="UTF8")
             connection.execute(
                 "CREATE TABLE IF NOT EXISTS penstock_migration (number integer PRIMARY KEY, name text NOT NULL)"
             )

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from penstock.errors import DatabaseUnavailable, InsideTransaction, OutcomeUnknown, Unavailable
+from penstock.errors import DatabaseUnavailable, OutcomeUnknown, Unavailable, WrongTransaction
 from penstock.storage.log.events import CHUNK_BYTES
 from penstock.storage.sqlite.errors import translate_errors
 
@@ -191,7 +191,7 @@ class Writer:
                 if timeout == BUSY_TIMEOUT or getattr(error, "sqlite_errorname", "") != "SQLITE_BUSY":
                     raise
                 if _held_by_this_process(self._path):
-                    raise InsideTransaction from error
+                    raise WrongTransaction.of("inside-transaction") from error
             else:
                 return
 

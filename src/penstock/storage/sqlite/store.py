@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
-from penstock.errors import DatabaseUnavailable, EncodingUnsuitable, SchemaMissing
+from penstock.errors import DatabaseUnavailable, DatabaseUnsuitable, SchemaMissing
 from penstock.storage.sqlite import SQLITE
 from penstock.storage.sqlite.connection import Readers, Writer, connect
 from penstock.storage.sqlite.doctor import LONG_TRANSACTION_SECONDS, diagnose, read_schema_version
@@ -78,7 +78,7 @@ class SqliteStore:
         with self._writer.transaction() as connection:
             (encoding,) = connection.execute("PRAGMA encoding").fetchone()
             if encoding != ENCODING:
-                raise EncodingUnsuitable(found=encoding, wanted=ENCODING)
+                raise DatabaseUnsuitable.of("encoding-unsuitable", found=encoding, wanted=ENCODING)
             connection.execute(
                 "CREATE TABLE IF NOT EXISTS penstock_migration (number INTEGER PRIMARY KEY, name TEXT NOT NULL)"
             )

@@ -20,9 +20,8 @@ from penstock.core.subscriptions.delivery import JoinedEvents
 from penstock.errors import (
     BadCursor,
     BadParameter,
-    BadStreamParameter,
     MalformedBatch,
-    TooManyEvents,
+    RequestTooLarge,
     UnusableCursor,
     UnusableStart,
 )
@@ -98,7 +97,7 @@ def parse_batch(body: bytes) -> list[NewEvent]:
     """Return the events of a JSON array, without decoding them.
 
     Raises:
-        TooManyEvents: There are more than `EVENTS_MAX` events.
+        RequestTooLarge: There are more than `EVENTS_MAX` events.
         MalformedBatch: The body is not a JSON array. The error names no event, since it may lie between two of them.
 
     >>> [bytes(event.data) for event in parse_batch(b'[{"a":1}, {"a":2}]')]
@@ -117,14 +116,14 @@ def parse_batch(body: bytes) -> list[NewEvent]:
 
 
 def _check_count(body: bytes) -> None:
-    """Raise TooManyEvents if the array has too many events, before loading them all into memory."""
+    """Raise RequestTooLarge if the array has too many events, before loading them all into memory."""
     text = body.decode(errors="replace")
     at = text.find("[") + 1
     with suppress(ValueError, RecursionError):  # Malformed JSON is reported by the complete parser.
         for _ in range(EVENTS_MAX):
             _, at = _decode_one(text, _BETWEEN.match(text, at).end())  # type: ignore[union-attr]  # It always matches.
         if not text.startswith("]", _BETWEEN.match(text, at).end()):  # type: ignore[union-attr]
-            raise TooManyEvents(limit=EVENTS_MAX)
+            raise RequestTooLarge.of("too-many-events", limit=EVENTS_MAX)
 
 
 _BETWEEN: Final = re.compile(r"[\s,]*")
@@ -480,7 +479,7 @@ def parse_stream(query: Query) -> StreamRequest:
 
     Raises:
         BadParameter: A value is not an integer, or is repeated.
-        BadStreamParameter: A number is invalid, alone or together with another.
+        BadParameter: A number is invalid, alone or together with another.
     """
     refuse_until(query, allowed=UNTIL_ELSEWHERE)
     batch_limit = _number(query, "batch_limit", BATCH_LIMIT)
@@ -584,4 +583,4 @@ def _number(query: Query, name: str, default: int) -> int:
 def _check_least(name: str, value: int, least: int, called: str | None = None) -> None:
     if value < least:
         detail = f"{name} can't be lower than {called or least}"
-        raise BadStreamParameter(detail, parameter=name, value=value, allowed=f"{least} or more")
+        raise BadParameter.of("bad-stream-parameter", detail, parameter=name, value=value, allowed=f"{least} or more")

@@ -12,7 +12,7 @@ import msgspec
 
 from penstock.core.events.event import EVENT_BYTES_MAX, EVENTS_MAX, NewEvent
 from penstock.core.log.cursor import VIEW_PARTITIONS_MAX
-from penstock.errors import BadParameter, BadPartitionCount, InvalidEvent, TooManyEvents
+from penstock.errors import BadParameter, BadPartitionCount, InvalidEvent, RequestTooLarge
 from penstock.schema.json_text import refuse_duplicate_keys, why_malformed
 from penstock.wire.query import WHOLE_NUMBER_MAX, HeaderChoice, Query, parse_headers, parse_kinds, printable
 
@@ -120,11 +120,11 @@ def parse_lines(body: bytes) -> tuple[Sequence[NewEvent], Sequence[int]]:
     Returns the events, and the line number of each, from 1.
 
     Raises:
-        TooManyEvents: There are more lines than `EVENTS_MAX`.
+        RequestTooLarge: There are more lines than `EVENTS_MAX`.
         InvalidEvent: A line is not an event, or repeats a member. The error has the number of the first one.
     """
     if (ends := body.count(b"\n")) > EVENTS_MAX:
-        raise TooManyEvents(limit=EVENTS_MAX)
+        raise RequestTooLarge.of("too-many-events", limit=EVENTS_MAX)
     if (events := _plain_lines(body, ends)) is not None:
         return events, range(1, len(events) + 1)
     lines = body.split(b"\n")

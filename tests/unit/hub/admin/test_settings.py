@@ -10,8 +10,8 @@ import pytest
 from penstock.errors import (
     BadParameter,
     Blocked,
-    ChangesSwitchedOff,
     DatabaseUnavailable,
+    HubUnavailable,
     InvalidSetting,
     OutcomeUnknown,
 )
@@ -30,6 +30,7 @@ from penstock.hub.admin.settings import (
 )
 from penstock.storage import Store, open_store
 from penstock.storage.admin import Setting
+from tests.failing import has_code
 from tests.unit.hub.forwarding import ForwardingStore
 
 ADA, BOB = {"data_type": "user", "value": "ada"}, {"data_type": "service", "value": "bob"}
@@ -188,7 +189,7 @@ def test_only_features_can_be_switched_while_changes_are_switched_off(settings: 
         lambda: settings.unblock("PRODUCER_ET", "a"),
         lambda: settings.replace_administrators(LISTS),
     ):
-        with pytest.raises(ChangesSwitchedOff) as refused:
+        with pytest.raises(HubUnavailable, check=has_code("changes-switched-off")) as refused:
             change()
         assert refused.value.retry_after > 0
     assert settings.current().blocked == {("PRODUCER_ET", "a")}

@@ -9,17 +9,14 @@ import pytest
 from penstock.core.events.event import NewEvent
 from penstock.core.producers import EpochClaim, ProducerStamp
 from penstock.errors import (
-    BatchIncomplete,
+    BatchFenced,
     BatchNotFound,
-    BatchOfAnotherMode,
-    BatchOfAnotherQuery,
-    BatchSuperseded,
     BatchUnfinished,
     EventTypeNotFound,
+    LimitReached,
     PartitionRefused,
     PayloadMismatch,
     ProducerFenced,
-    TooManyProducers,
 )
 from penstock.hub.batches import direct
 from penstock.hub.hub import Hub
@@ -28,6 +25,7 @@ from penstock.hub.producers import sequencing
 from penstock.storage import Store
 from penstock.storage.batches import LedgerBatch
 from penstock.testing.factories import an_event_type
+from tests.failing import has_code
 
 NAME = "order.placed"
 FIRST = BatchName(NAME, "g", 0)
@@ -139,7 +137,7 @@ def test_batch_with_other_counts_is_not_complete(hub: Hub, counts: dict[int, int
     begun = hub.batches.direct.begin(FIRST, "q")
     send(hub, begun, 0, range(2))
 
-    with pytest.raises(BatchIncomplete) as refused:
+    with pytest.raises(BatchUnfinished, check=has_code("batch-incomplete")) as refused:
         hub.batches.direct.complete(FIRST, "q", counts)
     at = refused.value.partition
     assert (refused.value.counted, refused.value.stored) == (counts.get(at, 0), 0 if at else 2)
@@ -154,14 +152,14 @@ def test_batches_of_a_group_are_begun_in_order_by_one_query(hub: Hub) -> None:
     with pytest.raises(BatchNotFound):
         hub.batches.direct.complete(FIRST._replace(group="other"), "q", {})
     for call in (hub.batches.direct.begin, lambda *batch: hub.batches.direct.complete(*batch, {})):
-        with pytest.raises(BatchOfAnotherQuery):
+        with pytest.raises(BatchFenced, check=has_code("batch-of-another-query")):
             call(FIRST, "other")
     hub.batches.direct.complete(FIRST, "q", {})
     begin_and_complete(hub, 1)
 
     hub.batches.forget(NAME, "g")
     begin_and_complete(hub, 3)
-    with pytest.raises(BatchSuperseded):
+    with pytest.raises(BatchFenced, check=has_code("batch-superseded")):
         hub.batches.direct.begin(FIRST._replace(number=2), "q")
     with pytest.raises(EventTypeNotFound):
         hub.batches.direct.begin(FIRST._replace(event_type="other"), "q")
@@ -169,7 +167,7 @@ def test_batches_of_a_group_are_begun_in_order_by_one_query(hub: Hub) -> None:
 
 def test_batch_is_published_to_its_end_in_the_mode_in_which_it_was_begun(hub: Hub) -> None:
     hub.batches.direct.begin(FIRST, "q")
-    with pytest.raises(BatchOfAnotherMode, match="in mode direct"):
+    with pytest.raises(BatchUnfinished, check=has_code("batch-of-another-mode"), match="in mode direct"):
         hub.batches.open(FIRST, "q")
     hub.batches.direct.complete(FIRST, "q", {})
     assert hub.batches.publish(FIRST, "q", []).appended == 0, "it is published"
@@ -198,7 +196,7 @@ def test_batch_continues_the_epochs_of_its_group_and_a_later_claim_fences_it(hub
 
     assert hub.batches.direct.begin(FIRST, "q").epoch == 7, "nothing was published in it"
     hub.producers.claim(ProducerName(NAME, 0, "g"), EpochClaim(epoch=9))
-    with pytest.raises(ProducerFenced, match="epoch 9 by now"):
+    with pytest.raises(ProducerFenced, match="its epoch is now 9"):
         hub.batches.direct.complete(FIRST, "q", {})
 
 
@@ -221,7 +219,7 @@ def test_groups_that_publish_batches_are_limited(hub: Hub, monkeypatch: pytest.M
     monkeypatch.setattr(sequencing, "PRODUCERS_MAX", 1)
     hub.batches.direct.begin(FIRST, "q")
 
-    with pytest.raises(TooManyProducers):
+    with pytest.raises(LimitReached, check=has_code("too-many-producers")):
         hub.batches.direct.begin(FIRST._replace(group="other"), "q")
     assert hub.batches.batches(NAME, "other", 9) == []
 

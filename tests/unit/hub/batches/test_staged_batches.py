@@ -10,20 +10,14 @@ import pytest
 from penstock.core.events.event import NewEvent
 from penstock.errors import (
     BatchNotFound,
-    BatchOfAnotherQuery,
-    BatchSuperseded,
     BatchUnfinished,
-    ChunkDiffers,
     DatabaseUnavailable,
-    EventTypeNotFound,
     InvalidEvent,
+    LimitReached,
     OutcomeUnknown,
     PartitionRefused,
     PenstockError,
-    TooManyUploads,
-    UploadIncomplete,
-    UploadNotFound,
-    UploadTaken,
+    UploadRefused,
 )
 from penstock.hub.batches import batches as staging
 from penstock.hub.batches.batches import BatchOutcome, UploadManifest, digest_of
@@ -36,6 +30,7 @@ from penstock.storage.batches import BatchKey, ChunkKey
 from penstock.storage.log.events import Frame
 from penstock.testing.clock import START_AT
 from penstock.testing.factories import an_event_type
+from tests.failing import has_code
 from tests.unit.hub.feeds import create_feed
 from tests.unit.hub.forwarding import ForwardingStore
 
@@ -145,7 +140,7 @@ def test_batch_is_published_in_the_order_of_its_named_uploads(either_hub: Hub) -
     assert read_numbers(either_hub) == split(8)
     assert done.appended == done.batch.events == 8
     assert json.loads(done.batch.offsets) == {"0": [[0, 3]], "1": [[0, 3]]}
-    with pytest.raises((UploadTaken, UploadNotFound)):
+    with pytest.raises((UploadRefused, BatchNotFound)):
         either_hub.batches.add(NAME, first.name, 1, NewEvents(make_events(range(1))), b"0" * 16, rejects=False)
 
 
@@ -249,16 +244,16 @@ def test_batch_without_progress_fails_after_some_attempts(hub: Hub, monkeypatch:
 
 
 @pytest.mark.parametrize(
-    ("name", "query", "error"),
+    ("name", "query", "code"),
     [
-        (FIRST, "other", BatchOfAnotherQuery),
-        (FIRST._replace(number=8), "other", BatchOfAnotherQuery),
-        (FIRST._replace(number=3), "q", BatchSuperseded),
-        (FIRST._replace(event_type="other"), "q", EventTypeNotFound),
+        (FIRST, "other", "batch-of-another-query"),
+        (FIRST._replace(number=8), "other", "batch-of-another-query"),
+        (FIRST._replace(number=3), "q", "batch-superseded"),
+        (FIRST._replace(event_type="other"), "q", "event-type-not-found"),
     ],
 )
 def test_impossible_batch_is_refused_before_and_after_its_uploads(
-    hub: Hub, name: BatchName, query: str, error: type[PenstockError]
+    hub: Hub, name: BatchName, query: str, code: str
 ) -> None:
     late = upload(hub, make_events(range(100, 102)), name=FIRST._replace(number=3))
     for number in (0, 5):
@@ -266,9 +261,9 @@ def test_impossible_batch_is_refused_before_and_after_its_uploads(
         publish(hub, upload(hub, make_events(range(2)), name=each), name=each)
     before = read_numbers(hub)
 
-    with pytest.raises(error):
+    with pytest.raises(PenstockError, check=has_code(code)):
         hub.batches.open(name, query)
-    with pytest.raises(error):
+    with pytest.raises(PenstockError, check=has_code(code)):
         publish(hub, late, name=name, query=query)
     assert read_numbers(hub) == before
 
@@ -317,7 +312,7 @@ def test_event_type_that_was_created_again_has_no_batches(hub: Hub) -> None:
 
     with pytest.raises(BatchNotFound):
         hub.batches.batch(FIRST)
-    with pytest.raises(UploadNotFound):
+    with pytest.raises(BatchNotFound, check=has_code("upload-not-found")):
         publish(hub, waiting, name=FIRST._replace(number=1))
     publish(hub, upload_numbers(hub, 4))
     assert read_numbers(hub) == split(4)
@@ -418,12 +413,12 @@ def test_upload_other_than_its_part_says_is_refused(hub: Hub) -> None:
     part = upload_numbers(hub, 4, chunk=2)
     other = upload(hub, make_events(range(2)), name=FIRST._replace(group="other"))
     for wrong in ({"chunks": 1}, {"chunks": 3}, {"events": 5}, {"digest": b"0" * 16}):
-        with pytest.raises(UploadIncomplete):
+        with pytest.raises(UploadRefused, check=has_code("upload-incomplete")):
             publish(hub, part._replace(**wrong))
     for unknown in (part._replace(name="0" * 32), other):
-        with pytest.raises(UploadNotFound):
+        with pytest.raises(BatchNotFound, check=has_code("upload-not-found")):
             publish(hub, unknown)
-    with pytest.raises(UploadIncomplete, match="named twice"):
+    with pytest.raises(UploadRefused, check=has_code("upload-incomplete"), match="named twice"):
         publish(hub, part, part)
     with pytest.raises(BatchNotFound):
         hub.batches.batch(FIRST)
@@ -437,7 +432,7 @@ def test_repeated_chunk_is_kept_once_and_another_one_of_its_number_refused(hub: 
 
     kept, _ = hub.batches.add(NAME, part.name, 0, NewEvents(events), same, rejects=False)
     assert kept.events == 2
-    with pytest.raises(ChunkDiffers):
+    with pytest.raises(UploadRefused, check=has_code("chunk-differs")):
         hub.batches.add(NAME, part.name, 0, NewEvents(make_events(range(3))), b"1" * 16, rejects=False)
 
 
@@ -445,9 +440,9 @@ def test_dropped_upload_is_not_found(hub: Hub) -> None:
     part = upload_numbers(hub, 2)
     hub.batches.drop(NAME, part.name)
 
-    with pytest.raises(UploadNotFound):
+    with pytest.raises(BatchNotFound, check=has_code("upload-not-found")):
         publish(hub, part)
-    with pytest.raises(UploadNotFound):
+    with pytest.raises(BatchNotFound, check=has_code("upload-not-found")):
         hub.batches.drop(NAME, part.name)
 
 
@@ -456,7 +451,7 @@ def test_waiting_uploads_are_limited(hub: Hub, monkeypatch: pytest.MonkeyPatch) 
     part = upload_numbers(hub, 2)
     upload(hub)
 
-    with pytest.raises(TooManyUploads):
+    with pytest.raises(LimitReached, check=has_code("too-many-uploads")):
         hub.batches.open(FIRST, "q")
     publish(hub, part)
     assert isinstance(hub.batches.open(FIRST._replace(number=1), "q"), str)

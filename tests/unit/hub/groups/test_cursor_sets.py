@@ -6,12 +6,13 @@ import pytest
 
 from penstock.core.groups import TotalLag
 from penstock.core.log.cursor import FeedCursor, FeedView, feed_mark, parse_cursor
-from penstock.errors import BadPartitionCount, CursorSetNotFound, EventTypeNotFound, GroupKindDiffers, GroupNotFound
+from penstock.errors import BadPartitionCount, EventTypeNotFound, GroupKindDiffers, GroupNotFound
 from penstock.hub.groups import Groups
 from penstock.storage import Store
 from penstock.storage.groups import GroupFilter, GroupSummary, Position, PositionChange
 from penstock.storage.statements import SqlRunner
 from penstock.testing.clock import START_AT, VirtualClock
+from tests.failing import has_code
 from tests.unit.hub.feeds import NAME, create_feed, fill_feed, find_feed, insert_subscription, raise_epochs
 
 
@@ -45,7 +46,7 @@ def test_cursor_that_was_not_stored_is_not_found(
 ) -> None:
     groups.store_cursors(create_feed(store, partition_count=2), "mine", [(FeedView(2, 0, 2), {0: 7})])
 
-    with pytest.raises(CursorSetNotFound) as refused:
+    with pytest.raises(GroupNotFound, check=has_code("cursor-set-not-found")) as refused:
         groups.resume(NAME, name, n, partitions)
 
     assert refused.value.fields == {"event_type": NAME, "cursorset": name, "n": n, "partition": missing}

@@ -8,18 +8,18 @@ import pytest
 from penstock.core.registry.event_type import EventType
 from penstock.errors import (
     DatabaseUnavailable,
-    DeadlinePassed,
-    HubStopped,
-    InsideTransaction,
+    HubUnavailable,
     OutcomeUnknown,
     PartitionRefused,
     Unavailable,
+    WrongTransaction,
 )
 from penstock.hub.committer import PublishRequest
 from penstock.hub.log.publish import NewEvents
 from penstock.storage import Store
 from penstock.testing.clock import START_AT
 from penstock.testing.factories import a_new_event, an_event_type
+from tests.failing import has_code
 from tests.unit.hub.committing import Log, read_next_offsets
 from tests.unit.hub.feeds import create_feed, find_feed, prepare_events, raise_epochs, recreate_feed
 from tests.unit.hub.forwarding import Gate
@@ -84,7 +84,7 @@ def test_request_after_its_deadline_fails_and_is_not_taken_up(log: Log, is_queue
     assert not request.start()
 
     error = request.future.exception(0)
-    assert isinstance(error, DeadlinePassed)
+    assert has_code("deadline-passed")(error)
     assert (error.retryable, error.fields) == (True, {"retry_after": 1})
 
 
@@ -121,11 +121,11 @@ def test_other_failure_has_the_requests_committed_one_by_one(log: Log) -> None:
 def test_request_inside_the_callers_transaction_is_refused_alone(log: Log) -> None:
     def refuse(_number: int) -> None:
         if not log.forwarding.patience[-1]:
-            raise InsideTransaction
+            raise WrongTransaction.of("inside-transaction")
 
     answers = log.queue(*[a_publish(log.feed, letter, direct=letter == "b") for letter in "abc"], at_write=refuse)
 
-    assert isinstance(answers.pop(1).exception(300), InsideTransaction)
+    assert has_code("inside-transaction")(answers.pop(1).exception(300))
     assert read_next_offsets(answers) == [{0: 1}, {0: 2}]
     assert log.forwarding.patience == [True, False, True]
 
@@ -188,14 +188,14 @@ def test_stop_stores_queued_requests_and_refuses_later_ones(log: Log) -> None:
     assert log.committer.stop()
 
     assert read_next_offsets(answers) == [{0: 4}, {0: 8}, {0: 12}]
-    with pytest.raises(HubStopped):
+    with pytest.raises(HubUnavailable, check=has_code("hub-stopped")):
         log.submit(a_publish(log.feed, "e"))
 
 
 def test_committer_without_requests_stops_at_once(log: Log) -> None:
     assert log.committer.stop(timeout=0)
     assert log.committer.stop()
-    with pytest.raises(HubStopped):
+    with pytest.raises(HubUnavailable, check=has_code("hub-stopped")):
         log.submit(PublishRequest("nobody.s"))
 
 
@@ -207,7 +207,7 @@ def test_stop_with_a_stuck_database_fails_all_requests_and_stores_none_of_them(l
 
     assert not log.committer.stop(timeout=0)
 
-    assert [type(each.exception(0)) for each in stuck + behind] == [HubStopped] * 2
+    assert all(has_code("hub-stopped")(each.exception(0)) for each in stuck + behind)
     gate.open()
     assert log.committer.stop()
     assert log.letters() == ""

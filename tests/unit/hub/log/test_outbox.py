@@ -7,7 +7,7 @@ from contextlib import closing, suppress
 import pytest
 
 from penstock.core.log.cursor import FIRST
-from penstock.errors import DatabaseUnavailable, OutboxBacklog, OutcomeUnknown
+from penstock.errors import DatabaseUnavailable, HubUnavailable, OutcomeUnknown
 from penstock.hub import committer as commit
 from penstock.hub.committer import PublishRequest
 from penstock.hub.hub import Hub
@@ -20,6 +20,7 @@ from penstock.storage.log.outbox import RejectedRow
 from penstock.storage.store import Tx
 from penstock.testing.clock import VirtualClock
 from penstock.testing.factories import a_new_event, an_event_type
+from tests.failing import has_code
 from tests.unit.hub.committing import GROUP_EVENTS_MAX, Log, read_next_offsets
 from tests.unit.hub.feeds import NAME, create_feed, into_outbox
 from tests.unit.hub.forwarding import ForwardingStore, Gate
@@ -82,7 +83,7 @@ def test_publish_behind_a_backlog_fails_after_its_time_and_moved_rows_stay_moved
 
     [answer] = log.submit(a_publish(log.feed, "a"))
 
-    assert isinstance(answer.exception(300), OutboxBacklog)
+    assert has_code("outbox-backlog")(answer.exception(300))
     assert log.letters() == "uvw"
     assert read_next_offsets(log.submit(a_publish(log.feed, "b"))) == [{0: 5}]
 
@@ -304,6 +305,6 @@ def test_read_that_could_not_move_the_outbox_can_be_repeated() -> None:
     late = not_settled(NAME, TimeoutError())
     unknown = not_settled(NAME, OutcomeUnknown(reason="the line was cut"))
 
-    assert isinstance(late, OutboxBacklog) and late.event_type == NAME
+    assert isinstance(late, HubUnavailable) and late.code == "outbox-backlog" and late.event_type == NAME
     assert isinstance(unknown, DatabaseUnavailable) and unknown.reason == "the line was cut"
     assert late.retryable and unknown.retryable

@@ -16,7 +16,6 @@ from penstock.errors import (
     PartitionRefused,
     PenstockError,
     PublishingRestricted,
-    UndeletableEvents,
 )
 from penstock.hub.batches.batches import InvalidUploadLine, separate_invalid
 from penstock.hub.log import publish
@@ -297,7 +296,7 @@ def test_deletion_without_a_key_is_refused(event: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("feed", "events", "kind"),
     [
-        *[(feed, [a_deletion(**LARGE)], UndeletableEvents) for feed in (UNDEFINED, BUSINESS, DATA)],
+        *[(feed, [a_deletion(**LARGE)], PublishingRestricted) for feed in (UNDEFINED, BUSINESS, DATA)],
         (UNDEFINED, [a_deletion(), a_new_event(b"{")], MalformedEvent),
         (COMPACTED, [a_deletion(), a_deletion(**LARGE)], EventTooLarge),
         (COMPACTED, [a_new_event({}), a_deletion(**LARGE)], EventTooLarge),
@@ -309,7 +308,7 @@ def test_deletion_is_parsed_then_held_to_its_event_type_then_measured(
 ) -> None:
     with pytest.raises(kind) as refused:
         prepare(feed, *events, deletes=True)
-    if kind is not UndeletableEvents:
+    if kind is not PublishingRestricted:
         assert refused.value.line == 2
 
 
@@ -338,7 +337,7 @@ UNFIT: dict[str, tuple[NewEvents, type[PenstockError]]] = {
     "key with a line end": (NewEvents([a_new_event(key="a\nb", partition=1)]), InvalidEvent),
     "too large": (NewEvents([a_new_event(LARGE, partition=1)]), EventTooLarge),
     "another partition": (FIT._replace(partition=0), PartitionRefused),
-    "deletion": (FIT._replace(deletes=True), UndeletableEvents),
+    "deletion": (FIT._replace(deletes=True), PublishingRestricted),
 }
 
 

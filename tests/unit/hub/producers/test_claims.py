@@ -15,11 +15,11 @@ from penstock.errors import (
     DatabaseUnavailable,
     EpochExhausted,
     EventTypeNotFound,
+    LimitReached,
     OutcomeUnknown,
     PartitionNotFound,
     PenstockError,
     ProducerNotFound,
-    TooManyProducers,
     Unavailable,
 )
 from penstock.hub.hub import Hub
@@ -31,6 +31,7 @@ from penstock.storage import Store
 from penstock.storage.producers import BatchWindow, ProducerRepository
 from penstock.storage.sqlite.log.events import SqliteLog
 from penstock.testing.clock import START_AT, VirtualClock
+from tests.failing import has_code
 from tests.unit.hub.feeds import NAME, create_feed
 from tests.unit.hub.forwarding import ForwardingStore
 from tests.unit.hub.numbering import a_batch, change, fill_log, find_producer, settle
@@ -201,7 +202,7 @@ def test_claim_of_a_new_producer_beyond_the_limit_is_refused(
 ) -> None:
     monkeypatch.setattr(sequencing, "PRODUCERS_MAX", 1)
 
-    with pytest.raises(TooManyProducers) as refused:
+    with pytest.raises(LimitReached, check=has_code("too-many-producers")) as refused:
         producers.claim(H, EpochClaim())
 
     assert refused.value.fields == {"event_type": NAME, "partition": 0, "limit": 1}
@@ -216,7 +217,7 @@ def test_claim_of_an_expired_producer_counts_toward_the_limit(
     producers.forget(G)
     assert producers.claim(H, EpochClaim()).producer.state.epoch == 0
 
-    with pytest.raises(TooManyProducers):
+    with pytest.raises(LimitReached, check=has_code("too-many-producers")):
         producers.claim(G, EpochClaim())
 
     producers.forget(H)

@@ -8,6 +8,7 @@ import pytest
 from penstock.core.producers import EpochEnd, OffsetRange, ProducerState
 from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import (
+    LimitReached,
     PayloadMismatch,
     PenstockError,
     ProducerFenced,
@@ -15,7 +16,6 @@ from penstock.errors import (
     SequenceGap,
     SequenceOverlap,
     SequenceTooOld,
-    TooManyProducers,
 )
 from penstock.hub.committer import judge, record
 from penstock.hub.log.request import ProducerResult, PublishResult, Result
@@ -299,7 +299,7 @@ def test_new_producer_beyond_the_limit_is_refused(
     store: Store, feed: StoredFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sequencing, "PRODUCERS_MAX", 1)
-    too_many = (TooManyProducers, {"event_type": NAME, "partition": 0, "limit": 1})
+    too_many = (LimitReached, {"event_type": NAME, "partition": 0, "limit": 1})
 
     assert refuse(store, feed, 0, 0, "a", group="h") == too_many
     assert refuse(store, feed, 0, 1, "a", group="h")[0] == SequenceGap
@@ -324,7 +324,7 @@ def test_producers_that_begin_together_or_after_they_expired_count_toward_the_li
     assert begin("h", "i", "g") == ["h", "g"]
     expire(store, feed, "h")
     assert begin("i") == ["i"]
-    assert refuse(store, feed, 5, 0, "b", group="h")[0] == TooManyProducers
+    assert refuse(store, feed, 5, 0, "b", group="h")[0] == LimitReached
 
 
 def test_each_request_of_a_transaction_has_its_own_answer(store: Store, feed: StoredFeed) -> None:

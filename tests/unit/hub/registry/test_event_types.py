@@ -9,11 +9,11 @@ import pytest
 
 from penstock.core.registry.definition import NAKADI, PENSTOCK, Limits, limits_of
 from penstock.errors import (
-    ChangesSwitchedOff,
     EventTypeExists,
     EventTypeInUse,
     EventTypeNotFound,
     GuidelinesBroken,
+    HubUnavailable,
     IncompatibleSchema,
     Invalid,
     InvalidEventType,
@@ -29,6 +29,7 @@ from penstock.storage import Store
 from penstock.storage.groups import GroupFilter, Position
 from penstock.testing.clock import START_AT, VirtualClock
 from penstock.testing.factories import a_new_event, an_event_type
+from tests.failing import has_code
 from tests.unit.hub.feeds import NAME, create_feed, insert_subscription, into_outbox, make_registry, recreate_feed
 from tests.unit.hub.forwarding import ForwardingStore
 
@@ -84,7 +85,7 @@ def test_refused_definition_reaches_no_database_and_is_refused_before_changes_ar
         settings.switch("disable_db_write_operations", on=is_off)
         with pytest.raises(InvalidEventType):
             registry.create({"name": "no category"})
-    with pytest.raises(ChangesSwitchedOff):
+    with pytest.raises(HubUnavailable, check=has_code("changes-switched-off")):
         registry.create(an_event_type(NAME))
 
     assert (forwarding.writes, forwarding.reads) == (0, 0)
@@ -430,7 +431,7 @@ def test_features_rule_out_creations_and_changes(hub: Hub) -> None:
         with pytest.raises(NotOffered):
             create()
     hub.admin.settings.switch("disable_db_write_operations", on=True)
-    with pytest.raises(ChangesSwitchedOff):
+    with pytest.raises(HubUnavailable, check=has_code("changes-switched-off")):
         hub.registry.check(NAME, an_event_type(NAME))
 
 

@@ -12,7 +12,7 @@ from penstock.core.subscriptions.tokens import ParkedSpan, parked_token_of, toke
 from penstock.errors import (
     CommitRefused,
     DatabaseUnavailable,
-    HubStopped,
+    HubUnavailable,
     OutcomeUnknown,
     StreamNotFound,
     SubscriptionNotFound,
@@ -21,6 +21,7 @@ from penstock.hub.subscriptions.commits import CommitNotice, CursorCommit, Curso
 from penstock.storage import Store, open_store
 from penstock.storage.store import AppendPlan, Tx
 from penstock.testing.clock import START_AT, VirtualClock
+from tests.failing import has_code
 from tests.unit.hub.forwarding import ForwardingStore, Gate
 from tests.unit.hub.subscribing import (
     P,
@@ -427,7 +428,7 @@ def test_stop_commits_the_queue_and_refuses_later_commits(scene: Scene) -> None:
     queued = scene.submit(CursorCommit(P, 2))
 
     assert not scene.commits.stop(0.0)
-    with pytest.raises(HubStopped):
+    with pytest.raises(HubUnavailable, check=has_code("hub-stopped")):
         scene.submit(CursorCommit(P, 3))
     gate.open()
 

@@ -12,12 +12,10 @@ from penstock.core.registry.event_type import EventType
 from penstock.errors import (
     DatabaseUnavailable,
     InvalidSubscription,
-    NoFreeSlots,
     OutcomeUnknown,
-    PartitionsTaken,
     PenstockError,
-    ResetUnderWay,
     StreamNotFound,
+    SubscriptionBusy,
     SubscriptionNotFound,
 )
 from penstock.hub.hub import Hub
@@ -27,6 +25,7 @@ from penstock.storage import Store, Tx, open_store
 from penstock.storage.store import AppendPlan
 from penstock.testing.clock import START_AT, VirtualClock
 from penstock.testing.factories import an_event_type
+from tests.failing import has_code
 from tests.unit.hub.feeds import NAME, find_feed
 from tests.unit.hub.forwarding import ForwardingStore
 from tests.unit.hub.subscribing import (
@@ -89,7 +88,7 @@ def test_second_stream_has_its_share_once_the_first_releases_it(store: Store, su
     sessions.hand_over(sub, first, [moving.place])
 
     assert sorted(read_heirs(store, sub), key=str) == sorted([(first, None), (second, None)], key=str)
-    with pytest.raises(NoFreeSlots, match="Total slots: 2"):
+    with pytest.raises(SubscriptionBusy, check=has_code("no-free-slots"), match="Total slots: 2"):
         begin(sessions, sub)
     assert len(sessions.snapshot(sub).sessions) == 2
 
@@ -117,7 +116,7 @@ def test_requested_partition_goes_to_its_stream_and_cannot_be_requested_again(
     direct = begin(sessions, sub, Q)
 
     assert read_heirs(store, sub) == [(auto, None), (auto, direct)]
-    with pytest.raises(PartitionsTaken) as refused:
+    with pytest.raises(SubscriptionBusy, check=has_code("partitions-taken")) as refused:
         begin(sessions, sub, P, Q)
     assert refused.value.partitions == [{"event_type": NAME, "partition": "1"}]
     sessions.hand_over(sub, auto, [Q])
@@ -163,7 +162,7 @@ def test_one_of_two_hubs_gets_the_last_slot(
         go.wait()
         try:
             return begin(sessions, sub, *wants)
-        except (NoFreeSlots, PartitionsTaken):
+        except SubscriptionBusy:
             return None
 
     for _ in range(ROUNDS):
@@ -184,7 +183,7 @@ def test_streams_that_come_and_go_at_once_never_share_a_partition(either_store: 
         for _ in range(ROUNDS):
             try:
                 own = begin(sessions, sub)
-            except NoFreeSlots:
+            except SubscriptionBusy:
                 continue
             with store.write() as tx:
                 tx.subscriptions.find(sub, lock=True)  # Between two statements alone others come and go.
@@ -500,7 +499,7 @@ def test_no_stream_begins_during_a_reset(store: Store, sub: str, sessions: Sessi
     with store.write() as tx:
         subscription = get_subscription(tx, sub, lock=True)
         tx.subscriptions.update(subscription._replace(resetting_until=1 << 60))
-    with pytest.raises(ResetUnderWay):
+    with pytest.raises(SubscriptionBusy, check=has_code("reset-under-way")):
         begin(sessions, sub)
 
     with store.write() as tx:

@@ -7,11 +7,10 @@ import pytest
 
 from penstock.core.subscriptions.delivery import DeliveryRules
 from penstock.errors import (
+    HubUnavailable,
     InvalidSubscription,
-    NoFreeSlots,
-    ResetUnderWay,
     StreamNotFound,
-    StreamsInTheWay,
+    SubscriptionBusy,
     SubscriptionNotFound,
 )
 from penstock.hub.background import uptime
@@ -24,6 +23,7 @@ from penstock.hub.subscriptions.sessions import OpenedSession
 from penstock.storage import Store
 from penstock.storage.groups import PositionChange
 from penstock.testing.clock import START_AT, VirtualClock
+from tests.failing import has_code
 from tests.promises.scene import until
 from tests.store_contract import database_at
 from tests.unit.hub.feeds import NAME, fill_feed
@@ -102,7 +102,7 @@ def test_refused_stream_leaves_nothing_and_others_hear_of_a_new_stream_at_once(h
     second = begin(hub, sub)
     assert first.has_work
 
-    with pytest.raises(NoFreeSlots):
+    with pytest.raises(SubscriptionBusy, check=has_code("no-free-slots")):
         begin(hub, sub)
 
     assert len(hub.subscriptions.local_streams) == 2
@@ -181,9 +181,9 @@ def test_reset_waits_for_streams_and_moves_its_partitions_alone(hub: Hub, store:
     assert hub.subscriptions.resets.begin(sub, {P: 0})
     assert not hub.subscriptions.resets.finish(sub, {P: 0})
     for reset in (hub.subscriptions.resets.begin, hub.subscriptions.resets.dry_run):
-        with pytest.raises(ResetUnderWay):
+        with pytest.raises(SubscriptionBusy, check=has_code("reset-under-way")):
             reset(sub, {Q: 2})
-    with pytest.raises(ResetUnderWay):
+    with pytest.raises(SubscriptionBusy, check=has_code("reset-under-way")):
         begin(hub, sub)
     assert deliver(stream) == [f"0:9[] {RESETTING}"]
     stream.close()
@@ -222,7 +222,7 @@ def test_reset_fails_while_streams_do_not_end(hub: Hub, store: Store, sub: str) 
     hub.subscriptions.resets.begin(sub, {P: 2})
     database_at(store.url).run("UPDATE penstock_subscription SET resetting_until = 1")
 
-    with pytest.raises(StreamsInTheWay) as refused:
+    with pytest.raises(HubUnavailable, check=has_code("streams-in-the-way")) as refused:
         hub.subscriptions.resets.finish(sub, {P: 2})
 
     assert refused.value.streams == 1
@@ -231,7 +231,7 @@ def test_reset_fails_while_streams_do_not_end(hub: Hub, store: Store, sub: str) 
 
 def test_streams_and_resets_begin_at_once_after_an_abandoned_reset(hub: Hub, store: Store, sub: str) -> None:
     hub.subscriptions.resets.begin(sub, {P: 2})
-    with pytest.raises(ResetUnderWay):
+    with pytest.raises(SubscriptionBusy, check=has_code("reset-under-way")):
         begin(hub, sub)
 
     hub.subscriptions.resets.cancel(sub)

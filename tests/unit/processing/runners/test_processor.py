@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import AlreadyStarted, BadParameter, Unavailable
+from penstock.errors import AlreadyUsed, BadParameter, Unavailable
 from penstock.processing.checkpoints.memory import MemoryCheckpoints
 from penstock.processing.runners.local import Local
 from penstock.processing.sources.memory import MemorySource
 from penstock.processing.together import Together
+from tests.failing import has_code
 
 SOON_SECONDS = 300.0
 
@@ -55,10 +56,14 @@ def test_wait_for_a_processor_that_is_not_started_fails() -> None:
 def test_processor_is_started_once() -> None:
     checkpoints = MemoryCheckpoints("mailer")
     with Local(handle, MemorySource(), checkpoints=checkpoints) as running:
-        with pytest.raises(AlreadyStarted, match=r"mailer was started or stopped before.* Make another one"):
+        with pytest.raises(
+            AlreadyUsed,
+            check=has_code("already-started"),
+            match=r"mailer was started or stopped before.* Create another processor",
+        ):
             running.start()
         running.wait_until_caught_up(SOON_SECONDS)
-    with pytest.raises(AlreadyStarted), running:
+    with pytest.raises(AlreadyUsed, check=has_code("already-started")), running:
         pass
 
 
@@ -96,5 +101,5 @@ def test_stopped_processor_that_was_never_started_closes_its_source(
     assert processor.wait(SOON_SECONDS)
     assert all(loop.is_closed() for loop in loops)
     assert bool(loops) is (handler is handle_async)
-    with pytest.raises(AlreadyStarted):
+    with pytest.raises(AlreadyUsed, check=has_code("already-started")):
         processor.start()

@@ -173,7 +173,7 @@ def test_iterable_is_read_no_further_than_there_is_room() -> None:
 def test_iterable_is_read_once() -> None:
     source = IterableSource(batches(4))
     source.read({"0": Want(0, 1)}, 0.0)
-    with pytest.raises(NotReplayable, match="IterableSource gives its events once"):
+    with pytest.raises(NotReplayable, match="IterableSource delivers its events once"):
         source.read({"0": Want(0, 1)}, 0.0)
     with pytest.raises(NotReplayable):
         source.reread("0", Want(0, 1))

@@ -3,13 +3,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.errors import LandedPageMissing
+from penstock.errors import EventsLost
 from penstock.spark.columns import Column
 from penstock.spark.landing import Landing
 from penstock.spark.nakadi.landed import PageName
 from penstock.spark.nakadi.pages import PAGE_BYTES, Pages, read_page
 from penstock.spark.nakadi.rows import to_rows
 from penstock.wire.subscriptions import BATCHES
+from tests.failing import has_code
 from tests.unit.spark.nakadi.serving import line
 
 NUMBER = [Column("data", False)]
@@ -50,5 +51,5 @@ def test_no_rows_land_no_page(tmp_path: Path) -> None:
 
 
 def test_missing_landed_page_is_named(tmp_path: Path) -> None:
-    with pytest.raises(LandedPageMissing, match="q/r/3"):
+    with pytest.raises(EventsLost, check=has_code("landed-page-missing"), match="q/r/3"):
         read(tmp_path, 3)

@@ -3,11 +3,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from penstock.errors import LandedPageMissing
+from penstock.errors import EventsLost
 from penstock.spark.landing import Landing, new_landing
 from penstock.spark.zeroeventhub.landed_pages import LandedPages
 from penstock.spark.zeroeventhub.places import Landed, Place
 from penstock.wire.log.reader.pages import FeedEvent
+from tests.failing import has_code
 
 EVENTS = [FeedEvent(0, msgspec.Raw(b'{"n": %d}' % number)) for number in range(3)]
 HERE = Place(5, 40, "a")
@@ -42,6 +43,6 @@ def test_pages_are_forgotten_below_an_offset(landing: Landing) -> None:
 
     pages.forget(Landed(landing.id, "r", {0: behind, 7: HERE}))
 
-    with pytest.raises(LandedPageMissing):
+    with pytest.raises(EventsLost, check=has_code("landed-page-missing")):
         numbers(landing, "r/0", 5)
     assert numbers(landing, "r/0", 6) == [43, 44, 45]

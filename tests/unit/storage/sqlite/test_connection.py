@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import DatabaseUnavailable, InsideTransaction, OutcomeUnknown
+from penstock.errors import DatabaseUnavailable, OutcomeUnknown, WrongTransaction
 from penstock.storage.sqlite import connection as connecting
 from penstock.storage.sqlite.connection import PAGE_BYTES, VALUE_BYTES_MAX, Readers, Writer, connect
+from tests.failing import has_code
 
 
 @pytest.fixture
@@ -159,7 +160,10 @@ class TestWriter:
         with closing(sqlite3.connect(path, isolation_level=None)) as service:
             service.execute("BEGIN IMMEDIATE")
 
-            with pytest.raises(InsideTransaction), writer.transaction(patient=False):
+            with (
+                pytest.raises(WrongTransaction, check=has_code("inside-transaction")),
+                writer.transaction(patient=False),
+            ):
                 pass
 
             service.execute("ROLLBACK")

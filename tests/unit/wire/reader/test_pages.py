@@ -192,9 +192,9 @@ def test_unfit_event_is_refused_with_its_place_and_the_member_at_fault() -> None
     with pytest.raises(EventUnfit) as caught:
         page.events[3].data  # noqa: B018 - it is decoded now
 
-    assert caught.value.fields | {"told": ""} == {
+    assert caught.value.fields | {"event": ""} == {
         "feed": "http://s/feed", "partition": 0, "cursor": "a", "place": 2, "eid": "e-7", "type": "Numbered",
-        "member": "#/n", "reason": "expected `int`, got `str`", "told": "",
+        "member": "#/n", "reason": "expected `int`, got `str`", "event": "",
     }  # fmt: skip
     assert str(caught.value).startswith(
         "event 2 after cursor 'a' in partition 0 of http://s/feed (eid e-7) is no Numbered: #/n expected `int`, "

@@ -54,7 +54,7 @@ class Look(Protocol):
         """Raise where a processor cannot go on that has come to *positions*, by tranche.
 
         Raises:
-            FeedCreatedAgain: these mean other events: what was read before, too, cannot be read again.
+            EventsLost: these mean other events: what was read before, too, cannot be read again.
             BadParameter: a tranche ends before its position.
         """
         ...

@@ -220,7 +220,7 @@ class TypedEvent(FeedEvent[Data]):
                 type=decoder.name,
                 member=member,
                 reason=reason,
-                told=f"event {place} {'of its page' if cursor is None else f'after cursor {cursor!r}'}"
+                event=f"event {place} {'of its page' if cursor is None else f'after cursor {cursor!r}'}"
                 f" in partition {self.partition} of {decoder.feed}{'' if eid is None else f' (eid {eid})'}",
             ) from error
 

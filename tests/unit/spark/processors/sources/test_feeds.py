@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import BadParameter, FeedCreatedAgain
+from penstock.errors import BadParameter, EventsLost
 from penstock.processing.engine.engine import Engine
 from penstock.processing.engine.item import Batch
 from penstock.processing.engine.rules import Rules
@@ -15,6 +15,7 @@ from penstock.spark.processors.sources.feeds import _FeedLook
 from penstock.spark.processors.sources.filtered import _SiftedLook
 from penstock.spark.processors.sources.source import Look, Stretch
 from penstock.spark.processors.spans import SpanItem
+from tests.failing import has_code
 
 TRANCHE = "order.placed/1"
 NO_SESSION: Any = None
@@ -45,9 +46,9 @@ def test_parked_events_of_a_recreated_feed_are_not_read_again(
     again = engine.take(1, 0.0)
 
     assert Planned.of(engine, look(1, 0, 9), {}, again).again == [Stretch(TRANCHE, 0, 4, 4)]
-    with pytest.raises(FeedCreatedAgain, match="it is in epoch 2, not 1"):
+    with pytest.raises(EventsLost, check=has_code("feed-created-again"), match="it is in epoch 2, not 1"):
         Planned.of(engine, look(2, *nexts), {}, again)
-    with pytest.raises(FeedCreatedAgain):
+    with pytest.raises(EventsLost, check=has_code("feed-created-again")):
         Planned.of(engine, _SiftedLook(look(2, *nexts), Selection()), {}, again)
 
 
@@ -64,5 +65,5 @@ def test_positions_of_feeds_no_longer_read_are_not_checked() -> None:
 
 def test_position_of_another_epoch_is_refused_when_a_stretch_is_planned() -> None:
     assert look(1, 0, 5).stretch(TRANCHE, "1:3", 9) == Stretch(TRANCHE, 3, 5, 2, "1:5", is_tail=True)
-    with pytest.raises(FeedCreatedAgain):
+    with pytest.raises(EventsLost, check=has_code("feed-created-again")):
         look(2, 0, 5).stretch(TRANCHE, "1:3", 9)
