@@ -1,7 +1,9 @@
 """What is installed: the wheel holds all of src but the demo, and nothing else, and works without the checkout."""
 
+import json
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 import sysconfig
@@ -9,11 +11,15 @@ import time
 import tomllib
 import zipfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 
+from penstock.hub.hub import Hub
+from penstock.storage import open_store
+from penstock.testing.factories import an_event_type
 from penstock.testing.port import free_port
 from tests.docs.examples import ROOT, quick_start, run
 
@@ -99,6 +105,38 @@ def test_demo_of_an_installed_wheel_asks_for_a_checkout(installed: Path, tmp_pat
     assert "the demo is not part of the installed distribution" in said.stderr
     assert "make demo" in said.stderr
     assert not list(tmp_path.iterdir())
+
+
+OUTBOX_ALONE = """
+import sqlite3, sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        top = name.partition(".")[0]
+        if top not in sys.stdlib_module_names and top not in ("penstock", "msgspec", "jsonschema_rs", "re2", "_re2"):
+            raise ModuleNotFoundError(name, name=name)
+
+sys.meta_path.insert(0, Absent())
+from penstock import outbox
+
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+outbox.publish(connection, "order.placed", {"order_id": 7})
+connection.execute("COMMIT")
+"""
+"""Publishes where nothing can be imported but what README.md names for such a service."""
+
+
+def test_outbox_needs_three_of_the_requirements(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"order_id": {"type": "integer"}}, "required": ["order_id"]}
+    with closing(open_store(f"sqlite:///{tmp_path}/hub.db")) as store:
+        store.migrate()
+        Hub(store).registry.create(an_event_type(schema={"type": "json_schema", "schema": json.dumps(schema)}))
+
+    subprocess.run([sys.executable, "-c", OUTBOX_ALONE, tmp_path / "hub.db"], check=True)
+
+    with closing(sqlite3.connect(tmp_path / "hub.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM penstock_outbox").fetchall() == [(1,)]
 
 
 def test_version_of_the_distribution_is_that_of_the_package() -> None:
