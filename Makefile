@@ -29,7 +29,7 @@ demo: setup ## publish a year of flights, stream them into a lake, tables and ot
 	@scripts/setup-system java
 	$(BIN)/penstock demo --directory build/demo
 
-test: setup system lint ## everything a change needs, as CI runs it: about twenty minutes on two cores
+test: setup system lint ## everything a change needs, as CI runs it: about ten minutes on two cores
 	$(BIN)/pytest $(PARALLEL) $(PYTEST_ARGS)
 
 test-all: setup system lint ## every test, with all cases, many examples, long runs and a Spark cluster; loads Delta, the oldest PySpark and promtool
@@ -38,7 +38,7 @@ test-all: setup system lint ## every test, with all cases, many examples, long r
 	@scripts/setup-promtool
 	$(BIN)/pytest -m "" --hypothesis-profile exhaustive --timeout 3600 $(PARALLEL) $(PYTEST_ARGS)
 
-check: setup lint ## format, lint, types, imports and unit tests: about two minutes
+check: setup lint ## format, lint, types, imports and unit tests: about 45 seconds
 	$(BIN)/pytest -n auto src/penstock src/penstock_demo tests/unit tests/test_tidy.py tests/test_public_api.py $(PYTEST_ARGS)
 
 lint: setup
