@@ -6,7 +6,7 @@ import enum
 import pickle
 import types
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -103,6 +103,19 @@ class AliasedDataclass:
     order_id: int = pydantic.Field(alias="orderId")
 
 
+@dataclass(frozen=True, slots=True)
+class Around:
+    """A dataclass that holds another value."""
+
+    held: Any
+
+
+class AroundStruct(msgspec.Struct, frozen=True):
+    """A Struct that holds another value."""
+
+    held: Any
+
+
 @dataclass
 class Basket:
     """An event over which one can iterate, and which is one event nevertheless."""
@@ -136,6 +149,30 @@ ORDERS: list[Any] = [
 @pytest.mark.parametrize("event", ORDERS, ids=kind_of)
 def test_every_form_of_an_event_is_the_same_document(event: Any) -> None:
     assert encode_event(event) == b'{"order_id":7}'
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda held: {"held": held},
+        lambda held: types.MappingProxyType({"held": held}),
+        Around,
+        AroundStruct,
+    ],
+    ids=["dict", "mapping", "dataclass", "Struct"],
+)
+def test_nested_pydantic_dataclass_keeps_its_aliases(around: Callable[[Any], Any]) -> None:
+    assert encode_event(around(AliasedDataclass(orderId=7))) == b'{"held":{"orderId":7}}'  # type: ignore[call-arg]
+    deep = [(AliasedDataclass(orderId=7), Around(AliasedApart(id=8)))]  # type: ignore[call-arg]
+    assert encode_event(around(deep)) == b'{"held":[[{"orderId":7},{"held":{"orderId":8}}]]}'
+
+
+def test_event_around_a_pydantic_dataclass_is_left_as_it_was() -> None:
+    event = Around([AliasedDataclass(orderId=7)])  # type: ignore[call-arg]
+
+    encode_event(event)
+
+    assert event == Around([AliasedDataclass(orderId=7)])  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,10 @@ mean times, and zones before standard time was introduced, have seconds.
 import marshal
 import math
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import is_dataclass
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime, time, timedelta
 from typing import Any, Final, NamedTuple
 
@@ -16,7 +18,6 @@ import msgspec
 
 from penstock.errors import InvalidEvent
 from penstock.schema.json_text import DEPTH_MAX
-from penstock.schema.models import DataChange
 from penstock.schema.pydantic_models import dump_model, dump_python, is_pydantic
 
 TIMES: Final = (datetime, time)
@@ -51,7 +52,7 @@ def may_be_inexact(raw: bytes) -> bool:
 
 def has_inexact(value: Any, raw: bytes) -> bool:
     """Return whether *value*, made of lists, dicts and scalars, holds inexact values; *raw* is its JSON."""
-    if _NULL not in raw and _is_without_times(value):
+    if _NULL not in raw and _is_plain(value):  # There are no times in it.
         return False
     waiting = [value]
     for each in waiting:
@@ -65,15 +66,6 @@ def has_inexact(value: Any, raw: bytes) -> bool:
         elif kind in _CHECKED and not _is_exact(each):
             return True
     return False
-
-
-def _is_without_times(value: Any) -> bool:
-    # Far faster than a loop: marshal takes plain values and refuses times.
-    try:
-        marshal.dumps(value)
-    except ValueError:
-        return False
-    return True
 
 
 def inexact_values(value: Any, path: str = "") -> Iterator[InexactValue]:
@@ -178,7 +170,7 @@ def describe_mismatch(value: Any, right: str) -> str:
 
 
 def _encode_value(event: Any) -> bytes:
-    raw = _encode(event if type(event) is dict else _encodable(event), enc_hook=_encode_hook)
+    raw = _encode(_encodable(event), enc_hook=_encode_hook)
     return _encode_exactly(event, raw) if may_be_inexact(raw) else raw
 
 
@@ -202,12 +194,46 @@ def _encode_exactly(event: Any, raw: bytes) -> bytes:
 
 
 def _encodable(event: Any) -> Any:
-    """Return *event* in a form for the encoder, which would treat a dataclass of pydantic's like any other."""
+    """Return *event* in a form for the encoder, which would write a pydantic dataclass without its aliases."""
     if is_pydantic(type(event)):
         return dump_model(event)
-    if isinstance(event, DataChange) and is_pydantic(type(event.data)):
-        return msgspec.structs.replace(event, data=dump_model(event.data))
-    return event
+    if "pydantic.dataclasses" not in sys.modules or _is_plain(event):
+        return event
+    return _dump_dataclasses(event)
+
+
+def _dump_dataclasses(value: Any) -> Any:
+    """Return *value* with the pydantic dataclasses in it as plain values; the encoder asks about models itself."""
+    kind = type(value)
+    if is_pydantic(kind):
+        return dump_model(value) if is_dataclass(kind) else value
+    if isinstance(value, Mapping):
+        return {name: _dump_dataclasses(each) for name, each in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_dump_dataclasses(each) for each in value]
+    if isinstance(value, msgspec.Struct):
+        return _dump_fields(value, value.__struct_fields__, msgspec.structs.force_setattr)
+    if is_dataclass(kind):
+        return _dump_fields(value, [field.name for field in fields(kind)], object.__setattr__)
+    return value
+
+
+def _dump_fields(value: Any, names: Sequence[str], put: Callable[[Any, str, Any], None]) -> Any:
+    """Return a copy of the Struct or dataclass *value* with the pydantic dataclasses in its fields as plain values."""
+    found = copy(value)
+    for name in names:
+        if hasattr(value, name):
+            put(found, name, _dump_dataclasses(getattr(value, name)))
+    return found
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether *value* holds nothing but what JSON has, and bytes: marshal finds that out faster than a loop."""
+    try:
+        marshal.dumps(value)
+    except ValueError:
+        return False
+    return True
 
 
 def _encode_hook(value: Any) -> Any:
