@@ -101,6 +101,7 @@ def server(handler: type[Answers]) -> Iterator[str]:
         *((url, {"HTTP_PROXY": "http://p:1", "ALL_PROXY": "http://p:1"}, None) for url in (
             "http://localhost:8080", "http://localhost.:8080", "http://127.0.0.1:8080", "http://127.9.9.9", "http://[::1]:80",
             "http://hub.localhost", "http://[::ffff:127.0.0.1]", "http://0.0.0.0:8080", "http://[::]:8080",
+            "http://127.1:8080", "http://127.0.1", "http://2130706433", "http://0x7f000001", "http://0177.0.0.1", "http://0",
         )),
         *((HUB, {"ALL_PROXY": "http://p", "NO_PROXY": entry}, None) for entry in (
             "hub.example", "example", ".example", "*.example", "a.b, hub.example:80", "*", "a.b,*",
@@ -109,6 +110,9 @@ def server(handler: type[Answers]) -> Iterator[str]:
             "b.example", "ub.example", "hub.example:81", "10.0.0.0/8",
         )),
         ("http://10.1.2.3", {"ALL_PROXY": "http://p", "no_proxy": "localhost, 10.0.0.0/8"}, None),
+        ("http://10.515", {"ALL_PROXY": "http://p", "no_proxy": "10.0.2.3"}, None),
+        ("http://127.1.example", {"ALL_PROXY": "http://p"}, ("http://p", "ALL_PROXY")),
+        ("http://256.1.1.1", {"ALL_PROXY": "http://p"}, ("http://p", "ALL_PROXY")),
         ("http://11.1.2.3", {"ALL_PROXY": "http://p", "no_proxy": "10.0.0.0/8"}, ("http://p", "ALL_PROXY")),
         ("http://[fd00::7]", {"ALL_PROXY": "http://p", "no_proxy": "[fd00::]/8"}, None),
     ],

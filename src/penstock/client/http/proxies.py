@@ -2,12 +2,16 @@
 
 import ipaddress
 import os
+import re
+import socket
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from penstock.errors import ConnectionLost, Unavailable, Unreachable
 
+_NUMBERS: Final = re.compile(r"(0[xX][0-9a-fA-F]+|[0-9]+)(\.(0[xX][0-9a-fA-F]+|[0-9]+))*", re.ASCII)
+"""The forms of an IPv4 address that `inet_aton` reads: up to four decimal, octal or hexadecimal numbers."""
 PORTS: Final = {"http": 80, "https": 443}
 SYSTEM: Final = "the system's settings"
 """The source of a proxy on macOS and Windows that no variable names."""
@@ -73,8 +77,8 @@ def is_this_machine(host: str) -> bool:
 
     Names that end in `.localhost` are loopback as well (RFC 6761, 6.3).
 
-    >>> is_this_machine("hub.localhost"), is_this_machine("127.1.2.3"), is_this_machine("::1")
-    (True, True, True)
+    >>> is_this_machine("hub.localhost"), is_this_machine("127.1.2.3"), is_this_machine("::1"), is_this_machine("127.1")
+    (True, True, True, True)
     >>> is_this_machine("0.0.0.0"), is_this_machine("::ffff:127.0.0.1"), is_this_machine("127.example")
     (True, True, False)
     """
@@ -109,9 +113,14 @@ def _is_exempt(host: str, no_proxy: str) -> bool:
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return the address that *host* is; None: it is a name. `127.1` and `0x7f000001` are addresses as well."""
     try:
         return ipaddress.ip_address(host)
     except ValueError:
+        pass
+    try:
+        return ipaddress.IPv4Address(socket.inet_aton(host)) if _NUMBERS.fullmatch(host) else None
+    except OSError:
         return None
 
 
