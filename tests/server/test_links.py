@@ -179,9 +179,21 @@ def test_description_has_the_address_of_a_trusted_proxy(hub: HubApp, headers: di
     assert told["servers"] == [{"url": url}]
 
 
-@pytest.mark.parametrize("prefix", ["//evil.example", "/a//b", "evil", "/%2fevil", "/a?b", '/"'])
+@pytest.mark.parametrize(
+    "prefix", ["//evil.example", "/a//b", "evil", "/%2fevil", "/a?b", '/"', "/%FF", "/a%0Ab", "/a%", "/%zz"]
+)
 def test_malformed_prefix_of_a_trusted_proxy_changes_nothing(hub: HubApp, prefix: str) -> None:
     assert get(StrippingProxy(hub, x_forwarded_prefix=prefix), PREFIX + "/")["docs"] == "/docs"
+
+
+@pytest.mark.parametrize(
+    ("prefix", "shown"),
+    [("/the%20hub/%C3%A9/", "/the%20hub/%C3%A9"), ("/%7Eada", "/~ada"), ("/50%25", "/50%25"), ("/%5cevil", "/%5Cevil")],
+)
+def test_links_follow_a_percent_encoded_prefix(hub: HubApp, prefix: str, shown: str) -> None:
+    told = get(StrippingProxy(hub, x_forwarded_prefix=prefix), PREFIX + "/")
+
+    assert told["docs"] == f"{shown}/docs"
 
 
 def test_prefixes_of_several_proxies_follow_each_other(hub: HubApp) -> None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any, Final, NamedTuple
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 from starlette.requests import Request
 from starlette.types import Scope
@@ -16,7 +16,7 @@ ORIGIN: Final = "penstock.origin"
 """The scope's key for the scheme and host that clients use, such as `https://hub.example`."""
 _PAIR: Final = re.compile(r"""\s*(?:([\w!#$%&'*+.^`|~-]+)=("(?:\\.|[^"\\])*"|[^\s;,"]*))?\s*([;,]|$)""", re.ASCII)
 _HOST: Final = re.compile(r"[\w.-]+(:\d+)?|\[[0-9a-fA-F:.]+\](:\d+)?", re.ASCII)
-_PREFIX: Final = re.compile(r"(/[\w.~!$&'()*+;=:@-]+)*/?", re.ASCII)
+_PREFIX: Final = re.compile(r"(/([\w.~!$&'()*+;=:@-]|%[0-9a-fA-F]{2})+)*/?", re.ASCII)
 _NODE: Final = re.compile(r"\[([^\]]*)\](?::\w+)?|([^:]*)(?::\w+)?", re.ASCII)
 
 
@@ -69,13 +69,12 @@ class TrustedProxies:
 
         `X-Forwarded-Prefix` is the path that the proxy has removed; several are in the order in which they were
         removed. The origin comes from `Forwarded` (RFC 7239), else from `X-Forwarded-Host` and `X-Forwarded-Proto`.
-        Headers of other peers, and values that are malformed or a prefix that is percent-encoded, change nothing.
+        A prefix may be percent-encoded. Headers of other peers, and malformed values, change nothing.
         """
         if not self._networks or (scope.get("client") or ("",))[0] not in self:
             return scope
         given = _Headers(scope["headers"])
-        prefixes = given.values("x-forwarded-prefix")
-        prefix = "".join(each.rstrip("/") for each in prefixes if _PREFIX.fullmatch(each))
+        prefix = "".join(map(_decoded_prefix, given.values("x-forwarded-prefix")))
         hop = self._outermost(list(given.hops()))
         found = dict(scope)
         if prefix:
@@ -114,6 +113,23 @@ class _Headers:
         clients, schemes, hosts = (self.values(f"x-forwarded-{name}") for name in ("for", "proto", "host"))
         for at in range(max(1, len(clients)), 0, -1):
             yield _Hop(_address(_last(clients, at)), _last(schemes, at), _last(hosts, at))
+
+
+def _decoded_prefix(text: str) -> str:
+    """Return a prefix of paths as ASGI's `root_path` has it; empty where it is malformed.
+
+    Malformed is also an encoded slash, which would be another segment once it is decoded, and a control character.
+
+    >>> _decoded_prefix("/caf%C3%A9/"), _decoded_prefix("/a%2Fb"), _decoded_prefix("/%FF"), _decoded_prefix("hub")
+    ('/café', '', '', '')
+    """
+    if not _PREFIX.fullmatch(text):
+        return ""
+    try:
+        found = unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        return ""
+    return found.rstrip("/") if found.count("/") == text.count("/") and found.isprintable() else ""
 
 
 def _elements(text: str) -> list[dict[str, str]]:
