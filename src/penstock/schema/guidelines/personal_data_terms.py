@@ -275,6 +275,9 @@ THINGS: Final = """
     server host node pod cluster gateway router proxy switch interface listener bind listen broker balancer loopback
     network subnet socket endpoint peer local container instance machine virtual memory register contract wallet web
     website database db schema queue bucket function repository repo project
+    smtp imap pop3 dns ftp sftp ldap ntp dhcp mqtt amqp kafka jdbc
+    archive directory attachment download upload backup bundle artifact asset release
+    archiv archivo arquivo
     product item price plan font series gift sim key graphics sd sensor meter printer scanner camera thermostat
     vehicle aircraft equipment
 """

@@ -68,7 +68,7 @@ PERSONAL = {
         adresse anschrift strasse Straße hausnummer plz lieferadresse rue code_postal adresseLivraison
         direccion domicilio calle codigoPostal indirizzo residenza endereco morada adres straat huisnummer
         gateadresse postnummer gatuadress leveransadress user.street hausnr huisnr direccion_envio
-        adresse_postale indirizzo_di_spedizione
+        adresse_postale indirizzo_di_spedizione customer.file.address zip user.zip
     """,
     "location": "user_latitude driverLon customer.lat passenger.longitude rider_geolocation",
     "device": """
@@ -97,6 +97,8 @@ NOT_PERSONAL = """
     airport.address warehouse_address warehouse.location.address store.postal_code web_address wallet_address
     contract_address bindAddress company_address depot.street shop.zip store.address.street peer_address street_view
     streetlight postage zip_file unzip
+    archive.zip archiveZip backup.zip release_zip attachment.zip download.zip archivo.zip
+    smtp.address smtpAddress smtp_address imap.addr dns.address ftp.ip mqtt_address kafka.address jdbc.addresses
     city country region state locality
     latitude longitude lat lon lng airport.lat station_longitude coordinates vehicle.location weather.location
     birth_rate births place_id date order_date dateOfDelivery newborn
