@@ -337,6 +337,22 @@ def test_state_at_the_limits_comes_back(database_url: str, state: Total) -> None
     assert refold(database_url, Total, [state]) == [state]
 
 
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [(Total(1), Total("2")), (Loose({}), Loose({1: "one"}))],
+    ids=["scalars", "JSON"],  # type: ignore[arg-type]
+)
+def test_wrong_state_fails_though_the_next_event_of_the_call_would_mend_it(
+    database_url: str, good: Any, bad: Any
+) -> None:
+    def evolve(_: Any, event: StreamEvent) -> Any:
+        return {"good": good, "bad": bad}[event.data]
+
+    processor = project(database_url, stream("good", "bad", "good"), type(good), evolve)
+
+    assert trouble(processor)[0] == 1
+
+
 def test_wrong_state_before_another_failure_is_the_event_that_fails(database_url: str) -> None:
     def evolve(state: Total, event: StreamEvent) -> Total:
         if event.data == "fails":

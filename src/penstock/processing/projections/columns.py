@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields as dataclass_fields
 from dataclasses import is_dataclass
 from functools import lru_cache, partial
+from math import isfinite
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, Union, get_args, get_origin, get_type_hints
 
@@ -51,6 +52,8 @@ _UNCHECKED: Final = (
 )  # fmt: skip
 """Of whose values msgspec takes what there is as it is."""
 KEY_KINDS: Final = frozenset(_KEY_TYPES)
+_PLAIN: Final = frozenset([int, float, str, bool, bytes, NoneType])
+"""Types whose values come back as they were, but for those that `wrong_value` finds."""
 
 
 class Column(NamedTuple):
@@ -170,6 +173,8 @@ def wrong_state(columns: Sequence[Column], kind: type, state: Any) -> BadParamet
     """Return why a state is no *kind* with fields as that declares them; None: it is, and so comes back as it was."""
     if not isinstance(state, kind):
         return BadParameter(parameter="state", value=reprlib.repr(state), allowed=f"a {kind.__name__}, or None")
+    if _is_plain(_plain_fields(kind), state):
+        return None
     values = {column.name: getattr(state, column.name) for column in columns}
     try:
         msgspec.convert(_given(kind)(values), kind)
@@ -183,6 +188,40 @@ def wrong_state(columns: Sequence[Column], kind: type, state: Any) -> BadParamet
             return None
         allowed = f"{wrong}, as they can be kept anywhere, and no other {name}"
     return BadParameter(parameter="state", value=reprlib.repr(state), allowed=allowed)
+
+
+@lru_cache
+def _plain_fields(state: type) -> tuple[tuple[str, tuple[type, ...]], ...]:
+    """Return the types of each field of a class whose fields are plain scalars alone; nothing for any other class."""
+    hints = get_type_hints(state, include_extras=True)
+    fields = [(column.name, hints[column.name]) for column in state_columns(state)]
+    found = tuple(
+        (name, get_args(annotated) if get_origin(annotated) in (Union, UnionType) else (annotated,))
+        for name, annotated in fields
+    )
+    has_rules = hasattr(state, "__post_init__")
+    return () if has_rules or any(not _PLAIN.issuperset(types) for _, types in found) else found
+
+
+def _is_plain(fields: tuple[tuple[str, tuple[type, ...]], ...], state: Any) -> bool:
+    """Return whether each field is of one of its types, and can be kept anywhere; False: that takes a closer look.
+
+    It is asked after each event, and quick for what most states are made of.
+    """
+    for name, types in fields:
+        value = getattr(state, name)
+        kind = type(value)
+        if kind not in types:
+            return False
+        if kind is int:
+            if not -(2**63) <= value < 2**63:
+                return False
+        elif kind is str:
+            if not value.isascii() or "\0" in value:
+                return False
+        elif kind is float and not isfinite(value):
+            return False
+    return bool(fields)
 
 
 def _wrong(column: Column, value: Any, check: Callable[[Any], str | None] | None) -> str | None:

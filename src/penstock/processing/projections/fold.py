@@ -39,28 +39,27 @@ class Fold:
         if len(fresh) < len(entries) and (below := next((each for each in entries if each.index < 0), None)):
             return None, below, index_unfit(below, line)
         state, count, error = self._folded(row, fresh)
-        if state is not None and self.wrong(state):  # At which event it has become so?
-            state, count, error = self._folded(row, fresh, is_looked_at=True)
         folded = len(fresh)
         while count < folded:  # What has failed may have left its marks on the state: it is made anew.
             folded = count
-            state, count, earlier = self._folded(row, fresh[:folded], is_looked_at=True)
+            state, count, earlier = self._folded(row, fresh[:folded])
             error = earlier or error
         failed = None if error is None else fresh[count]
         if count == 0:
             return None, failed, error
         return Row(state, {**positions, line: fresh[count - 1].next}), failed, error
 
-    def _folded(
-        self, row: Row | None, entries: Sequence[Entry], *, is_looked_at: bool = False
-    ) -> tuple[Any, int, Exception | None]:
-        """Return the state with *entries* folded in, and how many of them were, up to the first that cannot be."""
+    def _folded(self, row: Row | None, entries: Sequence[Entry]) -> tuple[Any, int, Exception | None]:
+        """Return the state with *entries* folded in, and how many of them were, up to the first that cannot be.
+
+        Each state is checked, not only the last: which event fails does not depend on how a feed is cut into calls.
+        """
         evolve, initial = self.evolve, self.initial
         state = None if row is None or row.state is None else (copy if self.is_flat else deepcopy)(row.state)
         for count, entry in enumerate(entries):
             try:
                 state = evolve(initial() if state is None else state, entry.event)
-                if is_looked_at and state is not None and (wrong := self.wrong(state)):
+                if state is not None and (wrong := self.wrong(state)):
                     raise wrong
             except Exception as error:  # noqa: BLE001 - It is a failure of this row, and of no other.
                 return None, count, error
