@@ -219,7 +219,7 @@ class StreamsContract(Contract):
         given = [
             slot(("é", 0)),
             slot(("b", 10), offset=1 << 60, epoch=7),
-            slot(("B", 1), owner="x", heir="y", sent=1 << 61, failed=3, single_until=1 << 62),
+            slot(("B", 1), owner="x", successor="y", sent=1 << 61, failed=3, single_until=1 << 62),
             slot(("b", 9)),
         ]
 

@@ -57,11 +57,11 @@ def renewed(
     there = {name for name, (owner, _) in shared.owners.items() if owner in members or name in tranches or is_leaving}
     known = {**dict.fromkeys(tranches, (None, None)), **{name: shared.owners[name] for name in there}}
     slots = [
-        PartitionSlot((name, 0), owner if owner in members else None, heir if heir in sharing else None)
-        for name, (owner, heir) in sorted(known.items())
+        PartitionSlot((name, 0), owner if owner in members else None, successor if successor in sharing else None)
+        for name, (owner, successor) in sorted(known.items())
     ]
     found = assign_slots(slots, [StreamSession(name) for name in members if name in sharing], ending=leaving)
-    return Shared(members, {slot.place[0]: (slot.owner, slot.heir) for slot in found}, leaving)
+    return Shared(members, {slot.place[0]: (slot.owner, slot.successor) for slot in found}, leaving)
 
 
 def kept(shared: Shared, me: str, now: int, lease: int) -> Shared:
@@ -78,8 +78,8 @@ def kept(shared: Shared, me: str, now: int, lease: int) -> Shared:
 def released(shared: Shared, me: str, tranches: Collection[str]) -> Shared:
     """Return who has what once *me* has let go of *tranches*."""
     owners = {
-        name: (heir, None) if owner == me and name in tranches else (owner, heir)
-        for name, (owner, heir) in shared.owners.items()
+        name: (successor, None) if owner == me and name in tranches else (owner, successor)
+        for name, (owner, successor) in shared.owners.items()
     }
     return Shared(shared.members, owners, shared.leaving)
 
@@ -93,7 +93,7 @@ def left(shared: Shared, me: str) -> Shared:
 
 def held(shared: Shared, me: str) -> Held:
     """Return what *me* has."""
-    mine = {name: heir for name, (owner, heir) in shared.owners.items() if owner == me}
-    leaving = frozenset(name for name, heir in mine.items() if heir is not None)
-    coming = frozenset(name for name, (_, heir) in shared.owners.items() if heir == me)
+    mine = {name: successor for name, (owner, successor) in shared.owners.items() if owner == me}
+    leaving = frozenset(name for name, successor in mine.items() if successor is not None)
+    coming = frozenset(name for name, (_, successor) in shared.owners.items() if successor == me)
     return Held(frozenset(mine) - leaving, leaving, coming)

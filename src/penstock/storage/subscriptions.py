@@ -61,7 +61,7 @@ class StoredSlot(NamedTuple):
 
     place: FeedPartition
     owner: str | None
-    heir: str | None
+    successor: str | None
     """Session that gets the partition once its owner releases it."""
     sent: int | None
     """Offset after the events that an owner was sent before its stream ended; None while it is streaming."""
@@ -214,7 +214,10 @@ class SubscriptionRepository:
         """Record partitions without their positions, which `GroupRepository.put` records."""
         self._run_each(
             "slot_put",
-            [(id, *each.place, each.owner, each.heir, each.sent, each.failed, each.single_until) for each in slots],
+            [
+                (id, *each.place, each.owner, each.successor, each.sent, each.failed, each.single_until)
+                for each in slots
+            ],
         )
 
     def see_hub(self, hub_id: str) -> int:

@@ -165,7 +165,7 @@ def test_stream_that_keeps_a_reassigned_partition_ends_after_its_commit_timeout(
     assert auto.take(3) == []
     assert direct.take() == []
     assert auto.take(0.25) == ["0:2[] A partition was reassigned and not committed in time"]
-    assert scene.held_seconds() == [], "it has had its time: the heir waits no longer"
+    assert scene.held_seconds() == [], "it has had its time: the successor waits no longer"
     assert direct.take() == [f"0:2[2] {STARTED}"], "from the committed offset on"
 
 

@@ -125,7 +125,7 @@ class Model:
         """Check that each partition has the owner that it should have."""
         look = self.scenes[0].look()
         known = {each.id: each for each in look.sessions}
-        assert {slot.owner for slot in look.slots} | {slot.heir for slot in look.slots} <= {*known, None}
+        assert {slot.owner for slot in look.slots} | {slot.successor for slot in look.slots} <= {*known, None}
         assert {each.id for each in known.values() if each.holds_until is None} == {each.id for each in self.live}
         live = {each.id: each for each in self.live}
         for (_, partition), owner, offset in ((slot.place, slot.owner, slot.offset) for slot in look.slots):

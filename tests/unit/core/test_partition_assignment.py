@@ -29,7 +29,7 @@ def slots(owners: str) -> list[PartitionSlot]:
 
 
 def shown(found: Sequence[PartitionSlot]) -> str:
-    return " ".join((slot.owner or "-") + (f">{slot.heir}" if slot.heir else "") for slot in found)
+    return " ".join((slot.owner or "-") + (f">{slot.successor}" if slot.successor else "") for slot in found)
 
 
 def sessions(ids: str, **wants: Sequence[int]) -> list[StreamSession]:
@@ -54,12 +54,12 @@ CASES = {
         sessions("a"),
         "a a",
     ),
-    "the heir is gone": (
+    "the successor is gone": (
         [PartitionSlot(("orders", 0), "a", "b"), PartitionSlot(("orders", 1), "a")],
         sessions("ac"),
         "a>c a",
     ),
-    "the heir is gone before it had anything": (
+    "the successor is gone before it had anything": (
         [
             PartitionSlot(("orders", 0), "a"),
             *(PartitionSlot(("orders", at), "c", "b") for at in (1, 2)),
@@ -122,27 +122,27 @@ def test_assignment_stays_even_and_stable_in_any_history(
         assert list(assign_slots(found, now)) == list(found)
         is_there = {session.id for session in now}
         for old, new in zip(before, found, strict=True):
-            assert new.owner in is_there | {None} and new.heir in is_there | {None}
+            assert new.owner in is_there | {None} and new.successor in is_there | {None}
             assert new.owner == old.owner or old.owner not in is_there, "only who is gone loses it at once"
-            assert new.heir is None or new.heir != new.owner
+            assert new.successor is None or new.successor != new.owner
         assert stayed(before, found, who) == may_stay(before, who, {("orders", each) for each in asked})
-        ends = Counter(slot.heir or slot.owner for slot in found)
+        ends = Counter(slot.successor or slot.owner for slot in found)
         shares = [ends[each] for each in who]
         assert not shares or max(shares) - min(shares) <= 1
-        assert all((slot.heir or slot.owner) == "z" for slot in found if slot.place in wants)
+        assert all((slot.successor or slot.owner) == "z" for slot in found if slot.place in wants)
         assert ends[None] == 0 or not who
-        found = [slot.released() if slot.place[1] in released and slot.heir else slot for slot in found]
+        found = [slot.released() if slot.place[1] in released and slot.successor else slot for slot in found]
 
 
 def holder(slot: PartitionSlot, who: set[str]) -> str | None:
     """Return the session among *who* that has the partition or is about to."""
-    return next((each for each in (slot.heir, slot.owner) if each in who), None)
+    return next((each for each in (slot.successor, slot.owner) if each in who), None)
 
 
 def stayed(before: Sequence[PartitionSlot], now: Sequence[PartitionSlot], who: set[str]) -> int:
     """Return how many partitions stay with sessions that have not asked for any."""
     return sum(
-        holder(old, who) is not None and (new.heir or new.owner) == holder(old, who)
+        holder(old, who) is not None and (new.successor or new.owner) == holder(old, who)
         for old, new in zip(before, now, strict=True)
     )
 

@@ -32,12 +32,12 @@ class PartitionSlot(NamedTuple):
     place: FeedPartition
     owner: str | None = None
     """The session to which the partition is streamed; None: there is none."""
-    heir: str | None = None
+    successor: str | None = None
     """The session that becomes the owner once the current one has released the partition; None: the owner stays."""
 
     def released(self) -> "PartitionSlot":
         """Return the slot after its owner has released the partition."""
-        return PartitionSlot(self.place, self.heir)
+        return PartitionSlot(self.place, self.successor)
 
 
 def assign_slots(
@@ -53,8 +53,9 @@ def assign_slots(
     whose lease has expired; they keep only partitions that no other session gets.
 
     >>> two = [StreamSession("a"), StreamSession("b")]
-    >>> assign_slots([PartitionSlot(("orders", 0), "a"), PartitionSlot(("orders", 1), "a")], two)
-    [PartitionSlot(place=('orders', 0), owner='a', heir=None), PartitionSlot(place=('orders', 1), owner='a', heir='b')]
+    >>> slots = assign_slots([PartitionSlot(("orders", 0), "a"), PartitionSlot(("orders", 1), "a")], two)
+    >>> [(slot.owner, slot.successor) for slot in slots]
+    [('a', None), ('a', 'b')]
     """
     wanted = {place: session.id for session in sessions for place in session.wants}
     rest = [slot for slot in slots if slot.place not in wanted]
@@ -82,13 +83,14 @@ def _distribute(rest: Sequence[PartitionSlot], sharing: Sequence[str]) -> Mappin
     """Distribute *rest* evenly among *sharing*; if it does not divide, sessions that own most get one more."""
     if not sharing:
         return {}
-    holders = {slot.place: slot.heir if slot.heir in sharing else slot.owner for slot in rest}
+    holders = {slot.place: slot.successor if slot.successor in sharing else slot.owner for slot in rest}
     held = Counter(holders.values())
     each, more = divmod(len(rest), len(sharing))
     ranked = sorted(sharing, key=lambda session: -held[session])
     quotas = {session: each + (at < more) for at, session in enumerate(ranked)}
     found: dict[FeedPartition, str] = {}
-    for slot in sorted(rest, key=lambda slot: slot.heir is not None):  # Partitions that are moving already move first.
+    # Partitions that are moving already move first.
+    for slot in sorted(rest, key=lambda slot: slot.successor is not None):
         holder = holders[slot.place]
         if holder is not None and quotas.get(holder, 0) > 0:
             quotas[holder] -= 1

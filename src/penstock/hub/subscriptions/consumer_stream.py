@@ -651,9 +651,9 @@ class ConsumerStream:
         delivery.commit(place, slot.offset, now)
         if slot.single_until > slot.offset:
             delivery.single_out(place, slot.single_until)
-        if slot.heir is None and delivery.is_withdrawn(place):
+        if slot.successor is None and delivery.is_withdrawn(place):
             delivery.keep(place)
-        elif slot.heir is not None and not delivery.is_withdrawn(place):
+        elif slot.successor is not None and not delivery.is_withdrawn(place):
             delivery.withdraw(place, now)
 
     def _hand_over(self) -> None:

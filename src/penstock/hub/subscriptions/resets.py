@@ -118,5 +118,5 @@ def _check(
 
 def _clear(slot: StoredSlot, *, is_reset: bool) -> StoredSlot:
     """Return a partition without an owner; if it *is_reset*, also without failures."""
-    free = slot._replace(owner=None, heir=None, sent=None)
+    free = slot._replace(owner=None, successor=None, sent=None)
     return free._replace(failed=0, single_until=0) if is_reset else free

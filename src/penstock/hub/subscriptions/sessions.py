@@ -268,9 +268,9 @@ class Sessions:
                 subscription,
                 sessions,
                 [
-                    (slot, slot.heir if slot.heir in sessions else None)
+                    (slot, slot.successor if slot.successor in sessions else None)
                     for slot in slots
-                    if slot.owner == session_id and slot.heir and slot.place in places
+                    if slot.owner == session_id and slot.successor and slot.place in places
                 ],
             )
             tx.subscriptions.revise(id)
@@ -361,7 +361,7 @@ class Sessions:
         holding = {each.id for each in sessions.values() if holds_partitions(each, slots, now)}
         lapsed = {each.id for each in sessions.values() if has_lapsed(each, now)}
         shared = assign_slots(
-            [assignment.PartitionSlot(slot.place, slot.owner, slot.heir) for slot in slots],
+            [assignment.PartitionSlot(slot.place, slot.owner, slot.successor) for slot in slots],
             live,
             ending=holding,
             expired=lapsed,
@@ -370,8 +370,8 @@ class Sessions:
         for slot, new in zip(slots, shared, strict=True):
             if new.owner != slot.owner:
                 reassigned.append((slot, new.owner))
-            elif new.heir != slot.heir:
-                promised.append(slot._replace(heir=new.heir))
+            elif new.successor != slot.successor:
+                promised.append(slot._replace(successor=new.successor))
         tx.subscriptions.put_slots(subscription.id, promised)
         self._assign(tx, subscription, sessions, reassigned)
         owners = {new.owner for new in shared}
@@ -393,7 +393,7 @@ class Sessions:
         """Assign partitions to new owners, and give up events that were sent too often."""
         assigned = []
         for slot, owner in assignments:
-            new = slot._replace(owner=owner, heir=None, sent=None)
+            new = slot._replace(owner=owner, successor=None, sent=None)
             assigned.append(self._poison_events.start_slot(tx, subscription, new, sessions[owner]) if owner else new)
         tx.subscriptions.put_slots(subscription.id, assigned)
 

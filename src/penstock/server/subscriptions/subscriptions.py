@@ -76,7 +76,7 @@ def _not_begun(hub: Hub, name: str) -> dict[str, Any]:
 
 
 def _owned(slot: StoredSlot, session: StoredSession | None) -> dict[str, Any]:
-    state = "unassigned" if session is None else "assigned" if slot.heir is None else "reassigning"
+    state = "unassigned" if session is None else "assigned" if slot.successor is None else "reassigning"
     found = {"partition": str(slot.place[1]), "state": state, "stream_id": session.id if session else ""}
     return found | ({"assignment_type": "direct" if session.wants else "auto"} if session else {})
 

@@ -72,7 +72,7 @@ def begin(sessions: Sessions, sub: str, *wants: tuple[str, int], **how: Any) -> 
 
 def read_heirs(store: Store, sub: str) -> list[tuple[str | None, str | None]]:
     """Return the owner of each partition, and the stream that is to have it next."""
-    return [(slot.owner, slot.heir) for slot in read_slots(store, sub)]
+    return [(slot.owner, slot.successor) for slot in read_slots(store, sub)]
 
 
 # Sharing
@@ -83,8 +83,8 @@ def test_second_stream_has_its_share_once_the_first_releases_it(store: Store, su
     assert read_owners(store, sub) == [first, first]
 
     second = begin(sessions, sub)
-    [moving] = [slot for slot in read_slots(store, sub) if slot.heir]
-    assert (read_owners(store, sub), moving.heir) == ([first, first], second)
+    [moving] = [slot for slot in read_slots(store, sub) if slot.successor]
+    assert (read_owners(store, sub), moving.successor) == ([first, first], second)
     sessions.hand_over(sub, first, [moving.place])
 
     assert sorted(read_heirs(store, sub), key=str) == sorted([(first, None), (second, None)], key=str)

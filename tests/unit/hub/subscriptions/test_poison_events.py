@@ -262,7 +262,7 @@ def test_commits_for_several_subscriptions_lock_all_of_them_before_the_dead_lett
         open_stream(hub.sessions, first)
         with store.write() as tx:  # Once it is shared out again, an event of the second partition is given up.
             p, q = tx.subscriptions.list_slots(first)
-            tx.subscriptions.put_slots(first, [p, q._replace(owner="gone", heir=None, failed=2, single_until=99)])
+            tx.subscriptions.put_slots(first, [p, q._replace(owner="gone", successor=None, failed=2, single_until=99)])
         forwarding.patience.clear()
         forwarding.at_write = gate
 

@@ -142,7 +142,7 @@ def test_session_whose_opening_was_never_answered_is_ended(
     until(lambda: stream.has_work, "the stream hears of it")
 
     assert [each.id for each in hub.subscriptions.sessions.snapshot(sub).sessions] == [stream.session_id]
-    slots = [(slot.owner, slot.heir, slot.failed) for slot in read_slots(store, sub)]
+    slots = [(slot.owner, slot.successor, slot.failed) for slot in read_slots(store, sub)]
     assert slots == [(stream.session_id, None, 0)] * 2
 
 
