@@ -32,7 +32,7 @@ from penstock.storage.store import Store, Tx
 from penstock.storage.subscriptions import StoredSession, StoredSlot, StoredSubscription
 
 CommitResult = Sequence[bool] | PenstockError
-"""For each cursor whether it has moved a position; or the error, if nothing was committed."""
+"""For each cursor, True if it has moved a position; or the error, if nothing was committed."""
 
 
 class CursorCommit(NamedTuple):
@@ -45,14 +45,14 @@ class CursorCommit(NamedTuple):
     """The cursor token that came with the batch."""
 
 
-class CommitRequest(NamedTuple):
+class QueuedCommit(NamedTuple):
     """The cursors that a consumer commits at once: all or none."""
 
     subscription: str
     stream: str
     commits: Sequence[CursorCommit]
     is_trusted: bool
-    """Whether the hub itself commits; it knows what it has sent, and needs no proof."""
+    """True if the hub itself commits: it knows the events that it has sent, and needs no proof."""
     future: "Future[Sequence[bool]]"
 
 
@@ -63,7 +63,7 @@ class CommitNotice(NamedTuple):
     revision: int
     offsets: Mapping[FeedPartition, int]
     is_reassigned: bool
-    """Whether partitions have changed their owners too, or parked events were acknowledged."""
+    """True if partitions have changed owners too, or parked events were acknowledged."""
 
 
 class CursorCommitter:
@@ -96,7 +96,7 @@ class CursorCommitter:
         self._has_sent = has_sent
         self._notify = notify
         self._strict = strict
-        self._queue: deque[CommitRequest] = deque()
+        self._queue: deque[QueuedCommit] = deque()
         self._wake = threading.Condition()
         self._stopping = False
         self._thread = Background("penstock-commits", self._run)
@@ -119,7 +119,7 @@ class CursorCommitter:
             if self._stopping:
                 raise HubUnavailable.of("hub-stopped", retry_after=1)
             self._thread.start()
-            self._queue.append(CommitRequest(subscription, stream, commits, is_trusted, future))
+            self._queue.append(QueuedCommit(subscription, stream, commits, is_trusted, future))
             self._wake.notify()
         return future
 
@@ -141,8 +141,8 @@ class CursorCommitter:
                 self._queue.clear()
             self._commit([each for each in group if each.future.set_running_or_notify_cancel()])
 
-    def _commit(self, group: Sequence[CommitRequest]) -> None:
-        results: list[tuple[CommitRequest, CommitResult]] = []
+    def _commit(self, group: Sequence[QueuedCommit]) -> None:
+        results: list[tuple[QueuedCommit, CommitResult]] = []
         try:
             with self._store.write() as tx:
                 requests = _group_by_subscription(group)
@@ -175,9 +175,9 @@ class CursorCommitter:
         self,
         tx: Tx,
         subscription_id: str,
-        requests: Sequence[CommitRequest],
+        requests: Sequence[QueuedCommit],
         subscription: StoredSubscription | None,
-        results: list[tuple[CommitRequest, CommitResult]],
+        results: list[tuple[QueuedCommit, CommitResult]],
     ) -> CommitNotice | None:
         """Commit the requests for one locked subscription, and add the result of each to *results*."""
         if subscription is None:
@@ -216,7 +216,7 @@ class _SubscriptionCommits:
         self.offsets: dict[FeedPartition, int] = {}
         self.acknowledged: list[ParkedSpan] = []
 
-    def commit(self, request: CommitRequest) -> Sequence[bool]:
+    def commit(self, request: QueuedCommit) -> Sequence[bool]:
         """Accept all cursors of a request, or none; return for each whether it moves its position."""
         session = self._sessions.get(request.stream)
         if session is None or not can_commit(session, self._now):
@@ -307,14 +307,14 @@ def _refuse(commit: CursorCommit, reason: str) -> CommitRefused:
     return CommitRefused(event_type=event_type, partition=str(partition), offset=commit.position - 1, reason=reason)
 
 
-def _group_by_subscription(group: Iterable[CommitRequest]) -> Sequence[tuple[str, Sequence[CommitRequest]]]:
+def _group_by_subscription(group: Iterable[QueuedCommit]) -> Sequence[tuple[str, Sequence[QueuedCommit]]]:
     """Return the requests of each subscription, in the order in which subscriptions are locked."""
-    requests: dict[str, list[CommitRequest]] = defaultdict(list)
+    requests: dict[str, list[QueuedCommit]] = defaultdict(list)
     for request in group:
         requests[request.subscription].append(request)
     return sorted(requests.items())
 
 
-def _fail(group: Iterable[CommitRequest], error: Any) -> None:
+def _fail(group: Iterable[QueuedCommit], error: Any) -> None:
     for request in group:
         request.future.set_exception(error)

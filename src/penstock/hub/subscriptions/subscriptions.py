@@ -50,7 +50,7 @@ class Subscriptions:
         streams: opens, extends and releases streams.
         commits: commits cursors.
         resets: resets cursors.
-        sessions: snapshots of who owns which partition.
+        sessions: snapshots of sessions and their partitions.
         parked_keys: lists, retries and skips parked keys.
         lease: the lease of this hub process.
         local_streams: the streams that this process sends.
