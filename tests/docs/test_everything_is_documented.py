@@ -11,8 +11,8 @@ import pytest
 import penstock.errors
 import penstock.hub.subscriptions.sessions
 from penstock.cli.contents import CONTENTS, loaded
-from penstock.server.metrics import Backlog, Metrics
 from penstock.server.routes import ROUTES
+from penstock.server.telemetry import Metrics, OutboxCounts
 from scripts import document_errors
 from tests.docs.examples import ROOT
 
@@ -70,7 +70,7 @@ def test_http_page_lists_the_metrics() -> None:
     metrics = Metrics(lambda: None)
     metrics.published.add("order.placed", 1)
     metrics.served.add("order.placed", 1)
-    text = metrics.text(Backlog(0, 0)).decode()
+    text = metrics.text(OutboxCounts(0, 0)).decode()
     given = set(re.findall(r"^(penstock_\w+?)(?:{.*})? ", text, re.MULTILINE))
     listed = set(re.findall(r"^\| `(penstock_\w+)` \|", page("http.md"), re.MULTILINE))
 

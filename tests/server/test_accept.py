@@ -3,8 +3,8 @@
 import httpx2
 import pytest
 
-from penstock.server.access import QUIET
 from penstock.server.routes import ROUTES
+from penstock.server.telemetry import QUIET
 from tests.served import ARROW, NDJSON, Served, problem_of
 
 JSON = "application/json"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.server.access import DETAIL_CHARS_MAX
+from penstock.server.telemetry import DETAIL_CHARS_MAX
 from penstock.testing.live_hub import LiveHub, live_hub
 from tests.served import Served, client_of, create, until
 

@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from penstock.server import HubApp
-from penstock.server.openapi.operation import Operation
+from penstock.server.openapi.operation import HttpOperation
 from penstock.server.routes import ROUTES
 from penstock.testing.factories import an_event_type
 
@@ -66,7 +66,7 @@ class Walk:
         self.values: dict[str, str] = {}
         """The values of path parameters."""
 
-    async def ask(self, operation: Operation, body: Any = None, /, query: str = "", **headers: str) -> Any:
+    async def ask(self, operation: HttpOperation, body: Any = None, /, query: str = "", **headers: str) -> Any:
         path = operation.path.format_map(self.values)
         method = operation.method
         if method == "GET" and not ANSWERS_THAT_END & set(operation.answer.content):

@@ -11,7 +11,7 @@ from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS
 
 from penstock.server.log.event_stream import stream_events
-from penstock.server.openapi.operation import Operation
+from penstock.server.openapi.operation import HttpOperation
 from penstock.server.producers import publish_to_partition
 from penstock.server.routes import ROUTES
 from penstock.testing.live_hub import LiveHub
@@ -54,7 +54,7 @@ def schema(sqlite_hub: LiveHub) -> Any:
 
 @pytest.mark.parametrize(("operation", "mode"), REQUESTS)
 def test_generated_requests_get_the_answers_of_the_description(
-    schema: Any, operation: Operation, mode: GenerationMode
+    schema: Any, operation: HttpOperation, mode: GenerationMode
 ) -> None:
     cases = schema[operation.path][operation.method].as_strategy(generation_mode=mode)
 

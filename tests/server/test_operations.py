@@ -4,7 +4,7 @@ import httpx2
 import pytest
 
 import penstock
-from penstock.server.metrics import ROWS_COUNTED_MAX
+from penstock.server.telemetry import ROWS_COUNTED_MAX
 from penstock.testing.postgres import PostgresCluster
 from tests.served import Served, client_of, create, live_hub, problem_of, until
 from tests.server.outbox_rows import insert

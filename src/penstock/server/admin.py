@@ -1,9 +1,8 @@
-"""The routes of settings, as Nakadi has them: who administers the hub, who is blocked, which features are on.
+"""The routes of administration in Nakadi's shape: settings, storages, timelines.
 
-The routes of storages and timelines: there is one storage, the hub's own database, and one timeline a feed.
-
-Nakadi moves event types from one Kafka cluster to another by them. Clients that ask are told of the one; who wants
-another is refused.
+Settings are the administrators, the blocked applications and event types, and the features that are on. By storages and
+timelines Nakadi moves event types from one Kafka cluster to another. Here there is one storage, the hub's database, and
+one timeline a feed: clients can look at them, and are refused another one.
 """
 
 from typing import Any, Final
@@ -17,7 +16,7 @@ from penstock.core.registry.event_type import ADMINISTRATORS, StoredFeed
 from penstock.errors import BadParameter, StorageRefused
 from penstock.hub.admin.settings import FEATURES, LISTS
 from penstock.hub.background import rfc3339
-from penstock.server.http.requests import parsed, read_body
+from penstock.server.http.requests import parse_json, read_body
 from penstock.server.http.responses import json_response, warn
 from penstock.server.state import State, event_type_of, state_of
 from penstock.wire.query import printable
@@ -26,7 +25,7 @@ SETTING_BYTES_MAX: Final = 256 * 1024
 
 
 async def show_administrators(request: Request) -> Response:
-    """GET /settings/admins: show who administers the hub, who may look, and who may change any event type."""
+    """GET /settings/admins: show the lists of administrators, and of readers and writers of all event types."""
     state = state_of(request)
     named = state.hub.admin.settings.current().administration
     return json_response({name: named[name] for name in LISTS})
@@ -36,7 +35,7 @@ async def replace_administrators(request: Request) -> Response:
     """POST /settings/admins: replace all three lists."""
     state = state_of(request)
     body = await read_body(request, state, SETTING_BYTES_MAX)
-    await state.run(lambda: state.hub.admin.settings.replace_administrators(parsed(body)))
+    await state.run(lambda: state.hub.admin.settings.replace_administrators(parse_json(body)))
     return warn(Response(status_code=200), [ADMINISTRATORS])
 
 
@@ -82,7 +81,7 @@ async def switch_feature(request: Request) -> Response:
     body = await read_body(request, state, SETTING_BYTES_MAX)
 
     def switch() -> None:
-        feature, on = _switch(parsed(body))
+        feature, on = _switch(parse_json(body))
         state.hub.admin.settings.switch(feature, on=on)
 
     await state.run(switch)

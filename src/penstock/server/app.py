@@ -1,4 +1,4 @@
-"""The hub as an ASGI application: the routing table, and how it starts and stops."""
+"""The hub as an ASGI application: dispatches requests by the routing table, starts and stops the hub."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -15,19 +15,18 @@ from starlette.types import Receive, Scope, Send
 from penstock.core.registry.definition import Limits, is_name, limits_of
 from penstock.errors import HubUnavailable, OutcomeUnknown, PenstockError
 from penstock.hub.hub import Hub
-from penstock.server.access import QUIET, Access, access_of
 from penstock.server.auth import authorize, resource_of
 from penstock.server.http.encoding import choose_form
-from penstock.server.http.links import TrustedProxies
 from penstock.server.http.problems import on_defect, on_http_error, on_penstock_error, problem_response
-from penstock.server.http.requests import arrived, read_body
-from penstock.server.openapi.operation import Handler, Operation
+from penstock.server.http.requests import TrustedProxies, check_arrival, read_body
+from penstock.server.openapi.operation import Handler, HttpOperation
 from penstock.server.routes import ROUTES
 from penstock.server.state import State, state_of
+from penstock.server.telemetry import QUIET, AccessLine, access_of
 
 
 class HubApp:
-    """The hub over HTTP: serve it by itself, or mount it in your own application.
+    """The hub over HTTP, to serve by itself or to mount in your own application.
 
         hub = HubApp("sqlite:///shop.db")
         app = FastAPI(lifespan=hub.lifespan)
@@ -83,21 +82,21 @@ class HubApp:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        scope, flow_id, refusal, closes = arrived(self._proxies.as_forwarded(scope))
-        access = Access(scope, send, flow_id, closes=closes)
+        scope, flow_id, refusal, closes = check_arrival(self._proxies.as_forwarded(scope))
+        access = AccessLine(scope, send, flow_id, closes=closes)
         try:
             if refusal is None:
                 await self._app(scope, receive, access.send)
             else:
                 await self._refuse(refusal, access)(scope, receive, access.send)
-        except asyncio.CancelledError:  # How a server that stops ends what takes too long.
+        except asyncio.CancelledError:  # A server that stops cancels requests that take too long.
             if access.status or not self._state.stopping:
                 raise
-            await self._refuse(_unfinished(scope["method"], access), access)(scope, receive, access.send)
+            await self._refuse(_unfinished_error(scope["method"], access), access)(scope, receive, access.send)
         finally:
             access.write()
 
-    def _refuse(self, error: PenstockError, access: Access) -> Response:
+    def _refuse(self, error: PenstockError, access: AccessLine) -> Response:
         access.refuse(error)
         return problem_response(error, strict=self._app.state.nakadi_strict)
 
@@ -112,11 +111,11 @@ class HubApp:
 
     @property
     def hub(self) -> Hub:
-        """The hub, once it has started."""
+        """The hub. It must have started."""
         return self._state.hub
 
     def drain(self) -> None:
-        """End all waits: each answers with what it has."""
+        """End all waits; each is answered with the events that it has."""
         self._state.drain()
 
     def give_up(self, timeout: float) -> None:
@@ -128,14 +127,14 @@ class HubApp:
         self._state.give_up(timeout)
 
 
-def _endpoint(operation: Operation) -> Handler:
-    """Return the handler of *operation*, behind what is checked before it is called.
+def _endpoint(operation: HttpOperation) -> Handler:
+    """Return the handler of *operation*, behind the checks that come before it.
 
     1. The client accepts the answer, if it has one form and changes nothing. Operations with several forms choose
        themselves. Those that change something are carried out whatever the client accepts, and those for the machines
        that look after the hub are answered.
     2. The sender has the permission that the operation needs.
-    3. A body that the operation ignores is as long as its head says: else the request may be another one.
+    3. A body that the operation ignores is as long as its head says. Otherwise the request may be another one.
     """
     only_form = _only_form(operation)
     ignores_body = operation.method != "GET" and operation.body is None
@@ -166,13 +165,13 @@ def _endpoint(operation: Operation) -> Handler:
     return choose
 
 
-def _only_form(operation: Operation) -> str | None:
-    """Return the media type that a client has to accept; None if that is not to be checked here."""
+def _only_form(operation: HttpOperation) -> str | None:
+    """Return the media type that a client has to accept; None if the handler chooses, or nothing is checked."""
     forms = list(operation.answer.content)
     return forms[0] if operation.method == "GET" and len(forms) == 1 and operation.path not in QUIET else None
 
 
-def _unfinished(method: str, access: Access) -> PenstockError:
+def _unfinished_error(method: str, access: AccessLine) -> PenstockError:
     unread = access.event == "publish" and access.received is None
     if method in ("GET", "HEAD") or unread:
         return HubUnavailable.of("hub-stopped", retry_after=1)

@@ -16,7 +16,7 @@ from penstock.server.state import state_of
 
 
 class Resource(NamedTuple):
-    """What a request is about."""
+    """The thing that a request reads or changes."""
 
     kind: Literal["hub", "event_type", "subscription", "group"]
     name: str = ""
@@ -46,7 +46,7 @@ def identify(_: Request) -> Caller:
 
 
 def authorize(request: Request, permission: Permission, resource: Resource) -> None:
-    """Return if the sender of *request* has *permission* for *resource*.
+    """Check that the sender of *request* has *permission* for *resource*.
 
     It costs no query, and may be called on the event loop as well as in a worker thread. The answer can change while a
     request lasts: the hub's watch then wakes all who wait.

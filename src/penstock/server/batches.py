@@ -1,4 +1,4 @@
-"""The routes of staged publishing: uploads, and batches made of them."""
+"""The routes of batches: uploads and their chunks, staged batches, direct batches."""
 
 import json
 from typing import Final
@@ -12,10 +12,10 @@ from penstock.hub.background import rfc3339
 from penstock.hub.batches.batches import UploadManifest, digest_of
 from penstock.hub.log.publish import NewEvents
 from penstock.hub.log.request import BatchName
-from penstock.server.access import access_of
 from penstock.server.http.requests import media_type_of, read_body
 from penstock.server.http.responses import json_response
 from penstock.server.state import event_type_of, state_of
+from penstock.server.telemetry import access_of
 from penstock.storage.batches import LedgerBatch
 from penstock.wire import batches as wire
 from penstock.wire.log.zeroeventhub import NDJSON, parse_lines
@@ -28,19 +28,19 @@ LIST_MAX: Final = 100
 
 
 async def open_upload(request: Request) -> Response:
-    """POST /event-types/{event_type}/uploads: begin an upload for a batch; tell of the batch where it was begun."""
+    """POST /event-types/{event_type}/uploads: begin an upload for a batch, or show the batch if it has begun."""
     state, event_type = state_of(request), event_type_of(request)
     body = await read_body(request, state, OPEN_BYTES_MAX)
 
-    def opened() -> Response:
+    def begin() -> Response:
         wanted = wire.parse_open(body)
         name = BatchName(event_type, wanted.producer_group, wanted.batch)
         found = state.hub.batches.open(name, wanted.query)
         if isinstance(found, str):
             return json_response(wire.OpenedUpload(found, UPLOAD_SECONDS), 201)
-        return json_response(_shown(name.group, found))
+        return json_response(_batch_object(name.group, found))
 
-    return await state.run(opened)
+    return await state.run(begin)
 
 
 async def put_chunk(request: Request) -> Response:
@@ -55,7 +55,7 @@ async def put_chunk(request: Request) -> Response:
     body = await read_body(request, state)
     access.received = len(body)
 
-    def added() -> Response:
+    def add() -> Response:
         events, lines = parse_lines(body)
         if not events:
             raise MalformedBatch("the body has no events", reason="it has no events")
@@ -67,10 +67,10 @@ async def put_chunk(request: Request) -> Response:
             kept, rejected = state.hub.batches.add(event_type, upload, number, handed, digest, rejects=rejects)
         except MalformedEvent as error:
             raise InvalidEvent(**error.fields) from None
-        told = [wire.RejectedLine(each.line, each.reason) for each in rejected]
-        return json_response(wire.AcceptedChunk(number, kept.events, digest.hex(), told))
+        refusals = [wire.RejectedLine(each.line, each.reason) for each in rejected]
+        return json_response(wire.AcceptedChunk(number, kept.events, digest.hex(), refusals))
 
-    return await state.run(added)
+    return await state.run(add)
 
 
 async def drop_upload(request: Request) -> Response:
@@ -84,10 +84,10 @@ async def publish_uploads(request: Request) -> Response:
     """PUT /event-types/{event_type}/producers/{group}/batches/{batch}: publish a batch, each event of it once."""
     access = access_of(request)
     state, name = state_of(request), event_type_of(request)
-    batch = _name(request, name)
+    batch = _batch_name(request, name)
     body = await read_body(request, state, PUBLISH_BYTES_MAX)
 
-    def published() -> Response:
+    def publish() -> Response:
         wanted = wire.parse_publish(body)
         parts = [
             UploadManifest(each.upload, each.chunks, each.events, bytes.fromhex(each.digest)) for each in wanted.uploads
@@ -95,39 +95,41 @@ async def publish_uploads(request: Request) -> Response:
         done = state.hub.batches.publish(batch, wanted.query, parts)
         access.events = done.appended
         state.metrics.published.add(name, done.appended)
-        return json_response(_shown(batch.group, done.batch))
+        return json_response(_batch_object(batch.group, done.batch))
 
-    return await state.run(published)
+    return await state.run(publish)
 
 
 async def begin_batch(request: Request) -> Response:
     """PUT /event-types/{event_type}/producers/{group}/batches/{batch}/manifest: begin a batch that tasks publish."""
     state, event_type = state_of(request), event_type_of(request)
-    batch = _name(request, event_type)
+    batch = _batch_name(request, event_type)
     body = await read_body(request, state, OPEN_BYTES_MAX)
     return await state.run(
-        lambda: json_response(_shown(batch.group, state.hub.batches.direct.begin(batch, wire.parse_begin(body).query)))
+        lambda: json_response(
+            _batch_object(batch.group, state.hub.batches.direct.begin(batch, wire.parse_begin(body).query))
+        )
     )
 
 
 async def complete_batch(request: Request) -> Response:
     """PUT /event-types/{event_type}/producers/{group}/batches/{batch}/counts: complete a batch that tasks published."""
     state, event_type = state_of(request), event_type_of(request)
-    batch = _name(request, event_type)
+    batch = _batch_name(request, event_type)
     body = await read_body(request, state, PUBLISH_BYTES_MAX)
 
-    def completed() -> Response:
+    def complete() -> Response:
         query, counts = wire.parse_complete(body)
-        return json_response(_shown(batch.group, state.hub.batches.direct.complete(batch, query, counts)))
+        return json_response(_batch_object(batch.group, state.hub.batches.direct.complete(batch, query, counts)))
 
-    return await state.run(completed)
+    return await state.run(complete)
 
 
 async def show_batch(request: Request) -> Response:
     """GET /event-types/{event_type}/producers/{group}/batches/{batch}: show how far a batch is published."""
     state, event_type = state_of(request), event_type_of(request)
-    name = _name(request, event_type)
-    return await state.run(lambda: json_response(_shown(name.group, state.hub.batches.batch(name))))
+    name = _batch_name(request, event_type)
+    return await state.run(lambda: json_response(_batch_object(name.group, state.hub.batches.batch(name))))
 
 
 async def list_batches(request: Request) -> Response:
@@ -136,11 +138,11 @@ async def list_batches(request: Request) -> Response:
     group = check_group(request.path_params["group"])
     limit = Query(request.scope["query_string"]).integer("limit", 20, low=1, high=LIST_MAX)
 
-    def listed() -> Response:
+    def list_newest() -> Response:
         found = state.hub.batches.batches(event_type, group, limit)
-        return json_response(wire.BatchList([_shown(group, each) for each in found]))
+        return json_response(wire.BatchList([_batch_object(group, each) for each in found]))
 
-    return await state.run(listed)
+    return await state.run(list_newest)
 
 
 async def forget_batches(request: Request) -> Response:
@@ -149,18 +151,18 @@ async def forget_batches(request: Request) -> Response:
     group = check_group(request.path_params["group"])
     unfinished = Query(request.scope["query_string"]).flag("unfinished")
 
-    def forgotten() -> Response:
+    def forget() -> Response:
         return json_response(wire.ForgottenBatches(state.hub.batches.forget(event_type, group, unfinished=unfinished)))
 
-    return await state.run(forgotten)
+    return await state.run(forget)
 
 
-def _name(request: Request, event_type: str) -> BatchName:
+def _batch_name(request: Request, event_type: str) -> BatchName:
     group = check_group(request.path_params["group"])
     return BatchName(event_type, group, parse_number(request.path_params["batch"], "batch"))
 
 
-def _shown(group: str, batch: LedgerBatch) -> wire.BatchStatus:
+def _batch_object(group: str, batch: LedgerBatch) -> wire.BatchStatus:
     return wire.BatchStatus(
         producer_group=group,
         batch=batch.number,

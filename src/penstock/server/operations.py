@@ -1,4 +1,4 @@
-"""The routes of operations: health, version, metrics, the description of them all."""
+"""The routes for operators: health, version, metrics, and the description of all routes."""
 
 import html
 from typing import Final
@@ -8,15 +8,14 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from penstock import __version__
 from penstock.server.http.encoding import choose_form
-from penstock.server.http.links import link, server_url
-from penstock.server.http.responses import json_response
-from penstock.server.metrics import MEDIA_TYPE
+from penstock.server.http.responses import json_response, link, server_url
 from penstock.server.openapi import describe
 from penstock.server.state import state_of
+from penstock.server.telemetry import METRICS_MEDIA_TYPE
 
 
 async def index(request: Request) -> Response:
-    """GET /: tell what answers here, and where to go on."""
+    """GET /: show the name, the version, and links to start from."""
     signposts = {name: link(request, path) for name, path in _SIGNPOSTS.items()}
     return json_response({"name": "penstock", "version": __version__} | signposts)
 
@@ -45,13 +44,13 @@ async def version(_: Request) -> Response:
 
 
 async def metrics(request: Request) -> Response:
-    """GET /metrics: give Prometheus its numbers; in JSON to one who prefers that."""
+    """GET /metrics: show metrics for Prometheus, or in JSON to a client that prefers it."""
     state = state_of(request)
     form, backlog = choose_form(request, "text/plain", "application/json"), await state.backlog()
     if form == "application/json":
         answer = json_response(state.metrics.members(backlog))
     else:
-        answer = Response(state.metrics.text(backlog), media_type=MEDIA_TYPE)
+        answer = Response(state.metrics.text(backlog), media_type=METRICS_MEDIA_TYPE)
     answer.headers["Vary"] = "Accept"
     return answer
 

@@ -1,6 +1,6 @@
-"""The routes of idempotent producers: who publishes with which epoch, and how far each has come.
+"""The routes of idempotent producers: their epochs and sequence numbers, and publishing to a partition.
 
-The way in by partition: plain, or idempotent where it is said who publishes, and with which numbers.
+A publish to a partition is idempotent if its headers or its envelope name the producer and the sequence numbers.
 """
 
 import asyncio
@@ -21,13 +21,11 @@ from penstock.hub.hub import Hub
 from penstock.hub.log.publish import PublishOptions
 from penstock.hub.log.request import ProducerName, ProducerResult, PublishResult
 from penstock.hub.producers.producers import ProducerStatus, new_group
-from penstock.server.access import access_of
-from penstock.server.http.links import page_links
 from penstock.server.http.requests import media_type_of, read_body, refuse_foreign_body
-from penstock.server.http.responses import json_response
-from penstock.server.log.feeds import FLOW_ID, cursors_after
-from penstock.server.log.publish import INLINE_BYTES, submitted
+from penstock.server.http.responses import json_response, page_links
+from penstock.server.log.publish import FLOW_ID, INLINE_BYTES, cursors_after, submit_events
 from penstock.server.state import State, event_type_of, state_of
+from penstock.server.telemetry import access_of
 from penstock.wire import producers as wire
 from penstock.wire.log.nakadi import parse_batch
 from penstock.wire.log.zeroeventhub import NDJSON, parse_lines, publish_response
@@ -39,13 +37,13 @@ _PARTITION: Final = re.compile("0|[1-9][0-9]{0,8}")
 
 
 async def show_producer(request: Request) -> Response:
-    """GET /event-types/{event_type}/partitions/{partition}/producers/{group}: show how far a producer has come."""
+    """GET /event-types/{event_type}/partitions/{partition}/producers/{group}: show the state of a producer."""
     state, who = await _producer_of(request)
 
-    def found() -> Response:
-        return _standing(state.hub, who.partition, state.hub.producers.find(who))
+    def find() -> Response:
+        return _answer_status(state.hub, who.partition, state.hub.producers.find(who))
 
-    return await state.run(found)
+    return await state.run(find)
 
 
 async def list_producers(request: Request) -> Response:
@@ -56,14 +54,14 @@ async def list_producers(request: Request) -> Response:
     limit = query.integer("limit", 100, low=1, high=wire.PRODUCERS_MAX)
     after = wire.parse_after(query.text("after"))
 
-    def listed() -> Response:
+    def list_page() -> Response:
         found = state.hub.producers.list(name, partition, after=after, limit=limit + 1)
-        items = [_shown(state.hub, partition, each) for each in found[:limit]]
+        items = [_status_object(state.hub, partition, each) for each in found[:limit]]
         path = f"/event-types/{name}/partitions/{partition}/producers"
         pages = {"next": [("after", items[-1].producer_group), ("limit", limit)]} if found[limit:] else {}
         return json_response({"items": items, "_links": page_links(request, path, pages)})
 
-    return await state.run(listed)
+    return await state.run(list_page)
 
 
 async def claim_producer(request: Request) -> Response:
@@ -71,10 +69,10 @@ async def claim_producer(request: Request) -> Response:
     state, who = await _producer_of(request)
     body = await read_body(request, state, CLAIM_BYTES_MAX)
 
-    def claimed() -> Response:
-        return _standing(state.hub, who.partition, state.hub.producers.claim(who, wire.parse_claim(body)))
+    def claim() -> Response:
+        return _answer_status(state.hub, who.partition, state.hub.producers.claim(who, wire.parse_claim(body)))
 
-    return await state.run(claimed)
+    return await state.run(claim)
 
 
 async def allocate_producer(request: Request) -> Response:
@@ -83,12 +81,12 @@ async def allocate_producer(request: Request) -> Response:
     partition = await partition_of(request, state, name)
     body = await read_body(request, state, CLAIM_BYTES_MAX)
 
-    def claimed() -> Response:
+    def claim() -> Response:
         claim = wire.parse_claim(body)
         who = ProducerName(name, partition, new_group(claim.claim_id))
-        return _standing(state.hub, partition, state.hub.producers.claim(who, claim), 201)
+        return _answer_status(state.hub, partition, state.hub.producers.claim(who, claim), 201)
 
-    return await state.run(claimed)
+    return await state.run(claim)
 
 
 async def forget_producer(request: Request) -> Response:
@@ -107,11 +105,11 @@ async def find_sequence(request: Request) -> Response:
     epoch = query.text("epoch")
     number = None if epoch is None else wire.parse_number(epoch, "epoch")
 
-    def found() -> Response:
+    def find() -> Response:
         known, committed = state.hub.producers.committed(who, first, count, number)
-        return json_response(wire.OutcomeRecord(known, committed.whole, offsets_shown(committed.ranges)))
+        return json_response(wire.OutcomeRecord(known, committed.whole, offset_objects(committed.ranges)))
 
-    return await state.run(found)
+    return await state.run(find)
 
 
 async def _producer_of(request: Request) -> tuple[State, ProducerName]:
@@ -121,7 +119,7 @@ async def _producer_of(request: Request) -> tuple[State, ProducerName]:
 
 
 async def partition_of(request: Request, state: State, name: str) -> int:
-    """Return the partition that the path names; whether there is such a one is found out where it is used."""
+    """Return the partition that the path names. The hub finds out whether it exists."""
     text: str = request.path_params["partition"]
     if _PARTITION.fullmatch(text):
         return int(text)
@@ -129,20 +127,20 @@ async def partition_of(request: Request, state: State, name: str) -> int:
     raise PartitionNotFound(event_type=name, partition=printable(text), partition_count=feed.partition_count)
 
 
-def offsets_shown(ranges: Sequence[OffsetRange]) -> list[wire.OffsetSpan]:
-    """Return *ranges* as they are shown."""
+def offset_objects(ranges: Sequence[OffsetRange]) -> list[wire.OffsetSpan]:
+    """Return *ranges* in the wire's shape."""
     return [wire.OffsetSpan(*each) for each in ranges]
 
 
-def _standing(hub: Hub, partition: int, standing: ProducerStatus, status: int = 200) -> Response:
-    found = _shown(hub, partition, standing)
+def _answer_status(hub: Hub, partition: int, standing: ProducerStatus, status: int = 200) -> Response:
+    found = _status_object(hub, partition, standing)
     answer = json_response(found, status)
     answer.headers["ETag"] = f'"{found.epoch}:{"" if found.next_sequence is None else found.next_sequence}"'
     answer.headers["Cache-Control"] = "no-store"
     return answer
 
 
-def _shown(hub: Hub, partition: int, standing: ProducerStatus) -> wire.ProducerProperties:
+def _status_object(hub: Hub, partition: int, standing: ProducerStatus) -> wire.ProducerProperties:
     producer, state, modulus = standing.producer, standing.producer.state, hub.producers.modulus
     window = standing.window
     return wire.ProducerProperties(
@@ -178,12 +176,12 @@ async def publish_to_partition(request: Request) -> Response:
     is_small = len(body) <= INLINE_BYTES and state.hub.registry.is_light(name, len(body))
 
     def submit(*, looks: bool = True) -> "Future[PublishResult | None]":
-        batch = _read(body, media_type, by)
+        batch = _parse_body(body, media_type, by)
         how = PublishOptions(flow_id=flow_id, strict=batch.lines is None, partition=partition)
         return _submit(state.hub, name, batch, how, looks=looks)
 
     try:
-        found = await asyncio.wrap_future(await submitted(state, submit, is_small=is_small))
+        found = await asyncio.wrap_future(await submit_events(state, submit, is_small=is_small))
     except MalformedEvent as error:
         raise InvalidEvent(**error.fields) from None
     assert found is not None
@@ -191,7 +189,7 @@ async def publish_to_partition(request: Request) -> Response:
     state.metrics.published.add(name, found.events)
     if found.produced is None:
         return json_response(publish_response(found.events, cursors_after(found)))
-    return _answer(found.produced)
+    return _answer_published(found.produced)
 
 
 class _Batch(NamedTuple):
@@ -200,8 +198,8 @@ class _Batch(NamedTuple):
     lines: Sequence[int] | None
 
 
-def _read(body: bytes, media_type: str, by: wire.ProducerHeaders | None) -> _Batch:
-    """Return the events of a body: lines, an array, or an array in an envelope that says who publishes it."""
+def _parse_body(body: bytes, media_type: str, by: wire.ProducerHeaders | None) -> _Batch:
+    """Return the events of a body: lines, an array, or an envelope with a producer and an array."""
     lines: Sequence[int] | None = None
     events: Sequence[NewEvent]
     if media_type == wire.ENVELOPE:
@@ -229,8 +227,8 @@ def _submit(hub: Hub, name: str, batch: _Batch, how: PublishOptions, *, looks: b
     )
 
 
-def _answer(produced: ProducerResult) -> Response:
-    ranges = offsets_shown(produced.ranges)
+def _answer_published(produced: ProducerResult) -> Response:
+    ranges = offset_objects(produced.ranges)
     numbers = wire.SequenceRange(produced.first, produced.last, produced.next)
     one = ranges[0] if len(ranges) == 1 else None
     answer = json_response(wire.PublishedBatch(produced.outcome, produced.epoch, numbers, one, [] if one else ranges))

@@ -18,30 +18,29 @@ from penstock.hub.background import rfc3339
 from penstock.hub.hub import Hub
 from penstock.hub.registry import Comparison
 from penstock.schema.guidelines import check
-from penstock.server.http.links import page_links
-from penstock.server.http.requests import parsed, read_body
-from penstock.server.http.responses import json_response, warn, warn_of_no_effect
+from penstock.server.http.requests import parse_json, read_body
+from penstock.server.http.responses import json_response, page_links, warn, warn_of_no_effect
 from penstock.server.state import event_type_of, state_of
 from penstock.wire.log.nakadi import SCHEMAS_MAX, event_type_object, schema_pages
 from penstock.wire.query import WHOLE_NUMBER_MAX, Query, printable
 
 DEFINITION_BYTES_MAX: Final = 4 << 20
-"""A schema of 1 MiB, written as a text within a text, can take several times as much."""
+"""A schema of 1 MiB takes several times as much when it is written as a text within JSON."""
 WARNINGS_MAX: Final = 10
-"""So many guidelines an answer warns of."""
+"""An answer warns of at most so many guidelines."""
 
 
 async def list_event_types(request: Request) -> Response:
     """GET /event-types: list event types, sorted by name."""
     state = state_of(request)
     query = Query(request.scope["query_string"])
-    writer, owner = _attribute(query, "writer"), query.text("owning_application")
+    writer, owner = _parse_attribute(query, "writer"), query.text("owning_application")
 
-    def listed() -> Response:
+    def list_page() -> Response:
         feeds = state.hub.registry.list()
-        return json_response([_show_event_type(feed) for feed in feeds if _is_asked_for(feed, writer, owner)])
+        return json_response([_event_type_object(feed) for feed in feeds if _matches(feed, writer, owner)])
 
-    return await state.run(listed)  # With thousands of them, nothing for an event loop.
+    return await state.run(list_page)  # Thousands of event types would block the event loop.
 
 
 async def create_event_type(request: Request) -> Response:
@@ -50,9 +49,9 @@ async def create_event_type(request: Request) -> Response:
     body = await read_body(request, state, DEFINITION_BYTES_MAX)
 
     def create() -> Response:
-        definition = parsed(body)
+        definition = parse_json(body)
         state.hub.registry.create(definition)
-        return _changed(state.hub, definition["name"], 201, definition)
+        return _answer_change(state.hub, definition["name"], 201, definition)
 
     return await state.run(create)
 
@@ -60,7 +59,7 @@ async def create_event_type(request: Request) -> Response:
 async def show_event_type(request: Request) -> Response:
     """GET /event-types/{event_type}: show an event type."""
     state, name = state_of(request), event_type_of(request)
-    return await state.run(lambda: json_response(_show_event_type(state.hub.registry.load(name))))
+    return await state.run(lambda: json_response(_event_type_object(state.hub.registry.load(name))))
 
 
 async def replace_event_type(request: Request) -> Response:
@@ -70,9 +69,9 @@ async def replace_event_type(request: Request) -> Response:
     body = await read_body(request, state, DEFINITION_BYTES_MAX)
 
     def replace() -> Response:
-        definition = parsed(body)
+        definition = parse_json(body)
         state.hub.registry.replace(name, definition, allow_reordering=allow_reordering)
-        return _changed(state.hub, name, 200, definition)
+        return _answer_change(state.hub, name, 200, definition)
 
     return await state.run(replace)
 
@@ -90,7 +89,7 @@ async def grow_event_type(request: Request) -> Response:
     body = await read_body(request, state, DEFINITION_BYTES_MAX)
 
     def grow() -> None:
-        given = parsed(body)
+        given = parse_json(body)
         state.hub.registry.grow(name, given.get("partition_count") if isinstance(given, dict) else None)
 
     await state.run(grow)
@@ -98,11 +97,11 @@ async def grow_event_type(request: Request) -> Response:
 
 
 async def check_definition(request: Request) -> Response:
-    """POST /event-types/{event_type}/definition-check: tell whether an event type could be so, and do nothing."""
+    """POST /event-types/{event_type}/definition-check: check a definition without applying it."""
     state, name = state_of(request), event_type_of(request)
     allow_reordering = _allows_reordering(request)
     body = await read_body(request, state, DEFINITION_BYTES_MAX)
-    await state.run(lambda: state.hub.registry.check(name, parsed(body), allow_reordering=allow_reordering))
+    await state.run(lambda: state.hub.registry.check(name, parse_json(body), allow_reordering=allow_reordering))
     return Response(status_code=204)
 
 
@@ -110,19 +109,19 @@ def _allows_reordering(request: Request) -> bool:
     return Query(request.scope["query_string"]).flag("allow_reordering")
 
 
-def _changed(hub: Hub, name: str, status: int, given: Mapping[str, Any]) -> Response:
-    """Return an answer, empty unless a feature says otherwise.
+def _answer_change(hub: Hub, name: str, status: int, given: Mapping[str, Any]) -> Response:
+    """Return an empty answer, or one with the event type if a feature is on.
 
     It warns of what has no effect of the definition *given*, and of guidelines that the event type does not keep.
     """
     feed = hub.registry.load(name)
     shows = hub.admin.settings.is_on("return_body_on_create_update_event_type")
-    answer = json_response(_show_event_type(feed), status) if shows else Response(status_code=status)
+    answer = json_response(_event_type_object(feed), status) if shows else Response(status_code=status)
     found = [each for each in check(feed.event_type.whole) if each.waived is None and each.rule.level != "MAY"]
     return warn(warn_of_no_effect(answer, name, given), (each.line() for each in found[:WARNINGS_MAX]))
 
 
-def _attribute(query: Query, name: str) -> tuple[str, str] | None:
+def _parse_attribute(query: Query, name: str) -> tuple[str, str] | None:
     text = query.text(name)
     if text is None:
         return None
@@ -132,7 +131,7 @@ def _attribute(query: Query, name: str) -> tuple[str, str] | None:
     return kind, value
 
 
-def _is_asked_for(feed: StoredFeed, writer: tuple[str, str] | None, owner: str | None) -> bool:
+def _matches(feed: StoredFeed, writer: tuple[str, str] | None, owner: str | None) -> bool:
     definition = feed.event_type.definition
     if owner is not None and definition["owning_application"] != owner:
         return False
@@ -140,7 +139,7 @@ def _is_asked_for(feed: StoredFeed, writer: tuple[str, str] | None, owner: str |
     return writer is None or any((each["data_type"], each["value"]) == writer for each in writers)
 
 
-def _show_event_type(feed: StoredFeed) -> dict[str, Any]:
+def _event_type_object(feed: StoredFeed) -> dict[str, Any]:
     return event_type_object(
         feed.event_type.definition,
         partition_count=feed.partition_count,
@@ -151,7 +150,7 @@ def _show_event_type(feed: StoredFeed) -> dict[str, Any]:
 
 LIMIT: Final = 20
 PAGE_BYTES: Final = 8 << 20
-"""A page ends with the version by which it has so many: one may have 1 MiB, and there may be a thousand."""
+"""A page ends once it has so many bytes: a version may have 1 MiB, and there may be a thousand."""
 
 
 async def list_schemas(request: Request) -> Response:
@@ -161,29 +160,29 @@ async def list_schemas(request: Request) -> Response:
     limit = query.integer("limit", LIMIT, low=1, high=SCHEMAS_MAX)
     offset = query.integer("offset", 0, low=0, high=WHOLE_NUMBER_MAX)
 
-    def listed() -> Response:
-        items, more = _page(state.hub, name, limit, offset)
+    def list_page() -> Response:
+        items, more = _find_schemas(state.hub, name, limit, offset)
         path = f"/event-types/{name}/schemas"
         links = page_links(request, path, schema_pages(len(items), limit=limit, offset=offset, more=more))
         return json_response({"items": items, "_links": links})
 
-    return await state.run(listed)
+    return await state.run(list_page)
 
 
 async def add_schema(request: Request) -> Response:
-    """POST /event-types/{event_type}/schemas: give an event type another schema, or look for the version that is so."""
+    """POST /event-types/{event_type}/schemas: add a schema to an event type, or find the version that equals it."""
     state, name = state_of(request), event_type_of(request)
     fetch = Query(request.scope["query_string"]).flag("fetch")
     body = await read_body(request, state, DEFINITION_BYTES_MAX)
 
-    def done() -> Response:
-        given = parsed(body)
+    def add() -> Response:
+        given = parse_json(body)
         if fetch:
             return json_response(state.hub.registry.schema_like(name, given))
         state.hub.registry.add_schema(name, given)
         return Response(status_code=200)
 
-    return await state.run(done)
+    return await state.run(add)
 
 
 async def show_schema(request: Request) -> Response:
@@ -194,19 +193,19 @@ async def show_schema(request: Request) -> Response:
 
 
 async def compare_schema(request: Request) -> Response:
-    """POST /event-types/{event_type}/schemas/{version}/compatibility-check: tell what another schema would mean."""
+    """POST /event-types/{event_type}/schemas/{version}/compatibility-check: compare another schema with a version."""
     state, name = state_of(request), event_type_of(request)
     version = printable(request.path_params["version"])
     body = await read_body(request, state, DEFINITION_BYTES_MAX)
 
-    def compared() -> Response:
-        return json_response(_show_comparison(state.hub.registry.compare(name, version, parsed(body))))
+    def compare() -> Response:
+        return json_response(_comparison_object(state.hub.registry.compare(name, version, parse_json(body))))
 
-    return await state.run(compared)
+    return await state.run(compare)
 
 
-def _page(hub: Hub, name: str, limit: int, offset: int) -> tuple[list[msgspec.Raw], bool]:
-    """Return *limit* versions without the newest *offset*, fewer where they are large; and whether more follow.
+def _find_schemas(hub: Hub, name: str, limit: int, offset: int) -> tuple[list[msgspec.Raw], bool]:
+    """Return *limit* versions without the newest *offset*, fewer if they are large; and whether more follow.
 
     They are looked up by some and kept as JSON, so that no more is held than a page, and the rest of a look.
     """
@@ -224,7 +223,7 @@ def _page(hub: Hub, name: str, limit: int, offset: int) -> tuple[list[msgspec.Ra
             return items, False
 
 
-def _show_comparison(found: Comparison) -> dict[str, Any]:
+def _comparison_object(found: Comparison) -> dict[str, Any]:
     answer = {
         "compatible": found.refused is None,
         "compatibility_mode": found.compared.compatibility_mode,

@@ -13,14 +13,14 @@ from penstock.server.openapi import log as log_shapes
 from penstock.server.openapi import producers as producer_shapes
 from penstock.server.openapi import shapes
 from penstock.server.openapi import subscriptions as subscription_shapes
-from penstock.server.openapi.operation import Operation
+from penstock.server.openapi.operation import HttpOperation
 from penstock.server.subscriptions import cursors, parked, stream, subscriptions
 
-GET, POST, PUT, PATCH, DELETE = (partial(Operation, method) for method in ("GET", "POST", "PUT", "PATCH", "DELETE"))
+GET, POST, PUT, PATCH, DELETE = (partial(HttpOperation, method) for method in ("GET", "POST", "PUT", "PATCH", "DELETE"))
 
 _DISCOVERY: Final = GET("/feeds/{event_type}", "view", feeds.discover_feed, shapes.DISCOVERY)
 
-_LOG: Final[Sequence[Operation]] = (
+_LOG: Final[Sequence[HttpOperation]] = (
     GET(
         "/feeds/{event_type}",
         "read",
@@ -33,7 +33,7 @@ _LOG: Final[Sequence[Operation]] = (
     POST(
         "/feeds/{event_type}",
         "write",
-        feeds.publish,
+        publish.publish_lines,
         shapes.PUBLISHED,
         log_shapes.PUBLISH,
         shapes.NEW_LINES,
@@ -62,7 +62,7 @@ _PARTITION: Final = "/event-types/{event_type}/partitions/{partition}"
 _PRODUCERS: Final = f"{_PARTITION}/producers"
 _PRODUCER: Final = f"{_PRODUCERS}/{{group}}"
 
-_IDEMPOTENT: Final[Sequence[Operation]] = tuple(
+_IDEMPOTENT: Final[Sequence[HttpOperation]] = tuple(
     each._replace(in_path=producer_shapes.IN_PATH)
     for each in (
         POST(
@@ -93,7 +93,7 @@ _UPLOADS: Final = "/event-types/{event_type}/uploads"
 _BATCHES: Final = "/event-types/{event_type}/producers/{group}/batches"
 _BATCH: Final = f"{_BATCHES}/{{batch}}"
 
-_STAGED: Final[Sequence[Operation]] = tuple(
+_STAGED: Final[Sequence[HttpOperation]] = tuple(
     each._replace(in_path=batch_shapes.IN_PATH)
     for each in (
         POST(_UPLOADS, "write", batches.open_upload, batch_shapes.OPENED, body=batch_shapes.OPEN),
@@ -118,7 +118,7 @@ _STAGED: Final[Sequence[Operation]] = tuple(
 _SUBSCRIPTION: Final = "/subscriptions/{subscription}"
 _PARKED: Final = f"{_SUBSCRIPTION}/parked"
 
-_SUBSCRIPTIONS: Final[Sequence[Operation]] = tuple(
+_SUBSCRIPTIONS: Final[Sequence[HttpOperation]] = tuple(
     each._replace(in_path=subscription_shapes.IN_PATH)
     for each in (
         POST(
@@ -215,7 +215,7 @@ _SUBSCRIPTIONS: Final[Sequence[Operation]] = tuple(
 _EVENT_TYPE: Final = "/event-types/{event_type}"
 _SCHEMA: Final = f"{_EVENT_TYPE}/schemas/{{version}}"
 
-_REGISTRY: Final[Sequence[Operation]] = (
+_REGISTRY: Final[Sequence[HttpOperation]] = (
     GET("/event-types", "view", registry.list_event_types, shapes.EVENT_TYPES, log_shapes.EVENT_TYPES),
     POST("/event-types", "admin", registry.create_event_type, shapes.CREATED, body=shapes.NEW_EVENT_TYPE),
     GET(_EVENT_TYPE, "view", registry.show_event_type, shapes.EVENT_TYPE),
@@ -238,7 +238,7 @@ _REGISTRY: Final[Sequence[Operation]] = (
     POST(f"{_SCHEMA}/compatibility-check", "view", registry.compare_schema, shapes.COMPARISON, body=shapes.COMPARED),
 )
 
-_LOW_LEVEL: Final[Sequence[Operation]] = (
+_LOW_LEVEL: Final[Sequence[HttpOperation]] = (
     GET(
         f"{_EVENT_TYPE}/events",
         "read",
@@ -266,7 +266,7 @@ _LOW_LEVEL: Final[Sequence[Operation]] = (
 
 _GROUP: Final = "/groups/{group}"
 
-_GROUPS: Final[Sequence[Operation]] = (
+_GROUPS: Final[Sequence[HttpOperation]] = (
     GET("/groups", "view", groups.list_groups, group_shapes.GROUPS, group_shapes.OF_LIST),
     *(
         each._replace(in_path=group_shapes.IN_PATH, any_text=True)
@@ -284,7 +284,7 @@ _GROUPS: Final[Sequence[Operation]] = (
     ),
 )
 
-_ADMIN: Final[Sequence[Operation]] = (
+_ADMIN: Final[Sequence[HttpOperation]] = (
     GET("/registry/enrichment-strategies", None, registry.list_enrichment_strategies, admin_shapes.STRATEGIES),
     GET("/registry/partition-strategies", None, registry.list_partition_strategies, admin_shapes.STRATEGIES),
     GET("/settings/admins", "administer", admin.show_administrators, admin_shapes.ADMINISTRATORS),
@@ -317,7 +317,7 @@ _ADMIN: Final[Sequence[Operation]] = (
     POST("/event-types/{event_type}/timelines", "administer", admin.add_timeline, admin_shapes.NO_OTHER),
 )
 
-_OPERATIONS: Final[Sequence[Operation]] = (
+_OPERATIONS: Final[Sequence[HttpOperation]] = (
     GET("/", None, operations.index, shapes.INDEX),
     GET("/health", None, operations.health, shapes.OK),
     GET("/health/live", None, operations.live, shapes.STATUS),
@@ -328,7 +328,7 @@ _OPERATIONS: Final[Sequence[Operation]] = (
     GET("/docs", None, operations.docs, shapes.DOCS),
 )
 
-ROUTES: Final[Sequence[Operation]] = (
+ROUTES: Final[Sequence[HttpOperation]] = (
     *_LOG,
     *_IDEMPOTENT,
     *_STAGED,

@@ -1,35 +1,36 @@
-"""Learns of a shutdown in time to end waits.
+"""The state that handlers share: the hub, its worker threads, its metrics.
 
-A server stops by waiting for its open requests and only then tells the application, so waits would hold it up. The
-signal itself comes earlier: its handler is wrapped, and called after ours.
-
-What the handlers share: the hub, its worker threads, its metrics.
+A server that stops first waits for its open requests and only then tells the application, so readers that wait would
+hold it up. The signal comes earlier: this module wraps the server's handlers of SIGTERM and SIGINT, and ends all waits
+before they run.
 """
 
 import asyncio
 import signal
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import FrameType
 from typing import Any, Final, TypeVar
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from penstock.core.registry.definition import is_name
-from penstock.errors import EventTypeNotFound
+from penstock.errors import EventTypeNotFound, OutcomeUnknown
 from penstock.hub.hub import Hub
-from penstock.server.metrics import Backlog, Metrics, backlog_of
+from penstock.hub.log.log import SETTLE_SECONDS_MAX, not_settled
+from penstock.server.http.streaming import Disconnect, unless_disconnected
+from penstock.server.telemetry import Metrics, OutboxCounts, count_outbox
 from penstock.wire.query import printable
 
 _actions: list[Callable[[], object]] = []
 
 
 def before_shutdown(action: Callable[[], object]) -> Callable[[], None]:
-    """Have *action* called when the process is told to stop; return what takes that back.
+    """Call *action* when the process is told to stop; return a function that takes that back.
 
-    Without effect where nobody handles signals in the main thread.
+    It has no effect if no handler of signals is installed in the main thread.
     """
     _actions.append(action)
     _wrap_handlers()
@@ -48,7 +49,7 @@ def _wrap_handlers() -> None:
 def _wrapping(handler: Callable[[int, FrameType | None], Any]) -> Callable[[int, FrameType | None], Any]:
     def handle(number: int, frame: FrameType | None) -> Any:
         for action in tuple(_actions):
-            # In a thread of its own: a signal may interrupt the very code that holds the lock which draining takes.
+            # In a thread of its own: a signal may interrupt code that holds the lock which draining takes.
             threading.Thread(target=action, name="penstock-drain", daemon=True).start()
         return handler(number, frame)
 
@@ -57,6 +58,8 @@ def _wrapping(handler: Callable[[int, FrameType | None], Any]) -> Callable[[int,
 
 
 WORKERS: Final = 8
+OVERVIEW_SECONDS_MAX: Final = 1.0
+"""An answer about many event types waits no longer for the outbox: one with a backlog must not hide the others."""
 COUNT_SECONDS_MAX: Final = 2.0
 """A scrape waits no longer for the database; Prometheus gives it up after 10."""
 Result = TypeVar("Result")
@@ -73,8 +76,8 @@ class State:
         self._ending: threading.Thread | None = None
         self._forget: Callable[[], None] = lambda: None
         self.flights: dict[object, asyncio.Future[Any]] = {}
-        """What is being read for a stream, by what it needs: others who need the same wait for it."""
-        self._counting: asyncio.Future[Backlog | None] | None = None
+        """Reads under way for streams, by the events that they need: other streams that need the same wait for them."""
+        self._counting: asyncio.Future[OutboxCounts | None] | None = None
         self.metrics = Metrics(lambda: self._hub)
 
     @property
@@ -87,8 +90,57 @@ class State:
         """Run *function* in a worker thread."""
         return asyncio.get_running_loop().run_in_executor(self._workers, function)
 
+    async def read_settled(
+        self, names: Sequence[str], read: Callable[[bool], Result | None], disconnect: Disconnect | None = None
+    ) -> Result:
+        """Run *read* in a worker thread, with the outbox rows of *names* in the log if it needs them.
+
+        *read* is told whether there are such rows, and returns None if it would miss them. It then runs again once they
+        are in the log. No thread waits for that.
+
+        Raises:
+            HubUnavailable, DatabaseUnavailable: the rows could not be moved now.
+            ClientDisconnect: *disconnect* was done before that.
+        """
+
+        def look() -> tuple[Sequence[str], Result | None]:
+            # The outbox comes first: rows that another hub moves before the log is read are in the log then.
+            waiting = self.hub.log.waiting(names) if names else ()
+            return waiting, read(bool(waiting))
+
+        waiting, found = await self.run(look)
+        if found is None:
+            for name in waiting:
+                if disconnect is None:
+                    await self._settle(name)
+                elif not await unless_disconnected(disconnect, self._settle(name)):
+                    raise ClientDisconnect
+            found = await self.run(lambda: read(False))
+            assert found is not None, "nothing is missing now"
+        return found
+
+    async def run_settled(self, names: Sequence[str], function: Callable[[], Result]) -> Result:
+        """Run *function* in a worker thread once the outbox rows of *names* are in the log: see `read_settled`."""
+        return await self.read_settled(names, lambda has_waiting: None if has_waiting else function())
+
+    async def _settle(self, name: str) -> None:
+        try:
+            await asyncio.wait_for(asyncio.wrap_future(self.hub.log.move(name)), SETTLE_SECONDS_MAX)
+        except (TimeoutError, OutcomeUnknown) as error:
+            raise not_settled(name, error) from error
+
+    async def settle_some(self, names: Sequence[str]) -> None:
+        """Move the outbox rows of *names* into the log, as far as that can be done within `OVERVIEW_SECONDS_MAX`."""
+        waiting = await self.run(lambda: self.hub.log.waiting(names)) if names else ()
+        moves = [asyncio.wrap_future(self.hub.log.move(name)) for name in waiting]
+        if moves:
+            done, late = await asyncio.wait(moves, timeout=OVERVIEW_SECONDS_MAX)
+            for each in late:
+                each.cancel()
+            await asyncio.gather(*done, *late, return_exceptions=True)
+
     async def start(self) -> None:
-        """Start the hub; harmless when repeated. It fails as often as the database does, and works once that does.
+        """Start the hub; harmless when repeated. After a failure the next call tries again.
 
         Raises:
             SchemaMissing, DatabaseUnsuitable, DatabaseUnavailable: see `Hub.start`.
@@ -102,16 +154,16 @@ class State:
                 self._forget = before_shutdown(hub.drain)
                 self._hub = hub
 
-    async def backlog(self) -> Backlog | None:
-        """Return what lies in the outbox's tables; None before the hub has started, or where that takes too long.
+    async def backlog(self) -> OutboxCounts | None:
+        """Count the rows of the outbox's tables; return None before the hub has started, or if that takes too long.
 
-        However many ask, and however long the database takes, one worker counts.
+        At most one worker thread counts, however many requests ask.
         """
         if self._hub is None:
             return None
         if self._counting is None or self._counting.done():
             store = self._hub.store
-            self._counting = asyncio.ensure_future(self.run(lambda: backlog_of(store)))
+            self._counting = asyncio.ensure_future(self.run(lambda: count_outbox(store)))
         await asyncio.wait({self._counting}, timeout=COUNT_SECONDS_MAX)
         return self._counting.result() if self._counting.done() else None
 
@@ -122,7 +174,7 @@ class State:
 
     @property
     def stopping(self) -> bool:
-        """Whether the hub is about to stop, or has stopped."""
+        """True once the hub begins to stop."""
         return self._hub is None or self._hub.log.watch.draining
 
     def give_up(self, timeout: float) -> None:
@@ -133,7 +185,7 @@ class State:
             self._ending.start()
 
     async def stop(self) -> None:
-        """End all waits, append what is queued and let go of the database."""
+        """End all waits, append all queued requests, and close the database."""
         hub, self._hub = self._hub, None
         if hub is not None:
             self._forget()
@@ -149,7 +201,7 @@ def event_type_of(request: Request) -> str:
     """Return the name of the event type that the request's path names.
 
     Raises:
-        EventTypeNotFound: no event type can have that name. PostgreSQL could not even be asked for one with NUL.
+        EventTypeNotFound: no event type can have that name. PostgreSQL would even refuse one with a NUL.
     """
     name: str = request.path_params["event_type"]
     if not is_name(name):
@@ -158,11 +210,11 @@ def event_type_of(request: Request) -> str:
 
 
 def subscription_of(request: Request) -> str:
-    """Return the id of the subscription that the request's path names, as it can be looked for."""
+    """Return the id of the subscription that the request's path names, in a form that every database accepts."""
     return printable(request.path_params["subscription"]).replace("\0", "")
 
 
 def state_of(request: Request) -> State:
-    """Return the state of the app that *request* came to. Its hub runs if the route needs a permission."""
+    """Return the state of the app that serves *request*. Its hub has started if the route needs a permission."""
     state: State = request.app.state.penstock
     return state

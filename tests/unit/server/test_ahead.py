@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from penstock.server.http.streaming import PIECES_AHEAD, TURN_PIECES, Ahead, Piece, Result
+from penstock.server.http.streaming import PIECES_AHEAD, TURN_PIECES, Piece, PiecesAhead, Result
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def run_in(workers: ThreadPoolExecutor) -> Callable[[Callable[[], Result]], Awai
     return lambda function: asyncio.get_running_loop().run_in_executor(workers, function)
 
 
-async def rest_of(ahead: Ahead) -> list[Piece]:
+async def rest_of(ahead: PiecesAhead) -> list[Piece]:
     pieces = [await ahead.next()]
     while pieces[-1].more:
         pieces.append(await ahead.next())
@@ -51,7 +51,7 @@ async def rest_of(ahead: Ahead) -> list[Piece]:
 @pytest.mark.parametrize("pause", [None, 0, 0.0005])
 def test_pieces_come_all_and_in_order(workers: ThreadPoolExecutor, count: int, pause: float | None) -> None:
     async def main() -> None:
-        ahead = Ahead(run_in(workers), Makes(count))
+        ahead = PiecesAhead(run_in(workers), Makes(count))
         for number in range(1, count + 1):
             if pause is not None:
                 await asyncio.sleep(pause)
@@ -65,7 +65,7 @@ def test_pieces_are_made_up_to_the_limit_ahead(workers: ThreadPoolExecutor) -> N
     makes = Makes(100)
 
     async def main() -> None:
-        ahead = Ahead(run_in(workers), makes)
+        ahead = PiecesAhead(run_in(workers), makes)
         for taken in range(5):
             while makes.made < taken + PIECES_AHEAD:  # noqa: ASYNC110 - no thread says so
                 await asyncio.sleep(0.001)
@@ -82,8 +82,8 @@ def test_worker_thread_takes_turns_between_answers(workers: ThreadPoolExecutor) 
     first, second = Makes(10 * TURN_PIECES), Makes(1)
 
     async def main() -> None:
-        ahead = Ahead(run_in(workers), first)
-        other = asyncio.ensure_future(Ahead(run_in(workers), second).next())
+        ahead = PiecesAhead(run_in(workers), first)
+        other = asyncio.ensure_future(PiecesAhead(run_in(workers), second).next())
         while not other.done():
             await ahead.next()
         assert first.made <= 3 * TURN_PIECES
@@ -94,7 +94,7 @@ def test_worker_thread_takes_turns_between_answers(workers: ThreadPoolExecutor) 
 
 def test_pieces_before_a_failure_come_before_it(workers: ThreadPoolExecutor) -> None:
     async def main() -> None:
-        ahead = Ahead(run_in(workers), Makes(100, failing=3))
+        ahead = PiecesAhead(run_in(workers), Makes(100, failing=3))
         assert [(await ahead.next()).kept for _ in range(3)] == [1, 2, 3]
         with pytest.raises(ZeroDivisionError):
             await ahead.next()
@@ -107,7 +107,7 @@ def test_stop_ends_the_making(workers: ThreadPoolExecutor) -> None:
     makes = Makes(100)
 
     async def main() -> None:
-        ahead = Ahead(run_in(workers), makes)
+        ahead = PiecesAhead(run_in(workers), makes)
         await ahead.next()
         await ahead.stop()
 

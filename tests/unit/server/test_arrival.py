@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import BadParameter
-from penstock.server.http.requests import FLOW_ID_CHARS_MAX, arrived
+from penstock.server.http.requests import FLOW_ID_CHARS_MAX, check_arrival
 from tests.failing import has_code
 
 
@@ -19,13 +19,13 @@ def a_scope(path: str = "/version", method: str = "GET", root: str = "", **heade
 def test_first_flow_id_of_the_request_is_taken(given: str) -> None:
     scope = a_scope(x_flow_id=given)
     scope["headers"].append((b"x-flow-id", b"second"))
-    assert arrived(scope).flow_id == given
+    assert check_arrival(scope).flow_id == given
 
 
 @pytest.mark.parametrize("given", [None, "", " ", " a", "a ", "a\tb", "a\x7f", "käse", "x" * (FLOW_ID_CHARS_MAX + 1)])
 def test_unusable_flow_id_is_replaced_by_24_letters_and_digits(given: str | None) -> None:
     scope = a_scope() if given is None else a_scope(x_flow_id=given)
-    made = [arrived(scope).flow_id for _ in range(100)]
+    made = [check_arrival(scope).flow_id for _ in range(100)]
     assert all(re.fullmatch("[0-9A-Za-z]{24}", each) for each in made)
     assert len(set(made)) == 100
 
@@ -45,13 +45,13 @@ def test_unusable_flow_id_is_replaced_by_24_letters_and_digits(given: str | None
 )
 def test_trailing_slash_of_a_path_is_ignored(path: str, root: str, goes_by: str) -> None:
     scope = a_scope(path, root=root)
-    assert arrived(scope).scope["path"] == goes_by
+    assert check_arrival(scope).scope["path"] == goes_by
     assert scope["path"] == path, "the server's own is left as it was"
 
 
 @pytest.mark.parametrize("path", ["//", "/feeds//a", "/feeds/a//", "//version"])
 def test_empty_segment_of_a_path_is_refused(path: str) -> None:
-    refusal = arrived(a_scope(path)).refusal
+    refusal = check_arrival(a_scope(path)).refusal
     assert isinstance(refusal, BadParameter)
     assert (refusal.parameter, refusal.value) == ("path", path)
 
@@ -59,8 +59,8 @@ def test_empty_segment_of_a_path_is_refused(path: str) -> None:
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "PATCH", "DELETE"])
 @pytest.mark.parametrize("encoding", ["gzip", "zstd", "identity", "ünknown"])
 def test_encoded_body_is_refused_for_methods_but_post(method: str, encoding: str) -> None:
-    refusal = arrived(a_scope(method=method, content_encoding=encoding)).refusal
+    refusal = check_arrival(a_scope(method=method, content_encoding=encoding)).refusal
     assert has_code("encoding-refused")(refusal)
     assert refusal.detail == f"{method} method doesn't support {encoding} content encoding"
-    assert arrived(a_scope(method="POST", content_encoding=encoding)).refusal is None
-    assert arrived(a_scope(method=method, accept_encoding=encoding)).refusal is None
+    assert check_arrival(a_scope(method="POST", content_encoding=encoding)).refusal is None
+    assert check_arrival(a_scope(method=method, accept_encoding=encoding)).refusal is None

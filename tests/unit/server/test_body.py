@@ -7,7 +7,7 @@ import pytest
 from starlette.requests import Request
 
 from penstock.errors import BadParameter, PenstockError
-from penstock.server.http.requests import parsed, read_body
+from penstock.server.http.requests import parse_json, read_body
 from penstock.server.state import State
 from tests.failing import has_code
 
@@ -44,4 +44,4 @@ def test_body_that_is_too_long_or_not_as_long_as_declared_is_refused(declared: s
 @pytest.mark.parametrize("body", [b"", b"{", b'"\xff"', b"[" * 100_000], ids=["none", "cut off", "no UTF-8", "deep"])
 def test_body_that_is_no_json_is_refused(body: bytes) -> None:
     with pytest.raises(BadParameter, match="the body is not JSON: "):
-        parsed(body)
+        parse_json(body)

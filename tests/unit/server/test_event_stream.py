@@ -12,7 +12,7 @@ from penstock.errors import Blocked, PenstockError
 from penstock.hub.hub import Hub
 from penstock.server.http.streaming import Result
 from penstock.server.log import event_stream as stream_pieces
-from penstock.server.log.event_stream import EventStream, StreamPieces
+from penstock.server.log.event_stream import FeedStreamResponse, StreamPieces
 from penstock.storage import open_store
 from penstock.testing.factories import a_new_event, an_event_type
 
@@ -67,7 +67,7 @@ class Client:
             self.hub,
             self.hub.registry.load(NAME),
             {0: 0},
-            allowed=self.ask,
+            check=self.ask,
             rules=FeedStreamRules(**{"bytes_max": 1 << 30} | given | rules),  # type: ignore[arg-type]
             encoding=None,
         )
@@ -76,8 +76,14 @@ class Client:
             def run(function: Callable[[], Result], /) -> Awaitable[Result]:
                 return asyncio.get_running_loop().run_in_executor(workers, function)
 
-            stream = EventStream(
-                pieces, self.hub, run, encoding=None, allowed=self.ask, served=self.serve, ended=self.ended.append
+            stream = FeedStreamResponse(
+                pieces,
+                self.hub,
+                run,
+                encoding=None,
+                check=self.ask,
+                count_served=self.serve,
+                note_error=self.ended.append,
             )
             await stream({"type": "http", "method": "GET"}, self.receive, lambda message: self.takes(dict(message)))
 

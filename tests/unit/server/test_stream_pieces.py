@@ -55,7 +55,7 @@ class Stream:
             self.hub,
             self.hub.registry.load(self.name),
             positions or {0: 0},
-            allowed=self.ask,
+            check=self.ask,
             rules=FeedStreamRules(**{"bytes_max": 1 << 30} | given | rules),  # type: ignore[arg-type]
             encoding=encoding,
             all_partitions=all_partitions,
@@ -123,7 +123,7 @@ def test_stored_and_later_events_come_in_batches(hub: Hub, stream: Stream) -> No
     assert stream.lines() == []
     first, second = hub.registry.load(NAME).partition_ids
     assert stream.pieces.waits_at == {first: 7, second: 2}
-    assert not stream.pieces.over
+    assert not stream.pieces.is_over
 
 
 def test_stream_of_all_partitions_reads_added_ones_from_their_beginning(hub: Hub, stream: Stream) -> None:
@@ -167,7 +167,7 @@ def test_flush_timeout_sends_events_that_wait_and_stream_timeout_ends(hub: Hub, 
     stream.clock.now = 25
     publish(hub, 2)
     assert stream.lines() == [(0, 2, [2])]
-    assert stream.pieces.over
+    assert stream.pieces.is_over
     assert stream.pieces.patience == stream_pieces.STUCK_SECONDS
 
 
@@ -175,7 +175,7 @@ def test_stream_limit_ends_the_stream_before_the_last_event(hub: Hub, stream: St
     publish(hub, *range(10))
 
     assert stream.open(batch_limit=3, stream_limit=5).lines() == [(0, 2, [0, 1, 2]), (0, 4, [3, 4])]
-    assert stream.pieces.over
+    assert stream.pieces.is_over
 
 
 def test_partitions_with_a_backlog_are_read_in_turn(hub: Hub, stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,10 +185,10 @@ def test_partitions_with_a_backlog_are_read_in_turn(hub: Hub, stream: Stream, mo
     stream.open({0: 0, 1: 0}, batch_limit=2)
 
     assert stream.lines() == [(0, 1, [0, 1]), (1, 1, [10, 11])]
-    assert stream.pieces.unread
+    assert stream.pieces.has_unread
     assert stream.lines() == [(0, 3, [2, 3]), (1, 3, [12, 13])]
     assert stream.lines() == [(0, 5, [4, 5]), (1, 5, [14, 15])]
-    assert not stream.pieces.unread
+    assert not stream.pieces.has_unread
 
 
 def test_deletion_marks_are_skipped(hub: Hub, stream: Stream) -> None:
@@ -295,7 +295,7 @@ class TestEnds:
         hub.drain()
 
         assert stream.lines() == []
-        assert stream.pieces.over
+        assert stream.pieces.is_over
 
 
 class TestWithoutDatabase:

@@ -13,12 +13,12 @@ from penstock.core.subscriptions.delivery import DeliveryRules
 from penstock.errors import DatabaseUnavailable
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.sessions import DELETED, LEASE_EXPIRED, LEASE_SECONDS
-from penstock.server.access import Access
 from penstock.server.http import streaming as waiting
 from penstock.server.http.streaming import PIECES_AHEAD
 from penstock.server.state import State
 from penstock.server.subscriptions import stream as subscription_stream
-from penstock.server.subscriptions.stream import STUCK_SECONDS, SubscriptionStream
+from penstock.server.subscriptions.stream import STUCK_SECONDS, SubscriptionResponse
+from penstock.server.telemetry import AccessLine
 from penstock.storage import Store, open_store
 from penstock.wire.log.nakadi import PART_BYTES as PIECE_BYTES
 from tests.unit.hub.feeds import NAME
@@ -53,7 +53,7 @@ class Scene:
 
     async def begin(self, *, room: int) -> None:
         """Send the client a stream, of which it takes *room* pieces."""
-        self.access = Access({"method": "GET", "path": "/"}, None, "flow")  # type: ignore[arg-type]
+        self.access = AccessLine({"method": "GET", "path": "/"}, None, "flow")  # type: ignore[arg-type]
         self.state = State(lambda: self.hub)
         await self.state.start()
         self.stream = self.hub.subscriptions.streams.open(self.sub, frozenset(), self.rules)
@@ -61,7 +61,7 @@ class Scene:
         self._interrupted, self.stream.find_interruption = self.stream.find_interruption, self._look  # type: ignore[method-assign]
         self.gone, self.more = asyncio.Event(), asyncio.Event()
         self.room = room
-        answer = SubscriptionStream(self.stream, self.state, self.access, encoding=None)
+        answer = SubscriptionResponse(self.stream, self.state, self.access, encoding=None)
         self.sending = asyncio.ensure_future(answer({"type": "http"}, self._receive, self._take))  # type: ignore[arg-type]
 
     def _look(self) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.server.http import streaming as waiting
-from penstock.server.http.streaming import unless, while_wanted
+from penstock.server.http.streaming import unless_disconnected, while_wanted
 
 Wanted = Callable[[], Awaitable[bool]]
 
@@ -76,7 +76,7 @@ def test_sending_is_cancelled_once_it_ends_early(ends: str) -> None:
             with pytest.raises(OSError, match="gone"):
                 await while_wanted(left, sending(), fails)
         else:
-            waiting = asyncio.ensure_future(unless(left, sending()))
+            waiting = asyncio.ensure_future(unless_disconnected(left, sending()))
             await asyncio.sleep(0.01)
             waiting.cancel()
             await asyncio.wait({waiting})
@@ -93,7 +93,7 @@ def test_sending_fails_when_the_client_leaves_or_the_connection_breaks() -> None
 
     assert run(leave) is False
     assert run(lambda left: while_wanted(left, fails(), asking()[0])) is False
-    assert run(lambda left: unless(left, fails())) is False
+    assert run(lambda left: unless_disconnected(left, fails())) is False
 
 
 def test_sending_fails_for_a_client_that_has_left_before() -> None:
@@ -101,11 +101,11 @@ def test_sending_fails_for_a_client_that_has_left_before() -> None:
 
     async def act(left: "asyncio.Future[None]") -> list[bool]:
         left.set_result(None)
-        return [await while_wanted(left, sends(), asking()[0]), await unless(left, sends())]
+        return [await while_wanted(left, sends(), asking()[0]), await unless_disconnected(left, sends())]
 
     assert run(act) == [False, False]
 
 
 def test_sending_is_limited_by_its_seconds() -> None:
-    assert run(lambda left: unless(left, never(), 0.01)) is False
-    assert run(lambda left: unless(left, sends(), 300)) is True
+    assert run(lambda left: unless_disconnected(left, never(), 0.01)) is False
+    assert run(lambda left: unless_disconnected(left, sends(), 300)) is True

@@ -1,7 +1,4 @@
-"""What clients accept, and how much they like each of it.
-
-Content encodings: what bodies may be sent in, and what answers may be asked for in.
-"""
+"""Content negotiation: the media types and content encodings of answers, and the encodings of request bodies."""
 
 import re
 import zlib
@@ -31,9 +28,9 @@ _ALIASES: Final[Mapping[str, frozenset[str]]] = {
 
 
 def weights(accept: str | None) -> dict[str, float]:
-    """Return the weight of everything that `Accept`, or `Accept-Encoding`, names, in small letters (RFC 9110, 12.4.2).
+    """Return the weights of the names in `Accept` or `Accept-Encoding`, in small letters (RFC 9110, 12.4.2).
 
-    What has a weight that is no number from 0 on is left out; a weight above 1 is 1.
+    A name whose weight is no number from 0 on is left out; a weight above 1 is 1.
 
     >>> weights("gzip;q=0.5, Text/HTML; level=1; Q=0, br;q=much, zstd;q=inf")
     {'gzip': 0.5, 'text/html': 0.0}
@@ -68,7 +65,7 @@ def choose_form(request: Request, *offered: str) -> str:
 
 
 def _liking(media_type: str, liked: Mapping[str, float]) -> tuple[float, int, int]:
-    """Return how a client likes a media type: by its weight, by how exactly it is named, and by how early."""
+    """Return a client's preference for a media type: its weight, how exactly it is named, and how early."""
     places = {name: -number for number, name in enumerate(liked)}
     aliases = [name for name in liked if name in _ALIASES.get(media_type, ()) and liked[name] > 0]
     ranges = (f"{media_type.partition('/')[0]}/*", "*/*", "*")
@@ -82,14 +79,14 @@ def _liking(media_type: str, liked: Mapping[str, float]) -> tuple[float, int, in
 GZIP_LEVEL: Final = 1
 ZSTD_LEVEL: Final = 1
 DECODE_STEP: Final = 1 << 10
-"""So little is decompressed at once that a bomb is noticed while it is small: zstd makes 128 KiB of four bytes."""
+"""Bytes that are decompressed at once: few, to notice a bomb while it is small; zstd makes 128 KiB of four bytes."""
 
 
 class Encoder(Protocol):
     """Compresses an answer piece by piece."""
 
     def compress(self, data: bytes, /) -> bytes:
-        """Take more of the answer; return what is ready to be sent, possibly nothing."""
+        """Take more of the answer; return the bytes that are ready to be sent, possibly none."""
 
     def flush(self) -> bytes:
         """Return the rest."""
@@ -104,11 +101,11 @@ _OTHER_NAMES: Final = {"x-gzip": "gzip"}
 """Names that mean the same encoding (RFC 9110, 8.4.1.3)."""
 
 _WHOLE: Final = {"zstd": zstandard.COMPRESSOBJ_FLUSH_BLOCK, "gzip": zlib.Z_SYNC_FLUSH}
-"""How each is told to keep nothing back."""
+"""The flush mode of each encoding that keeps nothing back."""
 
 
 def choose_encoding(accept: str | None) -> str | None:
-    """Return the encoding that a client likes best of those spoken here, zstd before gzip; None for none.
+    """Return the encoding that a client prefers of those supported, zstd before gzip; None for none.
 
     >>> choose_encoding("gzip, deflate, zstd"), choose_encoding("x-gzip;q=0.5, zstd;q=0"), choose_encoding("deflate")
     ('zstd', 'gzip', None)
@@ -125,7 +122,7 @@ def encoder(name: str) -> Encoder:
 
 
 class StreamEncoder:
-    """Compresses a stream so that what has been sent can be read at once, whatever comes after it and when."""
+    """Compresses a stream so that a reader can decompress all that has arrived, whenever more follows."""
 
     def __init__(self, name: str) -> None:
         """Begin with one of the encodings that `choose_encoding` gives."""
@@ -138,7 +135,7 @@ class StreamEncoder:
         return whole
 
     def end(self) -> bytes:
-        """Return what says that nothing follows."""
+        """Return the end of the compressed stream."""
         rest: bytes = self._encode.flush()
         return rest
 
@@ -148,14 +145,14 @@ class Decoder(Protocol):
 
     @property
     def eof(self) -> bool:
-        """Whether the member has come to its end."""
+        """True at the end of the member."""
 
     @property
     def unused_data(self) -> bytes:
-        """What came after its end."""
+        """The bytes after the end of the member."""
 
     def decompress(self, data: bytes, /) -> bytes:
-        """Take more of the body; return what it says."""
+        """Take more of the body; return it decompressed."""
 
 
 _DECODERS: Final[dict[str, Callable[[], Decoder]]] = {
@@ -168,8 +165,8 @@ def decode_body(body: bytes, encoding: str, bytes_max: int) -> bytes:
     """Return *body* decompressed, every member of it: `cat a.gz b.gz` is a gzip body too.
 
     Raises:
-        UnsupportedMediaType: the encoding is not spoken here.
-        BadParameter: the body is not what its encoding says, or not all of it.
+        UnsupportedMediaType: the encoding is not supported.
+        BadParameter: the body is not in its encoding, or cut off.
         RequestTooLarge: it would be larger than *bytes_max*; not much more than that is held.
     """
     encoding = _OTHER_NAMES.get(encoding, encoding)

@@ -36,7 +36,7 @@ BODY_TIMEOUT: Final = 30.0
 BODY_BYTES_PER_SECOND_MIN: Final = 1024
 """A body gets its timeout, and a second more for each so many bytes that have arrived."""
 LINGER_SECONDS: Final = 2.0
-"""The time in which bytes of a refused client are read and thrown away: a reset could destroy the answer on its way."""
+"""The time in which bytes of a refused client are discarded: a reset could destroy the answer on its way."""
 BUFFERED_BYTES_MAX: Final = 64 << 10
 """Reading pauses while the application has more of a body before it."""
 JOINED_BYTES_MAX: Final = 64 << 10
@@ -76,7 +76,7 @@ class Http1Protocol(asyncio.Protocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        """Take what uvicorn gives every protocol."""
+        """Take the arguments that uvicorn gives every protocol."""
         if not config.loaded:
             config.load()
         self.app: Callable[..., Any] = config.loaded_app
@@ -127,7 +127,7 @@ class Http1Protocol(asyncio.Protocol):
         self.writable.set()
 
     def eof_received(self) -> bool:
-        """Answer what came whole, then close; who waits is told that the client has left, which it mostly has."""
+        """Answer the requests that are complete, then close; requests that wait take the client for disconnected."""
         self._parser = None
         self._stop_timer()
         if self._reading is not None and self._exchanges and self._exchanges[-1] is self._reading:
@@ -138,11 +138,11 @@ class Http1Protocol(asyncio.Protocol):
         return bool(self._exchanges) and self.transport.can_write_eof()
 
     def pause_writing(self) -> None:
-        """Have answers wait: the client takes less than it is sent."""
+        """Make answers wait: the client reads less than it is sent."""
         self.writable.clear()
 
     def resume_writing(self) -> None:
-        """Have answers go on."""
+        """Let answers go on."""
         self.writable.set()
 
     def data_received(self, data: bytes) -> None:
@@ -159,7 +159,7 @@ class Http1Protocol(asyncio.Protocol):
                 raise
         except httptools.HttpParserError as error:
             if self._exchanges and not self._exchanges[-1].keep_alive and self._reading is None:
-                self._parser = None  # The client said that it sends no more; what it sends all the same is not read.
+                self._parser = None  # The client announced its last request; further bytes are not read.
             else:
                 self._refusal = MalformedRequest(reason=str(error) or type(error).__name__)
         if self._refusal is not None:
@@ -225,7 +225,7 @@ class Http1Protocol(asyncio.Protocol):
         self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """Have the request answered, behind those that came before it."""
+        """Queue the request behind those that came before it."""
         parser = self._parser
         assert parser is not None
         method, version = parser.get_method().decode("ascii"), parser.get_http_version()
@@ -381,7 +381,7 @@ class Http1Protocol(asyncio.Protocol):
     # Refusals.
 
     def _refuse(self) -> None:
-        """Refuse what is being read, behind the answers to what came whole before it."""
+        """Refuse the request that is being read, after the answers to those before it."""
         self._parser = None
         self._stop_timer()
         broken, self._reading = self._reading, None
@@ -520,7 +520,7 @@ class Exchange:
         self._changed.set()
 
     def disconnect(self) -> None:
-        """Note that the client has left, or is not listened to any more."""
+        """Note that the client has disconnected, or is no longer read from."""
         self._is_gone = True
         self._changed.set()
 
@@ -549,7 +549,7 @@ class Exchange:
     # The answer.
 
     async def run(self, app: Callable[..., Any]) -> None:
-        """Have *app* answer; what it leaves undone closes the connection."""
+        """Run *app*; close the connection if it leaves its answer unfinished."""
         try:
             await app(self._scope, self.receive, self.send)
             if self._is_answered or self._is_gone:
@@ -558,7 +558,7 @@ class Exchange:
                 self._protocol.transport.close()
                 return
             _log.error("the application gave no whole answer", path=self._scope["path"])
-        except Exception as error:  # noqa: BLE001 - Whatever it is, the client gets an answer.
+        except Exception as error:  # noqa: BLE001 - The client gets an answer.
             _log.error("the application failed", path=self._scope["path"], exc_info=error)
         except BaseException:
             self._protocol.transport.close()
@@ -571,7 +571,7 @@ class Exchange:
             await self.send({"type": "http.response.body", "body": b""})
 
     async def send(self, message: Message) -> None:
-        """Send the head or a piece of the answer; nothing to a client that has left."""
+        """Send the head or a piece of the answer; nothing to a client that has disconnected."""
         protocol = self._protocol
         if not protocol.writable.is_set() and not self._is_gone:
             await protocol.writable.wait()
@@ -602,7 +602,7 @@ class Exchange:
                 raise RuntimeError(f"the header {name!r} of the answer has a line break")
             lines += (name, b": ", value, b"\r\n")
         if closes or protocol.stopping or self.expects_continue:
-            self.keep_alive = False  # Who was not told to send a body may send it or not: what comes is uncertain.
+            self.keep_alive = False  # A client that got no 100 may send the body or not: the next bytes are uncertain.
         self._framing = self._choose_framing(status, has_length=has_length)
         if self._framing == "chunks":
             lines.append(b"transfer-encoding: chunked\r\n")
@@ -648,4 +648,4 @@ class Exchange:
 
 
 class _Refused(Exception):
-    """Stops the parser; `_refusal` is what is answered."""
+    """Stops the parser; the answer is `_refusal`."""

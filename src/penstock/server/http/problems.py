@@ -1,4 +1,4 @@
-"""Errors as answers: the only file that knows both our errors and HTTP's statuses."""
+"""Answers errors with problems (RFC 9457): the only module that knows both errors and HTTP statuses."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -13,8 +13,8 @@ from starlette.routing import Match
 
 from penstock import errors
 from penstock.errors import PenstockError
-from penstock.server.access import access_of
-from penstock.server.http.links import link
+from penstock.server.http.responses import link
+from penstock.server.telemetry import access_of
 from penstock.wire.problem import MEDIA_TYPE, nakadi_problem, to_problem
 from penstock.wire.query import printable
 
@@ -67,7 +67,7 @@ _STATUS_OF_CODE: Final[dict[str, int]] = {
 }
 """The statuses of codes that differ from the status of their class."""
 _RETRY_SECONDS: Final[dict[type[PenstockError], int]] = {errors.SchemaError: 30, errors.PenstockError: 1}
-"""For errors that do not say themselves when to ask again: tables are brought up to date by somebody's hand."""
+"""Retry-After of errors that do not say it themselves; tables are migrated by hand."""
 _log: Final = structlog.get_logger("penstock.server")
 
 
@@ -77,7 +77,7 @@ def status_of(error: PenstockError) -> int:
 
 
 def problem_response(error: PenstockError, *, strict: bool = False) -> Response:
-    """Return the answer that tells of *error*; *strict*: with no members but those that Nakadi's have."""
+    """Return the problem of *error* as an answer; *strict* leaves only the members that Nakadi's problems have."""
     status = status_of(error)
     headers = {}
     if status == 503:
@@ -86,7 +86,7 @@ def problem_response(error: PenstockError, *, strict: bool = False) -> Response:
 
 
 async def on_penstock_error(request: Request, error: Exception) -> Response:
-    """Answer with the problem of one of our errors."""
+    """Answer with the problem of an error of Penstock."""
     assert isinstance(error, PenstockError)
     access = access_of(request)
     access.refuse(error)
@@ -97,12 +97,12 @@ async def on_penstock_error(request: Request, error: Exception) -> Response:
 
 
 async def on_http_error(request: Request, error: Exception) -> Response:
-    """Answer with a problem where the framework itself refuses: no such route, no such method."""
+    """Answer with a problem if the framework refuses: there is no such route, or no such method."""
     assert isinstance(error, HTTPException)
     status, detail, headers = error.status_code, error.detail, dict(error.headers or {})
     if status == 404:
         detail = f"there is nothing at {printable(request.scope['path'])}"
-    if status == 405:  # The framework knows the methods of one route alone, and every operation is a route.
+    if status == 405:  # The framework knows only the methods of one route, and every operation is a route.
         routes = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
         headers["Allow"] = ", ".join(sorted({method for route in routes for method in route.methods}))
         detail = f"{request.method} is not for this path: {headers['Allow']} are"
@@ -112,7 +112,7 @@ async def on_http_error(request: Request, error: Exception) -> Response:
 
 
 async def on_defect(request: Request, error: Exception) -> Response:
-    """Answer for a mistake of ours, which is logged whole."""
+    """Answer 500 for a defect of the hub, and log it with its traceback."""
     flow_id = access_of(request).flow_id
     _log.error("defect", method=request.method, path=request.url.path, flow_id=flow_id, exc_info=error)
     detail = f"this should not have happened; the hub's log has more, under the flow id {flow_id}"

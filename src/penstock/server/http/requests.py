@@ -1,12 +1,16 @@
-"""Checks that hold for every request, and bounded request bodies.
+"""Requests as they arrive: forwarding headers, checks that hold on every route, bounded bodies.
 
-Every request has a flow id (`X-Flow-Id`), a path without `//`, and a content encoding only if it is a POST, as in
-Nakadi. Request bodies have a bounded size. Some media types are refused on every route.
+A request has a flow id (`X-Flow-Id`), a path without `//`, and a content encoding only if it is a POST, as in Nakadi.
+Its body has a bounded size. Some media types are refused on every route. Trusted proxies say under which path and
+origin the client has reached the hub.
 """
 
 import os
 import re
+from collections.abc import Iterable, Iterator, Sequence
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -30,21 +34,21 @@ _FLOW_ID: Final = re.compile(rb"[!-~](?:[ -~]{0,%d}[!-~])?" % (FLOW_ID_CHARS_MAX
 
 
 class Arrival(NamedTuple):
-    """A request as it is dealt with."""
+    """A request after the checks that hold on every route."""
 
     scope: Scope
-    """With the path that its route goes by: a slash at the end says nothing."""
+    """The request's scope; its path has no slash at the end."""
     flow_id: str
-    """By which the logs of all who have a part in one piece of work are put together."""
+    """The id under which all services log what belongs to one piece of work."""
     refusal: PenstockError | None
-    """Why it is refused, whatever it asks for."""
+    """The error that refuses the request on any route; None if it passes."""
     closes: bool
-    """True where the connection has to be closed after the answer: some servers read the body of a request that offers
-    an upgrade as another request."""
+    """True if the connection has to be closed after the answer: some servers read the body of a request that offers an
+    upgrade as another request."""
 
 
-def arrived(scope: Scope) -> Arrival:
-    """Check what holds for every request, whatever its route, by Nakadi's rules."""
+def check_arrival(scope: Scope) -> Arrival:
+    """Check a request by the rules that hold on every route, as Nakadi does."""
     flow_id = encoding = None
     offers_upgrade = has_body = False
     for name, value in scope["headers"]:
@@ -64,7 +68,7 @@ def arrived(scope: Scope) -> Arrival:
 
 
 def _flow_id(given: bytes | None) -> str:
-    """Return the flow id that a request brings; one of 24 letters and digits where it has none that can be shown."""
+    """Return the flow id of a request, or a new one of 24 hexadecimal digits if it has none that can be logged."""
     if given is not None and _FLOW_ID.fullmatch(given):
         return given.decode("ascii")
     return os.urandom(12).hex()
@@ -84,7 +88,7 @@ _LINES = '{"data": {...}, "headers": {"ce_id": ..., "ce_type": ...}}'
 
 
 def refuse_foreign_body(request: Request) -> None:
-    """Raise UnsupportedMediaType where *request* announces events as Avro or as CloudEvents.
+    """Raise UnsupportedMediaType if *request* announces events as Avro or as CloudEvents.
 
     A CloudEvent in structured mode has a media type of its own, one in binary mode has its attributes in headers
     (CloudEvents' HTTP protocol binding, 3.1 and 3.2).
@@ -103,7 +107,7 @@ def media_type_of(request: Request) -> str:
 
 BODY_BYTES_MAX: Final = 50 * 1024 * 1024
 _DIGITS_MAX: Final = 18
-"""Of a length that can be any; Python reads no more than some thousand digits."""
+"""Digits of a length that are read; Python itself refuses more than some thousand."""
 
 
 async def read_body(request: Request, state: State, bytes_max: int = BODY_BYTES_MAX) -> bytes:
@@ -115,7 +119,7 @@ async def read_body(request: Request, state: State, bytes_max: int = BODY_BYTES_
         BadParameter: it is shorter or longer than its Content-Length; or it did not arrive, since the request offers an
             upgrade and the server takes it for one without a body.
     """
-    declared = _declared(request.headers.get("content-length"), bytes_max)
+    declared = _declared_length(request.headers.get("content-length"), bytes_max)
     pieces, size = [], 0
     try:
         async for piece in request.stream():
@@ -138,7 +142,7 @@ async def read_body(request: Request, state: State, bytes_max: int = BODY_BYTES_
     return await state.run(lambda: decode_body(body, encoding, bytes_max))
 
 
-def _declared(content_length: str | None, bytes_max: int) -> int | None:
+def _declared_length(content_length: str | None, bytes_max: int) -> int | None:
     if content_length is None:
         return None
     if not (content_length.isascii() and content_length.isdigit()):
@@ -149,11 +153,11 @@ def _declared(content_length: str | None, bytes_max: int) -> int | None:
     return int(content_length)
 
 
-def parsed(body: bytes) -> Any:
-    """Return the JSON of a body; where that can be large, nothing for an event loop.
+def parse_json(body: bytes) -> Any:
+    """Return the JSON of a body. Call it in a worker thread if the body can be large.
 
     Raises:
-        BadParameter: it is none, or holds a key twice, of which readers keep different ones.
+        BadParameter: the body is not JSON, or has a key twice: readers keep different ones.
     """
     try:
         found = decode(body)
@@ -164,3 +168,156 @@ def parsed(body: bytes) -> Any:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         detail = f"the body is not JSON: {why_malformed(body, error)}"
         raise BadParameter(detail, parameter="body", allowed="JSON") from None
+
+
+ORIGIN: Final = "penstock.origin"
+"""The scope's key for the scheme and host that clients use, such as `https://hub.example`."""
+_PAIR: Final = re.compile(r"""\s*(?:([\w!#$%&'*+.^`|~-]+)=("(?:\\.|[^"\\])*"|[^\s;,"]*))?\s*([;,]|$)""", re.ASCII)
+_HOST: Final = re.compile(r"[\w.-]+(:\d+)?|\[[0-9a-fA-F:.]+\](:\d+)?", re.ASCII)
+_PREFIX: Final = re.compile(r"(/([\w.~!$&'()*+;=:@-]|%[0-9a-fA-F]{2})+)*/?", re.ASCII)
+_NODE: Final = re.compile(r"\[([^\]]*)\](?::\w+)?|([^:]*)(?::\w+)?", re.ASCII)
+
+
+class _Hop(NamedTuple):
+    """One proxy's account of the request that it received."""
+
+    client: str
+    scheme: str
+    host: str
+
+
+class TrustedProxies:
+    """The addresses of proxies whose forwarding headers the hub believes."""
+
+    def __init__(self, addresses: Iterable[str]) -> None:
+        """Take IP addresses and networks, such as `127.0.0.1` and `10.0.0.0/8`.
+
+        Raises:
+            TypeError: a single string is given in place of several.
+            ValueError: one is neither.
+
+        >>> TrustedProxies("10.0.0.0/8")
+        Traceback (most recent call last):
+        TypeError: trusted proxies are a list of addresses and networks, such as ['10.0.0.0/8'], not one string
+        """
+        if isinstance(addresses, str):
+            raise TypeError(
+                f"trusted proxies are a list of addresses and networks, such as [{addresses!r}], not one string"
+            )
+        self._networks = [ip_network(each) for each in addresses]
+
+    def __contains__(self, address: str) -> bool:
+        """Return whether *address* is that of a trusted proxy.
+
+        >>> "10.1.2.3" in TrustedProxies(["10.0.0.0/8"]), "::ffff:10.1.2.3" in TrustedProxies(["10.0.0.0/8"])
+        (True, True)
+        """
+        if not self._networks:
+            return False
+        try:
+            found = ip_address(address)
+        except ValueError:
+            return False
+        if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
+            found = found.ipv4_mapped
+        return any(found in network for network in self._networks)
+
+    def as_forwarded(self, scope: Scope) -> Scope:
+        """Return *scope* as the client sees it: with the prefix and the origin that a trusted proxy reports.
+
+        `X-Forwarded-Prefix` is the path that the proxy has removed; several are in the order in which they were
+        removed. The origin comes from `Forwarded` (RFC 7239), else from `X-Forwarded-Host` and `X-Forwarded-Proto`.
+        A prefix may be percent-encoded. Headers of other peers, and malformed values, change nothing.
+        """
+        if not self._networks or (scope.get("client") or ("",))[0] not in self:
+            return scope
+        given = _Headers(scope["headers"])
+        prefix = "".join(map(_decoded_prefix, given.values("x-forwarded-prefix")))
+        hop = self._outermost(list(given.hops()))
+        found = dict(scope)
+        if prefix:
+            found |= {"root_path": prefix + scope.get("root_path", ""), "path": prefix + scope["path"]}
+        if hop is not None and _HOST.fullmatch(hop.host):
+            scheme = hop.scheme.lower() if hop.scheme.lower() in ("http", "https") else scope["scheme"]
+            found[ORIGIN] = f"{scheme}://{hop.host}"
+        return found
+
+    def _outermost(self, hops: Sequence[_Hop]) -> _Hop | None:
+        """Return the account of the outermost trusted proxy: each one vouches for the proxy before it."""
+        found = None
+        for found in reversed(hops):
+            if found.client not in self:
+                break
+        return found
+
+
+class _Headers:
+    """The forwarding headers of one request."""
+
+    def __init__(self, raw: Iterable[tuple[bytes, bytes]]) -> None:
+        self._raw = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in raw]
+
+    def values(self, name: str) -> list[str]:
+        """Return the values of a list header, those of repeated headers in their order."""
+        return [each.strip() for given, text in self._raw if given == name for each in text.split(",") if each.strip()]
+
+    def hops(self) -> Iterator[_Hop]:
+        """Yield the account of each proxy on the way, the outermost first."""
+        forwarded = ",".join(text for name, text in self._raw if name == "forwarded")
+        if forwarded:
+            for each in _elements(forwarded):
+                yield _Hop(_address(each.get("for", "")), each.get("proto", ""), each.get("host", ""))
+            return
+        clients, schemes, hosts = (self.values(f"x-forwarded-{name}") for name in ("for", "proto", "host"))
+        for at in range(max(1, len(clients)), 0, -1):
+            yield _Hop(_address(_last(clients, at)), _last(schemes, at), _last(hosts, at))
+
+
+def _decoded_prefix(text: str) -> str:
+    """Return a prefix of paths as ASGI's `root_path` has it; empty if it is malformed.
+
+    Malformed is also an encoded slash, which would be another segment once it is decoded, and a control character.
+
+    >>> _decoded_prefix("/caf%C3%A9/"), _decoded_prefix("/a%2Fb"), _decoded_prefix("/%FF"), _decoded_prefix("hub")
+    ('/café', '', '', '')
+    """
+    if not _PREFIX.fullmatch(text):
+        return ""
+    try:
+        found = unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        return ""
+    return found.rstrip("/") if found.count("/") == text.count("/") and found.isprintable() else ""
+
+
+def _elements(text: str) -> list[dict[str, str]]:
+    """Return the elements of `Forwarded`, their names in small letters; none if it is malformed (RFC 7239, 4)."""
+    found: list[dict[str, str]] = [{}]
+    at = 0
+    while True:
+        match = _PAIR.match(text, at)
+        if match is None:
+            return []
+        name, value, separator = match.groups()
+        if name:
+            found[-1][name.lower()] = re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
+        if not separator:
+            return found
+        if separator == ",":
+            found.append({})
+        at = match.end()
+
+
+def _last(values: Sequence[str], at: int) -> str:
+    """Return the value that is *at* places from the end; of fewer, the first."""
+    return values[-min(at, len(values))] if values else ""
+
+
+def _address(node: str) -> str:
+    """Return the address of a node, without its port.
+
+    >>> _address("[2001:db8::1]:4711"), _address("192.0.2.43:80"), _address("2001:db8::1")
+    ('2001:db8::1', '192.0.2.43', '2001:db8::1')
+    """
+    match = _NODE.fullmatch(node)
+    return (match[1] or match[2] or "") if match else node

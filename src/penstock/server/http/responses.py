@@ -1,22 +1,25 @@
-"""JSON answers, and warnings beside them.
+"""JSON answers, warnings beside them, and links in them.
 
-A warning tells the client that the hub has done what was asked, and that something about it may be unexpected.
+A warning tells the client that its request has succeeded, and that something about the result may be unexpected.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
+from urllib.parse import quote, urlencode
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from penstock.core.registry.event_type import without_effect
 from penstock.server.http.encoding import choose_encoding, encoder
+from penstock.server.http.requests import ORIGIN
 
 COMPRESSED_FROM_BYTES: Final = 1_024
-"""What is smaller goes in one packet anyway."""
+"""A smaller answer is not compressed: it fits into one packet anyway."""
 
 
 class JsonResponse(Response):
@@ -27,15 +30,16 @@ class JsonResponse(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it (ASGI)."""
         self.headers.add_vary_header("Accept-Encoding")
-        encoding = choose_encoding(Headers(scope=scope).get("accept-encoding"))
-        if encoding is not None and len(self.body) >= COMPRESSED_FROM_BYTES:
-            self.body = await run_in_threadpool(_compressed, bytes(self.body), encoding)
+        is_large = len(self.body) >= COMPRESSED_FROM_BYTES
+        encoding = choose_encoding(Headers(scope=scope).get("accept-encoding")) if is_large else None
+        if encoding is not None:
+            self.body = await run_in_threadpool(_compress, bytes(self.body), encoding)
             self.headers["Content-Encoding"] = encoding
             self.headers["Content-Length"] = str(len(self.body))
         await super().__call__(scope, receive, send)
 
 
-def _compressed(body: bytes, encoding: str) -> bytes:
+def _compress(body: bytes, encoding: str) -> bytes:
     encode = encoder(encoding)
     return encode.compress(body) + encode.flush()
 
@@ -55,3 +59,29 @@ def warn(answer: Response, texts: Iterable[str]) -> Response:
 def warn_of_no_effect(answer: Response, name: str, given: Mapping[str, Any]) -> Response:
     """Return *answer* with a warning for each member of the definition *given* that has no effect yet."""
     return warn(answer, (f"{name}: {each}" for each in without_effect(given)))
+
+
+Pairs = Iterable[tuple[str, object]]
+"""Names and values of a query, in their order."""
+_PATH_CHARS: Final = "/!$&'()*+,;=:@~"
+"""Characters of a path that stand for themselves (RFC 3986, 3.3), beside letters and digits."""
+
+
+def link(request: Request, path: str, query: Pairs = ()) -> str:
+    """Return the link to *path* of the hub, percent-encoded already, as the client of *request* can follow it.
+
+    It begins with the path under which the hub is mounted, or that a trusted proxy has removed, and has no scheme and
+    no host, as Nakadi's links have none.
+    """
+    text = urlencode(list(query), quote_via=quote, safe=":,")
+    return f"{quote(request.scope.get('root_path', ''), safe=_PATH_CHARS)}{path}{'?' if text else ''}{text}"
+
+
+def page_links(request: Request, path: str, pages: Mapping[str, Pairs]) -> dict[str, Any]:
+    """Return the links of a page to others of its list, each by the query that asks for it."""
+    return {name: {"href": link(request, path, query)} for name, query in pages.items()}
+
+
+def server_url(request: Request) -> str:
+    """Return the hub's address: a URL if a trusted proxy reports the host, else a path."""
+    return f"{request.scope.get(ORIGIN, '')}{link(request, '')}" or "/"

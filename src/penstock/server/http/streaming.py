@@ -1,18 +1,13 @@
-"""Runs what is awaited at once, as far as it goes without waiting: most of what is sent need not wait.
+"""Answers that are sent piece by piece: made ahead in worker threads, ended when the client disconnects.
 
-A task of its own costs more than such a sending. From Python 3.12 on asyncio has eager tasks for that.
+Eager sends: most sends need not wait, and a task of its own costs more than such a send. `run_eagerly` makes a task
+only for a send that waits, as asyncio's eager tasks do from Python 3.12 on.
 
-Waits without a thread: for events, and for a client's leaving.
+Disconnects: one task per answer listens for the client's disconnect, and sends and waits are raced against it.
+Starlette's streaming would notice a disconnect only when a send fails, which a wait never does.
 
-One task listens for the client's leaving; waiting and sending are raced against it. Starlette's own streaming would
-notice only when a send fails, which a wait never does.
-
-Makes what is sent some pieces ahead of who sends it.
-
-A worker thread goes on by itself for as long as there is room. Were it asked for every piece, it would begin each only
-when the thread that sends lets it: the two would work by turns.
-
-Gathers what a stream sends into pieces that are worth sending; in worker threads.
+Pieces ahead: a worker thread makes pieces for as long as there is room for them. If it was asked for each, it would
+begin only when the sending thread lets it, and the two would take turns.
 """
 
 import asyncio
@@ -88,53 +83,56 @@ class _Begun(Coroutine[Any, Any, Result]):
 
 
 REFRESH_INTERVAL: Final = 1.0
-"""How often it is asked whether something is still wanted that takes long to be sent."""
-Leaving = asyncio.Future[None]
-"""Done once the client has left."""
+"""Seconds between two questions whether a piece that takes long to be sent is still wanted."""
+Disconnect = asyncio.Future[None]
+"""A future that is done once the client has disconnected."""
 
 
-def leaving(receive: Receive) -> Leaving:
-    """Begin to listen for the client's leaving; to be cancelled in the end."""
-    return asyncio.ensure_future(_left(receive))
+def listen_for_disconnect(receive: Receive) -> Disconnect:
+    """Begin to listen for the client's disconnect. Cancel the future in the end."""
+    return asyncio.ensure_future(_receive_disconnect(receive))
 
 
-async def unless(left: Leaving, sending: Awaitable[Any], seconds: float | None = None) -> bool:
-    """Await *sending*; False, and leave it, when the client leaves first, or when it takes longer than *seconds*."""
+async def unless_disconnected(disconnect: Disconnect, sending: Awaitable[Any], seconds: float | None = None) -> bool:
+    """Await *sending*; cancel it and return False if the client disconnects first, or after *seconds*."""
     task = run_eagerly(sending)
     try:
         if not task.done():
-            await asyncio.wait({task, left}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        return _sent(task, left)
+            await asyncio.wait({task, disconnect}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        return _is_sent(task, disconnect)
     finally:
         task.cancel()
 
 
-async def while_wanted(left: Leaving, sending: Awaitable[bool], is_wanted: Callable[[], Awaitable[bool]]) -> bool:
-    """Await *sending*, which tells whether it has sent something, as `unless` does.
+async def while_wanted(
+    disconnect: Disconnect, sending: Awaitable[bool], is_wanted: Callable[[], Awaitable[bool]]
+) -> bool:
+    """Await *sending*, which returns whether it has sent something; cancel it if the client disconnects.
 
-    False, too, once it *is_wanted* no more, which is asked every `REFRESH_INTERVAL`.
+    *is_wanted* is called every `REFRESH_INTERVAL`, and cancels it by returning False. Return False in either case.
     """
     task = run_eagerly(sending)
-    either: set[asyncio.Future[Any]] = {task, left}
+    either: set[asyncio.Future[Any]] = {task, disconnect}
     try:
         while not task.done():
             await asyncio.wait(either, timeout=REFRESH_INTERVAL, return_when=asyncio.FIRST_COMPLETED)
-            if not task.done() and (left.done() or not await is_wanted()):
+            if not task.done() and (disconnect.done() or not await is_wanted()):
                 break
-        return _sent(task, left) and task.result()
+        return _is_sent(task, disconnect) and task.result()
     finally:
         task.cancel()
 
 
-async def something_new(
-    watch: Watch, offsets: Mapping[int, int], seconds: float, left: Leaving, allowed: Callable[[], None]
+async def wait_for_events(
+    watch: Watch, offsets: Mapping[int, int], seconds: float, disconnect: Disconnect, check: Callable[[], None]
 ) -> bool:
-    """Wait until there may be something at *offsets*, which are by partition id.
+    """Wait until there may be events at *offsets*, by partition id; return whether there may be.
 
-    False: time is up, the client is gone, or the hub is stopping. *allowed* raises when whoever waits may not read.
+    Return False after *seconds*, if the client disconnects, and if the hub stops. *check* raises if the reader may not
+    read, and is called before and after the wait.
 
     Raises:
-        Blocked: what was allowed when the wait began is so no more.
+        Blocked: an operator has blocked the reader while it waited.
     """
     loop = asyncio.get_running_loop()
     woken: asyncio.Future[None] = loop.create_future()
@@ -145,28 +143,28 @@ async def something_new(
 
     ticket = watch.wait(offsets, wake)
     try:
-        allowed()  # From here on it wakes when that changes.
-        await asyncio.wait({woken, left}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        check()  # From here on a change of permissions wakes the wait.
+        await asyncio.wait({woken, disconnect}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     finally:
         watch.cancel(ticket)
-    allowed()
-    return woken.done() and not left.done() and not watch.draining
+    check()
+    return woken.done() and not disconnect.done() and not watch.draining
 
 
-async def _left(receive: Receive) -> None:
+async def _receive_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-def _sent(task: "asyncio.Future[Any]", left: Leaving) -> bool:
-    """Tell whether something was sent to who is still there."""
+def _is_sent(task: "asyncio.Future[Any]", disconnect: Disconnect) -> bool:
+    """Return whether the send is done and the client still connected."""
     if not task.done():
         return False
     try:
         task.result()
     except OSError:
-        return False  # How a server tells that the client is gone (ASGI 2.4).
-    return not left.done()  # Sending to one who has left ends at once too, on servers that keep to older ASGI.
+        return False  # A server says so that the client has disconnected (ASGI 2.4).
+    return not disconnect.done()  # By older ASGI a send after that succeeds.
 
 
 def _settle(woken: "asyncio.Future[None]") -> None:
@@ -176,33 +174,33 @@ def _settle(woken: "asyncio.Future[None]") -> None:
 
 PIECES_AHEAD: Final = 2
 TURN_PIECES: Final = 8
-"""After so many pieces a worker thread is left to those who wait for one."""
+"""A worker thread makes so many pieces in a row, then others that wait for a thread get it."""
 
 
-class Run(Protocol):
+class RunInThread(Protocol):
     """Runs a function in a worker thread."""
 
     def __call__(self, function: Callable[[], Result], /) -> Awaitable[Result]:
-        """Return the function's result, awaitable."""
+        """Return an awaitable of the function's result."""
 
 
 class Piece(NamedTuple):
-    """Some of a page's bytes."""
+    """Some bytes of an answer."""
 
     body: bytes
     kept: int
-    """How many events the page has up to here."""
+    """How many events the piece has."""
     more: bool
-    """Whether another one follows."""
+    """Whether another piece follows."""
     large: bytes = b""
-    """More bytes, to be sent behind the body: so many that to join them with it would cost more than to send twice."""
+    """More bytes, to be sent after the body: joining so many costs more than a second send."""
 
 
-class Ahead:
-    """Has pieces made in worker threads, never two at once, and hands them on in their order."""
+class PiecesAhead:
+    """Makes pieces in worker threads, never two at once, and returns them in order."""
 
-    def __init__(self, run: Run, make: Callable[[], Piece]) -> None:
-        """Begin with the first."""
+    def __init__(self, run: RunInThread, make: Callable[[], Piece]) -> None:
+        """Begin to make the first piece."""
         self._run = run
         self._make = make
         self._loop = asyncio.get_running_loop()
@@ -213,7 +211,7 @@ class Ahead:
         self._turn = self._begin_turn()
 
     async def next(self) -> Piece:
-        """Return the next piece, once it is made; raise what making it raised. Not to be asked after the last."""
+        """Return the next piece once it is made, or raise what *make* raised. Do not call it after the last piece."""
         while not self._made:
             if self._turn.done():
                 await self._turn
@@ -227,7 +225,7 @@ class Ahead:
         return piece
 
     async def stop(self) -> None:
-        """Have no further piece made, and wait for the one that is being made."""
+        """Make no further piece, and wait for the one that is being made."""
         self._stopped = True
         await asyncio.wait({self._turn})
 
@@ -238,7 +236,7 @@ class Ahead:
 
     def _end_turn(self, turn: "asyncio.Future[None]") -> None:
         if not turn.cancelled():
-            turn.exception()  # Looked at here, should nobody ask for more.
+            turn.exception()  # Else asyncio logs it, if no further piece is asked for.
         self._told.set()
 
     def _take_turn(self) -> None:
@@ -257,46 +255,46 @@ class Ahead:
 
 
 GATHER_BYTES: Final = PART_BYTES
-"""Parts smaller than this are gathered into one piece."""
+"""Smaller parts are joined into one piece."""
 
 
-class Sent(Protocol):
-    """A batch of events."""
+class SizedBatch(Protocol):
+    """A batch whose events can be counted."""
 
     @property
     def events(self) -> Any:
         """The events."""
 
 
-Batch = TypeVar("Batch", bound=Sent)
+Batch = TypeVar("Batch", bound=SizedBatch)
 
 
-class Gathering:
-    """The pieces of one stream, never two of which are made at once."""
+class PieceBuilder:
+    """Joins the parts of one stream into pieces that are worth a send, never two at once."""
 
     def __init__(self, encoding: str | None, bytes_min: int = GATHER_BYTES) -> None:
-        """Encode them as *encoding* says; parts are gathered to *bytes_min* and no further."""
+        """Join parts until they have *bytes_min*, and compress each piece by *encoding*."""
         self._bytes_min = bytes_min
         self._encode = StreamEncoder(encoding) if encoding else None
         self._parts: Iterator[bytes] = iter(())
         self._failed: PenstockError | None = None
-        self._sent = 0
+        self._event_count = 0
 
     def begin(self, parts: Iterator[bytes]) -> Piece:
-        """Return the first piece of *parts*, which are made as they are needed: see `next`."""
+        """Return the first piece of *parts*, which are taken as they are needed: see `next`."""
         self._parts = parts
         return self.next()
 
     def next(self) -> Piece:
-        """Return the next piece; it tells how many events it has, and whether another one follows.
+        """Return the next piece.
 
         Raises:
-            PenstockError: what making a part has raised; not before all that was made has been returned.
+            PenstockError: making a part failed. All parts before it have been returned.
         """
         if self._failed is not None:
             failed, self._failed = self._failed, None
             raise failed
-        gathered, size, more, before = [], 0, False, self._sent
+        gathered, size, more, before = [], 0, False, self._event_count
         try:
             for each in self._parts:
                 gathered.append(each)
@@ -311,37 +309,37 @@ class Gathering:
         body = gathered[0] if len(gathered) == 1 else b"".join(gathered)
         if body and self._encode is not None:
             body = self._encode.compress(body)
-        return Piece(body, self._sent - before, more)
+        return Piece(body, self._event_count - before, more)
 
-    def counted(self, batches: "deque[Batch]") -> "Iterator[Batch]":
-        """Return *batches*, each held no longer than until the next one is asked for, and count their events."""
+    def count_events(self, batches: "deque[Batch]") -> "Iterator[Batch]":
+        """Yield *batches*, count their events, and keep none that has been yielded."""
         while batches:
             batch = batches.popleft()
-            self._sent += len(batch.events)
+            self._event_count += len(batch.events)
             yield batch
 
     def end(self) -> bytes:
-        """Return what is sent last."""
+        """Return the end of the compressed stream."""
         return self._encode.end() if self._encode else b""
 
 
 async def send_ahead(
     piece: Piece,
     make: Callable[[], Piece],
-    run: Run,
+    run: RunInThread,
     send: Callable[[Piece], Awaitable[bool]],
-    served: Callable[[int], None],
+    count: Callable[[int], None],
 ) -> bool:
-    """Send *piece* and the rest, which is made meanwhile; False: the client is gone, or takes nothing.
+    """Send *piece* and the rest, which is made meanwhile; return False if *send* does, for a client that is gone.
 
-    So says *send*; *served* is told how many events each piece has that was sent.
+    *count* gets the number of events of each piece that was sent.
     """
-    ahead = Ahead(run, make) if piece.more else None
+    ahead = PiecesAhead(run, make) if piece.more else None
     try:
         while True:
-            if piece.body and not await send(piece):
+            if not await send(piece):
                 return False
-            served(piece.kept)
+            count(piece.kept)
             if ahead is None or not piece.more:
                 return True
             piece = await ahead.next()

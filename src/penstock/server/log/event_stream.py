@@ -1,9 +1,9 @@
-"""Makes what a stream sends: reads what there is, cuts it into batches, writes their lines; in worker threads.
+"""Streams an event type's batches to consumers that keep their own cursors, by Nakadi's low-level interface.
 
-Streams an event type's batches to those who keep their own cursors, as Nakadi's low-level interface does.
-
-A stream waits without a thread and without a connection to the database, is bounded in memory, and ends as soon as its
-client has left. After its headers are sent nothing can be told any more: whatever ends it then is in the access log.
+Invariants:
+    A stream that waits has no thread and no database connection.
+    Its memory is bounded, and it ends as soon as its client disconnects.
+    An error after the headers ends the stream, and is told in the access log alone.
 """
 
 import random
@@ -23,12 +23,21 @@ from penstock.core.subscriptions.delivery import EventChunk
 from penstock.errors import EventTypeNotFound, PenstockError, Unavailable, UnusableStart
 from penstock.hub.hub import Hub
 from penstock.hub.log.read import Reading, Track, WantedPartition, next_events
-from penstock.server.access import access_of
 from penstock.server.auth import authorize, event_type_named
 from penstock.server.http.encoding import choose_encoding
-from penstock.server.http.streaming import Gathering, Leaving, Piece, Run, leaving, send_ahead, something_new, unless
-from penstock.server.log.nakadi import look
+from penstock.server.http.streaming import (
+    Disconnect,
+    Piece,
+    PieceBuilder,
+    RunInThread,
+    listen_for_disconnect,
+    send_ahead,
+    unless_disconnected,
+    wait_for_events,
+)
+from penstock.server.log.nakadi import find_extents
 from penstock.server.state import event_type_of, state_of
+from penstock.server.telemetry import access_of
 from penstock.wire.log.nakadi import (
     HEADER,
     MEDIA_TYPE,
@@ -44,9 +53,9 @@ from penstock.wire.log.nakadi import (
 from penstock.wire.query import Query
 
 PAGE_EVENTS: Final = 1 << 15
-"""So many events are read before all partitions are looked at again."""
+"""After so many events all partitions are looked at again."""
 STUCK_SECONDS: Final = 30.0
-"""So long after its end a stream is left to a client that takes nothing."""
+"""A client that reads nothing is disconnected so long after the end of its stream."""
 
 
 class StreamPieces:
@@ -58,97 +67,97 @@ class StreamPieces:
         feed: StoredFeed,
         positions: Mapping[int, int],
         *,
-        allowed: Callable[[], None],
+        check: Callable[[], None],
         rules: FeedStreamRules,
         encoding: str | None,
         all_partitions: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begin now, at the offsets wanted next of each partition.
+        """Begin now, at the next offset wanted of each partition.
 
-        *allowed* is asked before every chunk, and raises once the reader may no longer read. *all_partitions* says that
-        those which are added later are read too, from their beginning. *clock* gives seconds, and does not go back.
+        *check* is called before every chunk, and raises once the reader may no longer read. With *all_partitions* those
+        that are added later are read too, from their beginning. *clock* returns seconds and does not go back.
         """
         self._hub = hub
         self._name = feed.name
-        self._allowed = allowed
+        self._check = check
         self._batching = FeedBatcher(rules, positions, clock())
         self._cursors = {partition: _cursor(feed, partition, position) for partition, position in positions.items()}
         self._all_partitions = all_partitions
         self._writer = StreamLines(feed.epoch)
-        self._gathering = Gathering(encoding)
+        self._builder = PieceBuilder(encoding)
         self._clock = clock
         self._reading: Reading | None = None
 
     @property
-    def over(self) -> bool:
-        """Whether nothing follows what has been made."""
+    def is_over(self) -> bool:
+        """True after the last piece."""
         return self._batching.is_closed or self._hub.log.watch.draining
 
     @property
-    def unread(self) -> bool:
-        """Whether there was more to read at the last look."""
+    def has_unread(self) -> bool:
+        """True if the last look at the log found more events than were read since."""
         tracks = self._reading.tracks if self._reading else ()
         return any(track.offsets[each] < track.stops[each] for track in tracks for each in track.view.physical)
 
     @property
     def waits_at(self) -> dict[int, int]:
-        """By partition id: the offsets whose arrival gives it something to read."""
+        """The offsets that the stream waits for, by partition id."""
         return self._reading.waits_at if self._reading else {}
 
     @property
     def idle_seconds(self) -> float:
-        """For how long nothing is to be sent, unless there is something to read before."""
+        """Seconds until something has to be sent, whether there are events or not."""
         return max(0.0, self._batching.due_at - self._clock())
 
     @property
     def patience(self) -> float:
-        """For how many seconds a piece may take to be sent."""
+        """Seconds that the send of a piece may take."""
         return max(0.0, self._batching.ends_at + STUCK_SECONDS - self._clock())
 
     def begin(self) -> Piece:
-        """Look what there is to read and to send now, and return its first piece.
+        """Look at the log, and return the first piece of the lines that are due.
 
         Raises:
-            Blocked: who reads may do so no more.
-            CursorExpired, EventTypeNotFound: what would be read is gone.
-            DatabaseUnavailable: it could not be read.
+            Blocked: the reader may no longer read.
+            CursorExpired, EventTypeNotFound: the events are gone.
+            DatabaseUnavailable: the log could not be read.
         """
-        return self._gathering.begin(self._read())
+        return self._builder.begin(self._read_lines())
 
     def next(self) -> Piece:
-        """Return the next piece: see `Gathering.next`."""
-        return self._gathering.next()
+        """Return the next piece: see `PieceBuilder.next`."""
+        return self._builder.next()
 
     def end(self) -> bytes:
-        """Return what is sent last."""
-        return self._gathering.end()
+        """Return the end of the compressed stream."""
+        return self._builder.end()
 
-    def _read(self) -> Iterator[bytes]:
-        """Read what there is, up to a page, and return the lines that are to be sent now."""
+    def _read_lines(self) -> Iterator[bytes]:
+        """Read up to a page, and yield the lines that are due."""
         if reading := self._look():
             for track in reading.tracks:
-                while not self.over and (found := self._chunk(reading, track)):
+                while not self.is_over and (found := self._read_chunk(reading, track)):
                     events, offsets, position, _ = found
                     self._batching.add(track.view.partition, events[:], offsets, position, self._clock())
-                    yield from self._due()
+                    yield from self._write_due()
                 self._cursors[track.view.partition] = track.cursor
-        yield from self._due()
+        yield from self._write_due()
 
     def _look(self) -> Reading | None:
-        """Return what there is to read; None where the database is away, and all that it had has been read."""
+        """Open the next page; return None if the database is unavailable and the last page has been read."""
         try:
-            self._allowed()
-            self._reading = self._opened()
+            self._check()
+            self._reading = self._open()
             if self._all_partitions and self._begin_added(self._reading.feed):
-                self._reading = self._opened()
+                self._reading = self._open()
         except Unavailable:
-            if self._reading is None or self.unread:
+            if self._reading is None or self.has_unread:
                 raise
-            return None  # Whoever wakes it next has found the database again.
+            return None  # The watch wakes the stream once the database is back.
         return self._reading
 
-    def _opened(self) -> Reading:
+    def _open(self) -> Reading:
         left = self._batching.left
         wanted = [WantedPartition(f"cursor of partition {each}", each, text) for each, text in self._cursors.items()]
         return self._hub.log.reader.open(
@@ -156,21 +165,21 @@ class StreamPieces:
         )
 
     def _begin_added(self, feed: StoredFeed) -> bool:
-        """Begin with the partitions that *feed* has got meanwhile; tell whether there are any."""
+        """Begin with the partitions that were added to *feed*; return whether there are any."""
         added = range(len(self._cursors), feed.partition_count)
         for partition in added:
             self._cursors[partition] = _cursor(feed, partition, 0)
             self._batching.begin(partition, 0, self._clock())
         return bool(added)
 
-    def _chunk(self, reading: Reading, track: Track) -> EventChunk | None:
-        """Read a chunk; None when nothing is left."""
-        self._allowed()
+    def _read_chunk(self, reading: Reading, track: Track) -> EventChunk | None:
+        """Read a chunk; return None at the end."""
+        self._check()
         return next_events(self._hub.log.reader, reading, track)
 
-    def _due(self) -> Iterator[bytes]:
-        """Return the lines of what is to be sent now."""
-        yield from self._writer.parts(self._gathering.counted(deque(self._batching.take(self._clock()))))
+    def _write_due(self) -> Iterator[bytes]:
+        """Yield the lines that are due."""
+        yield from self._writer.parts(self._builder.count_events(deque(self._batching.take(self._clock()))))
 
 
 def _cursor(feed: StoredFeed, partition: int, position: int) -> str:
@@ -179,112 +188,115 @@ def _cursor(feed: StoredFeed, partition: int, position: int) -> str:
 
 
 TIMEOUT_SECONDS: Final = (3_000.0, 4_200.0)
-"""When a stream ends that has not said when: at random, so that those that began together do not end together."""
+"""The default timeout of a stream is between these, at random, so that streams do not all end together."""
 
 
-async def stream_events(request: Request) -> "EventStream":
-    """GET /event-types/{event_type}/events: stream batches of events to one who keeps its own cursors."""
+async def stream_events(request: Request) -> "FeedStreamResponse":
+    """GET /event-types/{event_type}/events: stream batches of events to a consumer that keeps its own cursors."""
     access, state = access_of(request), state_of(request)
     try:
         name = event_type_of(request)
-        feed, extents = await look(state, name)
+        feed, extents = await find_extents(state, name)
     except EventTypeNotFound as error:
         raise EventTypeNotFound("topic not found", **error.fields) from None
-    allowed = partial(authorize, request, "read", event_type_named(name))
+    may_read = partial(authorize, request, "read", event_type_named(name))
     header = request.headers.get(HEADER)
     positions = _positions(header, extents)
     asked = parse_stream(Query(request.scope["query_string"]))
     access.n, access.partitions = feed.partition_count, ",".join(map(str, sorted(positions)))
 
-    def served(events: int) -> None:
+    def count_served(events: int) -> None:
         state.metrics.served.add(name, events)
         access.events += events
 
     rules = _rules(asked, state.hub.limits.stream_bytes_max)
     encoding = choose_encoding(request.headers.get("accept-encoding"))
     pieces = StreamPieces(
-        state.hub, feed, positions, allowed=allowed, rules=rules, encoding=encoding, all_partitions=header is None
+        state.hub, feed, positions, check=may_read, rules=rules, encoding=encoding, all_partitions=header is None
     )
-    return EventStream(
+    return FeedStreamResponse(
         pieces,
         state.hub,
         state.run,
         encoding=encoding,
-        allowed=allowed,
-        served=served,
-        ended=access.refuse,
+        check=may_read,
+        count_served=count_served,
+        note_error=access.refuse,
     )
 
 
-class EventStream:
+class FeedStreamResponse:
     """One stream for one reader: an ASGI response."""
 
     def __init__(
         self,
         pieces: StreamPieces,
         hub: Hub,
-        run: Run,
+        run: RunInThread,
         *,
         encoding: str | None,
-        allowed: Callable[[], None],
-        served: Callable[[int], None],
-        ended: Callable[[PenstockError], None],
+        check: Callable[[], None],
+        count_served: Callable[[int], None],
+        note_error: Callable[[PenstockError], None],
     ) -> None:
         """Prepare to send *pieces*.
 
-        *allowed* is asked while the stream waits, and raises once the reader may no longer read. *served* is told how
-        many events have been sent since it was last told, and *ended* what has ended the stream before its time.
+        *check* is called while the stream waits, and raises once the reader may no longer read. *count_served* gets the
+        number of events sent since its last call, and *note_error* the error that ends the stream early.
         """
         self._pieces = pieces
         self._hub = hub
         self._run = run
         self._encoding = encoding
-        self._allowed = allowed
-        self._served = served
-        self._ended = ended
+        self._check = check
+        self._count_served = count_served
+        self._note_error = note_error
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Stream until the stream or the client's patience is over; of HEAD send the headers alone."""
+        """Stream until the stream ends or the client disconnects; for HEAD send the headers alone."""
         await send(self._start())
         if scope["method"] == "HEAD":
             await send(_body(b"", more=False))
             return
-        left = leaving(receive)
+        disconnect = listen_for_disconnect(receive)
         try:
-            if await self._stream(send, left):
-                await unless(left, send(_body(self._pieces.end(), more=False)))
+            if await self._stream(send, disconnect):
+                await unless_disconnected(disconnect, send(_body(self._pieces.end(), more=False)))
         finally:
-            left.cancel()
+            disconnect.cancel()
 
-    async def _stream(self, send: Send, left: Leaving) -> bool:
-        """Send batches until there are no more to be sent; False: the client is gone, or takes nothing."""
+    async def _stream(self, send: Send, disconnect: Disconnect) -> bool:
+        """Send batches to the end of the stream; return False if the client is gone, or reads nothing."""
         try:
-            await unless(left, send(_body(b"", more=True)))  # Some servers keep headers back until then.
-            while not left.done():
-                if not await self._send(await self._run(self._pieces.begin), send, left):
+            # Some servers keep headers back until then.
+            await unless_disconnected(disconnect, send(_body(b"", more=True)))
+            while not disconnect.done():
+                if not await self._send(await self._run(self._pieces.begin), send, disconnect):
                     return False
-                if self._pieces.over:
+                if self._pieces.is_over:
                     return True
-                if not self._pieces.unread:
-                    await self._something_new(left)
+                if not self._pieces.has_unread:
+                    await self._wait_for_events(disconnect)
         except PenstockError as error:
-            self._ended(error)
+            self._note_error(error)
             return True
         return False
 
-    async def _send(self, piece: Piece, send: Send, left: Leaving) -> bool:
-        """Send *piece* and the rest; False: the client is gone, or takes nothing."""
+    async def _send(self, piece: Piece, send: Send, disconnect: Disconnect) -> bool:
+        """Send *piece* and the rest; return False if the client is gone, or reads nothing."""
         pieces = self._pieces
 
         async def send_one(piece: Piece) -> bool:
-            return await unless(left, send(_body(piece.body, more=True)), pieces.patience)
+            return not piece.body or await unless_disconnected(
+                disconnect, send(_body(piece.body, more=True)), pieces.patience
+            )
 
-        return await send_ahead(piece, pieces.next, self._run, send_one, self._served)
+        return await send_ahead(piece, pieces.next, self._run, send_one, self._count_served)
 
-    async def _something_new(self, left: Leaving) -> None:
-        """Wait until there may be something to read, or something has to be sent without."""
+    async def _wait_for_events(self, disconnect: Disconnect) -> None:
+        """Wait until there may be events to read, or something is due without them."""
         pieces, watch = self._pieces, self._hub.log.watch
-        await something_new(watch, pieces.waits_at, pieces.idle_seconds, left, self._allowed)
+        await wait_for_events(watch, pieces.waits_at, pieces.idle_seconds, disconnect, self._check)
 
     def _start(self) -> dict[str, Any]:
         headers = [(b"content-type", MEDIA_TYPE.encode()), (b"vary", b"Accept-Encoding")]
@@ -294,11 +306,11 @@ class EventStream:
 
 
 def _positions(header: str | None, extents: Sequence[OffsetExtent]) -> dict[int, int]:
-    """Return the offset wanted next of each partition that is to be read.
+    """Return the next offset wanted of each partition that is to be read.
 
     Raises:
         BadParameter: the header is no list of cursors.
-        UnusableStart: a stream cannot begin there.
+        UnusableStart: a stream cannot begin at one of them.
     """
     if header is None:
         return {partition: extent.next_offset for partition, extent in enumerate(extents)}

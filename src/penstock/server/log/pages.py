@@ -1,30 +1,38 @@
-"""The forms in which a page can be sent: lines of v1, lines of v2, Arrow.
+"""Sends a page of a feed while it reads it, as lines of v1, lines of v2, or Arrow.
 
-Has the outbox moved before a read that would come to the head, without a thread that waits for it.
-
-Sends a page while it is being read: bounded in memory, waiting without a thread, gone as soon as its reader is.
-
-No more is read for nobody than what is being read.
+Invariants:
+    A page needs bounded memory, however large it is and however slow its reader.
+    A page that waits has no thread and no database connection.
+    At most one chunk is read after the reader has disconnected.
 """
 
-import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from importlib.util import find_spec
 from itertools import compress
 from typing import Any, Final, Protocol
 
 import msgspec
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
 from penstock.core.events.event import derived_headers
-from penstock.errors import OutcomeUnknown
-from penstock.hub.hub import Hub
-from penstock.hub.log.log import SETTLE_SECONDS_MAX, not_settled
 from penstock.hub.log.read import ColumnChunk, Reader, Reading, Rows, Track
 from penstock.schema.json_text import decode
-from penstock.server.http.encoding import Encoder, encoder
-from penstock.server.http.streaming import Ahead, Leaving, Piece, Run, leaving, something_new, unless
+from penstock.server.auth import authorize, event_type_named
+from penstock.server.http.encoding import Encoder, choose_encoding, encoder
+from penstock.server.http.streaming import (
+    Disconnect,
+    Piece,
+    listen_for_disconnect,
+    send_ahead,
+    unless_disconnected,
+    wait_for_events,
+)
+from penstock.server.state import state_of
+from penstock.server.telemetry import access_of
 from penstock.storage.log.events import NONE, Frame
 from penstock.wire.log import feedapi, zeroeventhub
 from penstock.wire.query import HeaderChoice
@@ -39,8 +47,8 @@ FILTERED_BYTES: Final = 1 << 20
 _decode_headers: Final = msgspec.json.Decoder(dict[str, str]).decode
 
 
-class Form(Protocol):
-    """Turns a page into bytes, chunk by chunk; run in a worker thread."""
+class PageForm(Protocol):
+    """Turns a page into bytes, chunk by chunk, in a worker thread."""
 
     media_type: str
 
@@ -48,7 +56,7 @@ class Form(Protocol):
         """Read the page to its end and return its bytes, each piece no larger than a chunk."""
 
     def gathers(self, reading: Reading) -> bool:
-        """Tell whether the page has to be known to its end before its headers are sent; it is short then."""
+        """Return whether the whole page has to be read before its headers are sent; it is short then."""
 
 
 class LineForm:
@@ -61,7 +69,7 @@ class LineForm:
         self._headers = headers
 
     def pieces(self, reader: Reader, reading: Reading) -> Iterator[bytes]:
-        """See `Form.pieces`. A filtered read tells its progress after each chunk."""
+        """See `PageForm.pieces`. A filtered page has a cursor after each chunk."""
         for track in reading.tracks:
             if self._headers is not None or track.view.slices > 1:
                 yield from self._by_column(reader, reading, track)
@@ -69,8 +77,8 @@ class LineForm:
                 yield from self._by_line(reader, reading, track)
             yield self._checkpoint(track)
 
-    def gathers(self, reading: Reading) -> bool:  # noqa: ARG002 - lines tell their cursors themselves
-        """See `Form.gathers`."""
+    def gathers(self, reading: Reading) -> bool:  # noqa: ARG002 - the cursors are lines too
+        """See `PageForm.gathers`."""
         return False
 
     def _by_line(self, reader: Reader, reading: Reading, track: Track) -> Iterator[bytes]:
@@ -113,7 +121,7 @@ class ArrowForm:
         self._headers = headers
 
     def pieces(self, reader: Reader, reading: Reading) -> Iterator[bytes]:
-        """See `Form.pieces`."""
+        """See `PageForm.pieces`."""
         stream, size = arrow.ArrowStream(), 0
         for parts in self._batches(reader, reading, stream):
             yield from parts
@@ -123,7 +131,7 @@ class ArrowForm:
         yield from stream.end()
 
     def gathers(self, reading: Reading) -> bool:
-        """See `Form.gathers`: where events are left out, the cursor after the page cannot be told from its rows."""
+        """See `PageForm.gathers`: the rows of a filtered page do not show the cursor after it."""
         return reading.is_filtered
 
     def _batches(self, reader: Reader, reading: Reading, stream: "arrow.ArrowStream") -> "Iterator[list[arrow.Part]]":
@@ -153,173 +161,141 @@ def all_headers(
     return derived | _decode_headers(own) if own else derived
 
 
-OVERVIEW_SECONDS_MAX: Final = 1.0
-"""What shows many event types at once waits no longer: one with a backlog is not to hide the others."""
-
-
-async def settle(hub: Hub, name: str) -> None:
-    """Wait until what services have committed to the outbox of *name* is in the log.
-
-    Raises:
-        HubUnavailable, DatabaseUnavailable: it could not be moved now.
-    """
-    try:
-        await asyncio.wait_for(asyncio.wrap_future(hub.log.move(name)), SETTLE_SECONDS_MAX)
-    except (TimeoutError, OutcomeUnknown) as error:
-        raise not_settled(name, error) from error
-
-
-async def settle_some(hub: Hub, names: Sequence[str]) -> None:
-    """Have the outboxes of *names* moved, together, as far as that can be done before an overview has to be shown."""
-    moves = [asyncio.wrap_future(hub.log.move(name)) for name in names]
-    if moves:
-        done, late = await asyncio.wait(moves, timeout=OVERVIEW_SECONDS_MAX)
-        for each in late:
-            each.cancel()
-        await asyncio.gather(*done, *late, return_exceptions=True)
-
-
 GATHER_BYTES: Final = 256 << 10
-"""Pieces smaller than this are gathered, so that a small page costs one trip to a worker thread."""
+"""Smaller parts are joined into one piece, so that a small page costs one trip to a worker thread."""
 SLICE_BYTES: Final = 128 << 10
-"""Arrow's columns are sent by so much, which the processor still has in its cache when the server copies it once more:
-measured, a twentieth faster than all at once. Lines are not, which are made in one piece: that was slower."""
+"""Columns of Arrow are sent in slices, which are still in the processor's cache when the server copies them: 5 % faster
+than in one piece, as measured. Lines are sent in one piece, since slices were slower."""
 
 
-class Page:
+class PageRequest(Protocol):
+    """A page that a reader asks for, as one version of the contract has it.
+
+    All but `headers` may ask the database, and are called in worker threads.
+    """
+
+    event_type: str
+    form: PageForm
+    wait_seconds: float
+    """How long the page may wait for events; 0 if it is sent empty."""
+
+    def open(self, cursors: Mapping[int, str] | None) -> Reading:
+        """Open the page as the log is now, at *cursors* by partition, or where the reader asks for if that is None."""
+
+    def store_cursors(self, reading: Reading) -> None:
+        """Keep the cursors that the reader came with, if it asks for that; called once, before anything is read."""
+
+    def headers(self, reading: Reading, *, is_whole: bool) -> dict[str, str]:
+        """Return the page's own headers; *is_whole* says that it has been read to its end."""
+
+
+class PageResponse:
     """One page for one reader: an ASGI response."""
 
-    def __init__(
-        self,
-        hub: Hub,
-        run: Run,
-        form: Form,
-        event_type: str,
-        reopen: Callable[[Mapping[int, str] | None], Reading],
-        *,
-        allowed: Callable[[], None],
-        wait_seconds: float,
-        encoding: str | None,
-        headers: Callable[[Reading, bool], dict[str, str]],
-        opened: Callable[[Reading], None] | None,
-        served: Callable[[str, int], None],
-    ) -> None:
-        """Prepare to send what *reopen* opens: with None from the cursors asked for, else from those given.
-
-        *allowed* is asked while the page waits, and raises once its reader may no longer read. *opened* is told, once
-        and in a worker thread, from where the page is read. *headers* makes the page's own headers, told whether the
-        page has been read to its end already; *served* is told the event type and how many of its events were read for
-        what has been sent.
-        """
-        self._hub = hub
-        self._run = run
-        self._form = form
-        self._event_type = event_type
-        self._reopen = reopen
-        self._allowed = allowed
-        self._opened = opened
-        self._wait_seconds = wait_seconds
-        self._encoding = encoding
-        self._headers = headers
-        self._served = served
+    def __init__(self, request: Request, wanted: PageRequest) -> None:
+        """Prepare to answer *request* with the page that is *wanted*."""
+        self._state = state_of(request)
+        self._access = access_of(request)
+        self._wanted = wanted
+        self._form = wanted.form
+        self._encoding = choose_encoding(request.headers.get("accept-encoding"))
+        self._authorize = partial(authorize, request, "read", event_type_named(wanted.event_type))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the page, or as much of it as the client waits for; of HEAD its headers, without reading or waiting.
 
         Raises:
-            PenstockError: before anything was sent, whatever opening and the first read raise.
+            PenstockError: opening or reading failed before anything was sent.
         """
         if scope["method"] == "HEAD":
-            await send(self._start(await self._look(), whole=False, encoding=None))
+            await send(self._start(await self._look(), is_whole=False, encoding=None))
             await send({"type": "http.response.body", "body": b""})
             return
-        left = leaving(receive)
+        disconnect = listen_for_disconnect(receive)
         try:
-            await self._answer(send, left)
+            with suppress(ClientDisconnect):
+                await self._answer(send, disconnect)
         finally:
-            left.cancel()
+            disconnect.cancel()
 
     async def _look(self) -> Reading:
         """Open the page as a GET would, and read nothing of it."""
-        waits = await self._run(lambda: self._hub.log.has_waiting(self._event_type))
-        reading = await self._run(lambda: self._reopen(None))
-        if waits and reading.reaches_head:
-            await settle(self._hub, self._event_type)
-            reading = await self._run(lambda: self._reopen(None))
-        return reading
 
-    async def _answer(self, send: Send, left: Leaving) -> None:
-        deadline = time.monotonic() + self._wait_seconds
-        begun = await self._begin(None, left)
-        while begun and _is_empty(begun[1]) and (seconds := deadline - time.monotonic()) > 0:
-            if not await self._something_new(begun[0].reading, seconds, left):
+        def look(has_waiting: bool) -> Reading | None:
+            reading = self._wanted.open(None)
+            return None if has_waiting and reading.reaches_head else reading
+
+        return await self._state.read_settled([self._wanted.event_type], look)
+
+    async def _answer(self, send: Send, disconnect: Disconnect) -> None:
+        deadline = time.monotonic() + self._wanted.wait_seconds
+        pieces, first = await self._begin(None, disconnect)
+        while _is_empty(first) and (seconds := deadline - time.monotonic()) > 0:
+            watch, offsets = self._state.hub.log.watch, pieces.reading.waits_at
+            if not await wait_for_events(watch, offsets, seconds, disconnect, self._authorize):
                 break
-            begun = await self._begin(begun[0].cursors, left)
-        if begun is None or left.done():
+            pieces, first = await self._begin(pieces.cursors, disconnect)
+        if disconnect.done():
             return
-        pieces, first = begun
-        await send(self._start(pieces.reading, whole=not first.more, encoding=self._encoding))
-        await self._stream(pieces, first, send, left)
+        await send(self._start(pieces.reading, is_whole=not first.more, encoding=self._encoding))
+        await send_ahead(
+            first,
+            pieces.next,
+            self._state.run,
+            lambda piece: unless_disconnected(disconnect, _send_piece(piece, send)),
+            partial(self._count, pieces.reading.feed.name),
+        )
 
-    async def _begin(self, cursors: Mapping[int, str] | None, left: Leaving) -> "tuple[Pieces, Piece] | None":
-        """Open the page and read its first piece, once what was committed before is there; None: the client left."""
-        pieces = Pieces(self._form, self._hub.log.reader, encoder(self._encoding) if self._encoding else None)
+    async def _begin(self, cursors: Mapping[int, str] | None, disconnect: Disconnect) -> "tuple[PagePieces, Piece]":
+        """Open the page and read its first piece, with everything that was committed before.
 
-        opened = self._opened if cursors is None else None
+        Raises:
+            ClientDisconnect: the client left while the outbox was moved.
+        """
+        pieces = PagePieces(self._form, self._state.hub.log.reader, encoder(self._encoding) if self._encoding else None)
 
-        def begin(*, waits: bool) -> Piece | None:
-            reading = self._reopen(cursors)
-            return None if waits and reading.reaches_head else pieces.begin(reading, opened)
+        def begin(has_waiting: bool) -> Piece | None:
+            reading = self._wanted.open(cursors)
+            if has_waiting and reading.reaches_head:
+                return None
+            if cursors is None:
+                self._wanted.store_cursors(reading)
+            return pieces.begin(reading)
 
-        # Asked before the look at the log: what another hub moves between the two is in the log then.
-        first = await self._run(lambda: begin(waits=self._hub.log.has_waiting(self._event_type)))
-        if first is None and await unless(left, settle(self._hub, self._event_type)):
-            first = await self._run(lambda: begin(waits=False))
-        return None if first is None else (pieces, first)
+        return pieces, await self._state.read_settled([self._wanted.event_type], begin, disconnect)
 
-    async def _stream(self, pieces: "Pieces", piece: Piece, send: Send, left: Leaving) -> None:
-        """Send *piece* and the rest, which is read meanwhile, until the page ends or the client is gone."""
-        ahead = Ahead(self._run, pieces.next) if piece.more else None
-        try:
-            while await unless(left, _sent(piece, send)) and ahead and piece.more:
-                piece = await ahead.next()
-        finally:
-            self._served(pieces.reading.feed.name, piece.kept)
-            if ahead:
-                await ahead.stop()
+    def _count(self, event_type: str, events: int) -> None:
+        self._state.metrics.served.add(event_type, events)
+        self._access.events += events
 
-    async def _something_new(self, reading: Reading, seconds: float, left: Leaving) -> bool:
-        return await something_new(self._hub.log.watch, reading.waits_at, seconds, left, self._allowed)
-
-    def _start(self, reading: Reading, *, whole: bool, encoding: str | None) -> dict[str, Any]:
+    def _start(self, reading: Reading, *, is_whole: bool, encoding: str | None) -> dict[str, Any]:
         headers = {"content-type": self._form.media_type, "vary": "Accept, Accept-Encoding"}
-        headers |= self._headers(reading, whole)
+        headers |= self._wanted.headers(reading, is_whole=is_whole)
         if encoding:
             headers["content-encoding"] = encoding
         raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
         return {"type": "http.response.start", "status": 200, "headers": raw}
 
 
-class Pieces:
+class PagePieces:
     """The bytes of one page, read piece by piece in worker threads."""
 
-    def __init__(self, form: Form, reader: Reader, encode: Encoder | None) -> None:
+    def __init__(self, form: PageForm, reader: Reader, encode: Encoder | None) -> None:
         self._form = form
         self._reader = reader
         self._encode = encode
         self._rest: Iterator[bytes] = iter(())
+        self._kept = 0
         self.reading: Reading
 
     @property
     def cursors(self) -> dict[int, str]:
-        """By partition of the reader's view: the cursor just after what has been read."""
+        """The cursor just after the events that were read, by partition of the reader's view."""
         return {track.view.partition: track.cursor for track in self.reading.tracks}
 
-    def begin(self, reading: Reading, opened: Callable[[Reading], None] | None) -> Piece:
-        """Take up *reading*, tell *opened* from where it begins, and return its first piece."""
+    def begin(self, reading: Reading) -> Piece:
+        """Begin to read *reading*, and return the first piece."""
         self.reading = reading
-        if opened is not None:
-            opened(reading)
         self._rest = self._form.pieces(self._reader, reading)
         return self.next()
 
@@ -332,24 +308,25 @@ class Pieces:
             if size >= GATHER_BYTES and not self._form.gathers(self.reading):
                 more = True
                 break
-        kept = sum(track.kept for track in self.reading.tracks)
+        before, self._kept = self._kept, sum(track.kept for track in self.reading.tracks)
+        kept = self._kept - before
         if self._encode is not None:
-            body = self._encode.compress(_joined(gathered)) + (b"" if more else self._encode.flush())
+            body = self._encode.compress(_join(gathered)) + (b"" if more else self._encode.flush())
             return Piece(body, kept, more)
         large = gathered.pop() if more and len(gathered) > 1 and len(gathered[-1]) >= GATHER_BYTES else b""
-        return Piece(_joined(gathered), kept, more, large)
+        return Piece(_join(gathered), kept, more, large)
 
 
 def _is_empty(page: Piece) -> bool:
-    """Tell whether that is all of the page, and it is nothing."""
+    """Return whether *page* is a whole page without events."""
     return not page.more and not page.kept
 
 
-def _joined(parts: Sequence[bytes]) -> bytes:
+def _join(parts: Sequence[bytes]) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-async def _sent(piece: Piece, send: Send) -> None:
+async def _send_piece(piece: Piece, send: Send) -> None:
     await send(_body(piece.body, more=piece.more))
     large = memoryview(piece.large)
     for at in range(0, len(large), SLICE_BYTES):

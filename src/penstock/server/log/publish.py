@@ -1,10 +1,10 @@
-"""Small publishes are prepared on the event loop, where a trip to a worker thread would take longer than the work.
+"""The routes that publish: feed lines, and batches in Nakadi's shape.
 
-The way in by batches, in Nakadi's shape: an array of events, all of them or none.
+Small bodies are read on the event loop: a trip to a worker thread would take longer than the work.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.core.events.event import NewEvent
+from penstock.core.log.cursor import FeedCursor, FeedView, feed_mark
 from penstock.core.registry.event_type import DELETIONS
 from penstock.errors import (
     Conflict,
@@ -23,37 +24,112 @@ from penstock.errors import (
     MalformedBatch,
     MalformedEvent,
     PartitionRefused,
+    PenstockError,
     PublishingRestricted,
     TooLarge,
 )
+from penstock.hub.hub import Hub
 from penstock.hub.log.request import PublishResult
-from penstock.server.access import access_of
 from penstock.server.http.requests import read_body, refuse_foreign_body
 from penstock.server.http.responses import json_response, warn
 from penstock.server.state import State, event_type_of, state_of
+from penstock.server.telemetry import access_of
+from penstock.wire.log import zeroeventhub
 from penstock.wire.log.nakadi import aborted_responses, batch_responses, parse_batch
 from penstock.wire.producers import refuse_numbers
-from penstock.wire.query import printable
+from penstock.wire.query import Query, printable
 
 INLINE_BYTES: Final = 16 << 10
-"""Bodies up to this are read on the event loop."""
+"""Larger bodies are read in a worker thread."""
 Result_co = TypeVar("Result_co", covariant=True)
 
 
 class Submit(Protocol[Result_co]):
-    """Hands a body's events to the hub; *looks* says whether that may wait for the database."""
+    """Hands a body's events to the hub. It may wait for the database if *looks* is True."""
 
     def __call__(self, *, looks: bool = True) -> Result_co:
         """See `Log.submit`."""
 
 
-async def submitted(state: State, submit: Submit[Result_co], *, is_small: bool) -> Result_co:
-    """Have *submit* called: on the event loop where it *is_small*, else, or where it is refused there, in a worker."""
+async def submit_events(state: State, submit: Submit[Result_co], *, is_small: bool) -> Result_co:
+    """Call *submit*: on the event loop if the body *is_small*, else, or if it is refused there, in a worker thread."""
     if is_small:
         with suppress(Conflict, Invalid, TooLarge):
             return submit(looks=False)
     again: Callable[[], Result_co] = submit
     return await state.run(again)
+
+
+FLOW_ID: Final = "x-flow-id"
+
+
+async def publish_lines(request: Request) -> Response:
+    """POST /feeds/{event_type}: publish lines, all or none, or by chunks."""
+    access, state, name = access_of(request), state_of(request), event_type_of(request)
+    refuse_foreign_body(request)
+    refuse_numbers(request.headers, name)
+    query = Query(request.scope["query_string"])
+    chunk = query.integer("chunk", 0, low=0, high=zeroeventhub.CHUNK_EVENTS_MAX)
+    body = await read_body(request, state)
+    stored, more, access.received = 0, True, len(body)
+    cursors: dict[int, str] = {}
+    flow_id = (
+        access.flow_id if FLOW_ID in request.headers else None
+    )  # A flow id made up by the hub would lengthen each line.
+    parts = _LineParts(state.hub, name, body, chunk, flow_id)
+    is_small = len(body) <= INLINE_BYTES and state.hub.registry.is_light(name, len(body))
+    try:
+        while more:
+            future, more = await submit_events(state, parts.submit, is_small=is_small)
+            if future is None:
+                break
+            part = await asyncio.wrap_future(future)
+            assert part is not None
+            state.metrics.published.add(name, part.events)
+            stored += part.events
+            cursors |= cursors_after(part)
+            access.events, access.partitions = stored, ",".join(map(str, sorted(cursors)))
+    except PenstockError as error:
+        refusal = InvalidEvent(**error.fields) if type(error) is MalformedEvent else error  # One code for a wrong line.
+        if chunk:
+            refusal.fields["stored"] = stored
+        raise refusal from error.__cause__
+    if not stored:
+        await state.run(lambda: state.hub.registry.load(name))
+    return json_response(zeroeventhub.publish_response(stored, cursors))
+
+
+class _LineParts:
+    """The lines of a body, submitted as one part or chunk by chunk."""
+
+    def __init__(self, hub: Hub, name: str, body: bytes, chunk: int, flow_id: str | None) -> None:
+        self._hub = hub
+        self._name = name
+        self._body = body
+        self._chunk = chunk
+        self._flow_id = flow_id
+        self._read: tuple[Sequence[NewEvent], Sequence[int]] | None = None
+        self._at = 0
+
+    def submit(self, *, looks: bool = True) -> "tuple[Future[PublishResult | None] | None, bool]":
+        """Submit the next part, and return whether another one follows; the future is None if there is no event."""
+        events, lines = self._read = self._read or zeroeventhub.parse_lines(self._body)
+        if not events:
+            return None, False
+        part = slice(self._at, self._at + (self._chunk or len(events)))
+        future = self._hub.log.submit(self._name, events[part], lines[part], looks=looks, flow_id=self._flow_id)
+        self._at = part.stop
+        return future, part.stop < len(events)
+
+
+def cursors_after(published: PublishResult) -> dict[int, str]:
+    """Return the cursor just after the published events, by partition."""
+    feed = published.feed
+    count, mark = feed.partition_count, feed_mark(feed.name)
+    return {
+        partition: FeedCursor(mark, feed.epoch, FeedView(count, partition, count), (offset,)).encode()
+        for partition, offset in published.next_offsets.items()
+    }
 
 
 CONSUMER_TAG: Final = "x-consumer-tag"
@@ -86,7 +162,7 @@ async def _publish(request: Request, *, deletes: bool) -> Response:
         return state.hub.log.submit(name, events, looks=looks, flow_id=access.flow_id, strict=True, deletes=deletes)
 
     try:
-        future = await submitted(state, submit, is_small=is_small)
+        future = await submit_events(state, submit, is_small=is_small)
         if future is None:
             await state.run(lambda: state.hub.registry.load(name))
         else:
@@ -97,21 +173,21 @@ async def _publish(request: Request, *, deletes: bool) -> Response:
         if error.code == "publishing-restricted":
             raise
         access.refuse(error)
-        return await state.run(partial(_refused, events, error))  # There can be a million.
+        return await state.run(partial(_answer_refused, events, error))  # It can have a million events.
     access.events = len(events)
     state.metrics.published.add(name, len(events))
     return warn(Response(status_code=200), [DELETIONS] if deletes else [])
 
 
 def _check_headers(request: Request) -> None:
-    """Raise for what is not spoken here, and for a tag of a subscription that is not there."""
+    """Raise for a media type that is not supported, and for a consumer tag, which names no known subscription."""
     refuse_foreign_body(request)
     tags = request.headers.getlist(CONSUMER_TAG)
     if tags:
         raise PublishingRestricted.of("unknown-consumer", subscription=printable(tags[0].partition("=")[2].strip()))
 
 
-def _refused(
+def _answer_refused(
     events: list[NewEvent], error: InvalidEvent | EventTooLarge | PartitionRefused | PublishingRestricted
 ) -> Response:
     if isinstance(error, PublishingRestricted):

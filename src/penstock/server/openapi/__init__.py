@@ -4,12 +4,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from penstock.server.openapi.operation import Operation, Schema
+from penstock.server.openapi.operation import HttpOperation, Schema
 from penstock.server.openapi.shapes import IN_PATH
 from penstock.wire.problem import MEDIA_TYPE as PROBLEM
 
 
-def describe(operations: Sequence[Operation], version: str, at: str = "/") -> dict[str, Any]:
+def describe(operations: Sequence[HttpOperation], version: str, at: str = "/") -> dict[str, Any]:
     """Return the OpenAPI document of *operations*, served at the path or URL *at*."""
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
@@ -41,7 +41,7 @@ _REFUSED: Final[dict[str, Any]] = {
 }
 
 
-def _operation(operation: Operation) -> dict[str, Any]:
+def _operation(operation: HttpOperation) -> dict[str, Any]:
     answer = operation.answer
     done: dict[str, Any] = {"description": answer.description, "content": _content(answer.content)}
     if answer.headers:
@@ -62,12 +62,12 @@ def _operation(operation: Operation) -> dict[str, Any]:
     return described
 
 
-def _summary(operation: Operation) -> str:
+def _summary(operation: HttpOperation) -> str:
     said = (operation.handler.__doc__ or "").splitlines()[0].partition(": ")[2]
     return said[:1].upper() + said[1:].removesuffix(".")
 
 
-def _parameters(operation: Operation) -> list[dict[str, Any]]:
+def _parameters(operation: HttpOperation) -> list[dict[str, Any]]:
     in_path = [
         {"name": name, "in": "path", "required": True, "schema": operation.in_path.get(name) or IN_PATH[name]}
         for name in re.findall(r"{(\w+)}", operation.path)

@@ -1,10 +1,10 @@
-"""The shapes of settings, storages and timelines, for the description of the interface."""
+"""OpenAPI schemas and parameters of settings, storages and timelines."""
 
 from collections.abc import Mapping
 from typing import Final
 
 from penstock.hub.admin.settings import BLOCK_KINDS, FEATURES, LISTS, NAME_CHARS_MAX
-from penstock.server.openapi.operation import Answer, Schema, list_of, object_of
+from penstock.server.openapi.operation import AnswerShape, Schema, list_of, object_of
 from penstock.server.openapi.shapes import EVENT_TYPE_NAME, JSON
 from penstock.wire.problem import MEDIA_TYPE as PROBLEM
 
@@ -39,20 +39,20 @@ ID: Final[Mapping[str, Schema]] = {"id": {"type": "string", "minLength": 1, "pat
 NEW_ADMINISTRATORS: Final = {JSON: object_of(" ".join(LISTS), **dict.fromkeys(LISTS, list_of(_ATTRIBUTE, minItems=1)))}
 SWITCH: Final = {JSON: {**_FEATURE, "additionalProperties": False}}
 
-ADMINISTRATORS: Final = Answer(
+ADMINISTRATORS: Final = AnswerShape(
     200, "The three lists.", {JSON: object_of(" ".join(LISTS), **dict.fromkeys(LISTS, list_of(_ATTRIBUTE)))}, {}
 )
-REPLACED: Final = Answer(200, "They are in force.", {}, {})
-BLACKLIST: Final = Answer(
+REPLACED: Final = AnswerShape(200, "They are in force.", {}, {})
+BLACKLIST: Final = AnswerShape(
     200, "Names, sorted.", {JSON: object_of("producers consumers", producers=_NAMES, consumers=_NAMES)}, {}
 )
-BLOCKED: Final = Answer(204, "It is blocked.", {}, {})
-UNBLOCKED: Final = Answer(204, "It is not blocked.", {}, {})
-ALL_FEATURES: Final = Answer(200, "All features.", {JSON: object_of("items", items=list_of(_FEATURE))}, {})
-SWITCHED: Final = Answer(204, "It is so.", {}, {})
-STORAGES: Final = Answer(200, "The one storage.", {JSON: list_of(_STORAGE)}, {})
-STORAGE: Final = Answer(200, "The one storage.", {JSON: _STORAGE}, {})
-IN_USE: Final = Answer(403, "It cannot be deleted.", _REFUSED, {})
-TIMELINES: Final = Answer(200, "The one timeline.", {JSON: list_of(_TIMELINE)}, {})
-NO_OTHER: Final = Answer(422, "There is one, and none can be added.", _REFUSED, {})
-STRATEGIES: Final = Answer(200, "Their names.", {JSON: list_of(_STRING)}, {})
+BLOCKED: Final = AnswerShape(204, "It is blocked.", {}, {})
+UNBLOCKED: Final = AnswerShape(204, "It is not blocked.", {}, {})
+ALL_FEATURES: Final = AnswerShape(200, "All features.", {JSON: object_of("items", items=list_of(_FEATURE))}, {})
+SWITCHED: Final = AnswerShape(204, "It is so.", {}, {})
+STORAGES: Final = AnswerShape(200, "The one storage.", {JSON: list_of(_STORAGE)}, {})
+STORAGE: Final = AnswerShape(200, "The one storage.", {JSON: _STORAGE}, {})
+IN_USE: Final = AnswerShape(403, "It cannot be deleted.", _REFUSED, {})
+TIMELINES: Final = AnswerShape(200, "The one timeline.", {JSON: list_of(_TIMELINE)}, {})
+NO_OTHER: Final = AnswerShape(422, "There is one, and none can be added.", _REFUSED, {})
+STRATEGIES: Final = AnswerShape(200, "Their names.", {JSON: list_of(_STRING)}, {})

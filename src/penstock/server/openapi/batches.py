@@ -1,8 +1,8 @@
-"""The shapes of staged publishing, and what its routes take, for the description of the interface."""
+"""OpenAPI schemas and parameters of batches."""
 
 from typing import Any, Final
 
-from penstock.server.openapi.operation import Answer, Parameter, list_of, object_of
+from penstock.server.openapi.operation import AnswerShape, Parameter, list_of, object_of
 from penstock.server.openapi.shapes import JSON, NEW_LINES
 from penstock.wire import batches as wire
 from penstock.wire.producers import GROUP_PATTERN, NUMBER_MAX
@@ -45,7 +45,7 @@ _REJECTED: Final = object_of("line reason", line=_NUMBER, reason={"type": "strin
 OPEN: Final[dict[str, Any]] = {
     JSON: object_of("producer_group batch query", producer_group=_GROUP, batch=_NUMBER, query=_QUERY)
 }
-OPENED: Final = Answer(
+OPENED: Final = AnswerShape(
     201,
     "The upload takes chunks. Where the batch was begun already, it is told, with status 200.",
     {
@@ -59,7 +59,7 @@ OPENED: Final = Answer(
     {},
 )
 LINES: Final = NEW_LINES
-CHUNK: Final = Answer(
+CHUNK: Final = AnswerShape(
     200,
     "The chunk is kept.",
     {
@@ -73,7 +73,7 @@ CHUNK: Final = Answer(
     },
     {},
 )
-DROPPED: Final = Answer(204, "It is forgotten.", {}, {})
+DROPPED: Final = AnswerShape(204, "It is forgotten.", {}, {})
 PUBLISH: Final[dict[str, Any]] = {
     JSON: object_of(
         "query uploads",
@@ -102,9 +102,9 @@ COMPLETE: Final[dict[str, Any]] = {
         },
     )
 }
-BATCH: Final = Answer(200, "The batch.", {JSON: _BATCH}, {})
-BATCHES: Final = Answer(200, "The newest first.", {JSON: object_of("items", items=list_of(_BATCH))}, {})
-FORGOTTEN: Final = Answer(200, "How many they were.", {JSON: object_of("forgotten", forgotten=_NUMBER)}, {})
+BATCH: Final = AnswerShape(200, "The batch.", {JSON: _BATCH}, {})
+BATCHES: Final = AnswerShape(200, "The newest first.", {JSON: object_of("items", items=list_of(_BATCH))}, {})
+FORGOTTEN: Final = AnswerShape(200, "How many they were.", {JSON: object_of("forgotten", forgotten=_NUMBER)}, {})
 OF_CHUNK: Final = (
     Parameter(
         "reject_invalid",

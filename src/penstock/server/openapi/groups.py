@@ -1,10 +1,10 @@
-"""The shapes of consumer groups, and what their routes take, for the description of the interface."""
+"""OpenAPI schemas and parameters of consumer groups."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from penstock.core.groups import KINDS, NAME_CHARS_MAX
-from penstock.server.openapi.operation import Answer, Parameter, Schema, list_of, object_of
+from penstock.server.openapi.operation import AnswerShape, Parameter, Schema, list_of, object_of
 from penstock.server.openapi.shapes import EVENT_TYPE_NAME, JSON
 from penstock.wire import groups as wire
 
@@ -81,7 +81,7 @@ OF_HISTORY: Final = (
     Parameter("after", "Only what came before this one: the id of the last that is known.", {**_NUMBER, "minimum": 1}),
     Parameter("limit", f"How much, at most {wire.GROUPS_MAX}; 100 by default.", _LIMIT),
 )
-GROUPS: Final = Answer(
+GROUPS: Final = AnswerShape(
     200,
     "A page of them, sorted by name.",
     {
@@ -93,7 +93,7 @@ GROUPS: Final = Answer(
     },
     {},
 )
-GROUP: Final = Answer(
+GROUP: Final = AnswerShape(
     200,
     "It, and where it stands.",
     {JSON: object_of("name kind event_types gap lag_seconds positions", **_GROUP, positions=list_of(_POSITION))},
@@ -117,7 +117,7 @@ COMMIT: Final[dict[str, Any]] = {
         kind={"enum": [kind for kind in KINDS if kind != "subscription"], "description": "Of a group that is new."},
     )
 }
-COMMITTED: Final = Answer(
+COMMITTED: Final = AnswerShape(
     200,
     "All of them are stored.",
     {JSON: object_of("items", items=list_of(_STORED))},
@@ -144,13 +144,13 @@ NEW_RESET: Final[dict[str, Any]] = {
         dry_run={"type": "boolean", "default": False, "description": "Only tell what would be moved."},
     )
 }
-RESET: Final = Answer(
+RESET: Final = AnswerShape(
     200,
     "They are moved, or would be.",
     {JSON: object_of("items dry_run", items=list_of(_MOVED), dry_run={"type": "boolean"})},
     {},
 )
-HISTORY: Final = Answer(
+HISTORY: Final = AnswerShape(
     200, "A page of it.", {JSON: object_of("items _links", items=list_of(_DONE), _links=_LINKS)}, {}
 )
-FORGOTTEN: Final = Answer(204, "It is forgotten.", {}, {})
+FORGOTTEN: Final = AnswerShape(204, "It is forgotten.", {}, {})

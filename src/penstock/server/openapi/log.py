@@ -1,12 +1,9 @@
-"""What the parameters of the feeds' routes mean, for the description of the interface.
-
-The shapes of partitions, cursors and streams, and what their routes take, for the description of the interface.
-"""
+"""OpenAPI schemas and parameters of feeds, partitions, cursors and streams."""
 
 from typing import Any, Final
 
 from penstock.core.log.cursor import VIEW_PARTITIONS_MAX
-from penstock.server.openapi.operation import Answer, Parameter, Schema, list_of, object_of
+from penstock.server.openapi.operation import AnswerShape, Parameter, Schema, list_of, object_of
 from penstock.server.openapi.shapes import JSON
 from penstock.wire.log.nakadi import (
     BATCH_LIMIT,
@@ -91,8 +88,8 @@ FETCH: Final = (
 )
 
 
-def _answer(description: str, shape: Schema) -> Answer:
-    return Answer(200, description, {JSON: shape}, {})
+def _answer(description: str, shape: Schema) -> AnswerShape:
+    return AnswerShape(200, description, {JSON: shape}, {})
 
 
 _ANY_NUMBER: Final = {"type": "integer", "minimum": -NUMBER_MAX, "maximum": NUMBER_MAX}
@@ -125,7 +122,7 @@ DISTANCES: Final = _answer(
     "The pairs with their distances, less than 0 where the final cursor is the earlier one.",
     list_of(object_of("initial_cursor final_cursor distance", **_PAIR, distance={"type": "integer"})),
 )
-STREAM: Final = Answer(
+STREAM: Final = AnswerShape(
     200,
     "Batches, one a line, for as long as the stream lasts; one without events is a keep-alive.",
     {MEDIA_TYPE: list_of(_BATCH)},

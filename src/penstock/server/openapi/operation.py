@@ -1,4 +1,4 @@
-"""One operation of the HTTP interface, described once: the route and its documentation are made from it."""
+"""The operations of the HTTP interface. Routes and their description in OpenAPI are both made from them."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -24,17 +24,17 @@ class Parameter(NamedTuple):
     place: Literal["query", "header"] = "query"
 
 
-class Answer(NamedTuple):
-    """The answer of an operation that succeeds; all others are problems, unless it says more."""
+class AnswerShape(NamedTuple):
+    """The answer of an operation that succeeds. Other answers are problems."""
 
     status: int
     description: str
     content: Mapping[str, Schema]
     """By media type; empty where there is no body."""
     headers: Mapping[str, str]
-    """What its headers say, by name."""
+    """Descriptions of its headers, by name."""
     refusal: Mapping[str, Schema] = MappingProxyType({})
-    """What a 422 can hold in place of a problem, by media type."""
+    """The body of a 422 that is no problem, by media type."""
 
 
 def object_of(required: str, /, **properties: Schema) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def list_of(items: Schema, **rules: Any) -> dict[str, Any]:
     return {"type": "array", "items": items} | rules
 
 
-class Operation(NamedTuple):
+class HttpOperation(NamedTuple):
     """A method on a path: its handler, the permission that it needs, and its description.
 
     The first line of the handler's docstring says what the operation does.
@@ -56,20 +56,20 @@ class Operation(NamedTuple):
     method: str
     path: str
     needs: Permission | None
-    """The permission for what the path names; None if anybody may, and the hub need not have started."""
+    """The permission for the resource that the path names; None if anybody may, and the hub need not have started."""
     handler: Handler
-    answer: Answer
+    answer: AnswerShape
     parameters: tuple[Parameter, ...] = ()
     body: Mapping[str, Schema] | None = None
     """The request's body by media type, None for none."""
     in_path: Mapping[str, Schema] = MappingProxyType({})
-    """What stands in its path, by name, where it is not the name of an event type."""
+    """The schemas of the path's parameters by name, except event types."""
     any_text: bool = False
-    """Whether what stands in its path may hold slashes."""
+    """True if the path's parameters may contain slashes."""
     event: Literal["request", "read", "publish", "commit"] = "request"
-    """What the access log calls a request of it."""
-    without_query: "Operation | None" = None
-    """The operation that takes over when the request has no query; it is described together with this one."""
+    """The name of its requests in the access log."""
+    without_query: "HttpOperation | None" = None
+    """The operation for a request without a query; both are described as one."""
 
     @property
     def route(self) -> str:

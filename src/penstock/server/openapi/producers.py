@@ -1,8 +1,8 @@
-"""The shapes of idempotent publishing, and what its routes take, for the description of the interface."""
+"""OpenAPI schemas and parameters of idempotent producers."""
 
 from typing import Any, Final
 
-from penstock.server.openapi.operation import Answer, Parameter, Schema, list_of, object_of
+from penstock.server.openapi.operation import AnswerShape, Parameter, Schema, list_of, object_of
 from penstock.server.openapi.shapes import BATCH, JSON, NEW_LINES
 from penstock.wire import producers as wire
 
@@ -42,7 +42,7 @@ _RESULT: Final = object_of(
     count={"type": "integer", "description": "Without the headers: how many events were stored."},
     cursors={"type": "object", "description": "Without the headers: the cursor just after them."},
 )
-PUBLISHED: Final = Answer(
+PUBLISHED: Final = AnswerShape(
     200,
     "All of them are stored, each once.",
     {JSON: _RESULT},
@@ -75,14 +75,14 @@ _SHOWN: Final = object_of(
     sequence_modulus={"type": "integer"},
 )
 _TAG: Final = {"ETag": "The epoch and the number of the next event."}
-PRODUCER: Final = Answer(200, "How far it has come.", {JSON: _SHOWN}, _TAG)
-CLAIMED: Final = Answer(200, "The epoch is granted.", {JSON: _SHOWN}, _TAG)
-ALLOCATED: Final = Answer(201, "The epoch is granted.", {JSON: _SHOWN}, _TAG)
-PRODUCERS: Final = Answer(
+PRODUCER: Final = AnswerShape(200, "How far it has come.", {JSON: _SHOWN}, _TAG)
+CLAIMED: Final = AnswerShape(200, "The epoch is granted.", {JSON: _SHOWN}, _TAG)
+ALLOCATED: Final = AnswerShape(201, "The epoch is granted.", {JSON: _SHOWN}, _TAG)
+PRODUCERS: Final = AnswerShape(
     200, "A page of them.", {JSON: object_of("items _links", items=list_of(_SHOWN), _links={"type": "object"})}, {}
 )
-FORGOTTEN: Final = Answer(204, "Nothing of its epoch is taken any more.", {}, {})
-FOUND: Final = Answer(
+FORGOTTEN: Final = AnswerShape(204, "Nothing of its epoch is taken any more.", {}, {})
+FOUND: Final = AnswerShape(
     200,
     "Whether all of the batch is stored (null: that is not known any more), and the offsets of what is.",
     {

@@ -1,6 +1,6 @@
-"""The shapes of bodies and answers, for the description of the interface.
+"""OpenAPI schemas of bodies and answers that several capabilities share, and of feeds and event types.
 
-What is written as lines is described as an array of its lines, as OpenAPI means sequential media types.
+A body of lines is described as an array of its lines, as OpenAPI does with sequential media types.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from penstock.core.registry.definition import (
     Mode,
     PartitionStrategy,
 )
-from penstock.server.openapi.operation import Answer, Schema, list_of, object_of
+from penstock.server.openapi.operation import AnswerShape, Schema, list_of, object_of
 from penstock.wire.log.feedapi import ARROW, ARROW_COLUMNS, CURSOR_HEADER, LEFT_OUT_HEADER
 from penstock.wire.log.zeroeventhub import NDJSON
 
@@ -29,8 +29,8 @@ HTML: Final = "text/html"
 
 def _answer(
     description: str, content: Mapping[str, Schema], status: int = 200, headers: Mapping[str, str] | None = None
-) -> Answer:
-    return Answer(status, description, content, headers or {})
+) -> AnswerShape:
+    return AnswerShape(status, description, content, headers or {})
 
 
 _STRING: Final = {"type": "string"}

@@ -1,8 +1,8 @@
-"""The shapes of subscriptions, and what their routes take, for the description of the interface."""
+"""OpenAPI schemas and parameters of subscriptions."""
 
 from typing import Any, Final
 
-from penstock.server.openapi.operation import Answer, Parameter, Schema, list_of, object_of
+from penstock.server.openapi.operation import AnswerShape, Parameter, Schema, list_of, object_of
 from penstock.server.openapi.shapes import JSON
 from penstock.wire.log.nakadi import BATCH_LIMIT, FLUSH_SECONDS, MEDIA_TYPE, NUMBER_MAX, TIMEOUT_SECONDS_MAX
 from penstock.wire.subscriptions import COMMIT_SECONDS, MAX_UNCOMMITTED, STREAM_ID
@@ -79,8 +79,8 @@ _PARKED: Final = object_of(
 )
 
 
-def _answer(description: str, shape: Schema, status: int = 200) -> Answer:
-    return Answer(status, description, {JSON: shape}, {})
+def _answer(description: str, shape: Schema, status: int = 200) -> AnswerShape:
+    return AnswerShape(status, description, {JSON: shape}, {})
 
 
 def _items(shape: Schema, **more: Schema) -> Schema:
@@ -115,9 +115,9 @@ RELEASE: Final = {
 }
 REASON: Final = {JSON: object_of("reason", reason={"type": "string", "minLength": 1})}
 
-DONE: Final = Answer(204, "Done.", {}, {})
-MOVED: Final = Answer(204, "It is there. With `dry_run`, 200 and where it would be.", {}, {})
-CREATED: Final = Answer(
+DONE: Final = AnswerShape(204, "Done.", {}, {})
+MOVED: Final = AnswerShape(204, "It is there. With `dry_run`, 200 and where it would be.", {}, {})
+CREATED: Final = AnswerShape(
     201,
     "The subscription; where there was one of the same application, event types and group, that one, with 200.",
     {JSON: _SHOWN},
@@ -130,13 +130,13 @@ SUBSCRIPTIONS: Final = _answer(
     object_of("items _links", items=list_of(_SHOWN), _links=object_of("", next=_LINK, prev=_LINK)),
 )
 CURSORS: Final = _answer("The cursors; none where it has not begun.", _items(_CURSOR))
-COMMITTED: Final = Answer(
+COMMITTED: Final = AnswerShape(
     204,
     "All have moved their positions. Where one has not, 200 and what became of each.",
     {},
     {},
 )
-STREAM: Final = Answer(
+STREAM: Final = AnswerShape(
     200,
     "Batches, one a line, for as long as the stream lasts; one without events is a keep-alive.",
     {MEDIA_TYPE: list_of(_BATCH)},

@@ -27,12 +27,12 @@ from penstock.errors import (
 )
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.commits import CursorCommit
-from penstock.server.access import access_of
 from penstock.server.auth import authorize, event_type_named
 from penstock.server.http.requests import read_body
 from penstock.server.http.responses import json_response
 from penstock.server.state import state_of, subscription_of
-from penstock.server.subscriptions.subscriptions import extents_of
+from penstock.server.subscriptions.subscriptions import find_extents
+from penstock.server.telemetry import access_of
 from penstock.wire.log.nakadi import OffsetExtent, parse_time
 from penstock.wire.query import printable
 from penstock.wire.subscriptions import (
@@ -52,26 +52,26 @@ from penstock.wire.subscriptions import (
 
 BODY_BYTES_MAX: Final = 1 << 20
 POLL_INTERVAL: Final = 0.020
-"""How often it is looked whether streams have ended that are in the way."""
+"""Seconds between two looks whether the streams in the way of a reset have ended."""
 RELEASE_TIMEOUT: Final = 0.5
-"""So long it is waited for a stream to end that is given back."""
-_ANY: Final = 1 << 62
+"""The longest wait for the end of a stream that is released."""
+_OFFSET_MAX: Final = 1 << 62
 
 
 async def show_cursors(request: Request) -> Response:
-    """GET /subscriptions/{subscription}/cursors: show how far each partition is committed."""
+    """GET /subscriptions/{subscription}/cursors: show the committed cursor of each partition."""
     state, subscription_id = state_of(request), subscription_of(request)
 
-    def cursors() -> Response:
+    def list_cursors() -> Response:
         slots = state.hub.subscriptions.sessions.snapshot(subscription_id).slots
         items = [subscription_cursor_object(slot.place, slot.epoch, slot.offset, str(uuid4())) for slot in slots]
         return json_response({"items": items})
 
-    return await state.run(cursors)
+    return await state.run(list_cursors)
 
 
 async def commit_cursors(request: Request) -> Response:
-    """POST /subscriptions/{subscription}/cursors: commit what a stream was sent, up to these cursors."""
+    """POST /subscriptions/{subscription}/cursors: commit the events that a stream was sent, up to these cursors."""
     state, subscription_id = state_of(request), subscription_of(request)
     access = access_of(request)
     access.consumer = subscription_id
@@ -79,11 +79,11 @@ async def commit_cursors(request: Request) -> Response:
     if stream_id is None:
         raise BadParameter(parameter=STREAM_ID, value=None, allowed="the id of the stream, from its headers")
     given = parse_cursors(await read_body(request, state, BODY_BYTES_MAX))
-    items = _items(given)
+    items = _check_items(given)
     if all(each is None or hub.registry.knows(each.event_type or "") for each in items):
-        commits = _commits(hub, items)
+        commits = _parse_commits(hub, items)
     else:
-        commits = await state.run(lambda: _commits(hub, items))
+        commits = await state.run(lambda: _parse_commits(hub, items))
     for name in {commit.place[0] for commit in commits}:
         authorize(request, "read", event_type_named(name))
     moved = await asyncio.wrap_future(hub.subscriptions.commits.submit(subscription_id, _stream_id(stream_id), commits))
@@ -101,7 +101,7 @@ async def reset_cursors(request: Request) -> Response:
 
     def begin() -> Mapping[FeedPartition, int]:
         hub.subscriptions.find(subscription_id)
-        offsets = _targets(hub, given)
+        offsets = _find_targets(hub, given)
         hub.subscriptions.resets.begin(subscription_id, offsets)
         return offsets
 
@@ -109,7 +109,7 @@ async def reset_cursors(request: Request) -> Response:
     if offsets:
         set_all = partial(hub.subscriptions.resets.finish, subscription_id, offsets, given.reason)
         try:
-            while not await state.run(set_all):  # noqa: ASYNC110 - those that are to end may be streams of other hubs
+            while not await state.run(set_all):  # noqa: ASYNC110 - they may be streams of other hubs
                 await asyncio.sleep(POLL_INTERVAL)
         except PenstockError:
             with suppress(PenstockError):
@@ -119,16 +119,16 @@ async def reset_cursors(request: Request) -> Response:
 
 
 def _dry_run(hub: Hub, subscription_id: str, given: GivenReset) -> Mapping[str, object]:
-    """Return where a subscription would stand: what would be refused is refused."""
+    """Return the positions that a reset would set, or raise the error that it would raise."""
     hub.subscriptions.find(subscription_id)
-    offsets = _targets(hub, given)
+    offsets = _find_targets(hub, given)
     epochs = hub.subscriptions.resets.dry_run(subscription_id, offsets)
     items = [position_object(place, epochs[place], offset) for place, offset in sorted(offsets.items())]
     return {"items": items, "dry_run": True}
 
 
 async def extend_lease(request: Request) -> Response:
-    """POST /subscriptions/{subscription}/streams/{stream}/lease: begin its time to commit anew."""
+    """POST /subscriptions/{subscription}/streams/{stream}/lease: restart the commit timeout of a stream."""
     state, subscription_id = state_of(request), subscription_of(request)
     stream_id = _stream_id(request.path_params["stream"])
     await state.run(lambda: state.hub.subscriptions.streams.extend(subscription_id, stream_id))
@@ -136,7 +136,7 @@ async def extend_lease(request: Request) -> Response:
 
 
 async def release_stream(request: Request) -> Response:
-    """POST /subscriptions/{subscription}/streams/{stream}/release: end it, and let others have what it has."""
+    """POST /subscriptions/{subscription}/streams/{stream}/release: end a stream and free its partitions."""
     state, subscription_id = state_of(request), subscription_of(request)
     stream_id = _stream_id(request.path_params["stream"])
     keep, failed = parse_release(await read_body(request, state, BODY_BYTES_MAX))
@@ -162,26 +162,26 @@ def _is_released(release: Callable[[], bool]) -> bool:
         return True
 
 
-def _items(given: GivenCursors) -> Sequence[GivenSubscriptionCursor | None]:
+def _check_items(given: GivenCursors) -> Sequence[GivenSubscriptionCursor | None]:
     if not given.items:
-        raise _null("items", "is empty: there is nothing to commit")
+        raise _field_error("items", "is empty: there is nothing to commit")
     return given.items
 
 
-def _null(name: str, wrong: str) -> UnusableCursor:
+def _field_error(name: str, wrong: str) -> UnusableCursor:
     return UnusableCursor(f'Field "{name}" {wrong}', partition=None, offset=None, reason=f"{name} {wrong}")
 
 
-def _commits(hub: Hub, items: Sequence[GivenSubscriptionCursor | None]) -> Sequence[CursorCommit]:
-    """Read cursors that are to be committed: what partitions hold does not matter, what was sent does."""
+def _parse_commits(hub: Hub, items: Sequence[GivenSubscriptionCursor | None]) -> Sequence[CursorCommit]:
+    """Parse the cursors of a commit. The hub compares them with the events that were sent, not with the log."""
 
     @cache
     def extents(name: str) -> Sequence[OffsetExtent]:
         try:
-            feed = hub.registry.recall(_named(name))
+            feed = hub.registry.recall(_check_name(name))
         except EventTypeNotFound as error:
-            raise _unknown(name) from error
-        return [OffsetExtent(feed.epoch, 0, _ANY)] * feed.partition_count
+            raise _unknown_event_type(name) from error
+        return [OffsetExtent(feed.epoch, 0, _OFFSET_MAX)] * feed.partition_count
 
     return [
         CursorCommit(*parse_committed(each, extents, f"items[{at}]"), each.cursor_token if each else None)
@@ -189,27 +189,27 @@ def _commits(hub: Hub, items: Sequence[GivenSubscriptionCursor | None]) -> Seque
     ]
 
 
-def _targets(hub: Hub, given: GivenReset) -> Mapping[FeedPartition, int]:
-    """Return the offsets that are to be wanted next.
+def _find_targets(hub: Hub, given: GivenReset) -> Mapping[FeedPartition, int]:
+    """Return the next offsets wanted after a reset.
 
     Raises:
-        UnusableCursor: a cursor is none, or what follows it is not all there.
-        InvalidSubscription: two are of one partition.
+        UnusableCursor: a cursor is malformed, or some events after it are gone.
+        InvalidSubscription: a partition has two cursors.
     """
 
     @cache
     def extents(name: str) -> Sequence[OffsetExtent]:
         try:
-            return extents_of(hub, _named(name))
+            return find_extents(hub, _check_name(name))
         except EventTypeNotFound as error:
-            raise _unknown(name) from error
+            raise _unknown_event_type(name) from error
 
     @cache
     def since(name: str, text: str) -> Sequence[int]:
         return hub.log.since(name, parse_time(text, "offset"))[1]
 
     if given.items is None:
-        raise _null("items", "is missing: an empty list only has the subscription begin")
+        raise _field_error("items", "is missing: an empty list only has the subscription begin")
     items = given.items
     found = dict(parse_reset_target(each, extents, since, f"items[{at}]") for at, each in enumerate(items))
     if len(found) < len(items):
@@ -218,20 +218,20 @@ def _targets(hub: Hub, given: GivenReset) -> Mapping[FeedPartition, int]:
     return found
 
 
-def _named(name: str) -> str:
-    """Return a name that an event type can have: PostgreSQL could not even be asked for one with NUL."""
+def _check_name(name: str) -> str:
+    """Return *name*, or raise UnusableCursor if no event type can have it."""
     if not is_name(name):
-        raise _unknown(name)
+        raise _unknown_event_type(name)
     return name
 
 
-def _unknown(name: str) -> UnusableCursor:
+def _unknown_event_type(name: str) -> UnusableCursor:
     reason = f"there is no event type {printable(name)!r}"
     return UnusableCursor(reason, partition=None, offset=None, reason=reason)
 
 
 def _stream_id(text: str) -> str:
-    """Return the id of a stream as it is kept; one that nothing can have is not found, once the subscription is."""
+    """Return the id of a stream as it is stored. An id of another form is looked up too, and not found."""
     try:
         return str(UUID(text))
     except ValueError:

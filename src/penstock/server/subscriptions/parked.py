@@ -1,4 +1,4 @@
-"""The routes of keys whose events wait since one could not be processed."""
+"""The routes of parked keys: their events wait because one of them could not be processed."""
 
 from typing import Any, Final
 
@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from penstock.errors import BadParameter, ParkedNotFound
 from penstock.hub.background import rfc3339
-from penstock.server.http.requests import parsed, read_body
+from penstock.server.http.requests import parse_json, read_body
 from penstock.server.http.responses import json_response
 from penstock.server.state import state_of, subscription_of
 from penstock.server.subscriptions.subscriptions import BODY_BYTES_MAX
@@ -22,30 +22,32 @@ _WHY: Final = 'say in the body why these events are not wanted, such as {"reason
 
 
 async def list_parked(request: Request) -> Response:
-    """GET /subscriptions/{subscription}/parked: list the keys whose events wait."""
+    """GET /subscriptions/{subscription}/parked: list the parked keys."""
     state, subscription_id = state_of(request), subscription_of(request)
     return await state.run(
-        lambda: json_response({"items": list(map(_shown, state.hub.subscriptions.parked_keys.list(subscription_id)))})
+        lambda: json_response(
+            {"items": list(map(_parked_object, state.hub.subscriptions.parked_keys.list(subscription_id)))}
+        )
     )
 
 
 async def show_parked(request: Request) -> Response:
-    """GET /subscriptions/{subscription}/parked/{parked}: show a key, and the first of its events that wait."""
+    """GET /subscriptions/{subscription}/parked/{parked}: show a parked key and its first events."""
     state, subscription_id = state_of(request), subscription_of(request)
     parked_id = _parked_id(request, subscription_id)
     limit = Query(request.scope["query_string"]).integer("limit", EVENTS, low=1, high=EVENTS_MAX)
 
-    def found() -> Response:
+    def show() -> Response:
         parked = state.hub.subscriptions.parked_keys.find(subscription_id, parked_id)
         events = state.hub.subscriptions.parked_keys.read_events(parked, limit)
         items = [{"offset": str(offset), "event": msgspec.Raw(data)} for offset, data in events]
-        return json_response(_shown(parked) | {"items": items})
+        return json_response(_parked_object(parked) | {"items": items})
 
-    return await state.run(found)
+    return await state.run(show)
 
 
 async def retry_parked(request: Request) -> Response:
-    """POST /subscriptions/{subscription}/parked/{parked}/retry: send the events of a key again."""
+    """POST /subscriptions/{subscription}/parked/{parked}/retry: send the events of a parked key again."""
     state, subscription_id = state_of(request), subscription_of(request)
     parked_id = _parked_id(request, subscription_id)
 
@@ -57,7 +59,7 @@ async def retry_parked(request: Request) -> Response:
 
 
 async def retry_all_parked(request: Request) -> Response:
-    """POST /subscriptions/{subscription}/parked/retry: send the events of all keys that wait again."""
+    """POST /subscriptions/{subscription}/parked/retry: send the events of all parked keys again."""
     state, subscription_id = state_of(request), subscription_of(request)
 
     def retry() -> Response:
@@ -68,13 +70,13 @@ async def retry_all_parked(request: Request) -> Response:
 
 
 async def skip_parked(request: Request) -> Response:
-    """POST /subscriptions/{subscription}/parked/{parked}/skip: let the events of a key wait no longer, unsent."""
+    """POST /subscriptions/{subscription}/parked/{parked}/skip: give up the events of a parked key."""
     state, subscription_id = state_of(request), subscription_of(request)
     parked_id = _parked_id(request, subscription_id)
     body = await read_body(request, state, BODY_BYTES_MAX)
 
     def skip() -> None:
-        given = parsed(body) if body.strip() else None
+        given = parse_json(body) if body.strip() else None
         reason = given.get("reason") if isinstance(given, dict) else None
         if not isinstance(reason, str) or not reason.strip():
             raise BadParameter(_WHY, parameter="reason", value=None, allowed="a text that says why")
@@ -92,7 +94,7 @@ def _parked_id(request: Request, subscription_id: str) -> int:
     return int(text)
 
 
-def _shown(parked: StoredParkedKey) -> dict[str, Any]:
+def _parked_object(parked: StoredParkedKey) -> dict[str, Any]:
     name, number = parked.place
     return {
         "id": str(parked.id),

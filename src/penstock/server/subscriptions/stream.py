@@ -21,12 +21,20 @@ from starlette.types import Receive, Scope, Send
 from penstock.errors import DatabaseUnavailable, PenstockError
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.consumer_stream import ConsumerStream
-from penstock.server.access import Access, access_of
 from penstock.server.auth import authorize, event_type_named
 from penstock.server.http.encoding import choose_encoding, choose_form
 from penstock.server.http.requests import read_body
-from penstock.server.http.streaming import Gathering, Leaving, Piece, leaving, send_ahead, unless, while_wanted
+from penstock.server.http.streaming import (
+    Disconnect,
+    Piece,
+    PieceBuilder,
+    listen_for_disconnect,
+    send_ahead,
+    unless_disconnected,
+    while_wanted,
+)
 from penstock.server.state import State, state_of, subscription_of
+from penstock.server.telemetry import AccessLine, access_of
 from penstock.wire.log.nakadi import MEDIA_TYPE
 from penstock.wire.query import Query
 from penstock.wire.subscriptions import (
@@ -40,18 +48,18 @@ from penstock.wire.subscriptions import (
 
 BODY_BYTES_MAX: Final = 1 << 20
 GATHER_BYTES: Final = 1 << 19
-"""More than other streams gather: each piece is made by a worker thread, which takes longer to wake than to make it."""
+"""Parts are joined into larger pieces than in other streams: a worker thread takes longer to wake than to make one."""
 GAP_SECONDS: Final = 0.0005
-"""So long for each stream of the hub a stream lets events gather after it has sent some: longer than a sending costs,
-so that time is left for those who publish and commit, …"""
+"""After a send a stream lets events gather for so long, times the number of the hub's streams. It is longer than a send
+takes, which leaves time for publishes and commits."""
 GAP_SECONDS_MAX: Final = 0.050
-"""… and no longer than this."""
+"""The limit of that time."""
 FIRST_SECONDS: Final = 0.050
-"""So long after its headers a stream begins: some clients lose what comes together with them (pyNakadi)."""
+"""A stream begins so long after its headers: some clients lose bytes that arrive together with them (pyNakadi)."""
 STUCK_SECONDS: Final = 10.0
-"""So long at least a client may take for a piece, which is told why the stream ends; others wait for what it has."""
+"""The least time that a client has to read a piece before its stream ends; other clients wait for its partitions."""
 RETRY_INTERVAL: Final = 0.25
-"""How soon a stream tries again that could not ask the database."""
+"""Seconds until a stream asks again after the database was unavailable."""
 _log: Final = structlog.get_logger("penstock.subscriptions")
 
 
@@ -76,22 +84,22 @@ async def _stream(request: Request, given: RawStreamParameters) -> Any:
     names = subscription.definition["event_types"]
     access.feed = ",".join(names)
 
-    def allowed() -> None:
+    def authorize_all() -> None:
         for name in names:
             authorize(request, "read", event_type_named(name))
 
-    allowed()
+    authorize_all()
     if request.method == "HEAD":
         return Response(media_type=MEDIA_TYPE)
-    stream = await _opened(
-        state, lambda: hub.subscriptions.streams.open(subscription_id, asked.wants, asked.rules, allowed)
+    stream = await _open_stream(
+        state, lambda: hub.subscriptions.streams.open(subscription_id, asked.wants, asked.rules, authorize_all)
     )
     encoding = choose_encoding(request.headers.get("accept-encoding"))
-    return SubscriptionStream(stream, state, access, encoding=encoding)
+    return SubscriptionResponse(stream, state, access, encoding=encoding)
 
 
-async def _opened(state: State, open_stream: Callable[[], ConsumerStream]) -> ConsumerStream:
-    """Return a stream that has been opened in a worker thread, which is closed again where nobody waits for it."""
+async def _open_stream(state: State, open_stream: Callable[[], ConsumerStream]) -> ConsumerStream:
+    """Open a stream in a worker thread; close it again if the request is cancelled meanwhile."""
     hub, opening = state.hub, asyncio.ensure_future(state.run(open_stream))
 
     def close(opened: "asyncio.Future[ConsumerStream]") -> None:
@@ -108,49 +116,50 @@ async def _opened(state: State, open_stream: Callable[[], ConsumerStream]) -> Co
 def _close(hub: Hub, stream: ConsumerStream) -> None:
     try:
         stream.close()
-    except Exception as error:  # noqa: BLE001 - whatever it is: a stream that is not closed keeps what it has
+    except Exception as error:  # noqa: BLE001 - a stream that is not closed keeps its partitions
         _log.warning("a stream could not be closed, trying again", stream=stream.session_id, error=str(error))
         hub.subscriptions.lease.close_later(stream.close)
 
 
-class SubscriptionStream:
+class SubscriptionResponse:
     """One stream for one consumer: an ASGI response."""
 
-    def __init__(self, stream: ConsumerStream, state: State, access: Access, *, encoding: str | None) -> None:
-        """Prepare to send *stream*, and to close it in the end; *access* is told how that went."""
+    def __init__(self, stream: ConsumerStream, state: State, access: AccessLine, *, encoding: str | None) -> None:
+        """Prepare to send *stream* and to close it in the end; the outcome is noted in *access*."""
         self._stream = stream
         self._state = state
         self._hub = state.hub
         self._encoding = encoding
         self._access = access
         self._written_events: Counter[str] = Counter()
-        """By event type, how many events were written so far; in worker threads, too."""
+        """Events written so far by event type; also counted in worker threads."""
         self._told: Counter[str] = Counter()
-        self._gathering = Gathering(encoding, GATHER_BYTES)
+        self._builder = PieceBuilder(encoding, GATHER_BYTES)
         self._lines = SubscriptionLines(stream.secret, stream.epoch)
         self._loop = asyncio.get_running_loop()
         self._woken: asyncio.Future[None] = self._loop.create_future()
         self._signalled = False
         self._interrupted: str | None = None
-        """Why the stream is to end in the midst of what is being sent."""
+        """The reason to end the stream in the middle of a piece; None if there is none."""
         self._closing: asyncio.Future[None] | None = None
         stream.on_wake(self._wake)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Stream until the stream is over or the client has left."""
+        """Stream until the stream ends or the client disconnects."""
         del scope
-        left = leaving(receive)
-        left.add_done_callback(lambda _: self._settle())
+        disconnect = listen_for_disconnect(receive)
+        disconnect.add_done_callback(lambda _: self._settle())
         try:
-            await unless(left, send(self._start()), STUCK_SECONDS)
-            await unless(left, send(_body(b"", more=True)), STUCK_SECONDS)  # Some servers keep headers back until then.
-            await asyncio.wait({left}, timeout=FIRST_SECONDS)
-            if await self._send_all(send, left):
-                await self._close()  # Before its end is told: who hears that finds the partitions free.
-                await unless(left, send(_body(self._gathering.end(), more=False)), STUCK_SECONDS)
+            await unless_disconnected(disconnect, send(self._start()), STUCK_SECONDS)
+            # Some servers keep headers back until then.
+            await unless_disconnected(disconnect, send(_body(b"", more=True)), STUCK_SECONDS)
+            await asyncio.wait({disconnect}, timeout=FIRST_SECONDS)
+            if await self._send_all(send, disconnect):
+                await self._close()  # First, so that a client that sees the end finds the partitions free.
+                await unless_disconnected(disconnect, send(_body(self._builder.end(), more=False)), STUCK_SECONDS)
         finally:
-            gone = "the consumer has left" if left.done() else "the consumer takes nothing"
-            left.cancel()
+            gone = "the consumer has left" if disconnect.done() else "the consumer takes nothing"
+            disconnect.cancel()
             self._access.refusal.setdefault("reason", self._stream.reason or gone)
             await self._close()
 
@@ -159,20 +168,22 @@ class SubscriptionStream:
             self._closing = asyncio.ensure_future(self._state.run(partial(_close, self._hub, self._stream)))
         await asyncio.shield(self._closing)
 
-    async def _send_all(self, send: Send, left: Leaving) -> bool:
-        """Send batches until there are no more to be sent; False: the client is gone, or takes nothing."""
+    async def _send_all(self, send: Send, disconnect: Disconnect) -> bool:
+        """Send batches to the end of the stream; return False if the client is gone, or reads nothing."""
         stream = self._stream
-        while not left.done():
+        while not disconnect.done():
             self._woken, self._signalled = self._loop.create_future(), False
             try:
-                sent = await self._step(send, left)
+                sent = await self._step(send, disconnect)
             except DatabaseUnavailable:
-                await asyncio.wait({left}, timeout=RETRY_INTERVAL)  # As long as its lease holds a stream goes on.
+                await asyncio.wait(
+                    {disconnect}, timeout=RETRY_INTERVAL
+                )  # The stream goes on for as long as its lease holds.
                 continue
             except PenstockError as error:
                 self._access.refuse(error)
                 sent = await self._send(
-                    self._gathering.begin(self._written(iter([stream.end(str(error))]))), send, left
+                    self._builder.begin(self._write_lines(iter([stream.end(str(error))]))), send, disconnect
                 )
             if sent is None:
                 return False
@@ -186,40 +197,42 @@ class SubscriptionStream:
         return False
 
     async def _wait(self, seconds: float) -> None:
-        """Wait until there may be something to do, or the client has left, but no longer than that."""
+        """Wait until there may be something to do, or the client disconnects, for at most *seconds*."""
         timer = self._loop.call_later(seconds, self._settle)
         try:
             await self._woken
         finally:
             timer.cancel()
 
-    async def _step(self, send: Send, left: Leaving) -> bool | None:
-        """Do a step; tell whether it has sent a little, None: the client is gone."""
+    async def _step(self, send: Send, disconnect: Disconnect) -> bool | None:
+        """Do a step; return whether it has sent one small piece, or None if the client is gone."""
         needs = self._stream.read_key()
         if needs is None:
-            piece = self._gathering.begin(self._written(self._stream.step(light=True)))
+            piece = self._builder.begin(self._write_lines(self._stream.step(light=True)))
         elif (flight := self._state.flights.get(needs)) is not None:
-            await asyncio.wait({flight, left}, return_when="FIRST_COMPLETED")
+            await asyncio.wait({flight, disconnect}, return_when="FIRST_COMPLETED")
             return False
         else:
-            make = partial(self._gathering.begin, self._written(self._stream.step()))
+            make = partial(self._builder.begin, self._write_lines(self._stream.step()))
             flight = asyncio.ensure_future(self._state.run(make))
             self._state.flights[needs] = flight
             flight.add_done_callback(lambda _: self._state.flights.pop(needs, None))
             piece = await flight
-        return await self._send(piece, send, left)
+        return await self._send(piece, send, disconnect)
 
-    async def _send(self, piece: Piece, send: Send, left: Leaving) -> bool | None:
+    async def _send(self, piece: Piece, send: Send, disconnect: Disconnect) -> bool | None:
         small = not piece.more and piece.kept > 0
-        send_one = partial(self._send_one, send, left)
-        is_there = await send_ahead(piece, self._gathering.next, self._state.run, send_one, self._served)
+        send_one = partial(self._send_one, send, disconnect)
+        is_there = await send_ahead(piece, self._builder.next, self._state.run, send_one, self._count_served)
         if self._interrupted is not None and not is_there:
             self._stream.end(self._interrupted)
         self._sent_at = time.monotonic()
         return small if is_there else None
 
-    async def _send_one(self, send: Send, left: Leaving, piece: Piece) -> bool:
-        """Send a piece that may be sent; False: the client is gone, or takes nothing, or the stream is to end."""
+    async def _send_one(self, send: Send, disconnect: Disconnect, piece: Piece) -> bool:
+        """Send a piece once the lease allows it; return False if the client is gone, or the stream must end."""
+        if not piece.body:
+            return True
         stream, self._interrupted = self._stream, None
         until = time.monotonic() + max(stream.seconds_left, STUCK_SECONDS)
         says_why = stream.is_over and not (piece.more or piece.kept)
@@ -229,22 +242,22 @@ class SubscriptionStream:
             return self._interrupted is None and time.monotonic() < max(until, stream.commits_until)
 
         async def sending() -> bool:
-            await send(_body(b"", more=True))  # Waits for room, so that it can still be held back meanwhile.
-            while not (stream.is_certain or says_why):  # noqa: ASYNC110 - `is_wanted` finds out, and no thread says so
+            await send(_body(b"", more=True))  # It waits for room in the buffer; until then the piece can be held back.
+            while not (stream.is_certain or says_why):  # noqa: ASYNC110 - no thread signals it
                 await asyncio.sleep(RETRY_INTERVAL)
             await send(_body(piece.body, more=True))
             return True
 
-        return await while_wanted(left, sending(), is_wanted)
+        return await while_wanted(disconnect, sending(), is_wanted)
 
-    def _written(self, steps: "Iterator[Any]") -> Iterator[bytes]:
-        """Write the lines of what each step sends."""
+    def _write_lines(self, steps: "Iterator[Any]") -> Iterator[bytes]:
+        """Yield the lines of the batches that each step sends."""
         for batches in steps:
             for batch in batches:
                 self._written_events[batch.place[0]] += len(batch.events)
-            yield from self._lines.parts(self._gathering.counted(deque(batches)))
+            yield from self._lines.parts(self._builder.count_events(deque(batches)))
 
-    def _served(self, events: int) -> None:
+    def _count_served(self, events: int) -> None:
         self._access.events += events
         for name, count in list(self._written_events.items()):
             if count > self._told[name]:

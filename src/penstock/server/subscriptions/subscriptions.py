@@ -19,9 +19,8 @@ from penstock.hub.background import rfc3339
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.sessions import SubscriptionSnapshot
 from penstock.server.auth import authorize, event_type_named
-from penstock.server.http.links import link, page_links
-from penstock.server.http.requests import parsed, read_body
-from penstock.server.http.responses import json_response, warn_of_no_effect
+from penstock.server.http.requests import parse_json, read_body
+from penstock.server.http.responses import json_response, link, page_links, warn_of_no_effect
 from penstock.server.state import state_of, subscription_of
 from penstock.storage.log.events import PartitionHead
 from penstock.storage.subscriptions import StoredSession, StoredSlot, StoredSubscription
@@ -33,74 +32,76 @@ SECOND_US: Final = 1_000_000
 
 
 async def show_stats(request: Request) -> Response:
-    """GET /subscriptions/{subscription}/stats: show who has each partition, and what it has not committed yet."""
+    """GET /subscriptions/{subscription}/stats: show the owner and the uncommitted events of each partition."""
     state, subscription_id = state_of(request), subscription_of(request)
     shows_lag = Query(request.scope["query_string"]).flag("show_time_lag")
 
-    def stats() -> Response:
+    def count() -> Response:
         hub = state.hub
         snapshot = hub.subscriptions.sessions.snapshot(subscription_id, counts=True)
-        return json_response({"items": _items(hub, snapshot, counts=True, shows_lag=shows_lag)})
+        return json_response({"items": _stats_items(hub, snapshot, counts=True, shows_lag=shows_lag)})
 
-    return await state.run(stats)
+    return await state.run(count)
 
 
-def statuses(hub: Hub, subscriptions: Sequence[StoredSubscription]) -> Sequence[dict[str, Any]]:
-    """Return the member of each that shows who has its partitions."""
+def list_statuses(hub: Hub, subscriptions: Sequence[StoredSubscription]) -> Sequence[dict[str, Any]]:
+    """Return the member `status` of each subscription: the owners of its partitions."""
     snapshots = hub.subscriptions.sessions.snapshot_assignments(subscriptions)
-    return [{"status": _items(hub, each, counts=False, shows_lag=False)} for each in snapshots]
+    return [{"status": _stats_items(hub, each, counts=False, shows_lag=False)} for each in snapshots]
 
 
-def _items(hub: Hub, snapshot: SubscriptionSnapshot, *, counts: bool, shows_lag: bool) -> list[dict[str, Any]]:
+def _stats_items(hub: Hub, snapshot: SubscriptionSnapshot, *, counts: bool, shows_lag: bool) -> list[dict[str, Any]]:
     if not snapshot.slots:
-        return [_not_begun(hub, name) for name in snapshot.subscription.definition["event_types"]]
+        return [_unassigned_object(hub, name) for name in snapshot.subscription.definition["event_types"]]
     streams = snapshot.current_sessions
-    shown = {slot.place: _owned(slot, streams.get(slot.owner or "")) for slot in snapshot.slots}
+    shown = {slot.place: _partition_object(slot, streams.get(slot.owner or "")) for slot in snapshot.slots}
     if counts:
-        for place, behind in _behind(hub, snapshot.slots, shows_lag=shows_lag).items():
+        for place, behind in _count_unconsumed(hub, snapshot.slots, shows_lag=shows_lag).items():
             shown[place] |= behind
         for parked in snapshot.parked:
             own = shown[parked.place]
             own["parked_events"] = own.get("parked_events", 0) + parked.events
     ordered = sorted(snapshot.slots, key=lambda slot: (slot.place[0], str(slot.place[1])))
     return [
-        {"event_type": name, "partitions": [_in_order(shown[slot.place]) for slot in slots]}
+        {"event_type": name, "partitions": [_order_members(shown[slot.place]) for slot in slots]}
         for name, slots in groupby(ordered, key=lambda slot: slot.place[0])
     ]
 
 
-def _not_begun(hub: Hub, name: str) -> dict[str, Any]:
+def _unassigned_object(hub: Hub, name: str) -> dict[str, Any]:
     numbers = sorted(map(str, range(hub.registry.load(name).partition_count)))
     partitions = [{"partition": number, "state": "unassigned", "stream_id": ""} for number in numbers]
     return {"event_type": name, "partitions": partitions}
 
 
-def _owned(slot: StoredSlot, session: StoredSession | None) -> dict[str, Any]:
+def _partition_object(slot: StoredSlot, session: StoredSession | None) -> dict[str, Any]:
     state = "unassigned" if session is None else "assigned" if slot.successor is None else "reassigning"
     found = {"partition": str(slot.place[1]), "state": state, "stream_id": session.id if session else ""}
     return found | ({"assignment_type": "direct" if session.wants else "auto"} if session else {})
 
 
-def _behind(hub: Hub, slots: Sequence[StoredSlot], *, shows_lag: bool) -> Mapping[FeedPartition, dict[str, Any]]:
-    """Return of each partition how many events are not committed, and how old the first of them is."""
+def _count_unconsumed(
+    hub: Hub, slots: Sequence[StoredSlot], *, shows_lag: bool
+) -> Mapping[FeedPartition, dict[str, Any]]:
+    """Return the number of uncommitted events of each partition, and the age of the oldest."""
     heads: dict[FeedPartition, tuple[int, PartitionHead]] = {}
     for name in {slot.place[0] for slot in slots}:
         feed, found = hub.log.heads(name)
         heads |= {(name, number): (each, found[each]) for number, each in enumerate(feed.partition_ids)}
     behind = {slot.place: max(0, heads[slot.place][1].next_offset - slot.offset) for slot in slots}
-    counted = {place: {"unconsumed_events": each} for place, each in behind.items()}
+    count_events = {place: {"unconsumed_events": each} for place, each in behind.items()}
     if not shows_lag:
-        return counted
+        return count_events
     wanted = {heads[slot.place][0]: slot.offset for slot in slots if behind[slot.place]}
     ages = hub.subscriptions.find_ages(wanted)
     return {
         place: each | {"consumer_lag_seconds": ages.get(heads[place][0], 0) // SECOND_US}
-        for place, each in counted.items()
+        for place, each in count_events.items()
     }
 
 
-def _in_order(shown: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the members in the order in which existing clients expect them."""
+def _order_members(shown: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members in the order that existing clients expect."""
     return {name: shown[name] for name in _MEMBERS if name in shown}
 
 
@@ -119,19 +120,19 @@ BODY_BYTES_MAX: Final = 1 << 20
 LIMIT: Final = 20
 LIMIT_MAX: Final = 1_000
 NEW: Final = "new"
-"""The token that begins a list."""
+"""The token of the first page of a list."""
 _ID: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""All other tokens: the id of a subscription, even of one that has been deleted since."""
+"""The form of all other tokens: the id of a subscription, which may have been deleted since."""
 CREATION_OFF: Final = "disable_subscription_creation"
 
 
 async def create_subscription(request: Request) -> Response:
-    """POST /subscriptions: create a subscription, or show the one that there is."""
+    """POST /subscriptions: create a subscription, or show the existing one."""
     state = state_of(request)
     body = await read_body(request, state, BODY_BYTES_MAX)
 
     def create() -> Response:
-        hub, given = state.hub, parsed(body)
+        hub, given = state.hub, parse_json(body)
         definition = complete_subscription(given)
         for name in definition["event_types"]:
             authorize(request, "view", event_type_named(name))
@@ -139,8 +140,8 @@ async def create_subscription(request: Request) -> Response:
         if found is None:
             _check_creation(hub)
             hub.subscriptions.load_sources(definition)
-            found, created = hub.subscriptions.create(definition, _starts(hub, definition))
-        answer = json_response(subscription_shown(found), 201 if created else 200)
+            found, created = hub.subscriptions.create(definition, _find_starts(hub, definition))
+        answer = json_response(subscription_object(found), 201 if created else 200)
         place = link(request, f"/subscriptions/{found.id}")
         answer.headers["Location"] = place
         if created:
@@ -151,10 +152,10 @@ async def create_subscription(request: Request) -> Response:
 
 
 async def list_subscriptions(request: Request) -> Response:
-    """GET /subscriptions: list subscriptions, the newest first; by token, in the order of their ids."""
+    """GET /subscriptions: list subscriptions, newest first, or by token in the order of their ids."""
     state = state_of(request)
     query = Query(request.scope["query_string"])
-    search, shows = _search(query), query.flag("show_status")
+    search, shows = _parse_search(query), query.flag("show_status")
     limit = query.integer("limit", LIMIT, low=1, high=LIMIT_MAX)
     offset = query.integer("offset", 0, low=0, high=10**9)
     token = query.text("token")
@@ -162,35 +163,35 @@ async def list_subscriptions(request: Request) -> Response:
         allowed = f"{NEW}, or what the link to the next page has"
         raise BadParameter(parameter="token", value=printable(token), allowed=allowed)
 
-    def listed() -> Response:
+    def list_page() -> Response:
         hub = state.hub
         if token is None:
             found = hub.subscriptions.list_newest(search, limit=limit, offset=offset)
         else:
             found = hub.subscriptions.list_after(search, id="" if token == NEW else token, limit=limit)
-        items = list(map(subscription_shown, found))
+        items = list(map(subscription_object, found))
         if shows:
-            items = [item | status for item, status in zip(items, statuses(hub, found), strict=True)]
+            items = [item | status for item, status in zip(items, list_statuses(hub, found), strict=True)]
         last = found[-1].id if len(found) == limit else None
         pages = list_pages(search, shows=shows, limit=limit, offset=offset, token=token, last=last)
         return json_response({"items": items, "_links": page_links(request, "/subscriptions", pages)})
 
-    return await state.run(listed)
+    return await state.run(list_page)
 
 
 async def show_subscription(request: Request) -> Response:
     """GET /subscriptions/{subscription}: show a subscription."""
     state, subscription_id = state_of(request), subscription_of(request)
-    return await state.run(lambda: json_response(subscription_shown(state.hub.subscriptions.find(subscription_id))))
+    return await state.run(lambda: json_response(subscription_object(state.hub.subscriptions.find(subscription_id))))
 
 
 async def replace_subscription(request: Request) -> Response:
-    """PUT /subscriptions/{subscription}: change who may read a subscription, and what is attached to it."""
+    """PUT /subscriptions/{subscription}: change the authorization, annotations and labels of a subscription."""
     state, subscription_id = state_of(request), subscription_of(request)
     body = await read_body(request, state, BODY_BYTES_MAX)
 
     def replace() -> Response:
-        given = parsed(body)
+        given = parse_json(body)
         state.hub.subscriptions.replace(subscription_id, given, state.hub.admin.settings.check_changes)
         return warn_of_no_effect(Response(status_code=204), f"subscription {subscription_id}", given)
 
@@ -198,7 +199,7 @@ async def replace_subscription(request: Request) -> Response:
 
 
 async def delete_subscription(request: Request) -> Response:
-    """DELETE /subscriptions/{subscription}: drop a subscription; its streams end, and are told why."""
+    """DELETE /subscriptions/{subscription}: drop a subscription, and end its streams."""
     state, subscription_id = state_of(request), subscription_of(request)
 
     def delete() -> None:
@@ -209,8 +210,8 @@ async def delete_subscription(request: Request) -> Response:
     return Response(status_code=204)
 
 
-def subscription_shown(subscription: StoredSubscription) -> dict[str, Any]:
-    """Return a subscription as it is shown."""
+def subscription_object(subscription: StoredSubscription) -> dict[str, Any]:
+    """Return a subscription in Nakadi's shape."""
     return subscription.definition | {
         "id": subscription.id,
         "created_at": rfc3339(subscription.created_at),
@@ -218,8 +219,8 @@ def subscription_shown(subscription: StoredSubscription) -> dict[str, Any]:
     }
 
 
-def extents_of(hub: Hub, name: str) -> Sequence[OffsetExtent]:
-    """Return what the partitions of an event type have now, what waits in the outbox included.
+def find_extents(hub: Hub, name: str) -> Sequence[OffsetExtent]:
+    """Return the extents of an event type's partitions, with the rows of the outbox.
 
     Raises:
         EventTypeNotFound: there is none.
@@ -236,45 +237,45 @@ def _check_creation(hub: Hub) -> None:
     hub.admin.settings.check_changes()
 
 
-def _starts(hub: Hub, definition: Definition) -> Mapping[FeedPartition, int] | None:
-    """Return the offsets wanted first where a subscription begins at cursors; None: it does not.
+def _find_starts(hub: Hub, definition: Definition) -> Mapping[FeedPartition, int] | None:
+    """Return the first offsets wanted if a subscription begins at cursors, else None.
 
     Raises:
-        InvalidSubscription: there is not one cursor for each partition.
-        UnusableCursor: one is none of these event types, or what follows it is not all there.
+        InvalidSubscription: a partition has no cursor, or two.
+        UnusableCursor: a cursor is malformed, or some events after it are gone.
     """
     if definition["read_from"] != "cursors":
         return None
-    extents = {name: extents_of(hub, name) for name in definition["event_types"]}
+    extents = {name: find_extents(hub, name) for name in definition["event_types"]}
     found: dict[FeedPartition, int] = {}
     for at, each in enumerate(definition["initial_cursors"]):
         given = GivenSubscriptionCursor(each["partition"], each["offset"], event_type=each["event_type"])
         surplus = f"partition {printable(each['partition'])} of {each['event_type']!r}"
         if each["event_type"] not in extents:
-            raise _uncovered(f"{surplus} is not one of them")
+            raise _coverage_error(f"{surplus} is not one of them")
         try:
             place = parse_readable_place(given, extents[each["event_type"]], f"initial_cursors[{at}]")
         except UnusableCursor as error:
             if error.offset is None:
-                raise _uncovered(f"{surplus} is not one of them") from error
+                raise _coverage_error(f"{surplus} is not one of them") from error
             raise
         if (each["event_type"], place.partition) in found:
-            raise _uncovered(f"{surplus} has two")
+            raise _coverage_error(f"{surplus} has two")
         found[each["event_type"], place.partition] = place.position
     for name, partitions in extents.items():
         for number in range(len(partitions)):
             if (name, number) not in found:
-                raise _uncovered(f"partition {number} of {name!r} has none")
+                raise _coverage_error(f"partition {number} of {name!r} has none")
     return found
 
 
-def _uncovered(why: str) -> InvalidSubscription:
+def _coverage_error(why: str) -> InvalidSubscription:
     detail = "initial_cursors should contain cursors for all partitions of subscription"
     reason = f"must have one cursor for each partition of each event type, and no other: {why}"
     return InvalidSubscription(detail, field="initial_cursors", reason=reason)
 
 
-def _search(query: Query) -> SubscriptionSearch:
+def _parse_search(query: Query) -> SubscriptionSearch:
     names = [name for text in query.texts("event_type") for name in text.split(",")]
     reader = query.text("reader")
     data_type, colon, value = (reader or "").partition(":")
@@ -289,6 +290,6 @@ def _search(query: Query) -> SubscriptionSearch:
 
 
 def _check_printable(parameter: str, text: str | None) -> None:
-    """Raise BadParameter for what nothing is called: no text at all, and what no database can be asked for."""
+    """Raise BadParameter for a text that is empty or not printable: nothing has such a name."""
     if text is not None and not (text and text.isprintable()):
         raise BadParameter(parameter=parameter, value=printable(text), allowed="printable text")
