@@ -34,7 +34,7 @@ async def show_administrators(request: Request) -> Response:
 async def replace_administrators(request: Request) -> Response:
     """POST /settings/admins: replace all three lists."""
     state = state_of(request)
-    body = await read_body(request, state, SETTING_BYTES_MAX)
+    body = await read_body(request, state.run, SETTING_BYTES_MAX)
     await state.run(lambda: state.hub.admin.settings.replace_administrators(parse_json(body)))
     return warn(Response(status_code=200), [ADMINISTRATORS])
 
@@ -78,7 +78,7 @@ async def show_features(request: Request) -> Response:
 async def switch_feature(request: Request) -> Response:
     """POST /settings/features: switch a feature on or off."""
     state = state_of(request)
-    body = await read_body(request, state, SETTING_BYTES_MAX)
+    body = await read_body(request, state.run, SETTING_BYTES_MAX)
 
     def switch() -> None:
         feature, on = _switch(parse_json(body))

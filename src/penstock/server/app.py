@@ -151,7 +151,7 @@ def _endpoint(operation: HttpOperation) -> Handler:
                 access.feed = resource.name
             authorize(request, operation.needs, resource)
         if ignores_body and ("content-length" in request.headers or "transfer-encoding" in request.headers):
-            await read_body(request, state_of(request))
+            await read_body(request, state_of(request).run)
         return await operation.handler(request)
 
     if operation.without_query is None:

@@ -30,7 +30,7 @@ LIST_MAX: Final = 100
 async def open_upload(request: Request) -> Response:
     """POST /event-types/{event_type}/uploads: begin an upload for a batch, or show the batch if it has begun."""
     state, event_type = state_of(request), event_type_of(request)
-    body = await read_body(request, state, OPEN_BYTES_MAX)
+    body = await read_body(request, state.run, OPEN_BYTES_MAX)
 
     def begin() -> Response:
         wanted = wire.parse_open(body)
@@ -52,7 +52,7 @@ async def put_chunk(request: Request) -> Response:
     media_type = media_type_of(request)
     if media_type != NDJSON:
         raise UnsupportedMediaType(given=media_type or "nothing", allowed=NDJSON)
-    body = await read_body(request, state)
+    body = await read_body(request, state.run)
     access.received = len(body)
 
     def add() -> Response:
@@ -85,7 +85,7 @@ async def publish_uploads(request: Request) -> Response:
     access = access_of(request)
     state, name = state_of(request), event_type_of(request)
     batch = _batch_name(request, name)
-    body = await read_body(request, state, PUBLISH_BYTES_MAX)
+    body = await read_body(request, state.run, PUBLISH_BYTES_MAX)
 
     def publish() -> Response:
         wanted = wire.parse_publish(body)
@@ -104,7 +104,7 @@ async def begin_batch(request: Request) -> Response:
     """PUT /event-types/{event_type}/producers/{group}/batches/{batch}/manifest: begin a batch that tasks publish."""
     state, event_type = state_of(request), event_type_of(request)
     batch = _batch_name(request, event_type)
-    body = await read_body(request, state, OPEN_BYTES_MAX)
+    body = await read_body(request, state.run, OPEN_BYTES_MAX)
     return await state.run(
         lambda: json_response(
             _batch_object(batch.group, state.hub.batches.direct.begin(batch, wire.parse_begin(body).query))
@@ -116,7 +116,7 @@ async def complete_batch(request: Request) -> Response:
     """PUT /event-types/{event_type}/producers/{group}/batches/{batch}/counts: complete a batch that tasks published."""
     state, event_type = state_of(request), event_type_of(request)
     batch = _batch_name(request, event_type)
-    body = await read_body(request, state, PUBLISH_BYTES_MAX)
+    body = await read_body(request, state.run, PUBLISH_BYTES_MAX)
 
     def complete() -> Response:
         query, counts = wire.parse_complete(body)

@@ -66,7 +66,7 @@ async def commit_positions(request: Request) -> Response:
     """POST /groups/{group}/positions: commit positions, all or none, if each is the expected one."""
     state = state_of(request)
     name: str = request.path_params["group"]
-    body = await read_body(request, state, BODY_BYTES_MAX)
+    body = await read_body(request, state.run, BODY_BYTES_MAX)
 
     def commit() -> Response:
         given = wire.parse_commit(parse_json(body))
@@ -81,7 +81,7 @@ async def commit_positions(request: Request) -> Response:
 async def reset_positions(request: Request) -> Response:
     """PATCH /groups/{group}/positions: move positions, forward or back, to an offset, a time, or an end."""
     state, name = state_of(request), _group_of(request)
-    body = await read_body(request, state, BODY_BYTES_MAX)
+    body = await read_body(request, state.run, BODY_BYTES_MAX)
     given = await state.run(lambda: wire.parse_reset(parse_json(body)))
     group = await state.run(lambda: state.hub.groups.find(name))
     named = {each.event_type for each in given.resets if each.event_type is not None and is_name(each.event_type)}

@@ -67,7 +67,7 @@ async def list_producers(request: Request) -> Response:
 async def claim_producer(request: Request) -> Response:
     """PUT /event-types/{event_type}/partitions/{partition}/producers/{group}: claim an epoch for a producer."""
     state, who = await _producer_of(request)
-    body = await read_body(request, state, CLAIM_BYTES_MAX)
+    body = await read_body(request, state.run, CLAIM_BYTES_MAX)
 
     def claim() -> Response:
         return _answer_status(state.hub, who.partition, state.hub.producers.claim(who, wire.parse_claim(body)))
@@ -79,7 +79,7 @@ async def allocate_producer(request: Request) -> Response:
     """POST /event-types/{event_type}/partitions/{partition}/producers: claim an epoch of a new group."""
     state, name = state_of(request), event_type_of(request)
     partition = await partition_of(request, state, name)
-    body = await read_body(request, state, CLAIM_BYTES_MAX)
+    body = await read_body(request, state.run, CLAIM_BYTES_MAX)
 
     def claim() -> Response:
         claim = wire.parse_claim(body)
@@ -170,7 +170,7 @@ async def publish_to_partition(request: Request) -> Response:
     media_type = media_type_of(request)
     partition = await partition_of(request, state, name)
     by = wire.parse_headers(request.headers, request.headers.getlist)
-    body = await read_body(request, state)
+    body = await read_body(request, state.run)
     access.received, access.partitions = len(body), str(partition)
     flow_id = access.flow_id if FLOW_ID in request.headers else None
     is_small = len(body) <= INLINE_BYTES and state.hub.registry.is_light(name, len(body))

@@ -46,7 +46,7 @@ async def list_event_types(request: Request) -> Response:
 async def create_event_type(request: Request) -> Response:
     """POST /event-types: create an event type."""
     state = state_of(request)
-    body = await read_body(request, state, DEFINITION_BYTES_MAX)
+    body = await read_body(request, state.run, DEFINITION_BYTES_MAX)
 
     def create() -> Response:
         definition = parse_json(body)
@@ -66,7 +66,7 @@ async def replace_event_type(request: Request) -> Response:
     """PUT /event-types/{event_type}: change an event type, giving all of its definition."""
     state, name = state_of(request), event_type_of(request)
     allow_reordering = _allows_reordering(request)
-    body = await read_body(request, state, DEFINITION_BYTES_MAX)
+    body = await read_body(request, state.run, DEFINITION_BYTES_MAX)
 
     def replace() -> Response:
         definition = parse_json(body)
@@ -86,7 +86,7 @@ async def delete_event_type(request: Request) -> Response:
 async def grow_event_type(request: Request) -> Response:
     """PUT /event-types/{event_type}/partition-count: add partitions to an event type."""
     state, name = state_of(request), event_type_of(request)
-    body = await read_body(request, state, DEFINITION_BYTES_MAX)
+    body = await read_body(request, state.run, DEFINITION_BYTES_MAX)
 
     def grow() -> None:
         given = parse_json(body)
@@ -100,7 +100,7 @@ async def check_definition(request: Request) -> Response:
     """POST /event-types/{event_type}/definition-check: check a definition without applying it."""
     state, name = state_of(request), event_type_of(request)
     allow_reordering = _allows_reordering(request)
-    body = await read_body(request, state, DEFINITION_BYTES_MAX)
+    body = await read_body(request, state.run, DEFINITION_BYTES_MAX)
     await state.run(lambda: state.hub.registry.check(name, parse_json(body), allow_reordering=allow_reordering))
     return Response(status_code=204)
 
@@ -173,7 +173,7 @@ async def add_schema(request: Request) -> Response:
     """POST /event-types/{event_type}/schemas: add a schema to an event type, or find the version that equals it."""
     state, name = state_of(request), event_type_of(request)
     fetch = Query(request.scope["query_string"]).flag("fetch")
-    body = await read_body(request, state, DEFINITION_BYTES_MAX)
+    body = await read_body(request, state.run, DEFINITION_BYTES_MAX)
 
     def add() -> Response:
         given = parse_json(body)
@@ -196,7 +196,7 @@ async def compare_schema(request: Request) -> Response:
     """POST /event-types/{event_type}/schemas/{version}/compatibility-check: compare another schema with a version."""
     state, name = state_of(request), event_type_of(request)
     version = printable(request.path_params["version"])
-    body = await read_body(request, state, DEFINITION_BYTES_MAX)
+    body = await read_body(request, state.run, DEFINITION_BYTES_MAX)
 
     def compare() -> Response:
         return json_response(_comparison_object(state.hub.registry.compare(name, version, parse_json(body))))

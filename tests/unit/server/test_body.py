@@ -20,7 +20,7 @@ def read(declared: str, body: bytes = b"body") -> bytes:
 
     headers = [(b"content-length", declared.encode("latin-1"))]
     request = Request({"type": "http", "method": "POST", "headers": headers}, receive)
-    return asyncio.run(read_body(request, State(lambda: None), bytes_max=10))  # type: ignore[arg-type,return-value]
+    return asyncio.run(read_body(request, State(lambda: None).run, bytes_max=10))  # type: ignore[arg-type,return-value]
 
 
 def test_body_of_its_declared_length_is_read() -> None:

@@ -26,7 +26,6 @@ from penstock.errors import (
 )
 from penstock.schema.json_text import decode, refuse_duplicate_keys, why_malformed
 from penstock.server.http.encoding import decode_body
-from penstock.server.state import State
 from penstock.wire.query import printable
 
 FLOW_ID_CHARS_MAX: Final = 128
@@ -110,7 +109,7 @@ _DIGITS_MAX: Final = 18
 """Digits of a length that are read; Python itself refuses more than some thousand."""
 
 
-async def read_body(request: Request, state: State, bytes_max: int = BODY_BYTES_MAX) -> bytes:
+async def read_body(request: Request, run: RunInThread, bytes_max: int = BODY_BYTES_MAX) -> bytes:
     """Return the whole body, decompressed.
 
     Raises:
@@ -139,7 +138,7 @@ async def read_body(request: Request, state: State, bytes_max: int = BODY_BYTES_
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding in ("identity", ""):
         return body
-    return await state.run(lambda: decode_body(body, encoding, bytes_max))
+    return await run(lambda: decode_body(body, encoding, bytes_max))
 
 
 def _declared_length(content_length: str | None, bytes_max: int) -> int | None:

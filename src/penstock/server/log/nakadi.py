@@ -81,7 +81,7 @@ async def show_partition(request: Request) -> Response:
 async def measure_distances(request: Request) -> Response:
     """POST /event-types/{event_type}/cursor-distances: count the events between two cursors, for each pair."""
     state, name = state_of(request), event_type_of(request)
-    body = await read_body(request, state, CURSORS_BYTES_MAX)
+    body = await read_body(request, state.run, CURSORS_BYTES_MAX)
 
     def measure(extents: Sequence[OffsetExtent]) -> list[dict[str, Any]]:
         return [distance(each, extents, f"[{index}]") for index, each in enumerate(parse_body(body, GivenPair))]
@@ -92,7 +92,7 @@ async def measure_distances(request: Request) -> Response:
 async def shift_cursors(request: Request) -> Response:
     """POST /event-types/{event_type}/shifted-cursors: move cursors by a number of events, forward or back."""
     state, name = state_of(request), event_type_of(request)
-    body = await read_body(request, state, CURSORS_BYTES_MAX)
+    body = await read_body(request, state.run, CURSORS_BYTES_MAX)
 
     def shift(extents: Sequence[OffsetExtent]) -> list[dict[str, Any]]:
         return [shift_cursor(each, extents, f"[{index}]") for index, each in enumerate(parse_body(body, GivenShift))]
@@ -103,7 +103,7 @@ async def shift_cursors(request: Request) -> Response:
 async def measure_lag(request: Request) -> Response:
     """POST /event-types/{event_type}/cursors-lag: count the events after each cursor."""
     state, name = state_of(request), event_type_of(request)
-    body = await read_body(request, state, CURSORS_BYTES_MAX)
+    body = await read_body(request, state.run, CURSORS_BYTES_MAX)
 
     def measure(extents: Sequence[OffsetExtent]) -> list[dict[str, Any]]:
         given = parse_body(body, GivenCursor)

@@ -70,7 +70,7 @@ async def publish_lines(request: Request) -> Response:
     refuse_numbers(request.headers, name)
     query = Query(request.scope["query_string"])
     chunk = query.integer("chunk", 0, low=0, high=zeroeventhub.CHUNK_EVENTS_MAX)
-    body = await read_body(request, state)
+    body = await read_body(request, state.run)
     stored, more, access.received = 0, True, len(body)
     cursors: dict[int, str] = {}
     flow_id = (
@@ -150,7 +150,7 @@ async def _publish(request: Request, *, deletes: bool) -> Response:
     state, name = state_of(request), event_type_of(request)
     _check_headers(request)
     refuse_numbers(request.headers, name)
-    body = await read_body(request, state)
+    body = await read_body(request, state.run)
     access.received = len(body)
     is_small = len(body) <= INLINE_BYTES and state.hub.registry.is_light(name, len(body))
     events: list[NewEvent] = []

@@ -78,7 +78,7 @@ async def commit_cursors(request: Request) -> Response:
     hub, stream_id = state.hub, request.headers.get(STREAM_ID)
     if stream_id is None:
         raise BadParameter(parameter=STREAM_ID, value=None, allowed="the id of the stream, from its headers")
-    given = parse_cursors(await read_body(request, state, BODY_BYTES_MAX))
+    given = parse_cursors(await read_body(request, state.run, BODY_BYTES_MAX))
     items = _check_items(given)
     if all(each is None or hub.registry.knows(each.event_type or "") for each in items):
         commits = _parse_commits(hub, items)
@@ -94,7 +94,7 @@ async def reset_cursors(request: Request) -> Response:
     """PATCH /subscriptions/{subscription}/cursors: end the streams, and go on at these cursors."""
     state, subscription_id = state_of(request), subscription_of(request)
     hub = state.hub
-    body = await read_body(request, state, BODY_BYTES_MAX)
+    body = await read_body(request, state.run, BODY_BYTES_MAX)
     given = parse_subscription_reset(body, strict=hub.limits.strict)
     if given.dry_run:
         return await state.run(lambda: json_response(_dry_run(hub, subscription_id, given)))
@@ -139,7 +139,7 @@ async def release_stream(request: Request) -> Response:
     """POST /subscriptions/{subscription}/streams/{stream}/release: end a stream and free its partitions."""
     state, subscription_id = state_of(request), subscription_of(request)
     stream_id = _stream_id(request.path_params["stream"])
-    keep, failed = parse_release(await read_body(request, state, BODY_BYTES_MAX))
+    keep, failed = parse_release(await read_body(request, state.run, BODY_BYTES_MAX))
     release = partial(state.hub.subscriptions.streams.release, subscription_id, stream_id, keep, failed)
     deadline = time.monotonic() + RELEASE_TIMEOUT
     if await state.run(release):

@@ -73,7 +73,7 @@ async def skip_parked(request: Request) -> Response:
     """POST /subscriptions/{subscription}/parked/{parked}/skip: give up the events of a parked key."""
     state, subscription_id = state_of(request), subscription_of(request)
     parked_id = _parked_id(request, subscription_id)
-    body = await read_body(request, state, BODY_BYTES_MAX)
+    body = await read_body(request, state.run, BODY_BYTES_MAX)
 
     def skip() -> None:
         given = parse_json(body) if body.strip() else None

@@ -72,7 +72,7 @@ async def stream_by_body(request: Request) -> Any:
     """POST /subscriptions/{subscription}/events: stream batches of a subscription's events, of chosen partitions."""
     choose_form(request, MEDIA_TYPE)
     state = state_of(request)
-    return await _stream(request, parse_stream_body(await read_body(request, state, BODY_BYTES_MAX)))
+    return await _stream(request, parse_stream_body(await read_body(request, state.run, BODY_BYTES_MAX)))
 
 
 async def _stream(request: Request, given: RawStreamParameters) -> Any:

@@ -129,7 +129,7 @@ CREATION_OFF: Final = "disable_subscription_creation"
 async def create_subscription(request: Request) -> Response:
     """POST /subscriptions: create a subscription, or show the existing one."""
     state = state_of(request)
-    body = await read_body(request, state, BODY_BYTES_MAX)
+    body = await read_body(request, state.run, BODY_BYTES_MAX)
 
     def create() -> Response:
         hub, given = state.hub, parse_json(body)
@@ -188,7 +188,7 @@ async def show_subscription(request: Request) -> Response:
 async def replace_subscription(request: Request) -> Response:
     """PUT /subscriptions/{subscription}: change the authorization, annotations and labels of a subscription."""
     state, subscription_id = state_of(request), subscription_of(request)
-    body = await read_body(request, state, BODY_BYTES_MAX)
+    body = await read_body(request, state.run, BODY_BYTES_MAX)
 
     def replace() -> Response:
         given = parse_json(body)
