@@ -115,7 +115,10 @@ def test_refusal_of_the_hub_is_printed_in_one_or_two_lines(at_hub: Command, orde
     keyless = at_hub("event-type", "create", "keyless", "--partition-strategy", "hash")
 
     assert (again.status, again.out) == (1, "")
-    assert again.err == f"penstock: event type '{orders}' exists already\n"
+    assert again.err.splitlines() == [
+        f"penstock: event type '{orders}' exists already",
+        "  Use the existing event type, or choose another name.",
+    ]
     assert unknown.err.splitlines() == [
         "penstock: there is no event type 'no.such'",
         "  `penstock event-type list` has all; `penstock event-type create NAME` makes one.",

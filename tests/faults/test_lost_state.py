@@ -78,7 +78,7 @@ def test_producer_is_told_of_acknowledged_events_that_a_restore_has_lost(restora
 
     for event in ids(6, 7):
         error = regression_of(lambda event=event: mine.send(event, partition=0), expected=2, received=5)  # type: ignore[misc]
-        assert "had acknowledged 3 events" in str(error)
+        assert "has lost 3 acknowledged events" in str(error)
 
     assert mine.send(ids(12), partition=1) == stored(1, (1, 1), partition=1), "of that partition nothing is lost"
     assert alone.producer().send(ids(3, 4, 5, 6), partition=0) == stored(0, (2, 5), epoch=1)

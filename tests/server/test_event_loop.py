@@ -83,11 +83,11 @@ def test_schema_is_compiled_in_a_thread_and_small_events_validated_on_the_loop(
     path, body = WAYS_IN[way]
 
     async def act(http: httpx2.AsyncClient) -> None:
-        places.watch(validation, name="_compiled")
+        places.watch(validation, name="_compile")
         places.watch(Validator, name="first_invalid")
         for number in range(3):
             assert (await http.post(path, content=body({"order_id": number}))).status_code == 200
-        assert places.on_loop == {"_compiled": [False, False], "first_invalid": [False, True, True]}
+        assert places.on_loop == {"_compile": [False, False], "first_invalid": [False, True, True]}
 
     serve(tmp_path, act, {"title": f"compiled {way}", "required": ["order_id"]})
 
@@ -156,7 +156,7 @@ def test_json_that_can_be_large_is_read_and_written_in_a_thread(asked: str, tmp_
     method, path, body, status = JSON[asked]
 
     async def act(http: httpx2.AsyncClient) -> None:
-        places.watch(event_types, schemas, settings, name="parsed")
+        places.watch(event_types, schemas, settings, name="parse_json")
         places.watch(cursors, name="parse_body")
         places.watch(batches, name="batch_responses")
         places.watch(answers, name="JsonResponse")

@@ -58,7 +58,7 @@ def test_hub_without_pyarrow_sends_lines_to_clients_that_take_them(http: httpx2.
 def test_hub_without_pyarrow_refuses_arrow_and_names_the_extra(http: httpx2.Client, accept: str) -> None:
     problem = problem_of(http.get(PAGE, headers={"accept": accept}), 406, "arrow-not-installed")
 
-    assert "`arrow`" in problem["detail"]
+    assert "PyArrow" in problem["detail"]
     assert INSTALLS in problem["hint"]
     assert problem["allowed"] == NDJSON
 

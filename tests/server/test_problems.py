@@ -137,7 +137,7 @@ def test_unusable_cursor_token_or_partition_is_refused_with_a_hint(http: httpx2.
     first.drop()
     again = create(http, name=first.name)
     assert "first_available" in problem_of(again.get(n=1, cursor0=cursor), 410, "cursor-expired")["hint"]
-    assert "without arguments" in problem_of(again.events(token="1-1"), 409, "stale-token")["hint"]
+    assert "without parameters" in problem_of(again.events(token="1-1"), 409, "stale-token")["hint"]
     missing = problem_of(create(http, 2).post(b'{"data":{}}'), 422, "partition-refused")
     assert "its partition is missing" in missing["detail"]
 

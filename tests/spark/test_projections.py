@@ -265,7 +265,7 @@ def test_version_in_files_is_built_beside_the_other_until_it_is_switched_to(
     assert totals(read(spark, CUSTOMERS, path, version=1)) == [("a", 10, 4)]
     assert first_target.positions(spark) == {"0": 4}, "the first goes on, and is not in use"
     assert totals(read(spark, CUSTOMERS, path)) == [("a", 11, 5)]
-    told = r"customers_v1 is not as far as customers_v2, which is in use: \{'0': 'at 4 of 5'\}"
+    told = r"customers_v1 is behind customers_v2, which is in use: \{'0': 'at 4 of 5'\}"
     with pytest.raises(ProjectionBehind, match=told):
         switch(spark, CUSTOMERS, path)
     switch(spark, CUSTOMERS, path, even_if_behind=True)
@@ -320,7 +320,7 @@ def test_second_writer_of_files_is_refused_and_nothing_is_lost(spark: SparkSessi
     assert one.keep(spark, summed(spark, 10, 4)) == Kept(1, {})
     with pytest.raises(
         CheckpointMoved,
-        match="customers_v1: the checkpoint of '0' is at 4; this processor has left it at no position yet",
+        match="customers_v1: the checkpoint of '0' is at 4; this processor has left it at no position",
     ):
         other.keep(spark, summed(spark, 3, 2))
     assert totals(read(spark, CUSTOMERS, path)) == [("a", 10, 4)]

@@ -314,7 +314,7 @@ def test_connect_refuses_the_second_writer_of_a_projection_in_files(spark: Spark
     assert one.positions(spark) == other.positions(spark) == {}
     keep(one, "A", place=1)
     with pytest.raises(
-        CheckpointMoved, match="the checkpoint of '0' is at 1; this processor has left it at no position yet"
+        CheckpointMoved, match="the checkpoint of '0' is at 1; this processor has left it at no position"
     ):
         keep(other, "B", place=2)
     folder = tmp_path / NAMES.processor

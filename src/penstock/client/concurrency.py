@@ -15,15 +15,19 @@ from inspect import iscoroutinefunction
 from types import TracebackType
 from typing import Any, Final, Protocol, Self, TypeAlias
 
-import anyio
-
 from penstock.errors import BadParameter
 
 Events: TypeAlias = Iterable[Any]
 AsyncEvents: TypeAlias = Iterable[Any] | AsyncIterable[Any]
 sleep: Final = time.sleep
-async_sleep: Final = anyio.sleep
 each: Final = iter
+
+
+async def async_sleep(seconds: float) -> None:
+    """Sleep in a task."""
+    import anyio  # Not at the top: Spark's executors have none, and need the synchronous half of this module.
+
+    await anyio.sleep(seconds)
 
 
 async def async_each(events: AsyncEvents) -> AsyncIterator[Any]:
@@ -44,6 +48,8 @@ def shielded(seconds: float = math.inf) -> AbstractContextManager[None]:  # noqa
 @contextmanager
 def async_shielded(seconds: float = math.inf) -> Iterator[None]:
     """Protect the block from cancellation of the task for up to *seconds*; then leave the block."""
+    import anyio
+
     with anyio.CancelScope(shield=True), anyio.move_on_after(seconds):
         yield
 

@@ -26,6 +26,7 @@ from penstock.errors import (
 )
 from penstock.schema.json_text import decode, refuse_duplicate_keys, why_malformed
 from penstock.server.http.encoding import decode_body
+from penstock.server.http.streaming import RunInThread
 from penstock.wire.query import printable
 
 FLOW_ID_CHARS_MAX: Final = 128
