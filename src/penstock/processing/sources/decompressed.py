@@ -2,11 +2,17 @@
 
 import gzip
 import io
+import sys
 from pathlib import Path
 from typing import IO, Final, cast
 
-import zstandard
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
+
+ZstdError = zstd.ZstdError
 COMPRESSED: Final = (".gz", ".zst", ".zstd")
 """What the names of compressed files end in."""
 _READ_BYTES: Final = 1 << 17
@@ -27,7 +33,7 @@ def open_file(path: Path) -> IO[bytes]:
     Raises:
         OSError: it cannot be opened; or, as it is read, it is no gzip.
         EOFError: (as it is read) it ends in the middle.
-        zstandard.ZstdError: (as it is read) it is no zstd.
+        zstd.ZstdError: (as it is read) it is no zstd.
     """
     if path.suffix == ".gz":
         return cast(IO[bytes], gzip.open(path, "rb"))
@@ -41,7 +47,7 @@ class _Zstd(io.RawIOBase):
     def __init__(self, file: IO[bytes]) -> None:
         super().__init__()
         self._file = file
-        self._frame: zstandard.ZstdDecompressionObj | None = None
+        self._frame: zstd.ZstdDecompressor | None = None
         self._left = b""
         self._out = b""
 
@@ -56,7 +62,7 @@ class _Zstd(io.RawIOBase):
                     raise EOFError("it ends in the middle of a frame")
                 return 0
             if self._frame is None:
-                self._frame = zstandard.ZstdDecompressor().decompressobj()
+                self._frame = zstd.ZstdDecompressor()
             self._left = b""
             self._out = self._frame.decompress(given)
             if self._frame.eof:

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Final, NamedTuple, cast
 
-import zstandard
-
 from penstock.errors import FileChanged, InvalidLine
-from penstock.processing.sources.decompressed import is_compressed, open_file
+from penstock.processing.sources.decompressed import ZstdError, is_compressed, open_file
 from penstock.processing.sources.line_place import MARKED_BYTES, LinePlace, mark_of
 from penstock.schema.json_text import BOM
 
@@ -18,7 +16,7 @@ BYTES_AT_ONCE: Final = 4 << 20
 """Not much more is read at once."""
 LINE_BYTES_MAX: Final = 64 << 20
 _SKIP_BYTES: Final = 1 << 20
-_BROKEN: Final = (EOFError, zlib.error, zstandard.ZstdError, OSError)
+_BROKEN: Final = (EOFError, zlib.error, ZstdError, OSError)
 
 
 class Line(NamedTuple):

@@ -1,15 +1,20 @@
 """Content negotiation: the media types and content encodings of answers, and the encodings of request bodies."""
 
 import re
+import sys
 import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
-import zstandard
 from starlette.requests import Request
 
 from penstock.errors import BadParameter, NotAcceptable, RequestTooLarge, UnsupportedMediaType
 from penstock.wire.query import printable
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 _WEIGHT: Final = re.compile(r"\d{0,3}(\.\d*)?", re.ASCII)
 _LINES: Final = frozenset({
@@ -93,14 +98,14 @@ class Encoder(Protocol):
 
 
 _ENCODERS: Final[dict[str, Callable[[], Encoder]]] = {
-    "zstd": lambda: zstandard.ZstdCompressor(level=ZSTD_LEVEL).compressobj(),
+    "zstd": lambda: zstd.ZstdCompressor(level=ZSTD_LEVEL),
     "gzip": lambda: zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, 16 + zlib.MAX_WBITS),
 }
 
 _OTHER_NAMES: Final = {"x-gzip": "gzip"}
 """Names that mean the same encoding (RFC 9110, 8.4.1.3)."""
 
-_WHOLE: Final = {"zstd": zstandard.COMPRESSOBJ_FLUSH_BLOCK, "gzip": zlib.Z_SYNC_FLUSH}
+_WHOLE: Final = {"zstd": zstd.ZstdCompressor.FLUSH_BLOCK, "gzip": zlib.Z_SYNC_FLUSH}
 """The flush mode of each encoding that keeps nothing back."""
 
 
@@ -156,7 +161,7 @@ class Decoder(Protocol):
 
 
 _DECODERS: Final[dict[str, Callable[[], Decoder]]] = {
-    "zstd": lambda: zstandard.ZstdDecompressor().decompressobj(),
+    "zstd": zstd.ZstdDecompressor,
     "gzip": lambda: zlib.decompressobj(16 + zlib.MAX_WBITS),
 }
 
@@ -184,7 +189,7 @@ def decode_body(body: bytes, encoding: str, bytes_max: int) -> bytes:
             size += len(decoded[-1])
             if size > bytes_max:
                 raise RequestTooLarge.of("body-too-large", limit=bytes_max)
-    except (zlib.error, zstandard.ZstdError) as error:
+    except (zlib.error, zstd.ZstdError) as error:
         allowed = f"a body that is {encoding}: {error}"
         raise BadParameter(parameter="Content-Encoding", value=encoding, allowed=allowed) from None
     if not decoder.eof:
