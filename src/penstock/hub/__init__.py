@@ -1,1 +1,1 @@
-"""What the hub does; knows the store, no database and no HTTP."""
+"""The rules of the hub over a store; no database driver and no HTTP."""

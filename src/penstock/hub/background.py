@@ -37,7 +37,7 @@ class Background:
 
     @property
     def started(self) -> bool:
-        """Whether it was ever started."""
+        """True once it was started, even if it has ended."""
         return self._thread.ident is not None
 
     def start(self) -> None:

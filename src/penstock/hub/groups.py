@@ -412,7 +412,7 @@ class Groups:
             if kind is None:
                 raise GroupNotFound(group=group)
             if kind == SUBSCRIPTION:
-                reason = f"its streams have to be told: PATCH /subscriptions/{group}/cursors moves it"
+                reason = f"its streams have to end first: PATCH /subscriptions/{group}/cursors moves it"
                 raise GroupKindDiffers(group=group, kind=kind, reason=reason)
             moved = ResetPlan(tx, kind, tx.groups.list_standings([group])).moved(resets)
             if not dry_run:

@@ -109,7 +109,7 @@ class Hub:
         self.admin.sweeper.start()
 
     def drain(self) -> None:
-        """End every wait with what it has, and let nobody wait from here on."""
+        """End every wait now, and every later wait at once."""
         self._watch.drain()
 
     def stop(self, timeout: float | None = None) -> None:

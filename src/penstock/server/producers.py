@@ -175,10 +175,10 @@ async def publish_to_partition(request: Request) -> Response:
     flow_id = access.flow_id if FLOW_ID in request.headers else None
     is_small = len(body) <= INLINE_BYTES and state.hub.registry.is_light(name, len(body))
 
-    def submit(*, looks: bool = True) -> "Future[PublishResult | None]":
+    def submit(*, rechecks: bool = True) -> "Future[PublishResult | None]":
         batch = _parse_body(body, media_type, by)
         how = PublishOptions(flow_id=flow_id, strict=batch.lines is None, partition=partition)
-        return _submit(state.hub, name, batch, how, looks=looks)
+        return _submit(state.hub, name, batch, how, rechecks=rechecks)
 
     try:
         found = await asyncio.wrap_future(await submit_events(state, submit, is_small=is_small))
@@ -215,15 +215,17 @@ def _parse_body(body: bytes, media_type: str, by: wire.ProducerHeaders | None) -
     return _Batch(by, events, lines)
 
 
-def _submit(hub: Hub, name: str, batch: _Batch, how: PublishOptions, *, looks: bool) -> "Future[PublishResult | None]":
+def _submit(
+    hub: Hub, name: str, batch: _Batch, how: PublishOptions, *, rechecks: bool
+) -> "Future[PublishResult | None]":
     by = batch.by
     if by is None:
-        return hub.log.submit(name, batch.events, batch.lines, looks=looks, **how)
+        return hub.log.submit(name, batch.events, batch.lines, rechecks=rechecks, **how)
     assert how["partition"] is not None
     who = ProducerName(name, how["partition"], by.group)
     deadline = None if by.deadline_ms is None else time.monotonic() + by.deadline_ms / 1000
     return hub.producers.submit(
-        who, by.stamp, batch.events, batch.lines, looks=looks, trims=by.trims, deadline=deadline, **how
+        who, by.stamp, batch.events, batch.lines, rechecks=rechecks, trims=by.trims, deadline=deadline, **how
     )
 
 

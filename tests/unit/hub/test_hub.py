@@ -115,7 +115,7 @@ def test_quick_refusal_does_not_search_the_reason(hub: Hub, monkeypatch: pytest.
     monkeypatch.setattr(Validator, "why", None)
 
     with pytest.raises(InvalidEvent, match="is not what the schema allows"):
-        hub.log.submit("order.strict", wrong, looks=False)
+        hub.log.submit("order.strict", wrong, rechecks=False)
 
 
 # Background threads

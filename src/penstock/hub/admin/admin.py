@@ -8,7 +8,7 @@ from penstock.storage.store import DoctorFinding, Store
 
 
 class Admin:
-    """What operators change and look at, beside the event types.
+    """Settings, permissions, sweeping and diagnosis of one hub.
 
     Attributes:
         settings: administrators, blocked applications and event types, features.

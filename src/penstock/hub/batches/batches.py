@@ -177,9 +177,9 @@ class Batches:
         else:
             prepare(feed, handed, self._clock())
         packed = _pack([(bytes(each.data), each.key, each.headers, each.partition) for each in handed.events])
-        told = msgspec.json.encode(rejected).decode() if rejected else None
+        invalid = msgspec.json.encode(rejected).decode() if rejected else None
         with self._store.write() as tx:
-            chunk = StoredChunk(upload.id, number, len(handed.events), digest, told)
+            chunk = StoredChunk(upload.id, number, len(handed.events), digest, invalid)
             kept = tx.batches.add_chunk(chunk, packed, self._clock())
             if kept is None:
                 raise UploadRefused.of("upload-taken", event_type=event_type, upload=name)

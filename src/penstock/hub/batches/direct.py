@@ -147,14 +147,14 @@ class DirectBatches:
         keys = _keys(feed, name.group, batch.partitions)
         tx.batches.lock([batch.id], feed.partition_ids)
         producers = _producers(tx, keys)
-        told = {"event_type": feed.name, "producer_group": name.group, "batch": name.number}
+        fields = {"event_type": feed.name, "producer_group": name.group, "batch": name.number}
         offsets = {}
         for partition in sorted({*range(batch.partitions), *counts}):
             producer = producers.get(keys[partition]) if partition < batch.partitions else None
             stored, counted = _stored(name.group, partition, batch.epoch, producer), counts.get(partition, 0)
             if stored != counted:
                 raise BatchUnfinished.of(
-                    "batch-incomplete", **told, partition=partition, counted=counted, stored=stored
+                    "batch-incomplete", **fields, partition=partition, counted=counted, stored=stored
                 )
             if producer is not None:
                 offsets[str(partition)] = [list(each) for each in _ranges(tx, producer)]
@@ -198,8 +198,8 @@ def _stored(group: str, partition: int, epoch: int, producer: Producer | None) -
     if producer is None:
         return 0
     if producer.state.epoch != epoch:
-        told = {"producer_group": group, "partition": partition, "current_epoch": producer.state.epoch}
-        raise ProducerFenced(**told, received=None, next_sequence=None, committed=None, ranges=[])
+        fields = {"producer_group": group, "partition": partition, "current_epoch": producer.state.epoch}
+        raise ProducerFenced(**fields, received=None, next_sequence=None, committed=None, ranges=[])
     return producer.state.next
 
 

@@ -25,21 +25,21 @@ def find_batch(tx: Tx, feed: StoredFeed, name: BatchName, query: str, *, is_dire
         BatchFenced, BatchUnfinished: this or the last batch belongs to another query, or has another mode.
         BatchFenced, BatchUnfinished: a later batch was begun, or the one before is not complete.
     """
-    told = {"event_type": feed.name, "producer_group": name.group, "batch": name.number}
+    fields = {"event_type": feed.name, "producer_group": name.group, "batch": name.number}
     newest = tx.batches.find(feed.id, name.group)
     if newest is None:
         return None
     if newest.query != query:
-        raise BatchFenced.of("batch-of-another-query", **told, newest=newest.number, query=newest.query)
+        raise BatchFenced.of("batch-of-another-query", **fields, newest=newest.number, query=newest.query)
     batch = tx.batches.find(feed.id, name.group, name.number)
     if batch is not None:
         if not batch.is_done and batch.is_direct != is_direct:
-            raise BatchUnfinished.of("batch-of-another-mode", **told, mode="direct" if batch.is_direct else "staged")
+            raise BatchUnfinished.of("batch-of-another-mode", **fields, mode="direct" if batch.is_direct else "staged")
         return batch
     if newest.number > name.number:
-        raise BatchFenced.of("batch-superseded", **told, newest=newest.number)
+        raise BatchFenced.of("batch-superseded", **fields, newest=newest.number)
     if not newest.is_done:
-        raise BatchUnfinished(**told, newest=newest.number, retry_after=1)
+        raise BatchUnfinished(**fields, newest=newest.number, retry_after=1)
     return None
 
 

@@ -73,13 +73,13 @@ class Log:
         events: Sequence[NewEvent],
         lines: Sequence[int] | None = None,
         *,
-        looks: bool = True,
+        rechecks: bool = True,
         **how: Unpack[PublishOptions],
     ) -> "Future[PublishResult | None]":
         """Queue *events* for the feed *name*; the future gets its result once all of them are on disk, or none.
 
         *lines* are the numbers by which errors name the events, counted from 1 by default. If the remembered event
-        type refuses them, the database is asked for its current definition. With *looks* False it is not asked: the
+        type refuses them, the database is asked for its current definition. With *rechecks* False it is not asked: the
         refusal may be out of date, and does not say why an event violates the schema.
 
         Raises:
@@ -87,7 +87,7 @@ class Log:
             PublishingRestricted: the event type accepts only the outbox and idempotent producers.
             HubUnavailable: the hub is shutting down.
         """
-        return self._submit(name, NewEvents(events, lines, **how), looks=looks)
+        return self._submit(name, NewEvents(events, lines, **how), rechecks=rechecks)
 
     def publish(self, name: str, events: Sequence[NewEvent]) -> PublishResult:
         """Publish *events* to the feed *name*, all or none, and return once they are on disk: see `submit`.
@@ -99,18 +99,18 @@ class Log:
         assert published is not None
         return published
 
-    def prepare(self, name: str, handed: NewEvents, *, exact: bool = False, looks: bool = True) -> Preparation:
+    def prepare(self, name: str, handed: NewEvents, *, exact: bool = False, rechecks: bool = True) -> Preparation:
         """Return events ready for the log, by the current definition of their event type, or why they are refused.
 
-        *exact* and *looks*: see `publish.ready` and `submit`.
+        *exact* and *rechecks*: see `publish.ready` and `submit`.
 
         Raises:
             EventTypeNotFound: there is no event type *name*.
             MalformedEvent: an event cannot be parsed.
         """
-        remembered = looks and self._event_types.knows(name)
+        remembered = rechecks and self._event_types.knows(name)
         feed = self._event_types.recall(name)
-        found = prepare_or_refuse(feed, handed, self._clock(), exact=exact, tells=looks)
+        found = prepare_or_refuse(feed, handed, self._clock(), exact=exact, explains=rechecks)
         if isinstance(found, Unpublishable) and remembered:
             current = self._event_types.load(name)
             if current.revision != feed.revision or current.id != feed.id:  # Another hub has changed it.
@@ -118,9 +118,9 @@ class Log:
         return found
 
     def _submit(
-        self, name: str, handed: NewEvents, *, direct: bool = False, looks: bool = True
+        self, name: str, handed: NewEvents, *, direct: bool = False, rechecks: bool = True
     ) -> "Future[PublishResult | None]":
-        found = self.prepare(name, handed, looks=looks)
+        found = self.prepare(name, handed, rechecks=rechecks)
         if error := find_refusal(found, exact=False):
             raise error
         return self._enqueue(PublishRequest(name, handed, found, direct=direct))

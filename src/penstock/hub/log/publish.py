@@ -87,11 +87,11 @@ Preparation: TypeAlias = Prepared | Unpublishable
 """Events ready to be appended, or the reason why they cannot be."""
 
 
-def prepare(feed: StoredFeed, handed: NewEvents, now: int, *, tells: bool = True) -> Prepared:
+def prepare(feed: StoredFeed, handed: NewEvents, now: int, *, explains: bool = True) -> Prepared:
     """Return the events of *handed* ready for the log of *feed*, all of them or none.
 
     All events are parsed, then validated, then partitioned, then enriched, as in Nakadi; the first failure ends it.
-    With *tells* False the error does not explain a violation of the schema, because finding the explanation can take
+    With *explains* False the error does not explain a violation of the schema, because finding the explanation can take
     much longer than finding the violation.
 
     Raises:
@@ -102,8 +102,8 @@ def prepare(feed: StoredFeed, handed: NewEvents, now: int, *, tells: bool = True
         PublishingRestricted: the event type is not compacted, so it takes no tombstones.
     """
     if handed.partition is not None and handed.partition >= feed.partition_count:
-        told = {"event_type": feed.name, "partition": handed.partition, "partition_count": feed.partition_count}
-        raise PartitionNotFound(**told)
+        fields = {"event_type": feed.name, "partition": handed.partition, "partition_count": feed.partition_count}
+        raise PartitionNotFound(**fields)
     batch = ParsedBatch.parse(handed.events, handed.lines)
     partitioner = Partitioner(
         feed.event_type, accepts_keys=not handed.strict, partition=handed.partition, partition_count=handed.among
@@ -111,7 +111,7 @@ def prepare(feed: StoredFeed, handed: NewEvents, now: int, *, tells: bool = True
     if handed.deletes:
         return _prepare_deletions(feed, batch, partitioner)
     accepted = accept(
-        feed.event_type, batch, partitioner, strict=handed.strict, validated=handed.validated, explains=tells
+        feed.event_type, batch, partitioner, strict=handed.strict, validated=handed.validated, explains=explains
     )
     partitions = accepted.partitions
     datas = one_line_each(batch.raws)
@@ -138,7 +138,7 @@ def _check_metadata(feed: StoredFeed, batch: ParsedBatch) -> None:
 
 
 def prepare_or_refuse(
-    feed: StoredFeed, handed: NewEvents, now: int, *, exact: bool = False, tells: bool = True
+    feed: StoredFeed, handed: NewEvents, now: int, *, exact: bool = False, explains: bool = True
 ) -> Preparation:
     """Return events ready for the log, or the reason why they cannot be appended: see `prepare`.
 
@@ -150,7 +150,7 @@ def prepare_or_refuse(
     try:
         if not exact:
             check_plain(feed)
-        return prepare(feed, handed, now, tells=tells)
+        return prepare(feed, handed, now, explains=explains)
     except MalformedEvent:
         raise
     except (Invalid, TooLarge, Conflict, PartitionNotFound) as error:

@@ -181,12 +181,12 @@ class Reading(NamedTuple):
 
     @property
     def is_filtered(self) -> bool:
-        """Whether the page leaves out events, by kind or because they belong to another slice."""
+        """True if the page leaves out events, by kind or because they belong to another slice."""
         return self.kinds is not None or any(track.view.slices > 1 for track in self.tracks)
 
     @property
     def reaches_head(self) -> bool:
-        """Whether the page would reach the end of the feed."""
+        """True if the page would reach the end of the feed."""
         scan_max = self.scan_max if self.is_filtered else None
         return any(track.reaches_head(scan_max) for track in self.tracks)
 

@@ -183,7 +183,7 @@ class PublishRequest:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the hub can tell if it was appended before: numbered batches and pieces of batches."""
+        """True if the hub can tell that it was appended before: numbered batches and pieces of batches."""
         return self.stamped is not None or self.piece is not None
 
     @property

@@ -151,7 +151,7 @@ class Watch:
 
     @property
     def draining(self) -> bool:
-        """Whether every wait ends at once."""
+        """True if every wait ends at once."""
         return self._draining
 
     def stop(self, timeout: float | None = None) -> bool:

@@ -84,7 +84,7 @@ class ProducerStatus(NamedTuple):
 class Prepare(Protocol):
     """Prepares events for the log: see `penstock.hub.log.log.Log.prepare`."""
 
-    def __call__(self, name: str, handed: NewEvents, *, exact: bool = False, looks: bool = True) -> Preparation:
+    def __call__(self, name: str, handed: NewEvents, *, exact: bool = False, rechecks: bool = True) -> Preparation:
         """Return events ready for the log, or the reason why they cannot be appended."""
 
 
@@ -122,7 +122,7 @@ class Producers:
         events: Sequence[NewEvent],
         lines: Sequence[int] | None = None,
         *,
-        looks: bool = True,
+        rechecks: bool = True,
         trims: bool = False,
         deadline: float | None = None,
         **how: Unpack[PublishOptions],
@@ -143,9 +143,9 @@ class Producers:
             raise RequestTooLarge.of("too-many-events", limit=(self.modulus - 1) // 2)
         handed = NewEvents(events, lines, **how)._replace(partition=who.partition)
         stamped = NumberedBatch(who, stamp, digests_of(map(digest_input, events)), trims, deadline)
-        found = self._prepare(who.event_type, handed, exact=True, looks=looks)
+        found = self._prepare(who.event_type, handed, exact=True, rechecks=rechecks)
         handed, found = self._place(handed, stamped, found)
-        if error := find_refusal(found, exact=looks):
+        if error := find_refusal(found, exact=rechecks):
             raise error
         return self._enqueue(PublishRequest(who.event_type, handed, found, stamped=stamped))
 
@@ -238,16 +238,16 @@ class Producers:
         found = grant(state, last_claim, claim, self.modulus)
         if isinstance(found, ProducerState):
             return found
-        told = {
+        fields = {
             "producer_group": who.group,
             "partition": who.partition,
             "current_epoch": state.epoch if state else None,
             "next_sequence": state.next % self.modulus if state and not state.is_expired else None,
         }
         if isinstance(found, ClaimDenied):
-            raise ClaimRefused(**told, wanted=found.wanted)
+            raise ClaimRefused(**fields, wanted=found.wanted)
         assert isinstance(found, EpochsExhausted)
-        raise EpochExhausted(**told)
+        raise EpochExhausted(**fields)
 
     def _inserted(self, tx: Tx, who: ProducerName, state: ProducerState, claim: EpochClaim) -> Producer | None:
         key, now, is_pinned = _key(tx, who), self._clock(), bool(claim.is_pinned)
@@ -261,8 +261,8 @@ class Producers:
 def _key(tx: Tx, who: ProducerName) -> ProducerKey:
     feed = tx.registry.get(who.event_type)
     if who.partition >= feed.partition_count:
-        told = {"event_type": feed.name, "partition": who.partition, "partition_count": feed.partition_count}
-        raise PartitionNotFound(**told)
+        fields = {"event_type": feed.name, "partition": who.partition, "partition_count": feed.partition_count}
+        raise PartitionNotFound(**fields)
     return feed.partition_ids[who.partition], who.group
 
 

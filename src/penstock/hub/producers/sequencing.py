@@ -48,7 +48,7 @@ from penstock.storage.store import Tx
 
 
 class BatchPresence(NamedTuple):
-    """Whether a batch is stored, as far as the hub still knows."""
+    """The stored part of a batch, as far as the hub still knows it."""
 
     whole: bool | None
     """Whether the whole batch is stored; None if the hub no longer knows."""
@@ -197,8 +197,8 @@ class _BatchJudge:
         if isinstance(found, ForgottenSequences):
             return self._refused(SequenceTooOld, BatchPresence(None))
         if known == stamped.events:
-            told = _produced("duplicate", stamped, repeat.state, found, self._modulus)
-            return Verdict(self._request, result=PublishResult(self._ready.feed, 0, {}, told))
+            produced = _produced("duplicate", stamped, repeat.state, found, self._modulus)
+            return Verdict(self._request, result=PublishResult(self._ready.feed, 0, {}, produced))
         if not stamped.trims:
             return self._refused(SequenceOverlap, BatchPresence(False, found))
         return self._append(Reservation(stamped, self._key, producer, repeat.state, found, known))
@@ -206,14 +206,14 @@ class _BatchJudge:
     def _refused(self, kind: type[ProducerUnsafe], committed: BatchPresence, **more: Any) -> Verdict:
         state = self._producer.state if self._producer else None
         stamped = self._stamped
-        told = {
+        fields = {
             "producer_group": stamped.who.group,
             "partition": stamped.who.partition,
             "received": stamped.stamp.sequence,
             "current_epoch": state.epoch if state else None,
             "next_sequence": state.next % self._modulus if state and not state.is_expired else None,
         }
-        return Verdict(self._request, result=kind(**told, **more, **committed.fields))
+        return Verdict(self._request, result=kind(**fields, **more, **committed.fields))
 
 
 def counts_toward_limit(producer: Producer | None) -> bool:

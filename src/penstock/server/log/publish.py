@@ -45,9 +45,9 @@ Result_co = TypeVar("Result_co", covariant=True)
 
 
 class Submit(Protocol[Result_co]):
-    """Hands a body's events to the hub. It may wait for the database if *looks* is True."""
+    """Hands a body's events to the hub. It may wait for the database if *rechecks* is True."""
 
-    def __call__(self, *, looks: bool = True) -> Result_co:
+    def __call__(self, *, rechecks: bool = True) -> Result_co:
         """See `Log.submit`."""
 
 
@@ -55,7 +55,7 @@ async def submit_events(state: State, submit: Submit[Result_co], *, is_small: bo
     """Call *submit*: on the event loop if the body *is_small*, else, or if it is refused there, in a worker thread."""
     if is_small:
         with suppress(Conflict, Invalid, TooLarge):
-            return submit(looks=False)
+            return submit(rechecks=False)
     again: Callable[[], Result_co] = submit
     return await state.run(again)
 
@@ -111,13 +111,13 @@ class _LineParts:
         self._read: tuple[Sequence[NewEvent], Sequence[int]] | None = None
         self._at = 0
 
-    def submit(self, *, looks: bool = True) -> "tuple[Future[PublishResult | None] | None, bool]":
+    def submit(self, *, rechecks: bool = True) -> "tuple[Future[PublishResult | None] | None, bool]":
         """Submit the next part, and return whether another one follows; the future is None if there is no event."""
         events, lines = self._read = self._read or zeroeventhub.parse_lines(self._body)
         if not events:
             return None, False
         part = slice(self._at, self._at + (self._chunk or len(events)))
-        future = self._hub.log.submit(self._name, events[part], lines[part], looks=looks, flow_id=self._flow_id)
+        future = self._hub.log.submit(self._name, events[part], lines[part], rechecks=rechecks, flow_id=self._flow_id)
         self._at = part.stop
         return future, part.stop < len(events)
 
@@ -155,11 +155,13 @@ async def _publish(request: Request, *, deletes: bool) -> Response:
     is_small = len(body) <= INLINE_BYTES and state.hub.registry.is_light(name, len(body))
     events: list[NewEvent] = []
 
-    def submit(*, looks: bool = True) -> "Future[PublishResult | None] | None":
+    def submit(*, rechecks: bool = True) -> "Future[PublishResult | None] | None":
         events[:] = parse_batch(body)
         if not events:
             return None
-        return state.hub.log.submit(name, events, looks=looks, flow_id=access.flow_id, strict=True, deletes=deletes)
+        return state.hub.log.submit(
+            name, events, rechecks=rechecks, flow_id=access.flow_id, strict=True, deletes=deletes
+        )
 
     try:
         future = await submit_events(state, submit, is_small=is_small)

@@ -380,8 +380,8 @@ def test_exactly_once_event_type_takes_numbered_batches_only() -> None:
 def test_reason_of_a_schema_violation_is_left_out_on_demand() -> None:
     feed = a_feed(1, schema={"type": "json_schema", "schema": '{"type":"object","required":["a"]}'})
     reasons = []
-    for tells in (True, False):
-        found = publish.prepare_or_refuse(feed, NewEvents([a_new_event({})]), START_AT, exact=True, tells=tells)
+    for explains in (True, False):
+        found = publish.prepare_or_refuse(feed, NewEvents([a_new_event({})]), START_AT, exact=True, explains=explains)
         assert isinstance(found, Unpublishable)
         reasons.append(found.error.reason)
 
