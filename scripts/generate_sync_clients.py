@@ -55,7 +55,7 @@ PHRASES = {
     '>>> import asyncio\n    >>> asyncio.run(AsyncFeed("http://shop/feed", partition_count=4, version=1).cursors())': (
         '>>> Feed("http://shop/feed", partition_count=4, version=1).cursors()'
     ),
-    ">>> async with ": ">>> with ",
+    "    async with AsyncIdempotentProducer(": "    with IdempotentProducer(",
     "await client.": "client.",
     "await producer.": "producer.",
     "A cancellation such as `asyncio.timeout`": "An interruption such as Ctrl-C",

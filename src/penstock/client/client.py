@@ -208,9 +208,9 @@ class Client(Closing):
                 is stored.
             TypeError: *events* is neither an event nor an iterable of events.
 
-        >>> client = Client("http://localhost:8080")
-        >>> client.publish("order.placed", {"id": 1}, key="customer-7")  # doctest: +SKIP
-        Published(count=1, byte_count=38, cursors={0: '...'})
+        For example::
+
+            published = client.publish("order.placed", {"id": 1}, key="customer-7")
         """
         batching = BatchLimits(event_count=batch_events, byte_count=batch_bytes)
         exchange = self._protocol.publishing.publish(event_type, key, batching, progress)

@@ -66,8 +66,10 @@ class AsyncIdempotentProducer(AsyncClosing):
     Raises:
         BadParameter: An argument is out of range.
 
-    >>> async with AsyncIdempotentProducer(client, "order.placed") as producer:  # doctest: +SKIP
-    ...     result = await producer.send({"id": 1}, partition=0)
+    For example::
+
+        async with AsyncIdempotentProducer(client, "order.placed") as producer:
+            result = await producer.send({"id": 1}, partition=0)
     """
 
     def __init__(

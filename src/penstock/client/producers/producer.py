@@ -64,8 +64,10 @@ class IdempotentProducer(Closing):
     Raises:
         BadParameter: An argument is out of range.
 
-    >>> with IdempotentProducer(client, "order.placed") as producer:  # doctest: +SKIP
-    ...     result = producer.send({"id": 1}, partition=0)
+    For example::
+
+        with IdempotentProducer(client, "order.placed") as producer:
+            result = producer.send({"id": 1}, partition=0)
     """
 
     def __init__(
