@@ -3,6 +3,7 @@ import sqlite3
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from hashlib import blake2b
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
@@ -153,3 +154,37 @@ def test_gap_or_duplicate_in_migration_numbers_is_an_assertion(
 def test_both_databases_have_the_same_migrations() -> None:
     """One version number serves both: `doctor` and `DatabaseUnsuitable` do not name the database."""
     assert [step.name for step in POSTGRES.migrations] == [step.name for step in SQLITE.migrations]
+
+
+APPLIED = {
+    "sqlite log": "886c47e951017c2b",
+    "sqlite registry": "2831f99cb9102369",
+    "sqlite producers": "d36f19ebca6106ef",
+    "sqlite subscriptions": "ea654f35e33988a4",
+    "sqlite staging": "ea2cd8180ccf8244",
+    "sqlite fingerprints": "5ad24e74e344e71f",
+    "sqlite successor": "04d5de2d6d98b5ec",
+    "postgres log": "2abd3e7bae4c6e50",
+    "postgres registry": "76b12f6391e6b54f",
+    "postgres producers": "787730db0c3fb65d",
+    "postgres subscriptions": "3a3045c2bac683b1",
+    "postgres staging": "d9cbb05c30ddfc43",
+    "postgres fingerprints": "2dbbfd2606ee46eb",
+    "postgres successor": "04d5de2d6d98b5ec",
+}
+"""Digests of the migrations that databases may have applied, without their comments."""
+
+
+@pytest.mark.parametrize("name", APPLIED)
+def test_migration_that_databases_may_have_applied_is_never_changed(name: str) -> None:
+    database, _, step = name.partition(" ")
+    found = {each.name: each.sql for each in {"sqlite": SQLITE, "postgres": POSTGRES}[database].migrations}
+    words = re.sub(r"--[^\n]*", "", found[step]).split()
+
+    assert blake2b(" ".join(words).encode(), digest_size=8).hexdigest() == APPLIED[name], (
+        "add another migration instead"
+    )
+
+
+def test_each_migration_is_guarded_against_changes() -> None:
+    assert {name.partition(" ")[2] for name in APPLIED} == {step.name for step in SQLITE.migrations}

@@ -51,7 +51,7 @@ CREATE TABLE penstock_slot (
     event_type   text COLLATE "C" NOT NULL,
     "partition"  integer NOT NULL,
     owner        text,
-    successor    text,
+    heir         text,
     sent         bigint,
     failed       integer NOT NULL,
     single_until bigint NOT NULL,

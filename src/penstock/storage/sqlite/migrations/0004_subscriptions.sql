@@ -51,7 +51,7 @@ CREATE TABLE penstock_slot (
     event_type   TEXT NOT NULL,
     "partition"  INTEGER NOT NULL,
     owner        TEXT,
-    successor    TEXT,
+    heir         TEXT,
     sent         INTEGER,
     failed       INTEGER NOT NULL,
     single_until INTEGER NOT NULL,
