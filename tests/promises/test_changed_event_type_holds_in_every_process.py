@@ -13,7 +13,7 @@ from penstock.core.events.partitioning import hash_partition
 from penstock.core.registry.event_type import EventType, StoredFeed
 from penstock.errors import InvalidEvent
 from penstock.hub.hub import Hub
-from penstock.hub.log.request import PublishResult
+from penstock.hub.log.request import AppendResult
 from penstock.storage import open_store
 from penstock.storage.store import Tx
 from penstock.testing.factories import a_business_event, a_new_event, an_event_type
@@ -25,7 +25,7 @@ EVENTS = range(1, 9)
 BY_ORDER: dict[str, Any] = {
     "partitions": 1, "category": "business", "partition_strategy": "hash", "partition_key_fields": ["order_id"]
 }  # fmt: skip
-Told = Future[PublishResult | None]
+Told = Future[AppendResult | None]
 
 
 @pytest.fixture

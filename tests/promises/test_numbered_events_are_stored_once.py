@@ -18,7 +18,7 @@ from penstock.core.events.event import NewEvent
 from penstock.core.producers import MODULUS, EpochClaim, OffsetRange, ProducerStamp
 from penstock.errors import ClaimRefused, PenstockError, ProducerNotFound, ProducerUnsafe
 from penstock.hub.hub import Hub
-from penstock.hub.log.request import ProducerName, PublishResult
+from penstock.hub.log.request import AppendResult, ProducerName
 from penstock.storage import open_store
 from tests.exhaustive import examples, exhaustive
 from tests.promises.line import Ids, Line
@@ -31,7 +31,7 @@ Place = tuple[int, str]
 """A partition and a producer group."""
 Batch = tuple[int, int, Ids]
 """Of an epoch, from a number on."""
-Told = PublishResult | PenstockError
+Told = AppendResult | PenstockError
 PLACES = ((0, "g"), (0, "h"), (1, "g"))
 places = st.sampled_from([*PLACES, PLACES[0]])
 hubs = st.integers(0, HUBS - 1)
@@ -316,7 +316,7 @@ class Numbered(RuleBasedStateMachine):
         verdict, known = line.verdict(epoch, number, ids, trims=trims)
         if verdict in ("appended", "trimmed") and any(isinstance(each, str) for each in ids):
             verdict = "invalid-event"
-        if not isinstance(told, PublishResult):
+        if not isinstance(told, AppendResult):
             assert told.code == verdict, told
             if isinstance(told, ProducerUnsafe):
                 self._check_fields(line, batch, told)
@@ -376,7 +376,7 @@ def spread(ranges: Sequence[OffsetRange]) -> list[int]:
 
 def is_late(told: Told) -> bool:
     """Tell whether somebody else has been first."""
-    return not isinstance(told, PublishResult) or told.produced is None or told.produced.outcome == "duplicate"
+    return not isinstance(told, AppendResult) or told.produced is None or told.produced.outcome == "duplicate"
 
 
 @pytest.mark.parametrize("modulus", [8, exhaustive(16), MODULUS], ids=["8", "16", "2**53"])

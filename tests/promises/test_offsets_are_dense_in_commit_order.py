@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.hub.hub import Hub
-from penstock.hub.log.request import PublishResult
+from penstock.hub.log.request import AppendResult
 from penstock.storage import open_store
 from tests.promises.scene import (
     NAME,
@@ -37,7 +37,7 @@ def test_publishes_at_once_have_neighbouring_offsets_without_holes(hub: Hub, oth
         [[chance.randrange(PARTITIONS) for _ in range(chance.randint(1, 12))] for _ in range(20)] for _ in range(6)
     ]
 
-    def publish(who: int) -> list[tuple[list[int], PublishResult]]:
+    def publish(who: int) -> list[tuple[list[int], AppendResult]]:
         by = (hub, other)[who % 2]
         batches = [
             [event({"by": who, "batch": n, "place": i}, p) for i, p in enumerate(plan)]

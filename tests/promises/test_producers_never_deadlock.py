@@ -15,7 +15,7 @@ from penstock.errors import OutcomeUnknown, ProducerNotFound, ProducerUnsafe, Un
 from penstock.hub.admin.sweeping import Sweeper
 from penstock.hub.background import system_clock
 from penstock.hub.hub import Hub
-from penstock.hub.log.request import ProducerName, PublishResult
+from penstock.hub.log.request import AppendResult, ProducerName
 from penstock.hub.producers.producers import DAY_SECONDS
 from penstock.storage import open_store
 from penstock.testing.postgres import PostgresCluster
@@ -36,7 +36,7 @@ class Sent(NamedTuple):
     partition: int
     stamp: ProducerStamp
     numbers: list[int]
-    told: "Future[PublishResult | None]"
+    told: "Future[AppendResult | None]"
 
 
 class Publisher:

@@ -26,7 +26,7 @@ from penstock.hub.background import Background, Clock
 from penstock.hub.batches.ledger import BatchTurns, record_piece
 from penstock.hub.log.outbox import MOVE_ROWS, NONE_MOVED, MovedRows, RowGoneError, RowsLeft, reject_row, take_rows
 from penstock.hub.log.publish import Prepared, Unpublishable, find_refusal, prepare_or_refuse
-from penstock.hub.log.request import PublishRequest, PublishResult, Result, append_rows, is_stale, lock_heads
+from penstock.hub.log.request import AppendResult, PublishRequest, Result, append_rows, is_stale, lock_heads
 from penstock.hub.producers.sequencing import (
     StaleError,
     Verdict,
@@ -79,7 +79,7 @@ def judge(
 
 
 def record(
-    tx: Tx, verdicts: Iterable[Verdict], results: Iterable[PublishResult | None], now: int, modulus: int = MODULUS
+    tx: Tx, verdicts: Iterable[Verdict], results: Iterable[AppendResult | None], now: int, modulus: int = MODULUS
 ) -> list[Result]:
     """Record the appended batches of producers and of uploads; return the result of each request.
 
@@ -163,7 +163,7 @@ class Committer:
         self._given_up = False
         self._thread = Background("penstock-committer", self._run)
 
-    def submit(self, request: PublishRequest) -> "Future[PublishResult | None]":
+    def submit(self, request: PublishRequest) -> "Future[AppendResult | None]":
         """Queue *request* and return at once.
 
         Raises:

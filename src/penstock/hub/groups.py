@@ -96,7 +96,7 @@ class Extents:
         return self._seen[name]
 
 
-class PositionReset(NamedTuple):
+class MovedPosition(NamedTuple):
     """A position that was reset."""
 
     place: Position
@@ -124,7 +124,7 @@ class ResetPlan:
         self._kind = kind
         self._stands = {(each.source, each.slice, each.tranche): each for each in standings}
 
-    def moved(self, resets: Sequence[GroupReset]) -> Sequence[PositionReset]:
+    def moved(self, resets: Sequence[GroupReset]) -> Sequence[MovedPosition]:
         """Return the positions that *resets* mean, sorted.
 
         Raises:
@@ -177,7 +177,7 @@ class ResetPlan:
         found = sorted({part for known, part, _ in self._stands if known == source})
         return found or ([] if self._kind == CURSOR_SET else [""])
 
-    def _moved(self, target: PositionTarget, since: Mapping[int, Mapping[tuple[str, int], int]]) -> PositionReset:
+    def _moved(self, target: PositionTarget, since: Mapping[int, Mapping[tuple[str, int], int]]) -> MovedPosition:
         extent = self._extents.at(target.source, target.partition, target.item)
         offset = self._offset(target, extent, since)
         if offset < 0:
@@ -189,7 +189,7 @@ class ResetPlan:
         stands = self._stands.get((target.source, target.slice, target.partition))
         came_from = stands.offset if stands and stands.epoch == extent.epoch else None
         place = Position(target.source, target.slice, target.partition, extent.epoch, offset)
-        return PositionReset(place, came_from, extent)
+        return MovedPosition(place, came_from, extent)
 
     def _offset(
         self, target: PositionTarget, extent: PartitionExtent, since: Mapping[int, Mapping[tuple[str, int], int]]
@@ -269,7 +269,7 @@ def _check_expected(tx: Tx, group: str, commits: Sequence[PositionCommit], place
             )
 
 
-def _intervention(moved: PositionReset, reason: str | None, at: int) -> PositionChange:
+def _intervention(moved: MovedPosition, reason: str | None, at: int) -> PositionChange:
     source, part, tranche, epoch, offset = moved.place
     return PositionChange(source, part, tranche, RESET, epoch, moved.came_from, offset, reason, at)
 
@@ -396,7 +396,7 @@ class Groups:
 
     def reset(
         self, group: str, resets: Sequence[GroupReset], reason: str | None, *, dry_run: bool
-    ) -> Sequence[PositionReset]:
+    ) -> Sequence[MovedPosition]:
         """Reset positions, all or none, and record it; return the reset positions, sorted. A dry run changes nothing.
 
         Raises:

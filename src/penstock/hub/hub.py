@@ -78,7 +78,7 @@ class Hub:
             store,
             clock,
             self.registry.load,
-            self._watch.appended,
+            self._watch.notify_appended,
             group_events_max=group_events_max,
             modulus=sequence_modulus,
         )

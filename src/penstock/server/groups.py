@@ -11,7 +11,7 @@ from penstock.core.groups import MICROSECONDS, GroupProgress, is_group_name
 from penstock.core.registry.definition import is_name
 from penstock.errors import BadParameter, EventTypeNotFound, GroupNotFound
 from penstock.hub.background import rfc3339
-from penstock.hub.groups import GroupLag, PositionReset
+from penstock.hub.groups import GroupLag, MovedPosition
 from penstock.server.auth import authorize, event_type_named
 from penstock.server.http.requests import parse_json, read_body
 from penstock.server.http.responses import Pairs, json_response, page_links
@@ -171,7 +171,7 @@ def _committed_object(place: Position) -> wire.CommittedPosition:
     return wire.CommittedPosition(place.source, place.slice, place.tranche, place.epoch, place.offset)
 
 
-def _reset_object(moved: PositionReset) -> wire.ResetPosition:
+def _reset_object(moved: MovedPosition) -> wire.ResetPosition:
     source, part, tranche, epoch, offset = moved.place
     head = moved.extent.next_offset
     return wire.ResetPosition(source, part, tranche, epoch, moved.came_from, offset, head, head - offset)

@@ -19,7 +19,7 @@ from penstock.errors import BadProducerHeaders, InvalidEvent, MalformedBatch, Ma
 from penstock.hub.background import rfc3339
 from penstock.hub.hub import Hub
 from penstock.hub.log.publish import PublishOptions
-from penstock.hub.log.request import ProducerName, ProducerResult, PublishResult
+from penstock.hub.log.request import AppendResult, ProducerName, ProducerResult
 from penstock.hub.producers.producers import ProducerStatus, new_group
 from penstock.server.http.requests import media_type_of, read_body, refuse_foreign_body
 from penstock.server.http.responses import json_response, page_links
@@ -175,7 +175,7 @@ async def publish_to_partition(request: Request) -> Response:
     flow_id = access.flow_id if FLOW_ID in request.headers else None
     is_small = len(body) <= INLINE_BYTES and state.hub.registry.is_light(name, len(body))
 
-    def submit(*, rechecks: bool = True) -> "Future[PublishResult | None]":
+    def submit(*, rechecks: bool = True) -> "Future[AppendResult | None]":
         batch = _parse_body(body, media_type, by)
         how = PublishOptions(flow_id=flow_id, strict=batch.lines is None, partition=partition)
         return _submit(state.hub, name, batch, how, rechecks=rechecks)
@@ -217,7 +217,7 @@ def _parse_body(body: bytes, media_type: str, by: wire.ProducerHeaders | None) -
 
 def _submit(
     hub: Hub, name: str, batch: _Batch, how: PublishOptions, *, rechecks: bool
-) -> "Future[PublishResult | None]":
+) -> "Future[AppendResult | None]":
     by = batch.by
     if by is None:
         return hub.log.submit(name, batch.events, batch.lines, rechecks=rechecks, **how)

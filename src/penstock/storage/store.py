@@ -9,6 +9,7 @@ Invariants of every database:
 All times are microseconds since 1970, UTC.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
@@ -36,7 +37,7 @@ class AppendPlan(NamedTuple):
     """Sorted."""
 
 
-class Tx:
+class Tx(ABC):
     """Repositories of a store in one transaction, or on a connection without one.
 
     A repository is built when it is first used. Those that a database implements in its own way are properties that it
@@ -48,15 +49,15 @@ class Tx:
         self.locked_heads: dict[int, PartitionHead] | None = None
         """Heads that `Store.write` has locked for its *plan*; None if rows wait in an outbox, or without a plan."""
 
-    @cached_property
+    @property
+    @abstractmethod
     def log(self) -> LogRepository:
         """Events of partitions."""
-        raise NotImplementedError
 
-    @cached_property
+    @property
+    @abstractmethod
     def outbox(self) -> OutboxRepository:
         """Rows that services have committed for the hub to move into the log."""
-        raise NotImplementedError
 
     @cached_property
     def registry(self) -> RegistryRepository:

@@ -93,7 +93,6 @@ COMMIT_SECONDS: Final = 60
 TIMEOUT_SECONDS: Final = (3_000.0, 4_200.0)
 """Range of the random timeout of streams without one, so that streams that began together do not end together."""
 END: Final = "END"
-NO_TIME: Final = "no time"
 
 _Number = Annotated[int, msgspec.Meta(ge=-NUMBER_MAX, le=NUMBER_MAX)]
 

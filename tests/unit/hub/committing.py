@@ -6,14 +6,14 @@ from typing import Any
 
 from penstock.core.producers import OffsetRange
 from penstock.hub.committer import Committer, PublishRequest
-from penstock.hub.log.request import PublishResult
+from penstock.hub.log.request import AppendResult
 from penstock.storage import Store
 from penstock.testing.clock import VirtualClock
 from tests.unit.hub.feeds import create_feed, find_feed, make_registry, read_data
 from tests.unit.hub.forwarding import ForwardingStore, Gate
 
 GROUP_EVENTS_MAX = 5
-Answer = Future[PublishResult | None]
+Answer = Future[AppendResult | None]
 
 
 class Log:

@@ -209,7 +209,7 @@ class StoredFeed(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.partition_ids)
 
 
-_ANYBODY: Final = "whoever reaches the hub may read, publish and change all"
+_ANYBODY: Final = "any client of the hub may read, publish and change everything"
 _NEVER_REMOVED: Final = "no event is removed while its event type exists"
 DELETIONS: Final = f"deletions have no effect yet: {_NEVER_REMOVED}"
 ADMINISTRATORS: Final = f"administrators have no effect yet: {_ANYBODY}"

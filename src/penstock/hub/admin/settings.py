@@ -145,10 +145,6 @@ class Settings:
         """Return whether *feature* is on: see `current`."""
         return feature in self.current().features
 
-    def is_blocked(self, kind: BlockKind, name: str) -> bool:
-        """Return whether *name* is blocked: see `current`."""
-        return (kind, name) in self.current().blocked
-
     def check_changes(self) -> None:
         """Raise HubUnavailable if an operator has switched off changes to event types and settings."""
         if self.is_on("disable_db_write_operations"):

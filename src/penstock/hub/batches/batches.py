@@ -40,7 +40,7 @@ from penstock.hub.background import Clock, rfc3339
 from penstock.hub.batches.direct import DirectBatches
 from penstock.hub.batches.ledger import find_batch, key_of, require_batch
 from penstock.hub.log.publish import NewEvents, Prepared, prepare, prepare_or_refuse
-from penstock.hub.log.request import BatchName, BatchPiece, PublishRequest, PublishResult
+from penstock.hub.log.request import AppendResult, BatchName, BatchPiece, PublishRequest
 from penstock.storage.batches import DIGEST_BYTES, BatchKey, ChunkBody, LedgerBatch, StagedUpload, StoredChunk
 from penstock.storage.log.outbox import OutboxRow
 from penstock.storage.store import Store, Tx
@@ -127,7 +127,7 @@ class Batches:
         store: Store,
         clock: Clock,
         load: Callable[[str], StoredFeed],
-        submit: "Callable[[PublishRequest], Future[PublishResult | None]]",
+        submit: "Callable[[PublishRequest], Future[AppendResult | None]]",
     ) -> None:
         """*load* returns the current definition of an event type, *submit* queues a request for the committer."""
         self._store = store

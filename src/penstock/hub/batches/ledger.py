@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from penstock.core.registry.event_type import StoredFeed
 from penstock.errors import BatchFenced, BatchNotFound, BatchUnfinished
 from penstock.hub.log.publish import Prepared
-from penstock.hub.log.request import BatchName, BatchPiece, PublishResult
+from penstock.hub.log.request import AppendResult, BatchName, BatchPiece
 from penstock.storage.batches import BatchKey, LedgerBatch
 from penstock.storage.store import Tx
 
@@ -69,7 +69,7 @@ class BatchTurns:
         return batch is not None and batch.done == piece.batch.done
 
 
-def record_piece(tx: Tx, piece: BatchPiece, appended: Prepared, published: PublishResult, now: int) -> None:
+def record_piece(tx: Tx, piece: BatchPiece, appended: Prepared, published: AppendResult, now: int) -> None:
     """Record that *piece* was *appended*, and record its invalid lines as rejected."""
     batch = piece.batch
     if piece.rejected:
@@ -83,7 +83,7 @@ def record_piece(tx: Tx, piece: BatchPiece, appended: Prepared, published: Publi
     tx.batches.advance(batch, piece.chunks, now)
 
 
-def _extended(offsets: Offsets, appended: Prepared, published: PublishResult) -> Offsets:
+def _extended(offsets: Offsets, appended: Prepared, published: AppendResult) -> Offsets:
     """Return *offsets* with the offsets of the appended events; adjacent ranges become one."""
     found = {partition: [list(each) for each in ranges] for partition, ranges in offsets.items()}
     for number, rows in appended.rows.items():

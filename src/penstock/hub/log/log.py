@@ -21,7 +21,7 @@ from penstock.hub.log.publish import (
     prepare_or_refuse,
 )
 from penstock.hub.log.read import Reader, Reading, WantedPartition
-from penstock.hub.log.request import PublishRequest, PublishResult
+from penstock.hub.log.request import AppendResult, PublishRequest
 from penstock.hub.log.watch import Watch
 from penstock.storage.log.events import KindFilter, PartitionHead
 from penstock.storage.store import Store
@@ -54,7 +54,7 @@ class Log:
         store: Store,
         clock: Clock,
         event_types: EventTypeCatalogue,
-        submit: "Callable[[PublishRequest], Future[PublishResult | None]]",
+        submit: "Callable[[PublishRequest], Future[AppendResult | None]]",
         watch: Watch,
     ) -> None:
         """*submit* queues a request for the committer."""
@@ -75,7 +75,7 @@ class Log:
         *,
         rechecks: bool = True,
         **how: Unpack[PublishOptions],
-    ) -> "Future[PublishResult | None]":
+    ) -> "Future[AppendResult | None]":
         """Queue *events* for the feed *name*; the future gets its result once all of them are on disk, or none.
 
         *lines* are the numbers by which errors name the events, counted from 1 by default. If the remembered event
@@ -89,7 +89,7 @@ class Log:
         """
         return self._submit(name, NewEvents(events, lines, **how), rechecks=rechecks)
 
-    def publish(self, name: str, events: Sequence[NewEvent]) -> PublishResult:
+    def publish(self, name: str, events: Sequence[NewEvent]) -> AppendResult:
         """Publish *events* to the feed *name*, all or none, and return once they are on disk: see `submit`.
 
         Raises:
@@ -119,7 +119,7 @@ class Log:
 
     def _submit(
         self, name: str, handed: NewEvents, *, direct: bool = False, rechecks: bool = True
-    ) -> "Future[PublishResult | None]":
+    ) -> "Future[AppendResult | None]":
         found = self.prepare(name, handed, rechecks=rechecks)
         if error := find_refusal(found, exact=False):
             raise error
@@ -139,7 +139,7 @@ class Log:
         """Return whether the outbox has rows of the event type *name*: see `waiting`."""
         return bool(self.waiting([name]))
 
-    def move(self, name: str) -> "Future[PublishResult | None]":
+    def move(self, name: str) -> "Future[AppendResult | None]":
         """Queue moving the outbox rows of *name* into the log; the future gets its result once they are on disk.
 
         The future fails with HubUnavailable if more rows wait than can be moved in the time that a read may take.

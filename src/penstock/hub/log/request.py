@@ -96,7 +96,7 @@ def digest_input(event: NewEvent) -> bytes:
     return bytes(event.data) + b"\n" + msgspec.json.encode([event.key, event.headers], order="sorted")
 
 
-class PublishResult(NamedTuple):
+class AppendResult(NamedTuple):
     """The result of a publish."""
 
     feed: StoredFeed
@@ -122,10 +122,10 @@ def is_stale(prepared: Prepared, heads: dict[int, PartitionHead]) -> bool:
 
 def append_rows(
     tx: Tx, batches: Sequence[Prepared | None], heads: dict[int, PartitionHead], now: int
-) -> list[PublishResult | None]:
+) -> list[AppendResult | None]:
     """Append *batches* in their order and advance *heads*; return the result of each."""
     blocks: dict[int, Block] = {}
-    results: list[PublishResult | None] = []
+    results: list[AppendResult | None] = []
     for batch in batches:
         if batch is None:
             results.append(None)
@@ -139,13 +139,13 @@ def append_rows(
             block.rows.extend(ready)
             heads[partition_id] = head._replace(next_offset=head.next_offset + len(ready), received_at=received_at)
             next_offsets[number] = heads[partition_id].next_offset
-        results.append(PublishResult(batch.feed, batch.events, next_offsets))
+        results.append(AppendResult(batch.feed, batch.events, next_offsets))
     if blocks:
         tx.log.append(blocks.values())
     return results
 
 
-Result: TypeAlias = PublishResult | PenstockError | None
+Result: TypeAlias = AppendResult | PenstockError | None
 """The result of a request: what was stored, or why nothing was; None if there was nothing to store."""
 
 
@@ -179,7 +179,7 @@ class PublishRequest:
         """The time, on the monotonic clock, after which it fails instead of waiting for the outbox."""
         self.moved = False
         """Whether all outbox rows that precede it are in the log."""
-        self.future: Future[PublishResult | None] = Future()
+        self.future: Future[AppendResult | None] = Future()
 
     @property
     def is_exact(self) -> bool:

@@ -42,8 +42,8 @@ class Waiter:
 class Watch:
     """Wakes waiting readers when the offsets that they wait for exist.
 
-    The committer reports commits of this process to `appended`; the poller finds those of other processes, and rows in
-    the outbox.
+    The committer reports commits of this process to `notify_appended`; the poller finds those of other processes,
+    and rows in the outbox.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Watch:
                     if not tickets:
                         del self._tickets[partition_id]
 
-    def appended(self, next_offsets: Mapping[int, int]) -> int:
+    def notify_appended(self, next_offsets: Mapping[int, int]) -> int:
         """Wake the readers that wait for events below these next offsets; return their number."""
         with self._guard:
             woken = {
@@ -129,7 +129,7 @@ class Watch:
             ticket.wake()
         return len(woken)
 
-    def dropped(self, partition_ids: Iterable[int]) -> None:
+    def notify_dropped(self, partition_ids: Iterable[int]) -> None:
         """Wake the readers that wait for events of dropped partitions."""
         with self._guard:
             woken = {ticket for partition_id in partition_ids for ticket in self._tickets.get(partition_id, ())}
@@ -209,8 +209,12 @@ class Watch:
             heads = tx.log.find_heads(watched) if watched else {}
             found = self._look_too(tx)
         self._move_each(waiting)
-        self.dropped(set(watched) - heads.keys())
-        if self.appended({partition_id: head.next_offset for partition_id, head in heads.items()}) or waiting or found:
+        self.notify_dropped(set(watched) - heads.keys())
+        if (
+            self.notify_appended({partition_id: head.next_offset for partition_id, head in heads.items()})
+            or waiting
+            or found
+        ):
             self._found_at = time.monotonic()
 
     def _move_each(self, names: Iterable[str]) -> None:

@@ -34,7 +34,7 @@ from penstock.errors import (
 )
 from penstock.hub.background import Clock
 from penstock.hub.log.publish import NewEvents, Preparation, PublishOptions, find_refusal
-from penstock.hub.log.request import NumberedBatch, ProducerName, PublishRequest, PublishResult, digest_input
+from penstock.hub.log.request import AppendResult, NumberedBatch, ProducerName, PublishRequest, digest_input
 from penstock.hub.producers.sequencing import BatchPresence, counts_toward_limit, find_committed, find_excess
 from penstock.storage.producers import BatchWindow, Producer, ProducerKey
 from penstock.storage.store import Store, Tx
@@ -99,7 +99,7 @@ class Producers:
         modulus: int,
         *,
         prepare: Prepare,
-        submit: "Callable[[PublishRequest], Future[PublishResult | None]]",
+        submit: "Callable[[PublishRequest], Future[AppendResult | None]]",
         place: "Callable[[NewEvents, NumberedBatch, Preparation], tuple[NewEvents, Preparation]]",
     ) -> None:
         """Sequence numbers are counted modulo *modulus*.
@@ -126,7 +126,7 @@ class Producers:
         trims: bool = False,
         deadline: float | None = None,
         **how: Unpack[PublishOptions],
-    ) -> "Future[PublishResult | None]":
+    ) -> "Future[AppendResult | None]":
         """Queue *events* as `Log.submit` does, and store each at most once, by the sequence numbers of *stamp*.
 
         With *trims*, events that follow a stored beginning of the batch are appended. A batch that is still queued at

@@ -42,7 +42,7 @@ from penstock.errors import (
     SequenceTooOld,
 )
 from penstock.hub.log.publish import Prepared, Unpublishable
-from penstock.hub.log.request import NumberedBatch, Outcome, ProducerName, ProducerResult, PublishRequest, PublishResult
+from penstock.hub.log.request import AppendResult, NumberedBatch, Outcome, ProducerName, ProducerResult, PublishRequest
 from penstock.storage.producers import AppendedBatch, Producer, ProducerKey
 from penstock.storage.store import Tx
 
@@ -135,7 +135,7 @@ class Verdict(NamedTuple):
 
     request: PublishRequest
     appends: Prepared | None = None
-    result: PublishResult | PenstockError | None = None
+    result: AppendResult | PenstockError | None = None
     reservation: Reservation | None = None
     """The sequence numbers of a numbered batch that is appended."""
 
@@ -198,7 +198,7 @@ class _BatchJudge:
             return self._refused(SequenceTooOld, BatchPresence(None))
         if known == stamped.events:
             produced = _produced("duplicate", stamped, repeat.state, found, self._modulus)
-            return Verdict(self._request, result=PublishResult(self._ready.feed, 0, {}, produced))
+            return Verdict(self._request, result=AppendResult(self._ready.feed, 0, {}, produced))
         if not stamped.trims:
             return self._refused(SequenceOverlap, BatchPresence(False, found))
         return self._append(Reservation(stamped, self._key, producer, repeat.state, found, known))
@@ -245,7 +245,7 @@ def record_producer(tx: Tx, reservation: Reservation, now: int) -> int | None:
     return producer.id
 
 
-def batch_row(producer_id: int, reservation: Reservation, published: PublishResult) -> AppendedBatch:
+def batch_row(producer_id: int, reservation: Reservation, published: AppendResult) -> AppendedBatch:
     """Return the ledger row of a batch that was just appended."""
     stamped, state = reservation.stamped, reservation.state
     offset = published.next_offsets[stamped.who.partition] - published.events
@@ -254,7 +254,7 @@ def batch_row(producer_id: int, reservation: Reservation, published: PublishResu
     )
 
 
-def result_of(reservation: Reservation, published: PublishResult, modulus: int) -> ProducerResult:
+def result_of(reservation: Reservation, published: AppendResult, modulus: int) -> ProducerResult:
     """Return the result of a batch that was just appended."""
     stop = published.next_offsets[reservation.stamped.who.partition]
     ranges = [*reservation.repeated, OffsetRange(stop - published.events, stop - 1)]

@@ -336,7 +336,7 @@ def _shown(annotated: Any) -> str:
 
 
 def _schema(kind: type) -> dict[str, Any]:
-    """Return the schema of what may be anything; of all else that JSON cannot have there is none."""
+    """Return the schema of `object`, which may be anything; raise what msgspec expects for types without one."""
     if kind is object:
         return {"description": "anything"}
     raise NotImplementedError

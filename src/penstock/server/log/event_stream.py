@@ -111,7 +111,7 @@ class StreamPieces:
         return max(0.0, self._batching.due_at - self._clock())
 
     @property
-    def patience(self) -> float:
+    def send_timeout(self) -> float:
         """Seconds that the send of a piece may take."""
         return max(0.0, self._batching.ends_at + STUCK_SECONDS - self._clock())
 
@@ -288,7 +288,7 @@ class FeedStreamResponse:
 
         async def send_one(piece: Piece) -> bool:
             return not piece.body or await unless_disconnected(
-                disconnect, send(_body(piece.body, more=True)), pieces.patience
+                disconnect, send(_body(piece.body, more=True)), pieces.send_timeout
             )
 
         return await send_ahead(piece, pieces.next, self._run, send_one, self._count_served)

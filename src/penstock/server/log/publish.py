@@ -29,7 +29,7 @@ from penstock.errors import (
     TooLarge,
 )
 from penstock.hub.hub import Hub
-from penstock.hub.log.request import PublishResult
+from penstock.hub.log.request import AppendResult
 from penstock.server.http.requests import read_body, refuse_foreign_body
 from penstock.server.http.responses import json_response, warn
 from penstock.server.state import State, event_type_of, state_of
@@ -111,7 +111,7 @@ class _LineParts:
         self._read: tuple[Sequence[NewEvent], Sequence[int]] | None = None
         self._at = 0
 
-    def submit(self, *, rechecks: bool = True) -> "tuple[Future[PublishResult | None] | None, bool]":
+    def submit(self, *, rechecks: bool = True) -> "tuple[Future[AppendResult | None] | None, bool]":
         """Submit the next part, and return whether another one follows; the future is None if there is no event."""
         events, lines = self._read = self._read or zeroeventhub.parse_lines(self._body)
         if not events:
@@ -122,7 +122,7 @@ class _LineParts:
         return future, part.stop < len(events)
 
 
-def cursors_after(published: PublishResult) -> dict[int, str]:
+def cursors_after(published: AppendResult) -> dict[int, str]:
     """Return the cursor just after the published events, by partition."""
     feed = published.feed
     count, mark = feed.partition_count, feed_mark(feed.name)
@@ -155,7 +155,7 @@ async def _publish(request: Request, *, deletes: bool) -> Response:
     is_small = len(body) <= INLINE_BYTES and state.hub.registry.is_light(name, len(body))
     events: list[NewEvent] = []
 
-    def submit(*, rechecks: bool = True) -> "Future[PublishResult | None] | None":
+    def submit(*, rechecks: bool = True) -> "Future[AppendResult | None] | None":
         events[:] = parse_batch(body)
         if not events:
             return None

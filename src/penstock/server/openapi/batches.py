@@ -47,7 +47,7 @@ OPEN: Final[dict[str, Any]] = {
 }
 OPENED: Final = AnswerShape(
     201,
-    "The upload takes chunks. Where the batch was begun already, it is told, with status 200.",
+    "The upload takes chunks. A batch that was begun already is returned with status 200.",
     {
         JSON: {
             "oneOf": [

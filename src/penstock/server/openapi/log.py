@@ -129,12 +129,8 @@ STREAM: Final = AnswerShape(
     {},
 )
 
-OF_PARTITIONS: Final = (
-    Parameter("cursors", "A JSON array of cursors: of their partitions it is told how many events come after.", _TEXT),
-)
-OF_PARTITION: Final = (
-    Parameter("consumed_offset", "An offset, or `BEGIN`: it is told how many events come after it.", _TEXT),
-)
+OF_PARTITIONS: Final = (Parameter("cursors", "A JSON array of cursors: count the events after each of them.", _TEXT),)
+OF_PARTITION: Final = (Parameter("consumed_offset", "An offset, or `BEGIN`: count the events after it.", _TEXT),)
 OF_TIME: Final = (
     Parameter("at", "A time with a zone, to the microsecond.", {**_TEXT, "format": "date-time"}, required=True),
 )

@@ -81,10 +81,10 @@ ALLOCATED: Final = AnswerShape(201, "The epoch is granted.", {JSON: _SHOWN}, _TA
 PRODUCERS: Final = AnswerShape(
     200, "A page of them.", {JSON: object_of("items _links", items=list_of(_SHOWN), _links={"type": "object"})}, {}
 )
-FORGOTTEN: Final = AnswerShape(204, "Nothing of its epoch is taken any more.", {}, {})
+FORGOTTEN: Final = AnswerShape(204, "Batches of its epoch are refused from now on.", {}, {})
 FOUND: Final = AnswerShape(
     200,
-    "Whether all of the batch is stored (null: that is not known any more), and the offsets of what is.",
+    "Whether the whole batch is stored (null: no longer known), and the offsets of its stored events.",
     {
         JSON: object_of(
             "epoch stored ranges", epoch=_NUMBER, stored={"type": ["boolean", "null"]}, ranges=list_of(_OFFSETS)

@@ -37,9 +37,9 @@ _PARTITION: Final = object_of(
     partition=_TEXT,
     state={"type": "string", "enum": ["unassigned", "reassigning", "assigned"]},
     unconsumed_events=_WHOLE,
-    parked_events={**_WHOLE, "description": "Those set aside; not there where there are none."},
+    parked_events={**_WHOLE, "description": "Parked events; absent if there are none."},
     consumer_lag_seconds=_WHOLE,
-    stream_id={"type": "string", "description": "Empty where nobody has it."},
+    stream_id={"type": "string", "description": "Empty if no stream owns the partition."},
     assignment_type={"type": "string", "enum": ["auto", "direct"]},
 )
 _STATUS: Final = list_of(object_of("event_type partitions", event_type=_TEXT, partitions=list_of(_PARTITION)))
@@ -153,11 +153,9 @@ PARKED_KEY: Final = _answer(
 OF_COMMIT: Final = (
     Parameter(STREAM_ID, "The id of the stream that was sent the cursors.", _TEXT, required=True, place="header"),
 )
-OF_STATS: Final = (
-    Parameter("show_time_lag", "Whether it is told how old the first uncommitted event is.", {"type": "boolean"}),
-)
+OF_STATS: Final = (Parameter("show_time_lag", "Include the age of the first uncommitted event.", {"type": "boolean"}),)
 OF_PARKED: Final = (
-    Parameter("limit", "How many of its events are shown.", {"type": "integer", "minimum": 1, "maximum": 100}),
+    Parameter("limit", "The largest number of its events to show.", {"type": "integer", "minimum": 1, "maximum": 100}),
 )
 OF_LIST: Final = (
     Parameter("owning_application", "Those of this application.", _TEXT),
@@ -166,10 +164,10 @@ OF_LIST: Final = (
     Parameter("limit", "How many, 20 by default.", {"type": "integer", "minimum": 1, "maximum": 1000}),
     Parameter("offset", "Without so many of the newest.", _WHOLE),
     Parameter("token", "`new`, and then what the link `next` has: all, in the order of their ids.", _TEXT),
-    Parameter("show_status", "Whether it is shown who has each partition.", {"type": "boolean"}),
+    Parameter("show_status", "Include the owner of each partition.", {"type": "boolean"}),
 )
 _NUMBERS: Final = {
-    "max_uncommitted_events": f"How far it may be ahead of what is committed: {MAX_UNCOMMITTED} by default.",
+    "max_uncommitted_events": f"The largest number of uncommitted events: {MAX_UNCOMMITTED} by default.",
     "batch_limit": f"How many events make a batch, at least 1: {BATCH_LIMIT} by default.",
     "stream_limit": "The stream ends once so many events are committed; 0, the default: it does not.",
     "batch_flush_timeout": f"So many seconds after a partition has last sent anything it sends what it has: "

@@ -182,7 +182,7 @@ class Writer:
         return self._connection
 
     def _begin(self, connection: sqlite3.Connection, patient: bool) -> None:
-        """Begin a write transaction; an impatient caller is told if its own process locks the file."""
+        """Begin a write transaction; raise InsideTransaction if this process locks the file and *patient* is false."""
         for timeout in (BUSY_TIMEOUT,) if patient else (HELD_HERE_SECONDS, BUSY_TIMEOUT):
             connection.execute(f"PRAGMA busy_timeout = {int(timeout * 1000)}")
             try:

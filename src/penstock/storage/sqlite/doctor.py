@@ -73,7 +73,10 @@ def _long_transactions(connection: sqlite3.Connection, path: Path, limit_seconds
     wal_mib = wal.stat().st_size / 2**20 if wal.exists() else 0.0
     kept = f"the write-ahead log has {wal_mib:.1f} MiB"
     if _is_held(connection):
-        says = f"another transaction has held the file for more than {limit_seconds:g} s, nobody else can write; {kept}"
+        says = (
+            f"another transaction has held the file for more than {limit_seconds:g} s, "
+            f"so no other connection can write; {kept}"
+        )
         return DoctorFinding("long transactions", False, says)
     if wal_mib >= WAL_MIB_MAX:
         return DoctorFinding("long transactions", False, f"{kept}: a reader that does not end keeps it from being cut")

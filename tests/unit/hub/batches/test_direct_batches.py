@@ -20,7 +20,7 @@ from penstock.errors import (
 )
 from penstock.hub.batches import direct
 from penstock.hub.hub import Hub
-from penstock.hub.log.request import BatchName, ProducerName, PublishResult
+from penstock.hub.log.request import AppendResult, BatchName, ProducerName
 from penstock.hub.producers import sequencing
 from penstock.storage import Store
 from penstock.storage.batches import LedgerBatch
@@ -52,7 +52,7 @@ def either_hub(either_store: Store) -> Iterator[Hub]:
     hub.stop()
 
 
-def send(hub: Hub, batch: LedgerBatch, partition: int, numbers: range, name: BatchName = FIRST) -> PublishResult:
+def send(hub: Hub, batch: LedgerBatch, partition: int, numbers: range, name: BatchName = FIRST) -> AppendResult:
     """Publish events that are *numbers*, under these sequence numbers."""
     assert batch.epoch is not None
     events = [NewEvent.of(b'{"n":%d}' % number) for number in numbers]

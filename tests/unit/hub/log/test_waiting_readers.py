@@ -119,9 +119,9 @@ def test_readers_are_woken_once_by_the_event_after_their_offset(watch: Watch) ->
     for offset, waiter in enumerate(waiters):
         watch.wait({7: offset, 8: offset}, waiter)
 
-    watch.appended({7: 0, 9: 99})
+    watch.notify_appended({7: 0, 9: 99})
     assert [waiter.count for waiter in waiters] == [0] * 5
-    watch.appended({7: 3, 8: 3})
+    watch.notify_appended({7: 3, 8: 3})
     assert [waiter.count for waiter in waiters] == [1, 1, 1, 0, 0]
 
 
@@ -134,7 +134,7 @@ def test_cancelled_reader_is_not_woken_and_the_others_are(watch: Watch) -> None:
     for _ in range(2):
         watch.cancel(ticket)
         assert watch.waiting == 1
-    watch.appended({7: 1, 8: 1})
+    watch.notify_appended({7: 1, 8: 1})
 
     assert (gone.count, stays.count) == (0, 1)
 
@@ -148,7 +148,7 @@ def test_wake_all_wakes_every_reader_and_lets_it_wait_on(watch: Watch) -> None:
 
     assert [waiter.count for waiter in waiters] == [1, 1, 1]
     assert (watch.waiting, watch.draining) == (3, False)
-    watch.appended({8: 6})
+    watch.notify_appended({8: 6})
     assert [waiter.count for waiter in waiters] == [2, 1, 1]
     watch.cancel(ticket)
     assert watch.waiting == 2
@@ -173,7 +173,7 @@ def test_reader_that_is_woken_at_once_may_call_the_watch(watch: Watch) -> None:
     woken = threading.Event()
 
     def wake() -> None:
-        watch.appended({7: 9})
+        watch.notify_appended({7: 9})
         woken.set()
 
     threading.Thread(target=watch.wait, args=({7: 5}, wake), daemon=True).start()
@@ -371,7 +371,9 @@ def test_stream_is_woken_once_for_its_own_partitions(hub: Played, ends: Partitio
     assert waiter.count == 0
     hub.publish(1, 2)
     assert waiter.count == 1
-    assert hub.hub.log.watch.appended({ends.feed(NAME).partition_ids[0]: 2}) == 0, "the poller finds it once more"
+    assert hub.hub.log.watch.notify_appended({ends.feed(NAME).partition_ids[0]: 2}) == 0, (
+        "the poller finds it once more"
+    )
     assert (waiter.count, ends.end(P)) == (1, 0)
     ends.refresh()
     assert (ends.end(P), ends.end(Q)) == (2, 0)

@@ -18,7 +18,7 @@ from penstock.errors import (
     SequenceTooOld,
 )
 from penstock.hub.committer import judge, record
-from penstock.hub.log.request import ProducerResult, PublishResult, Result
+from penstock.hub.log.request import AppendResult, ProducerResult, Result
 from penstock.hub.producers import sequencing
 from penstock.hub.producers.sequencing import StaleError
 from penstock.storage import Store
@@ -70,7 +70,7 @@ def produce(store: Store, feed: StoredFeed, epoch: int, sequence: int, letters: 
 
 
 def read_produced(told: Result) -> ProducerResult:
-    assert isinstance(told, PublishResult), told
+    assert isinstance(told, AppendResult), told
     assert told.produced is not None
     return told.produced
 
@@ -112,7 +112,7 @@ def test_new_events_are_appended_and_a_repeat_is_a_duplicate(
     [published] = settle(store, a_batch(feed, epoch, sequence, letters, **others), at=START_AT + 7)
 
     assert read_produced(published) == told
-    assert isinstance(published, PublishResult)
+    assert isinstance(published, AppendResult)
     assert (published.events, published.next_offsets) == (len(more), {0: len(LOG + more)})
     assert read_letters(store, feed) == LOG + more
     producer = read_producer(store, feed, others.get("group", "g"))
@@ -143,7 +143,7 @@ def test_duplicate_is_answered_with_its_offsets_however_it_is_sent(
     for how in ({}, TRIMS, {"fits": False}):
         told = settle(store, a_batch(feed, 3, sequence, letters, **how), at=START_AT + 7)
 
-        assert told == [PublishResult(feed, 0, {}, ProducerResult("duplicate", 3, sequence, last, 5, ranges))]
+        assert told == [AppendResult(feed, 0, {}, ProducerResult("duplicate", 3, sequence, last, 5, ranges))]
         assert (read_letters(store, feed), find_producer(store, feed)) == (LOG, before)
 
 
@@ -319,7 +319,7 @@ def test_producers_that_begin_together_or_after_they_expired_count_toward_the_li
 
     def begin(*groups: str) -> list[str]:
         told = settle(store, *[a_batch(feed, 4, 0, "a", group=each) for each in groups])
-        return [group for group, each in zip(groups, told, strict=True) if isinstance(each, PublishResult)]
+        return [group for group, each in zip(groups, told, strict=True) if isinstance(each, AppendResult)]
 
     assert begin("h", "i", "g") == ["h", "g"]
     expire(store, feed, "h")
@@ -340,7 +340,7 @@ def test_each_request_of_a_transaction_has_its_own_answer(store: Store, feed: St
     )
 
     assert read_refusal(told[2])[0] == SequenceGap
-    assert [(each.events, each.next_offsets) for each in told if isinstance(each, PublishResult)] == [
+    assert [(each.events, each.next_offsets) for each in told if isinstance(each, AppendResult)] == [
         (2, {0: 12}), (1, {0: 13}), (2, {0: 15}), (2, {1: 2}), (1, {1: 3}),
     ]  # fmt: skip
     ranges = [read_produced(told[n]).ranges for n in (0, 3, 4)]
@@ -405,7 +405,7 @@ def test_batch_of_a_producer_that_another_hub_has_inserted_is_stale(
     with store.write() as tx:
         verdicts = judge(tx, [kept, new], [])
         monkeypatch.setattr(tx.producers, "insert", lambda *_given, **_others: None)
-        results = [PublishResult(feed, 1, {0: 10}), PublishResult(feed, 1, {0: 11})]
+        results = [AppendResult(feed, 1, {0: 10}), AppendResult(feed, 1, {0: 11})]
         with pytest.raises(StaleError) as raised:
             record(tx, verdicts, results, START_AT)
 

@@ -52,7 +52,7 @@ def test_tables_of_another_version_are_told(store: SqliteStore) -> None:
 def test_transaction_that_locks_the_file_is_found(store: SqliteStore) -> None:
     with closing(sqlite3.connect(store.path, isolation_level=None)) as service:
         service.execute("BEGIN IMMEDIATE")
-        assert "nobody else can write" in wrong(store)["long transactions"]
+        assert "no other connection can write" in wrong(store)["long transactions"]
         service.execute("ROLLBACK")
 
     assert wrong(store) == {}
