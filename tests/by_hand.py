@@ -13,7 +13,7 @@ from penstock.core.events.event import NewEvent
 from penstock.core.registry.definition import NAKADI
 from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.core.subscriptions.definition import complete_subscription
-from penstock.core.subscriptions.tokens import token_of
+from penstock.core.subscriptions.tokens import make_token
 from penstock.hub.admin.settings import UNAUTHENTICATED
 from penstock.hub.hub import Hub
 from penstock.hub.log.read import Reader
@@ -72,7 +72,7 @@ class Play:
     def commit(self, number: int, partition: int = 0) -> bool:
         """Commit the event of that number, with its token; tell whether that has moved the position."""
         place = (NAME, partition)
-        commit = CursorCommit(place, number + 1, token_of(self.stream.secret, place, number + 1))
+        commit = CursorCommit(place, number + 1, make_token(self.stream.secret, place, number + 1))
         [moved] = self.scene.hub.subscriptions.commits.submit(self.scene.id, self.id, [commit]).result()
         if not self.stream.is_over:
             self._go_on()  # It hears of it at once.

@@ -53,7 +53,7 @@ def test_page_names_every_reason_for_the_end_of_a_stream(name: str) -> None:
 def reasons() -> list[str]:
     """Return the texts of the last lines of streams, each up to its variable part."""
     delivery = ast.parse((ROOT / "src/penstock/core/subscriptions/delivery.py").read_text(encoding="utf-8"))
-    [over] = [node for node in ast.walk(delivery) if isinstance(node, ast.FunctionDef) and node.name == "_over"]
+    [over] = [node for node in ast.walk(delivery) if isinstance(node, ast.FunctionDef) and node.name == "_find_end"]
     returned = [node.value for node in ast.walk(over) if isinstance(node, ast.Return)]
     found = [each.values[0] if isinstance(each, ast.JoinedStr) else each for each in returned]
     texts = [each.value for each in found if isinstance(each, ast.Constant) and isinstance(each.value, str)]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.definition.definition import definitions
-from penstock.core.registry.definition import wrong_annotations
+from penstock.core.registry.definition import find_wrong_annotations
 from penstock.core.registry.event_type import EventType
 from penstock.schema.guidelines import ENTITY_KEY_FIELDS, GUIDELINES, PROCESS_ID_FIELD, WAIVER_PREFIX, check
 from scripts import document_guidelines
@@ -40,7 +40,7 @@ def test_example_definition_keeps_all_guidelines(tmp_path: Path) -> None:
 @pytest.mark.parametrize("annotation", [PROCESS_ID_FIELD, ENTITY_KEY_FIELDS])
 def test_annotations_of_the_page_are_valid(annotation: str) -> None:
     assert f"`{annotation}`" in TEXT
-    assert list(wrong_annotations({annotation: "x"})) == []
+    assert list(find_wrong_annotations({annotation: "x"})) == []
 
 
 def test_example_waiver_waives_its_guideline(tmp_path: Path) -> None:
@@ -62,8 +62,8 @@ def test_example_waivers_of_fields_waive_only_those_fields(tmp_path: Path) -> No
     [found], _ = definitions([tmp_path / "a.yaml"])
 
     assert [bool(each.waived) for each in check(found.value)] == [True, False, True]
-    assert list(wrong_annotations(found.value["annotations"])) == []
+    assert list(find_wrong_annotations(found.value["annotations"])) == []
 
 
 def test_waiver_of_every_guideline_is_a_valid_annotation() -> None:
-    assert list(wrong_annotations({f"{WAIVER_PREFIX}{guideline}": "a reason" for guideline in GUIDELINES})) == []
+    assert list(find_wrong_annotations({f"{WAIVER_PREFIX}{guideline}": "a reason" for guideline in GUIDELINES})) == []

@@ -84,10 +84,10 @@ def test_schema_is_compiled_in_a_thread_and_small_events_validated_on_the_loop(
 
     async def act(http: httpx2.AsyncClient) -> None:
         places.watch(validation, name="_compile")
-        places.watch(Validator, name="first_invalid")
+        places.watch(Validator, name="find_first_invalid")
         for number in range(3):
             assert (await http.post(path, content=body({"order_id": number}))).status_code == 200
-        assert places.on_loop == {"_compile": [False, False], "first_invalid": [False, True, True]}
+        assert places.on_loop == {"_compile": [False, False], "find_first_invalid": [False, True, True]}
 
     serve(tmp_path, act, {"title": f"compiled {way}", "required": ["order_id"]})
 
@@ -99,10 +99,10 @@ def test_event_that_takes_long_to_validate_is_validated_in_a_thread(way: str, tm
 
     async def act(http: httpx2.AsyncClient) -> None:
         assert (await http.post(path, content=body({"a": []}))).status_code == 200
-        places.watch(Validator, name="first_invalid")
+        places.watch(Validator, name="find_first_invalid")
         assert (await http.post(path, content=body({"a": []}))).status_code == 200
         assert (await http.post(path, content=heavy)).status_code == 200
-        assert places.on_loop == {"first_invalid": [True, False]}
+        assert places.on_loop == {"find_first_invalid": [True, False]}
 
     serve(tmp_path, act, HEAVY | {"title": way})
 
@@ -113,13 +113,13 @@ def test_reason_of_an_invalid_event_is_found_in_a_thread(way: str, tmp_path: Pat
 
     async def act(http: httpx2.AsyncClient) -> None:
         assert (await http.post(path, content=body({"order_id": 1}))).status_code == 200
-        places.watch(Validator, name="first_invalid")
-        places.watch(Validator, name="why")
+        places.watch(Validator, name="find_first_invalid")
+        places.watch(Validator, name="explain")
         answer = await http.post(path, content=body({}))
         assert answer.status_code == 422
         assert "required key [order_id] not found" in answer.text
-        assert places.on_loop["first_invalid"][0], "as long as it may be right it is looked at here"
-        assert not any(places.on_loop["why"])
+        assert places.on_loop["find_first_invalid"][0], "as long as it may be right it is looked at here"
+        assert not any(places.on_loop["explain"])
 
     serve(tmp_path, act, {"title": f"told {way}", "required": ["order_id"]})
 

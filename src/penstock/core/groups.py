@@ -185,14 +185,16 @@ def view_of(slice: str, count: int) -> FeedView | None:
     return FeedView(int(match[1]), int(match[2]), count)
 
 
-def covered_partitions(kind: str, slice: str, count: int, known: Collection[int]) -> set[int]:
+def find_covered_partitions(kind: str, slice: str, count: int, known: Collection[int]) -> set[int]:
     """Return the partitions that a slice covers, out of *count*.
 
     That follows from the group's kind, and from the partitions in which the slice is *known* to have a position.
 
-    >>> sorted(covered_partitions("cursorset", "2/1", 4, [1])), sorted(covered_partitions("processor", "", 2, []))
-    ([1, 3], [0, 1])
-    >>> sorted(covered_partitions("processor", "worker 7", 4, [3, 9]))
+    >>> sorted(find_covered_partitions("cursorset", "2/1", 4, [1]))
+    [1, 3]
+    >>> sorted(find_covered_partitions("processor", "", 2, []))
+    [0, 1]
+    >>> sorted(find_covered_partitions("processor", "worker 7", 4, [3, 9]))
     [3]
     """
     if kind == CURSOR_SET:

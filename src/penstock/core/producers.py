@@ -56,11 +56,11 @@ class ProducerState(NamedTuple):
         """The `EpochEnd` of the current epoch, if it ended now."""
         return EpochEnd(self.epoch, self.next, self.last_offset)
 
-    def after(self, epoch: int, begin: int = 0) -> "ProducerState":
+    def begin_epoch(self, epoch: int, begin: int = 0) -> "ProducerState":
         """Return the state at the beginning of a higher *epoch*, whose first sequence number is *begin*."""
         return ProducerState(epoch, begin, begin, previous=None if self.is_expired else self.ending)
 
-    def with_appended(self, count: int, last_offset: int) -> "ProducerState":
+    def advance(self, count: int, last_offset: int) -> "ProducerState":
         """Return the state after *count* more events, the last of which has the offset *last_offset*."""
         return self._replace(next=self.next + count, last_offset=last_offset)
 
@@ -116,13 +116,13 @@ def decide(state: ProducerState | None, stamp: ProducerStamp, count: int, modulu
     """
     assert 0 < count < modulus / 2
     if state is None or stamp.epoch > state.epoch:
-        begun = state.after(stamp.epoch) if state else ProducerState(stamp.epoch, 0, 0)
+        begun = state.begin_epoch(stamp.epoch) if state else ProducerState(stamp.epoch, 0, 0)
         return Append(begun) if stamp.sequence == 0 else Gap(0, state)
     if state.is_expired:
         return Expired(state)
     if stamp.epoch < state.epoch:
         return Fenced(state)
-    behind = _behind(state.next, stamp.sequence, modulus)
+    behind = _count_behind(state.next, stamp.sequence, modulus)
     if behind == 0:
         return Append(state)
     if behind is None or behind > state.next - state.begin:
@@ -185,7 +185,7 @@ def compare(
         mine = digests[(start - first) * DIGEST_BYTES : (stop - first) * DIGEST_BYTES]
         its = batch.digests[(start - batch.first) * DIGEST_BYTES : (stop - batch.first) * DIGEST_BYTES]
         if start < stop and mine != its:
-            return Mismatch(start + _first_unlike(mine, its))
+            return Mismatch(start + _find_first_difference(mine, its))
     return locate(stored, range(first, end))
 
 
@@ -208,30 +208,30 @@ def locate(stored: Sequence[StoredBatch], numbers: range) -> list[OffsetRange] |
     return found if number == numbers.stop else ForgottenSequences()
 
 
-def assigned_sequences(ending: EpochEnd, sequence: int, count: int, modulus: int = MODULUS) -> range:
+def find_assigned_sequences(ending: EpochEnd, sequence: int, count: int, modulus: int = MODULUS) -> range:
     """Return the sequence numbers of a batch that an epoch had assigned by its *ending*.
 
     A producer that was fenced learns by this whether its last batch may have been stored before.
 
-    >>> assigned_sequences(EpochEnd(epoch=1, next=5, last_offset=9), sequence=3, count=2)
+    >>> find_assigned_sequences(EpochEnd(epoch=1, next=5, last_offset=9), sequence=3, count=2)
     range(3, 5)
-    >>> list(assigned_sequences(EpochEnd(epoch=1, next=5, last_offset=9), sequence=5, count=2))
+    >>> list(find_assigned_sequences(EpochEnd(epoch=1, next=5, last_offset=9), sequence=5, count=2))
     []
     """
-    behind = _behind(ending.next, sequence, modulus)
+    behind = _count_behind(ending.next, sequence, modulus)
     if not behind or behind > ending.next:
         return range(0)
     first = ending.next - behind
     return range(first, first + min(count, behind))
 
 
-def _behind(next_: int, sequence: int, modulus: int) -> int | None:
+def _count_behind(next_: int, sequence: int, modulus: int) -> int | None:
     """Return how far *sequence* is behind *next_*; None: it is ahead (serial number arithmetic, RFC 1982)."""
     behind = (next_ - sequence) % modulus
     return behind if behind < modulus / 2 else None
 
 
-def _first_unlike(mine: bytes, its: bytes) -> int:
+def _find_first_difference(mine: bytes, its: bytes) -> int:
     starts = range(0, len(mine), DIGEST_BYTES)
     return next(
         at for at, start in enumerate(starts) if mine[start : start + DIGEST_BYTES] != its[start : start + DIGEST_BYTES]
@@ -301,4 +301,4 @@ def grant(
         assert state is not None
         goes_on = claim.epoch == current and claim.starting == state.next % modulus and not state.is_expired
         return state if goes_on else ClaimDenied(f"epoch {claim.epoch} from number {starting}")
-    return ProducerState(epoch, starting, starting) if state is None else state.after(epoch, starting)
+    return ProducerState(epoch, starting, starting) if state is None else state.begin_epoch(epoch, starting)

@@ -3,7 +3,10 @@
     PenstockError
     ├── Invalid              the input is wrong
     │   ├── BadParameter
+    │   │   └── BadProducerHeaders
     │   ├── BadCursor
+    │   ├── UnusableCursor
+    │   │   └── UnusableStart
     │   ├── BadPartitionCount
     │   ├── InvalidEvent
     │   │   └── MalformedEvent

@@ -15,7 +15,7 @@ from penstock.core.groups import (
     PositionCommit,
     ResetTarget,
     TotalLag,
-    covered_partitions,
+    find_covered_partitions,
     is_group_name,
     is_path_name,
     is_slice,
@@ -163,7 +163,7 @@ class ResetPlan:
         found = []
         for part in self._slices(reset, source):
             known = [each for of, at, each in self._stands if (of, at) == (source, part)]
-            covers = covered_partitions(self._kind, part, count, known)
+            covers = find_covered_partitions(self._kind, part, count, known)
             if reset.partition is not None:
                 is_said = reset.slice is not None and self._kind != CURSOR_SET
                 covers = {reset.partition} if is_said else covers & {reset.partition}
@@ -244,7 +244,7 @@ def _why_unusable(commit: PositionCommit, kind: str, count: int, extent: Partiti
         return f"there is no offset {commit.offset}: it ends at {extent.next_offset}"
     if not is_slice(commit.slice):
         return "a slice is up to 255 printable characters of ASCII"
-    if kind == CURSOR_SET and commit.partition not in covered_partitions(kind, commit.slice, count, ()):
+    if kind == CURSOR_SET and commit.partition not in find_covered_partitions(kind, commit.slice, count, ()):
         return "the slice of a cursor set is n/partition, such as 2/1, and that view has to hold the partition"
     return None
 

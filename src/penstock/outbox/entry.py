@@ -9,7 +9,7 @@ from uuid import uuid4
 import msgspec
 
 from penstock.core.events.encoding import encode_event
-from penstock.core.events.event import NewEvent, check_events, check_headers, check_key, check_sizes, one_line
+from penstock.core.events.event import NewEvent, check_events, check_headers, check_key, check_sizes, remove_line_breaks
 from penstock.core.events.metadata import fill_metadata
 from penstock.core.log.acceptance import ParsedBatch, accept
 from penstock.errors import EventTooLarge, InvalidEvent, PartitionRefused, PenstockError
@@ -80,7 +80,7 @@ def prepare_rows(known: CachedEventType, entries: OutboxEntries) -> Sequence[New
 def to_row(event: NewEvent) -> dict[str, str | int | None]:
     """Return the columns of *event* by name."""
     headers = _encode(event.headers).decode() if event.headers else None
-    data = one_line(bytes(event.data)).decode()
+    data = remove_line_breaks(bytes(event.data)).decode()
     return {"data": data, "key": event.key, "headers": headers, "partition": event.partition}
 
 

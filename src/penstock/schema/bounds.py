@@ -31,7 +31,7 @@ from penstock.schema.traversal import (
     Schema,
     abbreviate,
     format_pointer,
-    invalid_schema,
+    make_schema_error,
     nodes,
     target,
 )
@@ -59,10 +59,10 @@ def check_patterns(schema: Schema) -> None:
     """
     states = 0
     for where, pattern in _patterns(schema):
-        size = _size(where, pattern)
+        size = _measure_pattern(where, pattern)
         states += size
         if size > STATES_MAX or states > ALL_STATES_MAX:
-            raise invalid_schema(
+            raise make_schema_error(
                 f"has a pattern at {where} that is too large, {abbreviate(pattern)}: it makes {size} states, where "
                 f"{STATES_MAX} are allowed, and {ALL_STATES_MAX} for all patterns; maxLength bounds a text more cheaply"
             )
@@ -75,7 +75,7 @@ def _patterns(schema: Schema) -> Iterator[tuple[str, str]]:
         names = node.get("patternProperties")
         if isinstance(names, dict):
             if len(names) > NAMES_MAX:
-                raise invalid_schema(
+                raise make_schema_error(
                     f"has {len(names)} patternProperties at {format_pointer(at)}, where {NAMES_MAX} are allowed"
                 )
             yield from ((format_pointer(at), name) for name in names)
@@ -90,23 +90,23 @@ def count_states(pattern: str) -> int:
     True
     """
     try:
-        return _compiled_size(pattern)
+        return _measure_program(pattern)
     except re2.error:
         return STATES_MAX
 
 
-def _size(where: str, pattern: str) -> int:
+def _measure_pattern(where: str, pattern: str) -> int:
     try:
-        return _compiled_size(pattern)
+        return _measure_program(pattern)
     except re2.error as error:
         why = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else error
         lacks = " (RE2 has no look-around and no back-references)" if _LACKING.match(str(why)) else ""
-        raise invalid_schema(
+        raise make_schema_error(
             f"has a pattern at {where} that is not taken, {abbreviate(pattern)}: {why}{lacks}"
         ) from None
 
 
-def _compiled_size(pattern: str) -> int:
+def _measure_program(pattern: str) -> int:
     return int(re2.compile(pattern, _QUIET).programsize)
 
 
@@ -162,10 +162,10 @@ def check_unfolding(schema: Schema) -> None:
     ...
     penstock.errors.registry.InvalidEventType: Field "schema.schema" leads from ...
     """
-    most_applied(schema)
+    find_most_applied(schema)
 
 
-def most_applied(schema: Schema) -> int:
+def find_most_applied(schema: Schema) -> int:
     """Return the most schemas that *schema* can apply to one value of an event.
 
     The references of *schema* have been checked.
@@ -173,22 +173,26 @@ def most_applied(schema: Schema) -> int:
     Raises:
         InvalidEventType: the number is unbounded or too high.
 
-    >>> most_applied({"type": "object"}), most_applied({"items": {"anyOf": [{"type": "null"}, {"minimum": 1}]}})
-    (1, 3)
+    >>> find_most_applied({"type": "object"})
+    1
+    >>> find_most_applied({"items": {"anyOf": [{"type": "null"}, {"minimum": 1}]}})
+    3
     """
-    return _Unfolding(schema, _weight, APPLIED_MAX).most_applied()
+    return _Unfolding(schema, _weight, APPLIED_MAX).find_most_applied()
 
 
-def most_weight(schema: Schema, weigh: Callable[[Schema], int]) -> int:
+def find_highest_weight(schema: Schema, weigh: Callable[[Schema], int]) -> int:
     """Return the highest sum of weights of the schemas that *schema* applies to one value; BOUNDLESS if unbounded.
 
     A reference weighs 1.
 
-    >>> most_weight({"allOf": [{"pattern": "a"}, {"pattern": "bcd"}]}, lambda node: len(node.get("pattern", "")))
+    >>> find_highest_weight({"allOf": [{"title": "a"}, {"title": "bcd"}]}, lambda node: len(node.get("title", "")))
     4
     """
     try:
-        return _Unfolding(schema, lambda node: weigh(node) if isinstance(node, dict) else 0, BOUNDLESS).most_applied()
+        return _Unfolding(
+            schema, lambda node: weigh(node) if isinstance(node, dict) else 0, BOUNDLESS
+        ).find_most_applied()
     except InvalidEventType:
         return BOUNDLESS
 
@@ -204,7 +208,7 @@ class _Unfolding:
         self._weights: dict[int, int] = {}
         self._visits = 0
 
-    def most_applied(self) -> int:
+    def find_most_applied(self) -> int:
         start = self._follow(self._schema)
         found: dict[int, Any] = {}
         levels: dict[int, list[_Level]] = {}
@@ -220,10 +224,10 @@ class _Unfolding:
             members[group].append(found[at])
         most: dict[int, int] = {}
         for group in sorted(members):  # A group comes after all groups that it leads to.
-            most[group] = self._most(group, members[group], levels, groups, most)
+            most[group] = self._count_most_applied(group, members[group], levels, groups, most)
         return start.references + most[groups[id(start.node)]]
 
-    def _most(
+    def _count_most_applied(
         self,
         group: int,
         members: list[Any],
@@ -251,7 +255,7 @@ class _Unfolding:
                     more, less = level.named[name] if name is not None else ((), ())
                     whole = rest.plus(load(more)).plus(load(less), -1) if more or less else rest
                     if whole.back > 1:
-                        raise self._doubling(node, [*level.rest, *more], less, group, groups)
+                        raise self._make_doubling_error(node, [*level.rest, *more], less, group, groups)
                     if whole.back:
                         joining = max(joining, whole.else_)
                         references = max(references, whole.references)
@@ -260,7 +264,7 @@ class _Unfolding:
         # One schema of the group is applied at each level of an event; at each level it applies others besides.
         applied = highest + references + DEPTH_MAX * joining
         if applied > self._weight_max:
-            raise self._too_many(members[0])
+            raise self._make_excess_error(members[0])
         return applied
 
     def _levels(self, start: Any) -> list[_Level]:
@@ -275,7 +279,7 @@ class _Unfolding:
             node = waiting.pop()
             self._visit()
             if isinstance(node, dict):
-                waiting += (met.node for met in self._in_place(node))
+                waiting += (met.node for met in self._list_in_place(node))
                 self._members(node, members)
                 self._items(node, items)
                 names.rest.extend(self._subschema(node, "propertyNames"))
@@ -307,7 +311,7 @@ class _Unfolding:
         if id(start) in self._weights:
             return
         sums = {id(start): self._weigh_one(start)}
-        way = [(start, iter(self._in_place(start)))]
+        way = [(start, iter(self._list_in_place(start)))]
         while way:
             node, ahead = way[-1]
             met = next(ahead, None)
@@ -317,18 +321,18 @@ class _Unfolding:
                 if way:
                     sums[id(way[-1][0])] += self._weights[id(node)]
             elif id(met.node) in sums:
-                raise self._endless(node)
+                raise self._make_endless_error(node)
             else:
                 sums[id(node)] += met.references
                 if id(met.node) in self._weights:
                     sums[id(node)] += self._weights[id(met.node)]
                 else:
                     sums[id(met.node)] = self._weigh_one(met.node)
-                    way.append((met.node, iter(self._in_place(met.node))))
+                    way.append((met.node, iter(self._list_in_place(met.node))))
             if way and sums[id(way[-1][0])] > self._weight_max:
-                raise self._too_many(way[-1][0])
+                raise self._make_excess_error(way[-1][0])
 
-    def _in_place(self, node: Any) -> list[_Met]:
+    def _list_in_place(self, node: Any) -> list[_Met]:
         """Return the subschemas that apply to the same value as *node*."""
         if not isinstance(node, dict):
             return []
@@ -348,29 +352,31 @@ class _Unfolding:
         while isinstance(at, dict) and isinstance(at.get("$ref"), str):
             at, references = target(self._schema, at["$ref"]), references + 1
             if id(at) in seen:
-                raise self._endless(node)
+                raise self._make_endless_error(node)
             if references > REFERENCES_MAX:
-                raise invalid_schema(f"follows more than {REFERENCES_MAX} references from {self._place(node)}")
+                raise make_schema_error(f"follows more than {REFERENCES_MAX} references from {self._place(node)}")
             seen.add(id(at))
         return _Met(at, references)
 
     def _visit(self) -> None:
         self._visits += 1
         if self._visits > VISITS_MAX:
-            raise invalid_schema(
+            raise make_schema_error(
                 f"is too entangled: it takes more than {VISITS_MAX} visits to determine how much work it makes"
             )
 
     def _place(self, node: Any) -> str:
         return next((format_pointer(at) for at, each in nodes(self._schema) if each is node), "#")
 
-    def _endless(self, node: Any) -> InvalidEventType:
-        return invalid_schema(f"refers at {self._place(node)} to itself without end")
+    def _make_endless_error(self, node: Any) -> InvalidEventType:
+        return make_schema_error(f"refers at {self._place(node)} to itself without end")
 
-    def _too_many(self, node: Any) -> InvalidEventType:
-        return invalid_schema(f"applies more than {APPLIED_MAX} schemas to one value at {self._place(node)} or within")
+    def _make_excess_error(self, node: Any) -> InvalidEventType:
+        return make_schema_error(
+            f"applies more than {APPLIED_MAX} schemas to one value at {self._place(node)} or within"
+        )
 
-    def _doubling(
+    def _make_doubling_error(
         self, node: Any, more: list[_Met], less: Sequence[_Met], group: int, groups: dict[int, int]
     ) -> InvalidEventType:
         counted = Counter(id(met.node) for met in more)
@@ -378,7 +384,7 @@ class _Unfolding:
         led_to = {id(met.node): met.node for met in more}
         back = [led_to[at] for at in counted.elements() if groups[at] == group]
         ways = " and to ".join(map(self._place, back[:2]))
-        return invalid_schema(
+        return make_schema_error(
             f"leads from {self._place(node)} to {ways} for the same member, and back: "
             "the work for an event would double with each of its levels"
         )
@@ -464,7 +470,7 @@ class MeteredPattern:
         if type(instance) is not str:
             return
         size = len(instance.encode())
-        if _spent.why is None and (why := self._too_long(size)):
+        if _spent.why is None and (why := self._find_excess(size)):
             _spent.why = why
         if _spent.why is not None:
             raise ValueError(_spent.why)
@@ -472,7 +478,7 @@ class MeteredPattern:
         if not self._validator.is_valid(instance):
             raise ValueError(self._pattern)
 
-    def _too_long(self, size: int) -> str | None:
+    def _find_excess(self, size: int) -> str | None:
         pattern = f"the pattern {self._pattern[:_PATTERN_SHOWN_CHARS]}, which has {self._states} states"
         if size * self._states > MATCH_MAX:
             return f"has a text of {size} bytes, where up to {MATCH_MAX // self._states} can be held against {pattern}"
@@ -492,20 +498,22 @@ def matching_failure() -> str | None:
     return found
 
 
-def most_text_states(schema: Schema) -> int:
+def find_most_text_states(schema: Schema) -> int:
     """Return the most states of patterns that one text of an event is matched against.
 
-    >>> most_text_states({"properties": {"a": {"maxLength": 5}}})
+    >>> find_most_text_states({"properties": {"a": {"maxLength": 5}}})
     0
     """
     states = cache(count_states)
-    return _most_states(schema, lambda node: states(node["pattern"]) if isinstance(node.get("pattern"), str) else 0)
+    return _find_most_states(
+        schema, lambda node: states(node["pattern"]) if isinstance(node.get("pattern"), str) else 0
+    )
 
 
-def most_name_states(schema: Schema) -> int:
+def find_most_name_states(schema: Schema) -> int:
     """Return the most states of `patternProperties` that one name of a member is matched against."""
     states = cache(count_states)
-    return _most_states(schema, lambda node: sum(map(states, node.get("patternProperties") or ())))
+    return _find_most_states(schema, lambda node: sum(map(states, node.get("patternProperties") or ())))
 
 
 def count_name_bytes(event: Any) -> int:
@@ -525,5 +533,5 @@ def count_name_bytes(event: Any) -> int:
     return count
 
 
-def _most_states(schema: Schema, weigh: Any) -> int:
-    return most_weight(schema, weigh) if any(weigh(node) for _, node in nodes(schema)) else 0
+def _find_most_states(schema: Schema, weigh: Any) -> int:
+    return find_highest_weight(schema, weigh) if any(weigh(node) for _, node in nodes(schema)) else 0

@@ -48,7 +48,7 @@ from penstock.schema.traversal import (
     MISSING,
     Pointer,
     Schema,
-    changed_places,
+    find_changed_places,
     format_pointer,
     is_equal,
     key_of,
@@ -123,10 +123,10 @@ def attribute(node: Schema, name: str) -> Any:
     return MISSING if any(is_equal(value, each) for each in _NEUTRAL.get(name, ())) else value
 
 
-def without_neutral(node: Schema) -> Schema:
+def drop_neutral(node: Schema) -> Schema:
     """Return *node* without keywords that have no effect.
 
-    >>> without_neutral({"type": "array", "uniqueItems": False})
+    >>> drop_neutral({"type": "array", "uniqueItems": False})
     {'type': 'array'}
     """
     return {name: value for name, value in node.items() if name not in _NEUTRAL or attribute(node, name) is not MISSING}
@@ -218,7 +218,7 @@ def kind_of(node: Schema) -> object:
     if (types := node.get("type")) is not None:
         types = sorted(types) if isinstance(types, list) else [types]
         return types[0] if len(types) == 1 else tuple(types)
-    effective = without_neutral(node)
+    effective = drop_neutral(node)
     for kind, keywords in _TYPICAL.items():
         if keywords & effective.keys():
             return kind
@@ -341,7 +341,7 @@ class _Comparison:
 
     @cached_property
     def _changed(self) -> set[Pointer]:
-        return changed_places(self._old, self._new)
+        return find_changed_places(self._old, self._new)
 
     def _compare_texts(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
         for name, kind in (("title", TITLE), ("description", DESCRIPTION)):
@@ -372,8 +372,8 @@ class _Comparison:
 
     def _compare_enums(self, old: Schema, new: Schema, at: SchemaPlace) -> None:
         before, after = old.get("enum"), new.get("enum")
-        fewer = after is not None and (before is None or _all_in(after, before))
-        more = before is not None and (after is None or _all_in(before, after))
+        fewer = after is not None and (before is None or _are_all_in(after, before))
+        more = before is not None and (after is None or _are_all_in(before, after))
         if before is not after and not (fewer and more):
             self._note(ENUM, at.within("enum"), before, after, producers=more, consumers=fewer)
 
@@ -500,7 +500,7 @@ class _Comparison:
     def _compare_branches(self, method: str, before: Sequence[Any], after: Sequence[Any], at: SchemaPlace) -> None:
         """Record a changed number of branches: more branches accept more in `anyOf`, and less in `allOf`."""
         few, many = (after, before) if method == "allOf" else (before, after)
-        is_looser = method != "oneOf" and _all_in(few, many) and self._is_unchanged(few, few)
+        is_looser = method != "oneOf" and _are_all_in(few, many) and self._is_unchanged(few, few)
         self._note(BRANCH_COUNT, at, len(before), len(after), producers=is_looser)
 
 
@@ -552,5 +552,5 @@ def _dependencies(given: Schema) -> Schema:
     return {name: sorted(each) if isinstance(each, list) else each for name, each in given.items()}
 
 
-def _all_in(values: Sequence[Any], others: Sequence[Any]) -> bool:
+def _are_all_in(values: Sequence[Any], others: Sequence[Any]) -> bool:
     return set(map(key_of, values)) <= set(map(key_of, others))

@@ -132,7 +132,7 @@ def describe_changes(verdict: EvolutionVerdict, rules: EvolutionRules) -> list[d
     ]
 
 
-def why_refused(verdict: EvolutionVerdict) -> str:
+def explain_refusal(verdict: EvolutionVerdict) -> str:
     """Return the reasons of the refused changes: the first 20, and the number of the others."""
     reasons = [_cut(str(change)) for change in verdict.refused[:REASONS_MAX]]
     more = len(verdict.refused) - len(reasons)
@@ -154,10 +154,10 @@ def _cut(text: str) -> str:
     return text if len(text) <= VALUE_CHARS_MAX else f"{text[:VALUE_CHARS_MAX]}…"
 
 
-def next_version(version: str, level: Level) -> str:
+def raise_version(version: str, level: Level) -> str:
     """Return *version* with the part of *level* raised.
 
-    >>> next_version("1.4.2", Level.MINOR), next_version("1.4.2", Level.MAJOR)
+    >>> raise_version("1.4.2", Level.MINOR), raise_version("1.4.2", Level.MAJOR)
     ('1.5.0', '2.0.0')
     """
     major, minor, patch = map(int, version.split("."))

@@ -49,7 +49,7 @@ def json_type_name(value: object) -> str:
     return names.get(type(value), "a number")
 
 
-def why_malformed(raw: bytes, error: Exception, ends: str = "it ends in the middle") -> str:
+def explain_malformed(raw: bytes, error: Exception, ends: str = "it ends in the middle") -> str:
     """Return the reason for which *raw* is not valid JSON.
 
     *error* is the error of the decoder, *ends* the text for truncated input.

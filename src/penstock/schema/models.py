@@ -126,10 +126,10 @@ def convert_to_draft_four(schema: Schema) -> Schema:
         if "$ref" not in root:
             break
         root = dict(made[_name(root["$ref"])])
-    return with_definitions(root, made)
+    return add_definitions(root, made)
 
 
-def with_definitions(root: Schema, definitions: dict[str, Schema]) -> Schema:
+def add_definitions(root: Schema, definitions: dict[str, Schema]) -> Schema:
     """Return *root* with those of *definitions* that it refers to, directly or indirectly."""
     wanted: list[str] = []
     waiting = [root]
@@ -456,7 +456,7 @@ def model_schema(model: Any, *, business: bool = False) -> Schema:
     if made.get("type") != "object":
         raise TypeError(f"{getattr(kind, '__qualname__', kind)} is no object in JSON, which an event has to be")
     _check_defaults(made, "the class")
-    return _without_metadata(made) if business else made
+    return _drop_metadata(made) if business else made
 
 
 def _check_defaults(node: Any, name: str) -> None:
@@ -471,9 +471,9 @@ def _check_defaults(node: Any, name: str) -> None:
         _check_defaults(child, way[-1] if way[0] == "properties" else name)
 
 
-def _without_metadata(schema: Schema) -> Schema:
+def _drop_metadata(schema: Schema) -> Schema:
     properties = {name: node for name, node in schema.get("properties", {}).items() if name != "metadata"}
     required = [name for name in schema.get("required", []) if name != "metadata"]
     root = {word: value for word, value in schema.items() if word not in ("required", "definitions")}
     root |= {"properties": properties} | ({"required": required} if required else {})
-    return with_definitions(root, schema.get("definitions", {}))
+    return add_definitions(root, schema.get("definitions", {}))

@@ -12,7 +12,7 @@ import msgspec
 
 from penstock.errors import InvalidEvent
 from penstock.schema.bounds import check_patterns, check_unfolding
-from penstock.schema.json_text import check_depth, decode, refuse_duplicate_keys, why_malformed
+from penstock.schema.json_text import check_depth, decode, explain_malformed, refuse_duplicate_keys
 from penstock.schema.traversal import (
     COMBINED,
     Schema,
@@ -21,7 +21,7 @@ from penstock.schema.traversal import (
     children,
     follow_reference,
     format_pointer,
-    invalid_schema,
+    make_schema_error,
     nodes,
     rebuild,
     target,
@@ -77,22 +77,22 @@ def parse_schema(text: str) -> Schema:
     {'type': 'object'}
     """
     if len(text) > SCHEMA_CHARS_MAX:
-        raise invalid_schema(f"has {len(text)} characters, more than the {SCHEMA_CHARS_MAX} that a schema may have")
+        raise make_schema_error(f"has {len(text)} characters, more than the {SCHEMA_CHARS_MAX} that a schema may have")
     try:
         raw = text.encode()
         schema = decode(raw)
         check_depth(raw, 1)
         refuse_duplicate_keys(raw, 1)
     except UnicodeEncodeError:
-        raise invalid_schema("holds half of a surrogate pair, which is no character") from None
+        raise make_schema_error("holds half of a surrogate pair, which is no character") from None
     except RecursionError:
-        raise invalid_schema("is nested too deeply") from None
+        raise make_schema_error("is nested too deeply") from None
     except msgspec.DecodeError as error:
-        raise invalid_schema(f"is not valid JSON: {why_malformed(raw, error)}") from None
+        raise make_schema_error(f"is not valid JSON: {explain_malformed(raw, error)}") from None
     except InvalidEvent as error:
-        raise invalid_schema(f"is not strict JSON: {error.reason}") from None
+        raise make_schema_error(f"is not strict JSON: {error.reason}") from None
     if not isinstance(schema, dict):
-        raise invalid_schema("must be a JSON object")
+        raise make_schema_error("must be a JSON object")
     return schema
 
 
@@ -103,7 +103,7 @@ def check_schema(schema: Schema, *, compatible: bool, business: bool) -> None:
     bounded: see `bounds.check_unfolding`.
     """
     if schema.get("type", "object") != "object":
-        raise invalid_schema(f'must have the type "object" at its root, not {abbreviate(schema["type"])}')
+        raise make_schema_error(f'must have the type "object" at its root, not {abbreviate(schema["type"])}')
     _check_dialect(schema)
     _check_places(schema)
     check_references(schema)
@@ -112,11 +112,11 @@ def check_schema(schema: Schema, *, compatible: bool, business: bool) -> None:
     check_unfolding(schema)
     root = follow_reference(schema, schema)
     if business and isinstance(root, dict) and "metadata" in root.get("properties", {}):
-        raise invalid_schema('must not define the property "metadata" of a business event: its category adds it')
+        raise make_schema_error('must not define the property "metadata" of a business event: its category adds it')
     if compatible:
         prohibited = [*islice(_find_prohibited(schema), PROHIBITED_MAX)]
         if prohibited:
-            raise invalid_schema(f"is not one for the mode compatible: {', '.join(prohibited)}")
+            raise make_schema_error(f"is not one for the mode compatible: {', '.join(prohibited)}")
 
 
 def dialect(schema: Schema) -> type[jsonschema_rs.Validator]:
@@ -204,7 +204,9 @@ def defines(root: Schema, path: Sequence[str]) -> bool:
     """
     found = [root]
     for step in path:
-        found = [node["properties"][step] for node in _applicable(root, found) if step in node.get("properties", {})]
+        found = [
+            node["properties"][step] for node in _list_applicable(root, found) if step in node.get("properties", {})
+        ]
     return bool(found)
 
 
@@ -217,7 +219,7 @@ def pointer_to(path: Sequence[str]) -> str:
     return format_pointer(tuple(chain.from_iterable(("properties", name) for name in path)))
 
 
-def _applicable(root: Schema, starts: list[Any]) -> Iterator[Schema]:
+def _list_applicable(root: Schema, starts: list[Any]) -> Iterator[Schema]:
     """Yield the nodes that apply to the same value as *starts*, themselves included."""
     seen: set[int] = set()
     waiting = list(starts)
@@ -242,13 +244,13 @@ def _types(node: Schema) -> list[str]:
 def _check_dialect(schema: Schema) -> None:
     given = schema.get("$schema")
     if "$schema" in schema and (not isinstance(given, str) or given.rstrip("#") not in _DIALECTS):
-        raise invalid_schema(f"has a $schema that is not known here, {abbreviate(given)}: use draft 4, 6 or 7")
+        raise make_schema_error(f"has a $schema that is not known here, {abbreviate(given)}: use draft 4, 6 or 7")
 
 
 def _check_places(schema: Schema) -> None:
     chars = sum(map(len, chain.from_iterable(at for at, _ in nodes(schema))))
     if chars > PLACES_CHARS_MAX:
-        raise invalid_schema(
+        raise make_schema_error(
             f"has names that are too long for what is nested in them: all places together have {chars} characters, "
             f"where {PLACES_CHARS_MAX} are allowed"
         )
@@ -260,11 +262,11 @@ def _check_keywords(schema: Schema) -> None:
         validator(make_loadable(schema), pattern_options=jsonschema_rs.RegexOptions(), offline=True)
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         draft = "which its $schema asks for" if "$schema" in schema else "which it is without a $schema"
-        why = _why_no_schema(error)[:_WHY_CHARS]
-        raise invalid_schema(f"is no JSON Schema of {_DRAFTS[validator]}, {draft}, at {why}") from None
+        why = _explain_invalid(error)[:_WHY_CHARS]
+        raise make_schema_error(f"is no JSON Schema of {_DRAFTS[validator]}, {draft}, at {why}") from None
 
 
-def _why_no_schema(error: Exception) -> str:
+def _explain_invalid(error: Exception) -> str:
     """Return the place and the reason of the error in a schema."""
     if not isinstance(error, jsonschema_rs.ValidationError):
         return f"#: {str(error).splitlines()[0]}"

@@ -69,7 +69,7 @@ def make_reader(kind: Any) -> Callable[[bytes], Any]:
         adapter = pydantic.TypeAdapter(kind)
     except pydantic.errors.PydanticUserError as error:
         raise TypeError(error.message) from error
-    extras = set(_extras(kind, set()))
+    extras = set(_list_extras(kind, set()))
     if "forbid" not in extras:
         return adapter.validate_json
     if tuple(map(int, pydantic.VERSION.split(".")[:2])) < _EXTRA_SINCE:
@@ -102,7 +102,7 @@ def make_schema(kind: Any, prefix: str = "") -> dict[str, Any]:
     try:
         return _generate(kind, f"#/definitions/{prefix}{{model}}")
     except pydantic.errors.PydanticUserError as error:
-        raise TypeError(f"{_culprit(kind, set())}{error.message}") from error
+        raise TypeError(f"{_find_culprit(kind, set())}{error.message}") from error
 
 
 def _generate(kind: Any, reference: str) -> dict[str, Any]:
@@ -133,18 +133,18 @@ def _generate(kind: Any, reference: str) -> dict[str, Any]:
     )
 
 
-def _culprit(kind: Any, known: set[Any]) -> str:
+def _find_culprit(kind: Any, known: set[Any]) -> str:
     """Return the member of *kind*, or of a model within it, that has no schema."""
     import pydantic
 
     for part in get_args(kind):
-        if found := _culprit(part, known):
+        if found := _find_culprit(part, known):
             return found
     if not is_pydantic(kind) or kind in known:
         return ""
     known.add(kind)
     for name, field in kind.__pydantic_fields__.items():
-        if found := _culprit(field.annotation, known):
+        if found := _find_culprit(field.annotation, known):
             return found
         try:
             if not mentions_pydantic(field.annotation):
@@ -154,12 +154,12 @@ def _culprit(kind: Any, known: set[Any]) -> str:
     return ""
 
 
-def _extras(kind: Any, known: set[Any]) -> Iterator[Any]:
+def _list_extras(kind: Any, known: set[Any]) -> Iterator[Any]:
     """Yield the `extra` setting of each model within *kind*."""
     for part in get_args(kind):
-        yield from _extras(part, known)
+        yield from _list_extras(part, known)
     if is_pydantic(kind) and kind not in known:
         known.add(kind)
         yield (getattr(kind, "model_config", None) or getattr(kind, "__pydantic_config__", None) or {}).get("extra")
         for field in kind.__pydantic_fields__.values():
-            yield from _extras(field.annotation, known)
+            yield from _list_extras(field.annotation, known)

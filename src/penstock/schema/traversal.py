@@ -222,17 +222,19 @@ def check_references(schema: Schema) -> None:
             continue
         reference = node["$ref"]
         if not isinstance(reference, str):
-            raise invalid_schema(f"has a $ref at {format_pointer(at)} that is no text")
+            raise make_schema_error(f"has a $ref at {format_pointer(at)} that is no text")
         if not reference.startswith("#"):
-            raise invalid_schema(
+            raise make_schema_error(
                 f"refers at {format_pointer(at)} to {abbreviate(reference)}, outside of itself, which is never "
                 "fetched: put what is there under definitions"
             )
         if target(schema, reference) is MISSING:
-            raise invalid_schema(f"refers at {format_pointer(at)} to {abbreviate(reference)}, which leads to nothing")
+            raise make_schema_error(
+                f"refers at {format_pointer(at)} to {abbreviate(reference)}, which leads to nothing"
+            )
         if steps(reference) not in schemas:
             where = "where no schema stands: put what is there under definitions"
-            raise invalid_schema(f"refers at {format_pointer(at)} to {abbreviate(reference)}, {where}")
+            raise make_schema_error(f"refers at {format_pointer(at)} to {abbreviate(reference)}, {where}")
 
 
 def references(value: Any, at: Pointer = ()) -> Iterator[tuple[Pointer, str]]:
@@ -252,10 +254,10 @@ def references(value: Any, at: Pointer = ()) -> Iterator[tuple[Pointer, str]]:
             waiting += (((*at, str(number)), each) for number, each in enumerate(value))
 
 
-def changed_places(old: Schema, new: Schema) -> set[Pointer]:
+def find_changed_places(old: Schema, new: Schema) -> set[Pointer]:
     """Return the places whose meaning has changed in *new*: they differ, or refer to a place that does.
 
-    >>> sorted(changed_places({"not": {"$ref": "#/a"}, "a": {}}, {"not": {"$ref": "#/a"}, "a": {"type": "null"}}))
+    >>> sorted(find_changed_places({"not": {"$ref": "#/a"}, "a": {}}, {"not": {"$ref": "#/a"}, "a": {"type": "null"}}))
     [(), ('a',), ('a', 'type'), ('not',)]
     """
     referring: dict[Pointer, list[Pointer]] = defaultdict(list)
@@ -291,7 +293,7 @@ def _members(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def invalid_schema(reason: str) -> InvalidEventType:
+def make_schema_error(reason: str) -> InvalidEventType:
     """Return the error for an invalid schema of an event type."""
     return InvalidEventType(field="schema.schema", reason=reason)
 

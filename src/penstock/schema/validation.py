@@ -14,18 +14,18 @@ from penstock.schema.bounds import (
     MeteredPattern,
     begin_matching,
     count_name_bytes,
+    find_highest_weight,
+    find_most_applied,
+    find_most_name_states,
+    find_most_text_states,
     matching_failure,
-    most_applied,
-    most_name_states,
-    most_text_states,
-    most_weight,
 )
 from penstock.schema.effective import MOMENT, effective_schema
 from penstock.schema.json_text import count_exponents, is_extreme
 from penstock.schema.lru_cache import LruCache
 from penstock.schema.parsing import dialect, is_empty, parse_schema
 from penstock.schema.traversal import Schema, nodes, rebuild, redirect_references
-from penstock.schema.violations import ViolationReport, first_lines, report_violation
+from penstock.schema.violations import ViolationReport, cut_lines, report_violation
 
 KEPT_CHARS: Final = 16 << 20
 """Size of the cache of compiled schemas, in characters of their texts."""
@@ -64,13 +64,13 @@ class Validator:
         self._passes_all = is_empty({name: value for name, value in schema.items() if name != "type"})
         self._plain = _EventValidator(schema)
         self._many: jsonschema_rs.Validator = _compile(_list_schema(schema))
-        self._applied = _most_applied(schema)
-        self._text_states = most_text_states(schema)
-        self._name_states = most_name_states(schema)
+        self._applied = _find_most_applied(schema)
+        self._text_states = find_most_text_states(schema)
+        self._name_states = find_most_name_states(schema)
         self._divides = any("multipleOf" in node for _, node in nodes(schema))
         self._checks_names = any("propertyNames" in node for _, node in nodes(schema))
 
-    def first_invalid(self, events: Sequence[dict[str, Any]], raws: Sequence[bytes] = ()) -> int | None:
+    def find_first_invalid(self, events: Sequence[dict[str, Any]], raws: Sequence[bytes] = ()) -> int | None:
         """Return the index of the first invalid event; None if all are valid.
 
         Validating many events in one call takes a third of the time of single calls. The sizes of *raws*, their bytes,
@@ -79,7 +79,7 @@ class Validator:
         if self._passes_all:
             return None
         before = 0
-        for part, size in self._parts(events, raws):
+        for part, size in self._split(events, raws):
             if len(part) == 1:
                 if not self._is_valid(part[0], size):
                     return before
@@ -91,25 +91,27 @@ class Validator:
         return None
 
     def is_light(self, size: int) -> bool:
-        """Return whether `first_invalid` on *size* bytes takes so little time that an event loop can call it.
+        """Return whether `find_first_invalid` on *size* bytes takes so little time that an event loop can call it.
 
-        `why` always takes too long for that.
+        `explain` always takes too long for that.
         """
         return self._passes_all or self._work(size, size // _NUMBER_BYTES_MIN) <= _LIGHT_WORK_MAX
 
-    def why(self, event: dict[str, Any]) -> str:
+    def explain(self, event: dict[str, Any]) -> str:
         """Return the violations of *event*, in Nakadi's texts where they exist.
 
-        >>> Validator({"required": ["order_id"]}).why({})
+        >>> Validator({"required": ["order_id"]}).explain({})
         '#: required key [order_id] not found'
         """
         size = len(msgspec.json.encode(event))
-        if too_long := self._too_long(event, size):
+        if too_long := self._find_excess(event, size):
             return f"#: {too_long}"
         validator = self._event_validator(size)
         begin_matching()
         found = (
-            validator.violations(event) if self._can_list_violations(event, size) else validator.first_violation(event)
+            validator.list_violations(event)
+            if self._can_list_violations(event, size)
+            else validator.find_first_violation(event)
         )
         if too_long := matching_failure():
             return f"#: {too_long}"
@@ -119,7 +121,7 @@ class Validator:
         return "\n".join(lines)
 
     def _is_valid(self, event: dict[str, Any], size: int) -> bool:
-        if self._too_long(event, size):
+        if self._find_excess(event, size):
             return False
         begin_matching()
         return self._event_validator(size).one.is_valid(event) and matching_failure() is None
@@ -132,9 +134,12 @@ class Validator:
     def _metered(self) -> "_EventValidator":
         return _EventValidator(self._schema, is_metered=True)
 
-    def _too_long(self, event: dict[str, Any], size: int) -> str | None:
+    def _find_excess(self, event: dict[str, Any], size: int) -> str | None:
         """Return the reason for which an event takes too long to validate, as far as it is known in advance."""
-        if self._applied * _values_in(size) > WORK_MAX and self._applied * (values := count_values(event)) > WORK_MAX:
+        if (
+            self._applied * _count_values_max(size) > WORK_MAX
+            and self._applied * (values := count_values(event)) > WORK_MAX
+        ):
             return f"has {values} values, to one of which {self._applied} schemas can apply: that takes too long"
         if self._name_states * size > MATCH_MAX and self._name_states * (names := count_name_bytes(event)) > MATCH_MAX:
             allowed = MATCH_MAX // self._name_states
@@ -156,7 +161,9 @@ class Validator:
     def _can_list_violations(self, event: dict[str, Any], size: int) -> bool:
         """Return whether all possible violations of an event of *size* bytes fit into memory."""
         most, held = self._most_violations
-        each = _VIOLATION_BYTES + held + longest_place(event) + (_COPY_BYTES * size if self._checks_names else 0)
+        each = (
+            _VIOLATION_BYTES + held + measure_longest_place(event) + (_COPY_BYTES * size if self._checks_names else 0)
+        )
         return most * count_values(event) * each + self._applied * size <= _LISTING_MAX
 
     @cached_property
@@ -164,9 +171,9 @@ class Validator:
         """The most violations of one value, missing names included, and the most bytes of the schema in one."""
         held = ({name: node[name] for name in _HELD if name in node} for _, node in nodes(self._schema))
         largest = max(len(msgspec.json.encode(each)) for each in held)
-        return most_weight(self._schema, lambda node: 1 + _count_names(node)), largest
+        return find_highest_weight(self._schema, lambda node: 1 + _count_names(node)), largest
 
-    def _parts(
+    def _split(
         self, events: Sequence[dict[str, Any]], raws: Sequence[bytes]
     ) -> Iterator[tuple[Sequence[dict[str, Any]], int]]:
         """Yield the events in parts of bounded work, each with its bytes; a single event can exceed the bound."""
@@ -185,7 +192,7 @@ class Validator:
 
     def _work(self, size: int, extremes: int) -> int:
         """Return an upper bound of the work on *size* bytes, in applied schemas or work of the same duration."""
-        work = self._applied * _values_in(size) + (self._text_states + self._name_states) * size
+        work = self._applied * _count_values_max(size) + (self._text_states + self._name_states) * size
         return work + (_EXTREME_WORK * extremes if self._divides else 0)
 
     def _count_exponents(self, raw: bytes) -> int:
@@ -201,15 +208,15 @@ class _EventValidator:
         self._is_metered = is_metered
         self.one = _compile(schema, is_metered=is_metered)
 
-    def violations(self, event: dict[str, Any]) -> list[ViolationReport]:
+    def list_violations(self, event: dict[str, Any]) -> list[ViolationReport]:
         found: dict[ViolationReport, None] = {}
         for violation in self.one.iter_errors(event):
             found.update(dict.fromkeys(report_violation(violation)))
             if sum(len(report.lines) for report in found) >= VIOLATIONS_MAX:
                 break
-        return first_lines(found, VIOLATIONS_MAX)
+        return cut_lines(found, VIOLATIONS_MAX)
 
-    def first_violation(self, event: dict[str, Any]) -> list[ViolationReport]:
+    def find_first_violation(self, event: dict[str, Any]) -> list[ViolationReport]:
         """Return one violation of a large event: finding all of them would take seconds, and gigabytes.
 
         Violations of branches are not reported, since that would find all violations of each branch.
@@ -227,7 +234,7 @@ class _EventValidator:
     @cached_property
     def _unbranched(self) -> jsonschema_rs.Validator | None:
         try:
-            return _compile(rebuild(self._schema, _without_branches), is_metered=self._is_metered)
+            return _compile(rebuild(self._schema, _drop_branches), is_metered=self._is_metered)
         except (ValueError, jsonschema_rs.ReferencingError):  # A reference leads into a branch.
             return None
 
@@ -261,10 +268,10 @@ def _values(event: Any) -> Iterator[Any]:
             waiting += value
 
 
-def longest_place(event: Any) -> int:
+def measure_longest_place(event: Any) -> int:
     """Return the approximate length of the longest JSON pointer to a value within *event*.
 
-    >>> longest_place({"a": [1, {"bc": 2}], "d": {}})
+    >>> measure_longest_place({"a": [1, {"bc": 2}], "d": {}})
     9
     """
     longest, waiting = 0, [(0, event)]
@@ -292,7 +299,7 @@ def validator(text: str, *, name: str, category: str, compatible: bool, compacte
     return VALIDATORS.get((text, name, category, compatible, compacted), len(text) + COMPILED_CHARS, compile_schema)
 
 
-def compiled_validator(text: str, *, name: str, category: str, compatible: bool, compacted: bool) -> Validator | None:
+def find_validator(text: str, *, name: str, category: str, compatible: bool, compacted: bool) -> Validator | None:
     """Return the validator if it is in the cache, else None."""
     return VALIDATORS.find((text, name, category, compatible, compacted))
 
@@ -318,9 +325,9 @@ def _compile(schema: Schema, *, is_metered: bool = False) -> jsonschema_rs.Valid
     )
 
 
-def _most_applied(schema: Schema) -> int:
+def _find_most_applied(schema: Schema) -> int:
     try:
-        return most_applied(schema)
+        return find_most_applied(schema)
     except InvalidEventType:  # The owner's part was checked when it was registered; the rest is small.
         return APPLIED_MAX
 
@@ -334,7 +341,7 @@ def _spell_out(node: Schema) -> Schema:
     return {"pattern": MOMENT} | node if node.get("format") == "date-time" else node
 
 
-def _without_branches(node: Schema) -> Schema:
+def _drop_branches(node: Schema) -> Schema:
     return {name: held for name, held in node.items() if name not in _BRANCHING}
 
 
@@ -344,7 +351,7 @@ def _count_names(node: Schema) -> int:
     return sum(map(len, [node.get("required") or (), *depending]))
 
 
-def _values_in(size: int) -> int:
+def _count_values_max(size: int) -> int:
     """Return the most values that *size* bytes of JSON can hold."""
     return size // 2 + 1
 

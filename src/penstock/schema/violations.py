@@ -79,10 +79,10 @@ def report_violation(violation: jsonschema_rs.ValidationError) -> list[Violation
     return [ViolationReport(tuple(line.text for line in lines), max(1, sum(line.counts for line in lines)))]
 
 
-def first_lines(violations: Iterable[ViolationReport], most: int) -> list[ViolationReport]:
+def cut_lines(violations: Iterable[ViolationReport], most: int) -> list[ViolationReport]:
     """Return the first reports of *violations*, cut to *most* lines in total.
 
-    >>> first_lines([ViolationReport(("a", "b"), 1), ViolationReport(("c", "d", "e"), 2)], 4)
+    >>> cut_lines([ViolationReport(("a", "b"), 1), ViolationReport(("c", "d", "e"), 2)], 4)
     [ViolationReport(lines=('a', 'b'), violation_count=1), ViolationReport(lines=('c', 'd'), violation_count=2)]
     """
     reports: list[ViolationReport] = []

@@ -30,7 +30,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from penstock.core.events.event import NewEvent, one_line_each
+from penstock.core.events.event import NewEvent, remove_all_line_breaks
 from penstock.errors import BadParameter, InvalidRow
 from penstock.spark.json_text import has_json, json_text
 
@@ -81,7 +81,7 @@ class EventRows:
         keys = self._keys(columns["key"], datas) if "key" in columns else [None] * count
         partitions = columns["partition"].to_pylist() if "partition" in columns else [None] * count
         headers = self._headers(columns["headers"], datas) if "headers" in columns else [None] * count
-        raws = map(msgspec.Raw, one_line_each(datas))
+        raws = map(msgspec.Raw, remove_all_line_breaks(datas))
         return list(map(NewEvent, raws, keys, headers, partitions))
 
     def _texts(self, column: pa.Array, kind: DataType) -> list[bytes]:

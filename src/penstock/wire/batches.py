@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from penstock.errors import BadParameter, MalformedEvent
-from penstock.schema.json_text import refuse_duplicate_keys, why_malformed
+from penstock.schema.json_text import explain_malformed, refuse_duplicate_keys
 from penstock.wire.producers import NUMBER_MAX, check_group
 from penstock.wire.query import printable
 
@@ -204,7 +204,7 @@ def _parse(body: bytes, kind: type[Body]) -> Body:
     except msgspec.ValidationError as error:
         raise BadParameter(f"the body: {error}; allowed: {allowed}", parameter="body", allowed=allowed) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        detail = f"the body is not JSON: {why_malformed(body, error)}"
+        detail = f"the body is not JSON: {explain_malformed(body, error)}"
         raise BadParameter(detail, parameter="body", allowed="JSON") from None
     except MalformedEvent as error:
         raise BadParameter(f"the body: {error.reason}", parameter="body", allowed="strict JSON") from None

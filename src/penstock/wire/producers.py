@@ -11,8 +11,14 @@ import msgspec
 
 from penstock.core.events.event import EVENTS_MAX, NewEvent
 from penstock.core.producers import EPOCH_MAX, GROUP_CHARS_MAX, EpochClaim, ProducerStamp
-from penstock.errors import BadParameter, MalformedBatch, MalformedEvent, RequestTooLarge
-from penstock.schema.json_text import decode, refuse_duplicate_keys, why_malformed
+from penstock.errors import (
+    BadParameter,
+    BadProducerHeaders,
+    MalformedBatch,
+    MalformedEvent,
+    RequestTooLarge,
+)
+from penstock.schema.json_text import decode, explain_malformed, refuse_duplicate_keys
 from penstock.wire.query import printable
 
 GROUP: Final = "Producer-Group"
@@ -32,8 +38,6 @@ NUMBER_MAX: Final = EPOCH_MAX
 """Maximum epoch and sequence number: the largest integer that every JSON library represents exactly."""
 _GROUP: Final = re.compile(GROUP_PATTERN)
 _NUMBER: Final = re.compile("0|[1-9][0-9]{0,15}")
-_HEADERS: Final = "bad-producer-headers"
-"""The code of errors about producer headers."""
 _GROUP_ALLOWED: Final = f"1 to {GROUP_CHARS_MAX} characters of A-Z, a-z, 0-9 and . _ : ~ -, but neither . nor .. alone"
 _NUMBER_ALLOWED: Final = f"a whole number from 0 to {NUMBER_MAX} in decimal digits"
 
@@ -51,16 +55,16 @@ def parse_headers(headers: Mapping[str, str], values: Callable[[str], list[str]]
     """Return the producer headers; None if there are none. *values* returns all values of a header.
 
     Raises:
-        BadParameter: A header is missing, repeated or malformed.
+        BadProducerHeaders: A header is missing, repeated or malformed.
     """
     if GROUP not in headers and EPOCH not in headers and SEQUENCE not in headers:
         for name in (OVERLAP, DEADLINE):
             if name in headers:
-                raise BadParameter.of(_HEADERS, parameter=GROUP, value=None, allowed=f"it, where there is {name}")
+                raise BadProducerHeaders(parameter=GROUP, value=None, allowed=f"it, where there is {name}")
         return None
     texts = {name: _only(values(name), name) for name in (GROUP, EPOCH, SEQUENCE)}
     return ProducerHeaders(
-        check_group(texts[GROUP], GROUP, _HEADERS),
+        check_group(texts[GROUP], GROUP, BadProducerHeaders),
         ProducerStamp(_number(texts[EPOCH], EPOCH), _number(texts[SEQUENCE], SEQUENCE)),
         _overlap(_only(values(OVERLAP), OVERLAP, "reject")),
         _number(_only(values(DEADLINE), DEADLINE), DEADLINE, DEADLINE_MS_MAX) if DEADLINE in headers else None,
@@ -73,16 +77,16 @@ def refuse_numbers(headers: Mapping[str, str], name: str) -> None:
         raise BadParameter.of("partition-required", event_type=name)
 
 
-def check_group(text: str, parameter: str = "group", code: str = BadParameter.code) -> str:
+def check_group(text: str, parameter: str = "group", kind: type[BadParameter] = BadParameter) -> str:
     """Return *text*, the value of *parameter*, if it is a valid producer group.
 
     Raises:
-        BadParameter: It is not valid; *code* is the code of the error.
+        BadParameter: It is not valid; *kind* is the class of the error.
     """
     given: object = text  # A caller without types may pass anything.
     if isinstance(given, str) and _GROUP.fullmatch(given):
         return text
-    raise BadParameter.of(code, parameter=parameter, value=printable(str(text)), allowed=_GROUP_ALLOWED)
+    raise kind(parameter=parameter, value=printable(str(text)), allowed=_GROUP_ALLOWED)
 
 
 def parse_after(text: str | None) -> str:
@@ -98,12 +102,12 @@ def parse_after(text: str | None) -> str:
 
 def _only(values: Sequence[str], name: str, default: str | None = None) -> str:
     if len(values) > 1:
-        raise BadParameter.of(_HEADERS, parameter=name, value=printable(values[1]), allowed="one value")
+        raise BadProducerHeaders(parameter=name, value=printable(values[1]), allowed="one value")
     if values:
         return values[0]
     if default is None:
         allowed = _GROUP_ALLOWED if name == GROUP else _NUMBER_ALLOWED
-        raise BadParameter.of(_HEADERS, parameter=name, value=None, allowed=allowed)
+        raise BadProducerHeaders(parameter=name, value=None, allowed=allowed)
     return default
 
 
@@ -120,8 +124,8 @@ def parse_number(text: str, name: str) -> int:
 
 def _number(text: str, name: str, high: int = NUMBER_MAX) -> int:
     if not _NUMBER.fullmatch(text) or int(text) > high:
-        raise BadParameter.of(
-            _HEADERS, parameter=name, value=printable(text), allowed=_NUMBER_ALLOWED.replace(str(NUMBER_MAX), str(high))
+        raise BadProducerHeaders(
+            parameter=name, value=printable(text), allowed=_NUMBER_ALLOWED.replace(str(NUMBER_MAX), str(high))
         )
     return int(text)
 
@@ -129,7 +133,7 @@ def _number(text: str, name: str, high: int = NUMBER_MAX) -> int:
 def _overlap(text: str) -> bool:
     if text in ("reject", "trim"):
         return text == "trim"
-    raise BadParameter.of(_HEADERS, parameter=OVERLAP, value=printable(text), allowed="reject or trim")
+    raise BadProducerHeaders(parameter=OVERLAP, value=printable(text), allowed="reject or trim")
 
 
 class _Producer(msgspec.Struct, forbid_unknown_fields=True):
@@ -153,7 +157,7 @@ def parse_envelope(body: bytes) -> tuple[ProducerHeaders, list[NewEvent]]:
     """Return the producer headers in an envelope, and its events, which are not decoded.
 
     Raises:
-        BadParameter: The producer's members are malformed.
+        BadProducerHeaders: The producer's members are malformed.
         RequestTooLarge: There are more than `EVENTS_MAX` events.
         MalformedBatch: The body is not an envelope.
     """
@@ -163,7 +167,7 @@ def parse_envelope(body: bytes) -> tuple[ProducerHeaders, list[NewEvent]]:
     except msgspec.ValidationError as error:
         raise _malformed_batch(f'the body is {{"producer": {{...}}, "events": [...]}}: {error}') from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _malformed_batch(f"the body is not valid JSON: {why_malformed(body, error)}") from None
+        raise _malformed_batch(f"the body is not valid JSON: {explain_malformed(body, error)}") from None
     except MalformedEvent as error:
         raise _malformed_batch(f"the body: {error.reason}") from None
     if len(found.events) > EVENTS_MAX:
@@ -171,9 +175,9 @@ def parse_envelope(body: bytes) -> tuple[ProducerHeaders, list[NewEvent]]:
     by = found.producer
     stamp = ProducerStamp(_within(by.epoch, EPOCH), _within(by.sequence, SEQUENCE))
     deadline_ms = None if by.deadline_ms is None else _within(by.deadline_ms, DEADLINE, DEADLINE_MS_MAX)
-    return ProducerHeaders(check_group(by.group, GROUP, _HEADERS), stamp, by.overlap == "trim", deadline_ms), list(
-        map(NewEvent, found.events)
-    )
+    return ProducerHeaders(
+        check_group(by.group, GROUP, BadProducerHeaders), stamp, by.overlap == "trim", deadline_ms
+    ), list(map(NewEvent, found.events))
 
 
 def _malformed_batch(reason: str) -> MalformedBatch:
@@ -205,7 +209,7 @@ def parse_claim(body: bytes) -> EpochClaim:
         raise BadParameter(f"the body: {error}; allowed: {allowed}", parameter="body", allowed=allowed) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadParameter(
-            f"the body is not JSON: {why_malformed(body, error)}", parameter="body", allowed="JSON"
+            f"the body is not JSON: {explain_malformed(body, error)}", parameter="body", allowed="JSON"
         ) from None
     except MalformedEvent as error:
         raise BadParameter(f"the body: {error.reason}", parameter="body", allowed="strict JSON") from None

@@ -16,16 +16,15 @@ from penstock.core.registry.definition import Limits
 from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.core.subscriptions.definition import SubscriptionSearch
 from penstock.core.subscriptions.delivery import DeliveryBatch, DeliveryRules
-from penstock.core.subscriptions.tokens import parked_token_of, token_of
-from penstock.errors import BadParameter, UnusablePosition
-from penstock.schema.json_text import why_malformed
+from penstock.core.subscriptions.tokens import make_parked_token, make_token
+from penstock.errors import BadParameter, UnusableCursor
+from penstock.schema.json_text import explain_malformed
 from penstock.wire.groups import check_reason
 from penstock.wire.log.nakadi import (
     BATCH_LIMIT,
     FLUSH_SECONDS,
     NUMBER_MAX,
     TIMEOUT_SECONDS_MAX,
-    UNUSABLE,
     GivenCursor,
     OffsetExtent,
     cursor_members,
@@ -264,16 +263,16 @@ def parse_committed(
     *extents* returns the partitions of an event type, and may raise.
 
     Raises:
-        UnusablePosition: The partition does not exist, or a member is missing. The error does not have the available
+        UnusableCursor: The partition does not exist, or a member is missing. The error does not have the available
             offsets, since only the stream's offsets matter.
     """
     name = _event_type(given, at)
     assert given is not None
     try:
         found = parse_place(given, extents(name), at)
-    except UnusablePosition as error:
+    except UnusableCursor as error:
         known = {name: error.fields[name] for name in ("partition", "offset", "reason")}
-        raise UnusablePosition.of(UNUSABLE, error.detail, **known) from None
+        raise UnusableCursor(error.detail, **known) from None
     return (name, found.partition), found.position
 
 
@@ -288,7 +287,7 @@ def parse_reset_target(
     The offset must be readable, or `BEGIN`, `END`, or a time, whose offsets *since* returns.
 
     Raises:
-        UnusablePosition: The offset is none of these, or events after it have been removed.
+        UnusableCursor: The offset is none of these, or events after it have been removed.
     """
     name = _event_type(given, at)
     assert given is not None
@@ -304,7 +303,7 @@ def parse_reset_target(
     except BadParameter:
         form = offset_text(found[number].epoch, 41)
         reason = f"it is neither of the form {form} nor BEGIN, END or a time such as 2026-11-20T10:00:00Z"
-        raise unusable_cursor(UNUSABLE, text, number, found[number], reason) from None
+        raise unusable_cursor(UnusableCursor, text, number, found[number], reason) from None
 
 
 class SubscriptionLines:
@@ -320,7 +319,9 @@ class SubscriptionLines:
 
     def _line(self, batch: DeliveryBatch) -> tuple[bytes, Sequence[bytes], bytes]:
         secret = self._secret
-        token = parked_token_of(secret, batch.parked) if batch.parked else token_of(secret, batch.place, batch.position)
+        token = (
+            make_parked_token(secret, batch.parked) if batch.parked else make_token(secret, batch.place, batch.position)
+        )
         cursor = _cursor_before_token(batch.place, self._epoch_of(batch.place[0]), batch.position)
         before = b'%b"%b"}' % (cursor, token.encode())
         if batch.debug is None and not batch.offsets:
@@ -371,9 +372,7 @@ def _as_sent(given: GivenSubscriptionCursor) -> dict[str, Any]:
 def _event_type(given: GivenSubscriptionCursor | None, at: str) -> str:
     if given is None or given.event_type is None:
         name = at if given is None else f"{at}.event_type"
-        raise UnusablePosition.of(
-            UNUSABLE, f'Field "{name}" may not be null', partition=None, offset=None, reason=f"{name} is null"
-        )
+        raise UnusableCursor(f'Field "{name}" may not be null', partition=None, offset=None, reason=f"{name} is null")
     return given.event_type
 
 
@@ -400,7 +399,7 @@ def _decode(body: bytes, type: Any) -> Any:
     try:
         return msgspec.json.decode(body, type=type)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        detail = f"the body cannot be read: {why_malformed(body, error)}"
+        detail = f"the body cannot be read: {explain_malformed(body, error)}"
         allowed = f"a JSON object with {', '.join(type.__struct_encode_fields__)}"
         raise BadParameter(detail, parameter="body", allowed=allowed) from None
 

@@ -8,9 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.groups import covered_partitions, slice_of, view_of
+from penstock.core.groups import find_covered_partitions, slice_of, view_of
 from penstock.core.log.cursor import FeedCursor, FeedView, check_view, feed_mark, parse_cursor, resolve_cursor
-from penstock.core.subscriptions.tokens import ParkedSpan, is_valid_token, parked_token_of, read_parked_token, token_of
+from penstock.core.subscriptions.tokens import (
+    ParkedSpan,
+    is_valid_token,
+    make_parked_token,
+    make_token,
+    read_parked_token,
+)
 from penstock.errors import BadCursor, BadPartitionCount, CursorExpired, StaleSplit
 
 FEED = "order.placed"
@@ -149,15 +155,15 @@ def test_slice_covers_the_partitions_of_its_view() -> None:
         view = FeedView(n, partition, 4)
 
         assert view_of(slice_of(view), 4) == view
-        assert covered_partitions("cursorset", slice_of(view), 4, []) == set(view.physical)
+        assert find_covered_partitions("cursorset", slice_of(view), 4, []) == set(view.physical)
 
 
 def test_slice_of_no_view_covers_the_known_partitions() -> None:
     for text in ("", "1", "4/4", "3/0", "0/0", "04/1", "4/-1", "99999/0", "4/1 ", "\u0664/0"):
         assert view_of(text, 4) is None
-        assert covered_partitions("cursorset", text, 4, [2, 7]) == {2}
-    assert covered_partitions("processor", "", 3, [1]) == {0, 1, 2}
-    assert covered_partitions("spark", "2/1", 4, [0, 9]) == {0}
+        assert find_covered_partitions("cursorset", text, 4, [2, 7]) == {2}
+    assert find_covered_partitions("processor", "", 3, [1]) == {0, 1, 2}
+    assert find_covered_partitions("spark", "2/1", 4, [0, 9]) == {0}
 
 
 # Tokens that prove a cursor.
@@ -168,7 +174,7 @@ SPAN = ParkedSpan(3, 17)
 
 
 def test_token_proves_its_own_cursor() -> None:
-    token = token_of(SECRET, PLACE, 7)
+    token = make_token(SECRET, PLACE, 7)
 
     assert is_valid_token(token, SECRET, PLACE, 7)
     assert str(uuid.UUID(token)) == token, "clients may take it for what Nakadi's is"
@@ -180,7 +186,7 @@ def test_token_proves_no_other_cursor() -> None:
         (SECRET, ("7 order.placed", 3), 0), (SECRET, ("order.placed", 37), 0),
     ]  # fmt: skip
     for secret, other, position in rows:
-        assert not is_valid_token(token_of(SECRET, PLACE, 7), secret, other, position)
+        assert not is_valid_token(make_token(SECRET, PLACE, 7), secret, other, position)
 
 
 def test_other_text_proves_nothing() -> None:
@@ -192,11 +198,11 @@ def test_other_text_proves_nothing() -> None:
 def test_token_of_parked_events_names_them() -> None:
     span = ParkedSpan((1 << 62) + 1, 1 << 61)
 
-    assert read_parked_token(parked_token_of(SECRET, span), SECRET) == span
-    token = parked_token_of(SECRET, SPAN)
-    assert read_parked_token(token_of(SECRET, ("parked", 3), 17), SECRET) is None
+    assert read_parked_token(make_parked_token(SECRET, span), SECRET) == span
+    token = make_parked_token(SECRET, SPAN)
+    assert read_parked_token(make_token(SECRET, ("parked", 3), 17), SECRET) is None
     assert not is_valid_token(token, SECRET, ("parked", 3), 17)
-    assert read_parked_token(parked_token_of(b"another", SPAN), SECRET) is None
+    assert read_parked_token(make_parked_token(b"another", SPAN), SECRET) is None
 
 
 FORGERIES: dict[str, Callable[[str], str]] = {
@@ -220,4 +226,4 @@ FORGERIES: dict[str, Callable[[str], str]] = {
 
 def test_token_of_parked_events_cannot_be_forged() -> None:
     for forge in FORGERIES.values():
-        assert read_parked_token(forge(parked_token_of(SECRET, SPAN)), SECRET) is None
+        assert read_parked_token(forge(make_parked_token(SECRET, SPAN)), SECRET) is None

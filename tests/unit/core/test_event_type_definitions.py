@@ -20,11 +20,11 @@ from penstock.core.registry.definition import (
     STATISTICS,
     UnknownMember,
     complete_definition,
+    find_wrong_annotations,
+    find_wrong_labels,
     is_name,
     partition_count_of,
     unknown_members,
-    wrong_annotations,
-    wrong_labels,
 )
 from penstock.core.registry.event_type import EventType
 from penstock.errors import InvalidEventType, MalformedEventType, UnsupportedMediaType
@@ -393,7 +393,7 @@ def test_small_events_are_light_once_the_validator_is_compiled() -> None:
     found = EventType.parse(an_event_type(schema={"type": "json_schema", "schema": schema}))
     assert not found.is_light(10)
 
-    assert found.validator.first_invalid([{}]) == 0
+    assert found.validator.find_first_invalid([{}]) == 0
 
     assert found.is_light(10)
     assert not found.is_light(1 << 30)
@@ -437,17 +437,17 @@ BAD_KEYS = {
 
 def test_key_of_a_label_is_a_name_with_an_optional_prefix() -> None:
     for key in GOOD_KEYS:
-        assert not [*wrong_annotations({key: ""}), *wrong_labels({key: ""})]
+        assert not [*find_wrong_annotations({key: ""}), *find_wrong_labels({key: ""})]
 
 
 def test_other_keys_are_refused_with_the_reason() -> None:
     for key, reason in BAD_KEYS.items():
-        for found in (list(wrong_annotations({key: "x"})), list(wrong_labels({key: "x"}))):
+        for found in (list(find_wrong_annotations({key: "x"})), list(find_wrong_labels({key: "x"}))):
             assert any(wrong[0] == key and reason in wrong[1] for wrong in found)
 
 
 def test_empty_key_breaks_two_rules() -> None:
-    first, second = wrong_labels({"": "x"})
+    first, second = find_wrong_labels({"": "x"})
 
     assert first == ("", "Key cannot be empty")
     assert second[1].startswith("Key name should start and end with a letter or a digit")
@@ -458,8 +458,8 @@ def test_values_of_labels_are_names_and_those_of_annotations_short_texts() -> No
     short: list[Any] = ["", "a", "A-b_c.9", "x" * 63]
     wrong: list[Any] = ["x" * 1001, 5, None, ["a"]]
     for check, good, bad in (
-        (wrong_annotations, [*long, *short], wrong),
-        (wrong_labels, short, [*wrong[1:], "-a", "a b", "ä", "x" * 64]),
+        (find_wrong_annotations, [*long, *short], wrong),
+        (find_wrong_labels, short, [*wrong[1:], "-a", "a b", "ä", "x" * 64]),
     ):
         assert not [each for value in good for each in check({"a": value})]
         for value in bad:

@@ -18,15 +18,15 @@ from penstock.core.events.event import (
     check_kind,
     check_size,
     check_sizes,
-    derived_headers,
-    one_line,
+    derive_headers,
+    remove_line_breaks,
 )
 from penstock.core.events.metadata import (
     SERVER_MEMBERS,
     WRITTEN_BYTES_MAX,
     Enrichment,
+    count_written_bytes,
     drop_server_members,
-    written_bytes,
 )
 from penstock.core.registry.definition import NAME_CHARS_MAX
 from penstock.errors import EventTooLarge, InvalidEvent, MalformedEvent, PartitionRefused
@@ -53,7 +53,7 @@ FEW = settings(max_examples=examples(15, 100))
 @FEW
 @given(EVENTS, st.booleans(), st.sampled_from([None, 2]))
 def test_object_is_an_event_however_it_is_spelled(event: dict[str, Any], ascii_only: bool, indent: int | None) -> None:
-    line = one_line(json.dumps(event, ensure_ascii=ascii_only, indent=indent).encode())
+    line = remove_line_breaks(json.dumps(event, ensure_ascii=ascii_only, indent=indent).encode())
     assert b"\n" not in line
     assert check_events([line]) == [event]
 
@@ -299,25 +299,25 @@ def test_members_that_a_hub_has_written_are_dropped_except_the_partition() -> No
 
 def test_bytes_that_a_hub_adds_are_not_counted_as_the_events_own() -> None:
     raw = json.dumps({"metadata": METADATA}, separators=(",", ":")).encode()
-    assert written_bytes(completed(raw, "flow")) == len(completed(raw, "flow")) - len(raw)
+    assert count_written_bytes(completed(raw, "flow")) == len(completed(raw, "flow")) - len(raw)
 
     raw = b'{"metadata":{"eid":"x"}}'
     version, flow_id = ".".join(["9" * 9] * 3), "f" * FLOW_ID_CHARS_MAX
     most = Enrichment(event_type="t" * NAME_CHARS_MAX, version=version, received_at=rfc3339(0), flow_id=flow_id)
     done = most.complete(raw, json.loads(raw), 10**9)
-    assert written_bytes(done) == len(done) - len(raw) < WRITTEN_BYTES_MAX
+    assert count_written_bytes(done) == len(done) - len(raw) < WRITTEN_BYTES_MAX
 
 
 def test_bytes_that_a_hub_can_have_added_are_limited() -> None:
     for member in ["flow_id", "event_type", "version"]:
         raw = json.dumps({"metadata": METADATA | {member: "x" * 1_000_000}}).encode()
 
-        assert written_bytes(raw) == WRITTEN_BYTES_MAX
+        assert count_written_bytes(raw) == WRITTEN_BYTES_MAX
         with pytest.raises(EventTooLarge):
             check_size(raw, 1)
 
 
 def test_headers_are_derived_from_texts_alone() -> None:
     for metadata in [None, 5, "x", [], {"eid": 1, "occurred_at": None, "span_ctx": "x"}]:
-        found = derived_headers({"metadata": metadata}, event_type="t", kind=None, key=None)
+        found = derive_headers({"metadata": metadata}, event_type="t", kind=None, key=None)
         assert found == {"ce_type": "t", "ce_source": "/event-types/t"}

@@ -27,10 +27,10 @@ from penstock.core.producers import (
     ProducerState,
     Repeat,
     StoredBatch,
-    assigned_sequences,
     compare,
     decide,
     digests_of,
+    find_assigned_sequences,
     grant,
 )
 from tests.exhaustive import examples
@@ -227,15 +227,15 @@ def test_digest_has_a_fixed_size_and_depends_on_the_bytes_alone() -> None:
     ],
 )
 def test_fenced_producer_finds_its_last_batch(sequence: int, count: int, numbers: range) -> None:
-    assert assigned_sequences(EpochEnd(0, 8, 9), sequence, count) == numbers
+    assert find_assigned_sequences(EpochEnd(0, 8, 9), sequence, count) == numbers
     wrapped = [number + 16 for number in numbers]
-    assert list(assigned_sequences(EpochEnd(0, 24, 9), sequence % 16, count, 16)) == wrapped
+    assert list(find_assigned_sequences(EpochEnd(0, 24, 9), sequence % 16, count, 16)) == wrapped
 
 
 def test_number_half_a_round_off_is_ahead() -> None:
-    assert not assigned_sequences(EpochEnd(0, 24, 9), 0, 1, 16)
-    assert assigned_sequences(EpochEnd(0, 24, 9), 1, 1, 16) == range(17, 18)
-    assert not assigned_sequences(EpochEnd(0, 2, 9), MODULUS - 1, 2), "nothing was given before the first number"
+    assert not find_assigned_sequences(EpochEnd(0, 24, 9), 0, 1, 16)
+    assert find_assigned_sequences(EpochEnd(0, 24, 9), 1, 1, 16) == range(17, 18)
+    assert not find_assigned_sequences(EpochEnd(0, 2, 9), MODULUS - 1, 2), "nothing was given before the first number"
 
 
 class Producers(RuleBasedStateMachine):
@@ -283,7 +283,7 @@ class Producers(RuleBasedStateMachine):
             self.known = []
         self.known.append(stored(number, len(self.log), events))
         self.log += [(epoch, number + at, event) for at, event in enumerate(events)]
-        self.state = decision.state.with_appended(len(events), len(self.log) - 1)
+        self.state = decision.state.advance(len(events), len(self.log) - 1)
         self.epoch, self.next = epoch, number + len(events)
 
     def expect_repeat(self, decision: Decision, number: int, events: str) -> None:

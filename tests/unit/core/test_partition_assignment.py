@@ -87,8 +87,8 @@ def test_partitions_are_assigned_evenly_and_stay_where_they_can(
 def test_partition_of_a_gone_session_passes_on_once_it_is_released() -> None:
     assert shown(assign_slots(slots("xxaa"), sessions("ab"), ending={"x"})) == "x>b x>b a a"
     assert shown(assign_slots(slots("xxaa"), [], ending={"x"})) == "x x - -"
-    assert PartitionSlot(("orders", 0), "x", "b").released() == PartitionSlot(("orders", 0), "b")
-    assert PartitionSlot(("orders", 0), "x").released() == PartitionSlot(("orders", 0))
+    assert PartitionSlot(("orders", 0), "x", "b").release() == PartitionSlot(("orders", 0), "b")
+    assert PartitionSlot(("orders", 0), "x").release() == PartitionSlot(("orders", 0))
 
 
 def test_sessions_are_accepted_up_to_the_number_of_partitions() -> None:
@@ -131,7 +131,7 @@ def test_assignment_stays_even_and_stable_in_any_history(
         assert not shares or max(shares) - min(shares) <= 1
         assert all((slot.successor or slot.owner) == "z" for slot in found if slot.place in wants)
         assert ends[None] == 0 or not who
-        found = [slot.released() if slot.place[1] in released and slot.successor else slot for slot in found]
+        found = [slot.release() if slot.place[1] in released and slot.successor else slot for slot in found]
 
 
 def holder(slot: PartitionSlot, who: set[str]) -> str | None:

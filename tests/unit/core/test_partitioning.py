@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.events.event import stream_name
-from penstock.core.events.partitioning import hash_partition, java_hash, key_text, random_partitions, text_order
+from penstock.core.events.partitioning import choose_random_partitions, hash_partition, java_hash, key_text, text_order
 from penstock.schema.json_text import java_double  # fmt: skip
 from penstock.schema.traversal import key_path
 
@@ -97,8 +97,8 @@ def test_missing_key_is_named() -> None:
 
 
 def test_random_partitions_are_all_partitions_and_no_others() -> None:
-    assert set(random_partitions(1_000, 5)) == set(range(5))
-    assert random_partitions(2, 1) == [0, 0]
+    assert set(choose_random_partitions(1_000, 5)) == set(range(5))
+    assert choose_random_partitions(2, 1) == [0, 0]
 
 
 @pytest.mark.parametrize(

@@ -288,9 +288,9 @@ def test_withdrawn_partition_has_a_commit_timeout_of_its_own() -> None:
     play.take(4)
     play.commit(0, Q)
 
-    assert play.delivery.overdue(play.now) == []
+    assert play.delivery.find_overdue(play.now) == []
     assert shown(play.take(1))[-1].endswith("A partition was reassigned and not committed in time")
-    assert play.delivery.overdue(play.now) == [P]
+    assert play.delivery.find_overdue(play.now) == [P]
 
 
 def test_events_sent_one_by_one_are_not_flushed_at_the_end() -> None:

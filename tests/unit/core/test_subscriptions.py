@@ -11,10 +11,10 @@ from penstock.core.subscriptions.definition import (
     PartitionStart,
     UnprocessablePolicy,
     complete_subscription,
+    read_unprocessable_policy,
     replace_subscription,
     start_partition,
     subscription_identity,
-    unprocessable_policy_of,
 )
 from penstock.errors import InvalidSubscription, MalformedSubscription
 
@@ -169,7 +169,7 @@ def test_other_fields_cannot_be_changed() -> None:
 def test_policy_for_unprocessable_events_is_read_from_annotations(
     members: dict[str, Any], expected: UnprocessablePolicy | None
 ) -> None:
-    assert unprocessable_policy_of(complete_subscription(define(**members))) == expected
+    assert read_unprocessable_policy(complete_subscription(define(**members))) == expected
 
 
 # When an event is given up.

@@ -41,7 +41,7 @@ def test_events_are_valid_and_have_unique_ids(series: list[Series]) -> None:
         )
         events = list(part.events())
         decoded_events = check_events([bytes(event.data) for event in events])
-        assert EventType.parse(each.definition).validator.first_invalid(decoded_events) is None
+        assert EventType.parse(each.definition).validator.find_first_invalid(decoded_events) is None
         ids = {event["metadata"]["eid"] for event in decoded(part)}  # type: ignore[index]
         assert len(ids) == part.count
 

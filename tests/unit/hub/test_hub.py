@@ -112,7 +112,7 @@ def test_quick_refusal_does_not_search_the_reason(hub: Hub, monkeypatch: pytest.
     with pytest.raises(InvalidEvent, match="required key"):
         hub.log.submit("order.strict", wrong)
 
-    monkeypatch.setattr(Validator, "why", None)
+    monkeypatch.setattr(Validator, "explain", None)
 
     with pytest.raises(InvalidEvent, match="is not what the schema allows"):
         hub.log.submit("order.strict", wrong, rechecks=False)

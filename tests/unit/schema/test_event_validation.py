@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.schema.effective import effective_schema
 from penstock.schema.traversal import Schema
-from penstock.schema.validation import EXTREMES_MAX, WORK_MAX, Validator, compiled_validator, validator
+from penstock.schema.validation import EXTREMES_MAX, WORK_MAX, Validator, find_validator, validator
 from tests.exhaustive import examples
 
 NUMBERS: Schema = {"properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -27,27 +27,27 @@ def test_first_invalid_event_of_several_is_found(wrong: int) -> None:
     events[wrong]["n"] = "x"
     events[9] = {}
 
-    assert Validator(NUMBERS).first_invalid(events) == wrong
+    assert Validator(NUMBERS).find_first_invalid(events) == wrong
 
 
 def test_valid_events_have_no_first_invalid_one() -> None:
-    assert Validator(NUMBERS).first_invalid([{"n": 1}, {"n": 2, "more": []}]) is None
-    assert Validator(NUMBERS).first_invalid([]) is None
-    assert Validator({"type": "object"}).first_invalid([{"anything": None}]) is None
+    assert Validator(NUMBERS).find_first_invalid([{"n": 1}, {"n": 2, "more": []}]) is None
+    assert Validator(NUMBERS).find_first_invalid([]) is None
+    assert Validator({"type": "object"}).find_first_invalid([{"anything": None}]) is None
 
 
 def test_batch_is_validated_by_the_references_of_one_event() -> None:
     number = {"$ref": "#/definitions/n"}
     tree = Validator({"definitions": {"n": {"type": "integer"}}, "properties": {"n": number, "in": {"$ref": "#"}}})
 
-    assert tree.first_invalid([{"in": {"in": {"n": 1}}}]) is None
-    assert tree.first_invalid([{"n": 1}, {"in": {"in": {"n": "x"}}}]) == 1
+    assert tree.find_first_invalid([{"in": {"in": {"n": 1}}}]) is None
+    assert tree.find_first_invalid([{"n": 1}, {"in": {"in": {"n": "x"}}}]) == 1
 
 
 @pytest.mark.parametrize("fraction", ["", ".1", ".123456789"])
 def test_moment_may_have_nine_digits(fraction: str) -> None:
     moment = {"n": f"2026-01-02T03:04:05{fraction}+01:00"}
-    assert Validator({"properties": {"n": {"format": "date-time"}}}).first_invalid([moment]) is None
+    assert Validator({"properties": {"n": {"format": "date-time"}}}).find_first_invalid([moment]) is None
 
 
 MANY = {"items": {"allOf": [NUMBERS] * 990}}
@@ -75,11 +75,11 @@ def test_validation_is_light_where_it_takes_some_milliseconds(schema: Schema, si
 def test_validator_is_compiled_once_for_each_event_type_and_found_afterwards() -> None:
     how: dict[str, Any] = {"name": "t", "category": "business", "compatible": False, "compacted": False}
     text = '{"title": "found"}'
-    assert compiled_validator(text, **how) is None
+    assert find_validator(text, **how) is None
 
     compiled = validator(text, **how)
 
-    assert validator(text, **how) is compiled_validator(text, **how) is compiled
+    assert validator(text, **how) is find_validator(text, **how) is compiled
     assert validator(text, **(how | {"name": "u"})) is not compiled
 
 
@@ -89,7 +89,7 @@ def test_first_invalid_event_is_found_across_parts(size: int) -> None:
         events: list[dict[str, Any]] = [{"n": number} for number in range(9)]
         events[wrong]["n"] = events[8]["n"] = "x"
 
-        assert WIDE.first_invalid(events, [b"x" * size] * 9) == wrong
+        assert WIDE.find_first_invalid(events, [b"x" * size] * 9) == wrong
 
 
 @settings(max_examples=examples(10, 100))
@@ -100,7 +100,7 @@ def test_first_invalid_event_is_found_across_parts(size: int) -> None:
 def test_parts_of_any_size_are_judged_as_their_events_are(sized: list[tuple[int, Any]], validator: Validator) -> None:
     expected = next((at for at, (_, n) in enumerate(sized) if n == "x"), None)
 
-    assert validator.first_invalid([{"n": n} for _, n in sized], [b"x" * size for size, _ in sized]) == expected
+    assert validator.find_first_invalid([{"n": n} for _, n in sized], [b"x" * size for size, _ in sized]) == expected
 
 
 class PartCounter:
@@ -118,7 +118,7 @@ def count_parts(schema: Schema, raws: list[bytes]) -> list[int]:
     """Return how many events are validated together in each part that has several."""
     validator, counter = Validator(schema), PartCounter()
     validator._many = counter  # type: ignore[assignment]
-    assert validator.first_invalid([{"n": 1}] * len(raws), raws) is None
+    assert validator.find_first_invalid([{"n": 1}] * len(raws), raws) is None
     return counter.parts
 
 
@@ -142,11 +142,11 @@ def test_event_of_too_many_extreme_numbers_is_refused() -> None:
 
     for count, invalid in ((EXTREMES_MAX, None), (EXTREMES_MAX + 1, 0)):
         event = {"a": [1e300, 0.0, 5] + [1e60] * (count - 1)}
-        assert validator.first_invalid([event], [msgspec.json.encode(event)]) == invalid
-    assert validator.why(event) == (
+        assert validator.find_first_invalid([event], [msgspec.json.encode(event)]) == invalid
+    assert validator.explain(event) == (
         "#: has 20001 numbers from 1e50 or up to 1e-50, where up to 20000 can be held against multipleOf"
     )
-    assert Validator({"required": ["a"]}).first_invalid([event], [msgspec.json.encode(event)]) is None
+    assert Validator({"required": ["a"]}).find_first_invalid([event], [msgspec.json.encode(event)]) is None
 
 
 @pytest.mark.parametrize("before", [0, 1, 3])
@@ -154,20 +154,21 @@ def test_event_of_too_much_work_is_refused_at_its_place(before: int) -> None:
     endless: dict[str, Any] = {"n": 1, "rest": None, "list": [None] * 100_000}
     events: list[dict[str, Any]] = [*({"n": number} for number in range(before)), endless, {"n": "x"}]
 
-    assert WIDE.first_invalid(events, list(map(msgspec.json.encode, events))) == before
+    assert WIDE.find_first_invalid(events, list(map(msgspec.json.encode, events))) == before
     applied = 5_001
     assert 100_004 * applied > WORK_MAX
     assert (
-        WIDE.why(endless) == f"#: has 100004 values, to one of which {applied} schemas can apply: that takes too long"
+        WIDE.explain(endless)
+        == f"#: has 100004 values, to one of which {applied} schemas can apply: that takes too long"
     )
 
 
 def test_event_of_many_bytes_and_few_values_is_validated() -> None:
     event = {"n": 1, "text": "x" * 500_000}
 
-    assert WIDE.first_invalid([event], [msgspec.json.encode(event)]) == 0
-    assert "too long" not in WIDE.why(event)
-    assert WIDE.first_invalid([{"n": 1}], [b" " * 500_000]) is None
+    assert WIDE.find_first_invalid([event], [msgspec.json.encode(event)]) == 0
+    assert "too long" not in WIDE.explain(event)
+    assert WIDE.find_first_invalid([{"n": 1}], [b" " * 500_000]) is None
 
 
 SCALARS = st.none() | st.booleans() | st.integers(-3, 3) | st.text("ab", max_size=2)
@@ -195,4 +196,4 @@ def test_batch_is_judged_as_its_events_are(schema: Schema, events: list[dict[str
 
     effective = effective_schema(schema, name="t", category="undefined", compatible=False, compacted=False)
 
-    assert Validator(effective).first_invalid(events) == expected
+    assert Validator(effective).find_first_invalid(events) == expected

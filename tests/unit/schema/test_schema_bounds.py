@@ -21,9 +21,9 @@ from penstock.schema.bounds import (
     check_unfolding,
     count_name_bytes,
     count_states,
-    most_applied,
-    most_name_states,
-    most_text_states,
+    find_most_applied,
+    find_most_name_states,
+    find_most_text_states,
 )
 from penstock.schema.json_text import DEPTH_MAX
 from penstock.schema.traversal import COMBINED, Schema, target
@@ -155,7 +155,7 @@ COUNTED: dict[str, tuple[Schema, int]] = {
 
 @pytest.mark.parametrize(("schema", "applied"), COUNTED.values(), ids=COUNTED)
 def test_schemas_that_apply_to_one_value_are_counted(schema: Schema, applied: int) -> None:
-    assert most_applied(schema) == applied
+    assert find_most_applied(schema) == applied
 
 
 @pytest.mark.parametrize("schema", EXPLOSIVE.values(), ids=EXPLOSIVE)
@@ -293,7 +293,7 @@ def of_item(node: Schema, number: int) -> list[Any]:
 @given(WHOLE, EVENTS, st.lists(st.sampled_from([*MEMBERS, "items"]), max_size=12))
 def test_no_value_has_more_schemas_applied_than_were_counted(schema: Schema, event: Any, names: list[str]) -> None:
     try:
-        most = most_applied(schema)
+        most = find_most_applied(schema)
     except InvalidEventType:
         return
     note(f"at most {most}")
@@ -338,7 +338,7 @@ def texts(count: int, size: int) -> dict[str, str]:
 def judge(schema: Schema, event: dict[str, Any]) -> str | None:
     """Return the reason why *event* is invalid, validated as a hub does; None if it is valid."""
     validator, raw = Validator(schema), msgspec.json.encode(event)
-    return None if validator.first_invalid([event], [raw]) is None else validator.why(event)
+    return None if validator.find_first_invalid([event], [raw]) is None else validator.explain(event)
 
 
 ONE = {"a": "x" * 900_000}
@@ -424,10 +424,10 @@ def test_large_event_leaves_the_limit_of_the_events_beside_it_alone() -> None:
     events = [good, good, {"a": "x" * 200_000}, good]
     raws = [msgspec.json.encode(event) for event in events]
 
-    assert validator.first_invalid(events, raws) == 2
-    assert validator.first_invalid(events[:2], raws[:2]) is None
-    assert "has a text of 200000 bytes" in validator.why(events[2])
-    assert validator.first_invalid(events[3:], raws[3:]) is None
+    assert validator.find_first_invalid(events, raws) == 2
+    assert validator.find_first_invalid(events[:2], raws[:2]) is None
+    assert "has a text of 200000 bytes" in validator.explain(events[2])
+    assert validator.find_first_invalid(events[3:], raws[3:]) is None
 
 
 def test_states_are_summed_over_references_and_branches() -> None:
@@ -435,10 +435,10 @@ def test_states_are_summed_over_references_and_branches() -> None:
     states = count_states("^abc$")
     both = {"definitions": {"x": one}, "properties": {"a": {"allOf": [one, {"$ref": "#/definitions/x"}]}, "b": one}}
 
-    assert 2 * states <= most_text_states(both) <= 2 * states + 1
-    assert most_name_states(both) == 0
-    assert most_name_states({"items": {"patternProperties": {"^abc$": {}, "^abd$": {}}}}) == 2 * states
-    assert most_text_states({"enum": ["a"], "pattern": 5}) == 0
+    assert 2 * states <= find_most_text_states(both) <= 2 * states + 1
+    assert find_most_name_states(both) == 0
+    assert find_most_name_states({"items": {"patternProperties": {"^abc$": {}, "^abd$": {}}}}) == 2 * states
+    assert find_most_text_states({"enum": ["a"], "pattern": 5}) == 0
 
 
 def test_bytes_of_names_are_counted_at_every_level() -> None:

@@ -10,7 +10,7 @@ from penstock.errors import InvalidEventType
 from penstock.schema import changes
 from penstock.schema.changes import REQUIRED_EXTENDED, ChangeKind, Level, SchemaDifference
 from penstock.schema.comparison import EMPTY, REFERENCE, compare, kind_of, node_of
-from penstock.schema.traversal import COMBINED, Pointer, changed_places, is_equal, key_of, references
+from penstock.schema.traversal import COMBINED, Pointer, find_changed_places, is_equal, key_of, references
 from tests.unit.schema.nodes import ARRAY, NUMBER, OBJECT, STRING, Schema, draft, within
 
 
@@ -299,7 +299,7 @@ FIRST = {"$ref": "#/definitions/a/0"}
     ids=["nothing", "not referred to", "in two steps", "the same number", "not the same", "longer", "a list", "itself"],
 )
 def test_node_that_refers_to_a_change_has_changed(old: Schema, new: Schema, elsewhere: list[Pointer]) -> None:
-    found = changed_places(old, new)
+    found = find_changed_places(old, new)
     assert [place for place in (AT_A, AT_X) if place in found] == elsewhere
     assert (() in found) is (old != new or elsewhere != [])
 
@@ -308,7 +308,7 @@ def test_change_at_the_end_of_a_chain_of_thousands_of_references_is_found() -> N
     links = {str(n): {"not": {"$ref": f"#/definitions/{n + 1}"}} for n in range(5_000)}
     old, new = ({"definitions": links | {"5000": {"type": kind}}} for kind in ("null", "string"))
 
-    assert len(changed_places(old, new)) == 2 + 2 + 2 * 5_000
+    assert len(find_changed_places(old, new)) == 2 + 2 + 2 * 5_000
 
 
 # Rules of changes.

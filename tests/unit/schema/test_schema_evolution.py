@@ -9,7 +9,7 @@ from penstock.core.registry.definition import Mode
 from penstock.schema import changes
 from penstock.schema.changes import ChangeKind, Level
 from penstock.schema.comparison import compare
-from penstock.schema.evolution import describe_changes, judge, judge_history, next_version
+from penstock.schema.evolution import describe_changes, judge, judge_history, raise_version
 from tests.unit.schema.nodes import ARRAY, NUMBER, OBJECT, STRING, Schema, draft, within
 
 PATCH, MINOR, MAJOR = Level.PATCH, Level.MINOR, Level.MAJOR
@@ -448,6 +448,6 @@ def test_node_that_is_closed_where_it_stands_is_closed_where_it_is_referred_to()
 
 
 def test_next_version_counts_on_by_the_level() -> None:
-    assert next_version("1.0.0", PATCH) == "1.0.1"
-    assert next_version("9.9.9", MINOR) == "9.10.0"
-    assert next_version("9.9.9", MAJOR) == "10.0.0"
+    assert raise_version("1.0.0", PATCH) == "1.0.1"
+    assert raise_version("9.9.9", MINOR) == "9.10.0"
+    assert raise_version("9.9.9", MAJOR) == "10.0.0"

@@ -330,14 +330,14 @@ def test_valid_event_stays_valid_after_a_compatible_change(
     before = validator_of(old, category)
     held = [each for each in documents(pairs[0], chance) if isinstance(each, dict) and each]
     published = [envelope(whole.document(each)) for each in held]
-    valid = [each for each in published if before.first_invalid([each]) is None]
+    valid = [each for each in published if before.find_first_invalid([each]) is None]
     assume(valid)
     event(f"events were valid: {name}, {category}")
 
     for new in news:
         after = validator_of(new, category)
         assert judge(old, new, "compatible").producers
-        assert [each for each in valid if after.first_invalid([each]) is not None] == []
+        assert [each for each in valid if after.find_first_invalid([each]) is not None] == []
 
 
 ALL_NODES = nodes_of("allOf", "anyOf", "oneOf")

@@ -200,7 +200,7 @@ def test_schema_is_accepted_or_refused_by_each_rule(rule: Rule) -> None:
 def validate_an_event(schema: Schema, category: str, compatible: bool) -> None:
     whole = effective_schema(schema, name="t", category=category, compatible=compatible, compacted=False)
     is_valid = category == "undefined" and not schema.get("required")
-    assert Validator(whole).first_invalid([{}]) == (None if is_valid else 0)
+    assert Validator(whole).find_first_invalid([{}]) == (None if is_valid else 0)
 
 
 NEITHER = ["a{2000}", "(", "[", "*", "a++", "(?>a)", "\\u0041", "\\cA"]
@@ -428,9 +428,9 @@ def test_accepted_schema_validates_events_of_every_category(
             continue
         how = {"compatible": compatible, "compacted": True}
         validator = Validator(effective_schema(schema, name="t", category=category, **how))
-        invalid = validator.first_invalid(events)
+        invalid = validator.find_first_invalid(events)
         if invalid is not None:
-            assert validator.why(events[invalid]).startswith("#")
+            assert validator.explain(events[invalid]).startswith("#")
 
 
 SHUT = {"additionalProperties": False}

@@ -131,7 +131,7 @@ WORDS: dict[str, tuple[Schema, Any, str]] = {
 
 
 def words(schema: Schema, value: Any) -> str:
-    return Validator(draft(7) | schema).why(value)
+    return Validator(draft(7) | schema).explain(value)
 
 
 @pytest.mark.parametrize(("schema", "value", "text"), WORDS.values(), ids=WORDS)
@@ -280,8 +280,8 @@ EXPLAINED_AT_ONCE: dict[str, tuple[Schema, dict[str, Any], str]] = {
 def test_one_violation_is_reported_where_all_would_fill_the_memory(
     schema: Schema, event: dict[str, Any], pattern: str
 ) -> None:
-    assert Validator(schema).first_invalid([event]) == 0
-    assert re.fullmatch(pattern, Validator(schema).why(event))
+    assert Validator(schema).find_first_invalid([event]) == 0
+    assert re.fullmatch(pattern, Validator(schema).explain(event))
 
 
 # Events of each category, by their effective schema.
@@ -324,6 +324,6 @@ def test_event_is_reported_by_the_effective_schema_of_its_category(
     text = '{"properties": {"foo": {"type": "string"}}, "required": ["foo"]}'
     found = validator(text, name="t", category=category, compatible=True, compacted=False)
 
-    assert found.first_invalid([event]) == 0
-    first, *others = found.why(event).splitlines()
+    assert found.find_first_invalid([event]) == 0
+    first, *others = found.explain(event).splitlines()
     assert [first, *sorted(others)] == expected

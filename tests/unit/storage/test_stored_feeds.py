@@ -33,4 +33,4 @@ def test_event_type_of_the_first_version_allows_every_object() -> None:
 
     assert (feed.event_type.category, feed.event_type.compatibility_mode) == ("business", "none")
     assert feed.event_type.definition["owner"] == "us"
-    assert feed.event_type.validator.first_invalid([a_business_event()]) is None
+    assert feed.event_type.validator.find_first_invalid([a_business_event()]) is None

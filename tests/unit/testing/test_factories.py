@@ -30,7 +30,7 @@ CATEGORIES = pytest.mark.parametrize("category", MAKERS)
 def test_made_event_is_valid(category: Category) -> None:
     [event] = check_events([msgspec.json.encode(MAKERS[category]())])
 
-    assert EventType.parse(an_event_type(category=category)).validator.first_invalid([event]) is None
+    assert EventType.parse(an_event_type(category=category)).validator.find_first_invalid([event]) is None
 
 
 @CATEGORIES

@@ -13,8 +13,8 @@ from penstock.core.log import batching
 from penstock.core.registry.definition import NAKADI, PENSTOCK
 from penstock.core.subscriptions.definition import SubscriptionSearch
 from penstock.core.subscriptions.delivery import DeliveryBatch
-from penstock.core.subscriptions.tokens import ParkedSpan, parked_token_of, token_of
-from penstock.errors import BadParameter, PenstockError, UnusablePosition
+from penstock.core.subscriptions.tokens import ParkedSpan, make_parked_token, make_token
+from penstock.errors import BadParameter, PenstockError, UnusableCursor
 from penstock.wire.log import nakadi as nakadi_stream
 from penstock.wire.log.nakadi import PART_BYTES, OffsetExtent, StreamRequest, parse_stream
 from penstock.wire.query import Query
@@ -256,14 +256,14 @@ NO_CURSORS = {
 @pytest.mark.parametrize(("given", "at"), NO_CURSORS.values(), ids=NO_CURSORS)
 def test_wrong_cursor_is_refused_for_a_commit_and_for_a_reset(given: GivenSubscriptionCursor | None, at: str) -> None:
     for read in (parse_committed, lambda *asked: parse_reset_target(*asked[:2], no_time, asked[2])):
-        with pytest.raises(UnusablePosition, check=has_code("unusable-cursor")) as refused:
+        with pytest.raises(UnusableCursor) as refused:
             read(given, extents, "items[0]")
         assert at in str(refused.value)
 
 
 def test_refused_commit_names_no_available_offsets() -> None:
     for offset in ["-5", "END", "001-0007-000000000000000041"]:
-        with pytest.raises(UnusablePosition, check=has_code("unusable-cursor")) as refused:
+        with pytest.raises(UnusableCursor) as refused:
             parse_committed(cursor(offset), extents, "items[0]")
 
         assert refused.value.fields.keys() == {"partition", "offset", "reason"}
@@ -272,7 +272,7 @@ def test_refused_commit_names_no_available_offsets() -> None:
 
 def test_refused_reset_names_the_available_offsets_and_forms() -> None:
     for offset in ["-5", "noon", "2026-11-20", "2026-11-20T10:00:00"]:
-        with pytest.raises(UnusablePosition, check=has_code("unusable-cursor")) as refused:
+        with pytest.raises(UnusableCursor) as refused:
             parse_reset_target(cursor(offset), extents, no_time, "items[0]")
 
         assert refused.value.fields == {
@@ -306,7 +306,7 @@ def test_reset_to_unreadable_offsets_and_missing_partitions_is_refused() -> None
         with pytest.raises(PenstockError):
             parse_reset_target(cursor(offset), extents, lambda *_: [], "items[0]")
     for offset in ("END", TIME):
-        with pytest.raises(UnusablePosition, check=has_code("unusable-cursor")):
+        with pytest.raises(UnusableCursor):
             parse_reset_target(cursor(offset, partition="2"), extents, lambda *_: [1, 2], "items[0]")
 
 
@@ -410,7 +410,7 @@ def test_batch_of_a_subscription_has_a_cursor_and_the_token_that_proves_it() -> 
     [batch] = lines(DeliveryBatch((NAME, 3), 8, [b'{"n":1}', b'{"n":2}']))
 
     place = {"partition": "3", "offset": "001-0002-000000000000000007", "event_type": NAME}
-    assert batch["cursor"] == place | {"cursor_token": token_of(SECRET, (NAME, 3), 8)}
+    assert batch["cursor"] == place | {"cursor_token": make_token(SECRET, (NAME, 3), 8)}
     assert batch["events"] == [{"n": 1}, {"n": 2}]
     [escaped] = lines(DeliveryBatch(('a "b" \\ é', 0), 1, [b"{}"]))
     assert escaped["cursor"]["event_type"] == 'a "b" \\ é'
@@ -442,7 +442,7 @@ def test_parked_events_have_a_token_of_their_own() -> None:
     [batch] = lines(DeliveryBatch((NAME, 0), 8, [b"{}"], "Parked events", span, [17]))
 
     assert batch["info"] == {"debug": "Parked events", "offsets": [17]}
-    assert batch["cursor"]["cursor_token"] == parked_token_of(SECRET, span)
+    assert batch["cursor"]["cursor_token"] == make_parked_token(SECRET, span)
     assert batch["cursor"]["offset"] == "001-0002-000000000000000007"
 
 

@@ -8,7 +8,7 @@ from penstock.cli.definition.definition import Definition
 from penstock.cli.definition.document import Place, Unreadable
 from penstock.cli.event_type.against import Against
 from penstock.core.registry.definition import UnknownMember, unknown_members
-from penstock.core.registry.event_type import EventType, WithoutEffect, without_effect
+from penstock.core.registry.event_type import EventType, WithoutEffect, find_members_without_effect
 from penstock.errors import InvalidEventType, UnsupportedMediaType
 from penstock.schema.guidelines import GuidelineFinding, check
 
@@ -46,7 +46,9 @@ class Checked:
         """Members of the definition that have no effect yet, with their lines."""
         if self.faults:
             return []
-        return [(self.definition.field_at(each.field), each) for each in without_effect(self.definition.value)]
+        return [
+            (self.definition.field_at(each.field), each) for each in find_members_without_effect(self.definition.value)
+        ]
 
     @property
     def refusals(self) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ class EventDecoder:
         elif mentions_pydantic(kind):
             self.decode = self._read(kind)
         else:
-            self.decode = msgspec.json.Decoder(kind, dec_hook=_nested_hook(kind)).decode
+            self.decode = msgspec.json.Decoder(kind, dec_hook=_make_nested_hook(kind)).decode
 
     @property
     def name(self) -> str:
@@ -92,7 +92,7 @@ def _change_decoder(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return change
 
 
-def _nested_hook(kind: Any) -> Callable[[type, Any], Any]:
+def _make_nested_hook(kind: Any) -> Callable[[type, Any], Any]:
     """Return a hook that decodes the pydantic models within *kind*; raise TypeError for other custom types."""
     read: dict[type, Callable[[bytes], Any]] = {}
     for node in type_nodes(kind):

@@ -68,16 +68,16 @@ def has_inexact(value: Any, raw: bytes) -> bool:
     return False
 
 
-def inexact_values(value: Any, path: str = "") -> Iterator[InexactValue]:
+def find_inexact_values(value: Any, path: str = "") -> Iterator[InexactValue]:
     """Yield the inexact values within *value*; those of a key have the path of its member."""
     if isinstance(value, dict):
         for name, each in value.items():
             place = _member_path(path, name)
-            yield from inexact_values(name, place)
-            yield from inexact_values(each, place)
+            yield from find_inexact_values(name, place)
+            yield from find_inexact_values(each, place)
     elif isinstance(value, list | tuple | set | frozenset):
         for number, each in enumerate(value):
-            yield from inexact_values(each, f"{path}[{number}]")
+            yield from find_inexact_values(each, f"{path}[{number}]")
     elif type(value) in _CHECKED and not _is_exact(value):
         yield InexactValue(path or "it", value)
 
@@ -170,7 +170,7 @@ def describe_mismatch(value: Any, right: str) -> str:
 
 
 def _encode_value(event: Any) -> bytes:
-    raw = _encode(_encodable(event), enc_hook=_encode_hook)
+    raw = _encode(_make_encodable(event), enc_hook=_encode_hook)
     return _encode_exactly(event, raw) if may_be_inexact(raw) else raw
 
 
@@ -179,12 +179,12 @@ def _encode_exactly(event: Any, raw: bytes) -> bytes:
     held = msgspec.to_builtins(event, builtin_types=TIMES, enc_hook=_numbers_hook)
     if not has_inexact(held, raw):
         return raw
-    found = [*inexact_values(held)]
+    found = [*find_inexact_values(held)]
     lost = next((each for each in found if not isinstance(each.value, datetime)), None)
     if lost is None:
         try:
-            plain = msgspec.to_builtins(_encodable(event), builtin_types=TIMES, enc_hook=_encode_hook)
-            kept = {each.path for each in inexact_values(plain)}
+            plain = msgspec.to_builtins(_make_encodable(event), builtin_types=TIMES, enc_hook=_encode_hook)
+            kept = {each.path for each in find_inexact_values(plain)}
             lost = next((each for each in found if each.path not in kept), None)  # Encoded by the model.
             if lost is None:
                 return _encode(to_utc(plain))
@@ -193,7 +193,7 @@ def _encode_exactly(event: Any, raw: bytes) -> bytes:
     raise InvalidEvent(reason=lost.reason)
 
 
-def _encodable(event: Any) -> Any:
+def _make_encodable(event: Any) -> Any:
     """Return *event* in a form for the encoder, which would write a pydantic dataclass without its aliases."""
     if is_pydantic(type(event)):
         return dump_model(event)

@@ -9,15 +9,15 @@ from typing import Any, Final
 
 import msgspec
 
-from penstock.core.events.metadata import written_bytes
+from penstock.core.events.metadata import count_written_bytes
 from penstock.errors import EventTooLarge, InvalidEvent, MalformedEvent, PenstockError
 from penstock.schema.json_text import (
     DEPTH_MAX,
     check_depth,
     decode,
+    explain_malformed,
     json_type_name,
     refuse_duplicate_keys,
-    why_malformed,
 )
 
 
@@ -37,10 +37,10 @@ def stream_name(event_type: str, partition: int, key: str | None, *, is_hashed: 
     return f"{event_type}-{partition}_{key or ''}"
 
 
-def derived_headers(event: dict[str, Any], *, event_type: str, kind: str | None, key: str | None) -> dict[str, str]:
+def derive_headers(event: dict[str, Any], *, event_type: str, kind: str | None, key: str | None) -> dict[str, str]:
     """Return the `ce_*` headers that follow from an event, as CloudEvents defines them.
 
-    >>> derived_headers({}, event_type="order.placed", kind=None, key="42")
+    >>> derive_headers({}, event_type="order.placed", kind=None, key="42")
     {'ce_type': 'order.placed', 'ce_source': '/event-types/order.placed', 'ce_partitionkey': '42'}
     """
     headers = {"ce_type": kind or event_type, "ce_source": f"/event-types/{event_type}"}
@@ -156,7 +156,7 @@ def check_event(raw: bytes) -> bytes:
     """Return *raw* on one line; raise like `check_size` and `check_events` if it is not a valid event."""
     check_size(raw)
     check_events([raw])
-    return one_line(raw)
+    return remove_line_breaks(raw)
 
 
 def check_size(raw: bytes, line: int = 1) -> None:
@@ -170,7 +170,7 @@ def check_size(raw: bytes, line: int = 1) -> None:
 
 def _own_size(raw: bytes) -> int:
     """Return the size of *raw*, beyond the limit without the metadata that a hub has written."""
-    return len(raw) if len(raw) <= EVENT_BYTES_MAX else len(raw) - written_bytes(raw)
+    return len(raw) if len(raw) <= EVENT_BYTES_MAX else len(raw) - count_written_bytes(raw)
 
 
 def lower_kind(kind: str) -> str:
@@ -182,7 +182,7 @@ def lower_kind(kind: str) -> str:
     return kind.encode().lower().decode()
 
 
-def one_line(raw: bytes) -> bytes:
+def remove_line_breaks(raw: bytes) -> bytes:
     """Remove CR and LF, which valid JSON contains only between tokens, so that an event is always one line.
 
     Apply it to checked events only: within a token, the removal could turn an invalid event into a valid one.
@@ -192,10 +192,10 @@ def one_line(raw: bytes) -> bytes:
     return raw
 
 
-def one_line_each(raws: list[bytes]) -> list[bytes]:
-    """Apply `one_line` to each of *raws*, and search for line ends only once."""
+def remove_all_line_breaks(raws: list[bytes]) -> list[bytes]:
+    """Apply `remove_line_breaks` to each of *raws*, and search for line ends only once."""
     joined = b"".join(raws)
-    return [one_line(raw) for raw in raws] if b"\n" in joined or b"\r" in joined else raws
+    return [remove_line_breaks(raw) for raw in raws] if b"\n" in joined or b"\r" in joined else raws
 
 
 def is_key(text: str) -> bool:
@@ -250,7 +250,7 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def first_large(events: Sequence[bytes]) -> int | None:
+def find_first_large(events: Sequence[bytes]) -> int | None:
     """Return the index of the first of *events* that `check_size` refuses; None if there is none."""
     if not events or max(map(len, events)) <= EVENT_BYTES_MAX:
         return None
@@ -259,7 +259,7 @@ def first_large(events: Sequence[bytes]) -> int | None:
 
 def check_sizes(events: Sequence[bytes], lines: Sequence[int]) -> None:
     """Raise EventTooLarge for the first of *events* that is too large."""
-    large = first_large(events)
+    large = find_first_large(events)
     if large is not None:
         check_size(events[large], lines[large])
 
@@ -285,4 +285,4 @@ def _refuse_malformed(events: Iterable[bytes], lines: Iterable[int]) -> None:
         except RecursionError:
             raise MalformedEvent(line=line, reason="the JSON is nested too deeply") from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise MalformedEvent(line=line, reason=f"not valid JSON: {why_malformed(raw, error)}") from None
+            raise MalformedEvent(line=line, reason=f"not valid JSON: {explain_malformed(raw, error)}") from None

@@ -133,10 +133,10 @@ def _split_metadata(raw: bytes) -> tuple[bytes, bytes]:
     return raw[:start], raw[end:]
 
 
-def written_bytes(raw: bytes) -> int:
+def count_written_bytes(raw: bytes) -> int:
     """Return the number of bytes in the metadata of *raw* that a hub can have written.
 
-    >>> written_bytes(b'{"metadata":{"partition":"0","eid":"x"}}') == len('"partition":"0",')
+    >>> count_written_bytes(b'{"metadata":{"partition":"0","eid":"x"}}') == len('"partition":"0",')
     True
     """
     try:

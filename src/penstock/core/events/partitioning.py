@@ -35,7 +35,7 @@ def java_hash(text: str) -> int:
         units = text.encode("utf-16-le", "surrogatepass")
         for at in range(0, len(units), 2):
             value = (31 * value + units[at] + (units[at + 1] << 8)) & 0xFFFFFFFF
-    return _signed(value)
+    return _to_signed(value)
 
 
 @lru_cache(maxsize=65_536)
@@ -45,16 +45,16 @@ def hash_partition(texts: tuple[str, ...], count: int) -> int:
     >>> [hash_partition(("order-1",), n) for n in (3, 4, 8, 12)]
     [2, 2, 6, 10]
     """
-    return text_order_of(count)[abs(_signed(sum(map(java_hash, texts)) & 0xFFFFFFFF)) % count]
+    return text_order_of(count)[abs(_to_signed(sum(map(java_hash, texts)) & 0xFFFFFFFF)) % count]
 
 
 text_order_of: Final = lru_cache(maxsize=1_024)(text_order)
 
 
-def random_partitions(events: int, count: int) -> list[int]:
+def choose_random_partitions(events: int, count: int) -> list[int]:
     """Return a uniformly random partition out of *count* for each of *events* events.
 
-    >>> random_partitions(3, 1)
+    >>> choose_random_partitions(3, 1)
     [0, 0, 0]
     """
     return random.choices(range(count), k=events) if count > 1 else [0] * events  # noqa: S311  # Not a secret.
@@ -84,5 +84,5 @@ def _java_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _signed(value: int) -> int:
+def _to_signed(value: int) -> int:
     return value - (1 << 32) if value & 0x80000000 else value

@@ -20,13 +20,13 @@ from penstock.core.events.event import (
     check_key,
     check_kind,
     check_size,
-    derived_headers,
-    first_large,
+    derive_headers,
+    find_first_large,
     is_key,
-    one_line,
+    remove_line_breaks,
 )
-from penstock.core.events.metadata import WRITTEN_BYTES_MAX, drop_server_members, written_bytes
-from penstock.core.events.partitioning import hash_partition, key_text, random_partitions
+from penstock.core.events.metadata import WRITTEN_BYTES_MAX, count_written_bytes, drop_server_members
+from penstock.core.events.partitioning import choose_random_partitions, hash_partition, key_text
 from penstock.core.registry.event_type import EventType
 from penstock.errors import EventTooLarge, InvalidEvent, PartitionRefused
 from penstock.schema.traversal import Path, format_pointer, key_path
@@ -64,21 +64,21 @@ class Partitioner:
         prefix = "data." if self._is_data else ""
         self._paths: list[Path] = [key_path(prefix + field) for field in event_type.partition_key_fields]
         strategies: dict[str, PartitionRule] = {
-            "hash": self._hashed,
-            "user_defined": self._user_defined,
-            "random": self._random,
+            "hash": self._hash_key,
+            "user_defined": self._read_wanted,
+            "random": self._draw,
         }
         self.place = strategies[event_type.partition_strategy]
         self.is_random = event_type.partition_strategy == "random"
 
-    def random(self, events: int) -> Sequence[int]:
+    def choose_random(self, events: int) -> Sequence[int]:
         """Return a random partition for each of *events* events; if they were sent to a partition, that one."""
-        return random_partitions(events, self._count) if self._partition is None else [self._partition] * events
+        return choose_random_partitions(events, self._count) if self._partition is None else [self._partition] * events
 
-    def _random(self, key: str | None, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str | None]:  # noqa: ARG002
-        return self.random(1)[0], key
+    def _draw(self, key: str | None, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str | None]:  # noqa: ARG002
+        return self.choose_random(1)[0], key
 
-    def _hashed(self, key: str | None, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str]:  # noqa: ARG002
+    def _hash_key(self, key: str | None, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str]:  # noqa: ARG002
         texts: tuple[str, ...]
         if key is not None:
             texts = (key,)
@@ -98,11 +98,11 @@ class Partitioner:
             return tuple([key_text(event, path) for path in self._paths])
         except KeyError:
             missing = f"is missing{' in its data' if self._is_data else ''}"
-            reason = f"partition key field {self._missing_field(event)!r} {missing}; give the event the field"
+            reason = f"partition key field {self._find_missing_field(event)!r} {missing}; give the event the field"
             instead = ", or a key beside it" if self._accepts_keys else ""
             raise PartitionRefused(line=line, reason=reason + instead) from None
 
-    def _missing_field(self, event: dict[str, Any]) -> str:
+    def _find_missing_field(self, event: dict[str, Any]) -> str:
         """Return the first partition key field that *event* lacks, as the event type names it."""
         fields = zip(self._event_type.partition_key_fields, self._paths, strict=True)
         return next(field for field, path in fields if not _has(event, path))
@@ -114,7 +114,7 @@ class Partitioner:
             check_key(text, line, PartitionRefused, where=place)
         check_key(key, line, PartitionRefused, where=", ".join(places))
 
-    def _user_defined(self, key: str | None, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str | None]:
+    def _read_wanted(self, key: str | None, new: NewEvent, event: dict[str, Any], line: int) -> tuple[int, str | None]:
         asked: object = new.partition
         if asked is None and type(metadata := event.get("metadata")) is dict:
             asked = metadata.get("partition")
@@ -178,9 +178,9 @@ def line_bytes(
     For a business or data event this counts the most that a hub can write into the metadata, and not the bytes that it
     has written.
     """
-    raw = one_line(bytes(new.data))
-    headers = derived_headers(event, event_type=event_type.name, kind=kind, key=key) | (new.headers or {})
-    written = 0 if event_type.category == "undefined" else WRITTEN_BYTES_MAX - written_bytes(raw)
+    raw = remove_line_breaks(bytes(new.data))
+    headers = derive_headers(event, event_type=event_type.name, kind=kind, key=key) | (new.headers or {})
+    written = 0 if event_type.category == "undefined" else WRITTEN_BYTES_MAX - count_written_bytes(raw)
     return len(_FRAME) + len(_encode(headers)) + len(raw) + written
 
 
@@ -275,7 +275,7 @@ def assign_partitions(
         for line, new, key in zip(batch.lines, batch.events, given, strict=True):
             if key is not None:
                 _check_key(key, new, line)
-        return partitioner.random(len(given)), given
+        return partitioner.choose_random(len(given)), given
     partitions, keys = [], []
     for line, new, own, event in zip(batch.lines, batch.events, given, batch.decoded, strict=True):
         if own is not None:
@@ -289,10 +289,10 @@ def assign_partitions(
 def _validate(event_type: EventType, batch: ParsedBatch, *, explains: bool) -> None:
     """Raise for the first event that is too large, or that the schema does not allow."""
     validator = event_type.validator
-    large = first_large(batch.raws)  # Events from the first too large one on are not validated.
-    invalid = validator.first_invalid(batch.decoded[:large], batch.raws[:large])
+    large = find_first_large(batch.raws)  # Events from the first too large one on are not validated.
+    invalid = validator.find_first_invalid(batch.decoded[:large], batch.raws[:large])
     if invalid is not None:
-        reason = validator.why(batch.decoded[invalid]) if explains else _UNEXPLAINED
+        reason = validator.explain(batch.decoded[invalid]) if explains else _UNEXPLAINED
         raise InvalidEvent(line=batch.lines[invalid], reason=reason)
     if large is not None:
         check_size(batch.raws[large], batch.lines[large])

@@ -105,10 +105,10 @@ def partition_count_error(n: int | str | None, count: int) -> BadPartitionCount 
     return BadParameter(detail, parameter="n", value=n, allowed=f"a whole number: {_valid_counts(count)}", **known)
 
 
-def with_partition_count(error: BadParameter, count: int) -> BadParameter:
+def add_partition_count(error: BadParameter, count: int) -> BadParameter:
     """Return *error*, which is about n, with the valid n for a feed with *count* partitions.
 
-    >>> with_partition_count(BadParameter("n is given twice", parameter="n"), 1).detail
+    >>> add_partition_count(BadParameter("n is given twice", parameter="n"), 1).detail
     'n is given twice; the feed has 1 partition; n can be any whole number, up to 4096'
     """
     return BadParameter(f"{error.detail}; {_describe_count(count)}", **error.fields, **_count_fields(count))
@@ -170,16 +170,16 @@ def resolve_cursor(cursor: FeedCursor, view: FeedView, parameter: str, *, feed: 
         if taken.count != view.count:
             raise StaleSplit(n=taken.n, cursor_count=taken.count, partition_count=view.count)
         if taken != view:
-            raise _uncovered_error(parameter, taken)
+            raise _make_uncovered_error(parameter, taken)
     known = dict(zip(taken.physical, cursor.offsets, strict=True))
     for physical in view.physical:
         if physical not in known:
             if physical < taken.count or physical % taken.n != taken.partition:
-                raise _uncovered_error(parameter, taken)
+                raise _make_uncovered_error(parameter, taken)
             known[physical] = 0  # The partition was added after the cursor was issued: read it from its start.
     return {physical: known[physical] for physical in view.physical}
 
 
-def _uncovered_error(parameter: str, taken: FeedView) -> BadCursor:
+def _make_uncovered_error(parameter: str, taken: FeedView) -> BadCursor:
     reason = f"it was taken at n={taken.n} for partition {taken.partition} and does not cover this partition at this n"
     return BadCursor(parameter=parameter, n=taken.n, partition=taken.partition, reason=reason)

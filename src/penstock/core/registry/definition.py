@@ -64,10 +64,12 @@ def unknown_members(definition: Mapping[str, Any]) -> Iterator[UnknownMember]:
         held = definition.get(within) if within else definition
         if isinstance(held, Mapping):
             at = (within,) if within else ()
-            yield from (UnknownMember((*at, name), _closest_member(name, within)) for name in held if name not in known)
+            yield from (
+                UnknownMember((*at, name), _find_closest_member(name, within)) for name in held if name not in known
+            )
 
 
-def _closest_member(name: str, within: str) -> str | None:
+def _find_closest_member(name: str, within: str) -> str | None:
     """Return the known member most similar to *name*: the same name elsewhere, or a similar one in the same object."""
     known = MEMBERS[within]
     for other, members in MEMBERS.items():
@@ -171,28 +173,28 @@ _PREFIX: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]
 _LABEL_NAME: Final = re.compile(r"[a-zA-Z0-9]([-_.a-zA-Z0-9]*[a-zA-Z0-9])?")
 
 
-def wrong_annotations(annotations: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def find_wrong_annotations(annotations: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield each key of *annotations* that breaks a rule, or whose value does, with the reason.
 
-    >>> list(wrong_annotations({"team/contact": "any text"}))
+    >>> list(find_wrong_annotations({"team/contact": "any text"}))
     []
     """
     for key, value in annotations.items():
-        yield from ((key, wrong) for wrong in _wrong_key(key))
+        yield from ((key, wrong) for wrong in _find_key_violations(key))
         if not isinstance(value, str):
             yield key, "must have a text as its value"
         elif len(value) > ANNOTATION_CHARS_MAX:
             yield key, f"must have a value of at most {ANNOTATION_CHARS_MAX} characters"
 
 
-def wrong_labels(labels: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def find_wrong_labels(labels: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield each label that breaks a rule, with the reason; its value is empty or has the form of a name.
 
-    >>> list(wrong_labels({"stage": "not a name"}))
+    >>> list(find_wrong_labels({"stage": "not a name"}))
     [('stage', 'Value should start and end with a letter or a digit, and have only those, "-", "_" and "." within')]
     """
     for key, value in labels.items():
-        yield from ((key, wrong) for wrong in _wrong_key(key))
+        yield from ((key, wrong) for wrong in _find_key_violations(key))
         if not isinstance(value, str):
             yield key, "must have a text as its value"
         elif len(value) > LABEL_CHARS_MAX:
@@ -204,7 +206,7 @@ def wrong_labels(labels: dict[str, Any]) -> Iterator[tuple[str, str]]:
 _LETTERS: Final = 'should start and end with a letter or a digit, and have only those, "-", "_" and "." within'
 
 
-def _wrong_key(key: str) -> Iterator[str]:
+def _find_key_violations(key: str) -> Iterator[str]:
     prefix, slash, name = key.rpartition("/")
     if not key:
         yield "Key cannot be empty"
@@ -249,7 +251,7 @@ def complete_definition(definition: Any, limits: Limits = PENSTOCK) -> Definitio
     reading = _DefinitionReader(definition, limits)
     found, schema = reading.definition()
     reading.raise_violations(InvalidEventType, MalformedEventType)
-    raise_violations([*_contradictions(found, schema, limits)], InvalidEventType)
+    raise_violations([*_find_contradictions(found, schema, limits)], InvalidEventType)
     return found
 
 
@@ -296,8 +298,8 @@ class _DefinitionReader(DefinitionReader):
             "options": self._options(),
             "cleanup_policy": self.one_of("cleanup_policy", get_args(CleanupPolicy), default="delete"),
             "authorization": self.authorization("admins", "readers", "writers"),
-            "annotations": self.string_map("annotations", wrong_annotations),
-            "labels": self.string_map("labels", wrong_labels),
+            "annotations": self.string_map("annotations", find_wrong_annotations),
+            "labels": self.string_map("labels", find_wrong_labels),
         }
         if self.members.get("partition_count") is not None:
             known["partition_count"] = self._count("partition_count", 1, self._limits.partitions_max)
@@ -432,13 +434,13 @@ def read_schema_member(member: Any, within: str = "schema.") -> Definition:
     return {"type": "json_schema", "schema": text}
 
 
-def _contradictions(definition: Mapping[str, Any], schema: Schema, limits: Limits) -> Iterator[Violation]:
+def _find_contradictions(definition: Mapping[str, Any], schema: Schema, limits: Limits) -> Iterator[Violation]:
     """Yield fields that are valid by themselves, but contradict each other."""
     category = definition["category"]
     if definition["cleanup_policy"] != "delete" and category == "undefined":
         reason = "must be delete for the category undefined: its events have no compaction key"
         yield Violation("cleanup_policy", reason)
-    if reason := _wrong_enrichment(category, definition["enrichment_strategies"]):
+    if reason := _find_wrong_enrichment(category, definition["enrichment_strategies"]):
         yield Violation("enrichment_strategies", reason)
     if definition["options"].get("evolution") == "consumers" and definition["compatibility_mode"] != "forward":
         reason = f"can be consumers in the compatibility_mode forward alone, not in {definition['compatibility_mode']}"
@@ -459,7 +461,7 @@ def _contradictions(definition: Mapping[str, Any], schema: Schema, limits: Limit
                 yield Violation(field, f"must be paths in the schema, which has no {_describe_missing(category, path)}")
 
 
-def _wrong_enrichment(category: str, strategies: Sequence[str]) -> str:
+def _find_wrong_enrichment(category: str, strategies: Sequence[str]) -> str:
     if category == "undefined" and strategies:
         return "must be empty for the category undefined: its events have no metadata"
     if category != "undefined" and ENRICHMENT not in strategies:

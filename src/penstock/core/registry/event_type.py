@@ -1,6 +1,6 @@
 """Event types: a checked definition with its defaults, and the log that the store keeps for it.
 
-`without_effect` finds members of a definition that have no effect yet.
+`find_members_without_effect` finds members of a definition that have no effect yet.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ from penstock.core.registry.definition import (
     partition_count_of,
 )
 from penstock.schema.changes import EvolutionRules
-from penstock.schema.validation import Validator, compiled_validator, validator
+from penstock.schema.validation import Validator, find_validator, validator
 
 FIRST_VERSION = "1.0.0"
 
@@ -128,7 +128,7 @@ class EventType(msgspec.Struct, frozen=True, kw_only=True):
 
         False as long as the validator is not compiled; this method does not compile it.
         """
-        ready = compiled_validator(**self._validated_by)
+        ready = find_validator(**self._validated_by)
         return ready is not None and ready.is_light(size)
 
     @property
@@ -226,12 +226,12 @@ class WithoutEffect(NamedTuple):
         return f"{self.field} has no effect yet: {self.reason}"
 
 
-def without_effect(definition: Mapping[str, Any]) -> Iterator[WithoutEffect]:
+def find_members_without_effect(definition: Mapping[str, Any]) -> Iterator[WithoutEffect]:
     """Yield the members of a valid definition that have no effect yet.
 
     *definition* is the definition of an event type or a subscription, as its owner has sent it.
 
-    >>> [str(each) for each in without_effect({"options": {"retention_time": 86400000}})]
+    >>> [str(each) for each in find_members_without_effect({"options": {"retention_time": 86400000}})]
     ['options.retention_time has no effect yet: no event is removed while its event type exists']
     """
     if definition.get("authorization") is not None:

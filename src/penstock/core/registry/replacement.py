@@ -14,10 +14,10 @@ from penstock.schema.changes import EvolutionRules
 from penstock.schema.evolution import (
     EvolutionVerdict,
     describe_changes,
+    explain_refusal,
     judge,
     judge_history,
-    next_version,
-    why_refused,
+    raise_version,
 )
 from penstock.schema.parsing import check_schema, parse_schema
 from penstock.schema.traversal import Schema
@@ -31,7 +31,7 @@ EarlierVersions = Callable[[], Iterable[Definition]]
 """Returns the earlier versions of a schema that have the major number of the last one, newest first."""
 
 
-def _nothing() -> Iterable[Definition]:
+def _list_no_versions() -> Iterable[Definition]:
     return ()
 
 
@@ -50,7 +50,7 @@ def replace_definition(
     admin: bool,
     allow_reordering: bool = False,
     limits: Limits = PENSTOCK,
-    earlier: EarlierVersions = _nothing,
+    earlier: EarlierVersions = _list_no_versions,
 ) -> Replacement:
     """Return the event type *old* with a new *definition*; an *admin* can change more than an owner.
 
@@ -75,11 +75,13 @@ def replace_definition(
     schema = old.definition["schema"]
     if new.definition["schema"]["schema"] != schema["schema"]:
         verdict = judge_schema_change(old, new, earlier)
-        schema = new.definition["schema"] | {"version": next_version(old.schema_version, verdict.level)}
+        schema = new.definition["schema"] | {"version": raise_version(old.schema_version, verdict.level)}
     return Replacement(EventType.of(new.definition | {"schema": schema}, old.partition_count), verdict)
 
 
-def judge_schema_change(old: EventType, new: EventType, earlier: EarlierVersions = _nothing) -> EvolutionVerdict:
+def judge_schema_change(
+    old: EventType, new: EventType, earlier: EarlierVersions = _list_no_versions
+) -> EvolutionVerdict:
     """Return the verdict on the change from the schema of *old* to that of *new*.
 
     Raises:
@@ -93,7 +95,7 @@ def judge_schema_change(old: EventType, new: EventType, earlier: EarlierVersions
         versions = ((each["version"], parse_schema(each["schema"])) for each in earlier())
         verdict = judge_history(verdict, after, versions)
     if verdict.refused:
-        detail = f"Invalid schema: {why_refused(verdict)}{order}"
+        detail = f"Invalid schema: {explain_refusal(verdict)}{order}"
         raise IncompatibleSchema(
             detail,
             event_type=old.name,
@@ -140,8 +142,8 @@ def _add_changes(error: InvalidEventType, old: EventType, definition: Definition
     fields = error.fields | _describe_verdict(verdict, old.evolution_rules)
     if not verdict.refused:
         return InvalidEventType(error.detail, **fields)
-    fields["violations"] = [*fields["violations"], {"field": "schema", "reason": _REFUSED + why_refused(verdict)}]
-    return InvalidEventType(f'{error.detail}\nField "schema" {_REFUSED}{why_refused(verdict)}', **fields)
+    fields["violations"] = [*fields["violations"], {"field": "schema", "reason": _REFUSED + explain_refusal(verdict)}]
+    return InvalidEventType(f'{error.detail}\nField "schema" {_REFUSED}{explain_refusal(verdict)}', **fields)
 
 
 def _keep_absent_members(old: Definition, definition: Definition) -> Definition:

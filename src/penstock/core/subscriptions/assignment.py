@@ -35,7 +35,7 @@ class PartitionSlot(NamedTuple):
     successor: str | None = None
     """The session that becomes the owner once the current one has released the partition; None: the owner stays."""
 
-    def released(self) -> "PartitionSlot":
+    def release(self) -> "PartitionSlot":
         """Return the slot after its owner has released the partition."""
         return PartitionSlot(self.place, self.successor)
 

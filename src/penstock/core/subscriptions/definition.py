@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from penstock.core.events.event import KEY_CHARS_MAX, is_key
 from penstock.core.fields import Definition, DefinitionReader, Violation, raise_violations
-from penstock.core.registry.definition import ReadFrom, Unprocessable, wrong_annotations, wrong_labels
+from penstock.core.registry.definition import ReadFrom, Unprocessable, find_wrong_annotations, find_wrong_labels
 from penstock.errors import InvalidSubscription, MalformedSubscription
 from penstock.schema.json_text import json_type_name
 
@@ -44,12 +44,12 @@ class PartitionStart(NamedTuple):
     """Whether the hub gives the next event up before it sends others."""
 
 
-def unprocessable_policy_of(definition: Definition) -> UnprocessablePolicy | None:
+def read_unprocessable_policy(definition: Definition) -> UnprocessablePolicy | None:
     """Return the policy for events that cannot be processed; None: they are sent again without limit.
 
-    >>> unprocessable_policy_of({"annotations": {SEND_COUNT: "3", POLICY: "SKIP_EVENT"}})
+    >>> read_unprocessable_policy({"annotations": {SEND_COUNT: "3", POLICY: "SKIP_EVENT"}})
     UnprocessablePolicy(send_count=3, policy='SKIP_EVENT')
-    >>> unprocessable_policy_of({"annotations": {PARK_AFTER: "5"}})
+    >>> read_unprocessable_policy({"annotations": {PARK_AFTER: "5"}})
     UnprocessablePolicy(send_count=5, policy='PARK_KEY')
     """
     annotations = definition["annotations"]
@@ -75,7 +75,7 @@ def start_partition(failed: int, offset: int, single_until: int, *, limit: int, 
     return PartitionStart(0, offset + batch_limit, gives_up=False)
 
 
-def wrong_policy_annotations(annotations: Definition) -> Iterator[tuple[str, str]]:
+def find_wrong_policy_annotations(annotations: Definition) -> Iterator[tuple[str, str]]:
     """Yield each annotation about unprocessable events that breaks a rule, with the reason."""
     count, policy = annotations.get(SEND_COUNT), annotations.get(POLICY)
     if (count is None) != (policy is None):
@@ -161,16 +161,16 @@ def replace_subscription(old: Definition, definition: Any) -> Definition:
 class _SubscriptionReader(DefinitionReader):
     def definition(self) -> Definition:
         known: Definition = {
-            "owning_application": self._required_string("owning_application"),
+            "owning_application": self._read_required_string("owning_application"),
             "event_types": self._event_types(),
-            "consumer_group": self._required_string("consumer_group", GROUP),
+            "consumer_group": self._read_required_string("consumer_group", GROUP),
             "read_from": self.one_of("read_from", get_args(ReadFrom), "end"),
             "initial_cursors": self._cursors(),
             "authorization": self.authorization("admins", "readers"),
-            "annotations": self.string_map("annotations", wrong_annotations),
-            "labels": self.string_map("labels", wrong_labels),
+            "annotations": self.string_map("annotations", find_wrong_annotations),
+            "labels": self.string_map("labels", find_wrong_labels),
         }
-        for field, reason in wrong_policy_annotations(known["annotations"]):
+        for field, reason in find_wrong_policy_annotations(known["annotations"]):
             self.note(field, reason)
         rest = {name: value for name, value in self.members.items() if name not in known and name not in SERVER_MEMBERS}
         for field, value in (known | rest).items():
@@ -178,7 +178,7 @@ class _SubscriptionReader(DefinitionReader):
                 self.note(field, "must not have the character NUL in it: PostgreSQL cannot read it in JSON")
         return known | rest
 
-    def _required_string(self, field: str, default: str | None = None) -> str:
+    def _read_required_string(self, field: str, default: str | None = None) -> str:
         if default is not None and self.members.get(field) is None:
             return default
         text = self.string(field, required=True)

@@ -144,7 +144,7 @@ class PartitionQueue:
         self.known = position
         self.committed = max(self.committed, position)
         if position > self.sent:
-            self._forget(self._below(position))
+            self._forget(self._count_below(position))
             self.sent = position
             self.read = max(self.read, position)
 
@@ -157,7 +157,7 @@ class PartitionQueue:
         """Return up to *count* events within *window* offsets after the sent position; record them as sent."""
         if not self.ahead and self.waiting:
             self.committed = self.sent = self._pieces[0].offset  # Filtered events before it take no room in the window.
-        count = min(count, self._below(self.sent + window))
+        count = min(count, self._count_below(self.sent + window))
         if count <= 0:
             return OutgoingEvents((), self.sent)
         # Filtered events after the last one count as sent with it, within the window.
@@ -212,7 +212,7 @@ class PartitionQueue:
         self.waiting = self.size = 0
         self.read = self.sent
 
-    def _below(self, offset: int) -> int:
+    def _count_below(self, offset: int) -> int:
         """Return how many queued events have an offset below *offset*."""
         count = 0
         for piece in self._pieces:
@@ -440,7 +440,7 @@ class SubscriptionDelivery:
         """Time at which the commit timeout ends."""
         return self._waits_since + self._rules.commit_timeout
 
-    def was_sent(self, place: FeedPartition, position: int) -> bool:
+    def has_sent(self, place: FeedPartition, position: int) -> bool:
         """Return whether the stream owns the partition, and has sent all its events below *position*."""
         queue = self._queues.get(place)
         return queue is not None and position <= queue.sent
@@ -459,7 +459,7 @@ class SubscriptionDelivery:
         idle = [place for place, queue in self._queues.items() if queue.withdrawn_at is not None and not queue.ahead]
         return [place for place in idle if all(place != busy for busy, _ in self._resent.values())]
 
-    def overdue(self, now: float) -> Collection[FeedPartition]:
+    def find_overdue(self, now: float) -> Collection[FeedPartition]:
         """Return the withdrawn partitions whose commit timeout is over."""
         return [
             place
@@ -494,12 +494,12 @@ class SubscriptionDelivery:
         flushes = [
             queue.sent_at + self._rules.flush_timeout for queue in self._queues.values() if queue.withdrawn_at is None
         ]
-        return min([*flushes, *self._ends()])
+        return min([*flushes, *self._list_end_times()])
 
     @property
     def ends_at(self) -> float:
         """Latest time at which the stream ends, unless something is committed before."""
-        return min(self._ends())
+        return min(self._list_end_times())
 
     # Output
 
@@ -509,11 +509,11 @@ class SubscriptionDelivery:
             return ()
         found: list[DeliveryBatch] = []
         self._send_due(self._queues, now, found)
-        while self._size > self._rules.bytes_max and (heaviest := self._heaviest()) is not None:
+        while self._size > self._rules.bytes_max and (heaviest := self._find_heaviest()) is not None:
             self._debug = self._debug or "Stream parameters are causing overflow"
             queue = self._queues[heaviest]
             self._send(heaviest, queue, self._batch_size(queue), now, found)
-        reason = self._over(now)
+        reason = self._find_end(now)
         if reason is not None:
             if now >= self._began + self._rules.timeout:
                 for place, queue in self._queues.items():
@@ -535,7 +535,7 @@ class SubscriptionDelivery:
 
     def expire(self, now: float) -> Sequence[DeliveryBatch]:
         """End the stream if a timeout or limit is reached, without sending more events; return the final batch."""
-        reason = self._over(now)
+        reason = self._find_end(now)
         return () if reason is None else self.end(reason)
 
     def end(self, reason: str) -> Sequence[DeliveryBatch]:
@@ -650,12 +650,12 @@ class SubscriptionDelivery:
         queue.keep_alives = 0 if events or is_held_up else queue.keep_alives + 1
         queue.sent_at = now
 
-    def _heaviest(self) -> FeedPartition | None:
+    def _find_heaviest(self) -> FeedPartition | None:
         """Return the partition with the most bytes that can be sent."""
         able = [place for place, queue in self._queues.items() if queue.waiting and self._batch_size(queue) > 0]
         return max(able, key=lambda place: self._queues[place].size, default=None)
 
-    def _ends(self) -> list[float]:
+    def _list_end_times(self) -> list[float]:
         """Return the time of each timeout that can end the stream."""
         rules = self._rules
         found = [self._began + rules.timeout]
@@ -670,7 +670,7 @@ class SubscriptionDelivery:
         ]
         return found
 
-    def _over(self, now: float) -> str | None:
+    def _find_end(self, now: float) -> str | None:
         rules = self._rules
         if now >= self._began + rules.timeout:
             return "Stream timeout reached"
@@ -683,6 +683,6 @@ class SubscriptionDelivery:
             return f"Keep-alive limit reached: {rules.keep_alive_limit}"
         if self._idle_since is not None and now >= self._idle_since + IDLE_TIMES * rules.commit_timeout:
             return "No partition was free for this stream"
-        if self.overdue(now):
+        if self.find_overdue(now):
             return "A partition was reassigned and not committed in time"
         return None

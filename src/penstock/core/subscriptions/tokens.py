@@ -24,12 +24,12 @@ class ParkedSpan(NamedTuple):
     """The offset of the last one."""
 
 
-def token_of(secret: bytes, place: FeedPartition, position: int) -> str:
+def make_token(secret: bytes, place: FeedPartition, position: int) -> str:
     """Return the token of the cursor before *position*, in the stream with this *secret*.
 
-    >>> token_of(b"s", ("orders", 0), 7) == token_of(b"s", ("orders", 0), 7)
+    >>> make_token(b"s", ("orders", 0), 7) == make_token(b"s", ("orders", 0), 7)
     True
-    >>> token_of(b"s", ("orders", 0), 7) == token_of(b"t", ("orders", 0), 7)
+    >>> make_token(b"s", ("orders", 0), 7) == make_token(b"t", ("orders", 0), 7)
     False
     """
     event_type, partition = place
@@ -39,29 +39,29 @@ def token_of(secret: bytes, place: FeedPartition, position: int) -> str:
 
 def is_valid_token(token: str, secret: bytes, place: FeedPartition, position: int) -> bool:
     """Return whether *token* belongs to this cursor in the stream with this *secret*."""
-    return hmac.compare_digest(token.encode(), token_of(secret, place, position).encode())
+    return hmac.compare_digest(token.encode(), make_token(secret, place, position).encode())
 
 
-def parked_token_of(secret: bytes, span: ParkedSpan) -> str:
+def make_parked_token(secret: bytes, span: ParkedSpan) -> str:
     """Return the token of a batch of parked events.
 
-    >>> parked_token_of(b"s", ParkedSpan(3, 17)).startswith("parked-3-17-")
+    >>> make_parked_token(b"s", ParkedSpan(3, 17)).startswith("parked-3-17-")
     True
     """
-    return f"{_PARKED}-{span.parked_id}-{span.last}-{token_of(secret, (_PARKED, span.parked_id), span.last)}"
+    return f"{_PARKED}-{span.parked_id}-{span.last}-{make_token(secret, (_PARKED, span.parked_id), span.last)}"
 
 
 def read_parked_token(token: str, secret: bytes) -> ParkedSpan | None:
     """Return the parked events that were sent with *token*; None if the stream has sent no such batch.
 
-    >>> read_parked_token(parked_token_of(b"s", ParkedSpan(3, 17)), b"s")
+    >>> read_parked_token(make_parked_token(b"s", ParkedSpan(3, 17)), b"s")
     ParkedSpan(parked_id=3, last=17)
     """
     name, *parts = token.split("-", 3)
     if name != _PARKED or len(parts) != 3 or not all(map(_is_number, parts[:2])):
         return None
     span = ParkedSpan(int(parts[0]), int(parts[1]))
-    return span if hmac.compare_digest(token.encode(), parked_token_of(secret, span).encode()) else None
+    return span if hmac.compare_digest(token.encode(), make_parked_token(secret, span).encode()) else None
 
 
 def is_parked_token(token: str) -> bool:

@@ -136,7 +136,7 @@ class DirectBatches:
         """Raise the epoch of a locked producer and pin it."""
         state = producer.state
         if state.epoch != epoch or not producer.is_pinned:
-            state = state if state.epoch == epoch else state.after(epoch)
+            state = state if state.epoch == epoch else state.begin_epoch(epoch)
             tx.producers.update(producer._replace(state=state, claim_id=None, is_pinned=True, updated_at=self._clock()))
 
     def _completed(

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple, TypeAlias, TypedDict
 
 import msgspec
 
-from penstock.core.events.event import NewEvent, Row, check_sizes, one_line_each
+from penstock.core.events.event import NewEvent, Row, check_sizes, remove_all_line_breaks
 from penstock.core.events.metadata import Enrichment
 from penstock.core.log.acceptance import ParsedBatch, Partitioner, accept, assign_partitions
 from penstock.core.registry.event_type import StoredFeed
@@ -114,7 +114,7 @@ def prepare(feed: StoredFeed, handed: NewEvents, now: int, *, explains: bool = T
         feed.event_type, batch, partitioner, strict=handed.strict, validated=handed.validated, explains=explains
     )
     partitions = accepted.partitions
-    datas = one_line_each(batch.raws)
+    datas = remove_all_line_breaks(batch.raws)
     if feed.event_type.category != "undefined":
         if handed.validated:
             _check_metadata(feed, batch)
@@ -173,7 +173,7 @@ def _prepare_deletions(feed: StoredFeed, batch: ParsedBatch, partitioner: Partit
         raise PublishingRestricted.of("undeletable-events", event_type=feed.name)
     check_sizes(batch.raws, batch.lines)
     partitions, keys = assign_partitions(feed.event_type, batch, partitioner)
-    rows = ((key, DELETION, None, data) for key, data in zip(keys, one_line_each(batch.raws), strict=True))
+    rows = ((key, DELETION, None, data) for key, data in zip(keys, remove_all_line_breaks(batch.raws), strict=True))
     return Prepared(feed, len(batch.raws), _by_partition(partitions, rows))
 
 

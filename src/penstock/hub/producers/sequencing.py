@@ -25,9 +25,9 @@ from penstock.core.producers import (
     ProducerState,
     Repeat,
     StoredBatch,
-    assigned_sequences,
     compare,
     decide,
+    find_assigned_sequences,
     locate,
 )
 from penstock.errors import (
@@ -78,7 +78,7 @@ def find_committed(
     ending = _ending(tx, producer, stamp.epoch)
     if ending is None:
         return BatchPresence(None if _may_have_been(producer.state, stamp.epoch) else False)
-    numbers = assigned_sequences(ending, stamp.sequence, count, modulus)
+    numbers = find_assigned_sequences(ending, stamp.sequence, count, modulus)
     if not numbers:
         return BatchPresence(False)
     stored = tx.producers.list_batches(producer.id, stamp.epoch, numbers.start, numbers.stop)
@@ -258,7 +258,7 @@ def result_of(reservation: Reservation, published: AppendResult, modulus: int) -
     """Return the result of a batch that was just appended."""
     stop = published.next_offsets[reservation.stamped.who.partition]
     ranges = [*reservation.repeated, OffsetRange(stop - published.events, stop - 1)]
-    state = reservation.state.with_appended(published.events, stop - 1)
+    state = reservation.state.advance(published.events, stop - 1)
     return _produced("trimmed" if reservation.repeated else "appended", reservation.stamped, state, ranges, modulus)
 
 

@@ -428,7 +428,7 @@ class ConsumerStream:
 
     def has_sent(self, place: FeedPartition, position: int) -> bool:
         """See `StreamListener.has_sent`."""
-        return self._delivery.was_sent(place, position)
+        return self._delivery.has_sent(place, position)
 
     def on_wake(self, wake: Callable[[], None]) -> None:
         """Call *wake*, from any thread, when there may be something to send."""
@@ -582,7 +582,7 @@ class ConsumerStream:
         # Resent events of a stream that ended for another reason have not failed: the next owner resends them.
         has_failed = delivery.reason in (None, COMMIT_TIMEOUT, RELEASED)
         failed, resent = (list(delivery.resent), ()) if has_failed else ((), delivery.resent_places)
-        overdue = delivery.overdue(self._clock())
+        overdue = delivery.find_overdue(self._clock())
         end = SessionEnd(delivery.uncommitted, int(hold_seconds * 1_000_000), failed, overdue, resent)
         self._services.sessions.end(self.subscription_id, self.session_id, end)
         self._services.local_streams.notify_changed(self.subscription_id)

@@ -16,7 +16,7 @@ import structlog
 from penstock.core.registry.definition import PENSTOCK, Limits
 from penstock.core.registry.event_type import StoredFeed
 from penstock.core.subscriptions.assignment import FeedPartition
-from penstock.core.subscriptions.definition import UnprocessablePolicy, start_partition, unprocessable_policy_of
+from penstock.core.subscriptions.definition import UnprocessablePolicy, read_unprocessable_policy, start_partition
 from penstock.errors import Invalid, TooLarge
 from penstock.hub.background import Clock
 from penstock.hub.log.read import CHUNK_ROWS, ColumnChunk, ReadRange, Rows
@@ -53,7 +53,7 @@ class PoisonEvents:
         self, tx: Tx, subscription: StoredSubscription, slot: StoredSlot, session: StoredSession
     ) -> StoredSlot:
         """Return a partition as the stream of its new owner starts it, after giving up an event sent too often."""
-        policy = unprocessable_policy_of(subscription.definition)
+        policy = read_unprocessable_policy(subscription.definition)
         if policy is None:
             return slot._replace(failed=0, single_until=0)
         start = start_partition(

@@ -18,9 +18,9 @@ from penstock.core.registry.event_type import StoredFeed
 from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.core.subscriptions.definition import (
     SubscriptionSearch,
+    read_unprocessable_policy,
     replace_subscription,
     subscription_identity,
-    unprocessable_policy_of,
 )
 from penstock.errors import InvalidSubscription
 from penstock.hub.background import Clock
@@ -195,7 +195,7 @@ class Subscriptions:
 
     def _provide_dead_letters(self, definition: Definition) -> None:
         """Create the event type of dead letters if a subscription reads it, or may publish to it."""
-        policy = unprocessable_policy_of(definition)
+        policy = read_unprocessable_policy(definition)
         publishes = policy is not None and policy.policy == "DEAD_LETTER_QUEUE"
         if publishes or DEAD_LETTERS in definition["event_types"]:
             create_dead_letters(self._store, self._limits, self._clock())

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from penstock.core.events.encoding import TIMES, has_inexact, inexact_values, may_be_inexact
+from penstock.core.events.encoding import TIMES, find_inexact_values, has_inexact, may_be_inexact
 
 FINITE: Final = "finite numbers"
 WHOLE: Final = "whole numbers of 64 bits"
@@ -49,7 +49,7 @@ def wrong_json(value: Any) -> str | None:
     except (TypeError, ValueError, RecursionError) as error:
         return f"what JSON can have ({error})"
     if held is not None and has_inexact(held, text):
-        return FINITE if isinstance(next(inexact_values(held)).value, float) else ZONES
+        return FINITE if isinstance(next(find_inexact_values(held)).value, float) else ZONES
     found = (wrong_value(part) for part in (_parts(held) if rb"\u0000" in text else ()) if isinstance(part, str))
     return next((wrong for wrong in found if wrong is not None), None)
 

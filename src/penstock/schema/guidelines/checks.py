@@ -89,19 +89,19 @@ _CATEGORIES: Final = ("business", "data")
 
 def check_declaration(draft: Draft) -> Iterator[GuidelineFinding]:
     """Yield the findings about the name, owner, category, compatibility and partitions of the event type."""
-    yield from _name(draft)
-    yield from _owner(draft)
-    yield from _category(draft)
-    yield from _ids(draft)
-    yield from _changes(draft)
-    yield from _partitions(draft)
+    yield from _check_name(draft)
+    yield from _check_owner(draft)
+    yield from _check_category(draft)
+    yield from _check_ids(draft)
+    yield from _check_changes(draft)
+    yield from _check_partitions(draft)
 
 
 def _finding(rule: Guideline, member: str, description: str) -> GuidelineFinding:
     return GuidelineFinding(rule, "definition", f"#/{member}", description)
 
 
-def _name(draft: Draft) -> Iterator[GuidelineFinding]:
+def _check_name(draft: Draft) -> Iterator[GuidelineFinding]:
     name = draft.definition.get("name")
     if not isinstance(name, str) or not name:
         yield _finding(rules.NAME_URL_SAFE, "name", "it has no name")
@@ -112,12 +112,12 @@ def _name(draft: Draft) -> Iterator[GuidelineFinding]:
         yield _finding(rules.NAME_STYLE, "name", f"{name!r} is not made of words in lower case with one separator each")
 
 
-def _owner(draft: Draft) -> Iterator[GuidelineFinding]:
+def _check_owner(draft: Draft) -> Iterator[GuidelineFinding]:
     if not draft.text("owning_application"):
         yield _finding(rules.OWNERSHIP, "owning_application", "it names no application that owns it")
 
 
-def _category(draft: Draft) -> Iterator[GuidelineFinding]:
+def _check_category(draft: Draft) -> Iterator[GuidelineFinding]:
     if draft.category not in _CATEGORIES:
         given = f"the category is {draft.category!r}" if draft.category else "it has no category"
         yield _finding(rules.CATEGORY, "category", f"{given}, which says neither `business` nor `data`")
@@ -129,7 +129,7 @@ def _category(draft: Draft) -> Iterator[GuidelineFinding]:
         yield _finding(rules.BUSINESS_CATEGORY, "category", found)
 
 
-def _ids(draft: Draft) -> Iterator[GuidelineFinding]:
+def _check_ids(draft: Draft) -> Iterator[GuidelineFinding]:
     if draft.category in _CATEGORIES:
         return  # Their events require `metadata.eid`.
     schema = draft.schema or {}
@@ -143,13 +143,13 @@ def _ids(draft: Draft) -> Iterator[GuidelineFinding]:
         )
 
 
-def _changes(draft: Draft) -> Iterator[GuidelineFinding]:
+def _check_changes(draft: Draft) -> Iterator[GuidelineFinding]:
     if draft.text("compatibility_mode").lower() == "none":
         found = "the mode is `none`, in which any change of the schema goes through"
         yield _finding(rules.BACKWARD_COMPATIBLE, "compatibility_mode", found)
 
 
-def _partitions(draft: Draft) -> Iterator[GuidelineFinding]:
+def _check_partitions(draft: Draft) -> Iterator[GuidelineFinding]:
     given = draft.definition.get("partition_count")
     counts: dict[str, Any] = {"partition_count": given}
     statistic = draft.definition.get("default_statistic")
@@ -174,25 +174,25 @@ _PARENTS: Final = ("metadata", "parent_eids")
 def check_ordering(draft: Draft) -> Iterator[GuidelineFinding]:
     """Yield the findings about the identity and the order of the events."""
     if draft.category == "business":
-        yield from _process_id(draft)
+        yield from _check_process_id(draft)
     if draft.category == "data":
-        yield from _entity(draft)
-    yield from _order(draft)
+        yield from _check_entity(draft)
+    yield from _check_order(draft)
     if draft.category == "data" and draft.strategy != "hash":
         found = f"partitions are chosen by {draft.strategy!r}: changes of one entity lose their order"
         yield GuidelineFinding(rules.HASH_PARTITIONING, "definition", "#/partition_strategy", found)
     if draft.strategy == "hash":
-        yield from _keys(draft)
+        yield from _check_keys(draft)
 
 
-def _process_id(draft: Draft) -> Iterator[GuidelineFinding]:
+def _check_process_id(draft: Draft) -> Iterator[GuidelineFinding]:
     if named := draft.annotations.get(PROCESS_ID_FIELD, "").strip():
         yield from _check_named_field(rules.PROCESS_ID, draft.field(named), PROCESS_ID_FIELD)
         return
     yield from _check_usual_fields(rules.PROCESS_ID, draft, says_process_id, "a business process's id")
 
 
-def _entity(draft: Draft) -> Iterator[GuidelineFinding]:
+def _check_entity(draft: Draft) -> Iterator[GuidelineFinding]:
     if named := _entity_fields(draft):
         for field in named:
             yield from _check_named_field(rules.ENTITY_KEY, field, ENTITY_KEY_FIELDS)
@@ -225,7 +225,7 @@ def _check_named_field(rule: Guideline, field: EventField, annotation: str) -> I
         yield GuidelineFinding(rule, "definition", pointer, f"it names {field.text!r}, which is not required")
 
 
-def _order(draft: Draft) -> Iterator[GuidelineFinding]:
+def _check_order(draft: Draft) -> Iterator[GuidelineFinding]:
     rule = _ORDER.get(draft.category, rules.EXPLICIT_ORDER)
     if not draft.ordering_fields:
         yield GuidelineFinding(
@@ -244,7 +244,7 @@ def _order(draft: Draft) -> Iterator[GuidelineFinding]:
             yield GuidelineFinding(rules.ORDER_NOT_BY_TIME, "definition", pointer, found)
 
 
-def _keys(draft: Draft) -> Iterator[GuidelineFinding]:
+def _check_keys(draft: Draft) -> Iterator[GuidelineFinding]:
     entity = {field.path for field in _entity_fields(draft)} if draft.category == "data" else set()
     for number, field in enumerate(draft.key_fields):
         pointer = f"#/partition_key_fields/{number}"
@@ -291,11 +291,11 @@ def check_payload(draft: Draft) -> Iterator[GuidelineFinding]:
         yield GuidelineFinding(
             rules.JSON_SCHEMA, "schema", "#", "it is a whole OpenAPI document, so it says nothing of events"
         )
-    yield from _hub_members(draft.category, schema)
+    yield from _check_hub_members(draft.category, schema)
     personal = _Personal(draft, schema)
     for node in parts(schema):
-        yield from _openapi(node)
-        yield from _additional(node)
+        yield from _check_openapi(node)
+        yield from _check_additional_properties(node)
         yield from personal.findings(node)
 
 
@@ -303,14 +303,14 @@ def _finding_at(rule: Guideline, node: Node, description: str, *below: str) -> G
     return GuidelineFinding(rule, "schema", format_pointer((*node.at, *below)), description)
 
 
-def _hub_members(category: str, schema: Schema) -> Iterator[GuidelineFinding]:
+def _check_hub_members(category: str, schema: Schema) -> Iterator[GuidelineFinding]:
     added = _ADDED_BY_CATEGORY.get(category, ())
     for field in top_level_fields(schema):
         if field.name in added:
             yield _finding_at(rules.PAYLOAD_ONLY, field, f"`{field.name}` comes with the category {category}")
 
 
-def _openapi(node: Node) -> Iterator[GuidelineFinding]:
+def _check_openapi(node: Node) -> Iterator[GuidelineFinding]:
     reference = node.schema.get("$ref")
     if isinstance(reference, str) and reference.startswith(_COMPONENTS):
         yield _finding_at(rules.JSON_SCHEMA, node, f"{reference!r} leads into an OpenAPI document", "$ref")
@@ -320,7 +320,7 @@ def _openapi(node: Node) -> Iterator[GuidelineFinding]:
                 yield _finding_at(rules.JSON_SCHEMA, node, f"`{keyword}` is OpenAPI's, and ignored here", keyword)
 
 
-def _additional(node: Node) -> Iterator[GuidelineFinding]:
+def _check_additional_properties(node: Node) -> Iterator[GuidelineFinding]:
     given = node.schema.get("additionalProperties")
     if given is None or "$ref" in node.schema:
         return

@@ -56,7 +56,7 @@ def parts(root: Schema) -> Iterator[Node]:
 def top_level_fields(root: Schema) -> list[Node]:
     """Return the fields of the event itself, in order, each where it is described first."""
     found: dict[str, Node] = {}
-    for place in _applicable(root, Node((), root)):
+    for place in _list_applicable(root, Node((), root)):
         for name, schema in _members(place).items():
             found.setdefault(name, Node((*place.at, "properties", name), schema, name))
     return list(found.values())
@@ -117,7 +117,7 @@ def _property_name(way: Pointer) -> str | None:
 
 def _properties(root: Schema, node: Node, name: str) -> list[Node]:
     """Return the subschemas of the property *name* of *node*, combinations included."""
-    places = [place for place in _applicable(root, node) if name in _members(place)]
+    places = [place for place in _list_applicable(root, node) if name in _members(place)]
     return [Node((*place.at, "properties", name), _members(place)[name], name) for place in places]
 
 
@@ -126,7 +126,7 @@ def _members(node: Node) -> dict[str, Any]:
     return properties if isinstance(properties, dict) else {}
 
 
-def _applicable(root: Schema, node: Node) -> Iterator[Node]:
+def _list_applicable(root: Schema, node: Node) -> Iterator[Node]:
     """Yield the schemas that apply to the same value as *node*: itself, and its combinations."""
     seen: set[int] = set()
     waiting = [node]

@@ -104,14 +104,14 @@ def says_entity_id(name: str, event_type: str) -> bool:
     *of, last = words(name) or ("",)
     if last not in _KEY_ENDINGS:
         return False
-    about = {one for word in words(event_type) for one in singular_forms(word)}
+    about = {one for word in words(event_type) for one in list_singular_forms(word)}
     return set(of) <= about if of else last in _KEYS_ALONE
 
 
-def singular_forms(word: str) -> tuple[str, ...]:
+def list_singular_forms(word: str) -> tuple[str, ...]:
     """Return the words of which *word* can be the plural, itself included.
 
-    >>> singular_forms("boxes"), singular_forms("categories")
+    >>> list_singular_forms("boxes"), list_singular_forms("categories")
     (('boxes', 'boxe', 'box'), ('categories', 'category'))
     """
     if word.endswith("ies"):

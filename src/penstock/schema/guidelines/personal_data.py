@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from penstock.schema.guidelines import personal_data_terms
-from penstock.schema.guidelines.names import fold_letters, singular_forms, transliterate, words
+from penstock.schema.guidelines.names import fold_letters, list_singular_forms, transliterate, words
 from penstock.schema.guidelines.personal_data_terms import KINDS, PersonalDataKind
 
 Words = Sequence[str]
@@ -49,7 +49,7 @@ def says_whose(name: str) -> bool:
     >>> says_whose("Customer"), says_whose("airport"), says_whose("party")
     (True, True, False)
     """
-    return _ends_with(_without(words(name), _TRANSPARENT), _PEOPLE | _THINGS)
+    return _ends_with(_strip_trailing(words(name), _TRANSPARENT), _PEOPLE | _THINGS)
 
 
 class _Field:
@@ -62,7 +62,7 @@ class _Field:
         self._words = (*nearest, *self._own)
         self._first = len(nearest)
         """The index of the field's own first word."""
-        self._tail = len(_without(self._words, _STILL))
+        self._tail = len(_strip_trailing(self._words, _STILL))
         """The index of the first word that may be left out without changing the meaning."""
 
     def kind(self, format: str | None) -> PersonalDataKind | None:
@@ -88,7 +88,7 @@ class _Field:
         for length in range(min(_WORDS_MAX, count), 0, -1):
             for end in range(count, max(self._first, length - 1), -1):
                 run = "".join(self._words[end - length : end])
-                if spelling := next(filter(_TERMS.__contains__, singular_forms(run)), None):
+                if spelling := next(filter(_TERMS.__contains__, list_singular_forms(run)), None):
                     yield end - length, end, _TERMS[spelling]
 
     def _holds(self, start: int, end: int, term: _Term) -> bool:
@@ -107,12 +107,12 @@ class _Field:
             before, owners = self._words[:start], self._owners[1:]
         if _ends_with(before, whom):
             return True
-        if said := _without(before, _STILL):
+        if said := _strip_trailing(before, _STILL):
             return _ends_with(said, whom)
         for owner in map(words, owners):
             if _ends_with(owner, whom):
                 return True
-            if said := _without(owner, _TRANSPARENT):
+            if said := _strip_trailing(owner, _TRANSPARENT):
                 return _ends_with(said, whom)
         return False
 
@@ -124,10 +124,10 @@ def _names_person(after: Words) -> bool:
 
 
 def _ends_with(said: Words, whom: frozenset[str]) -> bool:
-    return any(each in whom for run in (said[-1:], said[-2:]) for each in singular_forms("".join(run)))
+    return any(each in whom for run in (said[-1:], said[-2:]) for each in list_singular_forms("".join(run)))
 
 
-def _without(said: Words, ending: frozenset[str]) -> Words:
+def _strip_trailing(said: Words, ending: frozenset[str]) -> Words:
     """Return *said* without trailing words that are numbers or among *ending*."""
     count = len(said)
     while count and (said[count - 1] in ending or said[count - 1].isdecimal()):

@@ -24,7 +24,7 @@ from penstock.errors import (
     RequestTooLarge,
     UnsupportedMediaType,
 )
-from penstock.schema.json_text import decode, refuse_duplicate_keys, why_malformed
+from penstock.schema.json_text import decode, explain_malformed, refuse_duplicate_keys
 from penstock.server.http.encoding import decode_body
 from penstock.server.http.streaming import RunInThread
 from penstock.wire.query import printable
@@ -166,7 +166,7 @@ def parse_json(body: bytes) -> Any:
     except MalformedEvent as error:
         raise BadParameter(f"the body: {error.reason}", parameter="body", allowed="strict JSON") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        detail = f"the body is not JSON: {why_malformed(body, error)}"
+        detail = f"the body is not JSON: {explain_malformed(body, error)}"
         raise BadParameter(detail, parameter="body", allowed="JSON") from None
 
 

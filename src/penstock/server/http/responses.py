@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from penstock.core.registry.event_type import without_effect
+from penstock.core.registry.event_type import find_members_without_effect
 from penstock.server.http.encoding import choose_encoding, encoder
 from penstock.server.http.requests import ORIGIN
 
@@ -58,7 +58,7 @@ def warn(answer: Response, texts: Iterable[str]) -> Response:
 
 def warn_of_no_effect(answer: Response, name: str, given: Mapping[str, Any]) -> Response:
     """Return *answer* with a warning for each member of the definition *given* that has no effect yet."""
-    return warn(answer, (f"{name}: {each}" for each in without_effect(given)))
+    return warn(answer, (f"{name}: {each}" for each in find_members_without_effect(given)))
 
 
 Pairs = Iterable[tuple[str, object]]

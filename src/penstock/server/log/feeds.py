@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.core.log.cursor import partition_count_error, with_partition_count
+from penstock.core.log.cursor import add_partition_count, partition_count_error
 from penstock.errors import (
     BadParameter,
     BadPartitionCount,
@@ -103,7 +103,7 @@ async def _naming_partitions(
         return error
     feed = await state.run(lambda: state.hub.registry.load(name))
     if isinstance(error, BadParameter) and (parameter != "n" or len(query.texts("n")) > 1):
-        return with_partition_count(error, feed.partition_count)
+        return add_partition_count(error, feed.partition_count)
     return partition_count_error(error.fields.get("n", error.fields.get("value")), feed.partition_count)
 
 

@@ -18,7 +18,7 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive, Scope, Send
 
-from penstock.core.events.event import derived_headers
+from penstock.core.events.event import derive_headers
 from penstock.hub.log.read import ColumnChunk, Reader, Reading, Rows, Track
 from penstock.schema.json_text import decode
 from penstock.server.auth import authorize, event_type_named
@@ -155,7 +155,7 @@ def all_headers(
 ) -> dict[str, str]:
     """Return an event's headers: those derived from it, and its own, which win."""
     event: dict[str, Any] = decode(data)
-    derived = derived_headers(
+    derived = derive_headers(
         event, event_type=event_type, kind=kind.decode() if kind else None, key=None if key is None else key.decode()
     )
     return derived | _decode_headers(own) if own else derived

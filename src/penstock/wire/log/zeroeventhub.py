@@ -13,7 +13,7 @@ import msgspec
 from penstock.core.events.event import EVENT_BYTES_MAX, EVENTS_MAX, NewEvent
 from penstock.core.log.cursor import VIEW_PARTITIONS_MAX
 from penstock.errors import BadParameter, BadPartitionCount, InvalidEvent, RequestTooLarge
-from penstock.schema.json_text import refuse_duplicate_keys, why_malformed
+from penstock.schema.json_text import explain_malformed, refuse_duplicate_keys
 from penstock.wire.query import WHOLE_NUMBER_MAX, HeaderChoice, Query, parse_headers, parse_kinds, printable
 
 NDJSON: Final = "application/x-ndjson"
@@ -186,7 +186,7 @@ def parse_line(line: bytes, number: int) -> NewEvent:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         if len(line) > 4 * EVENT_BYTES_MAX:
             raise InvalidEvent(line=number, reason=f"{len(line)} bytes that are not valid JSON") from None
-        why = why_malformed(line, error, "it ends in the middle; an event stands on one line")
+        why = explain_malformed(line, error, "it ends in the middle; an event stands on one line")
         raise InvalidEvent(line=number, reason=f"not a feed line: {why}") from None
 
 

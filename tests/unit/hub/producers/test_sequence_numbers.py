@@ -254,7 +254,7 @@ def test_new_epoch_drops_the_claim_and_keeps_the_end_of_the_epoch_before(store: 
 
 
 def test_epoch_that_was_claimed_from_a_number_begins_there(store: Store, feed: StoredFeed) -> None:
-    change(store, feed, state=AT_5.after(4, 100), claim_id="mine")
+    change(store, feed, state=AT_5.begin_epoch(4, 100), claim_id="mine")
 
     assert refuse(store, feed, 4, 99, "a")[0] == SequenceGap
     assert produce(store, feed, 4, 100, "a") == ProducerResult("appended", 4, 100, 100, 101, [OffsetRange(9, 9)])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.core.subscriptions.tokens import ParkedSpan, parked_token_of, token_of
+from penstock.core.subscriptions.tokens import ParkedSpan, make_parked_token, make_token
 from penstock.errors import (
     CommitRefused,
     DatabaseUnavailable,
@@ -157,16 +157,16 @@ def test_one_refused_cursor_refuses_all_of_its_request(scene: Scene, wrong: Curs
 
 def test_unsent_event_is_refused_unless_its_token_proves_that_it_was_sent(scene: Scene) -> None:
     own, far = scene.secret, SENT + 7
-    wrong = [None, "", "é", token_of(own, P, far + 1), token_of(own, Q, far), token_of(b"another", P, far)]
+    wrong = [None, "", "é", make_token(own, P, far + 1), make_token(own, Q, far), make_token(b"another", P, far)]
     for token in wrong:
         with pytest.raises(CommitRefused, match="this stream was not sent it yet"):
             scene.commit(CursorCommit(P, far, token))
-    for token in (parked_token_of(b"another", ParkedSpan(1, far)), "parked-1-0-x"):
+    for token in (make_parked_token(b"another", ParkedSpan(1, far)), "parked-1-0-x"):
         for position in (1, far):
             with pytest.raises(CommitRefused, match="of parked events, and not of this stream"):
                 scene.commit(CursorCommit(P, position, token))
 
-    assert scene.commit(CursorCommit(P, far, token_of(own, P, far))) == [True]
+    assert scene.commit(CursorCommit(P, far, make_token(own, P, far))) == [True]
     assert scene.commit(CursorCommit(P, far, None)) == [False], "a repeated commit does no harm"
 
 
@@ -176,7 +176,7 @@ def test_stream_of_another_hub_proves_by_token_that_it_was_sent_an_event(scene: 
     with pytest.raises(CommitRefused, match="its cursor_token does not prove that it was sent"):
         scene.commit(CursorCommit(P, 5))
 
-    assert scene.commit(CursorCommit(P, 5, token_of(scene.secret, P, 5))) == [True]
+    assert scene.commit(CursorCommit(P, 5, make_token(scene.secret, P, 5))) == [True]
 
 
 @pytest.mark.parametrize("how", ["strict", "trusted"])
@@ -301,7 +301,7 @@ def test_parked_events_are_acknowledged_by_their_token_and_move_no_position(scen
             tx.subscriptions.park(scene.sub, P, key, at, attempts=2, at=START_AT)
         a, b = tx.subscriptions.list_parked(scene.sub)
 
-    assert scene.commit(CursorCommit(P, 90, parked_token_of(scene.secret, ParkedSpan(a.id, 3)))) == [True]
+    assert scene.commit(CursorCommit(P, 90, make_parked_token(scene.secret, ParkedSpan(a.id, 3)))) == [True]
 
     assert scene.offsets == [0, 0]
     assert [(each.id, each.first) for each in scene.sessions.snapshot(scene.sub).parked] == [(a.id, 5), (b.id, 4)]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.core.subscriptions.delivery import COMMIT_TIMEOUT
-from penstock.core.subscriptions.tokens import ParkedSpan, parked_token_of
+from penstock.core.subscriptions.tokens import ParkedSpan, make_parked_token
 from penstock.errors import DatabaseUnavailable, ParkedNotFound, SubscriptionNotFound
 from penstock.hub.subscriptions.commits import CursorCommit
 from penstock.hub.subscriptions.consumer_stream import PAUSE_SECONDS, ConsumerStream
@@ -80,7 +80,7 @@ def remove_first_event(store: Store) -> None:
 
 
 def acknowledge(hub: Played, stream: ConsumerStream, parked_id: int, last: int) -> None:
-    token = parked_token_of(stream.secret, ParkedSpan(parked_id, last))
+    token = make_parked_token(stream.secret, ParkedSpan(parked_id, last))
     hub.commits.submit(stream.subscription_id, stream.session_id, [CursorCommit(P, 0, token)]).result(300)
 
 

@@ -1,2 +1,0 @@
--- Select the time: microseconds since 1970.
-SELECT clock_micros()
