@@ -188,7 +188,7 @@ def _described(name: str, kind: str, says: str | None) -> str:
 def _status(kind: type[PenstockError], code: str) -> str:
     if code in LOCAL:
         return "none, raised in Python only"
-    return str(status_of(kind.of(code) if code in kind.cases else kind()))
+    return str(status_of(kind.of(code)))
 
 
 def _advice(kind: type[PenstockError], code: str) -> str:

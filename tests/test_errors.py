@@ -35,11 +35,6 @@ each_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name_
 each_code = pytest.mark.parametrize(("kind", "code"), CODES, ids=[code for _, code in CODES])
 
 
-def make(kind: type[PenstockError], code: str, *detail: str, **fields: Any) -> PenstockError:
-    """Return an error of the class with the code."""
-    return kind.of(code, *detail, **fields) if code in kind.cases else kind(*detail, **fields)
-
-
 def drawn() -> dict[str, str | None]:
     """Return the parents of the classes as the docstring draws them."""
     parents: dict[str, str | None] = {}
@@ -152,7 +147,7 @@ def made(path: Path) -> Iterator[tuple[str, set[str]]]:
 
 @each_code
 def test_error_survives_pickling_and_copying(kind: type[PenstockError], code: str) -> None:
-    error = make(kind, code, **FIELDS)
+    error = kind.of(code, **FIELDS)
     for again in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
         assert type(again) is kind
         assert (again.code, again.detail, again.fields) == (code, error.detail, error.fields)
@@ -161,7 +156,7 @@ def test_error_survives_pickling_and_copying(kind: type[PenstockError], code: st
 
 @each_code
 def test_error_survives_http(kind: type[PenstockError], code: str) -> None:
-    error = make(kind, code, **FIELDS)
+    error = kind.of(code, **FIELDS)
     answer = problem_response(error)
     assert answer.media_type == MEDIA_TYPE
     again = to_error(answer.status_code, bytes(answer.body))
@@ -173,8 +168,8 @@ def test_error_survives_http(kind: type[PenstockError], code: str) -> None:
 
 @each_code
 def test_error_without_its_fields_has_a_text(kind: type[PenstockError], code: str) -> None:
-    assert str(make(kind, code))
-    assert str(make(kind, code, "in other words")).startswith("in other words")
+    assert str(kind.of(code))
+    assert str(kind.of(code, "in other words")).startswith("in other words")
 
 
 @each_kind
@@ -186,8 +181,8 @@ def test_the_message_ends_without_a_stop_and_the_hint_with_one(kind: type[Pensto
 
 @each_code
 def test_retryable_error_is_answered_503_with_retry_after(kind: type[PenstockError], code: str) -> None:
-    answer = problem_response(make(kind, code))
-    assert answer.status_code == status_of(make(kind, code))
+    answer = problem_response(kind.of(code))
+    assert answer.status_code == status_of(kind.of(code))
     assert 400 <= answer.status_code <= 599
     if kind.retryable:
         assert answer.status_code == 503

@@ -21,12 +21,14 @@ TERMINATED: Final = 143
 SHOWN_MAX: Final = 100
 """So many characters of a text that cannot be used are shown."""
 
+_OFFSETS: Final = "`penstock event-type show NAME` has the offsets that there are; BEGIN is before the first."
 _HINTS: Final[dict[type[PenstockError] | str, str]] = {
     errors.Unreachable: "Is the hub running? Start it with `penstock serve`, or name another one with --url.",
     "proxy-unreachable": "Correct or unset {variable}, or name the hub's host in NO_PROXY to ask it directly.",
     errors.DatabaseUnavailable: "The hub is there, its database is not: run `penstock doctor` where the hub runs.",
     errors.EventTypeNotFound: "`penstock event-type list` has all; `penstock event-type create NAME` makes one.",
-    errors.UnusableCursor: "`penstock event-type show NAME` has the offsets that there are; BEGIN is before the first.",
+    "unusable-cursor": _OFFSETS,
+    "unusable-start": _OFFSETS,
     errors.SubscriptionNotFound: "`penstock subscription list` has all.",
     errors.ParkedNotFound: "`penstock subscription parked list {subscription}` has those that there are.",
     errors.GroupNotFound: "`penstock groups` has all; a group is made with the first position that it commits.",

@@ -3,10 +3,7 @@
     PenstockError
     ├── Invalid              the input is wrong
     │   ├── BadParameter
-    │   │   └── BadProducerHeaders
     │   ├── BadCursor
-    │   ├── UnusableCursor
-    │   │   └── UnusableStart
     │   ├── BadPartitionCount
     │   ├── InvalidEvent
     │   │   └── MalformedEvent

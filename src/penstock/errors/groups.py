@@ -40,18 +40,32 @@ class GroupKindDiffers(Conflict):
 
 
 class UnusablePosition(Invalid):
-    """A consumer group cannot have this position."""
+    """A consumer group cannot have this position, or a cursor of the Nakadi API is malformed or cannot be used."""
 
     code = "unusable-position"
     message = "items[{item}], {where}: {reason}"
     hint = "Correct this item. Nothing of the request was stored."
+    cases: ClassVar = {
+        "unusable-cursor": Case(
+            "offset {offset} of partition {partition} cannot be used: {reason}",
+            "GET /event-types/{event_type}/partitions shows the available offsets; BEGIN is before the first.",
+        ),
+        "unusable-start": Case(
+            "offset {offset} of partition {partition} cannot be used: {reason}",
+            "GET /event-types/{event_type}/partitions shows the available offsets; BEGIN is before the first.",
+        ),
+    }
 
-    item: int
-    """Index of the item in the list, from 0."""
-    event_type: str
-    partition: int | None
-    """None: all partitions."""
+    item: int | None
+    """Index of the item in the list, from 0, in `unusable-position`."""
+    event_type: str | None
+    partition: int | str | None
+    """None: all partitions, or the cursor is malformed."""
     reason: str
+    offset: str | None
+    """The offset of a cursor; None in `unusable-position`."""
+    oldest_available_offset: str | None
+    newest_available_offset: str | None
 
 
 class PositionMoved(Conflict):

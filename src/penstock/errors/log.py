@@ -145,21 +145,6 @@ class BadCursor(Invalid):
     partition: int | None
 
 
-class UnusableCursor(Invalid):
-    """A cursor of the Nakadi API is malformed, or no events can be read there."""
-
-    code = "unusable-cursor"
-    message = "offset {offset} of partition {partition} cannot be used: {reason}"
-    hint = "GET /event-types/{event_type}/partitions shows the available offsets; BEGIN is before the first."
-
-    event_type: str | None
-    partition: str | None
-    offset: str | None
-    reason: str
-    oldest_available_offset: str | None
-    newest_available_offset: str | None
-
-
 class CursorMoved(Conflict):
     """Compare-and-set failed: another process has stored another cursor for the same consumer."""
 

@@ -2,17 +2,9 @@
 
 from typing import ClassVar
 
-from penstock.errors.root import BadParameter, Case, Conflict, NotFound, PenstockError, Unavailable
+from penstock.errors.root import Case, Conflict, NotFound, PenstockError, Unavailable
 
 _NEW_PRODUCER = "Close this producer and create a new one, which claims the next epoch."
-
-
-class BadProducerHeaders(BadParameter):
-    """The headers of an idempotent producer are malformed, or one is missing."""
-
-    code = "bad-producer-headers"
-    message = "header {parameter} {value_state}; allowed: {allowed}"
-    hint = "Send Producer-Group, Producer-Epoch and Producer-Sequence together, or none of them."
 
 
 class ProducerUnsafe(PenstockError):

@@ -44,7 +44,7 @@ class PenstockError(Exception):
     """The root of all errors.
 
     `code` is stable and part of the protocol. Most classes have one code. A class for several causes that callers
-    handle alike has a code for each of them, in `cases`; `of` makes such an error.
+    handle alike has a code for each of them, in `cases`; `of` makes an error of any code of its class.
 
     A class annotates its fields, which are then attributes of its errors. `fields` has all of them by name, as they are
     sent over HTTP, and also those that no class declares.
@@ -55,7 +55,7 @@ class PenstockError(Exception):
     hint: str | None = None
     """What to do about it, in one or two sentences."""
     cases: ClassVar[Mapping[str, Case]] = {}
-    """The text of each code, if the class has several."""
+    """The texts of further codes; `message` and `hint` are the text of `code`."""
     retryable: ClassVar[bool] = False
     """Whether the same request can succeed later, unchanged."""
 
@@ -77,8 +77,8 @@ class PenstockError(Exception):
 
     @classmethod
     def of(cls, code: str, detail: str | None = None, /, **fields: Any) -> Self:
-        """Return the error of one of the codes in `cases`, with the text of that code or with *detail*."""
-        message, hint = cls.cases[code]
+        """Return the error of one of the class's codes, with the text of that code or with *detail*."""
+        message, hint = (cls.message, cls.hint) if code == cls.code else cls.cases[code]
         error = cls(message.format_map(_Values(fields)) if detail is None else detail, **fields)
         error.code, error.hint = code, hint
         return error
@@ -87,9 +87,7 @@ class PenstockError(Exception):
         return with_hint(self.detail, self.hint)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self.code in self.cases:
-            return partial(type(self).of, self.code, self.detail, **self.fields), ()
-        return partial(type(self), self.detail, **self.fields), ()
+        return partial(type(self).of, self.code, self.detail, **self.fields), ()
 
 
 def _declare(cls: type[PenstockError]) -> None:
@@ -168,6 +166,10 @@ class BadParameter(Invalid):
         "partition-required": Case(
             "an idempotent producer must name the partition: POST /event-types/{event_type}/partitions/.../events",
             "Send the batch to a partition, or leave out the headers of idempotent producers.",
+        ),
+        "bad-producer-headers": Case(
+            "header {parameter} {value_state}; allowed: {allowed}",
+            "Send Producer-Group, Producer-Epoch and Producer-Sequence together, or none of them.",
         ),
     }
 

@@ -2,7 +2,6 @@
 
 from typing import ClassVar
 
-from penstock.errors.log import UnusableCursor
 from penstock.errors.root import Case, Conflict, Invalid, NotFound
 
 
@@ -61,13 +60,6 @@ class SubscriptionBusy(Conflict):
     """Number of partitions, in `no-free-slots`."""
     partitions: list[dict[str, str]] | None
     """The claimed partitions, in `partitions-taken`."""
-
-
-class UnusableStart(UnusableCursor):
-    """A stream cannot begin at a cursor of its request."""
-
-    code = "unusable-start"
-    message = UnusableCursor.message
 
 
 class StreamNotFound(Invalid):

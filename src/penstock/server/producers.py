@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from penstock.core.events.event import NewEvent
 from penstock.core.producers import OffsetRange
-from penstock.errors import BadProducerHeaders, InvalidEvent, MalformedBatch, MalformedEvent, PartitionNotFound
+from penstock.errors import BadParameter, InvalidEvent, MalformedBatch, MalformedEvent, PartitionNotFound
 from penstock.hub.background import rfc3339
 from penstock.hub.hub import Hub
 from penstock.hub.log.publish import PublishOptions
@@ -204,7 +204,9 @@ def _parse_body(body: bytes, media_type: str, by: wire.ProducerHeaders | None) -
     events: Sequence[NewEvent]
     if media_type == wire.ENVELOPE:
         if by is not None:
-            raise BadProducerHeaders(parameter=wire.GROUP, value=by.group, allowed="headers or an envelope, not both")
+            raise BadParameter.of(
+                "bad-producer-headers", parameter=wire.GROUP, value=by.group, allowed="headers or an envelope, not both"
+            )
         by, events = wire.parse_envelope(body)
     elif media_type == NDJSON:
         events, lines = parse_lines(body)

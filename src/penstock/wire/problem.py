@@ -90,7 +90,7 @@ def to_error(status: int, body: bytes, url: str = "", wanted: str = "hub") -> Pe
         return _nakadi_error(status, problem) or strange_error(status, body, url, wanted)
     fields = {k: v for k, v in problem.items() if k not in ("type", "title", "status", "detail", "hint")}
     detail = str(problem.get("detail", ""))
-    return kind.of(code, detail, **fields) if code in kind.cases else kind(detail, **fields)
+    return kind.of(code, detail, **fields)
 
 
 def _nakadi_error(status: int, problem: Mapping[str, Any]) -> PenstockError | None:

@@ -11,13 +11,7 @@ import msgspec
 
 from penstock.core.events.event import EVENTS_MAX, NewEvent
 from penstock.core.producers import EPOCH_MAX, GROUP_CHARS_MAX, EpochClaim, ProducerStamp
-from penstock.errors import (
-    BadParameter,
-    BadProducerHeaders,
-    MalformedBatch,
-    MalformedEvent,
-    RequestTooLarge,
-)
+from penstock.errors import BadParameter, MalformedBatch, MalformedEvent, RequestTooLarge
 from penstock.schema.json_text import decode, explain_malformed, refuse_duplicate_keys
 from penstock.wire.query import printable
 
@@ -38,6 +32,8 @@ NUMBER_MAX: Final = EPOCH_MAX
 """Maximum epoch and sequence number: the largest integer that every JSON library represents exactly."""
 _GROUP: Final = re.compile(GROUP_PATTERN)
 _NUMBER: Final = re.compile("0|[1-9][0-9]{0,15}")
+_HEADERS: Final = "bad-producer-headers"
+"""The code of errors about producer headers."""
 _GROUP_ALLOWED: Final = f"1 to {GROUP_CHARS_MAX} characters of A-Z, a-z, 0-9 and . _ : ~ -, but neither . nor .. alone"
 _NUMBER_ALLOWED: Final = f"a whole number from 0 to {NUMBER_MAX} in decimal digits"
 
@@ -55,16 +51,16 @@ def parse_headers(headers: Mapping[str, str], values: Callable[[str], list[str]]
     """Return the producer headers; None if there are none. *values* returns all values of a header.
 
     Raises:
-        BadProducerHeaders: A header is missing, repeated or malformed.
+        BadParameter: A header is missing, repeated or malformed.
     """
     if GROUP not in headers and EPOCH not in headers and SEQUENCE not in headers:
         for name in (OVERLAP, DEADLINE):
             if name in headers:
-                raise BadProducerHeaders(parameter=GROUP, value=None, allowed=f"it, where there is {name}")
+                raise BadParameter.of(_HEADERS, parameter=GROUP, value=None, allowed=f"it, where there is {name}")
         return None
     texts = {name: _only(values(name), name) for name in (GROUP, EPOCH, SEQUENCE)}
     return ProducerHeaders(
-        check_group(texts[GROUP], GROUP, BadProducerHeaders),
+        check_group(texts[GROUP], GROUP, _HEADERS),
         ProducerStamp(_number(texts[EPOCH], EPOCH), _number(texts[SEQUENCE], SEQUENCE)),
         _overlap(_only(values(OVERLAP), OVERLAP, "reject")),
         _number(_only(values(DEADLINE), DEADLINE), DEADLINE, DEADLINE_MS_MAX) if DEADLINE in headers else None,
@@ -77,16 +73,16 @@ def refuse_numbers(headers: Mapping[str, str], name: str) -> None:
         raise BadParameter.of("partition-required", event_type=name)
 
 
-def check_group(text: str, parameter: str = "group", kind: type[BadParameter] = BadParameter) -> str:
+def check_group(text: str, parameter: str = "group", code: str = BadParameter.code) -> str:
     """Return *text*, the value of *parameter*, if it is a valid producer group.
 
     Raises:
-        BadParameter: It is not valid; *kind* is the class of the error.
+        BadParameter: It is not valid; *code* is the code of the error.
     """
     given: object = text  # A caller without types may pass anything.
     if isinstance(given, str) and _GROUP.fullmatch(given):
         return text
-    raise kind(parameter=parameter, value=printable(str(text)), allowed=_GROUP_ALLOWED)
+    raise BadParameter.of(code, parameter=parameter, value=printable(str(text)), allowed=_GROUP_ALLOWED)
 
 
 def parse_after(text: str | None) -> str:
@@ -102,12 +98,12 @@ def parse_after(text: str | None) -> str:
 
 def _only(values: Sequence[str], name: str, default: str | None = None) -> str:
     if len(values) > 1:
-        raise BadProducerHeaders(parameter=name, value=printable(values[1]), allowed="one value")
+        raise BadParameter.of(_HEADERS, parameter=name, value=printable(values[1]), allowed="one value")
     if values:
         return values[0]
     if default is None:
         allowed = _GROUP_ALLOWED if name == GROUP else _NUMBER_ALLOWED
-        raise BadProducerHeaders(parameter=name, value=None, allowed=allowed)
+        raise BadParameter.of(_HEADERS, parameter=name, value=None, allowed=allowed)
     return default
 
 
@@ -124,8 +120,8 @@ def parse_number(text: str, name: str) -> int:
 
 def _number(text: str, name: str, high: int = NUMBER_MAX) -> int:
     if not _NUMBER.fullmatch(text) or int(text) > high:
-        raise BadProducerHeaders(
-            parameter=name, value=printable(text), allowed=_NUMBER_ALLOWED.replace(str(NUMBER_MAX), str(high))
+        raise BadParameter.of(
+            _HEADERS, parameter=name, value=printable(text), allowed=_NUMBER_ALLOWED.replace(str(NUMBER_MAX), str(high))
         )
     return int(text)
 
@@ -133,7 +129,7 @@ def _number(text: str, name: str, high: int = NUMBER_MAX) -> int:
 def _overlap(text: str) -> bool:
     if text in ("reject", "trim"):
         return text == "trim"
-    raise BadProducerHeaders(parameter=OVERLAP, value=printable(text), allowed="reject or trim")
+    raise BadParameter.of(_HEADERS, parameter=OVERLAP, value=printable(text), allowed="reject or trim")
 
 
 class _Producer(msgspec.Struct, forbid_unknown_fields=True):
@@ -157,7 +153,7 @@ def parse_envelope(body: bytes) -> tuple[ProducerHeaders, list[NewEvent]]:
     """Return the producer headers in an envelope, and its events, which are not decoded.
 
     Raises:
-        BadProducerHeaders: The producer's members are malformed.
+        BadParameter: The producer's members are malformed.
         RequestTooLarge: There are more than `EVENTS_MAX` events.
         MalformedBatch: The body is not an envelope.
     """
@@ -175,9 +171,9 @@ def parse_envelope(body: bytes) -> tuple[ProducerHeaders, list[NewEvent]]:
     by = found.producer
     stamp = ProducerStamp(_within(by.epoch, EPOCH), _within(by.sequence, SEQUENCE))
     deadline_ms = None if by.deadline_ms is None else _within(by.deadline_ms, DEADLINE, DEADLINE_MS_MAX)
-    return ProducerHeaders(
-        check_group(by.group, GROUP, BadProducerHeaders), stamp, by.overlap == "trim", deadline_ms
-    ), list(map(NewEvent, found.events))
+    return ProducerHeaders(check_group(by.group, GROUP, _HEADERS), stamp, by.overlap == "trim", deadline_ms), list(
+        map(NewEvent, found.events)
+    )
 
 
 def _malformed_batch(reason: str) -> MalformedBatch:

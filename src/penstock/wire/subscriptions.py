@@ -17,7 +17,7 @@ from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.core.subscriptions.definition import SubscriptionSearch
 from penstock.core.subscriptions.delivery import DeliveryBatch, DeliveryRules
 from penstock.core.subscriptions.tokens import make_parked_token, make_token
-from penstock.errors import BadParameter, UnusableCursor
+from penstock.errors import BadParameter, UnusablePosition
 from penstock.schema.json_text import explain_malformed
 from penstock.wire.groups import check_reason
 from penstock.wire.log.nakadi import (
@@ -25,6 +25,7 @@ from penstock.wire.log.nakadi import (
     FLUSH_SECONDS,
     NUMBER_MAX,
     TIMEOUT_SECONDS_MAX,
+    UNUSABLE,
     GivenCursor,
     OffsetExtent,
     cursor_members,
@@ -263,16 +264,16 @@ def parse_committed(
     *extents* returns the partitions of an event type, and may raise.
 
     Raises:
-        UnusableCursor: The partition does not exist, or a member is missing. The error does not have the available
+        UnusablePosition: The partition does not exist, or a member is missing. The error does not have the available
             offsets, since only the stream's offsets matter.
     """
     name = _event_type(given, at)
     assert given is not None
     try:
         found = parse_place(given, extents(name), at)
-    except UnusableCursor as error:
+    except UnusablePosition as error:
         known = {name: error.fields[name] for name in ("partition", "offset", "reason")}
-        raise UnusableCursor(error.detail, **known) from None
+        raise UnusablePosition.of(UNUSABLE, error.detail, **known) from None
     return (name, found.partition), found.position
 
 
@@ -287,7 +288,7 @@ def parse_reset_target(
     The offset must be readable, or `BEGIN`, `END`, or a time, whose offsets *since* returns.
 
     Raises:
-        UnusableCursor: The offset is none of these, or events after it have been removed.
+        UnusablePosition: The offset is none of these, or events after it have been removed.
     """
     name = _event_type(given, at)
     assert given is not None
@@ -303,7 +304,7 @@ def parse_reset_target(
     except BadParameter:
         form = offset_text(found[number].epoch, 41)
         reason = f"it is neither of the form {form} nor BEGIN, END or a time such as 2026-11-20T10:00:00Z"
-        raise unusable_cursor(UnusableCursor, text, number, found[number], reason) from None
+        raise unusable_cursor(UNUSABLE, text, number, found[number], reason) from None
 
 
 class SubscriptionLines:
@@ -372,7 +373,9 @@ def _as_sent(given: GivenSubscriptionCursor) -> dict[str, Any]:
 def _event_type(given: GivenSubscriptionCursor | None, at: str) -> str:
     if given is None or given.event_type is None:
         name = at if given is None else f"{at}.event_type"
-        raise UnusableCursor(f'Field "{name}" may not be null', partition=None, offset=None, reason=f"{name} is null")
+        raise UnusablePosition.of(
+            UNUSABLE, f'Field "{name}" may not be null', partition=None, offset=None, reason=f"{name} is null"
+        )
     return given.event_type
 
 

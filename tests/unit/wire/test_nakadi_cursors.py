@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.events.event import EVENTS_MAX
-from penstock.errors import BadCursor, BadParameter, MalformedBatch, RequestTooLarge, UnusableCursor, UnusableStart
+from penstock.errors import BadCursor, BadParameter, MalformedBatch, RequestTooLarge, UnusablePosition
 from penstock.wire.log.nakadi import (
     OFFSET_MAX,
     CursorPlace,
@@ -63,7 +63,7 @@ def test_other_text_is_no_offset() -> None:
         with pytest.raises(BadCursor):
             parse_offset(text)
     for offset in (*WRONG, *NOT_BEGIN):
-        with pytest.raises(UnusableCursor) as refused:
+        with pytest.raises(UnusablePosition, check=has_code("unusable-cursor")) as refused:
             parse_place(cursor(offset), EXTENTS)
         assert refused.value.reason == f"it is neither of the form {NEWEST} nor BEGIN"
         assert refused.value.offset == str(offset)
@@ -94,7 +94,7 @@ def test_cursor_is_placed_as_it_was_written(position: int, epoch: int) -> None:
 def test_offset_of_another_epoch_is_unavailable() -> None:
     rows: list[str] = ["001-0001-000000000000000007", "001-0003-000000000000000007", "7", "-1"]
     for offset in rows:
-        with pytest.raises(UnusableCursor) as refused:
+        with pytest.raises(UnusablePosition, check=has_code("unusable-cursor")) as refused:
             parse_place(cursor(offset), SECOND)
         assert "which is now 2" in refused.value.detail
         assert refused.value.newest_available_offset == "001-0002-000000000000000041"
@@ -102,8 +102,8 @@ def test_offset_of_another_epoch_is_unavailable() -> None:
 
 def test_missing_partition_is_named() -> None:
     for partition in ["2", "-1", "00", "0x0", "a", "", "\u0660", "9" * 99, "\x00", 2, -1]:
-        with pytest.raises(UnusableStart) as refused:
-            parse_place(cursor("BEGIN", partition), EXTENTS, kind=UnusableStart)
+        with pytest.raises(UnusablePosition, check=has_code("unusable-start")) as refused:
+            parse_place(cursor("BEGIN", partition), EXTENTS, code="unusable-start")
         assert refused.value.detail == f"non existing partition {str(partition)[:80]}"
 
 
@@ -111,7 +111,7 @@ def test_missing_partition_is_named() -> None:
 def test_missing_or_null_member_of_a_cursor_is_named(member: str) -> None:
     whole = {"partition": "0", "offset": "BEGIN"}
     for value in ({**whole, member: None}, {name: each for name, each in whole.items() if name != member}):
-        with pytest.raises(UnusableCursor) as refused:
+        with pytest.raises(UnusablePosition, check=has_code("unusable-cursor")) as refused:
             parse_place(GivenCursor(**value), EXTENTS, "[3]")
         assert refused.value.detail == f'Field "[3].{member}" may not be null'
 
@@ -133,8 +133,8 @@ def test_cursor_can_be_read_from_retained_events_up_to_the_end() -> None:
     ],
 )
 def test_cursor_cannot_be_read_before_retained_events_or_beyond_the_end(offset: str, reason: str) -> None:
-    with pytest.raises(UnusableStart) as refused:
-        parse_readable_place(cursor(offset), EXTENTS, kind=UnusableStart)
+    with pytest.raises(UnusablePosition, check=has_code("unusable-start")) as refused:
+        parse_readable_place(cursor(offset), EXTENTS, code="unusable-start")
     assert refused.value.fields == {
         "partition": "0", "offset": offset, "reason": reason, "oldest_available_offset": OLDEST,
         "newest_available_offset": NEWEST,
@@ -144,7 +144,7 @@ def test_cursor_cannot_be_read_before_retained_events_or_beyond_the_end(offset: 
 
 def test_two_cursors_of_one_partition_are_refused() -> None:
     check_distinct([CursorPlace(0, 1), CursorPlace(1, 1)])
-    with pytest.raises(UnusableCursor) as refused:
+    with pytest.raises(UnusablePosition, check=has_code("unusable-cursor")) as refused:
         check_distinct([CursorPlace(0, 1), CursorPlace(1, 1), CursorPlace(0, 2)])
     assert refused.value.partition == "0"
 
@@ -159,7 +159,7 @@ def test_header_is_a_list_of_cursors_with_any_other_members() -> None:
     found = parse_header('[{"partition":"0","offset":"BEGIN","x":1}, {"partition":1,"offset":7}]')
     assert [(each.partition, each.offset) for each in found] == [("0", "BEGIN"), (1, 7)]
     assert parse_header(" [] ") == []
-    with pytest.raises(UnusableStart) as refused:
+    with pytest.raises(UnusablePosition, check=has_code("unusable-start")) as refused:
         parse_header('[{"partition":"0","offset":"BEGIN"},null]')
     assert refused.value.detail == 'Field "[1]" may not be null'
 
@@ -180,7 +180,7 @@ def test_header_other_than_a_list_of_cursors_is_refused() -> None:
     ],
 )
 def test_query_other_than_a_list_of_cursors_is_refused(text: str, detail: str) -> None:
-    with pytest.raises(UnusableCursor) as refused:
+    with pytest.raises(UnusablePosition, check=has_code("unusable-cursor")) as refused:
         parse_list(text, "cursors")
     assert detail in refused.value.detail
 
@@ -189,7 +189,7 @@ def test_body_is_a_list_without_null() -> None:
     (found,) = parse_body(b'[{"partition":"0","offset":"1","shift":-2}]', GivenShift)
     assert (found.partition, found.offset, found.shift) == ("0", "1", -2)
     assert parse_body(b"[]", GivenPair) == []
-    with pytest.raises(UnusableCursor):
+    with pytest.raises(UnusablePosition, check=has_code("unusable-cursor")):
         parse_body(b"[null]", GivenPair)
     numbers = [
         b'[{"%b":%b}]' % (member, b"9" * digits)
@@ -229,7 +229,7 @@ def test_distance_is_the_number_of_events_between_two_cursors() -> None:
     ids=["partitions", "no final one", "no initial one", "no offset"],
 )
 def test_distance_needs_two_cursors_of_one_partition(pair: GivenPair, detail: str) -> None:
-    with pytest.raises(UnusableCursor) as refused:
+    with pytest.raises(UnusablePosition, check=has_code("unusable-cursor")) as refused:
         distance(pair, EXTENTS, "[0]")
     assert refused.value.detail == detail
 
@@ -249,7 +249,7 @@ def test_cursor_is_shifted_within_all_possible_offsets() -> None:
 def test_shift_to_an_impossible_offset_is_refused() -> None:
     rows: list[tuple[str, int]] = [("-1", -1), ("7", -9), ("1", OFFSET_MAX), ("0", -(2**63)), ("0", 2**63 - 1)]
     for offset, shift in rows:
-        with pytest.raises(UnusableCursor) as refused:
+        with pytest.raises(UnusablePosition, check=has_code("unusable-cursor")) as refused:
             shift_cursor(GivenShift("0", offset, shift), EXTENTS, "[0]")
         assert refused.value.reason == f"{shift} events from it there is no offset"
 

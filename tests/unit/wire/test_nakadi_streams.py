@@ -14,7 +14,7 @@ from penstock.core.registry.definition import NAKADI, PENSTOCK
 from penstock.core.subscriptions.definition import SubscriptionSearch
 from penstock.core.subscriptions.delivery import DeliveryBatch
 from penstock.core.subscriptions.tokens import ParkedSpan, make_parked_token, make_token
-from penstock.errors import BadParameter, PenstockError, UnusableCursor
+from penstock.errors import BadParameter, PenstockError, UnusablePosition
 from penstock.wire.log import nakadi as nakadi_stream
 from penstock.wire.log.nakadi import PART_BYTES, OffsetExtent, StreamRequest, parse_stream
 from penstock.wire.query import Query
@@ -256,14 +256,14 @@ NO_CURSORS = {
 @pytest.mark.parametrize(("given", "at"), NO_CURSORS.values(), ids=NO_CURSORS)
 def test_wrong_cursor_is_refused_for_a_commit_and_for_a_reset(given: GivenSubscriptionCursor | None, at: str) -> None:
     for read in (parse_committed, lambda *asked: parse_reset_target(*asked[:2], no_time, asked[2])):
-        with pytest.raises(UnusableCursor) as refused:
+        with pytest.raises(UnusablePosition, check=has_code("unusable-cursor")) as refused:
             read(given, extents, "items[0]")
         assert at in str(refused.value)
 
 
 def test_refused_commit_names_no_available_offsets() -> None:
     for offset in ["-5", "END", "001-0007-000000000000000041"]:
-        with pytest.raises(UnusableCursor) as refused:
+        with pytest.raises(UnusablePosition, check=has_code("unusable-cursor")) as refused:
             parse_committed(cursor(offset), extents, "items[0]")
 
         assert refused.value.fields.keys() == {"partition", "offset", "reason"}
@@ -272,7 +272,7 @@ def test_refused_commit_names_no_available_offsets() -> None:
 
 def test_refused_reset_names_the_available_offsets_and_forms() -> None:
     for offset in ["-5", "noon", "2026-11-20", "2026-11-20T10:00:00"]:
-        with pytest.raises(UnusableCursor) as refused:
+        with pytest.raises(UnusablePosition, check=has_code("unusable-cursor")) as refused:
             parse_reset_target(cursor(offset), extents, no_time, "items[0]")
 
         assert refused.value.fields == {
@@ -306,7 +306,7 @@ def test_reset_to_unreadable_offsets_and_missing_partitions_is_refused() -> None
         with pytest.raises(PenstockError):
             parse_reset_target(cursor(offset), extents, lambda *_: [], "items[0]")
     for offset in ("END", TIME):
-        with pytest.raises(UnusableCursor):
+        with pytest.raises(UnusablePosition, check=has_code("unusable-cursor")):
             parse_reset_target(cursor(offset, partition="2"), extents, lambda *_: [1, 2], "items[0]")
 
 

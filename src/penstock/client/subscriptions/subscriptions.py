@@ -58,7 +58,7 @@ class Subscriptions:
         Raises:
             TypeError: *event_types* is a string instead of a list of names.
             InvalidSubscription: A member breaks a rule, or an event type does not exist.
-            UnusableCursor: A cursor does not belong to these event types, or events after it have been removed.
+            UnusablePosition: A cursor does not belong to these event types, or events after it have been removed.
         """
         members = {
             "owning_application": owning_application,

@@ -30,9 +30,7 @@ _STATUS: Final[dict[type[PenstockError], int]] = {
     errors.PartitionRefused: 422,
     errors.StreamNotFound: 422,
     errors.CommitRefused: 422,
-    errors.UnusableCursor: 422,
     errors.UnusablePosition: 422,
-    errors.UnusableStart: 412,
     errors.InvalidSetting: 422,
     errors.StorageRefused: 422,
     errors.UnsupportedMediaType: 415,
@@ -57,6 +55,7 @@ _STATUS: Final[dict[type[PenstockError], int]] = {
 }
 _STATUS_OF_CODE: Final[dict[str, int]] = {
     "bad-stream-parameter": 422,
+    "unusable-start": 412,
     "undeletable-events": 422,
     "unknown-consumer": 422,
     "storage-not-found": 404,

@@ -20,7 +20,7 @@ from penstock.core.log.batching import FeedBatcher, FeedStreamRules
 from penstock.core.log.cursor import FeedCursor, FeedView, feed_mark
 from penstock.core.registry.event_type import StoredFeed
 from penstock.core.subscriptions.delivery import EventChunk
-from penstock.errors import EventTypeNotFound, PenstockError, Unavailable, UnusableStart
+from penstock.errors import EventTypeNotFound, PenstockError, Unavailable, UnusablePosition
 from penstock.hub.hub import Hub
 from penstock.hub.log.read import Reading, Track, WantedPartition, next_events
 from penstock.server.auth import authorize, event_type_named
@@ -41,6 +41,7 @@ from penstock.server.telemetry import access_of
 from penstock.wire.log.nakadi import (
     HEADER,
     MEDIA_TYPE,
+    UNUSABLE_START,
     CursorPlace,
     OffsetExtent,
     StreamLines,
@@ -310,18 +311,18 @@ def _positions(header: str | None, extents: Sequence[OffsetExtent]) -> dict[int,
 
     Raises:
         BadParameter: the header is no list of cursors.
-        UnusableStart: a stream cannot begin at one of them.
+        UnusablePosition: a stream cannot begin at one of them.
     """
     if header is None:
         return {partition: extent.next_offset for partition, extent in enumerate(extents)}
     given = parse_header(header)
     if not given:
         reason = f"{HEADER} names no partition"
-        raise UnusableStart(reason, partition=None, offset=None, reason=reason)
+        raise UnusablePosition.of(UNUSABLE_START, reason, partition=None, offset=None, reason=reason)
     places: list[CursorPlace] = [
-        parse_readable_place(each, extents, f"[{at}]", kind=UnusableStart) for at, each in enumerate(given)
+        parse_readable_place(each, extents, f"[{at}]", code=UNUSABLE_START) for at, each in enumerate(given)
     ]
-    check_distinct(places, UnusableStart)
+    check_distinct(places, UNUSABLE_START)
     return dict(places)
 
 

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.core.registry.event_type import StoredFeed
-from penstock.errors import EventTypeNotFound, PartitionNotFound, UnusableCursor
+from penstock.errors import EventTypeNotFound, PartitionNotFound, UnusablePosition
 from penstock.hub.hub import Hub
 from penstock.server.http.requests import read_body
 from penstock.server.http.responses import json_response
@@ -70,7 +70,7 @@ async def show_partition(request: Request) -> Response:
             return _lag_objects([parse_readable_place(GivenCursor(text, consumed), extents)], extents)[0]
         try:
             number = partition_number(text, extents)
-        except UnusableCursor:
+        except UnusablePosition:
             fields = {"event_type": name, "partition": printable(text), "partition_count": len(extents)}
             raise PartitionNotFound("partition not found", **fields) from None
         return partition_extent_object(extents[number], number)

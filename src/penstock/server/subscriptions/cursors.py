@@ -23,7 +23,7 @@ from penstock.errors import (
     InvalidSubscription,
     PenstockError,
     StreamNotFound,
-    UnusableCursor,
+    UnusablePosition,
 )
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.commits import CursorCommit
@@ -33,7 +33,7 @@ from penstock.server.http.responses import json_response
 from penstock.server.state import state_of, subscription_of
 from penstock.server.subscriptions.subscriptions import find_extents
 from penstock.server.telemetry import access_of
-from penstock.wire.log.nakadi import OffsetExtent, parse_time
+from penstock.wire.log.nakadi import UNUSABLE, OffsetExtent, parse_time
 from penstock.wire.query import printable
 from penstock.wire.subscriptions import (
     STREAM_ID,
@@ -168,8 +168,10 @@ def _check_items(given: GivenCursors) -> Sequence[GivenSubscriptionCursor | None
     return given.items
 
 
-def _field_error(name: str, wrong: str) -> UnusableCursor:
-    return UnusableCursor(f'Field "{name}" {wrong}', partition=None, offset=None, reason=f"{name} {wrong}")
+def _field_error(name: str, wrong: str) -> UnusablePosition:
+    return UnusablePosition.of(
+        UNUSABLE, f'Field "{name}" {wrong}', partition=None, offset=None, reason=f"{name} {wrong}"
+    )
 
 
 def _parse_commits(hub: Hub, items: Sequence[GivenSubscriptionCursor | None]) -> Sequence[CursorCommit]:
@@ -193,7 +195,7 @@ def _find_targets(hub: Hub, given: GivenReset) -> Mapping[FeedPartition, int]:
     """Return the next offsets wanted after a reset.
 
     Raises:
-        UnusableCursor: a cursor is malformed, or some events after it are gone.
+        UnusablePosition: a cursor is malformed, or some events after it are gone.
         InvalidSubscription: a partition has two cursors.
     """
 
@@ -219,15 +221,15 @@ def _find_targets(hub: Hub, given: GivenReset) -> Mapping[FeedPartition, int]:
 
 
 def _check_name(name: str) -> str:
-    """Return *name*, or raise UnusableCursor if no event type can have it."""
+    """Return *name*, or raise UnusablePosition if no event type can have it."""
     if not is_name(name):
         raise _unknown_event_type(name)
     return name
 
 
-def _unknown_event_type(name: str) -> UnusableCursor:
+def _unknown_event_type(name: str) -> UnusablePosition:
     reason = f"there is no event type {printable(name)!r}"
-    return UnusableCursor(reason, partition=None, offset=None, reason=reason)
+    return UnusablePosition.of(UNUSABLE, reason, partition=None, offset=None, reason=reason)
 
 
 def _stream_id(text: str) -> str:

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from penstock.core.fields import Definition
 from penstock.core.subscriptions.assignment import FeedPartition
 from penstock.core.subscriptions.definition import SubscriptionSearch, complete_subscription
-from penstock.errors import BadParameter, HubUnavailable, InvalidSubscription, UnusableCursor
+from penstock.errors import BadParameter, HubUnavailable, InvalidSubscription, UnusablePosition
 from penstock.hub.background import rfc3339
 from penstock.hub.hub import Hub
 from penstock.hub.subscriptions.sessions import SubscriptionSnapshot
@@ -242,7 +242,7 @@ def _find_starts(hub: Hub, definition: Definition) -> Mapping[FeedPartition, int
 
     Raises:
         InvalidSubscription: a partition has no cursor, or two.
-        UnusableCursor: a cursor is malformed, or some events after it are gone.
+        UnusablePosition: a cursor is malformed, or some events after it are gone.
     """
     if definition["read_from"] != "cursors":
         return None
@@ -255,7 +255,7 @@ def _find_starts(hub: Hub, definition: Definition) -> Mapping[FeedPartition, int
             raise _coverage_error(f"{surplus} is not one of them")
         try:
             place = parse_readable_place(given, extents[each["event_type"]], f"initial_cursors[{at}]")
-        except UnusableCursor as error:
+        except UnusablePosition as error:
             if error.offset is None:
                 raise _coverage_error(f"{surplus} is not one of them") from error
             raise

@@ -17,14 +17,7 @@ import msgspec
 from penstock.core.events.event import EVENTS_MAX, NewEvent
 from penstock.core.log.batching import FeedBatch
 from penstock.core.subscriptions.delivery import JoinedEvents
-from penstock.errors import (
-    BadCursor,
-    BadParameter,
-    MalformedBatch,
-    RequestTooLarge,
-    UnusableCursor,
-    UnusableStart,
-)
+from penstock.errors import BadCursor, BadParameter, MalformedBatch, RequestTooLarge, UnusablePosition
 from penstock.schema.json_text import BOM, decode, explain_malformed
 from penstock.wire.query import UNTIL_ELSEWHERE, Query, printable, refuse_until
 
@@ -167,6 +160,10 @@ def _eid(event: NewEvent) -> str:
     return eid if isinstance(eid, str) else ""
 
 
+UNUSABLE: Final = "unusable-cursor"
+"""The code of errors about a cursor."""
+UNUSABLE_START: Final = "unusable-start"
+"""The code of errors about a cursor at which a stream is to begin."""
 HEADER: Final = "X-nakadi-cursors"
 BEGIN: Final = "BEGIN"
 OFFSET_MAX: Final = 10**18 - 1
@@ -224,7 +221,7 @@ def parse_header(text: str) -> list[GivenCursor]:
 
     Raises:
         BadParameter: The value is not a JSON list of cursors.
-        UnusableStart: A cursor is null.
+        UnusablePosition: A cursor is null.
     """
     try:
         given = msgspec.json.decode(text.encode("latin-1"), type=list[GivenCursor | None])
@@ -232,20 +229,20 @@ def parse_header(text: str) -> list[GivenCursor]:
         allowed = f"a JSON array such as {_EXAMPLE}"
         detail = f"incorrect syntax of {HEADER} header"
         raise BadParameter(detail, parameter=HEADER, value=printable(text), allowed=allowed) from None
-    return [_there(each, f"[{index}]", UnusableStart) for index, each in enumerate(given)]
+    return [_there(each, f"[{index}]", UNUSABLE_START) for index, each in enumerate(given)]
 
 
 def parse_list(text: str, parameter: str) -> list[GivenCursor]:
     """Parse the cursors in a query parameter.
 
     Raises:
-        UnusableCursor: The value is not a JSON list of cursors, or a cursor is null.
+        UnusablePosition: The value is not a JSON list of cursors, or a cursor is null.
     """
     try:
         given = msgspec.json.decode(text.encode(), type=list[GivenCursor | None])
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         detail = f"parameter {parameter} is not a JSON array such as {_EXAMPLE}: {error}"
-        raise UnusableCursor(detail, partition=None, offset=None, reason=str(error)) from None
+        raise UnusablePosition.of(UNUSABLE, detail, partition=None, offset=None, reason=str(error)) from None
     return [_there(each, f"{parameter}[{index}]") for index, each in enumerate(given)]
 
 
@@ -254,7 +251,7 @@ def parse_body(body: bytes, type: type[Given]) -> list[Given]:
 
     Raises:
         BadParameter: The body is not JSON, or a value has the wrong type.
-        UnusableCursor: An item is null.
+        UnusablePosition: An item is null.
     """
     try:
         given: list[Given | None] = msgspec.json.decode(body, type=list[type | None])  # type: ignore[valid-type]
@@ -265,21 +262,21 @@ def parse_body(body: bytes, type: type[Given]) -> list[Given]:
 
 
 def parse_place(
-    given: GivenCursor, extents: Sequence[OffsetExtent], at: str = "", *, kind: type[UnusableCursor] = UnusableCursor
+    given: GivenCursor, extents: Sequence[OffsetExtent], at: str = "", *, code: str = UNUSABLE
 ) -> CursorPlace:
     """Return the partition and position of a cursor; *at* names the cursor in errors.
 
     The position need not be readable: see `parse_readable_place`.
 
     Raises:
-        UnusableCursor, of the *kind* given: The partition does not exist, or the offset does not belong to this feed.
+        UnusablePosition: (with this *code*) The partition does not exist, or the offset does not belong to this feed.
 
     >>> parse_place(GivenCursor("0", "001-0001-000000000000000041"), [OffsetExtent(1, 0, 99)])
     CursorPlace(partition=0, position=42)
     """
-    partition = partition_number(member(given, at, "partition", kind), extents, kind)
-    text, extent = member(given, at, "offset", kind), extents[partition]
-    return CursorPlace(partition, _position(text, partition, extent, kind))
+    partition = partition_number(member(given, at, "partition", code), extents, code)
+    text, extent = member(given, at, "offset", code), extents[partition]
+    return CursorPlace(partition, _position(text, partition, extent, code))
 
 
 def is_offset(text: str) -> bool:
@@ -291,45 +288,45 @@ def is_offset(text: str) -> bool:
     return text.upper() == BEGIN or bool(_VERSIONED.fullmatch(text) or _PLAIN.fullmatch(text))
 
 
-def partition_number(text: str, extents: Sequence[OffsetExtent], kind: type[UnusableCursor] = UnusableCursor) -> int:
+def partition_number(text: str, extents: Sequence[OffsetExtent], code: str = UNUSABLE) -> int:
     """Return the number of a partition.
 
     Raises:
-        UnusableCursor, of the *kind* given: The partition does not exist.
+        UnusablePosition: (with this *code*) The partition does not exist.
     """
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else None
     if number is None or str(number) != text or number >= len(extents):
         name, last = printable(text), len(extents) - 1
         reason = f"partitions are numbered from 0 to {last}"
-        raise kind(f"non existing partition {name}", partition=name, offset=None, reason=reason)
+        raise UnusablePosition.of(code, f"non existing partition {name}", partition=name, offset=None, reason=reason)
     return number
 
 
 def parse_readable_place(
-    given: GivenCursor, extents: Sequence[OffsetExtent], at: str = "", *, kind: type[UnusableCursor] = UnusableCursor
+    given: GivenCursor, extents: Sequence[OffsetExtent], at: str = "", *, code: str = UNUSABLE
 ) -> CursorPlace:
     """Return the partition and position of a cursor, if all events after it are available.
 
     Raises:
-        UnusableCursor, of the *kind* given: As for `parse_place`; or retention has removed events after the cursor, or
+        UnusablePosition: (with this *code*) As for `parse_place`; or retention has removed events after the cursor, or
             it lies beyond the newest event.
     """
-    found = parse_place(given, extents, at, kind=kind)
+    found = parse_place(given, extents, at, code=code)
     extent = extents[found.partition]
     if extent.floor <= found.position <= extent.next_offset:
         return found
     lost, text = extent.floor - found.position, str(given.offset)
     reason = f"retention has removed {lost} events after it" if lost > 0 else "it is beyond the newest event"
-    raise unusable_cursor(kind, text, found.partition, extent, reason)
+    raise unusable_cursor(code, text, found.partition, extent, reason)
 
 
-def check_distinct(places: Sequence[CursorPlace], kind: type[UnusableCursor] = UnusableCursor) -> None:
-    """Raise UnusableCursor, of the *kind* given, if two cursors are in the same partition."""
+def check_distinct(places: Sequence[CursorPlace], code: str = UNUSABLE) -> None:
+    """Raise UnusablePosition, with the *code* given, if two cursors are in the same partition."""
     seen: set[int] = set()
     for partition, _ in places:
         if partition in seen:
             reason = f"partition {partition} has more than one cursor"
-            raise kind(reason, partition=str(partition), offset=None, reason=reason)
+            raise UnusablePosition.of(code, reason, partition=str(partition), offset=None, reason=reason)
         seen.add(partition)
 
 
@@ -375,7 +372,7 @@ def distance(given: GivenPair, extents: Sequence[OffsetExtent], at: str) -> dict
     """Return two cursors and the number of events between them, negative if the final one is the earlier.
 
     Raises:
-        UnusableCursor: A cursor is missing or does not belong to this feed, or they are in different partitions.
+        UnusablePosition: A cursor is missing or does not belong to this feed, or they are in different partitions.
     """
     ends = {"initial_cursor": given.initial_cursor, "final_cursor": given.final_cursor}
     known = {name: _there(cursor, f"{at}.{name}") for name, cursor in ends.items()}
@@ -383,7 +380,7 @@ def distance(given: GivenPair, extents: Sequence[OffsetExtent], at: str) -> dict
     if initial.partition != final.partition:
         reason = "the two cursors are of different partitions"
         partition, offset = str(final.partition), str(known["final_cursor"].offset)
-        raise UnusableCursor(f"{at}: {reason}", partition=partition, offset=offset, reason=reason)
+        raise UnusablePosition.of(UNUSABLE, f"{at}: {reason}", partition=partition, offset=offset, reason=reason)
     shapes = {name: {"partition": str(c.partition), "offset": str(c.offset)} for name, c in known.items()}
     return {**shapes, "distance": final.position - initial.position}
 
@@ -392,42 +389,44 @@ def shift_cursor(given: GivenShift, extents: Sequence[OffsetExtent], at: str) ->
     """Return the cursor shifted by a number of events, forward or back, also beyond the newest event.
 
     Raises:
-        UnusableCursor: The cursor does not belong to this feed, or would lie before its very first event.
+        UnusablePosition: The cursor does not belong to this feed, or would lie before its very first event.
     """
     start = parse_place(given, extents, at)
     position = start.position + (given.shift or 0)
     if not 0 <= position <= OFFSET_MAX + 1:
         reason = f"{given.shift} events from it there is no offset"
-        raise unusable_cursor(UnusableCursor, str(given.offset), start.partition, extents[start.partition], reason)
+        raise unusable_cursor(UNUSABLE, str(given.offset), start.partition, extents[start.partition], reason)
     return cursor_object(extents[start.partition].epoch, CursorPlace(start.partition, position))
 
 
 _EXAMPLE: Final = '[{"partition":"0","offset":"BEGIN"}]'
 
 
-def _there(given: Given | None, at: str, kind: type[UnusableCursor] = UnusableCursor) -> Given:
+def _there(given: Given | None, at: str, code: str = UNUSABLE) -> Given:
     if given is None:
-        raise _null(at, kind)
+        raise _null(at, code)
     return given
 
 
-def member(given: GivenCursor, at: str, name: str, kind: type[UnusableCursor] = UnusableCursor) -> str:
+def member(given: GivenCursor, at: str, name: str, code: str = UNUSABLE) -> str:
     """Return a member of a cursor as text.
 
     Raises:
-        UnusableCursor, of the *kind* given: The member is null.
+        UnusablePosition: (with this *code*) The member is null.
     """
     value: _Text = getattr(given, name)
     if value is None:
-        raise _null(f"{at}.{name}" if at else name, kind)
+        raise _null(f"{at}.{name}" if at else name, code)
     return str(value)
 
 
-def _null(at: str, kind: type[UnusableCursor]) -> UnusableCursor:
-    return kind(f'Field "{at}" may not be null', partition=None, offset=None, reason=f"{at} is null")
+def _null(at: str, code: str) -> UnusablePosition:
+    return UnusablePosition.of(
+        code, f'Field "{at}" may not be null', partition=None, offset=None, reason=f"{at} is null"
+    )
 
 
-def _position(text: str, partition: int, extent: OffsetExtent, kind: type[UnusableCursor]) -> int:
+def _position(text: str, partition: int, extent: OffsetExtent, code: str) -> int:
     if text.upper() == BEGIN:
         return extent.floor
     if match := _VERSIONED.fullmatch(text):
@@ -436,19 +435,17 @@ def _position(text: str, partition: int, extent: OffsetExtent, kind: type[Unusab
         epoch, number = _FIRST_TIMELINE, int(text)
     else:
         reason = f"it is neither of the form {offset_text(extent.epoch, 41)} nor {BEGIN}"
-        raise unusable_cursor(kind, text, partition, extent, reason)
+        raise unusable_cursor(code, text, partition, extent, reason)
     if epoch != extent.epoch:
         reason = f"it is of the feed's epoch {epoch}, which is now {extent.epoch}"
-        raise unusable_cursor(kind, text, partition, extent, reason)
+        raise unusable_cursor(code, text, partition, extent, reason)
     return number + 1
 
 
-def unusable_cursor(
-    kind: type[UnusableCursor], text: str, partition: int, extent: OffsetExtent, reason: str
-) -> UnusableCursor:
-    """Return the error, of the *kind* given, for a cursor with offset *text*; it includes the available offsets."""
+def unusable_cursor(code: str, text: str, partition: int, extent: OffsetExtent, reason: str) -> UnusablePosition:
+    """Return the error, with the *code* given, for a cursor with offset *text*; it includes the available offsets."""
     known = partition_object(extent.epoch, partition, extent.floor, extent.next_offset)
-    return kind(**known | {"partition": str(partition)}, offset=printable(text), reason=reason)
+    return UnusablePosition.of(code, **known | {"partition": str(partition)}, offset=printable(text), reason=reason)
 
 
 MEDIA_TYPE: Final = "application/x-json-stream"
