@@ -58,6 +58,8 @@ ADVICE = {
     "invalid-setting": "Correct the field.",
     "invalid-subscription": "Correct the fields in `violations`.",
     "malformed-batch": "Correct the body, or the named event. Nothing of the request was stored.",
+    "malformed-event-type": "Correct the field: its type, or its value, which is one of few.",
+    "malformed-subscription": "Correct the fields in `violations`: their types, or their values.",
     "malformed-event": "Correct the event. Nothing of the request was stored, except chunks before it.",
     "partition-refused": "Give the event its key field, or the line a key; with `user_defined`, name an existing "
     "partition.",

@@ -195,7 +195,7 @@ def test_retry_after_of_an_error_is_sent() -> None:
 
 
 def test_list_of_texts_is_joined_in_the_message() -> None:
-    told = errors.GuidelinesBroken(event_type="a", broken=['it\'s "so"', "line\nbreak \x1b"])
+    told = errors.InvalidEventType.of("guidelines-broken", event_type="a", broken=['it\'s "so"', "line\nbreak \x1b"])
 
     assert told.detail == "event type 'a' breaks the event guidelines: it's \"so\"; line\\nbreak \\x1b"
     assert told.broken == ['it\'s "so"', "line\nbreak \x1b"]

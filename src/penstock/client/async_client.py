@@ -122,7 +122,7 @@ class AsyncClient(AsyncClosing):
 
         Raises:
             PenstockError: The hub would refuse it, with the error of `create_event_type`, `replace_event_type` or
-                `grow_partitions`, or with GuidelinesBroken.
+                `grow_partitions`.
         """
         checks = self._protocol.event_types.check(fill_definition(definition), allow_reordering=allow_reordering)
         await self._transport.carry_out(checks)

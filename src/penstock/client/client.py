@@ -123,7 +123,7 @@ class Client(Closing):
 
         Raises:
             PenstockError: The hub would refuse it, with the error of `create_event_type`, `replace_event_type` or
-                `grow_partitions`, or with GuidelinesBroken.
+                `grow_partitions`.
         """
         checks = self._protocol.event_types.check(fill_definition(definition), allow_reordering=allow_reordering)
         self._transport.carry_out(checks)

@@ -16,12 +16,15 @@ class Violation(NamedTuple):
     reason: str
 
 
-def raise_violations(wrong: Sequence[Violation], kind: type[Invalid]) -> None:
-    """Raise an error of type *kind* that lists all *wrong* fields; return if there are none."""
+def raise_violations(wrong: Sequence[Violation], kind: type[Invalid], code: str | None = None) -> None:
+    """Raise an error of class *kind* that lists all *wrong* fields; return if there are none.
+
+    *code* is a code of that class, by default its own.
+    """
     if wrong:
         detail = "\n".join(f'Field "{each.field}" {each.reason}' for each in wrong)
         violations = [each._asdict() for each in wrong]
-        raise kind(detail, **violations[0], violations=violations)
+        raise kind.of(code or kind.code, detail, **violations[0], violations=violations)
 
 
 class DefinitionReader:
@@ -32,12 +35,12 @@ class DefinitionReader:
         self._wrong: list[Violation] = []
         self._is_malformed = False
 
-    def raise_violations(self, invalid: type[Invalid], malformed: type[Invalid]) -> None:
-        """Raise *malformed* or *invalid* if violations were recorded; the error lists all of them.
+    def raise_violations(self, kind: type[Invalid], malformed: str) -> None:
+        """Raise an error of class *kind* if violations were recorded; it lists all of them.
 
-        *malformed* is raised if any member has the wrong type, *invalid* if members only break rules.
+        Its code is *malformed* if any member has the wrong type or a value outside of its enumeration.
         """
-        raise_violations(self._wrong, malformed if self._is_malformed else invalid)
+        raise_violations(self._wrong, kind, malformed if self._is_malformed else None)
 
     def note(self, field: str, reason: str) -> None:
         """Record that a member breaks a rule."""

@@ -8,11 +8,8 @@
     │   ├── InvalidEvent
     │   │   └── MalformedEvent
     │   ├── InvalidEventType
-    │   │   └── MalformedEventType
     │   ├── InvalidSubscription
-    │   │   └── MalformedSubscription
     │   ├── IncompatibleSchema
-    │   ├── GuidelinesBroken
     │   ├── MalformedBatch
     │   ├── StreamNotFound
     │   ├── CommitRefused

@@ -1,8 +1,8 @@
 """Errors of event types and their schemas."""
 
-from typing import Any
+from typing import Any, ClassVar
 
-from penstock.errors.root import Conflict, Invalid, NotFound
+from penstock.errors.root import Case, Conflict, Invalid, NotFound
 
 
 class EventTypeNotFound(NotFound):
@@ -50,13 +50,22 @@ class SchemaVersionNotFound(NotFound):
 
 
 class InvalidEventType(Invalid):
-    """The definition of an event type breaks a rule."""
+    """The definition of an event type is malformed or breaks a rule."""
 
     code = "invalid-event-type"
     message = 'Field "{field}" {reason}'
+    cases: ClassVar = {
+        "malformed-event-type": Case('Field "{field}" {reason}'),
+        "guidelines-broken": Case(
+            "event type {event_type!r} breaks the event guidelines: {broken}",
+            "Follow these guidelines, or waive each with a reason: `penstock event-type check` explains how.",
+        ),
+    }
 
-    field: str
-    reason: str
+    field: str | None
+    """The first invalid field; None if no single field is wrong."""
+    reason: str | None
+    """What is wrong; None in `guidelines-broken`."""
     violations: list[dict[str, str]] | None
     """All invalid fields with their reasons, if more than one was checked."""
     producers: bool | None
@@ -65,24 +74,10 @@ class InvalidEventType(Invalid):
     """Whether all consumers can keep the old schema; None unless the schema changes."""
     changes: list[dict[str, Any]] | None
     """As in `IncompatibleSchema`."""
-
-
-class MalformedEventType(InvalidEventType):
-    """A member of a definition has the wrong type, or a value outside its enumeration."""
-
-    code = "malformed-event-type"
-
-
-class GuidelinesBroken(Invalid):
-    """A definition breaks event guidelines of level MUST, which this hub enforces."""
-
-    code = "guidelines-broken"
-    message = "event type {event_type!r} breaks the event guidelines: {broken}"
-    hint = "Follow these guidelines, or waive each with a reason: `penstock event-type check` explains how."
-
-    event_type: str
-    broken: list[str]
-    """The broken guidelines, each with the reason."""
+    event_type: str | None
+    """The event type in `guidelines-broken`: this hub enforces guidelines of level MUST."""
+    broken: list[str] | None
+    """The broken guidelines, each with the reason, in `guidelines-broken`."""
 
 
 class IncompatibleSchema(Invalid):

@@ -6,10 +6,11 @@ from penstock.errors.root import Case, Conflict, Invalid, NotFound
 
 
 class InvalidSubscription(Invalid):
-    """The definition of a subscription breaks a rule."""
+    """The definition of a subscription is malformed or breaks a rule."""
 
     code = "invalid-subscription"
     message = 'Field "{field}" {reason}'
+    cases: ClassVar = {"malformed-subscription": Case('Field "{field}" {reason}')}
 
     field: str | None
     reason: str
@@ -19,12 +20,6 @@ class InvalidSubscription(Invalid):
     """Requested partitions that the subscription does not read."""
     missing: list[str] | None
     """Event types that do not exist."""
-
-
-class MalformedSubscription(InvalidSubscription):
-    """A member of a subscription has the wrong type, or a value outside its enumeration."""
-
-    code = "malformed-subscription"
 
 
 class SubscriptionNotFound(NotFound):

@@ -13,10 +13,8 @@ from penstock.errors import (
     EventTypeInUse,
     EventTypeNotFound,
     Forbidden,
-    GuidelinesBroken,
     IncompatibleSchema,
     InvalidEventType,
-    MalformedEventType,
     NotOffered,
     PenstockError,
     SchemaVersionNotFound,
@@ -80,8 +78,8 @@ class Registry:
         """Create the event type that *definition* describes in Nakadi's shape.
 
         Raises:
-            InvalidEventType: names the field and the rule.
-            GuidelinesBroken: it breaks guidelines, and this hub refuses event types that do.
+            InvalidEventType: names the field and the rule, or the guidelines that it breaks, if this hub refuses event
+                types that break some.
             EventTypeExists: the name is taken.
             NotOffered, HubUnavailable: an operator has switched this off.
         """
@@ -99,8 +97,8 @@ class Registry:
 
         Raises:
             EventTypeNotFound: there is none.
-            InvalidEventType, IncompatibleSchema: the change is not allowed: see `replaced`.
-            GuidelinesBroken: it would break guidelines, and this hub refuses event types that do.
+            InvalidEventType, IncompatibleSchema: the change is not allowed: see `replaced`; or it would break
+                guidelines, and this hub refuses event types that do.
             HubUnavailable: an operator has switched this off.
         """
 
@@ -117,7 +115,7 @@ class Registry:
 
         Raises:
             EventTypeNotFound: there is none.
-            MalformedEventType, InvalidEventType: *count* is no integer, below the current number, or above the limit.
+            InvalidEventType: *count* is no integer, below the current number, or above the limit.
         """
 
         def grown(old: EventType, feed: StoredFeed) -> Replacement:
@@ -293,8 +291,8 @@ class Registry:
 
         Raises:
             EventTypeNotFound: there is none.
-            InvalidEventType, IncompatibleSchema: the schema is not allowed.
-            GuidelinesBroken: it would break guidelines, and this hub refuses event types that do.
+            InvalidEventType, IncompatibleSchema: the schema is not allowed, or it would break guidelines, and this hub
+                refuses event types that do.
             HubUnavailable: an operator has switched this off.
         """
         schema = read_schema_member(given, within="")
@@ -363,7 +361,9 @@ class Registry:
     def _check_count(self, count: Any, feed: StoredFeed) -> None:
         most = self._limits.partitions_max
         if type(count) is not int:
-            raise MalformedEventType(field="partition_count", reason=f"must be a whole number up to {most}")
+            raise InvalidEventType.of(
+                "malformed-event-type", field="partition_count", reason=f"must be a whole number up to {most}"
+            )
         if not feed.partition_count <= count <= most:
             right = f"must be from {feed.partition_count}, which there are, to {most}, not {count}"
             raise InvalidEventType(field="partition_count", reason=right)
@@ -373,7 +373,9 @@ class Registry:
             return
         broken = [each for each in check(event_type.whole) if each.rule.level == "MUST" and not each.waived]
         if broken:
-            raise GuidelinesBroken(event_type=event_type.name, broken=[str(each) for each in broken])
+            raise InvalidEventType.of(
+                "guidelines-broken", event_type=event_type.name, broken=[str(each) for each in broken]
+            )
 
     def _change(self, name: str, change: Callable[[EventType, StoredFeed], Replacement]) -> Replacement:
         """Replace an event type by the result of *change*.

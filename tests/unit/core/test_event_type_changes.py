@@ -8,8 +8,9 @@ import pytest
 from penstock.core.registry.definition import NAKADI
 from penstock.core.registry.event_type import EventType
 from penstock.core.registry.replacement import replace_definition
-from penstock.errors import IncompatibleSchema, InvalidEventType, MalformedEventType, UnsupportedMediaType
+from penstock.errors import IncompatibleSchema, InvalidEventType, UnsupportedMediaType
 from penstock.testing.factories import an_event_type
+from tests.failing import has_code
 
 TEXT = '{"properties": {"a": {"type": "string"}, "b": {"type": "string"}}}'
 ONE = {"data_type": "user", "value": "ada"}
@@ -183,7 +184,7 @@ def test_limits_hold_for_a_change() -> None:
 
 def test_definition_other_than_an_object_is_malformed() -> None:
     for value in [None, [], "x", 5]:
-        with pytest.raises(MalformedEventType):
+        with pytest.raises(InvalidEventType, check=has_code("malformed-event-type")):
             replace_definition(event_type(), value, admin=True)
 
 
@@ -258,7 +259,7 @@ def test_evolution_for_consumers_needs_the_mode_forward() -> None:
 
 def test_evolution_is_one_of_two() -> None:
     for value in ["Consumers", "guideline", 1, ["consumers"]]:
-        with pytest.raises(MalformedEventType, match="nakadi or consumers"):
+        with pytest.raises(InvalidEventType, check=has_code("malformed-event-type"), match="nakadi or consumers"):
             event_type(options={"evolution": value})
 
 

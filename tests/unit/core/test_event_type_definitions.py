@@ -27,9 +27,10 @@ from penstock.core.registry.definition import (
     unknown_members,
 )
 from penstock.core.registry.event_type import EventType
-from penstock.errors import InvalidEventType, MalformedEventType, UnsupportedMediaType
+from penstock.errors import InvalidEventType, UnsupportedMediaType
 from penstock.testing.factories import an_event_type
 from tests.exhaustive import examples
+from tests.failing import has_code
 
 SCHEMA = {
     "type": "json_schema",
@@ -177,7 +178,7 @@ def refusal(definition: Any) -> InvalidEventType:
 def test_invalid_field_is_named(members: dict[str, Any], field: str) -> None:
     error = refusal(define(**members))
 
-    assert not isinstance(error, MalformedEventType)
+    assert error.code == "invalid-event-type"
     assert error.field == field
 
 
@@ -185,7 +186,7 @@ def test_invalid_field_is_named(members: dict[str, Any], field: str) -> None:
 def test_field_of_another_type_is_named(members: dict[str, Any], field: str) -> None:
     error = refusal(define(**members))
 
-    assert isinstance(error, MalformedEventType)
+    assert error.code == "malformed-event-type"
     assert error.field == field
     assert len(error.violations) == 1
 
@@ -195,10 +196,10 @@ def test_definition_other_than_an_object_is_malformed() -> None:
     for value, form in rows:
         error = refusal(value)
 
-        assert isinstance(error, MalformedEventType)
+        assert error.code == "malformed-event-type"
         assert error.detail == f"an event type is a JSON object, this is {form}"
         assert "field" not in error.fields
-        with pytest.raises(MalformedEventType):
+        with pytest.raises(InvalidEventType, check=has_code("malformed-event-type")):
             EventType.parse(value)
 
 
@@ -208,25 +209,23 @@ def test_schema_in_avro_is_refused() -> None:
 
 
 TEXT_SCHEMA = {"type": "json_schema", "schema": '{"type": "string"}'}
-WRONG_TOGETHER: dict[str, tuple[dict[str, Any], type[InvalidEventType], list[str]]] = {
-    "alone": ({"name": "a b", "labels": {"": "x"}}, InvalidEventType,
+WRONG_TOGETHER: dict[str, tuple[dict[str, Any], str, list[str]]] = {
+    "alone": ({"name": "a b", "labels": {"": "x"}}, "invalid-event-type",
         ["name", "owning_application", "category", "schema", "labels[]", "labels[]"]),
     "malformed and invalid": (define(name="", category="click", labels=[], schema=TEXT_SCHEMA, partition_count="4",
-        **select_owner("colour")), MalformedEventType,
+        **select_owner("colour")), "malformed-event-type",
         ["name", "category", "labels", "partition_count", "event_owner_selector.type", "schema.schema"]),
     "together": (define(cleanup_policy="compact", enrichment_strategies=["metadata_enrichment"],
-        partition_strategy="hash", ordering_key_fields=["a", "id", "b", "a"]), InvalidEventType,
+        partition_strategy="hash", ordering_key_fields=["a", "id", "b", "a"]), "invalid-event-type",
         ["cleanup_policy", "enrichment_strategies", "partition_key_fields", *["ordering_key_fields"] * 2]),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("definition", "kind", "fields"), WRONG_TOGETHER.values(), ids=WRONG_TOGETHER)
-def test_all_violations_are_reported_together(
-    definition: dict[str, Any], kind: type[InvalidEventType], fields: list[str]
-) -> None:
+@pytest.mark.parametrize(("definition", "code", "fields"), WRONG_TOGETHER.values(), ids=WRONG_TOGETHER)
+def test_all_violations_are_reported_together(definition: dict[str, Any], code: str, fields: list[str]) -> None:
     error = refusal(definition)
 
-    assert type(error) is kind
+    assert error.code == code
     assert [violation["field"] for violation in error.violations] == fields
     assert error.field == fields[0]
     assert [line.split('"')[:2] for line in error.detail.splitlines()] == [["Field ", field] for field in fields]
@@ -298,27 +297,27 @@ def test_partition_count_follows_from_parallelism(members: dict[str, Any], parti
 
 # Readers of a field.
 
-READ: list[tuple[Callable[[DefinitionReader], Any], Any, Any, type[InvalidEventType] | None]] = [
+READ: list[tuple[Callable[[DefinitionReader], Any], Any, Any, str | None]] = [
     (lambda f: f.string("x"), "é", "é", None),
     (lambda f: f.string("x"), None, "", None),
-    (lambda f: f.string("x", required=True), None, "", InvalidEventType),
+    (lambda f: f.string("x", required=True), None, "", "invalid-event-type"),
     (lambda f: f.string("x", required=True), "", "", None),
-    (lambda f: f.string("x"), 1, "", MalformedEventType),
+    (lambda f: f.string("x"), 1, "", "malformed-event-type"),
     (lambda f: f.strings("x"), ["a", "b"], ["a", "b"], None),
     (lambda f: f.strings("x"), None, [], None),
-    (lambda f: f.strings("x"), ["a", ""], ["a", ""], InvalidEventType),
-    *((lambda f: f.strings("x"), value, [], MalformedEventType) for value in ("ab", ["a", 1])),
+    (lambda f: f.strings("x"), ["a", ""], ["a", ""], "invalid-event-type"),
+    *((lambda f: f.strings("x"), value, [], "malformed-event-type") for value in ("ab", ["a", 1])),
     (lambda f: f.one_of("x", ("a", "b")), "B", "b", None),
     (lambda f: f.one_of("x", ("a", "b"), "b"), None, "b", None),
-    (lambda f: f.one_of("x", ("a", "b")), None, "a", InvalidEventType),
-    (lambda f: f.one_of("x", ("a", "b"), "b"), "c", "b", MalformedEventType),
-    (lambda f: f.one_of("x", ("a", "b")), ["a"], "a", MalformedEventType),
+    (lambda f: f.one_of("x", ("a", "b")), None, "a", "invalid-event-type"),
+    (lambda f: f.one_of("x", ("a", "b"), "b"), "c", "b", "malformed-event-type"),
+    (lambda f: f.one_of("x", ("a", "b")), ["a"], "a", "malformed-event-type"),
     (lambda f: f.object("x"), {"a": 1}, {"a": 1}, None),
     (lambda f: f.object("x"), None, {}, None),
-    (lambda f: f.object("x"), [], {}, MalformedEventType),
+    (lambda f: f.object("x"), [], {}, "malformed-event-type"),
     (lambda f: f.integer("x", f.members["x"], 2, 4), 4, 4, None),
-    *((lambda f: f.integer("x", f.members["x"], 2, 4), value, 2, InvalidEventType) for value in (1, 5, None)),
-    *((lambda f: f.integer("x", f.members["x"], 2, 4), value, 2, MalformedEventType) for value in (True, 3.0, "3")),
+    *((lambda f: f.integer("x", f.members["x"], 2, 4), value, 2, "invalid-event-type") for value in (1, 5, None)),
+    *((lambda f: f.integer("x", f.members["x"], 2, 4), value, 2, "malformed-event-type") for value in (True, 3.0, "3")),
 ]
 
 
@@ -328,11 +327,10 @@ def test_reader_of_a_wrong_field_returns_a_value_of_its_type_and_notes_the_viola
 
         assert read(fields) == found
         if wrong is None:
-            fields.raise_violations(InvalidEventType, MalformedEventType)
+            fields.raise_violations(InvalidEventType, "malformed-event-type")
         else:
-            with pytest.raises(wrong) as refused:
-                fields.raise_violations(InvalidEventType, MalformedEventType)
-            assert type(refused.value) is wrong
+            with pytest.raises(InvalidEventType, check=has_code(wrong)) as refused:
+                fields.raise_violations(InvalidEventType, "malformed-event-type")
             assert [each["field"] for each in refused.value.violations] == ["x"]
 
 

@@ -16,7 +16,8 @@ from penstock.core.subscriptions.definition import (
     start_partition,
     subscription_identity,
 )
-from penstock.errors import InvalidSubscription, MalformedSubscription
+from penstock.errors import InvalidSubscription
+from tests.failing import has_code
 
 READERS = [{"data_type": "service", "value": "shop"}]
 AUTHORIZATION = {"authorization": {"admins": READERS, "readers": READERS}}
@@ -107,8 +108,8 @@ def refusal(definition: Any) -> InvalidSubscription:
 def test_wrong_field_is_named(members: dict[str, Any], field: str) -> None:
     error = refusal(define(**members))
 
-    kind = MalformedSubscription if (members, field) in MALFORMED.values() else InvalidSubscription
-    assert (type(error), error.field) == (kind, field)
+    code = "malformed-subscription" if (members, field) in MALFORMED.values() else "invalid-subscription"
+    assert (error.code, error.field) == (code, field)
 
 
 def test_all_wrong_fields_are_named() -> None:
@@ -121,7 +122,9 @@ def test_all_wrong_fields_are_named() -> None:
 
 def test_definition_other_than_an_object_is_malformed() -> None:
     for body in [None, [], "x", 7]:
-        with pytest.raises(MalformedSubscription, match="a subscription is a JSON object"):
+        with pytest.raises(
+            InvalidSubscription, check=has_code("malformed-subscription"), match="a subscription is a JSON object"
+        ):
             complete_subscription(body)
 
 

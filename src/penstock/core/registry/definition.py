@@ -18,7 +18,7 @@ from penstock.core.events.encoding import describe_mismatch
 from penstock.core.events.event import EVENT_BYTES_MAX
 from penstock.core.events.metadata import SERVER_MEMBERS
 from penstock.core.fields import Definition, DefinitionReader, Violation, raise_violations
-from penstock.errors import InvalidEventType, MalformedEventType, UnsupportedMediaType
+from penstock.errors import InvalidEventType, UnsupportedMediaType
 from penstock.schema.effective import metadata_schema
 from penstock.schema.json_text import json_type_name
 from penstock.schema.parsing import check_schema, defines, parse_schema, pointer_to
@@ -224,6 +224,8 @@ AUDIENCES: Final = (
     *("component-internal", "business-unit-internal", "company-internal"),
     *("external-partner", "external-public"),
 )
+MALFORMED: Final = "malformed-event-type"
+"""The code of errors about fields that have the wrong type, or a value outside of their enumeration."""
 ENRICHMENT: Final = "metadata_enrichment"
 STATISTICS: Final = ("messages_per_minute", "message_size", "read_parallelism", "write_parallelism")
 WHOLE_MAX: Final = (1 << 31) - 1
@@ -236,12 +238,12 @@ def complete_definition(definition: Any, limits: Limits = PENSTOCK) -> Definitio
     """Check each field of *definition*, and return it with the defaults filled in.
 
     Raises:
-        MalformedEventType: a field has the wrong type, or a value outside of its enumeration.
-        InvalidEventType: a field breaks a rule.
+        InvalidEventType: a field breaks a rule, or is malformed: it has the wrong type, or a value outside of its
+            enumeration.
         UnsupportedMediaType: the schema is an Avro schema.
 
-    The first two list all fields, the schema among them, that are wrong by themselves. Fields that contradict each
-    other are reported once each is valid by itself.
+    The first lists all fields, the schema among them, that are wrong by themselves. Fields that contradict each other
+    are reported once each is valid by itself.
 
     >>> complete_definition({"name": "t", "owning_application": "me", "category": "undefined",
     ...            "schema": {"type": "json_schema", "schema": "{}"}})["partition_strategy"]
@@ -250,16 +252,16 @@ def complete_definition(definition: Any, limits: Limits = PENSTOCK) -> Definitio
     check_object(definition)
     reading = _DefinitionReader(definition, limits)
     found, schema = reading.definition()
-    reading.raise_violations(InvalidEventType, MalformedEventType)
+    reading.raise_violations(InvalidEventType, MALFORMED)
     raise_violations([*_find_contradictions(found, schema, limits)], InvalidEventType)
     return found
 
 
 def check_object(definition: Any) -> None:
-    """Raise MalformedEventType unless *definition* is an object."""
+    """Raise InvalidEventType unless *definition* is an object."""
     if not isinstance(definition, dict):
         reason = f"an event type is a JSON object, this is {json_type_name(definition)}"
-        raise MalformedEventType(reason, reason=reason)  # No single field is wrong.
+        raise InvalidEventType.of(MALFORMED, reason, reason=reason)  # No single field is wrong.
 
 
 def partition_count_of(definition: Definition, limits: Limits = PENSTOCK) -> int:
@@ -320,7 +322,7 @@ class _DefinitionReader(DefinitionReader):
             schema = parse_schema(known["schema"]["schema"])
             check_schema(schema, compatible=compatible, business=business)
         except InvalidEventType as error:
-            self.note(error.field, error.reason)
+            self.note(error.fields["field"], error.fields["reason"])
             return {}
         return schema
 
@@ -360,8 +362,8 @@ class _DefinitionReader(DefinitionReader):
         try:
             return read_schema_member(given)
         except InvalidEventType as error:
-            note = self.note_malformed if isinstance(error, MalformedEventType) else self.note
-            note(error.field, error.reason)
+            note = self.note_malformed if error.code == MALFORMED else self.note
+            note(error.fields["field"], error.fields["reason"])
             return dict(_ANY_SCHEMA)
 
     def _statistic(self) -> Definition | None:
@@ -415,12 +417,13 @@ def read_schema_member(member: Any, within: str = "schema.") -> Definition:
     """Return the type and the text of the member `schema`; errors put *within* before the names of its fields.
 
     Raises:
-        MalformedEventType: the member has another shape.
-        InvalidEventType: the type or the text is missing.
+        InvalidEventType: the member has another shape, or the type or the text is missing.
         UnsupportedMediaType: it is an Avro schema, which is not supported.
     """
     if not isinstance(member, dict):
-        raise MalformedEventType(field="schema", reason=describe_mismatch(member, 'an object with "type" and "schema"'))
+        raise InvalidEventType.of(
+            MALFORMED, field="schema", reason=describe_mismatch(member, 'an object with "type" and "schema"')
+        )
     kind, text = member.get("type"), member.get("schema")
     if isinstance(kind, str) and kind.lower() == "avro_schema":
         raise UnsupportedMediaType(given="an Avro schema", allowed="a JSON Schema (json_schema)")
@@ -428,9 +431,11 @@ def read_schema_member(member: Any, within: str = "schema.") -> Definition:
         if value is None:
             raise _invalid_field(f"{within}{name}", f"may not be null; it is {right}")
     if not isinstance(kind, str) or kind.lower() != "json_schema":
-        raise MalformedEventType(field=f"{within}type", reason=describe_mismatch(kind, "json_schema"))
+        raise InvalidEventType.of(MALFORMED, field=f"{within}type", reason=describe_mismatch(kind, "json_schema"))
     if not isinstance(text, str):
-        raise MalformedEventType(field=f"{within}schema", reason=describe_mismatch(text, "a JSON Schema, as text"))
+        raise InvalidEventType.of(
+            MALFORMED, field=f"{within}schema", reason=describe_mismatch(text, "a JSON Schema, as text")
+        )
     return {"type": "json_schema", "schema": text}
 
 

@@ -7,9 +7,16 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from penstock.core.fields import Definition
-from penstock.core.registry.definition import PENSTOCK, Limits, check_object, partition_count_of, read_schema_member
+from penstock.core.registry.definition import (
+    MALFORMED,
+    PENSTOCK,
+    Limits,
+    check_object,
+    partition_count_of,
+    read_schema_member,
+)
 from penstock.core.registry.event_type import EventType
-from penstock.errors import IncompatibleSchema, InvalidEventType, MalformedEventType, UnsupportedMediaType
+from penstock.errors import IncompatibleSchema, InvalidEventType, UnsupportedMediaType
 from penstock.schema.changes import EvolutionRules
 from penstock.schema.evolution import (
     EvolutionVerdict,
@@ -128,7 +135,7 @@ def _explain_order(before: Schema, after: Schema, mode: EvolutionRules, new_mode
 
 def _add_changes(error: InvalidEventType, old: EventType, definition: Definition) -> InvalidEventType:
     """Return *error* with the changes of the schema, so that one answer reports all problems."""
-    if isinstance(error, MalformedEventType):
+    if error.code == MALFORMED:
         return error  # The definition can have any shape.
     try:
         after = parse_schema(read_schema_member(definition.get("schema"))["schema"])

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 from penstock.core.events.event import KEY_CHARS_MAX, is_key
 from penstock.core.fields import Definition, DefinitionReader, Violation, raise_violations
 from penstock.core.registry.definition import ReadFrom, Unprocessable, find_wrong_annotations, find_wrong_labels
-from penstock.errors import InvalidSubscription, MalformedSubscription
+from penstock.errors import InvalidSubscription
 from penstock.schema.json_text import json_type_name
 
 SEND_COUNT: Final = "nakadi.zalando.org/subscription-max-event-send-count"
@@ -96,6 +96,8 @@ def find_wrong_policy_annotations(annotations: Definition) -> Iterator[tuple[str
 GROUP: Final = "default"
 SERVER_MEMBERS: Final = ("id", "created_at", "updated_at", "status", "_links")
 """Members that only a hub writes."""
+_MALFORMED: Final = "malformed-subscription"
+"""The code of errors about fields that have the wrong type, or a value outside of their enumeration."""
 _FIXED: Final = ("owning_application", "event_types", "consumer_group", "read_from", "initial_cursors")
 """Fields that identify a subscription and cannot change."""
 
@@ -117,10 +119,8 @@ def complete_subscription(definition: Any) -> Definition:
     """Check each field of *definition*, and return it with the defaults filled in.
 
     Raises:
-        MalformedSubscription: a field has the wrong type, or a value outside of its enumeration.
-        InvalidSubscription: a field breaks a rule.
-
-    Both list all wrong fields.
+        InvalidSubscription: a field breaks a rule, or is malformed: it has the wrong type, or a value outside of its
+            enumeration. The error lists all wrong fields.
 
     >>> found = complete_subscription({"owning_application": "shop", "event_types": ["order.placed", "order.placed"]})
     >>> found["event_types"], found["consumer_group"], found["read_from"]
@@ -128,10 +128,10 @@ def complete_subscription(definition: Any) -> Definition:
     """
     if not isinstance(definition, dict):
         reason = f"a subscription is a JSON object, this is {json_type_name(definition)}"
-        raise MalformedSubscription(reason, reason=reason)
+        raise InvalidSubscription.of(_MALFORMED, reason, reason=reason)
     fields = _SubscriptionReader(definition)
     found = fields.definition()
-    fields.raise_violations(InvalidSubscription, MalformedSubscription)
+    fields.raise_violations(InvalidSubscription, _MALFORMED)
     return found
 
 
@@ -144,7 +144,7 @@ def replace_subscription(old: Definition, definition: Any) -> Definition:
     """Return the replaced definition; only authorization, annotations and labels can differ from *old*.
 
     Raises:
-        MalformedSubscription, InvalidSubscription: *definition* is not a valid definition, or changes another field.
+        InvalidSubscription: *definition* is not a valid definition, or changes another field.
     """
     new = complete_subscription(definition)
     wrong = [

@@ -157,7 +157,7 @@ class Subscriptions:
 
         Raises:
             SubscriptionNotFound: there is no such subscription.
-            MalformedSubscription, InvalidSubscription: the definition cannot change so: see `replace_subscription`.
+            InvalidSubscription: the definition cannot change so: see `replace_subscription`.
         """
         with self._store.write() as tx:
             subscription = get_subscription(tx, id, lock=True)

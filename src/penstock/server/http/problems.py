@@ -22,11 +22,8 @@ _STATUS: Final[dict[type[PenstockError], int]] = {
     errors.Invalid: 400,
     errors.InvalidEvent: 422,
     errors.InvalidEventType: 422,
-    errors.MalformedEventType: 400,
     errors.InvalidSubscription: 422,
-    errors.MalformedSubscription: 400,
     errors.IncompatibleSchema: 422,
-    errors.GuidelinesBroken: 422,
     errors.PartitionRefused: 422,
     errors.StreamNotFound: 422,
     errors.CommitRefused: 422,
@@ -54,6 +51,8 @@ _STATUS: Final[dict[type[PenstockError], int]] = {
     errors.PenstockError: 500,
 }
 _STATUS_OF_CODE: Final[dict[str, int]] = {
+    "malformed-event-type": 400,
+    "malformed-subscription": 400,
     "bad-stream-parameter": 422,
     "unusable-start": 412,
     "undeletable-events": 422,

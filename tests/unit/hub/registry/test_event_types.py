@@ -12,12 +12,9 @@ from penstock.errors import (
     EventTypeExists,
     EventTypeInUse,
     EventTypeNotFound,
-    GuidelinesBroken,
     HubUnavailable,
     IncompatibleSchema,
-    Invalid,
     InvalidEventType,
-    MalformedEventType,
     NotOffered,
     PublishingRestricted,
     SchemaVersionNotFound,
@@ -104,28 +101,34 @@ def test_check_of_a_possible_definition_changes_nothing(registry: Registry, forw
     assert (registry.load(NAME), forwarding.writes) == (before, writes)
 
 
-REFUSED: dict[str, tuple[str, Any, Limits, type[Invalid], str | None]] = {
-    "fewer partitions": (NAME, an_event_type(NAME, partition_count=1), NAKADI, InvalidEventType, "partition_count"),
-    "too many": (NAME, an_event_type(NAME, partition_count=9), NAKADI, InvalidEventType, "partition_count"),
-    "a text": (NAME, an_event_type(NAME, partition_count="4"), NAKADI, MalformedEventType, "partition_count"),
-    "against guidelines": (NAME, an_event_type(NAME, partition_count=2), REFUSING, GuidelinesBroken, None),
-    "another name": (NAME, an_event_type("more", partition_count=2), PENSTOCK, InvalidEventType, "name"),
-    "no object": (NAME, [], PENSTOCK, MalformedEventType, None),
-    "new, not the path's name": ("more", an_event_type(NAME), PENSTOCK, InvalidEventType, "name"),
-    "new, against guidelines": ("more", an_event_type("more"), REFUSING, GuidelinesBroken, None),
-    "new, too many": ("more", an_event_type("more", partition_count=9), NAKADI, InvalidEventType, "partition_count"),
-    "new, no object": ("more", [], PENSTOCK, MalformedEventType, None),
+REFUSED: dict[str, tuple[str, Any, Limits, str, str | None]] = {
+    "fewer partitions": (NAME, an_event_type(NAME, partition_count=1), NAKADI, "invalid-event-type", "partition_count"),
+    "too many": (NAME, an_event_type(NAME, partition_count=9), NAKADI, "invalid-event-type", "partition_count"),
+    "a text": (NAME, an_event_type(NAME, partition_count="4"), NAKADI, "malformed-event-type", "partition_count"),
+    "against guidelines": (NAME, an_event_type(NAME, partition_count=2), REFUSING, "guidelines-broken", None),
+    "another name": (NAME, an_event_type("more", partition_count=2), PENSTOCK, "invalid-event-type", "name"),
+    "no object": (NAME, [], PENSTOCK, "malformed-event-type", None),
+    "new, not the path's name": ("more", an_event_type(NAME), PENSTOCK, "invalid-event-type", "name"),
+    "new, against guidelines": ("more", an_event_type("more"), REFUSING, "guidelines-broken", None),
+    "new, too many": (
+        "more",
+        an_event_type("more", partition_count=9),
+        NAKADI,
+        "invalid-event-type",
+        "partition_count",
+    ),
+    "new, no object": ("more", [], PENSTOCK, "malformed-event-type", None),
 }
 
 
-@pytest.mark.parametrize(("name", "definition", "limits", "kind", "field"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(("name", "definition", "limits", "code", "field"), REFUSED.values(), ids=REFUSED)
 def test_check_of_an_impossible_definition_is_refused_by_its_field(
     registry: Registry, forwarding: ForwardingStore, *,
-    name: str, definition: Any, limits: Limits, kind: type[Invalid], field: str | None
+    name: str, definition: Any, limits: Limits, code: str, field: str | None
 ) -> None:  # fmt: skip
     registry.create(an_event_type(NAME, partition_count=2))
 
-    with pytest.raises(kind) as refused:
+    with pytest.raises(InvalidEventType, check=has_code(code)) as refused:
         make_registry(forwarding, VirtualClock(), limits).check(name, definition)
 
     assert refused.value.fields.get("field") == field
