@@ -3,16 +3,30 @@
 import logging
 import os
 import sys
+import threading
 from asyncio import CancelledError
-from typing import Any, Final, Literal
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import msgspec
 import structlog
 
 from penstock.cli.streams import utf8
 
+if TYPE_CHECKING:
+    from penstock.server.telemetry import AccessLine, LogAccess
+
 LogFormat = Literal["auto", "text", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
+AccessLog = Literal["all", "failed", "off"]
+
+WRITE_INTERVAL: Final = 0.05
+"""The interval at which access lines are written."""
+LINES_WAITING_MAX: Final = 100_000
+"""So many access lines wait at most while nobody reads the log; the oldest are dropped."""
 
 _QUIET: Final = ("uvicorn.error", "psycopg.pool", "asyncio")
 """Loggers whose everyday lines are of no use to whoever runs a hub."""
@@ -27,8 +41,8 @@ def is_json(log_format: LogFormat) -> bool:
     return log_format == "json" or (log_format == "auto" and not sys.stderr.isatty())
 
 
-def configure(level: LogLevel, *, as_json: bool) -> None:
-    """Send what Penstock and its libraries log to stderr, from *level* upwards."""
+def configure(level: LogLevel, *, as_json: bool) -> "logging.StreamHandler[Any]":
+    """Send what Penstock and its libraries log to stderr, from *level* upwards; return the handler that writes it."""
     shared: list[Any] = [
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,
@@ -60,6 +74,84 @@ def configure(level: LogLevel, *, as_json: bool) -> None:
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )
+    return handler
+
+
+@contextmanager
+def open_access_log(
+    which: AccessLog, level: LogLevel, handler: "logging.StreamHandler[Any]", *, as_json: bool
+) -> "Iterator[LogAccess | None]":
+    """Lend a function that logs the lines of all requests, or of those that failed; None: no line is logged."""
+    from penstock.server.telemetry import log_access
+
+    if which == "off" or level in ("warning", "error"):
+        yield None
+    elif not as_json:
+        yield log_access if which == "all" else lambda line: log_access(line) if has_failed(line) else None
+    else:
+        with AccessWriter(handler, failed_only=which == "failed", debug=level == "debug") as writer:
+            yield writer.add
+
+
+def has_failed(line: "AccessLine") -> bool:
+    """Return whether the request was refused, failed, or was never answered."""
+    return line.status >= 400 or not line.status or bool(line.refusal)
+
+
+class AccessWriter:
+    """Writes access lines as JSON where *handler* writes, many at once, from a thread of its own.
+
+    The event loop formats nothing and waits for no reader of the log. Lines are at most `WRITE_INTERVAL` late; those of
+    the last moment are lost if the process is killed.
+    """
+
+    def __init__(
+        self, handler: "logging.StreamHandler[Any]", *, failed_only: bool = False, debug: bool = False
+    ) -> None:
+        self._handler = handler
+        self._failed_only = failed_only
+        self._debug = debug
+        self._waiting: deque[AccessLine] = deque(maxlen=LINES_WAITING_MAX)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="penstock-access-log", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def add(self, line: "AccessLine") -> None:
+        """Have *line* written soon, unless its level is not logged or it is not among those wanted."""
+        if (self._debug or not line.is_quiet) and (not self._failed_only or has_failed(line)):
+            self._waiting.append(line)
+
+    def _run(self) -> None:
+        while not self._stopping.wait(WRITE_INTERVAL):
+            self._write()
+        self._write()
+
+    def _write(self) -> None:
+        lines = []
+        while self._waiting:
+            lines.append(_format(self._waiting.popleft()))
+        if lines:
+            text = "".join(lines)
+            with self._handler.lock or threading.Lock():
+                self._handler.stream.write(text)
+                self._handler.flush()
+
+
+def _format(line: "AccessLine") -> str:
+    first = {
+        "timestamp": datetime.fromtimestamp(line.ended_at, UTC).isoformat(timespec="microseconds")[:-6] + "Z",
+        "level": "debug" if line.is_quiet else "info",
+        "logger": "penstock.access",
+        "event": line.event,
+    }
+    return msgspec.json.encode(first | line.members()).decode() + "\n"
 
 
 def _is_news(record: logging.LogRecord) -> bool:

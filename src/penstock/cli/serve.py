@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["auto", "text", "json"]
+AccessLog = Annotated[
+    Literal["all", "failed", "off"],
+    typer.Option(envvar="PENSTOCK_ACCESS_LOG", help="Which requests have a line in the log, at level info."),
+]
 Migrate = Annotated[
     bool, typer.Option("--migrate/--no-migrate", envvar="PENSTOCK_MIGRATE", help="Bring the tables up to date first.")
 ]
@@ -100,6 +104,7 @@ def serve(
     log_format: Annotated[
         LogFormat, typer.Option(envvar="PENSTOCK_LOG_FORMAT", help="auto: text on a terminal, JSON lines otherwise.")
     ] = "auto",
+    access_log: AccessLog = "all",
     nakadi_strict: Annotated[
         bool,
         typer.Option(
@@ -129,9 +134,9 @@ def serve(
     from penstock.server import HubApp
 
     as_json = logs.is_json(log_format)
-    logs.configure(log_level, as_json=as_json)
+    handler = logs.configure(log_level, as_json=as_json)
     listener = listening.bind(host, port)
-    with listener:
+    with listener, logs.open_access_log(access_log, log_level, handler, as_json=as_json) as log_access:
         keep_large_blocks()
         created = is_new(database)
         refuses = guidelines == "refuse"
@@ -142,7 +147,12 @@ def serve(
         url = _url(host, listener.getsockname()[1])
         served = _Served(url, hub.store.url, created=created, loopback=is_loopback(host))
         listening.serve(
-            HubApp(lambda: hub, nakadi_strict=nakadi_strict, trusted_proxies=trusted_proxy or ()),
+            HubApp(
+                lambda: hub,
+                nakadi_strict=nakadi_strict,
+                trusted_proxies=trusted_proxy or (),
+                access_log=log_access,
+            ),
             listener,
             lambda: _announce(served, as_json=as_json),
             header_timeout=header_timeout,

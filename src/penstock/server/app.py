@@ -22,7 +22,7 @@ from penstock.server.http.requests import TrustedProxies, check_arrival, read_bo
 from penstock.server.openapi.operation import Handler, HttpOperation
 from penstock.server.routes import ROUTES
 from penstock.server.state import State, state_of
-from penstock.server.telemetry import QUIET, AccessLine, access_of
+from penstock.server.telemetry import QUIET, AccessLine, LogAccess, access_of, log_access
 
 
 class HubApp:
@@ -45,6 +45,7 @@ class HubApp:
             their owners are warned. Of a hub that *database* opens, its limits say so.
         trusted_proxies: addresses and networks of proxies in front of the hub, such as `10.0.0.0/8`. Links follow
             `X-Forwarded-Prefix`, `Forwarded` and `X-Forwarded-Host`/`-Proto` where one of them says so.
+        access_log: logs the line of each request; None: no line is logged.
 
     Raises:
         TypeError: *trusted_proxies* is a single string.
@@ -59,11 +60,13 @@ class HubApp:
         nakadi_strict: bool = False,
         guidelines: Literal["warn", "refuse"] = "warn",
         trusted_proxies: Iterable[str] = (),
+        access_log: LogAccess | None = log_access,
     ) -> None:
         limits = limits_of(nakadi_strict=nakadi_strict, refuses_by_guidelines=guidelines == "refuse")
         opens = database if callable(database) else lambda: _open(database, migrate, limits)
         self._state = State(opens)
         self._proxies = TrustedProxies(trusted_proxies)
+        self._log_access = access_log
         self._app = Starlette(
             routes=[Route(each.route, _endpoint(each), methods=[each.method]) for each in ROUTES],
             exception_handlers={
@@ -94,7 +97,9 @@ class HubApp:
                 raise
             await self._refuse(_unfinished_error(scope["method"], access), access)(scope, receive, access.send)
         finally:
-            access.write()
+            if self._log_access is not None:
+                access.end()
+                self._log_access(access)
 
     def _refuse(self, error: PenstockError, access: AccessLine) -> Response:
         access.refuse(error)

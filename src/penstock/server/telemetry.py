@@ -36,10 +36,12 @@ class AccessLine:
         "_started_at",
         "bytes_sent",
         "consumer",
+        "ended_at",
         "event",
         "events",
         "feed",
         "flow_id",
+        "ms",
         "n",
         "partitions",
         "received",
@@ -69,6 +71,8 @@ class AccessLine:
         self.events = 0
         self.received: int | None = None
         self.refusal: dict[str, str] = {}
+        self.ended_at = 0.0
+        self.ms = 0.0
         scope[_KEY] = self
 
     async def send(self, event: Message) -> None:
@@ -88,24 +92,42 @@ class AccessLine:
         """Note the code and the detail of the error that ends the request, cut at `DETAIL_CHARS_MAX`."""
         self.refusal = {"code": error.code, "detail": error.detail[:DETAIL_CHARS_MAX]}
 
-    def write(self) -> None:
-        """Write the line."""
-        tell = _log.debug if self._path.removeprefix(self._root) in QUIET else _log.info
-        tell(
-            self.event,
-            method=self._method,
-            path=self._path,
-            status=self.status or "-",
-            flow_id=self.flow_id,
-            feed=self.feed,
-            consumer=self.consumer,
-            n=self.n,
-            partitions=self.partitions,
-            events=self.events,
-            bytes=self.bytes_sent if self.received is None else self.received,
-            ms=round((time.perf_counter() - self._started_at) * 1000, 1),
+    def end(self) -> None:
+        """Note that the request has ended."""
+        self.ended_at = time.time()
+        self.ms = round((time.perf_counter() - self._started_at) * 1000, 1)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the path is one that machines poll, so that the line is of level debug instead of info."""
+        return self._path.removeprefix(self._root) in QUIET
+
+    def members(self) -> dict[str, Any]:
+        """Return the members of the line besides its event."""
+        return {
+            "method": self._method,
+            "path": self._path,
+            "status": self.status or "-",
+            "flow_id": self.flow_id,
+            "feed": self.feed,
+            "consumer": self.consumer,
+            "n": self.n,
+            "partitions": self.partitions,
+            "events": self.events,
+            "bytes": self.bytes_sent if self.received is None else self.received,
+            "ms": self.ms,
             **self.refusal,
-        )
+        }
+
+
+LogAccess = Callable[[AccessLine], None]
+"""Logs the line of a request that has ended. It is called on the event loop, so it must not wait."""
+
+
+def log_access(line: AccessLine) -> None:
+    """Log *line* with structlog, as the application has configured it."""
+    log = _log.debug if line.is_quiet else _log.info
+    log(line.event, **line.members())
 
 
 def access_of(request: Request) -> AccessLine:

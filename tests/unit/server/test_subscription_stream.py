@@ -231,8 +231,7 @@ def test_reason_of_the_end_is_sent_though_the_lease_is_uncertain(scene: Scene) -
         await scene.settle()
         scene.lapse()
         scene.delete()
-        await scene.settle()
-        assert scene.sending.done()
+        await until(scene.sending.done)
         assert DELETED.encode() in scene.got[-2]["body"]
         assert scene.got[-1]["more_body"] is False
 
@@ -243,7 +242,6 @@ def test_slow_client_is_cut_off_when_the_subscription_is_deleted(scene: Scene) -
     async def act() -> None:
         await scene.settle()
         scene.delete()
-        await scene.settle()
         await until(scene.sending.done)
         assert (scene.pieces, scene.stream.reason) == (1, DELETED)
 
